@@ -1,0 +1,504 @@
+/*
+** moonpad: an embeddable agent state runtime.
+**
+** This header is the whole C API and its manual. It needs no Lua.
+**
+** Conventions
+**   Status     Every call that can fail returns a moonpad_status and takes, last, a `moonpad_error *`
+**              owned by the caller (NULL when the message is of no interest). On failure nothing has
+**              changed and no out parameter is left half-filled: handles are NULL, counts are 0.
+**   Strings    Text is (pointer, length) in UTF-8, as moonpad_string; a NUL byte may be part of it. What the
+**              caller passes is copied before the call returns. What moonpad hands out as moonpad_string
+**              or const char * is borrowed: it is valid as long as the function says.
+**   Ownership  A handle is released by the function named after it (`moonpad_session_free`), NULL is accepted.
+**   Time       Seconds since 1970-01-01 UTC, as double. Durations name their unit (`busy_timeout_ms`).
+**   Threads    A service may be used from any number of threads. A session, with its change sets, event cursors
+**              and what was borrowed from it, belongs to one thread at a time.
+**   Revisions  A session counts its events: revision n is the state after its n-th event, 0 the state it was
+**              created with.
+**   State keys carry their scope as a prefix: "user:", "app:", "temp:", none for this session (contract 1.1).
+**
+** There is no global state: clock, id source, allocator and log function are set per service.
+*/
+#ifndef MOONPAD_H
+#define MOONPAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MOONPAD_VERSION_MAJOR 0
+#define MOONPAD_VERSION_MINOR 1
+#define MOONPAD_VERSION_PATCH 0
+#define MOONPAD_VERSION       "0.1.0"
+
+#if defined(__GNUC__)
+#define MOONPAD_API __attribute__((visibility("default")))
+#else
+#define MOONPAD_API
+#endif
+
+/* ---- Fixed limits (contract 1.1, 1.2, 2). Exceeding one is MOONPAD_INVALID_ARGUMENT. ---- */
+
+#define MOONPAD_MAX_KEY_BYTES  1024 /* a state key, prefix included */
+#define MOONPAD_MAX_NAME_BYTES 255  /* appName, userId, sessionId */
+#define MOONPAD_MAX_DEPTH      128  /* nesting of a value */
+
+/* ---- Errors ---- */
+
+typedef enum moonpad_status {
+  MOONPAD_OK = 0,
+  MOONPAD_INVALID_ARGUMENT, /* a bad value, name, key, path or option */
+  MOONPAD_NOT_FOUND,        /* no such session, revision, event or invocation */
+  MOONPAD_ALREADY_EXISTS,   /* a session with this id, or another event with this id */
+  MOONPAD_CONFLICT,         /* somebody else changed a key since it was read (contract 2.2) */
+  MOONPAD_TEMPLATE,         /* an instruction template names something that is not there */
+  MOONPAD_MODEL,            /* reserved for the agent layer */
+  MOONPAD_TOOL,             /* reserved for the agent layer */
+  MOONPAD_LIMIT,            /* a configured limit was exceeded */
+  MOONPAD_BUSY,             /* a lock was not had within busy_timeout_ms */
+  MOONPAD_CLOSED,           /* the service has been closed */
+  MOONPAD_CANCELLED,        /* reserved for the agent layer */
+  MOONPAD_STORAGE,          /* disk full, I/O error, read-only */
+  MOONPAD_CORRUPT,          /* not a database, or a damaged one */
+  MOONPAD_NO_MEMORY,        /* an allocation failed */
+  MOONPAD_UNSUPPORTED       /* a store that is not built in, a newer file, a call the store lacks */
+} moonpad_status;
+
+/* Filled on failure. `message` is NUL-terminated UTF-8, cut at its end if need be, and never names a password. */
+typedef struct moonpad_error {
+  moonpad_status code;
+  char message[1016];
+} moonpad_error;
+
+/* The name of a status as in the contract ("invalid_argument"); a constant. Any thread. */
+MOONPAD_API const char *moonpad_status_name(moonpad_status status);
+
+/* ---- Text and values ---- */
+
+typedef struct moonpad_string {
+  const char *data; /* may be NULL when length is 0 */
+  size_t length;    /* bytes */
+} moonpad_string;
+
+/* Wraps a NUL-terminated string; NULL gives the empty string. */
+static inline moonpad_string moonpad_text(const char *text) {
+  moonpad_string string;
+  string.data = text;
+  string.length = 0;
+  if (text != NULL) {
+    while (text[string.length] != '\0') string.length++;
+  }
+  return string;
+}
+
+typedef enum moonpad_type {
+  MOONPAD_ABSENT = 0, /* there is no such value */
+  MOONPAD_NULL,
+  MOONPAD_BOOLEAN,
+  MOONPAD_INTEGER,
+  MOONPAD_FLOAT,
+  MOONPAD_STRING, /* `text` holds the string itself */
+  MOONPAD_ARRAY,  /* `text` holds compact JSON */
+  MOONPAD_OBJECT  /* `text` holds compact JSON */
+} moonpad_type;
+
+/* A typed scalar or JSON text. Borrowed: the function that fills it says how long `text` is valid. */
+typedef struct moonpad_value {
+  moonpad_type type;
+  union {
+    bool boolean;
+    int64_t integer;
+    double number;
+    moonpad_string text;
+  } as;
+} moonpad_value;
+
+static inline moonpad_value moonpad_null_value(void) {
+  moonpad_value value;
+  value.type = MOONPAD_NULL;
+  value.as.integer = 0;
+  return value;
+}
+static inline moonpad_value moonpad_boolean(bool boolean) {
+  moonpad_value value;
+  value.type = MOONPAD_BOOLEAN;
+  value.as.integer = 0;
+  value.as.boolean = boolean;
+  return value;
+}
+static inline moonpad_value moonpad_integer(int64_t integer) {
+  moonpad_value value;
+  value.type = MOONPAD_INTEGER;
+  value.as.integer = integer;
+  return value;
+}
+static inline moonpad_value moonpad_float(double number) {
+  moonpad_value value;
+  value.type = MOONPAD_FLOAT;
+  value.as.number = number;
+  return value;
+}
+static inline moonpad_value moonpad_string_value(moonpad_string text) {
+  moonpad_value value;
+  value.type = MOONPAD_STRING;
+  value.as.text = text;
+  return value;
+}
+/* An array or object given as JSON text; the type is read off the text when it is stored. */
+static inline moonpad_value moonpad_json(moonpad_string text) {
+  moonpad_value value;
+  value.type = MOONPAD_OBJECT;
+  value.as.text = text;
+  return value;
+}
+
+/* Bytes that moonpad allocated for the caller; released by moonpad_buffer_free. */
+typedef struct moonpad_buffer {
+  char *data;    /* NUL-terminated for convenience; the NUL is not counted */
+  size_t length; /* bytes */
+  void *owner;   /* private */
+} moonpad_buffer;
+
+MOONPAD_API void moonpad_buffer_free(moonpad_buffer *buffer);
+
+/* ---- Hooks of the host, per service ---- */
+
+/* All three are called from any thread that uses the service. `resize` with NULL allocates. */
+typedef struct moonpad_allocator {
+  void *(*allocate)(void *context, size_t size);
+  void *(*resize)(void *context, void *block, size_t size);
+  void (*release)(void *context, void *block);
+  void *context;
+} moonpad_allocator;
+
+/* Now, in seconds since 1970. Any thread. */
+typedef double (*moonpad_clock_function)(void *context);
+/* Fills `bytes` with 16 random bytes, from which UUIDs are made. Any thread. */
+typedef void (*moonpad_random_function)(void *context, unsigned char bytes[16]);
+/* Receives warnings that no call can report (a failed asynchronous append without callback...). Any thread. */
+typedef void (*moonpad_log_function)(void *context, moonpad_status status, const char *message);
+
+/* ---- Service (contract 2 and 5) ---- */
+
+typedef struct moonpad_service moonpad_service;
+typedef struct moonpad_session moonpad_session;
+typedef struct moonpad_changes moonpad_changes;
+typedef struct moonpad_event moonpad_event;
+
+typedef enum moonpad_durability {
+  MOONPAD_DURABILITY_FULL = 0, /* an acknowledged append survives power loss */
+  MOONPAD_DURABILITY_NORMAL    /* survives a crash of the process */
+} moonpad_durability;
+
+typedef enum moonpad_on_conflict {
+  MOONPAD_ON_CONFLICT_ERROR = 0,
+  MOONPAD_ON_CONFLICT_OVERWRITE /* no conflict checks: the last append wins */
+} moonpad_on_conflict;
+
+/* Always start from moonpad_options_init: later versions append fields. */
+typedef struct moonpad_options {
+  size_t size; /* sizeof(moonpad_options), set by moonpad_options_init */
+  moonpad_durability durability;
+  moonpad_on_conflict on_conflict;
+  int64_t busy_timeout_ms;            /* 5000 */
+  int64_t num_recent_events;          /* default of moonpad_get_session; -1 = all */
+  int64_t max_value_bytes;            /* of one state value; 16 MiB; 0 = no limit */
+  int64_t max_event_bytes;            /* of one stored event; 64 MiB; 0 = no limit */
+  int64_t max_state_bytes;            /* of one session's own state; 256 MiB; 0 = no limit */
+  const moonpad_allocator *allocator; /* NULL: malloc; copied */
+  moonpad_clock_function clock;       /* NULL: the system's */
+  void *clock_context;
+  moonpad_random_function random; /* NULL: the system's */
+  void *random_context;
+  moonpad_log_function log; /* NULL: silent */
+  void *log_context;
+} moonpad_options;
+
+MOONPAD_API void moonpad_options_init(moonpad_options *options);
+
+/* The version of the library that is running, "0.1.0". */
+MOONPAD_API const char *moonpad_version(void);
+
+/*
+** Opens a store: "memory:", "sqlite:PATH", "sqlite::memory:", "sqlite:///relative", "sqlite:////absolute".
+** `options` may be NULL. Errors: unsupported (scheme or newer file), corrupt, storage, invalid_argument, no_memory.
+*/
+MOONPAD_API moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, moonpad_service **service,
+                                        moonpad_error *error);
+
+/*
+** Closes the store: waits for calls and asynchronous appends under way, then every further call on the service or its
+** sessions is `closed`. State that a session already holds stays readable. Idempotent; any thread.
+*/
+MOONPAD_API void moonpad_service_close(moonpad_service *service);
+
+/* A service is counted: every session holds it, and whoever shares it retains it. The last release closes it. */
+MOONPAD_API moonpad_service *moonpad_service_retain(moonpad_service *service);
+MOONPAD_API void moonpad_service_release(moonpad_service *service);
+
+/* Appends that are asynchronous complete here: calls the callbacks of those that are done, on this thread, which must be the one that
+** uses their sessions. Returns how many were called. Waits up to `timeout_ms` for the first (0: does not wait). */
+MOONPAD_API size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms);
+
+/* ---- Sessions (contract 2) ---- */
+
+/* Who: names are non-empty UTF-8 of at most MOONPAD_MAX_NAME_BYTES without NUL; session_id is trimmed of ASCII blanks. */
+typedef struct moonpad_session_name {
+  moonpad_string app_name;
+  moonpad_string user_id;
+  moonpad_string session_id;
+} moonpad_session_name;
+
+/*
+** Creates a session. An empty or blank session_id gets a UUIDv4. `state` is a JSON object of initial state or empty; it is split by scope,
+** "temp:" keys are dropped, and it is revision 0. Errors: already_exists, invalid_argument, limit, store errors.
+*/
+MOONPAD_API moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_session_name *name,
+                                                  moonpad_string state, moonpad_session **session,
+                                                  moonpad_error *error);
+
+typedef struct moonpad_get_options {
+  size_t size;
+  int64_t num_recent_events; /* the last n; 0 none; MOONPAD_ALL_EVENTS; other negative numbers are invalid */
+  double after_timestamp;    /* inclusive; used when has_after_timestamp */
+  bool has_after_timestamp;
+} moonpad_get_options;
+
+#define MOONPAD_ALL_EVENTS INT64_C(-1)
+
+MOONPAD_API void moonpad_get_options_init(moonpad_get_options *options);
+
+/* Reads a session; `options` may be NULL. Absent: MOONPAD_NOT_FOUND and *session is NULL. Costs the size of its state, not of its history. */
+MOONPAD_API moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_session_name *name,
+                                               const moonpad_get_options *options, moonpad_session **session,
+                                               moonpad_error *error);
+
+/* Frees the object (not the stored session); waits for its asynchronous appends. Change sets on it become unusable (free them first). */
+MOONPAD_API void moonpad_session_free(moonpad_session *session);
+
+/* `existed` may be NULL. User and app state stay. */
+MOONPAD_API moonpad_status moonpad_delete_session(moonpad_service *service, const moonpad_session_name *name,
+                                                  bool *existed, moonpad_error *error);
+
+typedef struct moonpad_list_options {
+  size_t size;
+  moonpad_string user_id; /* used when has_user_id */
+  bool has_user_id;
+  bool newest_first;    /* false: by last update, then user id, then session id; true: the exact reverse */
+  int64_t limit;        /* 0: all */
+  moonpad_string after; /* the cursor of the page before, or empty */
+} moonpad_list_options;
+
+MOONPAD_API void moonpad_list_options_init(moonpad_list_options *options);
+
+typedef struct moonpad_session_list moonpad_session_list;
+
+/* Lists sessions of an app with merged state and no events. `options` may be NULL. */
+MOONPAD_API moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string app_name,
+                                                 const moonpad_list_options *options, moonpad_session_list **list,
+                                                 moonpad_error *error);
+MOONPAD_API size_t moonpad_session_list_count(const moonpad_session_list *list);
+/* Borrowed from the list. */
+MOONPAD_API moonpad_session *moonpad_session_list_at(const moonpad_session_list *list, size_t index);
+/* Takes a session out of the list: the caller frees it. NULL when it was taken before. */
+MOONPAD_API moonpad_session *moonpad_session_list_take(moonpad_session_list *list, size_t index);
+/* Empty when there is no further page. Borrowed from the list. */
+MOONPAD_API moonpad_string moonpad_session_list_cursor(const moonpad_session_list *list);
+MOONPAD_API void moonpad_session_list_free(moonpad_session_list *list);
+
+/* What a session object holds. Strings are borrowed until it is freed. */
+MOONPAD_API moonpad_string moonpad_session_id(const moonpad_session *session);
+MOONPAD_API moonpad_string moonpad_session_app_name(const moonpad_session *session);
+MOONPAD_API moonpad_string moonpad_session_user_id(const moonpad_session *session);
+MOONPAD_API double moonpad_session_create_time(const moonpad_session *session);
+MOONPAD_API double moonpad_session_last_update_time(const moonpad_session *session);
+MOONPAD_API int64_t moonpad_session_revision(const moonpad_session *session);
+MOONPAD_API int64_t moonpad_session_conversation_count(const moonpad_session *session);
+MOONPAD_API moonpad_service *moonpad_session_service(const moonpad_session *session);
+
+/* The value of a key (with its prefix), pending writes of the session object included; `path` reaches into it ("address.city",
+** "items[2].name"; indices from 1; empty: the whole) without decoding the rest. Absent: type MOONPAD_ABSENT and MOONPAD_OK. Counts as a read of
+** the key (contract 2.2). The text is valid until the next call on this session. Errors: invalid_argument (bad path), no_memory. */
+MOONPAD_API moonpad_status moonpad_session_read(moonpad_session *session, moonpad_string key, moonpad_string path,
+                                                moonpad_value *value, moonpad_error *error);
+
+/* The merged state as one JSON object, keys sorted. */
+MOONPAD_API moonpad_status moonpad_session_state(moonpad_session *session, moonpad_buffer *json, moonpad_error *error);
+
+/* Brings the object up to the stored revision; pending writes stay pending and count as decided in sight of the new values.
+** Deleted or expired meanwhile: not_found. */
+MOONPAD_API moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error);
+
+/* The keys of the last `conflict` that an append of this session object got. Borrowed until its next append. */
+MOONPAD_API size_t moonpad_session_conflict_count(const moonpad_session *session);
+MOONPAD_API moonpad_string moonpad_session_conflict_key(const moonpad_session *session, size_t index);
+
+/* ---- Events (contract 2.1 and 3) ---- */
+
+/*
+** Appends an event given as a JSON object: the one way in which state changes. A removal in `actions.stateDelta` is written as null plus the key
+** in the event's `removedStateKeys` list. `stored` (may be NULL) gets the stored event; a partial event comes back unchanged with revision 0.
+** Returns when it is durable. Errors: invalid_argument, not_found, already_exists, conflict, limit, store errors.
+*/
+MOONPAD_API moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
+                                                moonpad_error *error);
+
+/* `event` (NULL on failure) and `error` (NULL on success) are borrowed for the call. */
+typedef void (*moonpad_append_callback)(void *context, moonpad_session *session, const moonpad_event *event,
+                                        const moonpad_error *error);
+
+/*
+** The same without waiting: the session object changes at once, its revision on completion, which moonpad_poll reports through `callback`
+** (may be NULL), in order per session. If one fails, those queued behind it on this session fail with it, and the session object is as stored.
+** Errors that need no store (a malformed event) are returned here and queue nothing.
+*/
+MOONPAD_API moonpad_status moonpad_append_event_async(moonpad_session *session, moonpad_string event,
+                                                      moonpad_append_callback callback, void *context,
+                                                      moonpad_error *error);
+
+/* The event as compact JSON, revision not included. Borrowed until the event is freed. */
+MOONPAD_API moonpad_string moonpad_event_json(const moonpad_event *event);
+MOONPAD_API int64_t moonpad_event_revision(const moonpad_event *event);
+MOONPAD_API moonpad_string moonpad_event_id(const moonpad_event *event);
+MOONPAD_API double moonpad_event_timestamp(const moonpad_event *event);
+MOONPAD_API void moonpad_event_free(moonpad_event *event);
+
+/* How many events the session object shows (filters of moonpad_get_session and its own appends included). Reads the store only when after_timestamp was used. */
+MOONPAD_API moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *count, moonpad_error *error);
+
+/* The event at `index` (from 0), read from the store in pages. `event` is the caller's. Trimmed meanwhile: not_found. */
+MOONPAD_API moonpad_status moonpad_session_event(moonpad_session *session, size_t index, moonpad_event **event,
+                                                 moonpad_error *error);
+
+/* ---- Change sets: pending writes on a session (contract 1.3, 1.4) ---- */
+
+/*
+** A change set lies over what the session object shows. Nothing is seen by others until it is committed as an event. Several may be open on one session;
+** free each before the session. Every `key` carries its prefix, every `path` reaches into the key's value (empty: the whole value).
+*/
+MOONPAD_API moonpad_status moonpad_changes_begin(moonpad_session *session, moonpad_changes **changes,
+                                                 moonpad_error *error);
+MOONPAD_API void moonpad_changes_free(moonpad_changes *changes);
+
+/* Reads through the pending writes; as moonpad_session_read. The text is valid until the next call on this change set or its session. */
+MOONPAD_API moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                               moonpad_value *value, moonpad_error *error);
+/* Sets a value or, with a path, one place inside it (the places above it must be there). Arrays and objects are given as JSON text. */
+MOONPAD_API moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                               const moonpad_value *value, moonpad_error *error);
+/* Removes a key, or one place inside its value (of an array: the last item only). What is not there is no error. */
+MOONPAD_API moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                                  moonpad_error *error);
+/* Adds at commit, under the store's lock; `by` is an integer or a float. */
+MOONPAD_API moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key,
+                                                     const moonpad_value *by, moonpad_error *error);
+/* Appends an item to an array at commit, under the store's lock. */
+MOONPAD_API moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string key,
+                                                  const moonpad_value *item, moonpad_error *error);
+MOONPAD_API bool moonpad_changes_pending(const moonpad_changes *changes);
+/* Appends `event` (a JSON object, "{}" will do) with the pending writes added to its stateDelta. On failure the writes stay pending. */
+MOONPAD_API moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string event,
+                                                  moonpad_event **stored, moonpad_error *error);
+/* As moonpad_append_event_async: the change set is clean at once, and nothing of it is pending after a failure either. */
+MOONPAD_API moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_string event,
+                                                        moonpad_append_callback callback, void *context,
+                                                        moonpad_error *error);
+MOONPAD_API void moonpad_changes_discard(moonpad_changes *changes);
+
+/* Appends what is pending on the session object itself (written through Lua's session.state, or through moonpad_session_changes)
+** as one event by "system". Nothing pending: MOONPAD_OK and *stored is NULL. */
+MOONPAD_API moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored,
+                                                  moonpad_error *error);
+/* The session object's own change set, borrowed. */
+MOONPAD_API moonpad_status moonpad_session_changes(moonpad_session *session, moonpad_changes **changes,
+                                                   moonpad_error *error);
+
+/* ---- User and app state (contract 2) ---- */
+
+/* A JSON object of the user's state, or with an empty user_id the app's; keys without prefix. */
+MOONPAD_API moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string app_name,
+                                                    moonpad_string user_id, moonpad_buffer *json, moonpad_error *error);
+/* Merges a JSON object into it; then removes the keys of `removed` (a JSON array of strings, or empty). */
+MOONPAD_API moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_string app_name,
+                                                       moonpad_string user_id, moonpad_string state,
+                                                       moonpad_string removed, moonpad_error *error);
+/* Adds to a number at once and returns the committed value; a missing key counts from 0. */
+MOONPAD_API moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string app_name,
+                                                   moonpad_string user_id, moonpad_string key, const moonpad_value *by,
+                                                   moonpad_value *result, moonpad_error *error);
+
+/* ---- History (contract 2) ---- */
+
+/* Session-scope state after `revision` as a JSON object. Unknown or trimmed revision: not_found. Costs the history up to it. */
+MOONPAD_API moonpad_status moonpad_state_at(moonpad_session *session, int64_t revision, moonpad_buffer *json,
+                                            moonpad_error *error);
+/* A new session with the events up to `revision` and the state after them. Empty session_id: UUIDv4. */
+MOONPAD_API moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_string session_id,
+                                        moonpad_session **forked, moonpad_error *error);
+/* Appends one event that restores session-scope state to before the first event of that invocation. Unknown invocation: not_found. */
+MOONPAD_API moonpad_status moonpad_rewind(moonpad_session *session, moonpad_string invocation_id,
+                                          moonpad_event **stored, moonpad_error *error);
+/* A consistent copy of the store in a new file while others write. A store that has none: unsupported. */
+MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error);
+
+/* ---- Export and import: JSON lines, a header and then the events, exact both ways (contract 6) ---- */
+
+/* Gets one line at a time, with its newline; false stops the export with `storage`. */
+typedef bool (*moonpad_write_line)(void *context, moonpad_string line);
+/* Gives the next line, borrowed until the next call; false at the end. */
+typedef bool (*moonpad_read_line)(void *context, moonpad_string *line);
+
+MOONPAD_API moonpad_status moonpad_export_session(moonpad_session *session, moonpad_write_line write, void *context,
+                                                  moonpad_error *error);
+/* Creates the session that the lines describe; `name` (may be NULL) overrides what the header says where it is not empty.
+** All or nothing. Errors: already_exists, invalid_argument naming the line. */
+MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_session_name *name,
+                                                  moonpad_read_line read, void *context, moonpad_session **session,
+                                                  moonpad_error *error);
+
+/* ---- JSON and templates ---- */
+
+/* Reads a place in JSON text without decoding the rest. `text` of the result is borrowed from `json`, or, where a string has escapes, from `scratch`,
+** which the caller starts as {0} and frees. Malformed JSON on the way: invalid_argument with its byte. */
+MOONPAD_API moonpad_status moonpad_json_read(moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
+                                             moonpad_value *value, moonpad_error *error);
+
+typedef enum moonpad_template_syntax {
+  MOONPAD_TEMPLATE_BOTH = 0,
+  MOONPAD_TEMPLATE_BRACES,
+  MOONPAD_TEMPLATE_ANGLES
+} moonpad_template_syntax;
+
+/*
+** Looks a template's root name up ("topic", "user:name", "artifact.FILE"). Sets *value (borrowed until the render call returns); leaves it
+** MOONPAD_ABSENT where there is none. Returns false to stop with the error it filled.
+*/
+typedef bool (*moonpad_template_lookup)(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error);
+
+typedef struct moonpad_template_options {
+  size_t size;
+  moonpad_template_syntax syntax;
+  moonpad_string agent_name; /* named in errors; may be empty */
+} moonpad_template_options;
+
+MOONPAD_API void moonpad_template_options_init(moonpad_template_options *options);
+
+/* Renders a template (contract 4.1). `options` may be NULL. Errors: template, no_memory, what the callback filled. */
+MOONPAD_API moonpad_status moonpad_render(moonpad_string source, const moonpad_template_options *options,
+                                          moonpad_template_lookup lookup, void *context, moonpad_buffer *result,
+                                          moonpad_error *error);
+/* The same from a session's state; reads by templates do not count as reads (contract 2.2). artifact.* is absent here. */
+MOONPAD_API moonpad_status moonpad_session_render(moonpad_session *session, moonpad_string source,
+                                                  const moonpad_template_options *options, moonpad_buffer *result,
+                                                  moonpad_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,55 @@
+/* An allocator for tests: counts the blocks that are alive, and can let the n-th allocation fail. One thread at a time. */
+#ifndef COUNTING_ALLOCATOR_H
+#define COUNTING_ALLOCATOR_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "moonpad.h"
+
+typedef struct counting_allocator {
+  moonpad_allocator hooks;
+  size_t alive;   /* blocks */
+  size_t calls;   /* allocations asked for since it was armed */
+  size_t fail_at; /* which of these fails; 0: none */
+} counting_allocator;
+
+static bool counting_refuses(counting_allocator *counter) {
+  return ++counter->calls == counter->fail_at;
+}
+
+static void *counting_allocate(void *context, size_t size) {
+  counting_allocator *counter = context;
+  void *block = counting_refuses(counter) ? NULL : malloc(size);
+  if (block != NULL) counter->alive++;
+  return block;
+}
+
+static void *counting_resize(void *context, void *block, size_t size) {
+  counting_allocator *counter = context;
+  void *grown = counting_refuses(counter) ? NULL : realloc(block, size);
+  if (grown != NULL && block == NULL) counter->alive++;
+  return grown;
+}
+
+static void counting_release(void *context, void *block) {
+  counting_allocator *counter = context;
+  if (block != NULL) counter->alive--;
+  free(block);
+}
+
+static inline void counting_init(counting_allocator *counter) {
+  counter->hooks.allocate = counting_allocate;
+  counter->hooks.resize = counting_resize;
+  counter->hooks.release = counting_release;
+  counter->hooks.context = counter;
+  counter->alive = counter->calls = counter->fail_at = 0;
+}
+
+/* From now on, the `fail_at`-th allocation fails. */
+static inline void counting_arm(counting_allocator *counter, size_t fail_at) {
+  counter->calls = 0;
+  counter->fail_at = fail_at;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* Numbers to text and back: exact, short, and the same in every locale. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <locale.h>
+#include <math.h>
+
+#include "base/number.h"
+#include "repeatable_random.h"
+
+static void check_integer(int64_t integer, const char *expected) {
+  char text[MP_NUMBER_BYTES];
+  size_t length = mp_format_integer(integer, text);
+  assert_int_equal(length, strlen(expected));
+  assert_memory_equal(text, expected, length);
+  int64_t back = 1;
+  assert_true(mp_parse_integer(text, length, &back));
+  assert_true(back == integer);
+}
+
+static void integers_are_exact(void **state) {
+  (void)state;
+  int64_t integer;
+  check_integer(0, "0");
+  check_integer(-1, "-1");
+  check_integer(9007199254740993, "9007199254740993");
+  check_integer(INT64_MAX, "9223372036854775807");
+  check_integer(INT64_MIN, "-9223372036854775808");
+  assert_false(mp_parse_integer("9223372036854775808", 19, &integer));
+  assert_false(mp_parse_integer("-9223372036854775809", 20, &integer));
+  assert_false(mp_parse_integer("10000000000000000000", 20, &integer));
+  assert_true(mp_parse_integer("-0", 2, &integer));
+  assert_true(integer == 0);
+  for (int i = 0; i < 100000; i++) {
+    char expected[32];
+    integer = (int64_t)(next_random() >> next_random() % 64);
+    if (i % 2 == 0) integer = (int64_t)(0 - (uint64_t)integer);
+    snprintf(expected, sizeof expected, "%lld", (long long)integer);
+    check_integer(integer, expected);
+  }
+}
+
+static void check_float(double number, const char *expected) {
+  char text[MP_NUMBER_BYTES + 1];
+  size_t length = mp_format_float(number, text);
+  text[length] = '\0';
+  assert_string_equal(text, expected);
+}
+
+static void floats_are_written_short_and_stay_floats(void **state) {
+  (void)state;
+  check_float(0.0, "0.0");
+  check_float(-0.0, "-0.0");
+  check_float(1.0, "1.0");
+  check_float(-2.5, "-2.5");
+  check_float(0.1, "0.1");
+  check_float(0.1 + 0.2, "0.30000000000000004");
+  check_float(1.0 / 3.0, "0.3333333333333333");
+  check_float(100.0, "100.0");
+  check_float(1758000000.123456, "1758000000.123456");
+  check_float(9007199254740993.0, "9007199254740992.0");
+  check_float(1e16, "10000000000000000.0");
+  check_float(1e17, "1e+17");
+  check_float(0.00001, "0.00001");
+  check_float(0.00001234, "0.00001234");
+  check_float(0.000001, "1e-6");
+  check_float(1.5e300, "1.5e+300");
+  check_float(5e-324, "5e-324");
+  check_float(2.2250738585072014e-308, "2.2250738585072014e-308");
+  check_float(1.7976931348623157e308, "1.7976931348623157e+308");
+  check_float(9.5367431640625e-07, "9.5367431640625e-7");
+}
+
+/* Reads back as the same bits with the C library and with our own parser, and no shorter text does. */
+static void check_shortest(double number) {
+  char text[MP_NUMBER_BYTES + 1], other[40];
+  size_t length = mp_format_float(number, text);
+  text[length] = '\0';
+  double back = strtod(text, NULL), own = 0.0;
+  assert_memory_equal(&back, &number, sizeof number);
+  assert_true(mp_parse_float(text, length, &own));
+  assert_memory_equal(&own, &number, sizeof number);
+  size_t digits = 0, zeros = 0;
+  for (const char *at = text; *at != '\0' && *at != 'e'; at++) {
+    if (*at < '0' || *at > '9' || (digits == 0 && *at == '0')) continue;
+    digits++;
+    zeros = *at == '0' ? zeros + 1 : 0;
+  }
+  if (digits - zeros < 2) return;
+  snprintf(other, sizeof other, "%.*e", (int)(digits - zeros) - 2, number);
+  back = strtod(other, NULL);
+  if (memcmp(&back, &number, sizeof number) == 0) fail_msg("%s is longer than %s", text, other);
+}
+
+static void random_floats_survive(void **state) {
+  (void)state;
+  for (uint64_t exponent = 0; exponent < 2047; exponent++) {
+    for (uint64_t i = 0; i < 3; i++) {
+      uint64_t bits = (exponent << 52) + i - (exponent != 0);
+      double number;
+      memcpy(&number, &bits, sizeof number);
+      if (number != 0.0) check_shortest(number);
+    }
+  }
+  for (int i = 0; i < 200000; i++) {
+    uint64_t bits = next_random();
+    if (i % 4 == 1) bits &= (UINT64_C(1) << 52) - 1; /* denormal */
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    if (i % 4 == 2) number = (double)(int64_t)(bits >> 30) / 1000.0;
+    if (isfinite(number) && number != 0.0) check_shortest(number);
+  }
+}
+
+static void check_parsed(const char *text, double expected) {
+  double number = 1.0;
+  if (!mp_parse_float(text, strlen(text), &number)) fail_msg("%.60s: refused", text);
+  if (memcmp(&number, &expected, sizeof number) != 0) fail_msg("%.60s gives %a, not %a", text, number, expected);
+}
+
+static void floats_are_read_to_the_nearest(void **state) {
+  (void)state;
+  double number;
+  check_parsed("-0.0", -0.0);
+  check_parsed("0e99999999999999999999", 0.0);
+  check_parsed("1E2", 100.0);
+  check_parsed("1e-400", 0.0);
+  check_parsed("1e-99999999999999999999", 0.0);
+  check_parsed("123456789012345678901234567890", 123456789012345678901234567890.0);
+  check_parsed("9223372036854775808", 9223372036854775808.0);
+  check_parsed("9007199254740993.0", 9007199254740992.0);
+  check_parsed("9007199254740993.00000000000000000000000000000000000001", 9007199254740994.0);
+  check_parsed("2.4703282292062327e-324", 0.0);
+  check_parsed("2.4703282292062328e-324", 5e-324);
+  check_parsed("1.7976931348623158e308", 1.7976931348623157e308);
+  assert_false(mp_parse_float("1.7976931348623159e308", 22, &number));
+  assert_false(mp_parse_float("1e400", 5, &number));
+  assert_false(mp_parse_float("-1e99999999999999999999", 23, &number));
+}
+
+/* The exact middle of two doubles, written in full, decides by what comes after hundreds of digits. */
+static void long_digit_strings_stay_exact(void **state) {
+  (void)state;
+  static char text[20000];
+  static char exact[2000];
+  snprintf(exact, sizeof exact, "%.1100f", 2.2250738585072011e-308);
+  check_parsed(exact, 2.2250738585072011e-308);
+  memset(text, '0', 15000);
+  memcpy(text, "9007199254740993.", 17);
+  text[15000] = '\0';
+  check_parsed(text, 9007199254740992.0);
+  text[14999] = '1';
+  check_parsed(text, 9007199254740994.0);
+  memset(text, '0', 15000);
+  memcpy(text, "0.", 2);
+  memcpy(text + 14990, "25e+14989", 10);
+  check_parsed(text, 2.5);
+  memset(text, '0', 15000);
+  text[0] = '7';
+  memcpy(text + 14990, "e-14989", 8);
+  check_parsed(text, 7.0);
+}
+
+static void the_locale_does_not_matter(void **state) {
+  (void)state;
+  char *saved = strdup(setlocale(LC_ALL, NULL));
+  static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8"};
+  bool found = false;
+  for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) found = setlocale(LC_ALL, names[i]) != NULL;
+  check_float(0.1, "0.1");
+  check_parsed("0.1", 0.1);
+  check_parsed("0.30000000000000004", 0.1 + 0.2);
+  check_parsed("123456789012345678901234567890.5e-3", 123456789012345678901234567.8905);
+  setlocale(LC_ALL, saved);
+  free(saved);
+  if (!found) print_message("no locale with a decimal comma here: checked in the C locale only\n");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(integers_are_exact),
+      cmocka_unit_test(floats_are_written_short_and_stay_floats),
+      cmocka_unit_test(random_floats_survive),
+      cmocka_unit_test(floats_are_read_to_the_nearest),
+      cmocka_unit_test(long_digit_strings_stay_exact),
+      cmocka_unit_test(the_locale_does_not_matter),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+/* The hooks of a host, with the system's where it gave none. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* for anonymous mappings and madvise */
+#endif
+#include "base/env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/multiply.h"
+
+/*
+** Random bytes are fetched in bulk, because a system call for each id would cost more than the id itself. The pool is
+** one page that the kernel empties in a forked child (which otherwise would hand out its parent's ids), and so it
+** cannot come from the host's allocator; where the kernel cannot do that, there is none.
+*/
+#define PAGE_BYTES 4096
+#define POOL_BYTES (PAGE_BYTES - 16)
+
+typedef struct random_pool {
+  uint64_t left; /* unused bytes, at the end of `bytes` */
+  unsigned char bytes[POOL_BYTES];
+} random_pool;
+
+struct mp_env {
+  atomic_uint references;
+  moonpad_allocator allocator;
+  moonpad_clock_function clock;
+  void *clock_context;
+  moonpad_random_function random;
+  void *random_context;
+  moonpad_log_function log;
+  void *log_context;
+  pthread_mutex_t pool_lock;
+  random_pool *pool; /* NULL until it is first used, and where there is none */
+  uint64_t draws;
+};
+
+static void *system_allocate(void *context, size_t size) {
+  (void)context;
+  return malloc(size);
+}
+
+static void *system_resize(void *context, void *block, size_t size) {
+  (void)context;
+  return realloc(block, size);
+}
+
+static void system_release(void *context, void *block) {
+  (void)context;
+  free(block);
+}
+
+mp_env *mp_env_new(const moonpad_options *options) {
+  moonpad_allocator allocator = {system_allocate, system_resize, system_release, NULL};
+  if (options != NULL && options->allocator != NULL) allocator = *options->allocator;
+  mp_env *env = allocator.allocate(allocator.context, sizeof *env);
+  if (env == NULL) return NULL;
+  memset(env, 0, sizeof *env);
+  atomic_init(&env->references, 1);
+  if (pthread_mutex_init(&env->pool_lock, NULL) != 0) {
+    allocator.release(allocator.context, env);
+    return NULL;
+  }
+  env->allocator = allocator;
+  if (options != NULL) {
+    env->clock = options->clock;
+    env->clock_context = options->clock_context;
+    env->random = options->random;
+    env->random_context = options->random_context;
+    env->log = options->log;
+    env->log_context = options->log_context;
+  }
+  return env;
+}
+
+mp_env *mp_env_retain(mp_env *env) {
+  if (env != NULL) atomic_fetch_add_explicit(&env->references, 1, memory_order_relaxed);
+  return env;
+}
+
+void mp_env_release(mp_env *env) {
+  if (env == NULL || atomic_fetch_sub_explicit(&env->references, 1, memory_order_acq_rel) != 1) return;
+  if (env->pool != NULL) munmap(env->pool, PAGE_BYTES);
+  pthread_mutex_destroy(&env->pool_lock);
+  moonpad_allocator allocator = env->allocator; /* it must outlive the block that holds it */
+  allocator.release(allocator.context, env);
+}
+
+void *mp_allocate(mp_env *env, size_t size) {
+  return env->allocator.allocate(env->allocator.context, size == 0 ? 1 : size);
+}
+
+void *mp_allocate_zeroed(mp_env *env, size_t size) {
+  void *block = mp_allocate(env, size);
+  if (block != NULL) memset(block, 0, size);
+  return block;
+}
+
+void *mp_resize(mp_env *env, void *block, size_t size) {
+  return env->allocator.resize(env->allocator.context, block, size == 0 ? 1 : size);
+}
+
+void mp_release(mp_env *env, void *block) {
+  if (block != NULL) env->allocator.release(env->allocator.context, block);
+}
+
+bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, size_t needed) {
+  if (needed <= *capacity) return true;
+  size_t wanted = *capacity < 8 ? 8 : *capacity;
+  while (wanted < needed) {
+    if (wanted > SIZE_MAX / 2) return false;
+    wanted *= 2;
+  }
+  if (wanted > SIZE_MAX / item_size) return false;
+  void *grown = mp_resize(env, *items, wanted * item_size);
+  if (grown == NULL) return false;
+  *items = grown;
+  *capacity = wanted;
+  return true;
+}
+
+double mp_now(mp_env *env) {
+  if (env->clock != NULL) return env->clock(env->clock_context);
+  struct timespec now;
+  if (clock_gettime(CLOCK_REALTIME, &now) != 0) return (double)time(NULL);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static bool fill_from_device(unsigned char *bytes, size_t length) {
+  int device = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+  if (device < 0) return false;
+  size_t done = 0;
+  while (done < length) {
+    ssize_t count = read(device, bytes + done, length - done);
+    if (count > 0) {
+      done += (size_t)count;
+    } else if (count == 0 || errno != EINTR) {
+      break;
+    }
+  }
+  close(device);
+  return done == length;
+}
+
+static bool fill_from_system(unsigned char *bytes, size_t length) {
+  size_t done = 0;
+  while (done < length) {
+    ssize_t count = getrandom(bytes + done, length - done, 0);
+    if (count > 0) {
+      done += (size_t)count;
+    } else if (errno != EINTR) {
+      return fill_from_device(bytes, length);
+    }
+  }
+  return true;
+}
+
+/* A system without any random source still gets ids that differ: time, process, address and count, mixed. */
+static void fill_from_circumstances(unsigned char bytes[16], const void *where, uint64_t count) {
+  struct timespec now = {0, 0};
+  clock_gettime(CLOCK_REALTIME, &now);
+  uint64_t seed = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+  seed ^= (uint64_t)(uintptr_t)where ^ (uint64_t)getpid() << 32 ^ count * UINT64_C(0x9E3779B97F4A7C15);
+  for (size_t i = 0; i < 2; i++) {
+    seed = mp_mix(seed ^ UINT64_C(0xA0761D6478BD642F), UINT64_C(0xE7037ED1A0B428DB) + i);
+    memcpy(bytes + i * 8, &seed, 8);
+  }
+}
+
+static random_pool *map_pool(void) {
+#if defined(MADV_WIPEONFORK)
+  void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return NULL;
+  if (madvise(page, PAGE_BYTES, MADV_WIPEONFORK) == 0) return page;
+  munmap(page, PAGE_BYTES);
+#endif
+  return NULL;
+}
+
+static bool draw_from_pool(random_pool *pool, unsigned char *bytes, size_t count) {
+  if (pool->left < count) {
+    pool->left = 0;
+    if (!fill_from_system(pool->bytes, POOL_BYTES)) return false;
+    pool->left = POOL_BYTES;
+  }
+  unsigned char *next = pool->bytes + (POOL_BYTES - pool->left);
+  memcpy(bytes, next, count);
+  memset(next, 0, count); /* an id that was given is not to be found in memory again */
+  pool->left -= count;
+  return true;
+}
+
+static void draw(mp_env *env, unsigned char *bytes, size_t count) {
+  pthread_mutex_lock(&env->pool_lock);
+  if (env->draws++ == 0) env->pool = map_pool();
+  bool drawn = env->pool != NULL ? draw_from_pool(env->pool, bytes, count) : fill_from_system(bytes, count);
+  if (!drawn) {
+    unsigned char made_up[16];
+    fill_from_circumstances(made_up, env, env->draws);
+    memcpy(bytes, made_up, count);
+  }
+  pthread_mutex_unlock(&env->pool_lock);
+}
+
+void mp_random_bytes(mp_env *env, unsigned char *bytes, size_t count) {
+  if (env->random == NULL) {
+    draw(env, bytes, count);
+    return;
+  }
+  unsigned char given[16];
+  env->random(env->random_context, given);
+  memcpy(bytes, given, count);
+}
+
+void mp_random(mp_env *env, unsigned char bytes[16]) {
+  mp_random_bytes(env, bytes, 16);
+}
+
+void mp_log(mp_env *env, moonpad_status status, const char *message) {
+  if (env->log != NULL) env->log(env->log_context, status, message);
+}

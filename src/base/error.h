@@ -1,0 +1,25 @@
+/* Filling the caller's moonpad_error. */
+#ifndef MP_BASE_ERROR_H
+#define MP_BASE_ERROR_H
+
+#include <stdarg.h>
+
+#include "moonpad.h"
+
+#if defined(__GNUC__)
+#define MP_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
+#else
+#define MP_PRINTF(format_index, first_argument)
+#endif
+
+/* Fills `error` (may be NULL) and returns `status`. A message that is too long is cut at a character boundary. */
+moonpad_status mp_fail(moonpad_error *error, moonpad_status status, const char *format, ...) MP_PRINTF(3, 4);
+moonpad_status mp_no_memory(moonpad_error *error);
+
+/* For a "%s" in a message: `text` shortened to at most 60 bytes, control characters and invalid UTF-8 made visible as \xNN, in double quotes. */
+typedef struct mp_quoted {
+  char text[272];
+} mp_quoted;
+mp_quoted mp_quote(moonpad_string text);
+
+#endif

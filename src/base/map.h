@@ -1,0 +1,60 @@
+/* A hash map from byte strings to pointers. Keys are counted and immutable, so several maps may share one. */
+#ifndef MP_BASE_MAP_H
+#define MP_BASE_MAP_H
+
+#include <stdatomic.h>
+
+#include "base/env.h"
+
+typedef struct mp_key {
+  atomic_uint references;
+  uint32_t length;
+  uint64_t hash;
+  char bytes[]; /* NUL-terminated; the NUL is not counted */
+} mp_key;
+
+uint64_t mp_hash(const char *data, size_t length);
+
+/* One reference for the caller; NULL when out of memory. */
+mp_key *mp_key_new(mp_env *env, moonpad_string text);
+mp_key *mp_key_new_hashed(mp_env *env, moonpad_string text, uint64_t hash);
+mp_key *mp_key_retain(mp_key *key);
+void mp_key_release(mp_env *env, mp_key *key);
+static inline moonpad_string mp_key_text(const mp_key *key) {
+  moonpad_string text;
+  text.data = key->bytes;
+  text.length = key->length;
+  return text;
+}
+/* Byte order, shorter first among equal prefixes; for qsort over `mp_key *` use through a wrapper. */
+int mp_text_compare(moonpad_string a, moonpad_string b);
+
+typedef struct mp_map_slot {
+  mp_key *key; /* NULL: empty */
+  void *value;
+} mp_map_slot;
+
+typedef struct mp_map {
+  mp_map_slot *slots;
+  size_t capacity; /* a power of two, or 0 */
+  size_t count;
+  mp_env *env;
+} mp_map;
+
+void mp_map_init(mp_map *map, mp_env *env);
+void mp_map_free(mp_map *map); /* releases the keys, not the values */
+
+/* The value, or NULL. */
+void *mp_map_get(const mp_map *map, moonpad_string text);
+void *mp_map_get_hashed(const mp_map *map, const char *data, size_t length, uint64_t hash);
+/* Makes room for `more` insertions, which then cannot fail. */
+bool mp_map_reserve(mp_map *map, size_t more);
+/* Inserts or replaces; takes a reference of its own to `key`. False when out of memory: the map is as it was. `value` is not NULL. */
+bool mp_map_put(mp_map *map, mp_key *key, void *value);
+/* Removes and returns the value, or NULL. */
+void *mp_map_remove(mp_map *map, moonpad_string text);
+
+/* Walks in no particular order: start with *position = 0; NULL at the end. The map must not change meanwhile. */
+const mp_map_slot *mp_map_next(const mp_map *map, size_t *position);
+
+#endif
