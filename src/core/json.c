@@ -1,0 +1,331 @@
+/* The strict pull reader of JSON. It builds nothing and does not recurse: its stack is one bool for each open array or
+** object. */
+#include "core/json.h"
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/utf8.h"
+#include "core/json_scan.h"
+
+enum { EXPECT_VALUE = 0, EXPECT_FIRST_ITEM, EXPECT_FIRST_KEY, EXPECT_AFTER, EXPECT_NOTHING };
+
+static const char no_memory[] = "out of memory";
+
+void mp_json_reader_init(mp_json_reader *reader, mp_env *env, moonpad_string text, unsigned max_depth) {
+  reader->text = text.length == 0 ? "" : text.data;
+  reader->length = text.length;
+  reader->position = 0;
+  reader->token_position = 0;
+  reader->depth = 0;
+  reader->max_depth = max_depth < MP_JSON_DEPTH_LIMIT ? max_depth : MP_JSON_DEPTH_LIMIT;
+  reader->expecting = EXPECT_VALUE;
+  reader->string.data = "";
+  reader->string.length = 0;
+  reader->integer = 0;
+  reader->number = 0.0;
+  mp_buffer_init(&reader->scratch, env);
+  reader->problem = NULL;
+}
+
+void mp_json_reader_free(mp_json_reader *reader) {
+  mp_buffer_free(&reader->scratch);
+}
+
+static mp_json_token fail_at(mp_json_reader *reader, size_t position, const char *problem) {
+  reader->position = position;
+  reader->problem = problem;
+  reader->expecting = EXPECT_NOTHING;
+  return MP_JSON_ERROR;
+}
+
+static bool at_end(const mp_json_reader *reader) {
+  return reader->position >= reader->length;
+}
+
+/* The next byte; -1 at the end. */
+static int peek(const mp_json_reader *reader) {
+  return at_end(reader) ? -1 : (unsigned char)reader->text[reader->position];
+}
+
+static void skip_blanks(mp_json_reader *reader) {
+  size_t position = reader->position;
+  while (position < reader->length) {
+    char byte = reader->text[position];
+    if ((unsigned char)byte > ' ' || (byte != ' ' && byte != '\n' && byte != '\r' && byte != '\t')) break;
+    position++;
+  }
+  reader->position = position;
+}
+
+static mp_json_token fail_here(mp_json_reader *reader, const char *problem) {
+  return fail_at(reader, reader->position, at_end(reader) ? "the text ends too early" : problem);
+}
+
+/* ---- strings ---- */
+
+/* Checks the piece from `begin` up to `end` (no special byte in it). */
+static bool check_piece(mp_json_reader *reader, size_t begin, size_t end, uint64_t beyond) {
+  if (!mp_json_beyond_ascii(beyond)) return true;
+  size_t valid = mp_utf8_valid_prefix(reader->text + begin, end - begin);
+  if (valid == end - begin) return true;
+  fail_at(reader, begin + valid, "invalid UTF-8");
+  return false;
+}
+
+/* Four hexadecimal digits at `position`, or -1. */
+static int32_t parse_hex(const mp_json_reader *reader, size_t position) {
+  if (reader->length < 4 || position > reader->length - 4) return -1;
+  int32_t code = 0;
+  for (size_t i = 0; i < 4; i++) {
+    char byte = reader->text[position + i];
+    int32_t digit;
+    if (byte >= '0' && byte <= '9') {
+      digit = byte - '0';
+    } else if (byte >= 'a' && byte <= 'f') {
+      digit = byte - 'a' + 10;
+    } else if (byte >= 'A' && byte <= 'F') {
+      digit = byte - 'A' + 10;
+    } else {
+      return -1;
+    }
+    code = code << 4 | digit;
+  }
+  return code;
+}
+
+/* At the 'u' of an escape. */
+static bool read_unicode_escape(mp_json_reader *reader) {
+  size_t begin = reader->position - 1;
+  int32_t code = parse_hex(reader, reader->position + 1);
+  if (code < 0) return fail_at(reader, begin, "\\u without four hexadecimal digits"), false;
+  reader->position += 5;
+  if (code >= 0xD800 && code <= 0xDFFF) {
+    int32_t low = -1;
+    if (code < 0xDC00 && reader->length - reader->position >= 6 && reader->text[reader->position] == '\\' &&
+        reader->text[reader->position + 1] == 'u') {
+      low = parse_hex(reader, reader->position + 2);
+    }
+    if (low < 0xDC00 || low > 0xDFFF) return fail_at(reader, begin, "a surrogate without its other half"), false;
+    reader->position += 6;
+    code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+  }
+  char bytes[4];
+  mp_buffer_add(&reader->scratch, bytes, mp_utf8_encode((uint32_t)code, bytes));
+  return true;
+}
+
+/* At a backslash. */
+static bool read_escape(mp_json_reader *reader) {
+  static const char escapes[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+  reader->position++;
+  int byte = peek(reader);
+  if (byte == 'u') return read_unicode_escape(reader);
+  const char *found = byte > 0 ? strchr(escapes, byte) : NULL;
+  if (found == NULL) {
+    fail_at(reader, byte < 0 ? reader->position : reader->position - 1,
+            byte < 0 ? "the text ends inside a string" : "an escape that JSON does not have");
+    return false;
+  }
+  mp_buffer_add_char(&reader->scratch, meanings[found - escapes]);
+  reader->position++;
+  return true;
+}
+
+/* A string with escapes: pieces and what the escapes mean go to `scratch`. `begin` is where its first piece began,
+** which ends at an escape. */
+static bool read_escaped_string(mp_json_reader *reader, size_t begin) {
+  mp_buffer_clear(&reader->scratch);
+  for (;;) {
+    mp_buffer_add(&reader->scratch, reader->text + begin, reader->position - begin);
+    int byte = peek(reader);
+    if (byte == '"') break;
+    if (byte != '\\') {
+      fail_at(reader, reader->position, byte < 0 ? "the text ends inside a string" : "a control character in a string");
+      return false;
+    }
+    if (!read_escape(reader)) return false;
+    begin = reader->position;
+    uint64_t beyond = 0;
+    reader->position = mp_json_plain_end(reader->text, begin, reader->length, &beyond);
+    if (!check_piece(reader, begin, reader->position, beyond)) return false;
+  }
+  if (reader->scratch.failed) return fail_at(reader, reader->position, no_memory), false;
+  reader->string = mp_buffer_text(&reader->scratch);
+  return true;
+}
+
+/* At the opening quote; leaves the characters in `string`. */
+static bool read_string(mp_json_reader *reader) {
+  size_t begin = reader->position + 1;
+  uint64_t beyond = 0;
+  reader->position = mp_json_plain_end(reader->text, begin, reader->length, &beyond);
+  if (!check_piece(reader, begin, reader->position, beyond)) return false;
+  if (peek(reader) == '"') {
+    reader->string.data = reader->text + begin;
+    reader->string.length = reader->position - begin;
+  } else if (!read_escaped_string(reader, begin)) {
+    return false;
+  }
+  reader->position++;
+  return true;
+}
+
+/* ---- other values ---- */
+
+static bool is_digit(int byte) {
+  return byte >= '0' && byte <= '9';
+}
+
+static bool skip_digits(mp_json_reader *reader) {
+  if (!is_digit(peek(reader))) return fail_here(reader, "a digit was expected"), false;
+  while (is_digit(peek(reader))) reader->position++;
+  return true;
+}
+
+/* Goes over a fraction and an exponent; *is_float tells whether there was one. */
+static bool skip_fraction(mp_json_reader *reader, bool *is_float) {
+  *is_float = false;
+  if (peek(reader) == '.') {
+    *is_float = true;
+    reader->position++;
+    if (!skip_digits(reader)) return false;
+  }
+  int byte = peek(reader);
+  if (byte != 'e' && byte != 'E') return true;
+  *is_float = true;
+  reader->position++;
+  byte = peek(reader);
+  if (byte == '+' || byte == '-') reader->position++;
+  return skip_digits(reader);
+}
+
+static mp_json_token read_number(mp_json_reader *reader) {
+  size_t begin = reader->position;
+  bool is_float;
+  if (peek(reader) == '-') reader->position++;
+  size_t first = reader->position;
+  if (!skip_digits(reader)) return MP_JSON_ERROR;
+  if (reader->text[first] == '0' && reader->position - first > 1) {
+    return fail_at(reader, first, "a number with a leading zero");
+  }
+  if (!skip_fraction(reader, &is_float)) return MP_JSON_ERROR;
+  const char *text = reader->text + begin;
+  size_t length = reader->position - begin;
+  reader->expecting = EXPECT_AFTER;
+  if (!is_float && mp_parse_integer(text, length, &reader->integer)) return MP_JSON_INTEGER;
+  if (mp_parse_float(text, length, &reader->number)) return MP_JSON_FLOAT;
+  return fail_at(reader, begin, "a number too large for a double");
+}
+
+static mp_json_token read_word(mp_json_reader *reader, const char *word, size_t length, mp_json_token token) {
+  if (reader->length - reader->position < length || memcmp(reader->text + reader->position, word, length) != 0) {
+    return fail_at(reader, reader->position, "a value was expected");
+  }
+  reader->position += length;
+  reader->expecting = EXPECT_AFTER;
+  return token;
+}
+
+static mp_json_token begin_container(mp_json_reader *reader, bool is_array) {
+  if (reader->depth >= reader->max_depth) return fail_at(reader, reader->position, "nested too deep");
+  reader->in_array[reader->depth++] = is_array;
+  reader->position++;
+  reader->expecting = is_array ? EXPECT_FIRST_ITEM : EXPECT_FIRST_KEY;
+  return is_array ? MP_JSON_ARRAY_BEGIN : MP_JSON_OBJECT_BEGIN;
+}
+
+static mp_json_token end_container(mp_json_reader *reader) {
+  bool is_array = reader->in_array[--reader->depth];
+  reader->position++;
+  reader->expecting = EXPECT_AFTER;
+  return is_array ? MP_JSON_ARRAY_END : MP_JSON_OBJECT_END;
+}
+
+static mp_json_token fail_on_value(mp_json_reader *reader) {
+  bool at_mark = reader->position == 0 && reader->length >= 3 && memcmp(reader->text, "\xEF\xBB\xBF", 3) == 0;
+  return fail_here(reader, at_mark ? "a byte order mark" : "a value was expected");
+}
+
+static mp_json_token read_value(mp_json_reader *reader) {
+  reader->token_position = reader->position;
+  int byte = peek(reader);
+  switch (byte) {
+  case '"':
+    if (!read_string(reader)) return MP_JSON_ERROR;
+    reader->expecting = EXPECT_AFTER;
+    return MP_JSON_STRING;
+  case '{':
+    return begin_container(reader, false);
+  case '[':
+    return begin_container(reader, true);
+  case 't':
+    return read_word(reader, "true", 4, MP_JSON_TRUE);
+  case 'f':
+    return read_word(reader, "false", 5, MP_JSON_FALSE);
+  case 'n':
+    return read_word(reader, "null", 4, MP_JSON_NULL);
+  default:
+    return byte == '-' || is_digit(byte) ? read_number(reader) : fail_on_value(reader);
+  }
+}
+
+/* A key and the colon after it. */
+static mp_json_token read_key(mp_json_reader *reader) {
+  reader->token_position = reader->position;
+  if (peek(reader) != '"') return fail_here(reader, "a key in double quotes was expected");
+  if (!read_string(reader)) return MP_JSON_ERROR;
+  skip_blanks(reader);
+  if (peek(reader) != ':') return fail_here(reader, "':' was expected");
+  reader->position++;
+  reader->expecting = EXPECT_VALUE;
+  return MP_JSON_KEY;
+}
+
+static mp_json_token read_after(mp_json_reader *reader) {
+  reader->token_position = reader->position;
+  int byte = peek(reader);
+  if (reader->depth == 0) {
+    return byte < 0 ? MP_JSON_END : fail_at(reader, reader->position, "text after the end of the value");
+  }
+  bool is_array = reader->in_array[reader->depth - 1];
+  if (byte == (is_array ? ']' : '}')) return end_container(reader);
+  if (byte != ',') return fail_here(reader, is_array ? "',' or ']' was expected" : "',' or '}' was expected");
+  reader->position++;
+  skip_blanks(reader);
+  return is_array ? read_value(reader) : read_key(reader);
+}
+
+mp_json_token mp_json_next(mp_json_reader *reader) {
+  if (reader->expecting == EXPECT_NOTHING) return MP_JSON_ERROR;
+  skip_blanks(reader);
+  switch (reader->expecting) {
+  case EXPECT_AFTER:
+    return read_after(reader);
+  case EXPECT_FIRST_ITEM:
+    if (peek(reader) != ']') return read_value(reader);
+    break;
+  case EXPECT_FIRST_KEY:
+    if (peek(reader) != '}') return read_key(reader);
+    break;
+  default:
+    return read_value(reader);
+  }
+  reader->token_position = reader->position;
+  return end_container(reader);
+}
+
+bool mp_json_skip(mp_json_reader *reader, mp_json_token token) {
+  if (token == MP_JSON_ERROR) return false;
+  if (token != MP_JSON_ARRAY_BEGIN && token != MP_JSON_OBJECT_BEGIN) return true;
+  unsigned outside = reader->depth - 1;
+  while (reader->depth > outside) {
+    if (mp_json_next(reader) == MP_JSON_ERROR) return false;
+  }
+  return true;
+}
+
+moonpad_status mp_json_fail(const mp_json_reader *reader, const char *where, moonpad_error *error) {
+  if (reader->problem == no_memory) return mp_no_memory(error);
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%s%s at byte %zu", where == NULL ? "" : where,
+                 where == NULL ? "" : ": ", reader->problem, reader->position);
+}

@@ -1,0 +1,79 @@
+/*
+** JSON of RFC 8259, strict: a pull reader (no tree, no recursion) and writers. Integers of 64 bits and doubles are kept apart: a number with '.', 'e' or 'E',
+** or one beyond 64 bits, is a float. Duplicate keys are an error. Depth is limited.
+*/
+#ifndef MP_CORE_JSON_H
+#define MP_CORE_JSON_H
+
+#include "base/buffer.h"
+
+typedef enum mp_json_token {
+  MP_JSON_END = 0, /* the one value is complete and only white space follows */
+  MP_JSON_ERROR,   /* see `problem` and `position` */
+  MP_JSON_OBJECT_BEGIN,
+  MP_JSON_OBJECT_END,
+  MP_JSON_ARRAY_BEGIN,
+  MP_JSON_ARRAY_END,
+  MP_JSON_KEY,    /* `string` */
+  MP_JSON_STRING, /* `string` */
+  MP_JSON_INTEGER,
+  MP_JSON_FLOAT,
+  MP_JSON_TRUE,
+  MP_JSON_FALSE,
+  MP_JSON_NULL
+} mp_json_token;
+
+#define MP_JSON_DEPTH_LIMIT 192 /* hard limit of the reader's own stack */
+
+typedef struct mp_json_reader {
+  const char *text;
+  size_t length;
+  size_t position;       /* of the next byte; on error, of the byte at fault */
+  size_t token_position; /* where the last token began */
+  unsigned depth;
+  unsigned max_depth;
+  bool in_array[MP_JSON_DEPTH_LIMIT];
+  int expecting;         /* private */
+  moonpad_string string; /* borrowed from the text, or from `scratch` where it had escapes; until the next token */
+  int64_t integer;
+  double number;
+  mp_buffer scratch;
+  const char *problem; /* a constant; "out of memory" is one of them */
+} mp_json_reader;
+
+/* `max_depth` at most MP_JSON_DEPTH_LIMIT. Free it with mp_json_reader_free. Duplicate keys are not checked by the pull reader itself. */
+void mp_json_reader_init(mp_json_reader *reader, mp_env *env, moonpad_string text, unsigned max_depth);
+void mp_json_reader_free(mp_json_reader *reader);
+mp_json_token mp_json_next(mp_json_reader *reader);
+/* After a token that begins a value: reads to its end. False on error. */
+bool mp_json_skip(mp_json_reader *reader, mp_json_token token);
+/* Fills `error` from the reader's problem: "WHERE: PROBLEM at byte N" (invalid_argument, or no_memory). */
+moonpad_status mp_json_fail(const mp_json_reader *reader, const char *where, moonpad_error *error);
+
+/* Checks `text` strictly (duplicate keys too) and writes it compact to `out`; gives the type of the value. */
+moonpad_status mp_json_compact(mp_env *env, moonpad_string text, unsigned max_depth, const char *where, mp_buffer *out,
+                               moonpad_type *type, moonpad_error *error);
+
+/* For text that this library wrote (valid and compact): the end of the value that begins at `position`. */
+size_t mp_json_own_end(const char *text, size_t position);
+/* For the same: turns a JSON string literal (quotes included) into its characters. */
+void mp_json_own_string(moonpad_string literal, mp_buffer *out);
+
+void mp_json_write_string(mp_buffer *out,
+                          moonpad_string text); /* valid UTF-8; escapes ", \ and U+0000 to U+001F only */
+void mp_json_write_integer(mp_buffer *out, int64_t integer);
+void mp_json_write_float(mp_buffer *out, double number);
+
+/* A path into a value: "address.city", "items[2].name", "a[1][2]". */
+typedef struct mp_path {
+  moonpad_string rest;
+} mp_path;
+typedef struct mp_path_step {
+  bool is_index;
+  int64_t index;       /* from 1 */
+  moonpad_string name; /* borrowed from the path */
+} mp_path_step;
+/* The next step; false at the end or where the path is malformed (then `rest` is not empty). `first` is true for the first step, which has no dot. */
+bool mp_path_next(mp_path *path, bool first, mp_path_step *step);
+
+#endif

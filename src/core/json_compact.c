@@ -1,0 +1,239 @@
+/* Checking JSON text and writing it compact, in one canonical spelling. */
+#include "base/error.h"
+#include "base/map.h"
+#include "core/json.h"
+
+/* Objects of up to this many keys are searched key by key; larger ones get a hash table. */
+#define FEW_KEYS 8
+
+/* A key of an object that is open, as it was written to the output: the spelling is canonical, so equal keys are equal
+** bytes. */
+typedef struct seen_key {
+  uint64_t hash;
+  size_t begin;
+  size_t length;
+} seen_key;
+
+/* What is known of one open object. Its keys and its table lie on top of two stacks, for while an inner object is
+** open, the outer one gets no keys. */
+typedef struct open_object {
+  size_t first_key;
+  size_t first_place;
+  size_t places; /* of the table; 0 while there are few keys */
+} open_object;
+
+typedef struct compactor {
+  mp_env *env;
+  mp_json_reader reader;
+  mp_buffer *out;
+  size_t begin; /* of this text in `out` */
+  seen_key *keys;
+  size_t key_count, key_capacity;
+  size_t *table; /* 1 + index into `keys`; 0: free */
+  size_t table_count, table_capacity;
+  open_object objects[MP_JSON_DEPTH_LIMIT];
+} compactor;
+
+typedef enum added_key { KEY_ADDED, KEY_KNOWN, KEY_NO_MEMORY } added_key;
+
+static bool same_key(const compactor *work, const seen_key *a, const seen_key *b) {
+  return a->hash == b->hash && a->length == b->length &&
+         memcmp(work->out->data + a->begin, work->out->data + b->begin, a->length) == 0;
+}
+
+static bool known_among_few(const compactor *work, const open_object *object, const seen_key *key) {
+  for (size_t i = object->first_key; i < work->key_count; i++) {
+    if (same_key(work, &work->keys[i], key)) return true;
+  }
+  return false;
+}
+
+/* The place of the key in the table of this object: where it is, or the free one where it belongs. */
+static size_t *find_place(const compactor *work, const open_object *object, const seen_key *key) {
+  size_t *table = work->table + object->first_place;
+  size_t mask = object->places - 1;
+  for (size_t i = (size_t)key->hash & mask;; i = (i + 1) & mask) {
+    if (table[i] == 0 || same_key(work, &work->keys[table[i] - 1], key)) return &table[i];
+  }
+}
+
+/* Makes the table of the innermost object at least twice as large as it has keys. */
+static bool grow_table(compactor *work, open_object *object) {
+  size_t count = work->key_count - object->first_key;
+  if (object->places > count * 2) return true;
+  if (count > SIZE_MAX / 64) return false;
+  size_t places = object->places == 0 ? (size_t)FEW_KEYS * 4 : object->places * 2;
+  if (object->places == 0) object->first_place = work->table_count;
+  size_t end = object->first_place + places;
+  void *table = work->table;
+  bool grown = mp_reserve(work->env, &table, &work->table_capacity, sizeof *work->table, end);
+  work->table = table;
+  if (!grown) return false;
+  work->table_count = end;
+  object->places = places;
+  memset(work->table + object->first_place, 0, places * sizeof *work->table);
+  for (size_t i = object->first_key; i < work->key_count; i++) *find_place(work, object, &work->keys[i]) = i + 1;
+  return true;
+}
+
+static added_key add_key(compactor *work, size_t begin) {
+  open_object *object = &work->objects[work->reader.depth - 1];
+  seen_key key = {0, begin, work->out->length - begin};
+  key.hash = mp_hash(work->out->data + key.begin, key.length);
+  void *keys = work->keys;
+  bool grown = mp_reserve(work->env, &keys, &work->key_capacity, sizeof *work->keys, work->key_count + 1);
+  work->keys = keys;
+  if (!grown) return KEY_NO_MEMORY;
+  if (work->key_count - object->first_key < FEW_KEYS) {
+    if (known_among_few(work, object, &key)) return KEY_KNOWN;
+  } else {
+    if (!grow_table(work, object)) return KEY_NO_MEMORY;
+    size_t *place = find_place(work, object, &key);
+    if (*place != 0) return KEY_KNOWN;
+    *place = work->key_count + 1;
+  }
+  work->keys[work->key_count++] = key;
+  return KEY_ADDED;
+}
+
+/* Writes the string that was just read. */
+static void write_string(compactor *work) {
+  const mp_json_reader *reader = &work->reader;
+  if (reader->string.data == reader->scratch.data) {
+    mp_json_write_string(work->out, reader->string);
+    return;
+  }
+  /* Read without escapes, it can be written without looking at it again: its quotes are around it in the text. */
+  mp_buffer_add(work->out, reader->string.data - 1, reader->string.length + 2);
+}
+
+static void write_separator(mp_buffer *out, size_t begin) {
+  if (out->length == begin) return;
+  char last = out->data[out->length - 1];
+  if (last != '[' && last != '{' && last != ':') mp_buffer_add_char(out, ',');
+}
+
+static moonpad_status write_key(compactor *work, const char *where, moonpad_error *error) {
+  size_t begin = work->out->length;
+  write_string(work);
+  if (work->out->failed) return mp_no_memory(error);
+  added_key added = add_key(work, begin);
+  mp_buffer_add_char(work->out, ':');
+  if (added == KEY_ADDED) return MOONPAD_OK;
+  if (added == KEY_NO_MEMORY) return mp_no_memory(error);
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%sthe key %s comes twice in one object, again at byte %zu",
+                 where == NULL ? "" : where, where == NULL ? "" : ": ", mp_quote(work->reader.string).text,
+                 work->reader.token_position);
+}
+
+static void begin_object(compactor *work) {
+  open_object *object = &work->objects[work->reader.depth - 1];
+  object->first_key = work->key_count;
+  object->first_place = work->table_count;
+  object->places = 0;
+  mp_buffer_add_char(work->out, '{');
+}
+
+static void end_object(compactor *work) {
+  const open_object *object = &work->objects[work->reader.depth];
+  work->key_count = object->first_key;
+  work->table_count = object->first_place;
+  mp_buffer_add_char(work->out, '}');
+}
+
+static void write_token(compactor *work, mp_json_token token) {
+  mp_buffer *out = work->out;
+  switch (token) {
+  case MP_JSON_OBJECT_BEGIN:
+    begin_object(work);
+    break;
+  case MP_JSON_OBJECT_END:
+    end_object(work);
+    break;
+  case MP_JSON_ARRAY_BEGIN:
+    mp_buffer_add_char(out, '[');
+    break;
+  case MP_JSON_ARRAY_END:
+    mp_buffer_add_char(out, ']');
+    break;
+  case MP_JSON_STRING:
+    write_string(work);
+    break;
+  case MP_JSON_INTEGER:
+    mp_json_write_integer(out, work->reader.integer);
+    break;
+  case MP_JSON_FLOAT:
+    mp_json_write_float(out, work->reader.number);
+    break;
+  case MP_JSON_TRUE:
+    mp_buffer_add_literal(out, "true");
+    break;
+  case MP_JSON_FALSE:
+    mp_buffer_add_literal(out, "false");
+    break;
+  default:
+    mp_buffer_add_literal(out, "null");
+    break;
+  }
+}
+
+static moonpad_type type_of(mp_json_token token) {
+  switch (token) {
+  case MP_JSON_OBJECT_BEGIN:
+    return MOONPAD_OBJECT;
+  case MP_JSON_ARRAY_BEGIN:
+    return MOONPAD_ARRAY;
+  case MP_JSON_STRING:
+    return MOONPAD_STRING;
+  case MP_JSON_INTEGER:
+    return MOONPAD_INTEGER;
+  case MP_JSON_FLOAT:
+    return MOONPAD_FLOAT;
+  case MP_JSON_TRUE:
+  case MP_JSON_FALSE:
+    return MOONPAD_BOOLEAN;
+  default:
+    return MOONPAD_NULL;
+  }
+}
+
+static moonpad_status compact(compactor *work, const char *where, moonpad_type *type, moonpad_error *error) {
+  for (bool first = true;; first = false) {
+    mp_json_token token = mp_json_next(&work->reader);
+    if (token == MP_JSON_ERROR) return mp_json_fail(&work->reader, where, error);
+    if (token == MP_JSON_END) return MOONPAD_OK;
+    if (first) *type = type_of(token);
+    if (token != MP_JSON_OBJECT_END && token != MP_JSON_ARRAY_END) write_separator(work->out, work->begin);
+    if (token == MP_JSON_KEY) {
+      moonpad_status status = write_key(work, where, error);
+      if (status != MOONPAD_OK) return status;
+    } else {
+      write_token(work, token);
+    }
+    if (work->out->failed) return mp_no_memory(error);
+  }
+}
+
+moonpad_status mp_json_compact(mp_env *env, moonpad_string text, unsigned max_depth, const char *where, mp_buffer *out,
+                               moonpad_type *type, moonpad_error *error) {
+  compactor work;
+  moonpad_type found = MOONPAD_ABSENT;
+  work.env = env;
+  work.out = out;
+  work.begin = out->length;
+  work.keys = NULL;
+  work.table = NULL;
+  work.key_count = work.key_capacity = work.table_count = work.table_capacity = 0;
+  if (!mp_buffer_room(out, text.length)) return mp_no_memory(error);
+  mp_json_reader_init(&work.reader, env, text, max_depth);
+  moonpad_status status = compact(&work, where, &found, error);
+  mp_json_reader_free(&work.reader);
+  mp_release(env, work.keys);
+  mp_release(env, work.table);
+  if (status != MOONPAD_OK) {
+    out->length = work.begin;
+    return status;
+  }
+  *type = found;
+  return MOONPAD_OK;
+}

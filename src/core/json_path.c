@@ -1,0 +1,174 @@
+/* Reading one place of a value by its path, without decoding the rest. */
+#include "core/json_path.h"
+
+#include "base/error.h"
+#include "core/json.h"
+#include "core/value.h"
+
+/* A path is checked as a whole before anything is read: whether it is an error must not depend on the data. */
+static moonpad_status check_path(moonpad_string path, moonpad_error *error) {
+  mp_path rest = {path};
+  mp_path_step step;
+  bool first = true;
+  while (mp_path_next(&rest, first, &step)) first = false;
+  if (rest.rest.length == 0) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                 "path %s: malformed at byte %zu; join names with dots and put indices (from 1) into brackets, as in "
+                 "items[2].name",
+                 mp_quote(path).text, path.length - rest.rest.length);
+}
+
+/* Both give the token that begins the place, MP_JSON_END where there is none, or MP_JSON_ERROR. */
+static mp_json_token go_to_member(mp_json_reader *reader, mp_json_token at, moonpad_string name) {
+  if (at != MP_JSON_OBJECT_BEGIN) return MP_JSON_END;
+  for (;;) {
+    mp_json_token token = mp_json_next(reader);
+    if (token == MP_JSON_ERROR) return token;
+    if (token == MP_JSON_OBJECT_END) return MP_JSON_END;
+    bool found = reader->string.length == name.length &&
+                 (name.length == 0 || memcmp(reader->string.data, name.data, name.length) == 0);
+    token = mp_json_next(reader);
+    if (found || token == MP_JSON_ERROR) return token;
+    if (!mp_json_skip(reader, token)) return MP_JSON_ERROR;
+  }
+}
+
+static mp_json_token go_to_item(mp_json_reader *reader, mp_json_token at, int64_t index) {
+  if (at != MP_JSON_ARRAY_BEGIN || index < 1) return MP_JSON_END;
+  for (int64_t i = 1;; i++) {
+    mp_json_token token = mp_json_next(reader);
+    if (token == MP_JSON_ERROR) return token;
+    if (token == MP_JSON_ARRAY_END) return MP_JSON_END;
+    if (i == index) return token;
+    if (!mp_json_skip(reader, token)) return MP_JSON_ERROR;
+  }
+}
+
+static mp_json_token go_to_place(mp_json_reader *reader, moonpad_string path) {
+  mp_path rest = {path};
+  mp_path_step step;
+  mp_json_token token = mp_json_next(reader);
+  for (bool first = true; token != MP_JSON_ERROR && mp_path_next(&rest, first, &step); first = false) {
+    token = step.is_index ? go_to_item(reader, token, step.index) : go_to_member(reader, token, step.name);
+    if (token == MP_JSON_END) break;
+  }
+  return token;
+}
+
+/* A string that the reader unescaped lives in the reader and has to move before the reader goes; others stay where they are. */
+static moonpad_string keep_string(const mp_json_reader *reader, mp_buffer *scratch) {
+  moonpad_string string = reader->string;
+  if (string.length == 0) return moonpad_text(NULL);
+  uintptr_t begin = (uintptr_t)reader->text, at = (uintptr_t)string.data;
+  if (at >= begin && at < begin + reader->length) return string;
+  mp_buffer_add_string(scratch, string);
+  return mp_buffer_text(scratch);
+}
+
+static bool take_composite(mp_json_reader *reader, mp_json_token token, moonpad_value *value) {
+  size_t begin = reader->token_position;
+  if (!mp_json_skip(reader, token)) return false;
+  value->type = token == MP_JSON_OBJECT_BEGIN ? MOONPAD_OBJECT : MOONPAD_ARRAY;
+  value->as.text.data = reader->text + begin;
+  value->as.text.length = reader->position - begin;
+  return true;
+}
+
+/* False on malformed JSON. */
+static bool take_value(mp_json_reader *reader, mp_json_token token, mp_buffer *scratch, moonpad_value *value) {
+  switch (token) {
+  case MP_JSON_OBJECT_BEGIN:
+  case MP_JSON_ARRAY_BEGIN:
+    return take_composite(reader, token, value);
+  case MP_JSON_STRING:
+    *value = moonpad_string_value(keep_string(reader, scratch));
+    return true;
+  case MP_JSON_INTEGER:
+    *value = moonpad_integer(reader->integer);
+    return true;
+  case MP_JSON_FLOAT:
+    *value = moonpad_float(reader->number);
+    return true;
+  case MP_JSON_TRUE:
+  case MP_JSON_FALSE:
+    *value = moonpad_boolean(token == MP_JSON_TRUE);
+    return true;
+  case MP_JSON_NULL:
+    *value = moonpad_null_value();
+    return true;
+  case MP_JSON_END: /* no such place: `value` stays absent */
+    return true;
+  default:
+    return false;
+  }
+}
+
+static moonpad_status read_place(mp_env *env, moonpad_string json, moonpad_string path, mp_buffer *scratch,
+                                 moonpad_value *value, moonpad_error *error) {
+  mp_json_reader reader;
+  moonpad_value taken = moonpad_null_value();
+  taken.type = MOONPAD_ABSENT;
+  mp_json_reader_init(&reader, env, json, MP_JSON_DEPTH_LIMIT);
+  bool valid = take_value(&reader, go_to_place(&reader, path), scratch, &taken);
+  /* Whoever asks for the whole text is told of anything that follows it. */
+  if (valid && path.length == 0) valid = mp_json_next(&reader) == MP_JSON_END;
+  moonpad_status status = valid ? MOONPAD_OK : mp_json_fail(&reader, "JSON", error);
+  mp_json_reader_free(&reader);
+  if (status == MOONPAD_OK && scratch->failed) status = mp_no_memory(error);
+  if (status == MOONPAD_OK) *value = taken;
+  return status;
+}
+
+static moonpad_value absent_value(void) {
+  moonpad_value value = moonpad_null_value();
+  value.type = MOONPAD_ABSENT;
+  return value;
+}
+
+moonpad_status mp_json_walk(mp_env *env, const moonpad_value *root, moonpad_string path, mp_buffer *scratch,
+                            moonpad_value *value, moonpad_error *error) {
+  moonpad_value from = *root; /* `value` may be the same variable */
+  *value = absent_value();
+  mp_buffer_clear(scratch);
+  moonpad_status status = check_path(path, error);
+  if (status != MOONPAD_OK) return status;
+  if (path.length == 0) {
+    *value = from;
+    return MOONPAD_OK;
+  }
+  if (!mp_is_composite(from.type)) return MOONPAD_OK;
+  return read_place(env, from.as.text, path, scratch, value, error);
+}
+
+static moonpad_status read_with_env(mp_env *env, moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
+                                    moonpad_value *value, moonpad_error *error) {
+  mp_buffer unescaped;
+  moonpad_value taken;
+  mp_buffer_init(&unescaped, env);
+  moonpad_status status = read_place(env, json, path, &unescaped, &taken, error);
+  if (status == MOONPAD_OK && unescaped.length != 0) {
+    moonpad_buffer moved;
+    status = mp_buffer_hand_over(&unescaped, &moved, error);
+    if (status == MOONPAD_OK) {
+      /* Only now: the JSON that was just read may have been in there. */
+      moonpad_buffer_free(scratch);
+      *scratch = moved;
+      taken.as.text.data = moved.data;
+    }
+  }
+  mp_buffer_free(&unescaped);
+  if (status == MOONPAD_OK) *value = taken;
+  return status;
+}
+
+moonpad_status moonpad_json_read(moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
+                                 moonpad_value *value, moonpad_error *error) {
+  *value = absent_value();
+  moonpad_status status = check_path(path, error);
+  if (status != MOONPAD_OK) return status;
+  mp_env *env = mp_env_new(NULL);
+  if (env == NULL) return mp_no_memory(error);
+  status = read_with_env(env, json, path, scratch, value, error);
+  mp_env_release(env);
+  return status;
+}

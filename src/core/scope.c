@@ -1,0 +1,82 @@
+/* Scopes of state keys, and the checks of keys and names. */
+#include "core/scope.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+static bool starts_with(moonpad_string text, moonpad_string prefix) {
+  return text.length >= prefix.length && memcmp(text.data, prefix.data, prefix.length) == 0;
+}
+
+moonpad_string mp_scope_prefix(mp_scope scope) {
+  switch (scope) {
+  case MP_SCOPE_USER:
+    return (moonpad_string){"user:", 5};
+  case MP_SCOPE_APP:
+    return (moonpad_string){"app:", 4};
+  case MP_SCOPE_TEMP:
+    return (moonpad_string){"temp:", 5};
+  default:
+    return (moonpad_string){"", 0};
+  }
+}
+
+mp_scope mp_scope_of(moonpad_string key) {
+  if (key.length < 4 || (key.data[3] != ':' && key.data[key.length > 4 ? 4 : 3] != ':')) return MP_SCOPE_SESSION;
+  static const mp_scope prefixed[] = {MP_SCOPE_USER, MP_SCOPE_APP, MP_SCOPE_TEMP};
+  for (size_t i = 0; i < sizeof prefixed / sizeof prefixed[0]; i++) {
+    if (starts_with(key, mp_scope_prefix(prefixed[i]))) return prefixed[i];
+  }
+  return MP_SCOPE_SESSION;
+}
+
+moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) {
+  moonpad_string prefix = mp_scope_prefix(scope);
+  if (prefix.length == 0 || !starts_with(key, prefix)) return key;
+  return (moonpad_string){key.data + prefix.length, key.length - prefix.length};
+}
+
+moonpad_status mp_check_key(moonpad_string key, moonpad_error *error) {
+  if (key.length > MOONPAD_MAX_KEY_BYTES) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state key %s: %zu bytes, at most %d are allowed",
+                   mp_quote(key).text, key.length, MOONPAD_MAX_KEY_BYTES);
+  }
+  size_t valid = key.length == 0 ? 0 : mp_utf8_valid_prefix(key.data, key.length);
+  if (valid != key.length) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state key %s: invalid UTF-8 at byte %zu", mp_quote(key).text,
+                   valid);
+  }
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_check_name(const char *field, moonpad_string name, moonpad_error *error) {
+  if (name.length == 0) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: must not be empty", field);
+  if (name.length > MOONPAD_MAX_NAME_BYTES) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: %zu bytes, at most %d are allowed", field, name.length,
+                   MOONPAD_MAX_NAME_BYTES);
+  }
+  if (memchr(name.data, '\0', name.length) != NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: a NUL byte is not allowed in %s", field, mp_quote(name).text);
+  }
+  size_t valid = mp_utf8_valid_prefix(name.data, name.length);
+  if (valid != name.length) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: invalid UTF-8 at byte %zu of %s", field, valid,
+                   mp_quote(name).text);
+  }
+  return MOONPAD_OK;
+}
+
+static bool is_blank(char byte) {
+  return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+moonpad_string mp_trim(moonpad_string text) {
+  while (text.length > 0 && is_blank(text.data[0])) {
+    text.data++;
+    text.length--;
+  }
+  while (text.length > 0 && is_blank(text.data[text.length - 1])) text.length--;
+  return text;
+}

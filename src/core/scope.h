@@ -1,0 +1,22 @@
+/* Scopes of state keys (contract 1.1). */
+#ifndef MP_CORE_SCOPE_H
+#define MP_CORE_SCOPE_H
+
+#include "moonpad.h"
+
+typedef enum mp_scope { MP_SCOPE_SESSION = 0, MP_SCOPE_USER, MP_SCOPE_APP, MP_SCOPE_TEMP } mp_scope;
+#define MP_STORED_SCOPES 3 /* the first three are kept by stores */
+
+mp_scope mp_scope_of(moonpad_string key);
+/* "", "user:", "app:", "temp:". */
+moonpad_string mp_scope_prefix(mp_scope scope);
+/* The key without its scope's prefix. */
+moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key);
+/* Valid UTF-8 of at most MOONPAD_MAX_KEY_BYTES? */
+moonpad_status mp_check_key(moonpad_string key, moonpad_error *error);
+/* A name (appName...): non-empty UTF-8 up to MOONPAD_MAX_NAME_BYTES without NUL. `field` is named in the message. */
+moonpad_status mp_check_name(const char *field, moonpad_string name, moonpad_error *error);
+/* Without ASCII blanks at both ends. */
+moonpad_string mp_trim(moonpad_string text);
+
+#endif
