@@ -1,0 +1,258 @@
+/*
+** What the tests of trees share: an allocator that counts and can be told to fail, trees that are easy to plant, and a small language of writes:
+** "cart[1].name=\"x\"; cart[2]=-; list+=[1]" sets, removes, appends (JSON without spaces or ';').
+*/
+#ifndef SPEC_TREE_SUPPORT_H
+#define SPEC_TREE_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/json.h"
+#include "core/tree.h"
+
+typedef struct test_memory {
+  long living;
+  long until_failure; /* -1: never */
+  bool goes_on;       /* every later allocation fails too */
+  bool has_failed;
+} test_memory;
+
+static inline bool memory_is_out(test_memory *memory) {
+  if (memory->until_failure < 0) return false;
+  if (memory->until_failure > 0) {
+    memory->until_failure--;
+    return false;
+  }
+  if (!memory->goes_on) memory->until_failure = -1;
+  memory->has_failed = true;
+  return true;
+}
+
+static inline void *test_allocate(void *context, size_t size) {
+  test_memory *memory = context;
+  if (memory_is_out(memory)) return NULL;
+  memory->living++;
+  return malloc(size);
+}
+
+static inline void *test_resize(void *context, void *block, size_t size) {
+  test_memory *memory = context;
+  if (memory_is_out(memory)) return NULL;
+  if (block == NULL) memory->living++;
+  return realloc(block, size);
+}
+
+static inline void test_release(void *context, void *block) {
+  test_memory *memory = context;
+  if (block != NULL) memory->living--;
+  free(block);
+}
+
+typedef struct world {
+  test_memory memory;
+  mp_env *env;
+  moonpad_error error;
+  int asked;
+  bool refuses;
+} world;
+
+static inline world *world_new(void) {
+  world *w = calloc(1, sizeof(world));
+  if (w == NULL) abort();
+  w->memory.until_failure = -1;
+  moonpad_allocator allocator = {test_allocate, test_resize, test_release, &w->memory};
+  moonpad_options options;
+  memset(&options, 0, sizeof(options));
+  options.size = sizeof(options);
+  options.allocator = &allocator;
+  w->env = mp_env_new(&options);
+  assert_non_null(w->env);
+  return w;
+}
+
+static inline void world_free(world *w) {
+  mp_env_release(w->env);
+  assert_int_equal(w->memory.living, 0);
+  free(w);
+}
+
+typedef struct plant {
+  world *w;
+  mp_tree_owner owner;
+  mp_node *root;
+} plant;
+
+static inline moonpad_status plant_will_change(void *context, moonpad_error *error) {
+  world *w = context;
+  w->asked++;
+  if (!w->refuses) return MOONPAD_OK;
+  if (error != NULL) {
+    error->code = MOONPAD_CLOSED;
+    snprintf(error->message, sizeof(error->message), "refused");
+  }
+  return MOONPAD_CLOSED;
+}
+
+static inline mp_value *json_value(world *w, const char *json) {
+  return mp_value_from_own_json(w->env, moonpad_text(json));
+}
+
+/* Out of memory: `root` is NULL. */
+static inline plant *plant_try(world *w, const char *json) {
+  plant *p = calloc(1, sizeof(plant));
+  if (p == NULL) abort();
+  p->w = w;
+  p->owner.will_change = plant_will_change;
+  p->owner.context = w;
+  p->owner.key = mp_key_new(w->env, moonpad_text("cart"));
+  mp_value *value = json_value(w, json);
+  if (p->owner.key != NULL && value != NULL) p->root = mp_tree_new(w->env, value, &p->owner);
+  mp_value_release(w->env, value);
+  return p;
+}
+
+static inline plant *plant_new(world *w, const char *json) {
+  plant *p = plant_try(w, json);
+  assert_non_null(p->root);
+  return p;
+}
+
+static inline void plant_free(plant *p) {
+  if (p->root != NULL) {
+    mp_tree_detach(p->root);
+    mp_node_release(p->root);
+  }
+  if (p->owner.key != NULL) mp_key_release(p->w->env, p->owner.key);
+  free(p);
+}
+
+/* Its text, to be freed. */
+static inline char *text_of(mp_node *node) {
+  mp_buffer out;
+  mp_buffer_init(&out, mp_node_env(node));
+  mp_node_write(node, &out);
+  assert_false(out.failed);
+  char *text = malloc(out.length + 1);
+  if (text == NULL) abort();
+  memcpy(text, out.data, out.length);
+  text[out.length] = '\0';
+  mp_buffer_free(&out);
+  return text;
+}
+
+#define assert_text(node, expected)                                                                                    \
+  do {                                                                                                                 \
+    char *actual_text = text_of(node);                                                                                 \
+    assert_string_equal(actual_text, expected);                                                                        \
+    free(actual_text);                                                                                                 \
+  } while (0)
+
+/* One step of a path: a name up to '.', '[', '=', '+' or the end, or "[n]". */
+typedef struct step {
+  bool is_index;
+  int64_t index;
+  moonpad_string name;
+} step;
+
+static inline bool next_step(const char **path, step *found) {
+  const char *at = *path;
+  if (*at == '.') at++;
+  if (*at == '\0' || *at == '=' || *at == '+') return false;
+  found->is_index = *at == '[';
+  if (found->is_index) {
+    char *end = NULL;
+    found->index = strtoll(at + 1, &end, 10);
+    at = end + 1;
+  } else {
+    found->name.data = at;
+    found->name.length = strcspn(at, ".[=+");
+    at += found->name.length;
+  }
+  *path = at;
+  return true;
+}
+
+static inline moonpad_status read_step(mp_node *node, step s, mp_item *item, moonpad_error *error) {
+  return s.is_index ? mp_node_index(node, s.index, item, error) : mp_node_member(node, s.name, item, error);
+}
+
+static inline moonpad_status write_step(mp_node *node, step s, mp_value *value, moonpad_error *error) {
+  return s.is_index ? mp_node_set_index(node, s.index, value, error) : mp_node_set_member(node, s.name, value, error);
+}
+
+/* The node at a path; it must be there. */
+static inline mp_node *down(mp_node *node, const char *path) {
+  step s;
+  while (next_step(&path, &s)) {
+    mp_item item;
+    assert_int_equal(read_step(node, s, &item, NULL), MOONPAD_OK);
+    assert_non_null(item.node);
+    node = item.node;
+  }
+  return node;
+}
+
+static inline moonpad_status append_json(world *w, mp_node *node, const char *json) {
+  size_t count = 0;
+  moonpad_status status = mp_node_count(node, &count, &w->error);
+  if (status != MOONPAD_OK) return status;
+  mp_value *value = json_value(w, json);
+  if (value == NULL) return MOONPAD_NO_MEMORY;
+  status = mp_node_set_index(node, (int64_t)count + 1, value, &w->error);
+  mp_value_release(w->env, value);
+  return status;
+}
+
+/* One statement of the language. */
+static inline moonpad_status write_one(world *w, mp_node *node, const char *statement) {
+  const char *path = statement;
+  const char *json = strchr(statement, '=') + 1;
+  bool appends = json[-2] == '+';
+  step s = {false, 0, {NULL, 0}};
+  bool more = next_step(&path, &s);
+  while (more) {
+    step after;
+    bool is_last = !next_step(&path, &after);
+    if (is_last && !appends) break;
+    mp_item item;
+    moonpad_status status = read_step(node, s, &item, &w->error);
+    if (status != MOONPAD_OK) return status;
+    assert_non_null(item.node);
+    node = item.node;
+    if (is_last) break;
+    s = after;
+  }
+  if (appends) return append_json(w, node, json);
+  if (strcmp(json, "-") == 0) return write_step(node, s, NULL, &w->error);
+  mp_value *value = json_value(w, json);
+  if (value == NULL) return MOONPAD_NO_MEMORY;
+  moonpad_status status = write_step(node, s, value, &w->error);
+  mp_value_release(w->env, value);
+  return status;
+}
+
+/* Statements separated by "; ". Stops at the first that fails. */
+static inline moonpad_status write_all(world *w, mp_node *root, const char *statements) {
+  moonpad_status status = MOONPAD_OK;
+  while (status == MOONPAD_OK && *statements != '\0') {
+    char one[4096];
+    size_t length = strcspn(statements, ";");
+    assert_true(length < sizeof(one));
+    memcpy(one, statements, length);
+    one[length] = '\0';
+    status = write_one(w, root, one);
+    statements += length;
+    statements += strspn(statements, "; ");
+  }
+  return status;
+}
+
+#endif

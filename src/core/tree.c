@@ -1,0 +1,521 @@
+/* Nodes of a composite value: their life, opening them one level at a time, reading, their text and their paths. */
+#include "core/tree_private.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "core/json.h"
+
+#define LINEAR_SEARCH_LIMIT 8
+#define PLAIN_STEP_LIMIT    60 /* longer names are shown quoted, which shortens them */
+
+/* ---- Life ---- */
+
+static mp_node *new_node(mp_env *env, mp_value *source, moonpad_string text) {
+  mp_node *node = mp_allocate_zeroed(env, sizeof(mp_node));
+  if (node == NULL) return NULL;
+  node->env = mp_env_retain(env);
+  node->references = 1;
+  node->is_array = text.data[0] == '[';
+  node->source = mp_value_retain(source);
+  node->text = text;
+  mp_map_init(&node->index, env);
+  return node;
+}
+
+mp_node *mp_tree_new(mp_env *env, mp_value *value, const mp_tree_owner *owner) {
+  mp_node *root = new_node(env, value, value->as.as.text);
+  if (root == NULL) return NULL;
+  root->whole = mp_value_retain(value);
+  root->owner = owner;
+  if (owner != NULL && owner->key != NULL) root->root_key = mp_key_retain(owner->key);
+  return root;
+}
+
+void mp_tree_detach(mp_node *root) {
+  root->owner = NULL;
+}
+
+mp_node *mp_node_root(const mp_node *node) {
+  while (node->parent != NULL) node = node->parent;
+  return (mp_node *)node;
+}
+
+/* Takes a child that somebody else holds out of the tree. Its parent still has its place, so its path can be kept for messages. */
+static void cut(mp_node *child) {
+  mp_buffer path;
+  mp_buffer_init(&path, child->env);
+  mp_node_path(child, &path);
+  if (!path.failed) child->label = mp_key_new(child->env, mp_buffer_text(&path));
+  mp_buffer_free(&path);
+  mp_node *root = mp_node_root(child);
+  if (root->root_key != NULL) child->root_key = mp_key_retain(root->root_key);
+  child->is_cut = true;
+  child->parent = NULL;
+}
+
+void mp_node_drop_slot(mp_node *node, mp_slot *slot) {
+  if (slot->kind == MP_SLOT_VALUE) {
+    mp_value_release(node->env, slot->as.value);
+  } else if (slot->kind == MP_SLOT_NODE) {
+    /* One that nobody else holds keeps its parent while it is freed: descendants that are held find their path by it. */
+    if (slot->as.node->references > 1) cut(slot->as.node);
+    mp_node_release(slot->as.node);
+  }
+  slot->kind = MP_SLOT_HOLE;
+}
+
+void mp_node_drop_index(mp_node *node) {
+  mp_map_free(&node->index);
+  mp_map_init(&node->index, node->env);
+  node->is_indexed = false;
+}
+
+void mp_node_clear_slots(mp_node *node) {
+  for (size_t i = 0; i < node->slot_count; i++) mp_node_drop_slot(node, &node->slots[i]);
+  if (!node->is_array) {
+    for (size_t i = 0; i < node->slot_count; i++) mp_key_release(node->env, node->keys[i]);
+  }
+  mp_node_drop_index(node);
+  mp_release(node->env, node->slots);
+  mp_release(node->env, node->keys);
+  node->slots = NULL;
+  node->keys = NULL;
+  node->slot_count = node->slot_capacity = node->key_capacity = node->count = 0;
+  node->cursor_slot = node->cursor_alive = 0;
+}
+
+static void destroy(mp_node *node) {
+  mp_env *env = node->env;
+  mp_node_clear_slots(node);
+  mp_value_release(env, node->source);
+  mp_value_release(env, node->whole);
+  if (node->root_key != NULL) mp_key_release(env, node->root_key);
+  if (node->label != NULL) mp_key_release(env, node->label);
+  mp_release(env, node);
+  mp_env_release(env);
+}
+
+mp_node *mp_node_retain(mp_node *node) {
+  node->references++;
+  return node;
+}
+
+void mp_node_release(mp_node *node) {
+  if (node != NULL && --node->references == 0) destroy(node);
+}
+
+/* ---- Opening ---- */
+
+static bool add_text_slot(mp_node *node, size_t begin, size_t end) {
+  if (!mp_reserve(node->env, (void **)&node->slots, &node->slot_capacity, sizeof(mp_slot), node->slot_count + 1)) {
+    return false;
+  }
+  mp_slot *slot = &node->slots[node->slot_count];
+  memset(slot, 0, sizeof(*slot));
+  slot->kind = MP_SLOT_TEXT;
+  slot->at_clean = true;
+  slot->as.text.data = node->text.data + begin;
+  slot->as.text.length = end - begin;
+  return true;
+}
+
+static bool open_array(mp_node *node) {
+  const char *text = node->text.data;
+  size_t position = 1;
+  while (text[position] != ']') {
+    if (text[position] == ',') position++;
+    size_t end = mp_json_own_end(text, position);
+    if (!add_text_slot(node, position, end)) return false;
+    node->slot_count++;
+    position = end;
+  }
+  return true;
+}
+
+static mp_key *key_of_literal(mp_env *env, moonpad_string literal) {
+  moonpad_string plain = {literal.data + 1, literal.length - 2};
+  if (plain.length == 0 || memchr(plain.data, '\\', plain.length) == NULL) return mp_key_new(env, plain);
+  mp_buffer decoded;
+  mp_buffer_init(&decoded, env);
+  mp_json_own_string(literal, &decoded);
+  mp_key *key = decoded.failed ? NULL : mp_key_new(env, mp_buffer_text(&decoded));
+  mp_buffer_free(&decoded);
+  return key;
+}
+
+static bool open_object(mp_node *node) {
+  const char *text = node->text.data;
+  size_t position = 1;
+  while (text[position] != '}') {
+    if (text[position] == ',') position++;
+    size_t colon = mp_json_own_end(text, position);
+    size_t end = mp_json_own_end(text, colon + 1);
+    moonpad_string literal = {text + position, colon - position};
+    if (!add_text_slot(node, colon + 1, end) ||
+        !mp_reserve(node->env, (void **)&node->keys, &node->key_capacity, sizeof(mp_key *), node->slot_count + 1)) {
+      return false;
+    }
+    node->keys[node->slot_count] = key_of_literal(node->env, literal);
+    if (node->keys[node->slot_count] == NULL) return false;
+    node->slot_count++;
+    position = end;
+  }
+  return true;
+}
+
+bool mp_node_open(mp_node *node) {
+  if (node->is_open) return true;
+  if (!(node->is_array ? open_array(node) : open_object(node))) {
+    mp_node_clear_slots(node);
+    return false;
+  }
+  node->is_open = true;
+  node->count = node->slot_count;
+  node->base_length = node->is_array ? node->count : 0;
+  return true;
+}
+
+/* ---- Finding ---- */
+
+/* The index only saves time: without memory for it the search is linear. */
+static bool ensure_index(mp_node *node) {
+  if (node->is_indexed) return true;
+  if (!mp_map_reserve(&node->index, node->slot_count)) return false;
+  for (size_t i = 0; i < node->slot_count; i++) {
+    if (!mp_map_put(&node->index, node->keys[i], (void *)(uintptr_t)(i + 1))) {
+      mp_node_drop_index(node);
+      return false;
+    }
+  }
+  node->is_indexed = true;
+  return true;
+}
+
+static bool key_is(const mp_key *key, moonpad_string text) {
+  return key->length == text.length && (text.length == 0 || memcmp(key->bytes, text.data, text.length) == 0);
+}
+
+size_t mp_node_find(mp_node *node, moonpad_string key) {
+  if (node->slot_count > LINEAR_SEARCH_LIMIT && ensure_index(node)) {
+    uintptr_t found = (uintptr_t)mp_map_get(&node->index, key);
+    return found == 0 ? MP_NO_PLACE : (size_t)found - 1;
+  }
+  for (size_t i = 0; i < node->slot_count; i++) {
+    if (key_is(node->keys[i], key)) return i;
+  }
+  return MP_NO_PLACE;
+}
+
+/* The slot of the member at `position`. The cursor makes a walk over all of them cheap, holes or not. */
+static size_t find_position(mp_node *node, size_t position) {
+  if (node->count == node->slot_count) return position;
+  if (position < node->cursor_alive) node->cursor_slot = node->cursor_alive = 0;
+  for (;;) {
+    if (node->slots[node->cursor_slot].kind != MP_SLOT_HOLE) {
+      if (node->cursor_alive == position) return node->cursor_slot;
+      node->cursor_alive++;
+    }
+    node->cursor_slot++;
+  }
+}
+
+/* ---- Reading ---- */
+
+static bool read_node(mp_node *node, size_t place, mp_item *item) {
+  mp_slot *slot = &node->slots[place];
+  if (slot->kind != MP_SLOT_NODE) {
+    bool is_value = slot->kind == MP_SLOT_VALUE;
+    mp_node *child = is_value ? new_node(node->env, slot->as.value, slot->as.value->as.as.text)
+                              : new_node(node->env, node->source, slot->as.text);
+    if (child == NULL) return false;
+    child->parent = node;
+    child->place = place;
+    if (is_value) child->whole = slot->as.value; /* the slot's reference */
+    slot->kind = MP_SLOT_NODE;
+    slot->as.node = child;
+  }
+  item->node = slot->as.node;
+  item->scalar.type = item->node->is_array ? MOONPAD_ARRAY : MOONPAD_OBJECT;
+  return true;
+}
+
+static bool read_string(mp_node *node, mp_slot *slot, mp_item *item) {
+  moonpad_string inner = {slot->as.text.data + 1, slot->as.text.length - 2};
+  if (inner.length == 0 || memchr(inner.data, '\\', inner.length) == NULL) {
+    item->scalar = moonpad_string_value(inner);
+    return true;
+  }
+  mp_value *decoded = mp_value_from_own_json(node->env, slot->as.text);
+  if (decoded == NULL) return false;
+  slot->kind = MP_SLOT_VALUE;
+  slot->as.value = decoded;
+  item->scalar = decoded->as;
+  return true;
+}
+
+static moonpad_value read_number(moonpad_string text) {
+  bool is_float = memchr(text.data, '.', text.length) != NULL || memchr(text.data, 'e', text.length) != NULL ||
+                  memchr(text.data, 'E', text.length) != NULL;
+  int64_t integer = 0;
+  if (!is_float && mp_parse_integer(text.data, text.length, &integer)) return moonpad_integer(integer);
+  double number = 0;
+  mp_parse_float(text.data, text.length, &number);
+  return moonpad_float(number);
+}
+
+bool mp_node_read_slot(mp_node *node, size_t place, mp_item *item) {
+  mp_slot *slot = &node->slots[place];
+  item->node = NULL;
+  item->scalar = moonpad_null_value();
+  if (slot->kind == MP_SLOT_HOLE) {
+    item->scalar.type = MOONPAD_ABSENT;
+    return true;
+  }
+  if (slot->kind == MP_SLOT_NODE) return read_node(node, place, item);
+  if (slot->kind == MP_SLOT_VALUE) {
+    if (mp_is_composite(slot->as.value->as.type)) return read_node(node, place, item);
+    item->scalar = slot->as.value->as;
+    return true;
+  }
+  switch (slot->as.text.data[0]) {
+  case '{':
+  case '[':
+    return read_node(node, place, item);
+  case '"':
+    return read_string(node, slot, item);
+  case 't':
+  case 'f':
+    item->scalar = moonpad_boolean(slot->as.text.data[0] == 't');
+    return true;
+  case 'n':
+    return true;
+  default:
+    item->scalar = read_number(slot->as.text);
+    return true;
+  }
+}
+
+static void read_nothing(mp_item *item) {
+  item->node = NULL;
+  item->scalar = moonpad_null_value();
+  item->scalar.type = MOONPAD_ABSENT;
+}
+
+bool mp_node_is_array(const mp_node *node) {
+  return node->is_array;
+}
+
+bool mp_node_is_stale(const mp_node *node) {
+  return mp_node_root(node)->owner == NULL;
+}
+
+mp_env *mp_node_env(const mp_node *node) {
+  return node->env;
+}
+
+moonpad_status mp_node_count(mp_node *node, size_t *count, moonpad_error *error) {
+  *count = 0;
+  if (!mp_node_open(node)) return mp_no_memory(error);
+  *count = node->count;
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_node_member(mp_node *node, moonpad_string key, mp_item *item, moonpad_error *error) {
+  read_nothing(item);
+  if (node->is_array) return MOONPAD_OK;
+  if (!mp_node_open(node)) return mp_no_memory(error);
+  size_t place = mp_node_find(node, key);
+  if (place != MP_NO_PLACE && !mp_node_read_slot(node, place, item)) return mp_no_memory(error);
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_node_index(mp_node *node, int64_t index, mp_item *item, moonpad_error *error) {
+  read_nothing(item);
+  if (!node->is_array) return MOONPAD_OK;
+  if (!mp_node_open(node)) return mp_no_memory(error);
+  if (index < 1 || (uint64_t)index > node->count) return MOONPAD_OK;
+  return mp_node_read_slot(node, (size_t)index - 1, item) ? MOONPAD_OK : mp_no_memory(error);
+}
+
+moonpad_status mp_node_member_at(mp_node *node, size_t position, moonpad_string *key, mp_item *item,
+                                 moonpad_error *error) {
+  if (item != NULL) read_nothing(item);
+  *key = moonpad_text(NULL);
+  if (!mp_node_open(node)) return mp_no_memory(error);
+  if (position >= node->count) return MOONPAD_OK;
+  size_t place = find_position(node, position);
+  if (item != NULL && !mp_node_read_slot(node, place, item)) return mp_no_memory(error);
+  if (!node->is_array) *key = mp_key_text(node->keys[place]);
+  return MOONPAD_OK;
+}
+
+bool mp_node_holds_member(mp_node *node, moonpad_string key, const mp_node *child) {
+  return child->parent == node && !node->is_array && key_is(node->keys[child->place], key);
+}
+
+bool mp_node_holds_index(mp_node *node, int64_t index, const mp_node *child) {
+  return child->parent == node && node->is_array && index >= 1 && (uint64_t)index - 1 == child->place;
+}
+
+/* ---- Text ---- */
+
+static void write_slot(mp_slot *slot, mp_buffer *out) {
+  if (slot->kind == MP_SLOT_TEXT) {
+    mp_buffer_add_string(out, slot->as.text);
+  } else if (slot->kind == MP_SLOT_VALUE) {
+    mp_value_write(out, slot->as.value);
+  } else {
+    mp_node_write(slot->as.node, out);
+  }
+}
+
+static void write_array(mp_node *node, mp_buffer *out) {
+  mp_buffer_add_char(out, '[');
+  for (size_t i = 0; i < node->slot_count; i++) {
+    if (i > 0) mp_buffer_add_char(out, ',');
+    write_slot(&node->slots[i], out);
+  }
+  mp_buffer_add_char(out, ']');
+}
+
+typedef struct named_slot {
+  mp_key *key;
+  mp_slot *slot;
+} named_slot;
+
+static int by_key(const void *a, const void *b) {
+  const named_slot *left = a;
+  const named_slot *right = b;
+  return mp_text_compare(mp_key_text(left->key), mp_key_text(right->key));
+}
+
+/* Members in the order of their bytes, so that the same content gives the same text however it came about. */
+static void write_object(mp_node *node, mp_buffer *out) {
+  named_slot *members = mp_allocate(node->env, node->count * sizeof(named_slot));
+  if (members == NULL) {
+    out->failed = true;
+    return;
+  }
+  size_t count = 0;
+  bool is_sorted = true;
+  for (size_t i = 0; i < node->slot_count; i++) {
+    if (node->slots[i].kind == MP_SLOT_HOLE) continue;
+    members[count].key = node->keys[i];
+    members[count].slot = &node->slots[i];
+    if (count > 0 && by_key(&members[count - 1], &members[count]) > 0) is_sorted = false;
+    count++;
+  }
+  if (!is_sorted) qsort(members, count, sizeof(named_slot), by_key);
+  mp_buffer_add_char(out, '{');
+  for (size_t i = 0; i < count; i++) {
+    if (i > 0) mp_buffer_add_char(out, ',');
+    mp_json_write_string(out, mp_key_text(members[i].key));
+    mp_buffer_add_char(out, ':');
+    write_slot(members[i].slot, out);
+  }
+  mp_buffer_add_char(out, '}');
+  mp_release(node->env, members);
+}
+
+void mp_node_write(mp_node *node, mp_buffer *out) {
+  if (node->whole != NULL) {
+    mp_buffer_add_string(out, node->whole->as.as.text);
+  } else if (node->text.data != NULL) {
+    mp_buffer_add_string(out, node->text);
+  } else if (node->is_array) {
+    write_array(node, out);
+  } else {
+    write_object(node, out);
+  }
+}
+
+mp_value *mp_node_value(mp_node *node) {
+  if (node->whole != NULL) return mp_value_retain(node->whole);
+  moonpad_type type = node->is_array ? MOONPAD_ARRAY : MOONPAD_OBJECT;
+  /* Not kept: a copy of a part of `source` for every child that is looked at would double what the tree takes. */
+  if (node->text.data != NULL) return mp_value_new_json(node->env, type, node->text);
+  mp_buffer text;
+  mp_buffer_init(&text, node->env);
+  mp_node_write(node, &text);
+  mp_value *value = text.failed ? NULL : mp_value_new_json(node->env, type, mp_buffer_text(&text));
+  mp_buffer_free(&text);
+  if (value != NULL) node->whole = mp_value_retain(value);
+  return value;
+}
+
+mp_value *mp_node_slot_value(mp_node *node, size_t place) {
+  mp_slot *slot = &node->slots[place];
+  if (slot->kind == MP_SLOT_VALUE) return mp_value_retain(slot->as.value);
+  if (slot->kind == MP_SLOT_NODE) return mp_node_value(slot->as.node);
+  return mp_value_from_own_json(node->env, slot->as.text);
+}
+
+/* ---- Places ---- */
+
+unsigned mp_node_level(const mp_node *node) {
+  unsigned level = 0;
+  for (; node->parent != NULL; node = node->parent) level++;
+  return level;
+}
+
+static bool is_identifier(moonpad_string text) {
+  if (text.length == 0 || text.length > PLAIN_STEP_LIMIT) return false;
+  for (size_t i = 0; i < text.length; i++) {
+    char byte = text.data[i];
+    bool is_letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
+    if (!is_letter && (i == 0 || byte < '0' || byte > '9')) return false;
+  }
+  return true;
+}
+
+static void write_quoted_step(moonpad_string key, mp_buffer *out) {
+  mp_quoted quoted = mp_quote(key);
+  mp_buffer_add_char(out, '[');
+  mp_buffer_add(out, quoted.text, strlen(quoted.text));
+  mp_buffer_add_char(out, ']');
+}
+
+static void write_key_step(moonpad_string key, mp_buffer *out) {
+  if (is_identifier(key)) {
+    mp_buffer_add_char(out, '.');
+    mp_buffer_add_string(out, key);
+  } else {
+    write_quoted_step(key, out);
+  }
+}
+
+static void write_index_step(int64_t index, mp_buffer *out) {
+  char digits[MP_NUMBER_BYTES];
+  mp_buffer_add_char(out, '[');
+  mp_buffer_add(out, digits, mp_format_integer(index, digits));
+  mp_buffer_add_char(out, ']');
+}
+
+void mp_node_path(const mp_node *node, mp_buffer *out) {
+  if (node->parent != NULL) {
+    mp_node_path(node->parent, out);
+    if (node->parent->is_array) {
+      write_index_step((int64_t)node->place + 1, out);
+    } else {
+      write_key_step(mp_key_text(node->parent->keys[node->place]), out);
+    }
+  } else if (node->label != NULL) {
+    mp_buffer_add_string(out, mp_key_text(node->label));
+  } else {
+    if (node->is_cut) mp_buffer_add_literal(out, "a part of ");
+    mp_buffer_add_literal(out, "state");
+    if (node->root_key != NULL) write_quoted_step(mp_key_text(node->root_key), out);
+  }
+}
+
+void mp_node_member_path(const mp_node *node, moonpad_string key, mp_buffer *out) {
+  mp_node_path(node, out);
+  write_key_step(key, out);
+}
+
+void mp_node_index_path(const mp_node *node, int64_t index, mp_buffer *out) {
+  mp_node_path(node, out);
+  write_index_step(index, out);
+}

@@ -1,0 +1,366 @@
+/* Writing into nodes, and the record of what was done since a tree was last clean. */
+#include "core/tree_private.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+
+#define PATH_SHOWN 600 /* bytes of a path in a message: the reason behind it must fit too */
+
+/* ---- Messages ---- */
+
+static bool is_continuation(char byte) {
+  return ((unsigned char)byte & 0xC0u) == 0x80u;
+}
+
+/* "PATH: REASON"; frees the path. A long path loses its middle. */
+static moonpad_status fail_at(mp_buffer *path, const char *reason, moonpad_error *error) {
+  if (path->failed) {
+    mp_buffer_free(path);
+    return mp_no_memory(error);
+  }
+  size_t head = path->length;
+  size_t tail = path->length;
+  const char *gap = "";
+  if (path->length > PATH_SHOWN) {
+    head = PATH_SHOWN / 2;
+    tail = path->length - PATH_SHOWN / 2;
+    while (head > 0 && is_continuation(path->data[head])) head--;
+    while (tail < path->length && is_continuation(path->data[tail])) tail++;
+    gap = " ... ";
+  }
+  moonpad_status status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%.*s%s%.*s%s", (int)head, path->data, gap,
+                                  (int)(path->length - tail), path->data + tail, reason);
+  mp_buffer_free(path);
+  return status;
+}
+
+static moonpad_status fail_member(mp_node *node, moonpad_string key, const char *reason, moonpad_error *error) {
+  mp_buffer path;
+  mp_buffer_init(&path, node->env);
+  mp_node_member_path(node, key, &path);
+  return fail_at(&path, reason, error);
+}
+
+static moonpad_status fail_index(mp_node *node, int64_t index, const char *reason, moonpad_error *error) {
+  mp_buffer path;
+  mp_buffer_init(&path, node->env);
+  mp_node_index_path(node, index, &path);
+  return fail_at(&path, reason, error);
+}
+
+static moonpad_status fail_stale(mp_node *node, moonpad_error *error) {
+  mp_buffer path;
+  mp_buffer_init(&path, node->env);
+  mp_node_path(node, &path);
+  return fail_at(&path, " has been replaced or removed: read it again from the state before writing", error);
+}
+
+static moonpad_status fail_gap(mp_node *node, int64_t index, moonpad_error *error) {
+  char reason[160];
+  snprintf(reason, sizeof(reason), ": this would leave a hole: the array has %zu item%s, the next one goes to [%zu]",
+           node->count, node->count == 1 ? "" : "s", node->count + 1);
+  return fail_index(node, index, reason, error);
+}
+
+/* ---- Before a write ---- */
+
+static moonpad_status check_writable(mp_node *node, moonpad_error *error) {
+  if (mp_node_is_stale(node)) return fail_stale(node, error);
+  return mp_node_open(node) ? MOONPAD_OK : mp_no_memory(error);
+}
+
+moonpad_status mp_node_ask_owner(mp_node *node, moonpad_error *error) {
+  const mp_tree_owner *owner = mp_node_root(node)->owner;
+  return owner == NULL || owner->will_change == NULL ? MOONPAD_OK : owner->will_change(owner->context, error);
+}
+
+static unsigned depth_of_text(moonpad_string text) {
+  unsigned depth = 0;
+  unsigned deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.length; i++) {
+    char byte = text.data[i];
+    if (in_string) {
+      if (byte == '\\') i++;
+      if (byte == '"') in_string = false;
+    } else if (byte == '"') {
+      in_string = true;
+    } else if (byte == '[' || byte == '{') {
+      if (++depth > deepest) deepest = depth;
+    } else if (byte == ']' || byte == '}') {
+      depth--;
+    }
+  }
+  return deepest;
+}
+
+static bool fits_in_depth(const mp_node *node, const mp_value *value) {
+  if (!mp_is_composite(value->as.type)) return true;
+  unsigned depth_here = mp_node_level(node) + 1;
+  unsigned allowed = depth_here < MOONPAD_MAX_DEPTH ? MOONPAD_MAX_DEPTH - depth_here : 0;
+  /* Every level of a text takes two bytes at least, so that short texts need not be looked at. */
+  return value->as.as.text.length / 2 <= allowed || depth_of_text(value->as.as.text) <= allowed;
+}
+
+static const char too_deep[] = ": the value would be nested more than 128 levels deep";
+_Static_assert(MOONPAD_MAX_DEPTH == 128, "the message names the limit");
+
+/* Forgets holes: all of them, or only those that no merge will ask for. Places move, so no place found before is valid after it. */
+static void drop_holes(mp_node *node, bool all) {
+  size_t kept = 0;
+  for (size_t i = 0; i < node->slot_count; i++) {
+    if (node->slots[i].kind == MP_SLOT_HOLE && (all || !node->slots[i].at_clean)) {
+      mp_key_release(node->env, node->keys[i]);
+      continue;
+    }
+    node->slots[kept] = node->slots[i];
+    node->keys[kept] = node->keys[i];
+    if (node->slots[kept].kind == MP_SLOT_NODE) node->slots[kept].as.node->place = kept;
+    kept++;
+  }
+  if (kept == node->slot_count) return;
+  node->slot_count = kept;
+  node->cursor_slot = node->cursor_alive = 0;
+  mp_node_drop_index(node);
+}
+
+static size_t forgettable_holes(const mp_node *node) {
+  size_t holes = 0;
+  for (size_t i = 0; i < node->slot_count; i++) {
+    if (node->slots[i].kind == MP_SLOT_HOLE && !node->slots[i].at_clean) holes++;
+  }
+  return holes;
+}
+
+/* Makes room for one more slot. */
+static bool make_room(mp_node *node) {
+  if (!node->is_array && node->slot_count == node->slot_capacity && node->count < node->slot_count &&
+      forgettable_holes(node) > node->slot_count / 2) {
+    drop_holes(node, false);
+  }
+  if (!mp_reserve(node->env, (void **)&node->slots, &node->slot_capacity, sizeof(mp_slot), node->slot_count + 1)) {
+    return false;
+  }
+  return node->is_array ||
+         mp_reserve(node->env, (void **)&node->keys, &node->key_capacity, sizeof(mp_key *), node->slot_count + 1);
+}
+
+/* ---- Writes that can no longer fail ---- */
+
+static void note_change(mp_node *node) {
+  for (; node != NULL; node = node->parent) {
+    node->is_dirty = true;
+    node->text = moonpad_text(NULL);
+    mp_value_release(node->env, node->whole);
+    node->whole = NULL;
+  }
+}
+
+static void fill_slot(mp_node *node, size_t place, mp_value *value) {
+  mp_slot *slot = &node->slots[place];
+  mp_slot old = *slot;
+  if (old.kind == MP_SLOT_HOLE) {
+    node->count++;
+    if (place < node->cursor_slot) node->cursor_alive++;
+  }
+  slot->kind = MP_SLOT_VALUE;
+  slot->is_set = true;
+  slot->began_empty = mp_is_composite(value->as.type) && value->as.as.text.length == 2;
+  slot->as.value = mp_value_retain(value);
+  mp_node_drop_slot(node, &old);
+}
+
+static void add_hole(mp_node *node) {
+  memset(&node->slots[node->slot_count++], 0, sizeof(mp_slot));
+}
+
+/* Takes the key's reference over where the member is new. Room has been made. */
+static void commit_member(mp_node *node, size_t place, mp_key *new_key, mp_value *value) {
+  note_change(node);
+  if (new_key != NULL) {
+    place = node->slot_count;
+    node->keys[place] = new_key;
+    add_hole(node);
+    /* Without memory for the index the next search makes a new one, or does without. */
+    if (node->is_indexed && !mp_map_put(&node->index, new_key, (void *)(uintptr_t)(place + 1))) {
+      mp_node_drop_index(node);
+    }
+  }
+  fill_slot(node, place, value);
+}
+
+static void commit_item(mp_node *node, size_t place, mp_value *value) {
+  note_change(node);
+  if (place < node->base_length) node->restructured = true;
+  if (place == node->slot_count) add_hole(node);
+  fill_slot(node, place, value);
+}
+
+static void remove_last_item(mp_node *node) {
+  note_change(node);
+  node->slot_count--;
+  node->count--;
+  if (node->slot_count < node->base_length) node->restructured = true;
+  mp_node_drop_slot(node, &node->slots[node->slot_count]);
+}
+
+void mp_node_remove_member(mp_node *node, size_t place) {
+  note_change(node);
+  node->count--;
+  if (place < node->cursor_slot) node->cursor_alive--;
+  mp_node_drop_slot(node, &node->slots[place]);
+}
+
+void mp_node_to_array(mp_node *node) {
+  note_change(node);
+  for (size_t i = 0; i < node->slot_count; i++) {
+    if (node->slots[i].at_clean) node->restructured = true;
+  }
+  mp_node_clear_slots(node);
+  node->is_array = true;
+  node->base_length = 0;
+}
+
+void mp_node_become(mp_node *node, mp_value *value) {
+  note_change(node);
+  mp_node_clear_slots(node);
+  mp_value_release(node->env, node->source);
+  node->source = mp_value_retain(value);
+  node->whole = value;
+  node->text = value->as.as.text;
+  node->is_array = value->as.type == MOONPAD_ARRAY;
+  node->is_open = false;
+  node->restructured = true;
+}
+
+/* ---- Writes without checks ---- */
+
+/* Where a key is, or a new key and the room for it. */
+static bool prepare_member(mp_node *node, moonpad_string key, size_t *place, mp_key **new_key) {
+  *new_key = NULL;
+  *place = mp_node_find(node, key);
+  if (*place != MP_NO_PLACE) return true;
+  if (!make_room(node)) return false;
+  *new_key = mp_key_new(node->env, key);
+  return *new_key != NULL;
+}
+
+bool mp_node_put_member(mp_node *node, moonpad_string key, mp_value *value) {
+  size_t place = 0;
+  mp_key *new_key = NULL;
+  if (!prepare_member(node, key, &place, &new_key)) return false;
+  commit_member(node, place, new_key, value);
+  return true;
+}
+
+bool mp_node_put_item(mp_node *node, size_t place, mp_value *value) {
+  if (place == node->slot_count && !make_room(node)) return false;
+  commit_item(node, place, value);
+  return true;
+}
+
+/* ---- Public writes ---- */
+
+static moonpad_status remove_member(mp_node *node, moonpad_string key, moonpad_error *error) {
+  if (node->is_array) return MOONPAD_OK;
+  size_t place = mp_node_find(node, key);
+  if (place == MP_NO_PLACE || node->slots[place].kind == MP_SLOT_HOLE) return MOONPAD_OK;
+  moonpad_status status = mp_node_ask_owner(node, error);
+  if (status == MOONPAD_OK) mp_node_remove_member(node, place);
+  return status;
+}
+
+moonpad_status mp_node_set_member(mp_node *node, moonpad_string key, mp_value *value, moonpad_error *error) {
+  moonpad_status status = check_writable(node, error);
+  if (status != MOONPAD_OK) return status;
+  if (value == NULL) return remove_member(node, key, error);
+  if (node->is_array) return fail_member(node, key, ": an array has no string keys", error);
+  if (!fits_in_depth(node, value)) return fail_member(node, key, too_deep, error);
+  size_t place = 0;
+  mp_key *new_key = NULL;
+  if (!prepare_member(node, key, &place, &new_key)) return mp_no_memory(error);
+  status = mp_node_ask_owner(node, error);
+  if (status == MOONPAD_OK) {
+    commit_member(node, place, new_key, value);
+  } else if (new_key != NULL) {
+    mp_key_release(node->env, new_key);
+  }
+  return status;
+}
+
+static moonpad_status remove_index(mp_node *node, int64_t index, moonpad_error *error) {
+  if (!node->is_array || index < 1 || (uint64_t)index > node->count) return MOONPAD_OK;
+  if ((uint64_t)index < node->count) {
+    return fail_index(node, index, ": removing an item inside an array would leave a hole: use table.remove", error);
+  }
+  moonpad_status status = mp_node_ask_owner(node, error);
+  if (status == MOONPAD_OK) remove_last_item(node);
+  return status;
+}
+
+/* The first item of an empty object, which makes it an array. Its room is got beforehand: once the owner was asked, nothing may fail. */
+static moonpad_status set_first_item(mp_node *node, mp_value *value, moonpad_error *error) {
+  mp_slot *slots = mp_allocate_zeroed(node->env, sizeof(mp_slot));
+  if (slots == NULL) return mp_no_memory(error);
+  moonpad_status status = mp_node_ask_owner(node, error);
+  if (status != MOONPAD_OK) {
+    mp_release(node->env, slots);
+    return status;
+  }
+  mp_node_to_array(node);
+  node->slots = slots;
+  node->slot_capacity = 1;
+  commit_item(node, 0, value);
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_node_set_index(mp_node *node, int64_t index, mp_value *value, moonpad_error *error) {
+  moonpad_status status = check_writable(node, error);
+  if (status != MOONPAD_OK) return status;
+  if (value == NULL) return remove_index(node, index, error);
+  if (!node->is_array && node->count > 0) {
+    return fail_index(node, index, ": this is a table with string keys, it has no array items", error);
+  }
+  if (index < 1 || (uint64_t)index > node->count + 1) return fail_gap(node, index, error);
+  if (!fits_in_depth(node, value)) return fail_index(node, index, too_deep, error);
+  if (!node->is_array) return set_first_item(node, value, error);
+  size_t place = (size_t)index - 1;
+  if (place == node->slot_count && !make_room(node)) return mp_no_memory(error);
+  status = mp_node_ask_owner(node, error);
+  if (status == MOONPAD_OK) commit_item(node, place, value);
+  return status;
+}
+
+/* ---- What was done since it was clean ---- */
+
+bool mp_tree_is_dirty(const mp_node *root) {
+  return root->is_dirty;
+}
+
+void mp_tree_mark_clean(mp_node *root) {
+  if (!root->is_dirty) return;
+  root->is_dirty = false;
+  root->restructured = false;
+  if (!root->is_array && root->count < root->slot_count) drop_holes(root, true);
+  for (size_t i = 0; i < root->slot_count; i++) {
+    mp_slot *slot = &root->slots[i];
+    slot->at_clean = true;
+    slot->is_set = slot->began_empty = false;
+    if (slot->kind == MP_SLOT_NODE) mp_tree_mark_clean(slot->as.node);
+  }
+  root->base_length = root->is_array ? root->count : 0;
+}
+
+static bool was_touched(const mp_slot *slot) {
+  return slot->kind == MP_SLOT_HOLE || slot->is_set || (slot->kind == MP_SLOT_NODE && slot->as.node->is_dirty);
+}
+
+bool mp_tree_only_extended(const mp_node *root) {
+  if (root->restructured) return false;
+  for (size_t i = 0; i < root->slot_count; i++) {
+    bool was_there = root->is_array ? i < root->base_length : root->slots[i].at_clean;
+    if (was_there && was_touched(&root->slots[i])) return false;
+  }
+  return true;
+}
