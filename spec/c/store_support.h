@@ -1,0 +1,164 @@
+/* For tests of stores: opening them, running transactions, and writing down all that a store holds as text that can be compared. */
+#ifndef STORE_SUPPORT_H
+#define STORE_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/env.h"
+#include "store/store.h"
+
+/* ---- an allocator that counts and fails when told to ---- */
+
+typedef struct counting_allocator {
+  moonpad_allocator hooks;
+  long live;    /* blocks */
+  size_t bytes; /* asked for, without what malloc adds */
+  long made;    /* allocations since it was last armed */
+  long fail_at; /* the allocation, counted from 1, that fails, and all after it; 0: none */
+} counting_allocator;
+
+void counting_init(counting_allocator *allocator);
+void counting_arm(counting_allocator *allocator, long fail_at);
+
+/* ---- stores ---- */
+
+typedef struct store_kind {
+  const char *name;
+  mp_store_open open;
+  bool is_file; /* its URL is a path, and what is written is there when it is opened again */
+  bool has_backup;
+} store_kind;
+
+typedef struct opened_store {
+  const store_kind *kind;
+  mp_env *env;
+  mp_store *store;
+  char folder[64]; /* of a file; removed with all that is in it */
+  char path[128];
+} opened_store;
+
+/* `allocator` may be NULL. Opening and closing fail the test when they fail. */
+void store_open(opened_store *opened, const store_kind *kind, const moonpad_allocator *allocator);
+void store_reopen(opened_store *opened);
+void store_close(opened_store *opened);
+moonpad_options store_options(const moonpad_allocator *allocator);
+
+/* ---- transactions ---- */
+
+/*
+** A transaction function must return, whatever happens (a failed assertion of cmocka jumps, and would leave the store locked). These return from it with
+** a status that says where; write_ok and the others then fail the test with that message.
+*/
+#define TEST_FAILED MOONPAD_TOOL /* no store returns it */
+
+moonpad_status store_test_failed(moonpad_status status, const char *file, int line, const char *what,
+                                 moonpad_error *error);
+
+#define CHECK(condition)                                                                                               \
+  do {                                                                                                                 \
+    if (!(condition)) return store_test_failed(TEST_FAILED, __FILE__, __LINE__, #condition, error);                    \
+  } while (0)
+#define TRY(call) EXPECT(MOONPAD_OK, call)
+#define EXPECT(expected, call)                                                                                         \
+  do {                                                                                                                 \
+    moonpad_status tried = (call);                                                                                     \
+    if (tried == MOONPAD_NO_MEMORY && (expected) != MOONPAD_NO_MEMORY) return tried;                                   \
+    if (tried != (expected)) return store_test_failed(tried, __FILE__, __LINE__, #call, error);                        \
+  } while (0)
+
+void write_ok(opened_store *opened, mp_tx_function function, void *context);
+void read_ok(opened_store *opened, mp_tx_function function, void *context);
+/* The function is expected to end with `status`, and with a message that contains `message` unless that is NULL. */
+void write_fails(opened_store *opened, moonpad_status status, const char *message, mp_tx_function function,
+                 void *context);
+
+/* ---- building ---- */
+
+moonpad_session_name session_named(const char *app, const char *user, const char *session);
+mp_event_row event_row(int64_t revision, double timestamp, const char *id, const char *json);
+/* Makes the session, or finds it. */
+moonpad_status need_session(mp_tx *tx, const moonpad_session_name *name, mp_session_row *row, moonpad_error *error);
+/* What a service does: appends the event and counts the session's revision up to it. */
+moonpad_status append_next(mp_tx *tx, int64_t session, const char *id, const char *json, moonpad_error *error);
+/* Writes a string value, or with NULL a tombstone. */
+moonpad_status write_text(opened_store *opened, mp_tx *tx, mp_scope scope, int64_t id, const char *key,
+                          const char *text, int64_t revision, moonpad_error *error);
+
+/* ---- writing down ---- */
+
+typedef struct store_dump {
+  char *text; /* NUL-terminated */
+  size_t length;
+  size_t capacity;
+} store_dump;
+
+void dump_free(store_dump *dump);
+void dump_print(store_dump *dump, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Printable ASCII as it is, the rest as \xNN. */
+void dump_bytes(store_dump *dump, moonpad_string bytes);
+
+/* Lines "KEY=VALUE@REVISION", sorted. Strings in '', floats as %a, a tombstone as "removed". */
+moonpad_status dump_keys(mp_tx *tx, mp_scope scope, int64_t id, int64_t since, store_dump *dump, moonpad_error *error);
+moonpad_status dump_base_keys(mp_tx *tx, int64_t session, store_dump *dump, moonpad_error *error);
+/* Lines "REVISION ID TIMESTAMP DIGEST JSON". */
+moonpad_status dump_events(mp_tx *tx, int64_t session, int64_t first, int64_t last, store_dump *dump,
+                           moonpad_error *error);
+/* Lines "USER/SESSION TIME", in the order of the listing. */
+moonpad_status dump_sessions(mp_tx *tx, const mp_list_query *query, store_dump *dump, moonpad_error *error);
+
+/* All of these apps and users, their sessions and what those hold. With `ids`, internal ids too: two stores need not agree on them. */
+extern const char *const dumped_apps[3];
+extern const char *const dumped_users[4];
+moonpad_status dump_all(mp_tx *tx, bool ids, store_dump *dump, moonpad_error *error);
+void dump_store(opened_store *opened, bool ids, store_dump *dump);
+
+/* ---- tests ---- */
+
+/* What the functions of a test share; each test uses what it needs. */
+typedef struct test_scene {
+  opened_store *opened;
+  int64_t session; /* internal ids */
+  int64_t other;
+  int64_t user;
+  int64_t app;
+  store_dump before;
+  store_dump after;
+} test_scene;
+
+test_scene scene_of(void **state);
+void scene_free(test_scene *scene);
+/* Fails the test and shows both when they differ. */
+void expect_same_dump(const store_dump *expected, const store_dump *found);
+
+/* In a transaction function: `dump_call` writes to `text`, which must then be `expected`. */
+#define EXPECT_TEXT(dump_call, expected)                                                                               \
+  do {                                                                                                                 \
+    store_dump text = {NULL, 0, 0};                                                                                    \
+    moonpad_status dumped = dump_call;                                                                                 \
+    bool same = strcmp(text.text == NULL ? "" : text.text, expected) == 0;                                             \
+    if (!same) print_error("expected:\n%sfound:\n%s", expected, text.text == NULL ? "" : text.text);                   \
+    dump_free(&text);                                                                                                  \
+    TRY(dumped);                                                                                                       \
+    CHECK(same);                                                                                                       \
+  } while (0)
+
+/* A test of the suite: its *state is an opened_store, fresh, of the kind under test. */
+int store_test_setup(void **state);
+int store_test_teardown(void **state);
+#define STORE_TEST(function) cmocka_unit_test_setup_teardown(function, store_test_setup, store_test_teardown)
+
+/* The result is for main to return. */
+int run_on_every_store(const struct CMUnitTest *tests, size_t count);
+#define RUN_ON_EVERY_STORE(tests) run_on_every_store((tests), sizeof(tests) / sizeof *(tests))
+
+/* The kind by which the others are measured. */
+const store_kind *memory_kind(void);
+/* The one that opens what others back up. */
+const store_kind *file_kind(void);
+
+#endif

@@ -1,0 +1,525 @@
+/* What every store must do with events and with the listing of sessions. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/map.h"
+#include "store_support.h"
+
+static moonpad_status makes_two_sessions(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  mp_session_row row;
+  moonpad_session_name name = session_named("shop", "ann", "s1");
+  moonpad_session_name other = session_named("shop", "ann", "s2");
+  TRY(tx->ops->create_session(tx, &name, 1.0, &row, error));
+  scene->session = row.id;
+  TRY(tx->ops->create_session(tx, &other, 1.0, &row, error));
+  scene->other = row.id;
+  return MOONPAD_OK;
+}
+
+/* ---- events ---- */
+
+static moonpad_status appends_some(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  TRY(makes_two_sessions(tx, context, error));
+  for (int64_t revision = 1; revision <= 5; revision++) {
+    char id[32];
+    char json[32];
+    snprintf(id, sizeof id, "e%" PRId64, revision);
+    snprintf(json, sizeof json, "{\"n\":%" PRId64 "}", revision);
+    mp_event_row row = event_row(revision, 0.5 * (double)revision, id, json);
+    row.digest = revision == 3 ? UINT64_MAX : (uint64_t)revision * UINT64_C(0x1111111111111111);
+    TRY(tx->ops->append_event(tx, scene->session, &row, error));
+  }
+  /* The same id in another session is another event. */
+  mp_event_row row = event_row(1, -1.0 / 3.0, "e3", "{}");
+  return tx->ops->append_event(tx, scene->other, &row, error);
+}
+
+#define EVENT_1 "1 e1 0x1p-1 1229782938247303441 {\"n\":1}\n"
+#define EVENT_2 "2 e2 0x1p+0 2459565876494606882 {\"n\":2}\n"
+#define EVENT_3 "3 e3 0x1.8p+0 18446744073709551615 {\"n\":3}\n"
+#define EVENT_4 "4 e4 0x1p+1 4919131752989213764 {\"n\":4}\n"
+#define EVENT_5 "5 e5 0x1.4p+1 6148914691236517205 {\"n\":5}\n"
+#define OTHER_1 "1 e3 -0x1.5555555555555p-2 0 {}\n"
+
+static moonpad_status dump_one(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)error;
+  store_dump *dump = context;
+  dump_print(dump, "%" PRId64 " ", row->revision);
+  dump_bytes(dump, row->id);
+  dump_print(dump, " %a %" PRIu64 " ", row->timestamp, row->digest);
+  dump_bytes(dump, row->json);
+  dump_print(dump, "\n");
+  return MOONPAD_OK;
+}
+
+static moonpad_status sees_some(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  int64_t id = scene->session;
+  EXPECT_TEXT(dump_events(tx, id, 1, 5, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
+  EXPECT_TEXT(dump_events(tx, id, INT64_MIN, INT64_MAX, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
+  EXPECT_TEXT(dump_events(tx, id, 2, 4, &text, error), EVENT_2 EVENT_3 EVENT_4);
+  EXPECT_TEXT(dump_events(tx, id, 5, 5, &text, error), EVENT_5);
+  EXPECT_TEXT(dump_events(tx, id, 0, 1, &text, error), EVENT_1);
+  EXPECT_TEXT(dump_events(tx, id, 5, 9, &text, error), EVENT_5);
+  EXPECT_TEXT(dump_events(tx, id, 6, 9, &text, error), "");
+  EXPECT_TEXT(dump_events(tx, id, 4, 3, &text, error), "");
+  EXPECT_TEXT(dump_events(tx, id, -5, 0, &text, error), "");
+  EXPECT_TEXT(dump_events(tx, scene->other, 0, 9, &text, error), OTHER_1);
+  EXPECT_TEXT(tx->ops->find_event(tx, id, moonpad_text("e3"), dump_one, &text, error), EVENT_3);
+  EXPECT_TEXT(tx->ops->find_event(tx, id, moonpad_text("e5"), dump_one, &text, error), EVENT_5);
+  EXPECT_TEXT(tx->ops->find_event(tx, scene->other, moonpad_text("e3"), dump_one, &text, error), OTHER_1);
+  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_event(tx, id, moonpad_text("e"), dump_one, NULL, error));
+  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_event(tx, id, moonpad_text("E1"), dump_one, NULL, error));
+  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_event(tx, scene->other, moonpad_text("e1"), dump_one, NULL, error));
+  CHECK(error->message[0] == '\0');
+  return MOONPAD_OK;
+}
+
+static moonpad_status appends_and_sees_some(mp_tx *tx, void *context, moonpad_error *error) {
+  TRY(appends_some(tx, context, error));
+  return sees_some(tx, context, error);
+}
+
+static void test_events(void **state) {
+  test_scene scene = scene_of(state);
+  write_ok(scene.opened, appends_and_sees_some, &scene);
+  read_ok(scene.opened, sees_some, &scene);
+}
+
+/* A history that does not begin at 1, and has gaps. */
+static moonpad_status appends_with_gaps(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  static const int64_t revisions[] = {10, 11, 20, 21, INT64_C(5000000000)};
+  TRY(makes_two_sessions(tx, context, error));
+  for (size_t i = 0; i < 5; i++) {
+    char id[32];
+    snprintf(id, sizeof id, "e%zu", i);
+    mp_event_row row = event_row(revisions[i], 1.0, id, "{}");
+    TRY(tx->ops->append_event(tx, scene->session, &row, error));
+  }
+  EXPECT_TEXT(dump_events(tx, scene->session, 11, 20, &text, error), "11 e1 0x1p+0 0 {}\n20 e2 0x1p+0 0 {}\n");
+  EXPECT_TEXT(dump_events(tx, scene->session, 12, 19, &text, error), "");
+  EXPECT_TEXT(dump_events(tx, scene->session, 12, 20, &text, error), "20 e2 0x1p+0 0 {}\n");
+  EXPECT_TEXT(dump_events(tx, scene->session, 0, 10, &text, error), "10 e0 0x1p+0 0 {}\n");
+  EXPECT_TEXT(dump_events(tx, scene->session, 22, INT64_MAX, &text, error), "5000000000 e4 0x1p+0 0 {}\n");
+  return MOONPAD_OK;
+}
+
+static void test_events_with_gaps(void **state) {
+  test_scene scene = scene_of(state);
+  write_ok(scene.opened, appends_with_gaps, &scene);
+}
+
+#define ODD_IDS 14
+
+static void make_odd_ids(char long_id[2000], moonpad_string ids[ODD_IDS]) {
+  memset(long_id, 'x', 2000);
+  moonpad_string list[ODD_IDS] = {
+      {"", 0},         {" ", 1},        {"\0", 1}, {"a\0b", 3},     {"a", 1},         {"a\0", 2},
+      {"'", 1},        {"\"", 1},       {"%_", 2}, {"\xc3\xa9", 2}, {"e\xcc\x81", 3}, {"{\"id\":1}\n", 9},
+      {long_id, 2000}, {long_id, 1999},
+  };
+  memcpy(ids, list, sizeof list);
+}
+
+static moonpad_status appends_odd_ids(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  char long_id[2000];
+  moonpad_string ids[ODD_IDS];
+  make_odd_ids(long_id, ids);
+  TRY(makes_two_sessions(tx, context, error));
+  for (int i = 0; i < ODD_IDS; i++) {
+    mp_event_row row = event_row(i + 1, 1.0, "", "{\"text\":\"\\u0000\xf0\x9f\x98\x80\"}");
+    row.id = ids[i];
+    TRY(tx->ops->append_event(tx, scene->session, &row, error));
+  }
+  return MOONPAD_OK;
+}
+
+typedef struct expected_event {
+  moonpad_string id;
+  int64_t revision;
+  int calls;
+} expected_event;
+
+static moonpad_status checks_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  expected_event *expected = context;
+  CHECK(row->revision == expected->revision);
+  CHECK(mp_text_compare(row->id, expected->id) == 0);
+  CHECK(mp_text_compare(row->json, moonpad_text("{\"text\":\"\\u0000\xf0\x9f\x98\x80\"}")) == 0);
+  expected->calls++;
+  return MOONPAD_OK;
+}
+
+static moonpad_status finds_odd_ids(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  char long_id[2000];
+  moonpad_string ids[ODD_IDS];
+  make_odd_ids(long_id, ids);
+  for (int i = 0; i < ODD_IDS; i++) {
+    expected_event expected = {ids[i], i + 1, 0};
+    TRY(tx->ops->find_event(tx, scene->session, ids[i], checks_event, &expected, error));
+    TRY(tx->ops->each_event(tx, scene->session, i + 1, i + 1, checks_event, &expected, error));
+    CHECK(expected.calls == 2);
+  }
+  return MOONPAD_OK;
+}
+
+static void test_odd_event_ids(void **state) {
+  test_scene scene = scene_of(state);
+  write_ok(scene.opened, appends_odd_ids, &scene);
+  read_ok(scene.opened, finds_odd_ids, &scene);
+}
+
+static moonpad_status appends_an_id_again(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  mp_event_row row = event_row(6, 1.0, "e3", "{}");
+  return tx->ops->append_event(tx, scene->session, &row, error);
+}
+
+static moonpad_status appends_a_revision_again(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  mp_event_row row = event_row(5, 1.0, "new", "{}");
+  return tx->ops->append_event(tx, scene->session, &row, error);
+}
+
+/* The service never does this; a store that let it pass would hide its mistake. */
+static void test_events_are_unique(void **state) {
+  test_scene scene = scene_of(state);
+  moonpad_error error;
+  const mp_store_ops *ops = scene.opened->store->ops;
+  write_ok(scene.opened, appends_some, &scene);
+  assert_int_not_equal(MOONPAD_OK, ops->write(scene.opened->store, appends_an_id_again, &scene, &error));
+  assert_int_not_equal(MOONPAD_OK, ops->write(scene.opened->store, appends_a_revision_again, &scene, &error));
+  read_ok(scene.opened, sees_some, &scene);
+}
+
+/* ---- a long history ---- */
+
+#define MANY_EVENTS 100000
+#define PER_WRITE   5000
+
+static void long_event(int64_t number, char id[40], char json[160]) {
+  snprintf(id, 40, "01890000-%08" PRId64 "-7000-8000", number);
+  snprintf(json, 160, "{\"id\":\"%s\",\"author\":\"bot\",\"content\":{\"parts\":[{\"text\":\"number %" PRId64 "\"}]}}",
+           id, number);
+}
+
+static moonpad_status appends_many(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  mp_session_row row;
+  TRY(tx->ops->load_session(tx, scene->session, &row, error));
+  for (int64_t i = 0; i < PER_WRITE; i++) {
+    char id[40];
+    char json[160];
+    long_event(++row.revision, id, json);
+    mp_event_row event = event_row(row.revision, 0.001 * (double)row.revision, id, json);
+    TRY(tx->ops->append_event(tx, scene->session, &event, error));
+  }
+  return tx->ops->update_session(tx, &row, error);
+}
+
+static moonpad_status appends_many_and_fails(mp_tx *tx, void *context, moonpad_error *error) {
+  TRY(appends_many(tx, context, error));
+  return mp_fail(error, MOONPAD_LIMIT, "enough");
+}
+
+typedef struct run_of_events {
+  int64_t next;
+  int64_t count;
+} run_of_events;
+
+static moonpad_status checks_long_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  run_of_events *run = context;
+  char id[40];
+  char json[160];
+  long_event(run->next, id, json);
+  CHECK(row->revision == run->next && row->timestamp == 0.001 * (double)run->next);
+  CHECK(mp_text_compare(row->id, moonpad_text(id)) == 0 && mp_text_compare(row->json, moonpad_text(json)) == 0);
+  run->next++;
+  run->count++;
+  return MOONPAD_OK;
+}
+
+static moonpad_status reads_many(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  uint64_t random = 12345;
+  for (int i = 0; i < 3000; i++) {
+    random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    int64_t number = (int64_t)((random >> 33) % MANY_EVENTS) + 1;
+    int64_t last = number + (int64_t)((random >> 20) % 3);
+    if (last > MANY_EVENTS) last = MANY_EVENTS;
+    run_of_events run = {number, 0};
+    TRY(tx->ops->each_event(tx, scene->session, number, last, checks_long_event, &run, error));
+    CHECK(run.count == last - number + 1);
+    char id[40];
+    char json[160];
+    long_event(number, id, json);
+    run.next = number;
+    TRY(tx->ops->find_event(tx, scene->session, moonpad_text(id), checks_long_event, &run, error));
+    long_event(number + MANY_EVENTS, id, json);
+    EXPECT(MOONPAD_NOT_FOUND,
+           tx->ops->find_event(tx, scene->session, moonpad_text(id), checks_long_event, &run, error));
+  }
+  run_of_events all = {1, 0};
+  TRY(tx->ops->each_event(tx, scene->session, INT64_MIN, INT64_MAX, checks_long_event, &all, error));
+  CHECK(all.count == MANY_EVENTS);
+  return MOONPAD_OK;
+}
+
+static void test_many_events(void **state) {
+  test_scene scene = scene_of(state);
+  write_ok(scene.opened, makes_two_sessions, &scene);
+  for (int i = 0; i < MANY_EVENTS / PER_WRITE; i++) {
+    write_fails(scene.opened, MOONPAD_LIMIT, "enough", appends_many_and_fails, &scene);
+    write_ok(scene.opened, appends_many, &scene);
+  }
+  read_ok(scene.opened, reads_many, &scene);
+}
+
+/* An event costs its encoded size and at most 120 bytes, its id in the index and what malloc adds included. */
+static void test_memory_of_events(void **state) {
+  (void)state;
+  counting_allocator allocator;
+  opened_store opened;
+  test_scene scene;
+  memset(&scene, 0, sizeof scene);
+  scene.opened = &opened;
+  counting_init(&allocator);
+  store_open(&opened, memory_kind(), &allocator.hooks);
+  write_ok(&opened, makes_two_sessions, &scene);
+  write_ok(&opened, appends_many, &scene);
+  size_t bytes = allocator.bytes;
+  long live = allocator.live;
+  size_t events = 0;
+  size_t encoded = 0;
+  char id[40];
+  char json[160];
+  for (int i = 0; i < MANY_EVENTS / PER_WRITE; i++) write_ok(&opened, appends_many, &scene);
+  for (int64_t number = PER_WRITE + 1; number <= MANY_EVENTS + PER_WRITE; number++, events++) {
+    long_event(number, id, json);
+    encoded += strlen(json);
+  }
+  size_t blocks = (size_t)(allocator.live - live);
+  size_t grown = allocator.bytes - bytes + blocks * 16; /* malloc: 8 bytes before, 8 on average behind */
+  if (grown > encoded + events * 120) fail_msg("%zu bytes for %zu events of %zu", grown, events, encoded);
+  store_close(&opened);
+  assert_int_equal(allocator.live, 0);
+}
+
+/* ---- walks that are stopped ---- */
+
+static moonpad_status stops_at_state(void *context, const mp_state_row *row, moonpad_error *error) {
+  (void)row;
+  ++*(int *)context;
+  return mp_fail(error, MOONPAD_CANCELLED, "that will do");
+}
+
+static moonpad_status stops_at_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)row;
+  ++*(int *)context;
+  return mp_fail(error, MOONPAD_CANCELLED, "that will do");
+}
+
+static moonpad_status stops_at_session(void *context, const mp_listed_session *session, moonpad_error *error) {
+  (void)session;
+  ++*(int *)context;
+  return mp_fail(error, MOONPAD_CANCELLED, "that will do");
+}
+
+static moonpad_status stops_walks(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  int calls = 0;
+  mp_list_query query;
+  memset(&query, 0, sizeof query);
+  query.app_name = moonpad_text("shop");
+  for (int i = 0; i < 2; i++) { /* a walk that was stopped leaves nothing in the way of the next */
+    EXPECT(MOONPAD_CANCELLED,
+           tx->ops->each_key(tx, MP_SCOPE_SESSION, scene->session, -1, stops_at_state, &calls, error));
+    EXPECT(MOONPAD_CANCELLED,
+           tx->ops->each_key(tx, MP_SCOPE_SESSION, scene->session, 0, stops_at_state, &calls, error));
+    EXPECT(MOONPAD_CANCELLED, tx->ops->each_base_key(tx, scene->session, stops_at_state, &calls, error));
+    EXPECT(MOONPAD_CANCELLED, tx->ops->each_event(tx, scene->session, 1, 5, stops_at_event, &calls, error));
+    EXPECT(MOONPAD_CANCELLED,
+           tx->ops->find_event(tx, scene->session, moonpad_text("e2"), stops_at_event, &calls, error));
+    EXPECT(MOONPAD_CANCELLED, tx->ops->each_session(tx, &query, stops_at_session, &calls, error));
+  }
+  CHECK(calls == 12 && strcmp(error->message, "that will do") == 0);
+  error->message[0] = '\0';
+  return sees_some(tx, context, error);
+}
+
+static moonpad_status appends_some_with_keys(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  TRY(appends_some(tx, context, error));
+  for (int i = 0; i < 3; i++) {
+    char key[2] = {(char)('a' + i), '\0'};
+    TRY(write_text(scene->opened, tx, MP_SCOPE_SESSION, scene->session, key, "v", 1, error));
+    mp_value *value = mp_value_new_boolean(scene->opened->env, true);
+    moonpad_status status = tx->ops->write_base_key(tx, scene->session, moonpad_text(key), value, error);
+    mp_value_release(scene->opened->env, value);
+    TRY(status);
+  }
+  return MOONPAD_OK;
+}
+
+static void test_stopped_walks(void **state) {
+  test_scene scene = scene_of(state);
+  write_ok(scene.opened, appends_some_with_keys, &scene);
+  read_ok(scene.opened, stops_walks, &scene);
+  write_ok(scene.opened, stops_walks, &scene);
+}
+
+/* ---- listing ---- */
+
+typedef struct listed_place {
+  double time;
+  const char *user;
+  const char *session;
+} listed_place;
+
+/* In ascending order: by time, then by the bytes of the user id, then of the session id. */
+static const listed_place places[] = {
+    {-5.5, "z", "z"},    {0.0, "ann", "zz"},        {10.0, "Z", "a"},        {10.0, "an", "z"},
+    {10.0, "ann", ""},   {10.0, "ann", "A"},        {10.0, "ann", "a"},      {10.0, "ann", "a b"},
+    {10.0, "ann", "ab"}, {10.0, "ann", "\xc3\xa9"}, {10.0, "ann b", "a"},    {10.0, "ann/", "a"},
+    {10.0, "anna", "0"}, {10.0, "b", "a"},          {10.0, "\xc3\xa9", "a"}, {10.000000000000002, "a", "a"},
+    {11.0, "ann", "b"},  {1e12, "ann", "c"},
+};
+#define PLACES (sizeof places / sizeof *places)
+
+static const char *place_session(size_t place) {
+  return places[place].session[0] == '\0' ? "!" : places[place].session;
+}
+
+static moonpad_status makes_places(mp_tx *tx, void *context, moonpad_error *error) {
+  (void)context;
+  mp_session_row row;
+  for (size_t i = 0; i < PLACES; i++) {
+    size_t place = (i * 7 + 3) % PLACES; /* 7 and 18 have no common factor: each once, in disorder */
+    moonpad_session_name name = session_named("shop", places[place].user, place_session(place));
+    moonpad_session_name elsewhere = session_named("shop2", places[place].user, place_session(place));
+    TRY(tx->ops->create_session(tx, &name, 77.0, &row, error));
+    row.last_update_time = places[place].time;
+    row.revision = (int64_t)place;
+    TRY(tx->ops->update_session(tx, &row, error));
+    TRY(tx->ops->create_session(tx, &elsewhere, 10.0, &row, error));
+    if (place % 2 == 0) TRY(tx->ops->delete_session(tx, row.id, error));
+  }
+  return MOONPAD_OK;
+}
+
+static moonpad_status collect_place(void *context, const mp_listed_session *session, moonpad_error *error) {
+  store_dump *dump = context;
+  CHECK(session->row.create_time == 77.0 && session->row.id != 0);
+  CHECK(session->row.revision >= 0 && session->row.revision < (int64_t)PLACES);
+  size_t place = (size_t)session->row.revision;
+  CHECK(session->row.last_update_time == places[place].time);
+  CHECK(mp_text_compare(session->user_id, moonpad_text(places[place].user)) == 0);
+  CHECK(mp_text_compare(session->session_id, moonpad_text(place_session(place))) == 0);
+  dump_print(dump, "%zu ", place);
+  return MOONPAD_OK;
+}
+
+/* What the listing should say: the places after number `after` (-1: all), of `user` (NULL: all). */
+static void expected_places(const mp_list_query *query, const char *user, int after, store_dump *dump) {
+  int64_t count = 0;
+  dump_print(dump, "%s", "");
+  for (size_t i = 0; i < PLACES; i++) {
+    size_t place = query->newest_first ? PLACES - 1 - i : i;
+    if (user != NULL && strcmp(user, places[place].user) != 0) continue;
+    if (after >= 0 && (query->newest_first ? (int)place >= after : (int)place <= after)) continue;
+    if (query->limit != 0 && count == query->limit) return;
+    dump_print(dump, "%zu ", place);
+    count++;
+  }
+}
+
+static moonpad_status lists(mp_tx *tx, bool newest_first, int64_t limit, const char *user, int after,
+                            moonpad_error *error) {
+  mp_list_query query;
+  memset(&query, 0, sizeof query);
+  query.app_name = moonpad_text("shop");
+  query.newest_first = newest_first;
+  query.limit = limit;
+  query.has_user_id = user != NULL;
+  query.user_id = moonpad_text(user);
+  query.has_after = after >= 0;
+  if (after >= 0) {
+    query.after_time = places[after].time;
+    query.after_user_id = moonpad_text(places[after].user);
+    query.after_session_id = moonpad_text(place_session((size_t)after));
+  }
+  store_dump expected = {NULL, 0, 0};
+  expected_places(&query, user, after, &expected);
+  store_dump found = {NULL, 0, 0};
+  dump_print(&found, "%s", "");
+  moonpad_status status = tx->ops->each_session(tx, &query, collect_place, &found, error);
+  bool same = strcmp(expected.text, found.text) == 0;
+  if (!same)
+    print_error("newest %d limit %d user %s after %d: expected %s, found %s\n", newest_first, (int)limit,
+                user == NULL ? "-" : user, after, expected.text, found.text);
+  dump_free(&expected);
+  dump_free(&found);
+  TRY(status);
+  CHECK(same);
+  return MOONPAD_OK;
+}
+
+static moonpad_status lists_every_way(mp_tx *tx, void *context, moonpad_error *error) {
+  (void)context;
+  static const char *const users[] = {NULL, "ann", "an", "z", "nobody"};
+  static const int64_t limits[] = {0, 1, 3, 1000, INT64_MAX};
+  for (int newest = 0; newest < 2; newest++) {
+    for (size_t user = 0; user < sizeof users / sizeof *users; user++) {
+      for (size_t limit = 0; limit < sizeof limits / sizeof *limits; limit++) {
+        for (int after = -1; after < (int)PLACES; after++) {
+          TRY(lists(tx, newest == 1, limits[limit], users[user], after, error));
+        }
+      }
+    }
+  }
+  return MOONPAD_OK;
+}
+
+/* A cursor may name a session that is not there any more. */
+static moonpad_status lists_after_a_gap(mp_tx *tx, void *context, moonpad_error *error) {
+  (void)context;
+  mp_list_query query;
+  memset(&query, 0, sizeof query);
+  query.app_name = moonpad_text("shop");
+  query.limit = 2;
+  query.has_after = true;
+  query.after_time = 10.0;
+  query.after_user_id = moonpad_text("ann");
+  query.after_session_id = moonpad_text("aa");
+  EXPECT_TEXT(tx->ops->each_session(tx, &query, collect_place, &text, error), "8 9 ");
+  query.newest_first = true;
+  EXPECT_TEXT(tx->ops->each_session(tx, &query, collect_place, &text, error), "7 6 ");
+  query.app_name = moonpad_text("game");
+  EXPECT_TEXT(tx->ops->each_session(tx, &query, collect_place, &text, error), "");
+  return MOONPAD_OK;
+}
+
+static void test_listing(void **state) {
+  write_ok(*state, makes_places, NULL);
+  read_ok(*state, lists_every_way, NULL);
+  write_ok(*state, lists_every_way, NULL);
+  read_ok(*state, lists_after_a_gap, NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      STORE_TEST(test_events),        STORE_TEST(test_events_with_gaps),
+      STORE_TEST(test_odd_event_ids), STORE_TEST(test_events_are_unique),
+      STORE_TEST(test_many_events),   STORE_TEST(test_stopped_walks),
+      STORE_TEST(test_listing),
+  };
+  const struct CMUnitTest memory_tests[] = {cmocka_unit_test(test_memory_of_events)};
+  return RUN_ON_EVERY_STORE(tests) + cmocka_run_group_tests_name("memory of events", memory_tests, NULL, NULL);
+}

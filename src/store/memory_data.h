@@ -1,0 +1,90 @@
+/* What the memory store holds: apps, their users, their sessions. Finding, making and unmaking them; who may do what when is decided in memory.c. */
+#ifndef MP_STORE_MEMORY_DATA_H
+#define MP_STORE_MEMORY_DATA_H
+
+#include "store/memory_events.h"
+#include "store/memory_keys.h"
+#include "store/memory_slots.h"
+
+typedef struct mp_memory_app {
+  int64_t id;
+  int64_t revision;
+  mp_key *name; /* app */
+  mp_memory_keys keys;
+  struct mp_memory_user *users; /* newest first */
+} mp_memory_app;
+
+typedef struct mp_memory_user {
+  int64_t id;
+  int64_t revision;
+  mp_memory_app *app;
+  mp_key *name; /* app NUL user */
+  mp_memory_keys keys;
+  struct mp_memory_user *next;
+  struct mp_memory_session *sessions;
+} mp_memory_user;
+
+typedef struct mp_memory_session {
+  mp_session_row row; /* but for user_revision and app_revision, which their owners know */
+  mp_memory_user *user;
+  mp_key *name; /* app NUL user NUL session */
+  mp_memory_keys keys;
+  mp_memory_keys base_keys;
+  mp_memory_events events;
+  struct mp_memory_session *previous; /* neighbours at its user */
+  struct mp_memory_session *next;
+  bool deleted; /* by the transaction under way */
+} mp_memory_session;
+
+typedef struct mp_memory_data {
+  mp_env *env; /* borrowed */
+  mp_map apps;
+  mp_map users;
+  mp_map sessions;
+  mp_memory_slots app_slots;
+  mp_memory_slots user_slots;
+  mp_memory_slots session_slots;
+  mp_buffer name; /* what mp_memory_data_name composed last */
+} mp_memory_data;
+
+void mp_memory_data_init(mp_memory_data *data, mp_env *env);
+void mp_memory_data_free(mp_memory_data *data);
+
+/* The key of an app (user and session NULL), a user (session NULL) or a session. Borrowed until the next call. False when out of memory. */
+bool mp_memory_data_name(mp_memory_data *data, moonpad_string app, const moonpad_string *user,
+                         const moonpad_string *session, moonpad_string *name);
+moonpad_string mp_memory_user_id(const mp_memory_user *user);
+moonpad_string mp_memory_session_id(const mp_memory_session *session);
+
+/* By composed name, or internal id; NULL when there is none. A deleted session is not found. */
+mp_memory_app *mp_memory_data_app(const mp_memory_data *data, moonpad_string name);
+mp_memory_user *mp_memory_data_user(const mp_memory_data *data, moonpad_string name);
+mp_memory_session *mp_memory_data_session(const mp_memory_data *data, moonpad_string name);
+mp_memory_app *mp_memory_data_app_by_id(const mp_memory_data *data, int64_t id);
+mp_memory_user *mp_memory_data_user_by_id(const mp_memory_data *data, int64_t id);
+mp_memory_session *mp_memory_data_session_by_id(const mp_memory_data *data, int64_t id);
+
+/* Make what is not there yet; NULL when out of memory: nothing has changed. */
+mp_memory_app *mp_memory_data_make_app(mp_memory_data *data, moonpad_string name);
+mp_memory_user *mp_memory_data_make_user(mp_memory_data *data, mp_memory_app *app, moonpad_string name);
+/* *replaced: the deleted session that had the name, or NULL. */
+mp_memory_session *mp_memory_data_make_session(mp_memory_data *data, mp_memory_user *user, moonpad_string name,
+                                               double create_time, mp_memory_session **replaced);
+
+/* Undo exactly that, in the reverse order. */
+void mp_memory_data_unmake_app(mp_memory_data *data, mp_memory_app *app);
+void mp_memory_data_unmake_user(mp_memory_data *data, mp_memory_user *user);
+void mp_memory_data_unmake_session(mp_memory_data *data, mp_memory_session *session, mp_memory_session *replaced);
+
+/* Takes a deleted session out of everything; it is to be freed. */
+void mp_memory_data_bury(mp_memory_data *data, mp_memory_session *session);
+void mp_memory_session_free(mp_env *env, mp_memory_session *session);
+
+/* With the revisions of its user and app. */
+mp_session_row mp_memory_session_row(const mp_memory_session *session);
+
+/* mp_tx_ops.each_session */
+moonpad_status mp_memory_list(mp_memory_data *data, const mp_list_query *query, mp_each_session each, void *context,
+                              moonpad_error *error);
+
+#endif

@@ -1,0 +1,221 @@
+/*
+** Events in pages of row pointers: small ones first, so that a short session stays small, then of a fixed size, so that appending never copies the history.
+** An index of 32-bit row numbers finds an event by its id.
+*/
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "base/map.h"
+#include "store/memory_events.h"
+
+#define FIRST_PAGE_BITS  3  /* 8 rows, then 16, 32... */
+#define PAGE_BITS        10 /* ...up to pages of 1024 */
+#define GROWING_PAGES    (PAGE_BITS - FIRST_PAGE_BITS)
+#define MAX_ROWS         (UINT32_MAX - (UINT32_C(1) << PAGE_BITS))
+#define FIRST_INDEX      16
+#define MAX_INDEX        (UINT32_C(1) << 31)
+#define MAX_INDEXED_ROWS (MAX_INDEX / 4 * 3)
+
+static size_t page_rows(size_t page) {
+  return page < GROWING_PAGES ? (size_t)1 << (FIRST_PAGE_BITS + page) : (size_t)1 << PAGE_BITS;
+}
+
+/* The page of a row, and its place there. */
+static size_t page_of(uint32_t row, uint32_t *offset) {
+  uint32_t shifted = row + (UINT32_C(1) << FIRST_PAGE_BITS); /* so that page n begins at a power of two */
+  if (shifted >> PAGE_BITS != 0) {
+    *offset = shifted & ((UINT32_C(1) << PAGE_BITS) - 1);
+    return (shifted >> PAGE_BITS) + GROWING_PAGES - 1;
+  }
+  unsigned bits = FIRST_PAGE_BITS;
+  while (shifted >> (bits + 1) != 0) bits++;
+  *offset = shifted - (UINT32_C(1) << bits);
+  return bits - FIRST_PAGE_BITS;
+}
+
+static mp_memory_event *event_at(const mp_memory_events *events, uint32_t row) {
+  uint32_t offset;
+  size_t page = page_of(row, &offset);
+  return events->pages[page].rows[offset];
+}
+
+static uint32_t hash_at(const mp_memory_events *events, uint32_t row) {
+  uint32_t offset;
+  size_t page = page_of(row, &offset);
+  return events->pages[page].hashes[offset];
+}
+
+static uint32_t hash_of(moonpad_string id) {
+  uint64_t hash = mp_hash(id.data, id.length);
+  return (uint32_t)(hash ^ (hash >> 32));
+}
+
+static bool has_id(const mp_memory_event *event, moonpad_string id) {
+  return event->id_length == id.length && (id.length == 0 || memcmp(event->bytes, id.data, id.length) == 0);
+}
+
+/* The place in the index of the event with that id, or the empty one where it would go. The index has an empty place. */
+static uint32_t probe(const mp_memory_events *events, moonpad_string id, uint32_t hash) {
+  uint32_t mask = events->index_capacity - 1;
+  uint32_t place = hash & mask;
+  for (; events->index[place] != 0; place = (place + 1) & mask) {
+    uint32_t row = events->index[place] - 1;
+    if (hash_at(events, row) == hash && has_id(event_at(events, row), id)) break;
+  }
+  return place;
+}
+
+/* Room for one more, at most three quarters full. */
+static bool reserve_index(mp_env *env, mp_memory_events *events) {
+  if (events->count < events->index_capacity / 4 * 3) return true;
+  uint32_t capacity = events->index_capacity == 0 ? FIRST_INDEX : events->index_capacity * 2;
+  uint32_t *index = mp_allocate_zeroed(env, capacity * sizeof *index);
+  if (index == NULL) return false;
+  for (uint32_t row = 0; row < events->count; row++) {
+    uint32_t place = hash_at(events, row) & (capacity - 1);
+    while (index[place] != 0) place = (place + 1) & (capacity - 1);
+    index[place] = row + 1;
+  }
+  mp_release(env, events->index);
+  events->index = index;
+  events->index_capacity = capacity;
+  return true;
+}
+
+/* A page for the next row. */
+static bool reserve_page(mp_env *env, mp_memory_events *events) {
+  uint32_t offset;
+  if (page_of(events->count, &offset) < events->page_count) return true;
+  void *pages = events->pages;
+  if (!mp_reserve(env, &pages, &events->page_capacity, sizeof(mp_memory_event_page), events->page_count + 1)) {
+    return false;
+  }
+  events->pages = pages;
+  size_t rows = page_rows(events->page_count);
+  void *block = mp_allocate(env, rows * (sizeof(mp_memory_event *) + sizeof(uint32_t)));
+  if (block == NULL) return false;
+  mp_memory_event_page *page = &events->pages[events->page_count++];
+  page->rows = block;
+  page->hashes = (void *)(page->rows + rows);
+  return true;
+}
+
+static mp_memory_event *make_event(mp_env *env, const mp_event_row *row) {
+  if (row->json.length > SIZE_MAX - sizeof(mp_memory_event) - row->id.length) return NULL;
+  mp_memory_event *event = mp_allocate(env, sizeof *event + row->id.length + row->json.length);
+  if (event == NULL) return NULL;
+  event->revision = row->revision;
+  event->timestamp = row->timestamp;
+  event->digest = row->digest;
+  event->id_length = (uint32_t)row->id.length;
+  event->json_length = (uint32_t)row->json.length;
+  if (row->id.length != 0) memcpy(event->bytes, row->id.data, row->id.length);
+  if (row->json.length != 0) memcpy(event->bytes + row->id.length, row->json.data, row->json.length);
+  return event;
+}
+
+static moonpad_status check_row(const mp_memory_events *events, const mp_event_row *row, moonpad_error *error) {
+  if (row->id.length > UINT32_MAX || row->json.length > UINT32_MAX) {
+    return mp_fail(error, MOONPAD_LIMIT, "an event of %zu bytes: the memory store keeps events of less than 4 GiB",
+                   row->json.length);
+  }
+  if (events->count >= MAX_ROWS || events->count >= MAX_INDEXED_ROWS) {
+    return mp_fail(error, MOONPAD_LIMIT, "the memory store keeps at most %" PRIu32 " events of a session",
+                   MAX_INDEXED_ROWS);
+  }
+  if (events->count != 0 && row->revision <= event_at(events, events->count - 1)->revision) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event %" PRId64 " does not come after event %" PRId64,
+                   row->revision, event_at(events, events->count - 1)->revision);
+  }
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, const mp_event_row *row,
+                                       moonpad_error *error) {
+  moonpad_status status = check_row(events, row, error);
+  if (status != MOONPAD_OK) return status;
+  if (!reserve_index(env, events) || !reserve_page(env, events)) return mp_no_memory(error);
+  uint32_t hash = hash_of(row->id);
+  uint32_t place = probe(events, row->id, hash);
+  if (events->index[place] != 0) {
+    return mp_fail(error, MOONPAD_ALREADY_EXISTS, "an event with the id %s is already in this session",
+                   mp_quote(row->id).text);
+  }
+  mp_memory_event *event = make_event(env, row);
+  if (event == NULL) return mp_no_memory(error);
+  uint32_t offset;
+  mp_memory_event_page *page = &events->pages[page_of(events->count, &offset)];
+  page->rows[offset] = event;
+  page->hashes[offset] = hash;
+  events->index[place] = ++events->count;
+  return MOONPAD_OK;
+}
+
+void mp_memory_events_undo(mp_env *env, mp_memory_events *events) {
+  uint32_t row = events->count - 1;
+  uint32_t mask = events->index_capacity - 1;
+  uint32_t place = hash_at(events, row) & mask;
+  while (events->index[place] != row + 1) place = (place + 1) & mask;
+  /* No chain leads past it: what came later is gone, and a growing index enters rows in their order. */
+  events->index[place] = 0;
+  mp_release(env, event_at(events, row));
+  events->count = row;
+}
+
+void mp_memory_events_free(mp_env *env, mp_memory_events *events) {
+  for (uint32_t row = 0; row < events->count; row++) mp_release(env, event_at(events, row));
+  for (size_t page = 0; page < events->page_count; page++) mp_release(env, events->pages[page].rows);
+  mp_release(env, events->pages);
+  mp_release(env, events->index);
+}
+
+static moonpad_status give(const mp_memory_event *event, mp_each_event each, void *context, moonpad_error *error) {
+  mp_event_row row;
+  row.revision = event->revision;
+  row.timestamp = event->timestamp;
+  row.id.data = event->bytes;
+  row.id.length = event->id_length;
+  row.json.data = event->bytes + event->id_length;
+  row.json.length = event->json_length;
+  row.digest = event->digest;
+  return each(context, &row, error);
+}
+
+moonpad_status mp_memory_events_find(const mp_memory_events *events, moonpad_string id, mp_each_event each,
+                                     void *context, moonpad_error *error) {
+  if (events->count == 0) return MOONPAD_NOT_FOUND;
+  uint32_t row = events->index[probe(events, id, hash_of(id))];
+  return row == 0 ? MOONPAD_NOT_FOUND : give(event_at(events, row - 1), each, context, error);
+}
+
+/* The first row of at least that revision. As a rule revisions have no gaps, and the place follows from the number. */
+static uint32_t first_row(const mp_memory_events *events, int64_t revision) {
+  if (events->count == 0 || revision <= event_at(events, 0)->revision) return 0;
+  int64_t lowest = event_at(events, 0)->revision;
+  int64_t highest = event_at(events, events->count - 1)->revision;
+  if (revision > highest) return events->count;
+  uint64_t guess = (uint64_t)revision - (uint64_t)lowest;
+  if ((uint64_t)highest - (uint64_t)lowest == events->count - 1) return (uint32_t)guess;
+  uint32_t low = 0;
+  uint32_t high = events->count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (event_at(events, middle)->revision < revision) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+moonpad_status mp_memory_events_each(const mp_memory_events *events, int64_t first, int64_t last, mp_each_event each,
+                                     void *context, moonpad_error *error) {
+  for (uint32_t row = first_row(events, first); row < events->count; row++) {
+    const mp_memory_event *event = event_at(events, row);
+    if (event->revision > last) break;
+    moonpad_status status = give(event, each, context, error);
+    if (status != MOONPAD_OK) return status;
+  }
+  return MOONPAD_OK;
+}
