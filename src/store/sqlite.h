@@ -1,0 +1,203 @@
+/*
+** The SQLite store, inside. One connection writes, behind a queue in which transactions that wait at the same time share a commit; a pool of connections reads, each
+** transaction one snapshot. ":memory:" has the writing connection only.
+**
+** sqlite_open.c        URL to path, opening, freeing
+** sqlite_connection.c  one connection: how it is set up, how it waits, what its errors mean
+** sqlite_schema.c      the tables, and whether a file has them
+** sqlite_statement.c   the SQL of every transaction, prepared once
+** sqlite_tx.c          transactions: group commit, snapshots, closing
+** sqlite_read.c        mp_tx_ops: reading
+** sqlite_write.c       mp_tx_ops: writing
+** sqlite_json.c        is text from a file JSON as this library writes it?
+** sqlite_backup.c      a copy while others write
+**
+** SQLite's own memory is not taken from the host's allocator: its allocator is global to the process, which is the host's to set.
+** A forked child must not use a store that its parent opened: SQLite's locks belong to the process.
+*/
+#ifndef MP_STORE_SQLITE_H
+#define MP_STORE_SQLITE_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "store/store.h"
+
+typedef enum mp_sqlite_statement_id {
+  MP_SQL_BEGIN_READ,
+  MP_SQL_BEGIN_WRITE,
+  MP_SQL_COMMIT,
+  MP_SQL_ROLLBACK,
+  MP_SQL_SAVEPOINT,
+  MP_SQL_RELEASE,
+  MP_SQL_ROLLBACK_TO,
+  MP_SQL_FIND_SESSION,
+  MP_SQL_LOAD_SESSION,
+  MP_SQL_FIND_APP,
+  MP_SQL_FIND_USER,
+  MP_SQL_READ_KEY,
+  MP_SQL_EACH_KEY,
+  MP_SQL_EACH_KEY_SINCE,
+  MP_SQL_EACH_BASE_KEY,
+  MP_SQL_FIND_EVENT,
+  MP_SQL_EACH_EVENT,
+  MP_SQL_LIST_APP_OLDEST,
+  MP_SQL_LIST_APP_NEWEST,
+  MP_SQL_LIST_USER_OLDEST,
+  MP_SQL_LIST_USER_NEWEST,
+  MP_SQL_CREATE_APP,
+  MP_SQL_CREATE_USER,
+  MP_SQL_CREATE_SESSION,
+  MP_SQL_DELETE_EVENTS,
+  MP_SQL_DELETE_STATE,
+  MP_SQL_DELETE_BASE_STATE,
+  MP_SQL_DELETE_SESSION,
+  MP_SQL_WRITE_KEY,
+  MP_SQL_WRITE_BASE_KEY,
+  MP_SQL_REMOVE_BASE_KEY,
+  MP_SQL_SET_REVISION,
+  MP_SQL_APPEND_EVENT,
+  MP_SQL_UPDATE_SESSION,
+  MP_SQL_COUNT
+} mp_sqlite_statement_id;
+
+typedef struct mp_sqlite mp_sqlite;
+typedef struct mp_sqlite_request mp_sqlite_request;
+
+/* One thread at a time. It is the mp_tx of the transaction that it runs. */
+typedef struct mp_sqlite_connection {
+  mp_tx tx; /* first: an mp_tx * is one of these */
+  mp_sqlite *store;
+  const char *path; /* for messages; borrowed */
+  sqlite3 *db;
+  sqlite3_stmt *statements[MP_SQL_COUNT];
+  mp_buffer scratch;      /* a value on its way to or from JSON */
+  moonpad_status failure; /* the first failure of the store in this transaction, which must not be committed then */
+  double waiting_since;   /* for the busy handler, monotonic */
+  struct mp_sqlite_connection *next; /* in the pool */
+} mp_sqlite_connection;
+
+struct mp_sqlite {
+  mp_store base; /* first */
+  mp_env *env;
+  char *path; /* absolute once open, or ":memory:" */
+  bool in_memory;
+  moonpad_durability durability;
+  int64_t busy_timeout_ms;
+  mp_sqlite_connection *writer;
+
+  pthread_mutex_t mutex; /* guards what follows */
+  pthread_cond_t idle;   /* nothing is under way any more, or closing is done */
+  mp_sqlite_request *first_waiting, *last_waiting;
+  mp_sqlite_connection *free_readers;
+  unsigned free_reader_count;
+  unsigned readers;    /* reads and backups under way */
+  unsigned waiting;    /* in the queue */
+  unsigned last_batch; /* how many shared the last commit */
+  double last_commit;  /* how long it took, in seconds */
+  bool writing;        /* somebody has the writing connection */
+  bool closing;        /* no new transactions */
+  bool closed;
+};
+
+/* ---- sqlite_open.c ---- */
+
+/* A path as SQLite takes it for a path whatever it looks like (not as ":memory:" or a "file:" URI). NULL when out of memory. */
+char *mp_sqlite_file_name(mp_env *env, moonpad_string path);
+
+/* ---- sqlite_connection.c ---- */
+
+/* Opens `path`; `flags` are SQLITE_OPEN_*. Waiting, JSON text and hardening are set up; journal and tables are not looked at. */
+moonpad_status mp_sqlite_connect(mp_sqlite *store, const char *path, int flags, mp_sqlite_connection **connection,
+                                 moonpad_error *error);
+void mp_sqlite_disconnect(mp_sqlite_connection *connection); /* NULL is accepted */
+/* Empties `scratch`; its memory is kept unless it is much. */
+void mp_sqlite_clear_scratch(mp_sqlite_connection *connection);
+/* Runs SQL without results; for setting up only. */
+moonpad_status mp_sqlite_execute(mp_sqlite_connection *connection, const char *sql, moonpad_error *error);
+/* The integer that a query or pragma gives; for setting up only. */
+moonpad_status mp_sqlite_query_integer(mp_sqlite_connection *connection, const char *sql, int64_t *integer,
+                                       moonpad_error *error);
+/* What SQLite's last error on this connection means; the transaction counts as failed. */
+moonpad_status mp_sqlite_fail(mp_sqlite_connection *connection, int code, moonpad_error *error);
+/* The same for failures that this store found itself. */
+moonpad_status mp_sqlite_corrupt(mp_sqlite_connection *connection, const char *what, moonpad_error *error);
+/* The writing connection writes the WAL back to the file from time to time. */
+void mp_sqlite_keep_wal_short(mp_sqlite_connection *connection);
+void mp_sqlite_sleep(int64_t microseconds);
+double mp_sqlite_monotonic(void);
+
+/* ---- sqlite_schema.c ---- */
+
+/* Looks at the bytes of a file that has just been opened, before SQLite does, so that a file which is not ours stays as it is. */
+moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_error *error);
+/* Makes the tables in an empty file, checks them in any other, and sees to WAL. */
+moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_error *error);
+
+/* ---- sqlite_statement.c ---- */
+
+/* Prepared when first asked for. NULL on failure. */
+sqlite3_stmt *mp_sqlite_statement(mp_sqlite_connection *connection, mp_sqlite_statement_id id, moonpad_error *error);
+/* Runs to its end, expecting no rows, and resets. */
+moonpad_status mp_sqlite_run(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error);
+/* The same for a statement without parameters. */
+moonpad_status mp_sqlite_run_id(mp_sqlite_connection *connection, mp_sqlite_statement_id id, moonpad_error *error);
+/* Text is borrowed until the statement is reset. Gives SQLite's code: text that is too large leaves NULL bound, which must not pass for a removed key. */
+int mp_sqlite_bind_text(sqlite3_stmt *statement, int index, moonpad_string text);
+moonpad_string mp_sqlite_column_text(sqlite3_stmt *statement, int column);
+
+/* ---- sqlite_tx.c ---- */
+
+moonpad_status mp_sqlite_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+moonpad_status mp_sqlite_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+void mp_sqlite_close(mp_store *store);
+/* Counts a call that uses no writing connection as under way, so that closing waits for it. */
+moonpad_status mp_sqlite_enter(mp_sqlite *store, moonpad_error *error);
+void mp_sqlite_leave(mp_sqlite *store);
+/* Runs `function` with the writing connection, in turn with the transactions, in none of its own. */
+typedef moonpad_status (*mp_sqlite_exclusive)(mp_sqlite_connection *connection, void *context, moonpad_error *error);
+moonpad_status mp_sqlite_run_exclusive(mp_sqlite *store, mp_sqlite_exclusive function, void *context,
+                                       moonpad_error *error);
+
+/* ---- sqlite_read.c, sqlite_write.c ---- */
+
+static inline mp_sqlite_connection *mp_sqlite_of(mp_tx *tx) {
+  return (mp_sqlite_connection *)tx;
+}
+
+extern const mp_tx_ops mp_sqlite_tx_ops;
+
+moonpad_status mp_sqlite_find_shared(mp_tx *tx, moonpad_string app_name, const moonpad_string *user_id, bool create,
+                                     int64_t *id, int64_t *revision, moonpad_error *error);
+moonpad_status mp_sqlite_load_session(mp_tx *tx, int64_t session, mp_session_row *row, moonpad_error *error);
+moonpad_status mp_sqlite_create_session(mp_tx *tx, const moonpad_session_name *name, double create_time,
+                                        mp_session_row *row, moonpad_error *error);
+moonpad_status mp_sqlite_delete_session(mp_tx *tx, int64_t session, moonpad_error *error);
+moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value *value,
+                                   int64_t revision, moonpad_error *error);
+moonpad_status mp_sqlite_write_base_key(mp_tx *tx, int64_t session, moonpad_string key, mp_value *value,
+                                        moonpad_error *error);
+moonpad_status mp_sqlite_set_shared_revision(mp_tx *tx, mp_scope scope, int64_t id, int64_t revision,
+                                             moonpad_error *error);
+moonpad_status mp_sqlite_append_event(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
+moonpad_status mp_sqlite_update_session(mp_tx *tx, const mp_session_row *row, moonpad_error *error);
+
+/* An event's key in the file: its session, then its revision. */
+#define MP_SQLITE_REVISION_BITS 34
+#define MP_SQLITE_MAX_REVISION  INT64_C(0x3FFFFFFFF)
+#define MP_SQLITE_MAX_SESSION   INT64_C(0x1FFFFFFF)
+static inline int64_t mp_sqlite_position(int64_t session, int64_t revision) {
+  return (int64_t)((uint64_t)session << MP_SQLITE_REVISION_BITS | (uint64_t)revision);
+}
+
+/* ---- sqlite_json.c ---- */
+
+/* Is `text` one JSON value, valid and compact, as this library writes it (repeated keys apart)? Then its own scanners, which check nothing, are safe on it.
+** A NUL must follow the text. */
+bool mp_sqlite_json_is_own(moonpad_string text);
+
+/* ---- sqlite_backup.c ---- */
+
+moonpad_status mp_sqlite_backup(mp_store *store, moonpad_string path, moonpad_error *error);
+
+#endif

@@ -1,0 +1,226 @@
+/* One connection: how it is set up, how it waits for others, and what SQLite's errors mean to a caller. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "store/sqlite.h"
+
+#define SCRATCH_KEPT ((size_t)1 << 16)
+
+/* ---- waiting ---- */
+
+double mp_sqlite_monotonic(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void mp_sqlite_sleep(int64_t microseconds) {
+  struct timespec pause = {(time_t)(microseconds / 1000000), (long)(microseconds % 1000000) * 1000};
+  nanosleep(&pause, NULL);
+}
+
+/* SQLite's own waiting backs off to 100 ms, which lets one of several writers wait for half a second. Short steps keep the longest wait short. */
+static int wait_for_lock(void *context, int calls) {
+  mp_sqlite_connection *connection = context;
+  double now = mp_sqlite_monotonic();
+  if (calls == 0) connection->waiting_since = now;
+  double left = connection->waiting_since + connection->patience - now;
+  if (left <= 0) return 0;
+  int64_t step = calls < 10 ? 200 : calls < 50 ? 500 : 2000;
+  mp_sqlite_sleep(left * 1e6 < (double)step ? (int64_t)(left * 1e6) + 1 : step);
+  return 1;
+}
+
+/* ---- the WAL ---- */
+
+#define CHECKPOINT_FRAMES 1000 /* as SQLite has it */
+#define LONG_WAL_FRAMES   8000
+#define RESTART_PATIENCE  0.02
+
+/*
+** SQLite's own checkpoint, once the WAL is long, runs after every commit until the WAL starts over, which it cannot while several processes write: there are always new
+** frames when a checkpoint ends. Two syncs for each commit halve what four processes can do. So it is run once for so many frames, and a WAL that has become long is
+** made to start over with the writers held off.
+*/
+static int checkpoint(void *context, sqlite3 *db, const char *schema, int frames) {
+  mp_sqlite_connection *connection = context;
+  if (frames < connection->checkpointed) connection->checkpointed = 0; /* it has started over */
+  if (frames - connection->checkpointed < CHECKPOINT_FRAMES) return SQLITE_OK;
+  connection->checkpointed = frames;
+  /* What fails here is tried again later; the commit is done. */
+  sqlite3_wal_checkpoint_v2(db, schema, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+  if (frames < LONG_WAL_FRAMES) return SQLITE_OK;
+  double patience = connection->patience;
+  connection->patience = RESTART_PATIENCE;
+  sqlite3_wal_checkpoint_v2(db, schema, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+  connection->patience = patience;
+  return SQLITE_OK;
+}
+
+void mp_sqlite_keep_wal_short(mp_sqlite_connection *connection) {
+  sqlite3_wal_hook(connection->db, checkpoint, connection);
+}
+
+/* ---- errors ---- */
+
+static const char *system_message(int number, char *buffer, size_t size) {
+  if (number == 0 || strerror_r(number, buffer, size) != 0) return "unknown reason";
+  return buffer;
+}
+
+static moonpad_status io_error(mp_sqlite_connection *connection, int code, moonpad_error *error) {
+  char reason[128];
+  int number = sqlite3_system_errno(connection->db);
+  switch (code) {
+  case SQLITE_IOERR_NOMEM:
+    return mp_no_memory(error);
+  case SQLITE_IOERR_CORRUPTFS:
+    return mp_fail(error, MOONPAD_CORRUPT, "%s: the file system is damaged", connection->path);
+  default:
+    return mp_fail(error, MOONPAD_STORAGE, "%s: disk I/O error%s%s", connection->path, number == 0 ? "" : ": ",
+                   number == 0 ? "" : system_message(number, reason, sizeof reason));
+  }
+}
+
+static moonpad_status translate(mp_sqlite_connection *connection, int code, moonpad_error *error) {
+  const char *path = connection->path;
+  char reason[128];
+  switch (code & 0xFF) {
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED:
+    return mp_fail(error, MOONPAD_BUSY, "%s: another writer kept it locked for longer than busyTimeoutMs (%lld ms)",
+                   path, (long long)connection->store->busy_timeout_ms);
+  case SQLITE_NOMEM:
+    return mp_no_memory(error);
+  case SQLITE_FULL:
+    return mp_fail(error, MOONPAD_STORAGE, "%s: the disk is full", path);
+  case SQLITE_IOERR:
+    return io_error(connection, code, error);
+  case SQLITE_READONLY:
+  case SQLITE_PERM:
+    return mp_fail(error, MOONPAD_STORAGE, "%s: the file or its folder cannot be written", path);
+  case SQLITE_CANTOPEN:
+    return mp_fail(error, MOONPAD_STORAGE, "%s: the file, or the -wal and -shm files beside it, cannot be opened: %s",
+                   path, system_message(sqlite3_system_errno(connection->db), reason, sizeof reason));
+  case SQLITE_NOTADB:
+    return mp_fail(error, MOONPAD_CORRUPT, "%s: not a database", path);
+  case SQLITE_CORRUPT:
+    return mp_fail(error, MOONPAD_CORRUPT, "%s: the database is damaged", path);
+  case SQLITE_TOOBIG:
+    return mp_fail(error, MOONPAD_LIMIT, "%s: a value or an event is larger than SQLite keeps in one row", path);
+  default:
+    return mp_fail(error, MOONPAD_STORAGE, "%s: %s", path, sqlite3_errmsg(connection->db));
+  }
+}
+
+moonpad_status mp_sqlite_fail(mp_sqlite_connection *connection, int code, moonpad_error *error) {
+  moonpad_status status = translate(connection, code, error);
+  if (connection->failure == MOONPAD_OK) connection->failure = status;
+  return status;
+}
+
+moonpad_status mp_sqlite_corrupt(mp_sqlite_connection *connection, const char *what, moonpad_error *error) {
+  if (connection->failure == MOONPAD_OK) connection->failure = MOONPAD_CORRUPT;
+  return mp_fail(error, MOONPAD_CORRUPT, "%s: the database is damaged: %s", connection->path, what);
+}
+
+/* ---- opening and closing ---- */
+
+/* Why a file cannot be opened, found out afterwards, for SQLite says no more than that it cannot. */
+static moonpad_status explain(const char *path, int number, moonpad_error *error) {
+  char folder[PATH_MAX] = ".", reason[128];
+  const char *slash = strrchr(path, '/');
+  size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+  struct stat status;
+  if (slash != NULL && length < sizeof folder) {
+    memcpy(folder, path, length == 0 ? 1 : length);
+    folder[length == 0 ? 1 : length] = '\0';
+  }
+  if (stat(folder, &status) != 0) {
+    return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s cannot be used: %s", path, folder,
+                   system_message(errno, reason, sizeof reason));
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s is not a folder", path, folder);
+  }
+  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+    return mp_fail(error, MOONPAD_STORAGE, "%s: is a folder, not a file", path);
+  }
+  return mp_fail(error, MOONPAD_STORAGE, "%s: cannot be opened: %s", path,
+                 system_message(number, reason, sizeof reason));
+}
+
+static void harden(sqlite3 *db) {
+  sqlite3_extended_result_codes(db, 1);
+  /* What a file that was tampered with may bring along is not run. */
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+}
+
+static moonpad_status open_database(mp_sqlite_connection *connection, int flags, moonpad_error *error) {
+  int code = sqlite3_open_v2(connection->path, &connection->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+  if (connection->db == NULL) return mp_no_memory(error);
+  harden(connection->db);
+  sqlite3_busy_handler(connection->db, wait_for_lock, connection);
+  if (code == SQLITE_OK) return mp_sqlite_execute(connection, "PRAGMA temp_store = MEMORY", error);
+  if ((code & 0xFF) != SQLITE_CANTOPEN) return mp_sqlite_fail(connection, code, error);
+  return explain(connection->path, sqlite3_system_errno(connection->db), error);
+}
+
+moonpad_status mp_sqlite_connect(mp_sqlite *store, const char *path, int flags, mp_sqlite_connection **connection,
+                                 moonpad_error *error) {
+  *connection = NULL;
+  mp_sqlite_connection *made = mp_allocate_zeroed(store->env, sizeof *made);
+  if (made == NULL) return mp_no_memory(error);
+  made->tx.ops = &mp_sqlite_tx_ops;
+  made->store = store;
+  made->path = path;
+  made->patience = (double)store->busy_timeout_ms * 1e-3;
+  mp_buffer_init(&made->scratch, store->env);
+  moonpad_status status = open_database(made, flags, error);
+  made->failure = MOONPAD_OK;
+  if (status == MOONPAD_OK) {
+    *connection = made;
+  } else {
+    mp_sqlite_disconnect(made);
+  }
+  return status;
+}
+
+void mp_sqlite_disconnect(mp_sqlite_connection *connection) {
+  if (connection == NULL) return;
+  for (size_t i = 0; i < MP_SQL_COUNT; i++) sqlite3_finalize(connection->statements[i]);
+  sqlite3_close(connection->db);
+  mp_buffer_free(&connection->scratch);
+  mp_release(connection->store->env, connection);
+}
+
+void mp_sqlite_clear_scratch(mp_sqlite_connection *connection) {
+  if (connection->scratch.capacity > SCRATCH_KEPT) mp_buffer_free(&connection->scratch);
+  mp_buffer_clear(&connection->scratch);
+}
+
+/* ---- SQL for setting up ---- */
+
+moonpad_status mp_sqlite_execute(mp_sqlite_connection *connection, const char *sql, moonpad_error *error) {
+  int code = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
+  return code == SQLITE_OK ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
+}
+
+moonpad_status mp_sqlite_query_integer(mp_sqlite_connection *connection, const char *sql, int64_t *integer,
+                                       moonpad_error *error) {
+  sqlite3_stmt *statement = NULL;
+  moonpad_status status = MOONPAD_OK;
+  int code = sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  *integer = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+  if (code != SQLITE_ROW && code != SQLITE_DONE) status = mp_sqlite_fail(connection, code, error);
+  sqlite3_finalize(statement);
+  return status;
+}
