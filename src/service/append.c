@@ -1,0 +1,438 @@
+/* Appending an event (contract 2.1, 2.2): prepare, run in a transaction, apply to the session object. */
+#include "service/append.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/uuid.h"
+#include "core/json.h"
+#include "service/lane.h"
+#include "service/pending.h"
+
+/* ---- prepare ---- */
+
+static moonpad_status add_operation(mp_append *append, moonpad_session *session, mp_operation_kind kind,
+                                    moonpad_string key, mp_value *value, mp_operation **added, moonpad_error *error) {
+  if (!mp_reserve(append->env, (void **)&append->operations, &append->capacity, sizeof *append->operations,
+                  append->count + 1)) {
+    return mp_no_memory(error);
+  }
+  mp_view_entry *entry = mp_view_touch(&session->view, append->env, key);
+  if (entry == NULL) return mp_no_memory(error);
+  mp_operation *operation = &append->operations[append->count++];
+  memset(operation, 0, sizeof *operation);
+  operation->kind = kind;
+  operation->key = mp_key_retain(entry->key);
+  operation->scope = entry->scope;
+  operation->value = mp_value_retain(value);
+  operation->entry = entry;
+  operation->previous_revision = -1;
+  if (entry->scope == MP_SCOPE_SESSION && entry->value != NULL) {
+    operation->bytes_before = entry->key->length + mp_value_size(entry->value);
+  }
+  *added = operation;
+  return MOONPAD_OK;
+}
+
+static bool in_draft(const mp_append *append, const mp_key *key) {
+  for (size_t i = 0; i < append->draft.delta_count; i++) {
+    const mp_key *there = append->draft.delta[i].key;
+    if (there->hash == key->hash && there->length == key->length &&
+        memcmp(there->bytes, key->bytes, key->length) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool has_read(const moonpad_changes *changes, const mp_view_entry *entry) {
+  if (changes == NULL) return false;
+  const mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
+  if (change != NULL && change->touched) return change->read;
+  return changes->all_read;
+}
+
+static bool checks_conflicts(const mp_append *append) {
+  return append->service->options.on_conflict != MOONPAD_ON_CONFLICT_OVERWRITE;
+}
+
+/* Contract 2.2: a delta written by hand is measured against what the session object holds. */
+static moonpad_status add_given(mp_append *append, moonpad_session *session, const moonpad_changes *reader,
+                                moonpad_error *error) {
+  for (size_t i = 0; i < append->draft.delta_count; i++) {
+    const mp_delta_entry *entry = &append->draft.delta[i];
+    mp_operation *operation;
+    moonpad_status status = add_operation(append, session, entry->value == NULL ? MP_REMOVE : MP_SET,
+                                          mp_key_text(entry->key), entry->value, &operation, error);
+    if (status != MOONPAD_OK) return status;
+    if (operation->scope == MP_SCOPE_TEMP) continue;
+    operation->base = mp_held_revision(session, operation->scope);
+    operation->checked =
+        checks_conflicts(append) && (operation->scope == MP_SCOPE_SESSION || has_read(reader, operation->entry));
+  }
+  return MOONPAD_OK;
+}
+
+static moonpad_status add_pending(mp_append *append, moonpad_session *session, moonpad_changes *changes,
+                                  moonpad_error *error) {
+  if (changes == NULL || changes->pending_count == 0) return MOONPAD_OK;
+  mp_change **list;
+  size_t count;
+  moonpad_status status = mp_changes_pending_list(changes, &list, &count, error);
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
+    mp_change *change = list[i];
+    if (in_draft(append, change->entry->key)) continue;
+    mp_operation *operation;
+    status = mp_change_fold(change, error);
+    if (status != MOONPAD_OK) break;
+    status =
+        add_operation(append, session, change->kind, mp_key_text(change->entry->key), change->value, &operation, error);
+    if (status != MOONPAD_OK || operation->scope == MP_SCOPE_TEMP) continue;
+    operation->base = change->base;
+    operation->checked = checks_conflicts(append) && !change->unchecked &&
+                         (change->kind == MP_SET || change->kind == MP_REMOVE) &&
+                         (operation->scope == MP_SCOPE_SESSION || change->read);
+  }
+  mp_release(append->env, list);
+  return status;
+}
+
+/* Stored scopes to the front, so that the transaction need not look at temp:. */
+static void sort_temp_last(mp_append *append) {
+  size_t stored = 0;
+  for (size_t i = 0; i < append->count; i++) {
+    if (append->operations[i].scope == MP_SCOPE_TEMP) continue;
+    mp_operation moved = append->operations[i];
+    memmove(&append->operations[stored + 1], &append->operations[stored], (i - stored) * sizeof moved);
+    append->operations[stored++] = moved;
+  }
+  append->stored_count = stored;
+}
+
+/* temp: never reaches a store: its values are known now. */
+static moonpad_status resolve_temp(mp_append *append, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = append->stored_count; status == MOONPAD_OK && i < append->count; i++) {
+    mp_operation *operation = &append->operations[i];
+    moonpad_string key = mp_key_text(operation->key);
+    switch (operation->kind) {
+    case MP_INCREMENT:
+      status = mp_add_number(append->env, key, operation->entry->value, operation->value, &operation->result, error);
+      break;
+    case MP_APPEND:
+      status = mp_extend_array(append->env, key, operation->entry->value, operation->value, &operation->result, error);
+      break;
+    default:
+      operation->result = mp_value_retain(operation->value);
+    }
+  }
+  return status;
+}
+
+/* Increments and appends are part of what was given (contract 2.1 point 3). */
+static void digest_operations(mp_append *append) {
+  for (size_t i = 0; i < append->stored_count; i++) {
+    const mp_operation *operation = &append->operations[i];
+    if (in_draft(append, operation->key)) continue;
+    mp_buffer text;
+    mp_buffer_init(&text, append->env);
+    if (operation->value != NULL) mp_value_write(&text, operation->value);
+    uint64_t value = text.length == 0 ? 7 : mp_json_digest(mp_buffer_text(&text));
+    mp_buffer_free(&text);
+    append->draft.digest +=
+        (operation->key->hash ^ (value * 31 + (uint64_t)operation->kind)) * UINT64_C(0x9e3779b97f4a7c15);
+  }
+}
+
+static void fill_in(mp_append *append) {
+  mp_event_draft *draft = &append->draft;
+  append->id_given = draft->id.length != 0;
+  append->timestamp_given = draft->timestamp_json.length != 0;
+  if (append->id_given) digest_operations(append);
+  double now = append->id_given && append->timestamp_given ? draft->timestamp : mp_now(append->env);
+  if (!append->id_given) {
+    char id[MP_UUID_BYTES];
+    mp_uuid7(append->env, now, id);
+    mp_buffer_add(&draft->id, id, sizeof id);
+  }
+  if (!append->timestamp_given) {
+    draft->timestamp = now;
+    mp_json_write_float(&draft->timestamp_json, now);
+  }
+  if (draft->invocation_id.length == 0) {
+    char id[MP_UUID_BYTES];
+    mp_uuid7(append->env, now, id);
+    mp_buffer_add_literal(&draft->invocation_id, "\"e-");
+    mp_buffer_add(&draft->invocation_id, id, sizeof id);
+    mp_buffer_add_char(&draft->invocation_id, '"');
+  }
+}
+
+moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
+                                 moonpad_string event, bool own_json, moonpad_error *error) {
+  memset(append, 0, sizeof *append);
+  append->service = session->service;
+  append->env = session->env;
+  mp_buffer_init(&append->json, append->env);
+  mp_gathering_init(&append->others, append->env);
+  append->held = session->row;
+  append->names = mp_session_names(session);
+  append->changes = changes;
+  moonpad_status status = mp_event_draft_read(append->env, event, own_json, &append->draft, error);
+  if (status != MOONPAD_OK) return status;
+  if (append->draft.partial) return MOONPAD_OK;
+  status = add_given(append, session, changes != NULL ? changes : session->own, error);
+  if (status == MOONPAD_OK) status = add_pending(append, session, changes, error);
+  if (status == MOONPAD_OK) {
+    sort_temp_last(append);
+    status = resolve_temp(append, error);
+  }
+  if (status == MOONPAD_OK) {
+    fill_in(append);
+    const mp_event_draft *draft = &append->draft;
+    append->resolved = mp_allocate(append->env, append->stored_count * sizeof *append->resolved);
+    if (append->resolved == NULL || draft->id.failed || draft->timestamp_json.failed || draft->invocation_id.failed) {
+      status = mp_no_memory(error);
+    }
+  }
+  append->state_bytes = session->state_bytes;
+  if (status != MOONPAD_OK) mp_append_free(append);
+  return status;
+}
+
+/* ---- run ---- */
+
+/* A transaction function may be called again: it starts afresh. */
+static void forget_outcome(mp_append *append) {
+  for (size_t i = 0; i < append->stored_count; i++) {
+    mp_value_release(append->env, append->operations[i].result);
+    append->operations[i].result = NULL;
+    append->operations[i].previous_revision = -1;
+  }
+  for (size_t i = 0; i < append->conflict_count; i++) mp_key_release(append->env, append->conflicts[i]);
+  append->conflict_count = 0;
+  mp_buffer_clear(&append->json);
+  mp_gathering_clear(&append->others);
+  append->duplicate = false;
+}
+
+static moonpad_status not_found(const mp_append *append, moonpad_error *error) {
+  return mp_fail(error, MOONPAD_NOT_FOUND, "%s does not exist (or was deleted and created anew)",
+                 mp_label(&append->names).text);
+}
+
+static moonpad_status note_duplicate(void *context, const mp_event_row *row, moonpad_error *error) {
+  mp_append *append = context;
+  (void)error;
+  append->duplicate = true;
+  append->event_revision = row->revision;
+  append->timestamp = row->timestamp;
+  mp_buffer_clear(&append->json);
+  mp_buffer_add_string(&append->json, row->json);
+  bool same = row->digest != 0 && row->digest == append->draft.digest;
+  if (!same && !append->json.failed) {
+    mp_event_draft stored; /* what was stored may itself have been handed in again, with all that was filled in */
+    if (mp_event_draft_read(append->env, row->json, true, &stored, NULL) == MOONPAD_OK) {
+      same = stored.digest == append->draft.digest;
+      mp_event_draft_free(&stored);
+    }
+  }
+  return same ? MOONPAD_OK : MOONPAD_ALREADY_EXISTS;
+}
+
+static moonpad_status check_duplicate(mp_append *append, mp_tx *tx, moonpad_error *error) {
+  if (!append->id_given) return MOONPAD_OK;
+  moonpad_string id = mp_buffer_text(&append->draft.id);
+  moonpad_status status = tx->ops->find_event(tx, append->held.id, id, note_duplicate, append, error);
+  if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
+  if (status == MOONPAD_ALREADY_EXISTS) {
+    return mp_fail(error, status, "%s has an event with id %s and other content", mp_label(&append->names).text,
+                   mp_quote(id).text);
+  }
+  if (status == MOONPAD_OK && append->json.failed) return mp_no_memory(error);
+  return status;
+}
+
+static moonpad_status add_conflict(mp_append *append, mp_key *key, moonpad_error *error) {
+  if (!mp_reserve(append->env, (void **)&append->conflicts, &append->conflict_capacity, sizeof *append->conflicts,
+                  append->conflict_count + 1)) {
+    return mp_no_memory(error);
+  }
+  append->conflicts[append->conflict_count++] = mp_key_retain(key);
+  return MOONPAD_OK;
+}
+
+/* Looks the key up where something depends on what is stored there now. */
+static moonpad_status resolve(mp_append *append, mp_tx *tx, mp_operation *operation, moonpad_error *error) {
+  bool adds = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
+  bool overtaken = mp_row_revision(&append->row, operation->scope) > operation->base;
+  mp_value *there = NULL;
+  moonpad_string key = mp_key_text(operation->key);
+  moonpad_status status = MOONPAD_OK;
+  if (adds || overtaken) {
+    status = tx->ops->read_key(tx, operation->scope, mp_row_scope_id(&append->row, operation->scope),
+                               mp_scope_strip(operation->scope, key), &there, &operation->previous_revision, error);
+    if (status != MOONPAD_OK) return status;
+    int64_t changed = operation->previous_revision;
+    if (operation->checked && changed > operation->base && !mp_lane_wrote(append->lane, operation->key, changed)) {
+      status = add_conflict(append, operation->key, error);
+    }
+  }
+  if (status == MOONPAD_OK && operation->kind == MP_INCREMENT) {
+    status = mp_add_number(append->env, key, there, operation->value, &operation->result, error);
+  } else if (status == MOONPAD_OK && operation->kind == MP_APPEND) {
+    status = mp_extend_array(append->env, key, there, operation->value, &operation->result, error);
+  } else if (status == MOONPAD_OK) {
+    operation->result = mp_value_retain(operation->value);
+  }
+  mp_value_release(append->env, there);
+  if (status != MOONPAD_OK) return status;
+  return mp_check_value_size(append->service, key, operation->result, error);
+}
+
+static moonpad_status conflict(const mp_append *append, moonpad_error *error) {
+  char names[600];
+  size_t used = 0;
+  names[0] = '\0';
+  for (size_t i = 0; i < append->conflict_count && used + 300 < sizeof names; i++) {
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ",
+                             mp_quote(mp_key_text(append->conflicts[i])).text);
+  }
+  return mp_fail(error, MOONPAD_CONFLICT,
+                 "somebody else changed %s since it was looked at: refresh the session, then decide again", names);
+}
+
+static moonpad_status check_sizes(const mp_append *append, moonpad_error *error) {
+  int64_t limit = append->service->options.max_event_bytes;
+  if (limit != 0 && append->json.length > (size_t)limit) {
+    return mp_fail(error, MOONPAD_LIMIT, "the event: %zu bytes, and maxEventBytes is %lld", append->json.length,
+                   (long long)limit);
+  }
+  limit = append->service->options.max_state_bytes;
+  if (limit == 0) return MOONPAD_OK;
+  size_t bytes = append->state_bytes;
+  for (size_t i = 0; i < append->stored_count; i++) {
+    const mp_operation *operation = &append->operations[i];
+    if (operation->scope == MP_SCOPE_SESSION && operation->result != NULL) {
+      bytes += operation->key->length + mp_value_size(operation->result);
+    }
+    bytes -= operation->bytes_before;
+  }
+  if (bytes <= (size_t)limit) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_LIMIT, "%s: its state would take %zu bytes, and maxStateBytes is %lld",
+                 mp_label(&append->names).text, bytes, (long long)limit);
+}
+
+static bool touches(const mp_append *append, mp_scope scope) {
+  for (size_t i = 0; i < append->stored_count; i++) {
+    if (append->operations[i].scope == scope) return true;
+  }
+  return false;
+}
+
+static moonpad_status write_keys(mp_append *append, mp_tx *tx, moonpad_error *error) {
+  for (size_t i = 0; i < append->stored_count; i++) {
+    const mp_operation *operation = &append->operations[i];
+    moonpad_status status =
+        tx->ops->write_key(tx, operation->scope, mp_row_scope_id(&append->row, operation->scope),
+                           mp_scope_strip(operation->scope, mp_key_text(operation->key)), operation->result,
+                           mp_row_revision(&append->row, operation->scope), error);
+    if (status != MOONPAD_OK) return status;
+  }
+  return MOONPAD_OK;
+}
+
+/* Writes what has been decided. From here on only the store can fail. */
+static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) {
+  mp_session_row *row = &append->row;
+  moonpad_status status = MOONPAD_OK;
+  row->revision++;
+  row->last_update_time = append->draft.timestamp;
+  if (append->draft.is_user_message) row->conversation_count++;
+  if (touches(append, MP_SCOPE_USER)) {
+    status = tx->ops->set_shared_revision(tx, MP_SCOPE_USER, row->user, ++row->user_revision, error);
+  }
+  if (status == MOONPAD_OK && touches(append, MP_SCOPE_APP)) {
+    status = tx->ops->set_shared_revision(tx, MP_SCOPE_APP, row->app, ++row->app_revision, error);
+  }
+  if (status == MOONPAD_OK) status = write_keys(append, tx, error);
+  if (status != MOONPAD_OK) return status;
+  uint64_t digest = append->id_given ? append->draft.digest : 0;
+  if (append->id_given && digest == 0) digest = 1;
+  mp_event_row event = {row->revision, append->draft.timestamp, mp_buffer_text(&append->draft.id),
+                        mp_buffer_text(&append->json), digest};
+  status = tx->ops->append_event(tx, row->id, &event, error);
+  return status == MOONPAD_OK ? tx->ops->update_session(tx, row, error) : status;
+}
+
+static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; status == MOONPAD_OK && i < append->stored_count; i++) {
+    status = resolve(append, tx, &append->operations[i], error);
+  }
+  if (status == MOONPAD_OK && append->conflict_count > 0) status = conflict(append, error);
+  if (status != MOONPAD_OK) return status;
+  for (size_t i = 0; i < append->stored_count; i++) {
+    append->resolved[i].key = append->operations[i].key;
+    append->resolved[i].value = append->operations[i].result;
+  }
+  mp_event_draft_write(&append->draft, append->resolved, append->stored_count, &append->json);
+  if (append->json.failed) return mp_no_memory(error);
+  append->timestamp = append->draft.timestamp;
+  append->event_revision = append->row.revision + 1;
+  return check_sizes(append, error);
+}
+
+moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
+  mp_append *append = context;
+  forget_outcome(append);
+  moonpad_status status = tx->ops->load_session(tx, append->held.id, &append->row, error);
+  if (status == MOONPAD_NOT_FOUND) return not_found(append, error);
+  if (status == MOONPAD_OK) status = check_duplicate(append, tx, error);
+  if (status == MOONPAD_OK) status = mp_gather_changes(&append->others, tx, &append->row, &append->held, error);
+  if (status == MOONPAD_OK && append->live != NULL && !mp_view_reserve(append->live, &append->others)) {
+    status = mp_no_memory(error);
+  }
+  if (status != MOONPAD_OK || append->duplicate) return status;
+  status = decide(append, tx, error);
+  return status == MOONPAD_OK ? store(append, tx, error) : status;
+}
+
+/* ---- apply ---- */
+
+void mp_append_apply(mp_append *append, moonpad_session *session) {
+  mp_view_apply(session, &append->others);
+  size_t count = append->duplicate ? 0 : append->count;
+  for (size_t i = 0; i < count; i++) {
+    mp_operation *operation = &append->operations[i];
+    int64_t before = operation->entry->revision;
+    int64_t after = mp_row_revision(&append->row, operation->scope);
+    mp_view_set(session, operation->entry, operation->result, after);
+    mp_changes_after_own_append(session, operation->entry, before, after, append->changes);
+  }
+  if (append->changes != NULL && append->duplicate) mp_changes_reset(append->changes, false);
+  session->row = append->row;
+}
+
+void mp_append_free(mp_append *append) {
+  forget_outcome(append);
+  for (size_t i = 0; i < append->count; i++) {
+    mp_operation *operation = &append->operations[i];
+    mp_key_release(append->env, operation->key);
+    mp_value_release(append->env, operation->value);
+    mp_value_release(append->env, operation->result);
+  }
+  mp_release(append->env, append->operations);
+  mp_release(append->env, append->conflicts);
+  mp_release(append->env, append->resolved);
+  mp_buffer_free(&append->json);
+  mp_gathering_free(&append->others);
+  mp_event_draft_free(&append->draft);
+  append->count = append->stored_count = 0;
+}
+
+moonpad_event *mp_append_event(const mp_append *append) {
+  return mp_event_new(append->env, mp_buffer_text(&append->json), mp_buffer_text(&append->draft.id),
+                      append->event_revision, append->timestamp);
+}

@@ -1,0 +1,83 @@
+/*
+** The one write path: an event with the deltas of its scopes, in one transaction (contract 2.1, 2.2).
+** Prepare (may fail, no I/O), run (inside a store's transaction), then apply to the session object (cannot fail).
+*/
+#ifndef MP_SERVICE_APPEND_H
+#define MP_SERVICE_APPEND_H
+
+#include "core/event.h"
+#include "service/session.h"
+
+typedef enum mp_operation_kind { MP_SET, MP_REMOVE, MP_INCREMENT, MP_APPEND } mp_operation_kind;
+
+/* One key's change. */
+typedef struct mp_operation {
+  mp_operation_kind kind;
+  mp_key *key; /* with prefix */
+  mp_scope scope;
+  mp_value *value; /* what to set; the number to add; the array of items to append */
+  bool checked;    /* conflicts when somebody else changed the key after `base` */
+  int64_t base;
+  mp_view_entry *entry; /* of the session object: not to be looked at inside the transaction */
+  size_t bytes_before;  /* that the key took in the session's own state */
+  /* outcome */
+  mp_value *result;          /* what was stored; NULL: removed */
+  int64_t previous_revision; /* of the key before, where it was looked up; else -1 */
+} mp_operation;
+
+typedef struct mp_append {
+  moonpad_service *service;
+  mp_env *env;
+  mp_event_draft draft;
+  mp_operation *operations; /* stored scopes first in call order; temp: at the end */
+  size_t count;
+  size_t capacity;
+  size_t stored_count; /* without temp: */
+  bool id_given;
+  bool timestamp_given;
+  mp_session_row held;        /* what the session object held when this was prepared */
+  struct mp_lane *lane;       /* of an asynchronous append; NULL: synchronous */
+  moonpad_session *live;      /* the session object, where nobody uses it while the transaction runs; else NULL */
+  moonpad_changes *changes;   /* whose pending writes these are, or NULL */
+  moonpad_session_name names; /* borrowed from the session, for messages */
+  size_t state_bytes;
+  /* outcome */
+  mp_session_row row; /* as stored now */
+  mp_buffer json;     /* the stored event */
+  double timestamp;
+  int64_t event_revision;
+  bool duplicate;      /* the event was there already */
+  mp_gathering others; /* what others changed since `held` */
+  mp_key **conflicts;
+  size_t conflict_count;
+  size_t conflict_capacity;
+  mp_resolved *resolved;
+} mp_append;
+
+/* Reads the event and takes the change set's pending writes along (changes may be NULL). */
+moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
+                                 moonpad_string event, bool own_json, moonpad_error *error);
+/* The transaction function; the context is the mp_append. */
+moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
+/* After success: the session object shows it; the change set is clean. Synchronous appends only. */
+void mp_append_apply(mp_append *append, moonpad_session *session);
+void mp_append_free(mp_append *append);
+/* The stored event as an object for the caller; NULL when out of memory. */
+moonpad_event *mp_append_event(const mp_append *append);
+
+/* As moonpad_append_event / moonpad_changes_commit, for JSON that this library's encoder wrote. `changes` may be NULL. */
+moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                   bool own_json, moonpad_event **stored, moonpad_error *error);
+
+/* As moonpad_append_event_async; the change set (may be NULL) is clean at once. */
+moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                     moonpad_append_callback callback, void *context, moonpad_error *error);
+
+/* Adds a number to what is there (NULL: 0). *result is one reference for the caller. Errors: invalid_argument naming the key. */
+moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *by,
+                             mp_value **result, moonpad_error *error);
+/* Appends the items of an array to what is there (NULL or an empty object: an empty array). */
+moonpad_status mp_extend_array(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *items,
+                               mp_value **result, moonpad_error *error);
+
+#endif

@@ -1,0 +1,66 @@
+/* The synchronous append and its faces (contract 2). */
+#include "base/error.h"
+#include "service/pending.h"
+
+static void keep_conflicts(moonpad_session *session, mp_append *append) {
+  for (size_t i = 0; i < session->conflict_count; i++) mp_key_release(session->env, session->conflicts[i]);
+  mp_release(session->env, session->conflicts);
+  session->conflicts = append->conflicts;
+  session->conflict_count = append->conflict_count;
+  append->conflicts = NULL;
+  append->conflict_count = append->conflict_capacity = 0;
+}
+
+/* A partial event is given back as it came. */
+static moonpad_status pass_partial(mp_env *env, moonpad_string json, moonpad_event **stored, moonpad_error *error) {
+  if (stored == NULL) return MOONPAD_OK;
+  *stored = mp_event_new(env, json, moonpad_text(NULL), 0, 0);
+  return *stored == NULL ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                   bool own_json, moonpad_event **stored, moonpad_error *error) {
+  if (stored != NULL) *stored = NULL;
+  mp_session_settle(session);
+  mp_append append;
+  moonpad_status status = mp_append_prepare(&append, session, changes, event, own_json, error);
+  if (status != MOONPAD_OK) return status;
+  append.live = session;
+  if (append.draft.partial) {
+    status = pass_partial(session->env, event, stored, error);
+  } else {
+    mp_store *store = session->service->store;
+    status = store->ops->write(store, mp_append_run, &append, error);
+    keep_conflicts(session, &append);
+    if (status == MOONPAD_OK) {
+      mp_append_apply(&append, session);
+      if (stored != NULL) *stored = mp_append_event(&append);
+      /* It is stored: without memory for the answer the caller gets no event object, yet no error either. */
+    }
+  }
+  mp_append_free(&append);
+  return status;
+}
+
+moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
+                                    moonpad_error *error) {
+  return mp_append_event_now(session, NULL, event, false, stored, error);
+}
+
+moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string event, moonpad_event **stored,
+                                      moonpad_error *error) {
+  if (stored != NULL) *stored = NULL;
+  if (changes->session == NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
+  }
+  if (changes->ended != NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: %s", changes->ended);
+  }
+  return mp_append_event_now(changes->session, changes, event, false, stored, error);
+}
+
+moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored, moonpad_error *error) {
+  if (stored != NULL) *stored = NULL;
+  if (session->own == NULL || session->own->pending_count == 0) return MOONPAD_OK;
+  return mp_append_event_now(session, session->own, moonpad_text("{\"author\":\"system\"}"), true, stored, error);
+}

@@ -1,0 +1,60 @@
+/*
+** Change sets: pending writes over what a session object shows (contract 1.3, 1.4, 2.2). What the Lua state proxy sits on.
+** The public calls are in moonpad.h; here is what the Lua boundary needs besides. One thread at a time.
+*/
+#ifndef MP_SERVICE_CHANGES_H
+#define MP_SERVICE_CHANGES_H
+
+#include "core/tree.h"
+
+/* A state object of no session (moonpad.state{...}): starts empty, can be read and written, not committed. */
+moonpad_status mp_changes_new_detached(mp_env *env, moonpad_changes **changes, moonpad_error *error);
+/* Of a detached one: what was set so far becomes what it holds, nothing is pending any more. */
+void mp_changes_settle(moonpad_changes *changes);
+mp_env *mp_changes_env(const moonpad_changes *changes);
+
+/*
+** Reads a key: a scalar (borrowed until the next write or append), or the root node of a composite (borrowed; its identity stays the same as the contract
+** says). type ABSENT: no such key. Marks the key as read.
+*/
+moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_item *item, moonpad_error *error);
+/* As above, but only whether it is there. */
+moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error);
+
+/* Sets (value NULL: removes). Takes its own reference. `unchecked`: never conflicts (outputKey). */
+moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool unchecked,
+                              moonpad_error *error);
+/* Is `node` what this change set shows under the key? Then assigning it there changes nothing. */
+bool mp_changes_holds(moonpad_changes *changes, moonpad_string key, const mp_node *node);
+
+/* All keys with a value, sorted by bytes; each retained for the caller, who frees the list. Marks everything as read. */
+typedef struct mp_key_list {
+  mp_key **keys;
+  size_t count;
+  mp_env *env;
+} mp_key_list;
+moonpad_status mp_changes_keys(moonpad_changes *changes, mp_key_list *list, moonpad_error *error);
+void mp_key_list_free(mp_key_list *list);
+
+/* The merged state, or only what is pending, as one JSON object with sorted keys. For the delta, `removed` (may be NULL) gets a JSON array of removed keys, which are
+** not in `out`; an increment or append shows the value that it gives here and now. */
+moonpad_status mp_changes_write_all(moonpad_changes *changes, mp_buffer *out, moonpad_error *error);
+moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
+                                      moonpad_error *error);
+
+/* A place to come back to: what was written after it can be dropped (a failed tool). Nodes of rolled back keys become stale. One level. */
+moonpad_status mp_changes_savepoint(moonpad_changes *changes, moonpad_error *error);
+moonpad_status mp_changes_rollback(moonpad_changes *changes, moonpad_error *error);
+
+/* Adds the writes of `source` on top of those of `target` (contract 1.4 point 3): both lie over the same session object. All or nothing. */
+moonpad_status mp_changes_merge(moonpad_changes *target, moonpad_changes *source, moonpad_error *error);
+
+/* Ends it: pending writes are dropped, its nodes become stale, later writes are invalid_argument with `reason` ("its invocation has ended"); reading goes on.
+** `reason` is a constant. */
+void mp_changes_end(moonpad_changes *changes, const char *reason);
+
+/* Value of a key for templates: no read mark. */
+moonpad_status mp_changes_peek(moonpad_changes *changes, moonpad_string key, moonpad_value *value,
+                               moonpad_error *error);
+
+#endif

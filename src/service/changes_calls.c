@@ -1,0 +1,119 @@
+/* The public face of change sets: keys and paths (moonpad.h). */
+#include "base/error.h"
+#include "core/json.h"
+#include "core/json_path.h"
+#include "service/pending.h"
+
+moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                   moonpad_value *value, moonpad_error *error) {
+  value->type = MOONPAD_ABSENT;
+  if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
+  mp_change *change = mp_change_of(changes, key);
+  if (change == NULL) return mp_no_memory(error);
+  mp_change_touch(change, true);
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  if (status == MOONPAD_OK && shown != NULL) {
+    if (owned != NULL) { /* lives on as the result that the caller reads */
+      mp_value_release(changes->env, changes->lent);
+      changes->lent = mp_value_retain(owned);
+    }
+    status = mp_json_walk(changes->env, &shown->as, path, &changes->scratch, value, error);
+  }
+  mp_value_release(changes->env, owned);
+  return status;
+}
+
+/* The node that holds the last step of a path, opened from the key's value. */
+static moonpad_status walk_to_parent(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                     mp_node **parent, mp_path_step *last, moonpad_error *error) {
+  mp_item item;
+  moonpad_status status = mp_changes_item(changes, key, &item, error);
+  if (status != MOONPAD_OK) return status;
+  mp_path walk = {path};
+  if (!mp_path_next(&walk, true, last)) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "path %s: not a path like address.city or items[2].name",
+                   mp_quote(path).text);
+  }
+  for (;;) {
+    if (item.node == NULL) {
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: path %s leads through something that is no table",
+                     mp_quote(key).text, mp_quote(path).text);
+    }
+    *parent = item.node;
+    mp_path_step step;
+    if (!mp_path_next(&walk, false, &step)) {
+      if (walk.rest.length == 0) return MOONPAD_OK;
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "path %s: malformed at %s", mp_quote(path).text,
+                     mp_quote(walk.rest).text);
+    }
+    status = last->is_index ? mp_node_index(*parent, last->index, &item, error)
+                            : mp_node_member(*parent, last->name, &item, error);
+    if (status != MOONPAD_OK) return status;
+    *last = step;
+  }
+}
+
+static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, moonpad_string path, mp_value *value,
+                                moonpad_error *error) {
+  moonpad_status status = mp_check_key(key, error);
+  if (status != MOONPAD_OK) return status;
+  if (path.length == 0) return mp_changes_put(changes, key, value, false, error);
+  mp_node *parent;
+  mp_path_step last;
+  status = walk_to_parent(changes, key, path, &parent, &last, error);
+  if (status != MOONPAD_OK) return status;
+  return last.is_index ? mp_node_set_index(parent, last.index, value, error)
+                       : mp_node_set_member(parent, last.name, value, error);
+}
+
+moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                   const moonpad_value *value, moonpad_error *error) {
+  mp_value *copy;
+  moonpad_status status = mp_value_copy_in(changes->env, value, "value", &copy, error);
+  if (status != MOONPAD_OK) return status;
+  status = set_place(changes, key, path, copy, error);
+  mp_value_release(changes->env, copy);
+  return status;
+}
+
+moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                      moonpad_error *error) {
+  return set_place(changes, key, path, NULL, error);
+}
+
+moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key, const moonpad_value *by,
+                                         moonpad_error *error) {
+  mp_value *operand;
+  moonpad_status status = mp_value_copy_in(changes->env, by, "by", &operand, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_changes_add(changes, key, MP_INCREMENT, operand, error);
+  mp_value_release(changes->env, operand);
+  return status;
+}
+
+/* [item] */
+static mp_value *array_of(mp_env *env, const mp_value *item) {
+  mp_buffer text;
+  mp_buffer_init(&text, env);
+  mp_buffer_add_char(&text, '[');
+  mp_value_write(&text, item);
+  mp_buffer_add_char(&text, ']');
+  mp_value *array = text.failed ? NULL : mp_value_new_json(env, MOONPAD_ARRAY, mp_buffer_text(&text));
+  mp_buffer_free(&text);
+  return array;
+}
+
+moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string key, const moonpad_value *item,
+                                      moonpad_error *error) {
+  mp_value *copy;
+  moonpad_status status = mp_value_copy_in(changes->env, item, "item", &copy, error);
+  if (status != MOONPAD_OK) return status;
+  mp_value *items = array_of(changes->env, copy);
+  mp_value_release(changes->env, copy);
+  if (items == NULL) return mp_no_memory(error);
+  status = mp_changes_add(changes, key, MP_APPEND, items, error);
+  mp_value_release(changes->env, items);
+  return status;
+}

@@ -1,0 +1,157 @@
+/* Merging change sets of concurrent siblings, savepoints (contract 1.4 points 3 and 4). */
+#include "base/error.h"
+#include "service/pending.h"
+
+static moonpad_status put_like(mp_change *target, const mp_change *source, mp_value *value, moonpad_error *error) {
+  return mp_changes_put(target->owner, mp_key_text(target->entry->key), value, source->unchecked, error);
+}
+
+static bool shows_nothing(const mp_change *change) {
+  return change->pending ? change->kind == MP_REMOVE : change->entry->value == NULL;
+}
+
+static bool is_empty_object(mp_node *node) {
+  size_t count;
+  return !mp_node_is_array(node) && mp_node_count(node, &count, NULL) == MOONPAD_OK && count == 0;
+}
+
+static bool same_kind(mp_node *a, mp_node *b) {
+  return mp_node_is_array(a) == mp_node_is_array(b) || is_empty_object(a) || is_empty_object(b);
+}
+
+/* Writes the places of `source` into the composite that `target` shows, or, where it shows another thing, the whole value. */
+static moonpad_status merge_places(mp_change *target, mp_change *source, moonpad_error *error) {
+  mp_node *root;
+  moonpad_status status = mp_change_root(target, &root, error);
+  if (status != MOONPAD_OK) return status;
+  if (root != NULL && same_kind(root, source->root)) return mp_tree_merge(root, source->root, error);
+  return put_like(target, source, source->value, error);
+}
+
+/* An empty table that the source put there because there was none: filled over again, so that a further sibling can merge into it. */
+static moonpad_status merge_created(mp_change *target, mp_change *source, moonpad_error *error) {
+  if (shows_nothing(target)) {
+    bool array = source->root == NULL ? source->value->as.type == MOONPAD_ARRAY : mp_node_is_array(source->root);
+    mp_value *empty = mp_value_new_json(target->owner->env, array ? MOONPAD_ARRAY : MOONPAD_OBJECT,
+                                        moonpad_text(array ? "[]" : "{}"));
+    if (empty == NULL) return mp_no_memory(error);
+    moonpad_status status = put_like(target, source, empty, error);
+    mp_value_release(target->owner->env, empty);
+    return status == MOONPAD_OK && source->root != NULL ? merge_places(target, source, error) : status;
+  }
+  bool sibling_did_too = target->pending && (target->created_empty || target->kind == MP_APPEND);
+  if (!sibling_did_too) return put_like(target, source, source->value, error);
+  return source->root == NULL ? MOONPAD_OK : merge_places(target, source, error);
+}
+
+static moonpad_status merge_set(mp_change *target, mp_change *source, moonpad_error *error) {
+  moonpad_status status = mp_change_fold(source, error);
+  if (status != MOONPAD_OK) return status;
+  if (source->created_empty) return merge_created(target, source, error);
+  if (source->by_place && source->root != NULL && !shows_nothing(target)) return merge_places(target, source, error);
+  return put_like(target, source, source->value, error);
+}
+
+/* Adds to what the target shows; where a sibling has put something there that cannot be added to, the later write wins. */
+static moonpad_status merge_operand(mp_change *target, mp_change *source, moonpad_error *error) {
+  moonpad_string key = mp_key_text(target->entry->key);
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_changes_add(target->owner, key, source->kind, source->value, error);
+  if (status != MOONPAD_INVALID_ARGUMENT || !target->pending) return status;
+  status = mp_change_shown(source, &shown, &owned, error);
+  if (status == MOONPAD_OK) status = put_like(target, source, owned, error);
+  mp_value_release(target->owner->env, owned);
+  return status;
+}
+
+/* What the source looked at, the target has looked at. */
+static void merge_marks(mp_change *target, const mp_change *source) {
+  if (!target->touched) {
+    target->touched = true;
+    target->base = source->base;
+    target->read = false;
+  }
+  if (source->base < target->base) target->base = source->base;
+  if (source->read) target->read = true;
+}
+
+static moonpad_status merge_change(moonpad_changes *target, mp_change *source, moonpad_error *error) {
+  mp_change *change = mp_change_of(target, mp_key_text(source->entry->key));
+  if (change == NULL) return mp_no_memory(error);
+  if (source->touched) merge_marks(change, source);
+  if (!source->pending) return MOONPAD_OK;
+  switch (source->kind) {
+  case MP_SET:
+    return merge_set(change, source, error);
+  case MP_REMOVE:
+    return put_like(change, source, NULL, error);
+  default:
+    return merge_operand(change, source, error);
+  }
+}
+
+static moonpad_status merge_all(moonpad_changes *target, moonpad_changes *source, moonpad_error *error) {
+  size_t position = 0;
+  moonpad_status status = MOONPAD_OK;
+  const mp_map_slot *slot;
+  while (status == MOONPAD_OK && (slot = mp_map_next(&source->map, &position)) != NULL) {
+    mp_change *change = slot->value;
+    if (change->touched || change->pending) status = merge_change(target, change, error);
+  }
+  if (status == MOONPAD_OK && source->all_read) {
+    for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+      bool older = !target->all_read || source->all_base[scope] < target->all_base[scope];
+      if (older) target->all_base[scope] = source->all_base[scope];
+    }
+    target->all_read = true;
+  }
+  return status;
+}
+
+/* A change set over the same view with the same writes pending. */
+static moonpad_status copy_pending(moonpad_changes *changes, moonpad_changes **copy, moonpad_error *error) {
+  moonpad_status status = changes->session != NULL ? moonpad_changes_begin(changes->session, copy, error)
+                                                   : mp_changes_new_detached(changes->env, copy, error);
+  if (status != MOONPAD_OK) return status;
+  (*copy)->view = changes->view;
+  status = merge_all(*copy, changes, error);
+  if (status != MOONPAD_OK) {
+    moonpad_changes_free(*copy);
+    *copy = NULL;
+  }
+  return status;
+}
+
+moonpad_status mp_changes_merge(moonpad_changes *target, moonpad_changes *source, moonpad_error *error) {
+  moonpad_changes *before;
+  moonpad_status status = copy_pending(target, &before, error);
+  if (status != MOONPAD_OK) return status;
+  status = merge_all(target, source, error);
+  if (status != MOONPAD_OK) {
+    mp_changes_reset(target, true);
+    merge_all(target, before, NULL);
+  }
+  moonpad_changes_free(before);
+  return status;
+}
+
+moonpad_status mp_changes_savepoint(moonpad_changes *changes, moonpad_error *error) {
+  moonpad_changes *copy = NULL;
+  if (changes->pending_count > 0) {
+    moonpad_status status = copy_pending(changes, &copy, error);
+    if (status != MOONPAD_OK) return status;
+  }
+  moonpad_changes_free(changes->saved);
+  changes->saved = copy;
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_changes_rollback(moonpad_changes *changes, moonpad_error *error) {
+  mp_changes_reset(changes, true);
+  if (changes->saved == NULL) return MOONPAD_OK;
+  moonpad_status status = merge_all(changes, changes->saved, error);
+  moonpad_changes_free(changes->saved);
+  changes->saved = NULL;
+  return status;
+}

@@ -1,0 +1,77 @@
+/* The inside of a change set, shared by changes.c, changes_merge.c and append.c. */
+#ifndef MP_SERVICE_PENDING_H
+#define MP_SERVICE_PENDING_H
+
+#include "service/append.h"
+#include "service/changes.h"
+
+/* What a change set knows of one key. */
+typedef struct mp_change {
+  moonpad_changes *owner;
+  mp_view_entry *entry;
+  bool pending;
+  bool touched; /* read or written since it was last clean: `base` counts */
+  bool read;
+  bool unchecked; /* outputKey: never conflicts */
+  bool by_place;  /* MP_SET by nested writes into what was there: siblings are merged place by place */
+  bool
+      created_empty; /* an empty table put there because there was none, and only extended since: siblings merge into it */
+  int64_t base;
+  mp_operation_kind kind; /* while pending */
+  mp_value *
+      value; /* MP_SET: the value (behind `root` when that is dirty); MP_INCREMENT: the sum to add; MP_APPEND: array of items */
+  mp_node *root;         /* the opened value */
+  mp_value *root_source; /* what `root` was opened from, counted; for a pending MP_SET it is `value` */
+  bool extending;        /* an append is being shown in the opened array: no write by the user */
+  mp_tree_owner tree_owner;
+} mp_change;
+
+struct moonpad_changes {
+  mp_env *env;
+  moonpad_session *session; /* NULL: detached */
+  mp_map *view;             /* the session's, or private_view */
+  mp_map private_view;
+  mp_map map; /* key -> mp_change */
+  size_t pending_count;
+  bool all_read; /* the whole state was looked at when these revisions were held */
+  int64_t all_base[MP_STORED_SCOPES];
+  const char *ended;      /* why it takes no more writes, or NULL */
+  moonpad_changes *saved; /* a copy of what was pending at the savepoint */
+  mp_value *lent;         /* what the last moonpad_changes_get handed out, where it is kept nowhere else */
+  mp_buffer scratch;      /* of the same: an unescaped string */
+  moonpad_changes *next;  /* in the session's list */
+};
+
+/* The change of a key, made when there is none; NULL when out of memory. */
+mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key);
+/* Notes the base on first contact. */
+void mp_change_touch(mp_change *change, bool reading);
+/* What the change set shows for a key now: *value is borrowed (a local result of an increment or append: one counted reference in *owned). */
+moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error);
+/* Clean again: nothing pending, marks forgotten. The root stays. */
+void mp_change_clear(mp_change *change);
+void mp_change_drop_root(mp_change *change);
+/* The opened composite, or NULL in *root when the key shows none. */
+moonpad_status mp_change_root(mp_change *change, mp_node **root, moonpad_error *error);
+/* Brings `value` up to what the dirty root holds. */
+moonpad_status mp_change_fold(mp_change *change, moonpad_error *error);
+/* Drops all that is pending; marks stay when `keep_marks`. */
+void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
+
+/* Adds an increment (a number) or an append (an array of items); `operand` stays the caller's. */
+moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_operation_kind kind, mp_value *operand,
+                              moonpad_error *error);
+
+/* The pending changes, sorted by key; the caller frees the array. */
+moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
+                                       moonpad_error *error);
+/*
+** After an append through this session object changed `entry`, whose last change was `before` and is now `after`: `by`, whose writes these were (NULL: an event
+** by hand), is clean for this key; others that looked at the key see it as their own session's change, unless somebody else's had come in between.
+*/
+void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry, int64_t before, int64_t after,
+                                 const moonpad_changes *by);
+/* After a refresh: what is pending counts as decided in sight of what the session object holds now. */
+void mp_changes_rebase(moonpad_changes *changes);
+
+#endif

@@ -1,0 +1,171 @@
+/* Opening and closing a service; checks that all calls share. */
+#include "service/service.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "service/writer.h"
+
+const char *moonpad_version(void) {
+  return MOONPAD_VERSION;
+}
+
+void moonpad_options_init(moonpad_options *options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+  options->busy_timeout_ms = 5000;
+  options->num_recent_events = MOONPAD_ALL_EVENTS;
+  options->max_value_bytes = INT64_C(16) << 20;
+  options->max_event_bytes = INT64_C(64) << 20;
+  options->max_state_bytes = INT64_C(256) << 20;
+}
+
+static moonpad_status check_options(const moonpad_options *given, moonpad_options *options, moonpad_error *error) {
+  moonpad_options_init(options);
+  if (given == NULL) return MOONPAD_OK;
+  if (given->size < sizeof *given) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "options: start from moonpad_options_init");
+  }
+  *options = *given;
+  options->size = sizeof *options;
+  if (options->busy_timeout_ms < 0) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "busyTimeoutMs: must not be negative");
+  }
+  if (options->num_recent_events < MOONPAD_ALL_EVENTS) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "numRecentEvents: must not be negative");
+  }
+  if (options->max_value_bytes < 0) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "maxValueBytes: must not be negative (0: no limit)");
+  }
+  if (options->max_event_bytes < 0) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "maxEventBytes: must not be negative (0: no limit)");
+  }
+  if (options->max_state_bytes < 0) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "maxStateBytes: must not be negative (0: no limit)");
+  }
+  return MOONPAD_OK;
+}
+
+typedef struct scheme {
+  const char *name;
+  mp_store_open open;
+} scheme;
+
+static const scheme schemes[] = {{"memory:", mp_memory_open}, {"sqlite:", mp_sqlite_open}};
+static const char *const absent_schemes[] = {"redis:", "redis+unix:", "postgresql:", "mysql:"};
+
+static bool begins_with(moonpad_string text, const char *prefix) {
+  size_t length = strlen(prefix);
+  return text.length >= length && memcmp(text.data, prefix, length) == 0;
+}
+
+/* Only the scheme is named in messages: the rest may hold a password. */
+static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_options *options, mp_store **store,
+                                 moonpad_error *error) {
+  for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+    if (!begins_with(url, schemes[i].name)) continue;
+    size_t length = strlen(schemes[i].name);
+    moonpad_string rest = {url.data + length, url.length - length};
+    return schemes[i].open(env, rest, options, store, error);
+  }
+  for (size_t i = 0; i < sizeof absent_schemes / sizeof *absent_schemes; i++) {
+    if (begins_with(url, absent_schemes[i])) {
+      return mp_fail(error, MOONPAD_UNSUPPORTED,
+                     "%s this build has no such store; built in are memory: and sqlite:", absent_schemes[i]);
+    }
+  }
+  const char *colon = url.length == 0 ? NULL : memchr(url.data, ':', url.length);
+  moonpad_string shown = {url.data, colon == NULL ? 0 : (size_t)(colon - url.data) + 1};
+  if (colon == NULL) {
+    return mp_fail(error, MOONPAD_UNSUPPORTED,
+                   "the URL has no scheme: write \"sqlite:PATH\" or \"memory:\" (built in are memory: and sqlite:)");
+  }
+  return mp_fail(error, MOONPAD_UNSUPPORTED,
+                 "%s unknown scheme; built in are memory: and sqlite:", mp_quote(shown).text);
+}
+
+moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, moonpad_service **service,
+                            moonpad_error *error) {
+  *service = NULL;
+  moonpad_options complete;
+  moonpad_status status = check_options(options, &complete, error);
+  if (status != MOONPAD_OK) return status;
+  mp_env *env = mp_env_new(&complete);
+  if (env == NULL) return mp_no_memory(error);
+  moonpad_service *made = mp_allocate_zeroed(env, sizeof *made);
+  if (made == NULL) {
+    mp_env_release(env);
+    return mp_no_memory(error);
+  }
+  atomic_init(&made->references, 1);
+  made->env = env;
+  made->options = complete;
+  status = open_store(env, url, &complete, &made->store, error);
+  if (status == MOONPAD_OK && pthread_mutex_init(&made->writer_mutex, NULL) != 0) {
+    made->store->ops->close(made->store);
+    made->store->ops->free(made->store);
+    status = mp_no_memory(error);
+  }
+  if (status != MOONPAD_OK) {
+    mp_release(env, made);
+    mp_env_release(env);
+    return status;
+  }
+  *service = made;
+  return MOONPAD_OK;
+}
+
+void moonpad_service_close(moonpad_service *service) {
+  if (service == NULL) return;
+  mp_writer_stop(service);
+  service->store->ops->close(service->store);
+}
+
+moonpad_service *moonpad_service_retain(moonpad_service *service) {
+  if (service != NULL) atomic_fetch_add_explicit(&service->references, 1, memory_order_relaxed);
+  return service;
+}
+
+void moonpad_service_release(moonpad_service *service) {
+  if (service == NULL) return;
+  if (atomic_fetch_sub_explicit(&service->references, 1, memory_order_acq_rel) != 1) return;
+  moonpad_service_close(service);
+  mp_writer_free(service);
+  service->store->ops->free(service->store);
+  pthread_mutex_destroy(&service->writer_mutex);
+  mp_env *env = service->env;
+  mp_release(env, service);
+  mp_env_release(env);
+}
+
+moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error) {
+  return service->store->ops->backup(service->store, path, error);
+}
+
+/* ---- names ---- */
+
+moonpad_status mp_check_session_name(const moonpad_session_name *given, bool generate, moonpad_session_name *name,
+                                     moonpad_error *error) {
+  *name = *given;
+  moonpad_status status = mp_check_name("appName", name->app_name, error);
+  if (status == MOONPAD_OK) status = mp_check_name("userId", name->user_id, error);
+  if (status != MOONPAD_OK) return status;
+  name->session_id = mp_trim(name->session_id);
+  if (generate && name->session_id.length == 0) return MOONPAD_OK;
+  return mp_check_name("sessionId", name->session_id, error);
+}
+
+mp_session_label mp_label(const moonpad_session_name *name) {
+  mp_session_label label;
+  snprintf(label.text, sizeof label.text, "session %s of user %s in app %s", mp_quote(name->session_id).text,
+           mp_quote(name->user_id).text, mp_quote(name->app_name).text);
+  return label;
+}
+
+moonpad_status mp_check_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
+                                   moonpad_error *error) {
+  int64_t limit = service->options.max_value_bytes;
+  if (value == NULL || limit == 0 || mp_value_size(value) <= (size_t)limit) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_LIMIT, "state[%s]: %zu bytes, and maxValueBytes is %lld", mp_quote(key).text,
+                 mp_value_size(value), (long long)limit);
+}

@@ -1,0 +1,35 @@
+/* What is inside a service handle. */
+#ifndef MP_SERVICE_SERVICE_H
+#define MP_SERVICE_SERVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/store.h"
+
+typedef struct mp_writer mp_writer;
+
+struct moonpad_service {
+  atomic_uint references;
+  mp_env *env;
+  moonpad_options options;
+  mp_store *store;
+  pthread_mutex_t writer_mutex; /* guards `writer` and `closed` */
+  mp_writer *writer;            /* asynchronous appends; started by the first */
+  bool closed;
+};
+
+/* Checks the three names of a session; the id is trimmed. `generate` allows an empty id. */
+moonpad_status mp_check_session_name(const moonpad_session_name *given, bool generate, moonpad_session_name *name,
+                                     moonpad_error *error);
+/* "session "S" of user "U" in app "A"", for messages. */
+typedef struct mp_session_label {
+  char text[900];
+} mp_session_label;
+mp_session_label mp_label(const moonpad_session_name *name);
+
+/* One state value against max_value_bytes; `key` without its prefix is fine for the message. */
+moonpad_status mp_check_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
+                                   moonpad_error *error);
+
+#endif

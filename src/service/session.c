@@ -1,0 +1,263 @@
+/* The session object: its view of the state, what it knows of itself. */
+#include "service/session.h"
+
+#include "base/error.h"
+#include "service/changes.h"
+
+/* ---- view ---- */
+
+mp_view_entry *mp_view_touch(mp_map *view, mp_env *env, moonpad_string key) {
+  uint64_t hash = mp_hash(key.data, key.length);
+  mp_view_entry *entry = mp_map_get_hashed(view, key.data, key.length, hash);
+  if (entry != NULL) return entry;
+  entry = mp_allocate_zeroed(env, sizeof *entry);
+  mp_key *name = mp_key_new_hashed(env, key, hash);
+  if (entry == NULL || name == NULL || !mp_map_put(view, name, entry)) {
+    mp_key_release(env, name);
+    mp_release(env, entry);
+    return NULL;
+  }
+  entry->key = name; /* the creation's reference stays with the entry */
+  entry->scope = mp_scope_of(key);
+  return entry;
+}
+
+static size_t entry_bytes(const mp_view_entry *entry) {
+  if (entry->scope != MP_SCOPE_SESSION || entry->value == NULL) return 0;
+  return entry->key->length + mp_value_size(entry->value);
+}
+
+void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
+  session->state_bytes -= entry_bytes(entry);
+  mp_value_retain(value);
+  mp_value_release(session->env, entry->value);
+  entry->value = value;
+  entry->revision = revision;
+  session->state_bytes += entry_bytes(entry);
+}
+
+void mp_view_free(mp_map *view, mp_env *env) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(view, &position)) != NULL;) {
+    mp_view_entry *entry = slot->value;
+    mp_value_release(env, entry->value);
+    mp_key_release(env, entry->key);
+    mp_release(env, entry);
+  }
+  mp_map_free(view);
+}
+
+/* ---- gathering in a transaction, applying after it ---- */
+
+void mp_gathering_init(mp_gathering *gathering, mp_env *env) {
+  memset(gathering, 0, sizeof *gathering);
+  gathering->env = env;
+}
+
+void mp_gathering_clear(mp_gathering *gathering) {
+  for (size_t i = 0; i < gathering->count; i++) {
+    mp_key_release(gathering->env, gathering->keys[i].key);
+    mp_value_release(gathering->env, gathering->keys[i].value);
+  }
+  gathering->count = 0;
+}
+
+void mp_gathering_free(mp_gathering *gathering) {
+  mp_gathering_clear(gathering);
+  mp_release(gathering->env, gathering->keys);
+  gathering->keys = NULL;
+  gathering->capacity = 0;
+}
+
+typedef struct gather_context {
+  mp_gathering *gathering;
+  mp_scope scope;
+} gather_context;
+
+static moonpad_status gather_row(void *context, const mp_state_row *row, moonpad_error *error) {
+  gather_context *gather = context;
+  mp_gathering *gathering = gather->gathering;
+  char full[MOONPAD_MAX_KEY_BYTES + 8];
+  moonpad_string prefix = mp_scope_prefix(gather->scope);
+  if (row->key.length > MOONPAD_MAX_KEY_BYTES) {
+    return mp_fail(error, MOONPAD_CORRUPT, "a stored state key is longer than %d bytes", MOONPAD_MAX_KEY_BYTES);
+  }
+  memcpy(full, prefix.data, prefix.length);
+  if (row->key.length != 0) memcpy(full + prefix.length, row->key.data, row->key.length);
+  moonpad_string name = {full, prefix.length + row->key.length};
+  if (!mp_reserve(gathering->env, (void **)&gathering->keys, &gathering->capacity, sizeof *gathering->keys,
+                  gathering->count + 1)) {
+    return mp_no_memory(error);
+  }
+  mp_key *key = mp_key_new(gathering->env, name);
+  if (key == NULL) return mp_no_memory(error);
+  mp_gathered_key gathered = {key, gather->scope, mp_value_retain(row->value), row->revision};
+  gathering->keys[gathering->count++] = gathered;
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_gather(mp_gathering *gathering, mp_tx *tx, mp_scope scope, int64_t id, int64_t since,
+                         moonpad_error *error) {
+  gather_context context = {gathering, scope};
+  return tx->ops->each_key(tx, scope, id, since, gather_row, &context, error);
+}
+
+moonpad_status mp_gather_changes(mp_gathering *gathering, mp_tx *tx, const mp_session_row *now,
+                                 const mp_session_row *held, moonpad_error *error) {
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    int64_t since = held == NULL ? -1 : mp_row_revision(held, (mp_scope)scope);
+    if (since >= mp_row_revision(now, (mp_scope)scope)) continue;
+    moonpad_status status =
+        mp_gather(gathering, tx, (mp_scope)scope, mp_row_scope_id(now, (mp_scope)scope), since, error);
+    if (status != MOONPAD_OK) return status;
+  }
+  return MOONPAD_OK;
+}
+
+bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
+  for (size_t i = 0; i < gathering->count; i++) {
+    if (mp_view_touch(&session->view, session->env, mp_key_text(gathering->keys[i].key)) == NULL) return false;
+  }
+  return true;
+}
+
+void mp_view_apply(moonpad_session *session, const mp_gathering *gathering) {
+  for (size_t i = 0; i < gathering->count; i++) {
+    const mp_gathered_key *gathered = &gathering->keys[i];
+    mp_view_entry *entry = mp_map_get(&session->view, mp_key_text(gathered->key));
+    bool shows_own = entry->in_flight > 0;
+    mp_view_set(session, entry, shows_own ? entry->value : gathered->value, gathered->revision);
+  }
+}
+
+/* ---- the object ---- */
+
+moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row) {
+  mp_env *env = service->env;
+  moonpad_session *session = mp_allocate_zeroed(env, sizeof *session);
+  if (session == NULL) return NULL;
+  session->service = moonpad_service_retain(service);
+  session->env = mp_env_retain(env);
+  mp_map_init(&session->view, env);
+  session->app_name = mp_key_new(env, name->app_name);
+  session->user_id = mp_key_new(env, name->user_id);
+  session->id = mp_key_new(env, name->session_id);
+  session->row = *row;
+  session->first_event = row->base_revision + 1;
+  session->recent = MOONPAD_ALL_EVENTS;
+  if (session->app_name == NULL || session->user_id == NULL || session->id == NULL) {
+    moonpad_session_free(session);
+    return NULL;
+  }
+  return session;
+}
+
+static void free_conflicts(moonpad_session *session) {
+  for (size_t i = 0; i < session->conflict_count; i++) mp_key_release(session->env, session->conflicts[i]);
+  mp_release(session->env, session->conflicts);
+  session->conflicts = NULL;
+  session->conflict_count = 0;
+}
+
+void moonpad_session_free(moonpad_session *session) {
+  if (session == NULL) return;
+  mp_session_leave(session);
+  moonpad_changes_free(session->own);
+  free_conflicts(session);
+  mp_page_free(session);
+  mp_env *env = session->env;
+  mp_release(env, session->chosen);
+  mp_view_free(&session->view, env);
+  mp_key_release(env, session->app_name);
+  mp_key_release(env, session->user_id);
+  mp_key_release(env, session->id);
+  moonpad_service *service = session->service;
+  mp_release(env, session);
+  mp_env_release(env);
+  moonpad_service_release(service);
+}
+
+moonpad_session_name mp_session_names(const moonpad_session *session) {
+  moonpad_session_name name;
+  name.app_name = mp_key_text(session->app_name);
+  name.user_id = mp_key_text(session->user_id);
+  name.session_id = mp_key_text(session->id);
+  return name;
+}
+
+moonpad_string moonpad_session_id(const moonpad_session *session) {
+  return mp_key_text(session->id);
+}
+moonpad_string moonpad_session_app_name(const moonpad_session *session) {
+  return mp_key_text(session->app_name);
+}
+moonpad_string moonpad_session_user_id(const moonpad_session *session) {
+  return mp_key_text(session->user_id);
+}
+double moonpad_session_create_time(const moonpad_session *session) {
+  return session->row.create_time;
+}
+double moonpad_session_last_update_time(const moonpad_session *session) {
+  return session->row.last_update_time;
+}
+int64_t moonpad_session_revision(const moonpad_session *session) {
+  return session->row.revision;
+}
+int64_t moonpad_session_conversation_count(const moonpad_session *session) {
+  return session->row.conversation_count;
+}
+moonpad_service *moonpad_session_service(const moonpad_session *session) {
+  return session->service;
+}
+
+size_t moonpad_session_conflict_count(const moonpad_session *session) {
+  return session->conflict_count;
+}
+
+moonpad_string moonpad_session_conflict_key(const moonpad_session *session, size_t index) {
+  if (index >= session->conflict_count) return moonpad_text(NULL);
+  return mp_key_text(session->conflicts[index]);
+}
+
+moonpad_changes *mp_session_own_changes(moonpad_session *session) {
+  if (session->own == NULL) moonpad_changes_begin(session, &session->own, NULL);
+  return session->own;
+}
+
+moonpad_status moonpad_session_changes(moonpad_session *session, moonpad_changes **changes, moonpad_error *error) {
+  *changes = mp_session_own_changes(session);
+  return *changes == NULL ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+moonpad_status moonpad_session_read(moonpad_session *session, moonpad_string key, moonpad_string path,
+                                    moonpad_value *value, moonpad_error *error) {
+  moonpad_changes *own = mp_session_own_changes(session);
+  value->type = MOONPAD_ABSENT;
+  if (own == NULL) return mp_no_memory(error);
+  return moonpad_changes_get(own, key, path, value, error);
+}
+
+moonpad_status moonpad_session_state(moonpad_session *session, moonpad_buffer *json, moonpad_error *error) {
+  memset(json, 0, sizeof *json);
+  moonpad_changes *own = mp_session_own_changes(session);
+  if (own == NULL) return mp_no_memory(error);
+  mp_buffer out;
+  mp_buffer_init(&out, session->env);
+  moonpad_status status = mp_changes_write_all(own, &out, error);
+  if (status == MOONPAD_OK) status = mp_buffer_hand_over(&out, json, error);
+  mp_buffer_free(&out);
+  return status;
+}
+
+static bool look_up_state(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error) {
+  return mp_changes_peek(context, name, value, error) == MOONPAD_OK;
+}
+
+moonpad_status moonpad_session_render(moonpad_session *session, moonpad_string source,
+                                      const moonpad_template_options *options, moonpad_buffer *result,
+                                      moonpad_error *error) {
+  memset(result, 0, sizeof *result);
+  moonpad_changes *own = mp_session_own_changes(session);
+  if (own == NULL) return mp_no_memory(error);
+  return moonpad_render(source, options, look_up_state, own, result, error);
+}

@@ -1,0 +1,140 @@
+/*
+** A session object: what it holds of a stored session. The view is a map of all keys, prefixes in place; it changes by the object's own appends and
+** by refresh only. One thread at a time.
+*/
+#ifndef MP_SERVICE_SESSION_H
+#define MP_SERVICE_SESSION_H
+
+#include "base/map.h"
+#include "service/service.h"
+
+/* A key of the view. Entries stay at their address until the session object is freed. */
+typedef struct mp_view_entry {
+  mp_key *key; /* with prefix */
+  mp_scope scope;
+  mp_value *value;    /* NULL: absent */
+  int64_t revision;   /* of its scope, at its last known change */
+  unsigned in_flight; /* asynchronous appends that wrote it and are not applied yet: it shows what they will store */
+} mp_view_entry;
+
+typedef struct mp_page mp_page;
+
+struct moonpad_session {
+  moonpad_service *service;
+  mp_env *env;
+  mp_key *app_name;
+  mp_key *user_id;
+  mp_key *id;
+  mp_session_row row; /* what the object holds: its revisions are the ones its view shows */
+  mp_map view;
+  size_t state_bytes;    /* of the session scope, keys included */
+  moonpad_changes *own;  /* the object's own change set, made when first used */
+  moonpad_changes *sets; /* all change sets over this object */
+
+  /* events that it shows: `chosen` (only where after_timestamp was given), then first_event .. row.revision */
+  int64_t first_event;
+  int64_t recent;      /* for a filter not yet applied: the last n, or MOONPAD_ALL_EVENTS */
+  bool filter_pending; /* after_timestamp is to be applied to the events up to filter_revision */
+  double after_timestamp;
+  int64_t filter_revision;
+  int64_t *chosen;
+  size_t chosen_count;
+  mp_page *page;
+
+  mp_key **conflicts;
+  size_t conflict_count;
+
+  struct mp_lane *lane; /* of asynchronous appends that have not been applied yet; NULL: none */
+  size_t jobs_in_flight;
+};
+
+/* An object for a row, with an empty view. NULL when out of memory. */
+moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row);
+moonpad_session_name mp_session_names(const moonpad_session *session);
+
+/* The view's entry, made (absent) when there is none; NULL when out of memory. */
+mp_view_entry *mp_view_touch(mp_map *view, mp_env *env, moonpad_string key);
+/* Replaces what the view shows. */
+void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
+void mp_view_free(mp_map *view, mp_env *env);
+
+/* The revision that the object holds for a scope. */
+static inline int64_t mp_held_revision(const moonpad_session *session, mp_scope scope) {
+  switch (scope) {
+  case MP_SCOPE_SESSION:
+    return session->row.revision;
+  case MP_SCOPE_USER:
+    return session->row.user_revision;
+  case MP_SCOPE_APP:
+    return session->row.app_revision;
+  default:
+    return 0;
+  }
+}
+static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope) {
+  switch (scope) {
+  case MP_SCOPE_SESSION:
+    return row->revision;
+  case MP_SCOPE_USER:
+    return row->user_revision;
+  case MP_SCOPE_APP:
+    return row->app_revision;
+  default:
+    return 0;
+  }
+}
+static inline int64_t mp_row_scope_id(const mp_session_row *row, mp_scope scope) {
+  switch (scope) {
+  case MP_SCOPE_USER:
+    return row->user;
+  case MP_SCOPE_APP:
+    return row->app;
+  default:
+    return row->id;
+  }
+}
+
+/* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. */
+typedef struct mp_gathered_key {
+  mp_key *key; /* with prefix */
+  mp_scope scope;
+  mp_value *value;
+  int64_t revision;
+} mp_gathered_key;
+typedef struct mp_gathering {
+  mp_env *env;
+  mp_gathered_key *keys;
+  size_t count;
+  size_t capacity;
+} mp_gathering;
+void mp_gathering_init(mp_gathering *gathering, mp_env *env);
+void mp_gathering_clear(mp_gathering *gathering);
+void mp_gathering_free(mp_gathering *gathering);
+/* since < 0: all. */
+moonpad_status mp_gather(mp_gathering *gathering, mp_tx *tx, mp_scope scope, int64_t id, int64_t since,
+                         moonpad_error *error);
+/* All three scopes: of each what changed since the revision that `held` has of it (NULL: everything). */
+moonpad_status mp_gather_changes(mp_gathering *gathering, mp_tx *tx, const mp_session_row *now,
+                                 const mp_session_row *held, moonpad_error *error);
+/* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */
+bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering);
+void mp_view_apply(moonpad_session *session, const mp_gathering *gathering);
+
+/* Waits until the asynchronous appends of this object are done, and applies them. Their callbacks stay for moonpad_poll. */
+void mp_session_settle(moonpad_session *session);
+/* The same, and the object is about to be freed: callbacks will get no session. */
+void mp_session_leave(moonpad_session *session);
+/* Takes in what others have stored; unlike a refresh it leaves the bases of pending writes alone. */
+moonpad_status mp_session_take_in(moonpad_session *session, moonpad_error *error);
+/* Makes the view show what is stored now, whatever it showed; pending change sets stay. */
+moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error);
+
+/* The object's own change set, for the Lua state proxy. NULL when out of memory. */
+moonpad_changes *mp_session_own_changes(moonpad_session *session);
+
+/* A stored event from its row. NULL when out of memory. */
+moonpad_event *mp_event_new(mp_env *env, moonpad_string json, moonpad_string id, int64_t revision, double timestamp);
+
+void mp_page_free(moonpad_session *session);
+
+#endif

@@ -1,0 +1,271 @@
+/* Creating, reading, refreshing, deleting and listing sessions (contract 2). */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/uuid.h"
+#include "core/event.h"
+#include "core/json.h"
+#include "service/changes.h"
+#include "service/initial.h"
+#include "service/pending.h"
+
+/* ---- create ---- */
+
+typedef struct creation {
+  moonpad_service *service;
+  moonpad_session_name name;
+  mp_initial_state initial;
+  double now;
+  mp_session_row row;
+  mp_gathering state; /* what the new session shows */
+} creation;
+
+static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *error) {
+  mp_session_row *row = &create->row;
+  moonpad_status status = MOONPAD_OK;
+  if (mp_initial_touches(&create->initial, MP_SCOPE_USER)) {
+    status = tx->ops->set_shared_revision(tx, MP_SCOPE_USER, row->user, ++row->user_revision, error);
+  }
+  if (status == MOONPAD_OK && mp_initial_touches(&create->initial, MP_SCOPE_APP)) {
+    status = tx->ops->set_shared_revision(tx, MP_SCOPE_APP, row->app, ++row->app_revision, error);
+  }
+  for (size_t i = 0; status == MOONPAD_OK && i < create->initial.count; i++) {
+    const mp_initial_entry *entry = &create->initial.entries[i];
+    if (entry->scope == MP_SCOPE_TEMP) continue;
+    moonpad_string key = mp_scope_strip(entry->scope, mp_key_text(entry->key));
+    status = tx->ops->write_key(tx, entry->scope, mp_row_scope_id(row, entry->scope), key, entry->value,
+                                mp_row_revision(row, entry->scope), error);
+    if (status == MOONPAD_OK && entry->scope == MP_SCOPE_SESSION) {
+      status = tx->ops->write_base_key(tx, row->id, key, entry->value, error);
+    }
+  }
+  return status;
+}
+
+static moonpad_status create_in(mp_tx *tx, void *context, moonpad_error *error) {
+  creation *create = context;
+  mp_gathering_clear(&create->state);
+  moonpad_status status = tx->ops->create_session(tx, &create->name, create->now, &create->row, error);
+  if (status == MOONPAD_ALREADY_EXISTS) {
+    return mp_fail(error, status, "%s exists already", mp_label(&create->name).text);
+  }
+  if (status == MOONPAD_OK) status = write_initial(create, tx, error);
+  return status == MOONPAD_OK ? mp_gather_changes(&create->state, tx, &create->row, NULL, error) : status;
+}
+
+/* A session object for a row and all its state. */
+static moonpad_status make_session(moonpad_service *service, const moonpad_session_name *name,
+                                   const mp_session_row *row, const mp_gathering *state, moonpad_session **session,
+                                   moonpad_error *error) {
+  *session = mp_session_new(service, name, row);
+  if (*session == NULL) return mp_no_memory(error);
+  if (!mp_view_reserve(*session, state)) {
+    moonpad_session_free(*session);
+    *session = NULL;
+    return mp_no_memory(error);
+  }
+  mp_view_apply(*session, state);
+  return MOONPAD_OK;
+}
+
+moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_session_name *given, moonpad_string state,
+                                      moonpad_session **session, moonpad_error *error) {
+  *session = NULL;
+  creation create;
+  memset(&create, 0, sizeof create);
+  create.service = service;
+  moonpad_status status = mp_check_session_name(given, true, &create.name, error);
+  if (status == MOONPAD_OK) status = mp_initial_read(service, state, &create.initial, error);
+  if (status != MOONPAD_OK) return status;
+  char id[MP_UUID_BYTES];
+  if (create.name.session_id.length == 0) {
+    mp_uuid4(service->env, id);
+    create.name.session_id.data = id;
+    create.name.session_id.length = sizeof id;
+  }
+  create.now = mp_now(service->env);
+  mp_gathering_init(&create.state, service->env);
+  status = service->store->ops->write(service->store, create_in, &create, error);
+  if (status == MOONPAD_OK) {
+    status = make_session(service, &create.name, &create.row, &create.state, session, error);
+  }
+  mp_gathering_free(&create.state);
+  mp_initial_free(&create.initial);
+  return status;
+}
+
+/* ---- get ---- */
+
+void moonpad_get_options_init(moonpad_get_options *options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+  options->num_recent_events = MOONPAD_ALL_EVENTS;
+}
+
+typedef struct reading {
+  const moonpad_session_name *name;
+  mp_session_row row;
+  mp_gathering state;
+} reading;
+
+static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
+  reading *read = context;
+  mp_gathering_clear(&read->state);
+  moonpad_status status = tx->ops->find_session(tx, read->name, &read->row, error);
+  if (status == MOONPAD_NOT_FOUND) return mp_fail(error, status, "%s does not exist", mp_label(read->name).text);
+  return status == MOONPAD_OK ? mp_gather_changes(&read->state, tx, &read->row, NULL, error) : status;
+}
+
+static void set_filter(moonpad_session *session, const moonpad_get_options *options) {
+  int64_t recent = options->num_recent_events;
+  if (options->has_after_timestamp) {
+    session->filter_pending = true;
+    session->after_timestamp = options->after_timestamp;
+    session->filter_revision = session->row.revision;
+    session->recent = recent;
+    session->first_event = session->row.revision + 1;
+  } else if (recent != MOONPAD_ALL_EVENTS && recent < session->row.revision - session->row.base_revision) {
+    session->first_event = session->row.revision - recent + 1;
+  }
+}
+
+moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_session_name *given,
+                                   const moonpad_get_options *given_options, moonpad_session **session,
+                                   moonpad_error *error) {
+  *session = NULL;
+  moonpad_get_options options;
+  moonpad_get_options_init(&options);
+  options.num_recent_events = service->options.num_recent_events;
+  if (given_options != NULL) options = *given_options;
+  if (options.num_recent_events < MOONPAD_ALL_EVENTS) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "numRecentEvents: must not be negative");
+  }
+  moonpad_session_name name;
+  moonpad_status status = mp_check_session_name(given, false, &name, error);
+  if (status != MOONPAD_OK) return status;
+  reading read;
+  memset(&read, 0, sizeof read);
+  read.name = &name;
+  mp_gathering_init(&read.state, service->env);
+  status = service->store->ops->read(service->store, read_in, &read, error);
+  if (status == MOONPAD_OK) status = make_session(service, &name, &read.row, &read.state, session, error);
+  if (status == MOONPAD_OK) set_filter(*session, &options);
+  mp_gathering_free(&read.state);
+  return status;
+}
+
+/* ---- refresh ---- */
+
+typedef struct refreshing {
+  moonpad_session *session;
+  bool everything;
+  mp_session_row row;
+  mp_gathering changes;
+} refreshing;
+
+static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error) {
+  refreshing *refresh = context;
+  mp_gathering_clear(&refresh->changes);
+  const mp_session_row *held = &refresh->session->row;
+  moonpad_status status = tx->ops->load_session(tx, held->id, &refresh->row, error);
+  if (status == MOONPAD_NOT_FOUND) {
+    moonpad_session_name name = mp_session_names(refresh->session);
+    return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&name).text);
+  }
+  if (status != MOONPAD_OK) return status;
+  return mp_gather_changes(&refresh->changes, tx, &refresh->row, refresh->everything ? NULL : held, error);
+}
+
+static moonpad_status gather_for(moonpad_session *session, bool everything, refreshing *refresh, moonpad_error *error) {
+  memset(refresh, 0, sizeof *refresh);
+  refresh->session = session;
+  refresh->everything = everything;
+  mp_gathering_init(&refresh->changes, session->env);
+  mp_store *store = session->service->store;
+  moonpad_status status = store->ops->read(store, refresh_in, refresh, error);
+  if (status == MOONPAD_OK && !mp_view_reserve(session, &refresh->changes)) status = mp_no_memory(error);
+  if (status != MOONPAD_OK) mp_gathering_free(&refresh->changes);
+  return status;
+}
+
+moonpad_status mp_session_take_in(moonpad_session *session, moonpad_error *error) {
+  mp_session_settle(session);
+  refreshing refresh;
+  moonpad_status status = gather_for(session, false, &refresh, error);
+  if (status != MOONPAD_OK) return status;
+  mp_view_apply(session, &refresh.changes);
+  mp_gathering_free(&refresh.changes);
+  session->row = refresh.row;
+  return MOONPAD_OK;
+}
+
+moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
+  moonpad_status status = mp_session_take_in(session, error);
+  if (status != MOONPAD_OK) return status;
+  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) mp_changes_rebase(changes);
+  return MOONPAD_OK;
+}
+
+static bool equal_values(const mp_value *a, const mp_value *b) {
+  if (a == b) return true;
+  if (a == NULL || b == NULL || a->as.type != b->as.type) return false;
+  switch (a->as.type) {
+  case MOONPAD_NULL:
+    return true;
+  case MOONPAD_BOOLEAN:
+    return a->as.as.boolean == b->as.as.boolean;
+  case MOONPAD_INTEGER:
+    return a->as.as.integer == b->as.as.integer;
+  case MOONPAD_FLOAT:
+    return memcmp(&a->as.as.number, &b->as.as.number, sizeof(double)) == 0;
+  default:
+    return a->as.as.text.length == b->as.as.text.length &&
+           memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
+  }
+}
+
+moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error) {
+  refreshing refresh;
+  moonpad_status status = gather_for(session, true, &refresh, error);
+  if (status != MOONPAD_OK) return status;
+  mp_map stored;
+  mp_map_init(&stored, session->env);
+  for (size_t i = 0; status == MOONPAD_OK && i < refresh.changes.count; i++) {
+    if (!mp_map_put(&stored, refresh.changes.keys[i].key, &refresh.changes.keys[i])) status = mp_no_memory(error);
+  }
+  size_t position = 0;
+  const mp_map_slot *slot;
+  while (status == MOONPAD_OK && (slot = mp_map_next(&session->view, &position)) != NULL) {
+    mp_view_entry *entry = slot->value;
+    if (entry->scope == MP_SCOPE_TEMP) continue;
+    const mp_gathered_key *now = mp_map_get(&stored, mp_key_text(entry->key));
+    mp_value *value = now == NULL ? NULL : now->value;
+    mp_view_set(session, entry, equal_values(entry->value, value) ? entry->value : value,
+                now == NULL ? entry->revision : now->revision);
+  }
+  if (status == MOONPAD_OK) session->row = refresh.row;
+  mp_map_free(&stored);
+  mp_gathering_free(&refresh.changes);
+  return status;
+}
+
+/* ---- delete ---- */
+
+static moonpad_status delete_in(mp_tx *tx, void *context, moonpad_error *error) {
+  mp_session_row row;
+  moonpad_status status = tx->ops->find_session(tx, context, &row, error);
+  return status == MOONPAD_OK ? tx->ops->delete_session(tx, row.id, error) : status;
+}
+
+moonpad_status moonpad_delete_session(moonpad_service *service, const moonpad_session_name *given, bool *existed,
+                                      moonpad_error *error) {
+  moonpad_session_name name;
+  if (existed != NULL) *existed = false;
+  moonpad_status status = mp_check_session_name(given, false, &name, error);
+  if (status != MOONPAD_OK) return status;
+  status = service->store->ops->write(service->store, delete_in, &name, error);
+  if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
+  if (status == MOONPAD_OK && existed != NULL) *existed = true;
+  return status;
+}

@@ -1,0 +1,365 @@
+/*
+** A session as JSON lines: a header with its base state, then its events (contract 6).
+** User and app state belong to others as well and do not travel; what events say of them stays in the events.
+*/
+#include <stdio.h>
+
+#include "base/error.h"
+
+#include "core/event.h"
+#include "core/json.h"
+#include "service/replay.h"
+
+#define FORMAT_VERSION 1
+
+/* ---- export ---- */
+
+#define LINES_AT_ONCE 256
+
+typedef struct exporting {
+  const moonpad_session *session;
+  mp_session_row row;
+  mp_replay base;
+  int64_t first, last; /* the page of events to be read */
+  mp_buffer text;
+  size_t line_ends[LINES_AT_ONCE];
+  size_t count;
+} exporting;
+
+static moonpad_status base_key(void *context, const mp_state_row *row, moonpad_error *error) {
+  return mp_replay_base(context, row->key, row->value, error);
+}
+
+static moonpad_status read_header(mp_tx *tx, void *context, moonpad_error *error) {
+  exporting *export = context;
+  mp_replay_clear(&export->base);
+  moonpad_status status = tx->ops->load_session(tx, export->session->row.id, &export->row, error);
+  if (status == MOONPAD_NOT_FOUND) {
+    moonpad_session_name name = mp_session_names(export->session);
+    return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&name).text);
+  }
+  return status == MOONPAD_OK ? tx->ops->each_base_key(tx, export->row.id, base_key, &export->base, error) : status;
+}
+
+static void add_text_member(mp_buffer *out, const char *name, moonpad_string text) {
+  mp_buffer_add_string(out, moonpad_text(name));
+  mp_json_write_string(out, text);
+}
+
+static moonpad_status write_header(exporting *export, mp_buffer *out, moonpad_error *error) {
+  const moonpad_session *session = export->session;
+  mp_buffer_add_literal(out, "{\"moonpadSession\":");
+  mp_json_write_integer(out, FORMAT_VERSION);
+  add_text_member(out, ",\"appName\":", mp_key_text(session->app_name));
+  add_text_member(out, ",\"userId\":", mp_key_text(session->user_id));
+  add_text_member(out, ",\"sessionId\":", mp_key_text(session->id));
+  mp_buffer_add_literal(out, ",\"createTime\":");
+  mp_json_write_float(out, export->row.create_time);
+  mp_buffer_add_literal(out, ",\"baseRevision\":");
+  mp_json_write_integer(out, export->row.base_revision);
+  mp_buffer_add_literal(out, ",\"revision\":");
+  mp_json_write_integer(out, export->row.revision);
+  mp_buffer_add_literal(out, ",\"conversationCount\":");
+  mp_json_write_integer(out, export->row.conversation_count);
+  mp_buffer_add_literal(out, ",\"baseState\":");
+  moonpad_status status = mp_replay_write(&export->base, out, error);
+  mp_buffer_add_literal(out, "}\n");
+  return status == MOONPAD_OK && out->failed ? mp_no_memory(error) : status;
+}
+
+static moonpad_status keep_line(void *context, const mp_event_row *row, moonpad_error *error) {
+  exporting *export = context;
+  mp_buffer_add_string(&export->text, row->json);
+  mp_buffer_add_char(&export->text, '\n');
+  export->line_ends[export->count++] = export->text.length;
+  return export->text.failed ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+static moonpad_status read_lines(mp_tx *tx, void *context, moonpad_error *error) {
+  exporting *export = context;
+  export->count = 0;
+  mp_buffer_clear(&export->text);
+  return tx->ops->each_event(tx, export->row.id, export->first, export->last, keep_line, export, error);
+}
+
+static moonpad_status hand_out(moonpad_write_line write, void *context, moonpad_string line, moonpad_error *error) {
+  if (write(context, line)) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_STORAGE, "the export was stopped by its writer");
+}
+
+/* Pages by revision: what is appended meanwhile is not part of it. */
+static moonpad_status write_events(exporting *export, moonpad_write_line write, void *context, moonpad_error *error) {
+  mp_store *store = export->session->service->store;
+  for (export->first = export->row.base_revision + 1; export->first <= export->row.revision;
+       export->first = export->last + 1) {
+    export->last = export->first + LINES_AT_ONCE - 1;
+    if (export->last > export->row.revision) export->last = export->row.revision;
+    moonpad_status status = store->ops->read(store, read_lines, export, error);
+    if (status == MOONPAD_OK && (int64_t) export->count != export->last - export->first + 1) {
+      status = mp_fail(error, MOONPAD_NOT_FOUND, "events of this session were deleted during the export");
+    }
+    size_t begin = 0;
+    for (size_t i = 0; status == MOONPAD_OK && i < export->count; i++) {
+      moonpad_string line = {export->text.data + begin, export->line_ends[i] - begin};
+      begin = export->line_ends[i];
+      status = hand_out(write, context, line, error);
+    }
+    if (status != MOONPAD_OK) return status;
+  }
+  return MOONPAD_OK;
+}
+
+moonpad_status moonpad_export_session(moonpad_session *session, moonpad_write_line write, void *context,
+                                      moonpad_error *error) {
+  mp_session_settle(session);
+  mp_env *env = session->env;
+  exporting *export = mp_allocate_zeroed(env, sizeof *export);
+  if (export == NULL) return mp_no_memory(error);
+  export->session = session;
+  mp_replay_init(&export->base, env);
+  mp_buffer_init(&export->text, env);
+  mp_store *store = session->service->store;
+  moonpad_status status = store->ops->read(store, read_header, export, error);
+  if (status == MOONPAD_OK) status = write_header(export, &export->text, error);
+  if (status == MOONPAD_OK) status = hand_out(write, context, mp_buffer_text(&export->text), error);
+  if (status == MOONPAD_OK) status = write_events(export, write, context, error);
+  mp_buffer_free(&export->text);
+  mp_replay_free(&export->base);
+  mp_release(env, export);
+  return status;
+}
+
+/* ---- import ---- */
+
+typedef struct imported_event {
+  size_t begin; /* in `text` */
+  size_t length;
+  double timestamp;
+  size_t id_begin; /* in `ids` */
+  size_t id_length;
+} imported_event;
+
+typedef struct importing {
+  moonpad_service *service;
+  moonpad_session_name name;
+  mp_buffer names;
+  mp_session_row row; /* what the header says */
+  mp_replay base;
+  mp_replay replay;
+  mp_buffer text;
+  mp_buffer ids;
+  imported_event *events;
+  size_t count;
+  size_t capacity;
+} importing;
+
+static moonpad_status bad_line(size_t number, const char *problem, moonpad_error *error) {
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: %s", number, problem);
+}
+
+static bool integer_member(moonpad_string object, const char *name, int64_t *integer) {
+  moonpad_string value;
+  moonpad_value read;
+  return mp_member_find(object, name, &value) &&
+         moonpad_json_read(value, moonpad_text(NULL), NULL, &read, NULL) == MOONPAD_OK &&
+         read.type == MOONPAD_INTEGER && (*integer = read.as.integer, *integer >= 0);
+}
+
+static bool float_member(moonpad_string object, const char *name, double *number) {
+  moonpad_string value;
+  moonpad_value read;
+  if (!mp_member_find(object, name, &value)) return false;
+  if (moonpad_json_read(value, moonpad_text(NULL), NULL, &read, NULL) != MOONPAD_OK) return false;
+  if (read.type == MOONPAD_FLOAT) *number = read.as.number;
+  if (read.type == MOONPAD_INTEGER) *number = (double)read.as.integer;
+  return read.type == MOONPAD_FLOAT || read.type == MOONPAD_INTEGER;
+}
+
+/* Takes the header's name where the caller gave none. */
+static bool choose_name(importing *import, moonpad_string header, const char *member, moonpad_string given,
+                        moonpad_string *chosen) {
+  moonpad_string value, text;
+  if (given.length != 0) {
+    *chosen = given;
+    return true;
+  }
+  if (!mp_member_find(header, member, &value) || value.data[0] != '"') return false;
+  moonpad_string inside = {value.data + 1, value.length - 2};
+  mp_buffer scratch;
+  mp_buffer_init(&scratch, import->service->env);
+  bool made = mp_literal_text(inside, &scratch, &text);
+  if (made) {
+    chosen->length = text.length;
+    mp_buffer_add_string(&import->names, text); /* reserved before: it does not move */
+    chosen->data = import->names.data + import->names.length - text.length;
+  }
+  mp_buffer_free(&scratch);
+  return made && !import->names.failed;
+}
+
+static moonpad_status read_base(importing *import, moonpad_string header, moonpad_error *error) {
+  moonpad_string state, literal, value, key;
+  if (!mp_member_find(header, "baseState", &state) || state.data[0] != '{') {
+    return bad_line(1, "the header has no baseState object", error);
+  }
+  mp_buffer scratch;
+  mp_buffer_init(&scratch, import->service->env);
+  moonpad_status status = MOONPAD_OK;
+  mp_members members = mp_members_of(state);
+  while (status == MOONPAD_OK && mp_members_next(&members, &literal, &value)) {
+    mp_value *owned = mp_value_from_own_json(import->service->env, value);
+    if (owned == NULL || !mp_literal_text(literal, &scratch, &key)) {
+      status = mp_no_memory(error);
+    } else {
+      status = mp_check_key(key, error);
+      if (status == MOONPAD_OK && mp_scope_of(key) != MP_SCOPE_SESSION) {
+        status = bad_line(1, "baseState holds a key of another scope", error);
+      }
+      if (status == MOONPAD_OK) status = mp_replay_base(&import->base, key, owned, error);
+      if (status == MOONPAD_OK) status = mp_replay_base(&import->replay, key, owned, error);
+    }
+    mp_value_release(import->service->env, owned);
+  }
+  mp_buffer_free(&scratch);
+  return status;
+}
+
+static moonpad_status read_import_header(importing *import, const moonpad_session_name *given, moonpad_string header,
+                                         moonpad_error *error) {
+  static const moonpad_session_name none = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+  if (given == NULL) given = &none;
+  int64_t format;
+  if (!integer_member(header, "moonpadSession", &format)) {
+    return bad_line(1, "not the header of an exported session", error);
+  }
+  if (format != FORMAT_VERSION) {
+    return mp_fail(error, MOONPAD_UNSUPPORTED, "line 1: export format %lld, this build knows %d", (long long)format,
+                   FORMAT_VERSION);
+  }
+  if (!mp_buffer_room(&import->names, header.length)) return mp_no_memory(error);
+  moonpad_session_name name;
+  if (!choose_name(import, header, "appName", given->app_name, &name.app_name) ||
+      !choose_name(import, header, "userId", given->user_id, &name.user_id) ||
+      !choose_name(import, header, "sessionId", given->session_id, &name.session_id)) {
+    return bad_line(1, "the header lacks appName, userId or sessionId", error);
+  }
+  if (!float_member(header, "createTime", &import->row.create_time) ||
+      !integer_member(header, "baseRevision", &import->row.base_revision) ||
+      !integer_member(header, "revision", &import->row.revision) ||
+      !integer_member(header, "conversationCount", &import->row.conversation_count)) {
+    return bad_line(1, "the header lacks createTime, baseRevision, revision or conversationCount", error);
+  }
+  moonpad_status status = mp_check_session_name(&name, false, &import->name, error);
+  return status == MOONPAD_OK ? read_base(import, header, error) : status;
+}
+
+static moonpad_status read_import_event(importing *import, size_t number, moonpad_string json, moonpad_error *error) {
+  mp_event_draft draft;
+  moonpad_status status = mp_event_draft_read(import->service->env, json, true, &draft, error);
+  if (status != MOONPAD_OK) {
+    if (status == MOONPAD_INVALID_ARGUMENT && error != NULL) {
+      moonpad_error cause = *error;
+      mp_fail(error, status, "line %zu: %s", number, cause.message);
+    }
+    return status;
+  }
+  if (draft.id.length == 0 || draft.timestamp_json.length == 0 || draft.invocation_id.length == 0 || draft.partial) {
+    status = bad_line(number, "an exported event has id, timestamp and invocationId, and is not partial", error);
+  } else if (!mp_reserve(import->service->env, (void **)&import->events, &import->capacity, sizeof *import->events,
+                         import->count + 1)) {
+    status = mp_no_memory(error);
+  } else {
+    imported_event event = {import->text.length, json.length, draft.timestamp, import->ids.length, draft.id.length};
+    mp_buffer_add_string(&import->text, json);
+    mp_buffer_add_string(&import->ids, mp_buffer_text(&draft.id));
+    import->events[import->count++] = event;
+    int64_t revision = import->row.base_revision + (int64_t)import->count;
+    status = mp_replay_event(&import->replay, json, revision, draft.timestamp, error);
+    if (status == MOONPAD_OK && (import->text.failed || import->ids.failed)) status = mp_no_memory(error);
+  }
+  mp_event_draft_free(&draft);
+  return status;
+}
+
+static moonpad_status read_all(importing *import, const moonpad_session_name *given, moonpad_read_line read,
+                               void *context, moonpad_error *error) {
+  mp_buffer compact;
+  mp_buffer_init(&compact, import->service->env);
+  moonpad_status status = MOONPAD_OK;
+  moonpad_string line;
+  size_t number = 0;
+  while (status == MOONPAD_OK && read(context, &line)) {
+    char where[40];
+    snprintf(where, sizeof where, "line %zu", ++number);
+    moonpad_type type;
+    mp_buffer_clear(&compact);
+    status = mp_json_compact(import->service->env, line, MOONPAD_MAX_DEPTH + 8, where, &compact, &type, error);
+    if (status == MOONPAD_OK && type != MOONPAD_OBJECT) status = bad_line(number, "not an object", error);
+    if (status != MOONPAD_OK) break;
+    status = number == 1 ? read_import_header(import, given, mp_buffer_text(&compact), error)
+                         : read_import_event(import, number, mp_buffer_text(&compact), error);
+  }
+  mp_buffer_free(&compact);
+  if (status == MOONPAD_OK && number == 0) return bad_line(1, "there is no header", error);
+  if (status == MOONPAD_OK && import->row.base_revision + (int64_t)import->count != import->row.revision) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: %lld events were announced, %zu came", number,
+                   (long long)(import->row.revision - import->row.base_revision), import->count);
+  }
+  return status;
+}
+
+static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) {
+  importing *import = context;
+  mp_session_row row;
+  moonpad_status status = tx->ops->create_session(tx, &import->name, import->row.create_time, &row, error);
+  if (status == MOONPAD_ALREADY_EXISTS) {
+    return mp_fail(error, status, "%s exists already", mp_label(&import->name).text);
+  }
+  size_t position = 0;
+  const mp_map_slot *slot;
+  while (status == MOONPAD_OK && (slot = mp_map_next(&import->base.map, &position)) != NULL) {
+    const mp_replayed *base = slot->value;
+    status = tx->ops->write_base_key(tx, row.id, mp_key_text(base->key), base->value, error);
+  }
+  for (size_t i = 0; status == MOONPAD_OK && i < import->count; i++) {
+    const imported_event *event = &import->events[i];
+    mp_event_row stored = {import->row.base_revision + (int64_t)i + 1,
+                           event->timestamp,
+                           {import->ids.data + event->id_begin, event->id_length},
+                           {import->text.data + event->begin, event->length},
+                           0};
+    status = tx->ops->append_event(tx, row.id, &stored, error);
+  }
+  if (status == MOONPAD_OK) status = mp_replay_store(&import->replay, tx, row.id, error);
+  if (status != MOONPAD_OK) return status;
+  row.revision = import->row.revision;
+  row.base_revision = import->row.base_revision;
+  row.conversation_count = import->row.conversation_count;
+  if (import->count > 0) row.last_update_time = import->events[import->count - 1].timestamp;
+  return tx->ops->update_session(tx, &row, error);
+}
+
+moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_session_name *name,
+                                      moonpad_read_line read, void *context, moonpad_session **session,
+                                      moonpad_error *error) {
+  *session = NULL;
+  mp_env *env = service->env;
+  importing import;
+  memset(&import, 0, sizeof import);
+  import.service = service;
+  mp_buffer_init(&import.names, env);
+  mp_buffer_init(&import.text, env);
+  mp_buffer_init(&import.ids, env);
+  mp_replay_init(&import.base, env);
+  mp_replay_init(&import.replay, env);
+  moonpad_status status = read_all(&import, name, read, context, error);
+  if (status == MOONPAD_OK) status = service->store->ops->write(service->store, import_in, &import, error);
+  if (status == MOONPAD_OK) status = moonpad_get_session(service, &import.name, NULL, session, error);
+  mp_replay_free(&import.base);
+  mp_replay_free(&import.replay);
+  mp_release(env, import.events);
+  mp_buffer_free(&import.names);
+  mp_buffer_free(&import.text);
+  mp_buffer_free(&import.ids);
+  return status;
+}
