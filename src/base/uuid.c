@@ -33,15 +33,19 @@ void mp_uuid4(mp_env *env, char out[MP_UUID_BYTES]) {
 
 void mp_uuid7(mp_env *env, double now, char out[MP_UUID_BYTES]) {
   unsigned char bytes[16];
-  mp_random_bytes(env, bytes + 6, 10);
+  mp_random_bytes(env, bytes + 8, 8);
   double exact = now * 1000.0;
   uint64_t milliseconds = 0; /* for a clock that shows a time before 1970, or none at all */
+  unsigned fraction = 0;
   if (exact >= 281474976710655.0) {
     milliseconds = UINT64_C(0xFFFFFFFFFFFF);
   } else if (exact > 0.0) {
     milliseconds = (uint64_t)exact;
+    fraction = (unsigned)((exact - (double)milliseconds) * 4096.0);
   }
   for (size_t i = 0; i < 6; i++) bytes[i] = (unsigned char)(milliseconds >> (40 - 8 * i));
+  bytes[6] = (unsigned char)(fraction >> 8);
+  bytes[7] = (unsigned char)fraction;
   mark(bytes, 7);
   write_uuid(bytes, out);
 }

@@ -13,8 +13,8 @@ static inline bool mp_json_is_special(unsigned char byte) {
   return byte < 0x20 || byte == '"' || byte == '\\';
 }
 
-/* The offset of the first '"', '\' or control character at or after `position`, or `length`. `*beyond` gets bits of 0x80
-** where there was more than ASCII (maybe also for what follows within the same eight bytes). */
+/* The offset of the first '"', '\' or control character at or after `position`, or `length`. `*beyond` gets bits of
+** 0x80 where there was more than ASCII (maybe also for what follows within the same eight bytes). */
 static inline size_t mp_json_plain_end(const char *text, size_t position, size_t length, uint64_t *beyond) {
   const uint64_t ones = MP_EVERY_BYTE(1), tops = MP_EVERY_BYTE(0x80);
   while (length - position >= 8) {

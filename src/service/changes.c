@@ -183,6 +183,26 @@ static moonpad_status refuse_if_ended(const moonpad_changes *changes, moonpad_er
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: %s", changes->ended);
 }
 
+static bool same_json(const mp_value *a, const mp_value *b) {
+  return a->as.type == b->as.type && a->as.as.text.length == b->as.as.text.length &&
+         memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
+}
+
+/* Under a pending append, others may have changed the array since it was opened. */
+static moonpad_status refuse_if_overtaken(mp_change *change, moonpad_error *error) {
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  if (status != MOONPAD_OK) return status;
+  bool same = shown != NULL && mp_is_composite(shown->as.type) &&
+              (shown == change->root_source || same_json(shown, change->root_source));
+  mp_value_release(change->owner->env, owned);
+  if (same) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                 "state[%s] has been replaced or removed: read it again from the state before writing",
+                 mp_quote(mp_key_text(change->entry->key)).text);
+}
+
 /* A nested write makes the whole key pending. */
 static moonpad_status tree_will_change(void *context, moonpad_error *error) {
   mp_change *change = context;
@@ -190,6 +210,8 @@ static moonpad_status tree_will_change(void *context, moonpad_error *error) {
   moonpad_status status = refuse_if_ended(change->owner, error);
   if (status != MOONPAD_OK) return status;
   if (change->pending && change->kind == MP_SET) return MOONPAD_OK;
+  status = refuse_if_overtaken(change, error);
+  if (status != MOONPAD_OK) return status;
   mp_change_touch(change, false);
   mp_value *value = mp_value_retain(change->root_source);
   forget_pending(change);
@@ -212,11 +234,6 @@ static moonpad_status open_root(mp_change *change, mp_value *shown, moonpad_erro
   if (change->root == NULL) return mp_no_memory(error);
   change->root_source = mp_value_retain(shown);
   return MOONPAD_OK;
-}
-
-static bool same_json(const mp_value *a, const mp_value *b) {
-  return a->as.type == b->as.type && a->as.as.text.length == b->as.as.text.length &&
-         memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
 }
 
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
@@ -715,6 +732,13 @@ void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry,
       mp_change_touch(change, false);
       if (before <= change->base) change->base = after;
     }
+  }
+}
+
+void mp_changes_entry_changed(moonpad_session *session, const mp_view_entry *entry) {
+  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
+    mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
+    if (change != NULL && !change->pending && change->root_source != entry->value) mp_change_drop_root(change);
   }
 }
 

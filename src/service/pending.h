@@ -71,6 +71,8 @@ moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***li
 */
 void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry, int64_t before, int64_t after,
                                  const moonpad_changes *by);
+/* The view shows another value: nodes opened from the old one are stale, but for those under pending writes. */
+void mp_changes_entry_changed(moonpad_session *session, const mp_view_entry *entry);
 /* After a refresh: what is pending counts as decided in sight of what the session object holds now. */
 void mp_changes_rebase(moonpad_changes *changes);
 

@@ -2,7 +2,7 @@
 #include "service/session.h"
 
 #include "base/error.h"
-#include "service/changes.h"
+#include "service/pending.h"
 
 /* ---- view ---- */
 
@@ -34,6 +34,7 @@ void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value
   entry->value = value;
   entry->revision = revision;
   session->state_bytes += entry_bytes(entry);
+  if (session->sets != NULL) mp_changes_entry_changed(session, entry);
 }
 
 void mp_view_free(mp_map *view, mp_env *env) {
