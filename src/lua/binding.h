@@ -1,0 +1,122 @@
+/*
+** What the binding keeps per Lua state: one userdata in the registry, found again when the module is opened once more (busted does so for every spec file).
+** Every C function of the module has that userdata as its first upvalue.
+**
+** Comments say what a function may raise, as the Lua manual does: `-` nothing, `m` memory errors, `e` any error.
+*/
+#ifndef MP_LUA_BINDING_H
+#define MP_LUA_BINDING_H
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "base/buffer.h"
+#include "core/tree.h"
+#include "service/changes.h"
+#include "service/session.h"
+
+/* User values of the binding: tables that C code needs at hand. */
+typedef enum mp_anchor {
+  MP_ANCHOR_NODES = 1,       /* weak: node address -> its userdata */
+  MP_ANCHOR_READ_ONLY_NODES, /* the same for nodes seen through a read-only state */
+  MP_ANCHOR_ARRAY_META,
+  MP_ANCHOR_ERROR_META,
+  MP_ANCHOR_EVENT_META,
+  MP_ANCHOR_EVENT_METHODS,
+  MP_ANCHOR_BOX_META,
+  MP_ANCHOR_SERVICE_META,
+  MP_ANCHOR_SESSION_META,
+  MP_ANCHOR_EVENTS_META,
+  MP_ANCHOR_STATE_META,
+  MP_ANCHOR_NODE_META,
+  MP_ANCHOR_SPARE_NODE, /* an empty node proxy, or nil */
+  MP_ANCHOR_NAMES,      /* strings that the encoder looks up: pushing them from here allocates nothing */
+  MP_ANCHOR_COUNT = MP_ANCHOR_NAMES
+} mp_anchor;
+
+/* One member of an object being encoded: its text (with the comma after it) and the key to sort by. */
+typedef struct mp_segment {
+  size_t begin;
+  size_t length;
+  moonpad_string name; /* of a Lua string that the table on the stack keeps alive */
+} mp_segment;
+
+typedef struct mp_lua {
+  mp_env *env; /* NULL: the Lua state is being closed */
+  /* Metatables by address: comparing pointers is the fast form of luaL_testudata. */
+  const void *array_meta;
+  const void *error_meta;
+  const void *event_meta;
+  const void *service_meta;
+  const void *session_meta;
+  const void *events_meta;
+  const void *state_meta;
+  const void *node_meta;
+  void *removed;          /* the light userdata moonpad.removed */
+  mp_buffer text;         /* what was encoded last: used at once, before anything that may run a finalizer */
+  mp_buffer spare;        /* for reordering, and for paths in messages */
+  mp_buffer removed_keys; /* JSON string literals joined by commas */
+  mp_segment *segments;   /* a stack */
+  size_t segment_count;
+  size_t segment_capacity;
+  bool has_spare_node;
+  size_t unseen; /* bytes of C memory that the collector has not been told about */
+} mp_lua;
+
+/* Pushes the binding of this Lua state, made when there is none. Raises m. */
+mp_lua *mp_lua_push_binding(lua_State *L);
+
+/* The binding of this Lua state if there is one already, else NULL. Raises -. */
+const mp_lua *mp_lua_find_binding(lua_State *L);
+
+/* The binding, inside a C function of the module. Raises e: closed, when the Lua state is being closed. */
+mp_lua *mp_lua_of(lua_State *L);
+
+/* Pushes one of its tables, inside a C function of the module. Raises -. */
+static inline void mp_push_anchor(lua_State *L, mp_anchor anchor) {
+  lua_getiuservalue(L, lua_upvalueindex(1), (int)anchor);
+}
+
+/* The userdata at `index` if `metatable` is its metatable, else NULL. Raises -. */
+static inline void *mp_test_userdata(lua_State *L, int index, const void *metatable) {
+  void *data = lua_touserdata(L, index);
+  if (data == NULL || !lua_getmetatable(L, index)) return NULL;
+  bool same = lua_topointer(L, -1) == metatable;
+  lua_pop(L, 1);
+  return same ? data : NULL;
+}
+
+/*
+** Pushes a box: zeroed memory that `release` is called for once, by mp_box_release or when it is collected, so that no error on the way leaks what it holds.
+** `release` must accept the zeroed state. Raises m.
+*/
+void *mp_box_push(lua_State *L, size_t size, void (*release)(void *payload));
+/* Raises -. */
+void mp_box_release(void *payload);
+/* A box with an empty buffer. Raises m. */
+mp_buffer *mp_box_push_buffer(lua_State *L, mp_lua *binding);
+
+/* Tells the collector about C memory that a userdata holds. May run finalizers: call it last. Raises e (from finalizers: -). */
+void mp_weigh(lua_State *L, mp_lua *binding, size_t bytes);
+
+/* Registers C functions with the binding (at `binding_index`) as their upvalue into the table at the top. Raises m. */
+void mp_set_functions(lua_State *L, int binding_index, const luaL_Reg *functions);
+/* Pushes one such function. Raises m. */
+void mp_push_function(lua_State *L, int binding_index, lua_CFunction function);
+
+/* Each fills the metatable at the top of the stack, once per Lua state. Raises m. */
+void mp_service_setup(lua_State *L, int binding_index);
+void mp_session_setup(lua_State *L, int binding_index);
+void mp_events_setup(lua_State *L, int binding_index);
+void mp_state_setup(lua_State *L, int binding_index);
+void mp_node_setup(lua_State *L, int binding_index);
+void mp_error_setup(lua_State *L, int binding_index);
+
+/* Each adds functions to the module table at the top of the stack. Raises m. */
+void mp_service_module(lua_State *L, int binding_index);
+void mp_context_module(lua_State *L, int binding_index);
+void mp_error_module(lua_State *L, int binding_index);
+void mp_codec_module(lua_State *L, int binding_index);
+void mp_event_module(lua_State *L, int binding_index);
+
+#endif

@@ -1,0 +1,73 @@
+/* Lua values to JSON text and back, exactly, in one pass (contract 1.2). */
+#ifndef MP_LUA_CODEC_H
+#define MP_LUA_CODEC_H
+
+#include "core/json.h"
+#include "lua/binding.h"
+
+/* ---- Lua to JSON ---- */
+
+/* Where a value is to stand: how the path in a message begins. */
+typedef enum mp_place_kind {
+  MP_PLACE_NAMED,       /* `name` is a C name: value.run */
+  MP_PLACE_STATE,       /* a table of state keys: state["cart"].run */
+  MP_PLACE_KEY,         /* state[name] */
+  MP_PLACE_NODE_MEMBER, /* node[name] */
+  MP_PLACE_NODE_ITEM    /* node[index] */
+} mp_place_kind;
+
+typedef struct mp_place {
+  mp_place_kind kind;
+  moonpad_string name;
+  mp_node *node;
+  int64_t index;
+} mp_place;
+
+static inline mp_place mp_place_named(const char *name) {
+  return (mp_place){MP_PLACE_NAMED, moonpad_text(name), NULL, 0};
+}
+static inline mp_place mp_place_state(void) {
+  return (mp_place){MP_PLACE_STATE, {NULL, 0}, NULL, 0};
+}
+static inline mp_place mp_place_key(moonpad_string key) {
+  return (mp_place){MP_PLACE_KEY, key, NULL, 0};
+}
+static inline mp_place mp_place_member(mp_node *node, moonpad_string key) {
+  return (mp_place){MP_PLACE_NODE_MEMBER, key, node, 0};
+}
+static inline mp_place mp_place_item(mp_node *node, int64_t index) {
+  return (mp_place){MP_PLACE_NODE_ITEM, {NULL, 0}, node, index};
+}
+
+/* What is being written. */
+typedef enum mp_encode_kind {
+  MP_ENCODE_JSON,   /* moonpad.json.encode */
+  MP_ENCODE_VALUE,  /* a state value, or a table of them */
+  MP_ENCODE_SHARED, /* a table of state values in which moonpad.removed deletes: such keys are left out and noted in binding->removed_keys */
+  MP_ENCODE_EVENT /* an event: moonpad.removed in actions.stateDelta is null plus removedStateKeys; `revision` is left out */
+} mp_encode_kind;
+
+/*
+** Appends the JSON text of the value at `index` to `out`. Calls no Lua code, runs no finalizer, raises nothing: what it wrote to binding->text is safe until the caller
+** next calls Lua. Errors: invalid_argument naming the path, no_memory. Raises -.
+*/
+moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place place, mp_encode_kind kind, mp_buffer *out,
+                         moonpad_type *type, moonpad_error *error);
+
+/* The value at `index` (not nil) as a counted value of `env`: scalars without any text in between. One reference for the caller. Raises -. */
+moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, mp_value **value,
+                               moonpad_error *error);
+
+/* ---- JSON to Lua ---- */
+
+/* Pushes the value of JSON text that this library wrote. The text must not move meanwhile. Raises e. */
+void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text);
+/* The same for any text, strictly checked; `where` begins the message. Raises e. */
+void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where);
+/* Pushes a scalar, or what JSON text stands for. Raises e. */
+void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value);
+
+/* Pushes a deep copy of the value at `index` in which proxies have become tables (moonpad.toTable). Raises e. */
+void mp_push_copy(lua_State *L, mp_lua *binding, int index);
+
+#endif

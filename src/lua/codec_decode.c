@@ -1,0 +1,260 @@
+/* JSON text to Lua values, and deep copies of Lua values. */
+#include "lua/codec.h"
+#include "lua/errors.h"
+#include "lua/handles.h"
+
+/* ---- The reader, boxed: pushing values may raise ---- */
+
+typedef struct decoder {
+  mp_json_reader reader;
+  const char *where; /* NULL: our own text */
+  mp_env *env;
+} decoder;
+
+static void release_decoder(void *payload) {
+  decoder *d = payload;
+  if (d->env == NULL) return;
+  mp_json_reader_free(&d->reader);
+  mp_env_release(d->env);
+}
+
+static decoder *push_decoder(lua_State *L, mp_lua *binding, moonpad_string text, const char *where, unsigned depth) {
+  decoder *d = mp_box_push(L, sizeof *d, release_decoder);
+  mp_json_reader_init(&d->reader, binding->env, text, depth);
+  d->where = where;
+  d->env = mp_env_retain(binding->env);
+  return d;
+}
+
+static _Noreturn void fail(lua_State *L, const decoder *d) {
+  moonpad_error error;
+  mp_json_fail(&d->reader, d->where != NULL ? d->where : "stored JSON", &error);
+  mp_raise(L, &error);
+}
+
+/* ---- Values ---- */
+
+static void decode_value(lua_State *L, decoder *d, mp_json_token token);
+
+/* The key is at the top, the object below it. */
+static void check_duplicate(lua_State *L, const decoder *d) {
+  lua_pushvalue(L, -1);
+  bool twice = lua_rawget(L, -3) != LUA_TNIL;
+  lua_pop(L, 1);
+  if (!twice) return;
+  mp_quoted key = mp_quote(d->reader.string);
+  mp_raise_argument(L, "%s: duplicate key %s at byte %zu", d->where, key.text, d->reader.token_position + 1);
+}
+
+static void decode_object(lua_State *L, decoder *d) {
+  lua_newtable(L);
+  for (;;) {
+    mp_json_token token = mp_json_next(&d->reader);
+    if (token == MP_JSON_OBJECT_END) return;
+    if (token != MP_JSON_KEY) fail(L, d);
+    lua_pushlstring(L, d->reader.string.data, d->reader.string.length);
+    if (d->where != NULL) check_duplicate(L, d);
+    decode_value(L, d, mp_json_next(&d->reader));
+    lua_rawset(L, -3);
+  }
+}
+
+static void decode_array(lua_State *L, decoder *d) {
+  lua_newtable(L);
+  mp_push_anchor(L, MP_ANCHOR_ARRAY_META);
+  lua_setmetatable(L, -2);
+  for (lua_Integer index = 1;; index++) {
+    mp_json_token token = mp_json_next(&d->reader);
+    if (token == MP_JSON_ARRAY_END) return;
+    decode_value(L, d, token);
+    lua_rawseti(L, -2, index);
+  }
+}
+
+static void decode_value(lua_State *L, decoder *d, mp_json_token token) {
+  switch (token) {
+  case MP_JSON_OBJECT_BEGIN:
+  case MP_JSON_ARRAY_BEGIN:
+    luaL_checkstack(L, 8, NULL);
+    if (token == MP_JSON_OBJECT_BEGIN)
+      decode_object(L, d);
+    else
+      decode_array(L, d);
+    break;
+  case MP_JSON_STRING:
+    lua_pushlstring(L, d->reader.string.data, d->reader.string.length);
+    break;
+  case MP_JSON_INTEGER:
+    lua_pushinteger(L, d->reader.integer);
+    break;
+  case MP_JSON_FLOAT:
+    lua_pushnumber(L, d->reader.number);
+    break;
+  case MP_JSON_TRUE:
+  case MP_JSON_FALSE:
+    lua_pushboolean(L, token == MP_JSON_TRUE);
+    break;
+  case MP_JSON_NULL:
+    lua_pushlightuserdata(L, NULL);
+    break;
+  default:
+    fail(L, d);
+  }
+}
+
+static void decode(lua_State *L, mp_lua *binding, moonpad_string text, const char *where, unsigned depth) {
+  luaL_checkstack(L, 12, NULL);
+  decoder *d = push_decoder(L, binding, text, where, depth);
+  decode_value(L, d, mp_json_next(&d->reader));
+  if (mp_json_next(&d->reader) != MP_JSON_END) fail(L, d);
+  mp_box_release(d);
+  lua_remove(L, -2);
+}
+
+void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text) {
+  decode(L, binding, text, NULL, MP_JSON_DEPTH_LIMIT);
+}
+
+void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where) {
+  decode(L, binding, text, where, MOONPAD_MAX_DEPTH);
+}
+
+void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value) {
+  switch (value->type) {
+  case MOONPAD_NULL:
+    lua_pushlightuserdata(L, NULL);
+    break;
+  case MOONPAD_BOOLEAN:
+    lua_pushboolean(L, value->as.boolean);
+    break;
+  case MOONPAD_INTEGER:
+    lua_pushinteger(L, value->as.integer);
+    break;
+  case MOONPAD_FLOAT:
+    lua_pushnumber(L, value->as.number);
+    break;
+  case MOONPAD_STRING:
+    lua_pushlstring(L, value->as.text.data, value->as.text.length);
+    break;
+  case MOONPAD_ARRAY:
+  case MOONPAD_OBJECT:
+    mp_decode_own(L, binding, value->as.text);
+    break;
+  default:
+    lua_pushnil(L);
+    break;
+  }
+}
+
+/* ---- Deep copies ---- */
+
+#define COPY_DEPTH 190
+
+static void push_proxy_copy(lua_State *L, mp_lua *binding, int index) {
+  mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
+  mp_lua_state *state = node == NULL ? mp_test_userdata(L, index, binding->state_meta) : NULL;
+  if ((node == NULL || node->node == NULL) && (state == NULL || state->box == NULL)) {
+    lua_pushvalue(L, index);
+    return;
+  }
+  mp_buffer *text = mp_box_push_buffer(L, binding);
+  moonpad_error error;
+  moonpad_status status = MOONPAD_OK;
+  if (node != NULL)
+    mp_node_write(node->node, text);
+  else
+    status = mp_changes_write_all(state->box->changes, text, &error);
+  if (status == MOONPAD_OK && text->failed) status = mp_no_memory(&error);
+  mp_check(L, status, &error);
+  mp_decode_own(L, binding, mp_buffer_text(text));
+  mp_box_release(text);
+  lua_remove(L, -2);
+}
+
+/* The tables that are being copied are counted in `depth`: a cycle runs into the limit. */
+static void push_copy(lua_State *L, mp_lua *binding, int index, int depth) {
+  if (lua_type(L, index) == LUA_TUSERDATA) {
+    push_proxy_copy(L, binding, index);
+    return;
+  }
+  if (!lua_istable(L, index)) {
+    lua_pushvalue(L, index);
+    return;
+  }
+  if (depth == COPY_DEPTH) mp_raise_argument(L, "toTable: the table contains itself, or is nested too deep");
+  luaL_checkstack(L, 8, NULL);
+  lua_newtable(L);
+  int copy = lua_gettop(L);
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    lua_pushvalue(L, -2);
+    push_copy(L, binding, copy + 2, depth + 1);
+    lua_rawset(L, copy);
+    lua_pop(L, 1);
+  }
+  if (lua_getmetatable(L, index)) {
+    const void *address = lua_topointer(L, -1);
+    if (address == binding->array_meta || address == binding->event_meta)
+      lua_setmetatable(L, copy);
+    else
+      lua_pop(L, 1);
+  }
+}
+
+void mp_push_copy(lua_State *L, mp_lua *binding, int index) {
+  luaL_checkstack(L, 8, NULL);
+  push_copy(L, binding, lua_absindex(L, index), 0);
+}
+
+/* ---- For Lua ---- */
+
+/* json.encode(value) */
+static int json_encode(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  luaL_checkstack(L, 8, NULL);
+  moonpad_error error;
+  mp_buffer_clear(&binding->text);
+  if (lua_isnone(L, 1)) lua_settop(L, 1);
+  mp_check(L, mp_encode(L, binding, 1, mp_place_named("value"), MP_ENCODE_JSON, &binding->text, NULL, &error), &error);
+  lua_pushlstring(L, binding->text.data, binding->text.length);
+  return 1;
+}
+
+/* json.decode(text) */
+static int json_decode(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  if (lua_type(L, 1) != LUA_TSTRING) mp_raise_argument(L, "json.decode: expects a string, got %s", mp_describe(L, 1));
+  moonpad_string text;
+  text.data = lua_tolstring(L, 1, &text.length);
+  mp_decode_checked(L, binding, text, "json");
+  return 1;
+}
+
+/* core.toTable(value) */
+static int to_table(lua_State *L) {
+  luaL_checkany(L, 1);
+  mp_push_copy(L, mp_lua_of(L), 1);
+  return 1;
+}
+
+/* core.array([table]) */
+static int make_array(lua_State *L) {
+  if (lua_isnoneornil(L, 1)) {
+    lua_settop(L, 0);
+    lua_newtable(L);
+  }
+  if (!lua_istable(L, 1)) mp_raise_argument(L, "array: expects a table, got %s", mp_describe(L, 1));
+  lua_settop(L, 1);
+  mp_push_anchor(L, MP_ANCHOR_ARRAY_META);
+  lua_setmetatable(L, 1);
+  return 1;
+}
+
+void mp_codec_module(lua_State *L, int binding_index) {
+  static const luaL_Reg functions[] = {{"toTable", to_table}, {"array", make_array}, {NULL, NULL}};
+  static const luaL_Reg json[] = {{"encode", json_encode}, {"decode", json_decode}, {NULL, NULL}};
+  mp_set_functions(L, binding_index, functions);
+  lua_newtable(L);
+  mp_set_functions(L, binding_index, json);
+  lua_setfield(L, -2, "json");
+}

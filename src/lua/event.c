@@ -1,0 +1,105 @@
+/* Events in and out. In Lua a removed key is moonpad.removed; in JSON it is null plus the key in `removedStateKeys`. */
+#include "lua/event.h"
+
+#include "core/event.h"
+#include "lua/errors.h"
+
+static void release_event(void *payload) {
+  moonpad_event_free(*(moonpad_event **)payload);
+}
+
+moonpad_event **mp_box_push_event(lua_State *L) {
+  return mp_box_push(L, sizeof(moonpad_event *), release_event);
+}
+
+/* ---- Out ---- */
+
+static int raw_field(lua_State *L, int table, const char *name) {
+  lua_pushstring(L, name);
+  return lua_rawget(L, table);
+}
+
+/* event.actions.stateDelta[key] = removed, for the keys of removedStateKeys, which is left out. */
+static void mark_removed(lua_State *L, mp_lua *binding, int event) {
+  int top = lua_gettop(L);
+  if (raw_field(L, event, "removedStateKeys") == LUA_TTABLE && raw_field(L, event, "actions") == LUA_TTABLE &&
+      raw_field(L, top + 2, "stateDelta") == LUA_TTABLE) {
+    lua_Integer count = (lua_Integer)lua_rawlen(L, top + 1);
+    for (lua_Integer i = 1; i <= count; i++) {
+      lua_rawgeti(L, top + 1, i);
+      lua_pushlightuserdata(L, binding->removed);
+      lua_rawset(L, top + 3);
+    }
+  }
+  lua_settop(L, top);
+  lua_pushliteral(L, "removedStateKeys");
+  lua_pushnil(L);
+  lua_rawset(L, event);
+}
+
+/* The table of the event's JSON, with methods. */
+static void push_event_table(lua_State *L, mp_lua *binding, moonpad_string json) {
+  luaL_checkstack(L, 12, NULL);
+  mp_decode_own(L, binding, json);
+  mark_removed(L, binding, lua_gettop(L));
+  mp_push_anchor(L, MP_ANCHOR_EVENT_META);
+  lua_setmetatable(L, -2);
+}
+
+void mp_push_event(lua_State *L, mp_lua *binding, const moonpad_event *event) {
+  push_event_table(L, binding, moonpad_event_json(event));
+  lua_pushinteger(L, moonpad_event_revision(event));
+  lua_setfield(L, -2, "revision");
+}
+
+/* ---- In ---- */
+
+static void check_event_table(lua_State *L, int index, const char *where) {
+  if (!lua_istable(L, index)) {
+    mp_raise_argument(L, "%s: event: expects a table, got %s", where, mp_describe(L, index));
+  }
+}
+
+moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where) {
+  check_event_table(L, index, where);
+  moonpad_error error;
+  mp_buffer_clear(&binding->text);
+  moonpad_type type = MOONPAD_OBJECT;
+  mp_check(L, mp_encode(L, binding, index, mp_place_named("event"), MP_ENCODE_EVENT, &binding->text, &type, &error),
+           &error);
+  if (type != MOONPAD_OBJECT) mp_raise_argument(L, "%s: event: expects a table of named fields, got a list", where);
+  return mp_buffer_text(&binding->text);
+}
+
+bool mp_is_partial_event(lua_State *L, int index) {
+  if (!lua_istable(L, index)) return false;
+  index = lua_absindex(L, index);
+  bool partial = raw_field(L, index, "partial") == LUA_TBOOLEAN && lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return partial;
+}
+
+/* core.newEvent(table) */
+static int new_event(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  lua_settop(L, 1);
+  check_event_table(L, 1, "event");
+  mp_buffer *text = mp_box_push_buffer(L, binding);
+  moonpad_string json = mp_encode_event(L, binding, 1, "event");
+  mp_event_draft draft;
+  moonpad_error error;
+  mp_check(L, mp_event_draft_read(binding->env, json, true, &draft, &error), &error);
+  mp_event_draft_free(&draft);
+  mp_buffer_add_string(text, json);
+  if (text->failed) mp_check(L, mp_no_memory(&error), &error);
+  push_event_table(L, binding, mp_buffer_text(text));
+  mp_box_release(text);
+  return 1;
+}
+
+void mp_event_module(lua_State *L, int binding_index) {
+  static const luaL_Reg functions[] = {{"newEvent", new_event}, {NULL, NULL}};
+  mp_set_functions(L, binding_index, functions);
+  lua_getiuservalue(L, binding_index, MP_ANCHOR_EVENT_METHODS);
+  lua_setfield(L, -2, "eventMethods");
+}

@@ -1,0 +1,19 @@
+/* Events as Lua tables (contract 3). */
+#ifndef MP_LUA_EVENT_H
+#define MP_LUA_EVENT_H
+
+#include "lua/codec.h"
+
+/* Pushes a box for an event, to be filled by a call. Raises m. */
+moonpad_event **mp_box_push_event(lua_State *L);
+
+/* Pushes the event as a table of its own, with methods and `revision`. Raises e. */
+void mp_push_event(lua_State *L, mp_lua *binding, const moonpad_event *event);
+
+/* Writes the event table at `index` to binding->text: see mp_encode. `where` names the call. Raises e. */
+moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where);
+
+/* Is the table at `index` a partial event? Raises -. */
+bool mp_is_partial_event(lua_State *L, int index);
+
+#endif

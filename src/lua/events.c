@@ -1,0 +1,108 @@
+/* session.events: reads as a list, fetches what it is asked for. Every access gives a table of its own. */
+#include "lua/errors.h"
+#include "lua/event.h"
+#include "lua/handles.h"
+
+void mp_push_events(lua_State *L, mp_lua *binding, mp_session_box *box) {
+  (void)binding;
+  mp_lua_events *events = lua_newuserdatauv(L, sizeof *events, 0);
+  events->box = NULL;
+  mp_push_anchor(L, MP_ANCHOR_EVENTS_META);
+  lua_setmetatable(L, -2);
+  events->box = mp_session_box_retain(box);
+}
+
+static moonpad_session *check_events(lua_State *L, mp_lua *binding) {
+  mp_lua_events *events = mp_test_userdata(L, 1, binding->events_meta);
+  if (events == NULL) mp_raise_argument(L, "session.events: got %s", mp_describe(L, 1));
+  if (events->box == NULL) mp_raise_status(L, MOONPAD_CLOSED, "session.events: the session object is closed");
+  return events->box->session;
+}
+
+static size_t count_of(lua_State *L, moonpad_session *session) {
+  size_t count = 0;
+  moonpad_error error;
+  mp_check(L, moonpad_session_event_count(session, &count, &error), &error);
+  return count;
+}
+
+static int events_len(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)count_of(L, check_events(L, mp_lua_of(L))));
+  return 1;
+}
+
+/* Pushes the event at `position` (from 1), or nil. */
+static void push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
+  if (position < 1 || (lua_Unsigned)position > count_of(L, session)) {
+    lua_pushnil(L);
+    return;
+  }
+  moonpad_event **event = mp_box_push_event(L);
+  moonpad_error error;
+  mp_check(L, moonpad_session_event(session, (size_t)(position - 1), event, &error), &error);
+  mp_push_event(L, binding, *event);
+  mp_box_release(event);
+}
+
+static int events_index(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_session *session = check_events(L, binding);
+  int exact = 0;
+  lua_Integer position = lua_type(L, 2) == LUA_TNUMBER ? lua_tointegerx(L, 2, &exact) : 0;
+  push_at(L, binding, session, exact ? position : 0);
+  return 1;
+}
+
+static int events_newindex(lua_State *L) {
+  mp_raise_argument(L, "session.events: history is only appended to, by service:appendEvent");
+}
+
+static int next_event(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_session *session = check_events(L, binding);
+  lua_Integer position = luaL_checkinteger(L, 2) + 1;
+  lua_pushinteger(L, position);
+  push_at(L, binding, session, position);
+  return lua_isnil(L, -1) ? 1 : 2;
+}
+
+static int events_pairs(lua_State *L) {
+  check_events(L, mp_lua_of(L));
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushcclosure(L, next_event, 1);
+  lua_pushvalue(L, 1);
+  lua_pushinteger(L, 0);
+  return 3;
+}
+
+static int events_tostring(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_session *session = check_events(L, binding);
+  moonpad_string id = moonpad_session_id(session);
+  lua_pushliteral(L, "moonpad.events (of session ");
+  lua_pushlstring(L, id.data, id.length);
+  lua_pushliteral(L, ")");
+  lua_concat(L, 3);
+  return 1;
+}
+
+static int events_gc(lua_State *L) {
+  mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
+  mp_lua_events *events = mp_test_userdata(L, 1, binding->events_meta);
+  if (events == NULL) return 0;
+  mp_session_box *box = events->box;
+  events->box = NULL;
+  mp_session_box_release(box);
+  return 0;
+}
+
+void mp_events_setup(lua_State *L, int binding_index) {
+  static const luaL_Reg methods[] = {{"__index", events_index},
+                                     {"__newindex", events_newindex},
+                                     {"__len", events_len},
+                                     {"__pairs", events_pairs},
+                                     {"__tostring", events_tostring},
+                                     {"__gc", events_gc},
+                                     {NULL, NULL}};
+  mp_set_functions(L, binding_index, methods);
+}
