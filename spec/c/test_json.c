@@ -194,7 +194,7 @@ static void depth_is_limited(void **state) {
           mp_json_compact(env, (moonpad_string){text, 2 * (size_t)depth}, limit, "deep", &out, &type, &error);
       assert_int_equal(status, depth > limit ? MOONPAD_INVALID_ARGUMENT : MOONPAD_OK);
       char expected[60];
-      snprintf(expected, sizeof expected, "deep: nested too deep at byte %u", limit);
+      snprintf(expected, sizeof expected, "deep: nested deeper than %u at byte %u", limit, limit);
       if (depth > limit) assert_string_equal(error.message, expected);
       mp_buffer_free(&out);
     }

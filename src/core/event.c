@@ -33,7 +33,7 @@ static const field event_fields[] = {{"id", TEXT},
                                      {"branch", TEXT},
                                      {"longRunningToolIds", TEXT_LIST},
                                      {"usageMetadata", OBJECT},
-                                     {"customMetadata", OBJECT},
+                                     {"customMetadata", ANYTHING},
                                      {"finishReason", TEXT},
                                      {"removedStateKeys", TEXT_LIST},
                                      {"revision", ANYTHING},
@@ -332,6 +332,10 @@ static moonpad_status read_field(mp_event_draft *draft, moonpad_string key, moon
     return MOONPAD_OK;
   }
   if (text_is(key, "invocationId")) return MOONPAD_OK;
+  if (known == NULL && text_depth(value) > MOONPAD_MAX_DEPTH) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event.%.*s: nested deeper than %d",
+                   (int)(key.length > 80 ? 80 : key.length), key.data, MOONPAD_MAX_DEPTH);
+  }
   if (text_is(key, "author")) seen->author = value;
   if (text_is(key, "partial")) draft->partial = value.data[0] == 't';
   moonpad_status status = MOONPAD_OK;

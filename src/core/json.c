@@ -10,6 +10,7 @@
 enum { EXPECT_VALUE = 0, EXPECT_FIRST_ITEM, EXPECT_FIRST_KEY, EXPECT_AFTER, EXPECT_NOTHING };
 
 static const char no_memory[] = "out of memory";
+static const char too_deep[] = "nested too deep";
 
 void mp_json_reader_init(mp_json_reader *reader, mp_env *env, moonpad_string text, unsigned max_depth) {
   reader->text = text.length == 0 ? "" : text.data;
@@ -227,7 +228,7 @@ static mp_json_token read_word(mp_json_reader *reader, const char *word, size_t 
 }
 
 static mp_json_token begin_container(mp_json_reader *reader, bool is_array) {
-  if (reader->depth >= reader->max_depth) return fail_at(reader, reader->position, "nested too deep");
+  if (reader->depth >= reader->max_depth) return fail_at(reader, reader->position, too_deep);
   reader->in_array[reader->depth++] = is_array;
   reader->position++;
   reader->expecting = is_array ? EXPECT_FIRST_ITEM : EXPECT_FIRST_KEY;
@@ -326,6 +327,10 @@ bool mp_json_skip(mp_json_reader *reader, mp_json_token token) {
 
 moonpad_status mp_json_fail(const mp_json_reader *reader, const char *where, moonpad_error *error) {
   if (reader->problem == no_memory) return mp_no_memory(error);
+  if (reader->problem == too_deep) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%snested deeper than %u at byte %zu", where == NULL ? "" : where,
+                   where == NULL ? "" : ": ", reader->max_depth, reader->position);
+  }
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%s%s at byte %zu", where == NULL ? "" : where,
                  where == NULL ? "" : ": ", reader->problem, reader->position);
 }

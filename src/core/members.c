@@ -92,5 +92,7 @@ static uint64_t digest_at(const char *text, size_t *position) {
 
 uint64_t mp_json_digest(moonpad_string json) {
   size_t position = 0;
+  bool composite = json.data[0] == '{' || json.data[0] == '[';
+  if (!composite) return mp_hash(json.data, json.length); /* nothing after it ends a lone scalar */
   return digest_at(json.data, &position);
 }

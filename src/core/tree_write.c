@@ -53,7 +53,8 @@ static moonpad_status fail_stale(mp_node *node, moonpad_error *error) {
   mp_buffer path;
   mp_buffer_init(&path, node->env);
   mp_node_path(node, &path);
-  return fail_at(&path, " has been replaced or removed: read it again from the state before writing", error);
+  return fail_at(&path, " is stale: it has been replaced or removed, read it again from the state before writing",
+                 error);
 }
 
 static moonpad_status fail_gap(mp_node *node, int64_t index, moonpad_error *error) {

@@ -42,6 +42,7 @@ static void push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua
   mp_check(L, moonpad_session_event(session, (size_t)(position - 1), event, &error), &error);
   mp_push_event(L, binding, *event);
   mp_box_release(event);
+  lua_remove(L, -2);
 }
 
 static int events_index(lua_State *L) {

@@ -1,6 +1,7 @@
 /* The node proxy: an array or object inside a state, read and written in place (contract 1.3). */
 #include <stdio.h>
 
+#include "base/utf8.h"
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"
@@ -219,6 +220,15 @@ static _Noreturn void refuse_place(lua_State *L, mp_lua *binding, const mp_lua_n
                     binding->spare.data, lua_type(L, 2) == LUA_TNUMBER ? "a float" : mp_describe(L, 2));
 }
 
+static void check_member_key(lua_State *L, mp_lua *binding, const mp_lua_node *proxy, moonpad_string key) {
+  size_t valid = mp_utf8_valid_prefix(key.data, key.length);
+  if (valid == key.length) return;
+  mp_buffer_clear(&binding->spare);
+  mp_node_path(proxy->node, &binding->spare);
+  mp_raise_argument(L, "%.*s: a key is not valid UTF-8 at byte %zu", (int)binding->spare.length, binding->spare.data,
+                    valid);
+}
+
 static int node_newindex(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_node *proxy = check_node(L, binding, 1);
@@ -227,6 +237,7 @@ static int node_newindex(lua_State *L) {
   if (lua_type(L, 2) == LUA_TSTRING) {
     moonpad_string key;
     key.data = lua_tolstring(L, 2, &key.length);
+    check_member_key(L, binding, proxy, key);
     place = mp_place_member(proxy->node, key);
   } else if (to_index(L, 2, &position)) {
     place = mp_place_item(proxy->node, position);

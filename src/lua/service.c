@@ -165,7 +165,7 @@ static moonpad_string read_state(mp_options_table options, mp_lua *binding, cons
              &error);
   }
   if (!table || type != MOONPAD_OBJECT) {
-    mp_raise_argument(options.L, "%s: %s: expects a table of state keys, got %s", options.where, field,
+    mp_raise_argument(options.L, "%s: %s: expects a table of string keys, got %s", options.where, field,
                       table ? "a list" : mp_describe(options.L, index));
   }
   return mp_buffer_text(&binding->text);
@@ -295,10 +295,10 @@ static int service_append_event(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   if (lua_istable(L, 2)) {
     mp_options_table options = mp_check_options(L, 2, where, known);
+    lua_settop(L, 2);
     if (mp_field_index(options, "session") == 0) mp_raise_argument(L, "%s: session is missing", where);
     if (mp_field_index(options, "event") == 0) mp_raise_argument(L, "%s: event is missing", where);
-    lua_replace(L, 3);
-    lua_replace(L, 2);
+    lua_remove(L, 2);
   }
   lua_settop(L, 3);
   mp_session_box *session = check_own_session(L, binding, service, 2, where);

@@ -199,7 +199,7 @@ static moonpad_status refuse_if_overtaken(mp_change *change, moonpad_error *erro
   mp_value_release(change->owner->env, owned);
   if (same) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
-                 "state[%s] has been replaced or removed: read it again from the state before writing",
+                 "state[%s] is stale: it has been replaced or removed, read it again from the state before writing",
                  mp_quote(mp_key_text(change->entry->key)).text);
 }
 

@@ -487,7 +487,7 @@ static moonpad_status memory_backup(mp_store *base, moonpad_string path, moonpad
   if (status != MOONPAD_OK) return status;
   pthread_mutex_unlock(&store->mutex);
   return mp_fail(error, MOONPAD_UNSUPPORTED,
-                 "a memory store has no backup: export its sessions, or use a sqlite store, which has one");
+                 "memory: has no backup: export its sessions, or use a sqlite: store, which has one");
 }
 
 static void memory_close(mp_store *base) {

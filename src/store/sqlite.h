@@ -74,6 +74,8 @@ typedef struct mp_sqlite_connection {
   mp_buffer scratch;      /* a value on its way to or from JSON */
   moonpad_status failure; /* the first failure of the store in this transaction, which must not be committed then */
   double waiting_since;   /* for the busy handler, monotonic */
+  double patience;        /* how long the busy handler waits, in seconds */
+  int checkpointed;       /* frames that the WAL had when this connection last wrote them back */
   struct mp_sqlite_connection *next; /* in the pool */
 } mp_sqlite_connection;
 

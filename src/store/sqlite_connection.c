@@ -31,7 +31,7 @@ static int wait_for_lock(void *context, int calls) {
   if (calls == 0) connection->waiting_since = now;
   double left = connection->waiting_since + connection->patience - now;
   if (left <= 0) return 0;
-  int64_t step = calls < 10 ? 200 : calls < 50 ? 500 : 2000;
+  int64_t step = calls < 10 || calls > 50 ? 200 : 500; /* who has waited for long looks more often */
   mp_sqlite_sleep(left * 1e6 < (double)step ? (int64_t)(left * 1e6) + 1 : step);
   return 1;
 }

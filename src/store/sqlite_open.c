@@ -74,15 +74,12 @@ static moonpad_status check_folder(mp_sqlite *store, moonpad_error *error) {
   if (slash == NULL) return MOONPAD_OK;
   char kept = slash[1];
   slash[1] = '\0';
-  moonpad_status status = MOONPAD_OK;
-  if (faccessat(AT_FDCWD, store->path, W_OK | X_OK, AT_EACCESS) != 0) {
-    if (strerror_r(errno, reason, sizeof reason) != 0) reason[0] = '\0';
-    status = mp_fail(error, MOONPAD_STORAGE,
-                     "%s: the folder of the database cannot be written, which its -wal and -shm files need: %s",
-                     store->path, reason);
-  }
+  int number = faccessat(AT_FDCWD, store->path, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
   slash[1] = kept;
-  return status;
+  if (number == 0) return MOONPAD_OK;
+  if (strerror_r(number, reason, sizeof reason) != 0) reason[0] = '\0';
+  return mp_fail(error, MOONPAD_STORAGE, "%s: its folder cannot be written, which the -wal and -shm files need: %s",
+                 store->path, reason);
 }
 
 static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {

@@ -125,10 +125,13 @@ static moonpad_status read_header(mp_sqlite_connection *connection, unsigned cha
                                   moonpad_error *error) {
   sqlite3_file *file = NULL;
   sqlite3_int64 bytes = 0;
+  struct stat status;
   memset(header, 0, HEADER_BYTES);
   int code = sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
   if (code == SQLITE_OK) code = file->pMethods->xFileSize(file, &bytes);
   if (code == SQLITE_OK && bytes >= HEADER_BYTES) code = file->pMethods->xRead(file, header, HEADER_BYTES, 0);
+  /* SQLite says that one byte is none, for the sake of an old bug of some file systems. */
+  if (bytes == 0 && stat(connection->path, &status) == 0) bytes = status.st_size;
   *size = bytes;
   return code == SQLITE_OK ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
 }

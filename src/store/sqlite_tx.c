@@ -90,32 +90,38 @@ static void fail_all(mp_sqlite_request *first, moonpad_status status, const moon
   }
 }
 
-/* False when they must be run one by one: one of them took the transaction of all with it (SQLite does that when the disk is full, say). */
-static bool run_together(mp_sqlite_connection *connection, mp_sqlite_request *first) {
+static moonpad_status commit_all(mp_sqlite_connection *connection, moonpad_error *error) {
+  double started = mp_sqlite_monotonic();
+  moonpad_status status = mp_sqlite_run_id(connection, MP_SQL_COMMIT, error);
+  connection->store->last_commit = mp_sqlite_monotonic() - started;
+  return status;
+}
+
+/*
+** Without `apart`, each writes straight into the transaction of all: false as soon as one fails, and everything is undone. With it each has a savepoint: false when one
+** took the transaction of all with it (SQLite does that when the disk is full, say).
+*/
+static bool run_together(mp_sqlite_connection *connection, mp_sqlite_request *first, bool apart) {
   moonpad_error error = {MOONPAD_OK, ""};
   for (mp_sqlite_request *request = first; request != NULL; request = request->next) request->status = MOONPAD_OK;
   moonpad_status status = begin(connection, MP_SQL_BEGIN_WRITE, &error);
-  if (status != MOONPAD_OK) {
-    fail_all(first, status, &error);
-    return true;
+  bool complete = status == MOONPAD_OK;
+  for (mp_sqlite_request *request = first; complete && request != NULL; request = request->next) {
+    if (apart) {
+      complete = run_in_savepoint(connection, request);
+    } else {
+      complete = call(connection, request->function, request->context, request->error) == MOONPAD_OK;
+    }
   }
-  for (mp_sqlite_request *request = first; request != NULL; request = request->next) {
-    if (run_in_savepoint(connection, request)) continue;
-    roll_back(connection);
-    return false;
-  }
-  double started = mp_sqlite_monotonic();
-  status = mp_sqlite_run_id(connection, MP_SQL_COMMIT, &error);
-  connection->store->last_commit = mp_sqlite_monotonic() - started;
-  if (status != MOONPAD_OK) {
-    roll_back(connection);
-    fail_all(first, status, &error);
-  }
-  return true;
+  if (complete) status = commit_all(connection, &error);
+  if (!complete || status != MOONPAD_OK) roll_back(connection);
+  if (status != MOONPAD_OK) fail_all(first, status, &error);
+  return complete || status != MOONPAD_OK;
 }
 
+/* Savepoints cost each of them a third more, and few fail: so they come in only when one has. */
 static void run_batch(mp_sqlite_connection *connection, mp_sqlite_request *first) {
-  if (first->next != NULL && run_together(connection, first)) return;
+  if (first->next != NULL && (run_together(connection, first, false) || run_together(connection, first, true))) return;
   for (mp_sqlite_request *request = first; request != NULL; request = request->next) run_alone(connection, request);
 }
 
@@ -142,13 +148,13 @@ static mp_sqlite_request *dequeue(mp_sqlite *store) {
 
 /*
 ** Those who shared the last commit have just been let go and are likely to be back at once. Waiting for them for a part of what a commit takes lets all share the
-** next one, instead of one half each of two.
+** next one, instead of one half each of two. Whoever was not handed the lead was one of them.
 */
-static void await_the_others(mp_sqlite *store) {
+static void await_the_others(mp_sqlite *store, bool handed_over) {
   if (store->durability != MOONPAD_DURABILITY_FULL || store->last_batch < 2) return;
   double pause = store->last_commit / 2 < LONGEST_PAUSE ? store->last_commit / 2 : LONGEST_PAUSE;
   double until = mp_sqlite_monotonic() + pause;
-  unsigned expected = store->waiting + store->last_batch;
+  unsigned expected = handed_over ? store->waiting + store->last_batch : store->last_batch - 1;
   if (expected > LARGEST_BATCH - 1) expected = LARGEST_BATCH - 1;
   while (store->waiting < expected && mp_sqlite_monotonic() < until) {
     pthread_mutex_unlock(&store->mutex);
@@ -158,9 +164,9 @@ static void await_the_others(mp_sqlite *store) {
 }
 
 /* Chains those who wait, as far as they can share a commit, to the one that leads. */
-static void gather(mp_sqlite *store, mp_sqlite_request *leader) {
+static void gather(mp_sqlite *store, mp_sqlite_request *leader, bool handed_over) {
   if (leader->exclusive != NULL) return;
-  await_the_others(store);
+  await_the_others(store, handed_over);
   store->last_batch = 1;
   mp_sqlite_request *last = leader;
   for (int count = 1; count < LARGEST_BATCH; count++) {
@@ -205,13 +211,14 @@ static moonpad_status submit(mp_sqlite *store, mp_sqlite_request *request) {
     pthread_mutex_unlock(&store->mutex);
     return closed_error(request->error);
   }
-  if (store->writing) {
+  bool waited = store->writing;
+  if (waited) {
     wait_in_queue(store, request);
   } else {
     store->writing = true;
     request->state = REQUEST_LEADS;
   }
-  if (request->state == REQUEST_LEADS) gather(store, request);
+  if (request->state == REQUEST_LEADS) gather(store, request, waited);
   pthread_mutex_unlock(&store->mutex);
   if (request->state == REQUEST_DONE) return request->status;
 
