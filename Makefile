@@ -1,0 +1,225 @@
+# moonpad: the build.
+#
+#   make            the C library, the Lua module and what embedding hosts link     make help   every target
+#   make demo       installs what is missing, builds, runs the demonstration
+#   make test       installs what is missing, builds, runs every spec and every C test
+#
+# Nothing is written outside $(BUILD). Another build folder, other flags or another compiler:
+#   make BUILD=build-asan SANITIZE=address,undefined CC=gcc CFLAGS="-O1 -g"
+# A change of flags or of the list of files rebuilds what depends on it.
+
+BUILD ?= build
+CFLAGS ?= -O2 -g
+SANITIZE ?=
+WERROR ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+LUA ?= lua5.4
+PREFIX ?= /usr/local
+DESTDIR ?=
+INSTALL ?= install
+
+# Where things are installed. Debian's Lua searches the two Lua folders below /usr/local as they are.
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
+LUA_LMOD ?= $(PREFIX)/share/lua/5.4
+LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
+
+# ---- Flags: ours first, so that the user's CFLAGS, CPPFLAGS and LDFLAGS have the last word ----
+
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla $(if $(WERROR),-Werror)
+SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+COMPILE = $(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $(MODULE_CFLAGS) $(CPPFLAGS) \
+          -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(SANITIZER) $(CFLAGS)
+LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
+LIBS := -lsqlite3 -lpthread -lm
+
+# Asked for only when something that needs Lua is built: `make deps` may not have run yet, and `make lib` needs no Lua.
+LUA_CFLAGS ?= $(shell pkg-config --cflags lua5.4 2>/dev/null)
+LUA_LIBS ?= $(shell pkg-config --libs lua5.4 2>/dev/null)
+
+VERSION := $(shell sed -n 's/^.define MOONPAD_VERSION  *"\(.*\)"/\1/p' include/moonpad.h)
+SONAME := libmoonpad.so.0
+
+# ---- Files ----
+
+LIBRARY_SOURCES := $(sort $(wildcard src/base/*.c src/core/*.c src/service/*.c src/store/*.c))
+MODULE_SOURCES := $(sort $(wildcard src/lua/*.c))
+LUA_FILES := $(sort $(shell find lua/moonpad -name '*.lua' 2>/dev/null))
+TEST_SOURCES := $(sort $(wildcard spec/c/test_*.c))
+TEST_SUPPORT := $(filter-out $(TEST_SOURCES),$(sort $(wildcard spec/c/*.c)))
+BENCH_SOURCES := $(sort $(wildcard bench/*.c))
+
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+LIBRARY_OBJECTS := $(call objects,$(LIBRARY_SOURCES))
+MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
+TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
+BENCH_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(BENCH_SOURCES))
+
+LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
+MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
+
+# `make V=1` shows the commands themselves.
+Q := $(if $(V),,@)
+say = @$(if $(V),:,printf '  %-8s %s\n')
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all lib tests demo test test-lua test-c check format deps bench clean help have-lua FORCE \
+        install install-lib install-lua uninstall
+
+# ---- What users ask for ----
+
+all: lib $(MODULE) ## the C library and the Lua module (the default)
+
+lib: $(LIBRARY) ## the C library alone: needs no Lua
+
+tests: $(MODULE) $(TEST_PROGRAMS) ## builds everything that the tests need, runs nothing
+
+# `demo` and `test` start make once more after `deps`, so that what was just installed is seen by the build.
+demo: deps ## installs what is missing, builds, and runs the demonstration on a temporary SQLite file
+	@echo 'Building moonpad in $(BUILD)/'
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@scripts/demo.sh -b $(BUILD)
+
+test: deps ## installs what is missing, builds, and runs every spec and every C test
+	@echo 'Building moonpad and its tests in $(BUILD)/'
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests || { echo 'The build failed: no test was run.'; exit 1; }
+	@scripts/run_tests.sh -b $(BUILD) -l test lua c; scripts/total.sh $(BUILD)/test-results test
+
+test-lua: all ## runs the Lua specs alone
+	@scripts/run_tests.sh -b $(BUILD) -l test lua; scripts/total.sh $(BUILD)/test-results test-lua
+
+test-c: tests ## runs the C tests alone
+	@scripts/run_tests.sh -b $(BUILD) -l test c; scripts/total.sh $(BUILD)/test-results test-c
+
+check: ## installs what is missing, then warnings, format, lint, sanitizers, valgrind, installation
+	@scripts/deps.sh check
+	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/check.sh
+
+format: ## formats all C files in place
+	@find include src spec bench examples -name '*.[ch]' | xargs clang-format -i
+
+deps: ## installs the Debian packages that are missing
+	@scripts/deps.sh
+
+bench: all $(BENCH_PROGRAMS) ## runs the benchmarks
+	@scripts/bench.sh -b $(BUILD)
+
+clean: ## removes the build folder
+	rm -rf $(BUILD)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+# ---- Objects ----
+
+# Two files that change only when what they hold changes: what is built with other flags, or from other files, is built again.
+define remember
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
+endef
+
+$(BUILD)/flags: FORCE
+	$(call remember,$(COMPILE) | $(LINK))
+
+$(BUILD)/sources: FORCE
+	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(TEST_SUPPORT))
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+
+# The Lua files as C arrays, for hosts that carry them inside. The script leaves the file alone when nothing changed.
+$(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
+	@mkdir -p $(@D)
+	@$(LUA) scripts/embed_lua.lua $@ lua $(LUA_FILES)
+
+$(MODULE_OBJECTS) $(BUILD)/obj/spec/c/test_lua_%.o: MODULE_CFLAGS = $(LUA_CFLAGS)
+$(MODULE_OBJECTS): | have-lua
+
+have-lua:
+	@test -n "$(LUA_CFLAGS)" || { echo 'Lua 5.4 was not found by pkg-config. "make deps" installs what is missing.' >&2; exit 1; }
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# ---- The C library ----
+
+$(BUILD)/libmoonpad.a: $(LIBRARY_OBJECTS) $(BUILD)/sources
+	$(say) AR $@
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(LIBRARY_OBJECTS)
+
+# The sanitizers' own symbols come with the program, so only a plain build can insist on having every symbol.
+$(BUILD)/$(SONAME): $(LIBRARY_OBJECTS) $(BUILD)/sources
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) $(if $(SANITIZE),,-Wl,--no-undefined) -o $@ $(LIBRARY_OBJECTS) $(LIBS)
+
+$(BUILD)/libmoonpad.so: $(BUILD)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $@
+
+# ---- The Lua module ----
+
+# It holds the library and is not linked with liblua: the Lua that loads it brings its own.
+$(BUILD)/moonpad/core.so: $(MODULE_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $(MODULE_OBJECTS) $(LIBRARY_OBJECTS) $(LIBS)
+
+$(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
+	$(say) AR $@
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS)
+
+# ---- C tests: one program for each spec/c/test_*.c; those that embed Lua are called test_lua_* ----
+
+TEST_OBJECTS := $(call objects,$(TEST_SUPPORT))
+
+$(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) -lcmocka $(LUA_LIBS) $(LIBS)
+
+$(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) -lcmocka $(LIBS)
+
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libmoonpad.a
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LIBS)
+
+# ---- Installation ----
+
+install: install-lib install-lua ## installs below $(DESTDIR)$(PREFIX)
+
+# A pkg-config file from its template.
+pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+         -e 's|@VERSION@|$(VERSION)|' moonpad$(1).pc.in > '$(DESTDIR)$(PKGCONFIGDIR)/moonpad$(1).pc'
+
+install-lib: lib $(BUILD)/libmoonpad_lua.a ## the headers, libraries and pkg-config files alone
+	$(INSTALL) -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PKGCONFIGDIR)'
+	$(INSTALL) -m 644 include/*.h '$(DESTDIR)$(INCLUDEDIR)'
+	$(INSTALL) -m 644 $(BUILD)/libmoonpad.a $(BUILD)/libmoonpad_lua.a '$(DESTDIR)$(LIBDIR)'
+	$(INSTALL) -m 755 $(BUILD)/$(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
+	ln -sf libmoonpad.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
+	ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so'
+	$(call pc,)
+	$(call pc,-lua)
+
+install-lua: $(BUILD)/moonpad/core.so ## the Lua module and the moonpad command alone
+	$(INSTALL) -d '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(BINDIR)'
+	$(INSTALL) -m 755 $(BUILD)/moonpad/core.so '$(DESTDIR)$(LUA_CMOD)/moonpad/core.so'
+	for file in $(LUA_FILES:lua/%=%); do $(INSTALL) -D -m 644 lua/$$file '$(DESTDIR)$(LUA_LMOD)'/$$file || exit 1; done
+	$(INSTALL) -m 755 bin/moonpad '$(DESTDIR)$(BINDIR)/moonpad'
+
+uninstall: ## removes what `make install` with the same variables has put there
+	rm -f $(patsubst include/%,'$(DESTDIR)$(INCLUDEDIR)/%',$(wildcard include/*.h))
+	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad.a' '$(DESTDIR)$(LIBDIR)/libmoonpad_lua.a' '$(DESTDIR)$(LIBDIR)/libmoonpad.so' \
+	      '$(DESTDIR)$(LIBDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
+	rm -f '$(DESTDIR)$(PKGCONFIGDIR)/moonpad.pc' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-lua.pc' '$(DESTDIR)$(BINDIR)/moonpad'
+	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad'

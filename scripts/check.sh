@@ -1,0 +1,193 @@
+#!/bin/bash
+# What `make check` runs: everything that must hold besides the tests of a plain build. Each check, and each test of the test
+# runs among them, is counted in $BUILD/test-results; the last line is the total of them all.
+#   BUILD=build JOBS=2 scripts/check.sh [NAME...]      with names: only these checks
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+build=${BUILD:-build}
+jobs=${JOBS:-$(nproc)}
+results=$build/test-results
+temporary=$(mktemp -d) || exit 1
+trap 'rm -rf "$temporary"' EXIT
+mkdir -p "$results"
+# The builds below are runs of make of their own.
+unset MAKEFLAGS MAKELEVEL MFLAGS
+
+c_files() { find include src spec bench examples -name '*.[ch]' 2>/dev/null | sort; }
+build_in() { # FOLDER TARGETS AND VARIABLES...
+  local folder=$1
+  shift
+  make -j"$jobs" BUILD="$build/check/$folder" "$@"
+}
+
+# ---- The checks: one function each, silent work, an exit code ----
+
+warnings_gcc() { build_in gcc CC=gcc WERROR=1 all tests; }
+warnings_clang() { build_in clang CC=clang WERROR=1 all tests; }
+
+format() { c_files | xargs clang-format --dry-run -Werror; }
+
+lint() { luacheck --no-color -q .; }
+
+# Public headers stand alone, as C11 and as C++17.
+headers() {
+  local header
+  for header in include/*.h; do
+    # shellcheck disable=SC2046 # flags are words
+    g++ -std=c++17 -fsyntax-only -Wall -Wextra -Werror -Iinclude $(pkg-config --cflags lua5.4) -x c++ "$header" &&
+      gcc -std=c11 -fsyntax-only -Wall -Wextra -Wstrict-prototypes -Werror -Iinclude $(pkg-config --cflags lua5.4) -x c "$header" ||
+      return 1
+  done
+}
+
+# Only src/lua knows Lua, and the libraries export nothing but the API.
+layers() {
+  local file strangers
+  if grep -nE '#include *[<"](lua|lauxlib|lualib)\.h' -r src/base src/core src/service src/store include/moonpad.h; then
+    echo "The C core must not include Lua's headers."
+    return 1
+  fi
+  for file in "$build/libmoonpad.so.0:moonpad_" "$build/moonpad/core.so:(moonpad_|luaopen_)"; do
+    strangers=$(nm -D --defined-only "${file%%:*}" | awk '{ print $3 }' | grep -vE "^${file#*:}")
+    [ -z "$strangers" ] || { printf '%s exports what is not its API:\n%s\n' "${file%%:*}" "$strangers"; return 1; }
+  done
+}
+
+asan_build() { build_in asan CC=gcc SANITIZE=address,undefined CFLAGS="-O1 -g" all tests; }
+
+# In a copy, because LuaRocks builds in the tree, and without a network: the rock must not ask for one.
+rockspec() {
+  local copy=$temporary/rock
+  mkdir "$copy" && cp -r Makefile bin include lua scripts src LICENSE README.md ./*.rockspec ./*.in "$copy" || return 1
+  (
+    cd "$copy" || exit 1
+    export HOME=$copy http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9
+    luarocks-5.4 lint moonpad-scm-1.rockspec &&
+      luarocks-5.4 make --tree "$copy/tree" moonpad-scm-1.rockspec &&
+      cd / &&
+      LUA_PATH="$copy/tree/share/lua/5.4/?.lua;$copy/tree/share/lua/5.4/?/init.lua" LUA_CPATH="$copy/tree/lib/lua/5.4/?.so" \
+        lua5.4 -e 'print("rock: moonpad " .. require("moonpad")._VERSION)' &&
+      "$copy/tree/bin/moonpad" --help
+  )
+}
+
+# Staged below DESTDIR and then put in its place, as packagers do it.
+installation() {
+  local stage=$temporary/stage prefix=$temporary/moonpad
+  make BUILD="$build" install DESTDIR="$stage" PREFIX="$prefix" && mv "$stage$prefix" "$prefix" || return 1
+  cat >"$temporary/program.c" <<'C'
+#include <moonpad.h>
+#include <string.h>
+int main(void) {
+  moonpad_service *service;
+  moonpad_error error;
+  if (moonpad_open(moonpad_text("sqlite::memory:"), NULL, &service, &error) != MOONPAD_OK) return 1;
+  moonpad_service_release(service);
+  return strcmp(moonpad_version(), MOONPAD_VERSION) != 0;
+}
+C
+  # Without any path to Lua files: all of moonpad is inside the program.
+  cat >"$temporary/embed.c" <<'C'
+#include <lauxlib.h>
+#include <lualib.h>
+#include <moonpad_lua.h>
+#include <stdio.h>
+int main(void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "preload");
+  lua_pushcfunction(L, luaopen_moonpad);
+  lua_setfield(L, -2, "moonpad");
+  int failed = luaL_dostring(L, "local service <close> = require('moonpad').open('memory:')");
+  if (failed) fprintf(stderr, "%s\n", lua_tostring(L, -1));
+  lua_close(L);
+  return failed;
+}
+C
+  cat >"$temporary/module.lua" <<'LUA'
+local moonpad = require("moonpad")
+local service <close> = moonpad.open("sqlite::memory:")
+LUA
+  (
+    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+    cd "$temporary" || exit 1
+    # shellcheck disable=SC2046 # flags are words
+    gcc -o shared program.c $(pkg-config --cflags --libs moonpad) && ./shared &&
+      gcc -o static program.c $(pkg-config --cflags moonpad) -Wl,-Bstatic -L"$prefix/lib" -lmoonpad -Wl,-Bdynamic \
+        $(pkg-config --libs sqlite3) -pthread -lm && LD_LIBRARY_PATH='' ./static &&
+      gcc -o embed embed.c $(pkg-config --cflags --libs moonpad-lua) && LUA_PATH='?' LUA_CPATH='?' ./embed &&
+      LUA_PATH="$prefix/share/lua/5.4/?.lua;$prefix/share/lua/5.4/?/init.lua" LUA_CPATH="$prefix/lib/lua/5.4/?.so" \
+        lua5.4 module.lua
+  ) || return 1
+  make BUILD="$build" uninstall PREFIX="$prefix" || return 1
+  if [ -n "$(find "$prefix" ! -type d)" ]; then
+    echo "uninstall left behind:"
+    find "$prefix" ! -type d
+    return 1
+  fi
+}
+
+readme() { lua5.4 scripts/readme_examples.lua "$build"; }
+
+# Links between the pages lead somewhere.
+links() {
+  local page target broken=0
+  while read -r page target; do
+    [ -e "$(dirname "$page")/$target" ] || { echo "$page links to $target, which does not exist"; broken=1; }
+  done < <(grep -oE '\]\([^):#]+' README.md CHANGELOG.md docs/*.md /dev/null | sed -e 's/:\](/ /')
+  return $broken
+}
+
+# ---- Running them ----
+
+check() { # NAME "WHAT IT SAYS" FUNCTION
+  wanted "$1" || return 0
+  local log=$results/check-$1.log
+  if "$3" >"$log" 2>&1; then
+    printf '  ok      %s\n' "$2"
+    echo "1 0 0" >"$results/check-$1.count"
+  else
+    printf '  FAILED  %s\n' "$2"
+    sed 's/^/    | /' "$log" | tail -n 100
+    echo "0 1 0" >"$results/check-$1.count"
+  fi
+}
+
+only="$*"
+wanted() { [ -z "$only" ] || [[ " $only " == *" $1 "* ]]; }
+
+tests() { # NAME ARGUMENTS OF run_tests.sh...
+  wanted "$1" || return 0
+  local name=$1
+  shift
+  scripts/run_tests.sh -r "$results" -l "check-$name" "$@"
+}
+
+rm -f "$results"/check-*
+echo "Checking moonpad (logs in $results)"
+make -j"$jobs" BUILD="$build" all tests >"$results/check-build.log" 2>&1 || {
+  tail -n 50 "$results/check-build.log"
+  echo "The build failed: nothing was checked."
+  exit 1
+}
+
+check gcc "no warning from gcc" warnings_gcc
+check clang "no warning from clang" warnings_clang
+check format "C files are formatted as .clang-format says" format
+check lint "no warning from luacheck" lint
+check headers "public headers compile alone as C11 and as C++17" headers
+check layers "the core knows no Lua, the libraries export only the API" layers
+check readme "the examples of README.md print what it says" readme
+check links "links between the pages lead to files" links
+check rockspec "the rockspec builds and installs without a network" rockspec
+check install "an installed moonpad links, loads and is removed again" installation
+
+tests gc -b "$build" -g lua
+tests valgrind -b "$build" \
+  -w "valgrind -q --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
+check asan-build "builds with AddressSanitizer and UBSan" asan_build
+tests asan -b "$build/check/asan" -s lua c
+
+scripts/total.sh "$results" check

@@ -1,0 +1,54 @@
+-- Writes Lua files as C arrays, for hosts that carry moonpad's Lua inside their program.
+--   lua5.4 scripts/embed_lua.lua OUTPUT.c ROOT FILE...
+-- A file ROOT/a/b.lua becomes the module "a.b", ROOT/a/init.lua the module "a". Files below meta/ only describe types
+-- to editors and are left out. OUTPUT.c is left untouched when it would not change: make does not build it again then.
+
+local output, root = arg[1], arg[2]
+
+local function readAll(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return assert(file:read("a"))
+end
+
+local function moduleName(path)
+  local pattern = "^" .. root:gsub("%p", "%%%0") .. "/(.+)%.lua$"
+  local inside = assert(path:match(pattern), path .. ": not a Lua file below " .. root)
+  return (inside:gsub("/init$", ""):gsub("/", "."))
+end
+
+local function byteRows(text)
+  local rows = {}
+  for first = 1, #text, 24 do
+    rows[#rows + 1] = table.concat({ text:byte(first, math.min(first + 23, #text)) }, ",")
+  end
+  return table.concat(rows, ",\n")
+end
+
+local modules = {}
+for i = 3, #arg do
+  if not arg[i]:find("/meta/", 1, true) then
+    modules[#modules + 1] = { name = moduleName(arg[i]), text = readAll(arg[i]) }
+  end
+end
+table.sort(modules, function(a, b) return a.name < b.name end)
+
+local parts = { '/* Written by scripts/embed_lua.lua from the files below lua/. */\n#include "lua/sources.h"\n\n' }
+for i, module in ipairs(modules) do
+  -- C knows no empty array; the length says that the one byte is not part of the text.
+  local bytes = #module.text > 0 and byteRows(module.text) or "0"
+  parts[#parts + 1] = ("static const unsigned char source_%d[] = {\n%s};\n\n"):format(i, bytes)
+end
+parts[#parts + 1] = "const mp_lua_source mp_lua_sources[] = {\n"
+for i, module in ipairs(modules) do
+  parts[#parts + 1] = ('    {"%s", (const char *)source_%d, %d},\n'):format(module.name, i, #module.text)
+end
+parts[#parts + 1] = "    {NULL, NULL, 0}};\n"
+local text = table.concat(parts)
+
+local present = io.open(output, "rb")
+local old = present and present:read("a")
+if present then present:close() end
+if old ~= text then
+  local file <close> = assert(io.open(output, "wb"))
+  assert(file:write(text))
+end
