@@ -1,0 +1,106 @@
+--- Hooks: who may answer at which point, and in which order.
+local core = require "moonpad.core"
+
+local callbacks = {}
+
+-- What an agent may define. A plugin offers the same, and the four of the run as a whole.
+callbacks.OF_AGENT = {
+  "beforeAgentCallback", "afterAgentCallback", "beforeModelCallback", "afterModelCallback", "onModelErrorCallback",
+  "beforeToolCallback", "afterToolCallback", "onToolErrorCallback",
+}
+callbacks.OF_RUN = { "onUserMessage", "beforeRun", "onEvent", "afterRun" }
+
+local function isCallable(value)
+  if type(value) == "function" then return true end
+  local metatable = getmetatable(value)
+  return type(metatable) == "table" and metatable.__call ~= nil
+end
+callbacks.isCallable = isCallable
+
+---Makes a list of what a callback field holds: a function, a list of functions, or nothing.
+---@param value any
+---@param where string for messages
+---@return function[]
+function callbacks.list(value, where)
+  if value == nil then return {} end
+  if isCallable(value) then return { value } end
+  if type(value) ~= "table" then
+    core.error("invalid_argument", where .. ": expected a function or a list of functions, got " .. type(value))
+  end
+  local list = {}
+  for index, item in ipairs(value) do
+    if not isCallable(item) then
+      core.error("invalid_argument", ("%s[%d]: expected a function, got %s"):format(where, index, type(item)))
+    end
+    list[index] = item
+  end
+  if next(value) ~= nil and #list == 0 then
+    core.error("invalid_argument", ("%s: expected a function or a list of functions"):format(where))
+  end
+  return list
+end
+
+local OF_PLUGIN = table.move(callbacks.OF_RUN, 1, #callbacks.OF_RUN, 1, {})
+table.move(callbacks.OF_AGENT, 1, #callbacks.OF_AGENT, #OF_PLUGIN + 1, OF_PLUGIN)
+
+local function checkPlugin(plugin, index)
+  local where = ("runner.plugins[%d]"):format(index)
+  if type(plugin) ~= "table" then
+    core.error("invalid_argument", ("%s: expected a table of hooks, got %s"):format(where, type(plugin)))
+  end
+  local functions = {}
+  for name, value in pairs(plugin) do
+    -- A plugin may keep data of its own beside its hooks; a function under an unknown name is a misspelt hook.
+    if type(value) == "function" then functions[name] = value end
+  end
+  core.checkFields(functions, where, OF_PLUGIN)
+end
+
+---Checks the plugins of a runner.
+---@param plugins table?
+---@return table[]
+function callbacks.plugins(plugins)
+  if plugins == nil then return {} end
+  if type(plugins) ~= "table" then
+    core.error("invalid_argument", ("runner.plugins: expected a list, got %s"):format(type(plugins)))
+  end
+  local list = {}
+  for index, plugin in ipairs(plugins) do
+    checkPlugin(plugin, index)
+    list[index] = plugin
+  end
+  return list
+end
+
+---Asks the plugins.
+---@param phase moonpad.Phase
+---@param hook string
+---@param ... any passed after the context
+---@return any answer the first that is not nil
+function callbacks.askPlugins(phase, hook, ...)
+  for _, plugin in ipairs(phase.invocation.runner.plugins) do
+    local run = plugin[hook]
+    if run ~= nil then
+      local answer = run(phase.context, ...)
+      if answer ~= nil then return answer end
+    end
+  end
+  return nil
+end
+
+---Asks the plugins, then the agent's own callbacks.
+---@param phase moonpad.Phase
+---@param hook string
+---@param ... any passed after the context
+---@return any answer the first that is not nil
+function callbacks.ask(phase, hook, ...)
+  local answer = callbacks.askPlugins(phase, hook, ...)
+  if answer ~= nil then return answer end
+  for _, run in ipairs(phase.agent.callbacks[hook]) do
+    answer = run(phase.context, ...)
+    if answer ~= nil then return answer end
+  end
+  return nil
+end
+
+return callbacks

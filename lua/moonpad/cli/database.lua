@@ -1,0 +1,64 @@
+--- Where the command keeps state.
+local failure = require "moonpad.cli.failure"
+local moonpad = require "moonpad"
+
+local database = {}
+
+local function quote(text)
+  return "'" .. text:gsub("'", [['\'']]) .. "'"
+end
+
+local function dataFolder()
+  local data = os.getenv "XDG_DATA_HOME"
+  if data and data ~= "" then return data .. "/moonpad" end
+  local home = os.getenv "HOME"
+  if not home or home == "" then failure.raise "neither XDG_DATA_HOME nor HOME is set; say --db FILE" end
+  return home .. "/.local/share/moonpad"
+end
+
+-- An application may have any name, its file may not.
+local function defaultPath(app)
+  return ("%s/%s.db"):format(dataFolder(), (app:gsub("[^%w._-]", "_"):gsub("^%.", "_")))
+end
+
+local function exists(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+local function service(path)
+  return moonpad.open("sqlite:" .. path)
+end
+
+---Opens the file of an application for runs; it is created when it is missing.
+---@param options table of the command line
+---@param app string
+---@return moonpad.Service
+function database.open(options, app)
+  if options.db then return service(options.db) end
+  local path = defaultPath(app)
+  local folder = path:match "^(.*)/"
+  if not os.execute("mkdir -p -- " .. quote(folder) .. " 2>/dev/null") then
+    failure.raise("the folder %s cannot be created; say --db FILE", folder)
+  end
+  return service(path)
+end
+
+---Opens a file that must be there.
+---@param options table of the command line
+---@return moonpad.Service
+function database.openExisting(options)
+  local path = options.db or defaultPath(options.app)
+  if not exists(path) then failure.raise("there is no file %s", path) end
+  return service(path)
+end
+
+---@param options table of the command line
+---@return string
+function database.user(options)
+  local user = options.user or os.getenv "USER"
+  return user and user ~= "" and user or "user"
+end
+
+return database

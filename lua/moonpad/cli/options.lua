@@ -1,0 +1,49 @@
+--- The command line of `moonpad`.
+local moonpad = require "moonpad"
+
+local options = {}
+
+local DB = "The SQLite file (default: $XDG_DATA_HOME/moonpad/APP.db, or ~/.local/share/moonpad/APP.db)."
+
+local function describeRun(parser)
+  local command = parser:command("run", "Runs an agent on a message, or on the lines of standard input.")
+  command:argument("agent", "A Lua file that returns an agent."):argname "AGENT.lua"
+  command:argument("message", "What the user says."):args "*":argname "MESSAGE"
+  command:option("--db", DB):argname "FILE"
+  command:option("--app", "The name of the application (default: that of the agent)."):argname "NAME"
+  command:option("--user", 'The user (default: $USER, or "user").'):argname "ID"
+  command:option("--session", "The session."):argname "ID":default "default"
+  command:flag("--events", "Prints every event as a line of JSON instead of the replies.")
+end
+
+local function describeInspection(parser, name, summary)
+  local command = parser:command(name, summary)
+  command:option("--db", DB):argname "FILE"
+  command:option("--app", "The name of the application."):argname "NAME":count(1)
+  if name == "sessions" then
+    command:option("--user", "Only the sessions of this user."):argname "ID"
+  else
+    command:option("--user", 'The user (default: $USER, or "user").'):argname "ID"
+    command:option("--session", "The session."):argname "ID":default "default"
+  end
+end
+
+---@return table parser of argparse
+function options.parser()
+  local argparse = require "argparse"
+  local parser = argparse("moonpad", "Runs moonpad agents, and shows what they have stored.")
+  parser:command_target "command"
+  parser:require_command(true)
+  parser:flag("--debug", "Shows tracebacks of errors.")
+  parser:flag("--version", "Prints the version."):action(function()
+    print("moonpad " .. moonpad._VERSION:gsub("^moonpad ", ""))
+    os.exit(0, true)
+  end)
+  describeRun(parser)
+  describeInspection(parser, "sessions", "Lists the sessions of an application.")
+  describeInspection(parser, "events", "Prints the events of a session, a line of JSON each.")
+  describeInspection(parser, "state", "Prints the state of a session as it is seen in it, a `key = JSON` line each.")
+  return parser
+end
+
+return options

@@ -1,0 +1,183 @@
+--- History as a model gets to see it: the contents of a request, made from the events of the session.
+local copy = require "moonpad.copy"
+local core = require "moonpad.core"
+local events = require "moonpad.event"
+
+local contents = {}
+
+local function at(list, index)
+  return list[index]
+end
+
+-- An event that was trimmed away since the session was read says nothing.
+local function readEvent(stored, index)
+  local ok, event = pcall(at, stored, index)
+  if ok then return event end
+  if core.isError(event) and event.code == "not_found" then return {} end
+  error(event, 0)
+end
+
+-- A session object only grows at its end during a run, so what has been read once is kept.
+local function readHistory(invocation)
+  local history, stored = invocation.history, invocation.session.events
+  for index = #history + 1, #stored do history[index] = readEvent(stored, index) end
+  return history
+end
+
+local function rewindTarget(event)
+  local target = type(event.actions) == "table" and event.actions.rewindBeforeInvocationId
+  return type(target) == "string" and target or nil
+end
+
+local function firstOf(history, invocationId, before)
+  for index = 1, before do
+    if history[index].invocationId == invocationId then return index end
+  end
+  return before
+end
+
+-- Walks backwards, so that a later rewind takes an earlier one away with its range.
+local function withoutRewound(history)
+  local kept, index = {}, #history
+  while index >= 1 do
+    local target = rewindTarget(history[index])
+    if target then
+      index = firstOf(history, target, index)
+    else
+      kept[#kept + 1] = history[index]
+    end
+    index = index - 1
+  end
+  local forward = {}
+  for position = #kept, 1, -1 do forward[#forward + 1] = kept[position] end
+  return forward
+end
+
+local function isPartVisible(part)
+  if part.functionCall or part.functionResponse then return true end
+  return not part.thought and part.text ~= ""
+end
+
+-- Events that only change state, and those of which only thoughts or nothing are left, say nothing to a model.
+local function isVisible(event)
+  for _, part in ipairs(events.parts(event)) do
+    if isPartVisible(part) then return true end
+  end
+  return false
+end
+
+local function isOthers(event, agent)
+  return event.author ~= "user" and event.author ~= agent.name
+end
+
+local function startOfTurn(list, agent)
+  for index = #list, 1, -1 do
+    if list[index].author == "user" or isOthers(list[index], agent) then return index end
+  end
+  return 1
+end
+
+local function retell(author, part)
+  local call, response = part.functionCall, part.functionResponse
+  if call then
+    return ("[%s] called tool `%s` with parameters: %s"):format(author, call.name, core.json.encode(call.args or {}))
+  elseif response then
+    return ("[%s] tool `%s` returned: %s"):format(author, response.name, core.json.encode(response.response or {}))
+  elseif part.text and not part.thought then
+    return ("[%s] said: %s"):format(author, part.text)
+  end
+  return nil
+end
+
+-- What another agent did is told as context: the model must not take it for its own words.
+local function retold(event)
+  local parts = { { text = "For context:" } }
+  for _, part in ipairs(events.parts(event)) do
+    local text = retell(event.author, part)
+    if text then
+      parts[#parts + 1] = { text = text }
+    elseif not part.thought and part.text == nil then
+      parts[#parts + 1] = copy(part)
+    end
+  end
+  return { role = "user", parts = parts }
+end
+
+-- Answers stand right after the content that calls. `pending` finds the place of a call by its id, or by its name.
+local function addCalls(list, pending, parts)
+  local answers = {}
+  for _, part in ipairs(parts) do
+    local call = part.functionCall
+    if call then
+      local answer = { call = call }
+      answers[#answers + 1] = answer
+      if call.id then pending.byId[call.id] = answer end
+      pending.list[#pending.list + 1] = answer
+    end
+  end
+  if #answers > 0 then list[#list + 1] = { role = "user", answers = answers } end
+end
+
+local function placeOf(pending, response)
+  if response.id then return pending.byId[response.id] end
+  for _, answer in ipairs(pending.list) do
+    if not answer.part and answer.call.name == response.name then return answer end
+  end
+  return nil
+end
+
+local function addEvent(list, pending, event)
+  local kept = {}
+  for _, part in ipairs(events.parts(event)) do
+    if part.functionResponse then
+      -- An answer whose call is not in sight (cut off, rewound) would be refused by every model.
+      local place = placeOf(pending, part.functionResponse)
+      if place then place.part = part end
+    else
+      kept[#kept + 1] = copy(part)
+    end
+  end
+  if #kept == 0 then return end
+  list[#list + 1] = { role = event.content.role or (event.author == "user" and "user" or "model"), parts = kept }
+  addCalls(list, pending, kept)
+end
+
+local function cancelledAnswer(call)
+  return { functionResponse = { id = call.id, name = call.name, response = { error = "cancelled" } } }
+end
+
+local function fillAnswers(list)
+  for _, item in ipairs(list) do
+    if item.answers then
+      item.parts = {}
+      for index, answer in ipairs(item.answers) do
+        item.parts[index] = answer.part and copy(answer.part) or cancelledAnswer(answer.call)
+      end
+      item.answers = nil
+    end
+  end
+  return list
+end
+
+---@param invocation moonpad.Run
+---@param agent moonpad.Agent
+---@return moonpad.Content[]
+function contents.build(invocation, agent)
+  local visible = {}
+  for _, event in ipairs(withoutRewound(readHistory(invocation))) do
+    if isVisible(event) then visible[#visible + 1] = event end
+  end
+  local first = agent.includeContents == "none" and startOfTurn(visible, agent) or 1
+  local list, pending = {}, { byId = {}, list = {} }
+  for index = first, #visible do
+    local event = visible[index]
+    if isOthers(event, agent) then
+      list[#list + 1] = retold(event)
+    else
+      addEvent(list, pending, event)
+    end
+  end
+  return fillAnswers(list)
+end
+
+return contents

@@ -1,0 +1,95 @@
+--- What an event can tell about itself.
+local core = require "moonpad.core"
+
+---@class moonpad.Event
+---@field id string
+---@field invocationId string
+---@field author string
+---@field timestamp number seconds since 1970
+---@field content moonpad.Content?
+---@field actions table
+---@field partial boolean?
+---@field revision integer? of the session after this event; absent on an event that was never stored
+local methods = core.eventMethods
+
+local event = {}
+
+local function parts(self)
+  local content = self.content
+  return type(content) == "table" and type(content.parts) == "table" and content.parts or {}
+end
+
+local function collect(self, field)
+  local found = {}
+  for _, part in ipairs(parts(self)) do
+    if part[field] ~= nil then found[#found + 1] = part[field] end
+  end
+  return found
+end
+
+local function holdsCallOrResponse(list)
+  for _, part in ipairs(list) do
+    if part.functionCall ~= nil or part.functionResponse ~= nil then return true end
+  end
+  return false
+end
+
+local function isSet(value)
+  return value ~= nil and value ~= false and value ~= core.null
+end
+
+---The function calls in this event, in order.
+---@return table[]
+function methods.functionCalls(self)
+  return collect(self, "functionCall")
+end
+
+---The function responses in this event, in order.
+---@return table[]
+function methods.functionResponses(self)
+  return collect(self, "functionResponse")
+end
+
+---The text of this event without the model's thoughts; `""` when there is none.
+---@return string
+function methods.text(self)
+  local texts = {}
+  for _, part in ipairs(parts(self)) do
+    if type(part.text) == "string" and not isSet(part.thought) then texts[#texts + 1] = part.text end
+  end
+  return table.concat(texts)
+end
+
+---Is this the answer to the user (and not a step on the way, or a mere change of state)?
+---@return boolean
+function methods.isFinalResponse(self)
+  local actions, longRunning = self.actions, self.longRunningToolIds
+  if type(actions) == "table" and isSet(actions.skipSummarization) then return true end
+  if type(longRunning) == "table" and next(longRunning) ~= nil then return true end
+  local list = parts(self)
+  if #list == 0 or isSet(self.partial) or holdsCallOrResponse(list) then return false end
+  return list[#list].codeExecutionResult == nil
+end
+
+---Does the event hold a non-thought text part? (Its text may be empty.)
+---@param self table an event, or a table like one
+---@return boolean
+function event.hasText(self)
+  for _, part in ipairs(parts(self)) do
+    if type(part.text) == "string" and not isSet(part.thought) then return true end
+  end
+  return false
+end
+
+event.isFinalResponse = methods.isFinalResponse
+event.text = methods.text
+event.parts = parts
+
+---Makes an event out of a plain table (a copy, with the methods of events).
+---@param fields table
+---@return moonpad.Event
+function event.new(fields)
+  return core.newEvent(fields)
+end
+
+return event

@@ -1,0 +1,63 @@
+--- moonpad: an agent state runtime. This facade re-exports the C core and loads the rest when it is first used.
+local core = require "moonpad.core"
+
+---@class moonpad
+---@field open fun(url: string, config?: table): moonpad.Service
+---@field null lightuserdata the JSON null that can be stored in state; the same value as `cjson.null`
+---@field removed lightuserdata in a delta: this key is deleted
+---@field array fun(t: table): table marks a table as an array, so that it stays one when it is empty
+---@field state fun(values?: table): moonpad.State a state object that belongs to no session
+---@field toTable fun(value: any): any a plain deep copy of a state proxy
+---@field json { encode: fun(value: any): string, decode: fun(text: string): any }
+---@field StatePrefix { APP_PREFIX: string, USER_PREFIX: string, TEMP_PREFIX: string }
+---@field event fun(fields: table): moonpad.Event
+---@field agent fun(definition: moonpad.AgentDefinition): moonpad.Agent
+---@field sequentialAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
+---@field tool fun(definition: moonpad.ToolDefinition): moonpad.Tool
+---@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner
+---@field injectSessionState fun(template: string, context: moonpad.Context|moonpad.State): string
+---@field models { scripted: fun(answers: table): moonpad.Model }
+---@field _VERSION string
+local moonpad = {
+  open = core.open,
+  null = core.null,
+  removed = core.removed,
+  array = core.array,
+  state = core.state,
+  toTable = core.toTable,
+  json = core.json,
+  StatePrefix = core.StatePrefix,
+  _VERSION = core._VERSION,
+}
+
+-- Events are handed out by the core, also to programs that never run an agent: their methods must be there at once.
+moonpad.event = require("moonpad.event").new
+
+local loaders = {
+  agent = function() return require("moonpad.agent").define end,
+  sequentialAgent = function() return require("moonpad.workflow").sequential end,
+  tool = function() return require("moonpad.tool").define end,
+  runner = function() return require("moonpad.runner").define end,
+  injectSessionState = function() return require("moonpad.instructions").injectSessionState end,
+  models = function() return require "moonpad.models" end,
+}
+
+-- Names that the public contract promises and this version does not have: a clear refusal instead of "a nil value".
+local later = {
+  parallelAgent = true, loopAgent = true, customAgent = true, agentTool = true, summarizer = true,
+}
+
+local function refusal(name)
+  return function()
+    core.error("unsupported", ("moonpad.%s: not in this version (%s)"):format(name, core._VERSION))
+  end
+end
+
+return setmetatable(moonpad, {
+  __index = function(self, name)
+    local load = loaders[name]
+    local value = load and load() or later[name] and refusal(name) or nil
+    if value ~= nil then rawset(self, name, value) end
+    return value
+  end,
+})

@@ -1,0 +1,63 @@
+--- The life of a run from its first step to its last: session, user message, agent, and the plugins around them.
+local agents = require "moonpad.agent"
+local callbacks = require "moonpad.callbacks"
+local content = require "moonpad.content"
+local contexts = require "moonpad.context"
+local core = require "moonpad.core"
+local publish = require "moonpad.publish"
+
+local lifecycle = {}
+
+local function openSession(run)
+  local service = run.runner.sessionService
+  local who = { appName = run.runner.appName, userId = run.userId, sessionId = run.sessionId }
+  local query = { numRecentEvents = run.numRecentEvents }
+  for name, value in pairs(who) do query[name] = value end
+  local session = service:getSession(query)
+  if session then return session end
+  local ok, created = pcall(service.createSession, service, who)
+  if ok then return created end
+  -- Somebody else may have created it a moment ago.
+  if core.isError(created) and created.code == "already_exists" then session = service:getSession(query) end
+  return session or error(created, 0)
+end
+
+-- The user's message comes first, and with it what the caller and the plugins want to have in state.
+local function appendUserEvent(run)
+  local phase = contexts.open(run, run.runner.agent)
+  if run.userContent then
+    local replaced = callbacks.askPlugins(phase, "onUserMessage", run.userContent)
+    if replaced ~= nil then run.userContent = content.normalize(replaced, "user", "onUserMessage") end
+  end
+  local delta = run.stateDelta
+  local hasDelta = delta ~= nil and next(delta) ~= nil
+  if run.userContent or hasDelta or contexts.hasChanges(phase) then
+    local actions = { stateDelta = delta }
+    for name, value in pairs(phase.actions) do actions[name] = value end
+    core.commit(phase.state, {
+      invocationId = run.id, author = "user", content = run.userContent, actions = actions,
+    })
+  end
+  contexts.close(phase, "the user's message is stored")
+end
+
+-- The hooks of plugins before and after everything. Returns whether one of them answered.
+local function askPlugins(run, hook)
+  if #run.runner.plugins == 0 then return false end
+  local phase = contexts.open(run, run.runner.agent)
+  local answer = callbacks.askPlugins(phase, hook)
+  if answer ~= nil then answer = content.normalize(answer, "model", hook) end
+  publish.phase(phase, answer)
+  contexts.close(phase, "its callback is over")
+  return answer ~= nil
+end
+
+---@param run moonpad.Run
+function lifecycle.body(run)
+  run.session = openSession(run)
+  appendUserEvent(run)
+  if not askPlugins(run, "beforeRun") then agents.run(run, run.runner.agent) end
+  askPlugins(run, "afterRun")
+end
+
+return lifecycle

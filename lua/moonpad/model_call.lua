@@ -1,0 +1,129 @@
+--- Calling a model: whatever kind of model it is, its answer comes as a sequence of responses.
+local callbacks = require "moonpad.callbacks"
+local core = require "moonpad.core"
+local responses = require "moonpad.response"
+local signals = require "moonpad.signals"
+
+local modelCall = {}
+
+---@class moonpad.Model
+---@field name string?
+---@field generate fun(self, request: table, context: moonpad.Context): table|string|function
+
+local function runnable(phase)
+  local model, agent = phase.agent.model, phase.agent
+  if model == nil then
+    core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name))
+  elseif type(model) == "string" then
+    core.error("unsupported", ('agent "%s".model: no adapter for "%s" in this version; give a function '
+      .. "function(request, context) return response end"):format(agent.name, model))
+  elseif callbacks.isCallable(model) then
+    return model
+  end
+  return function(request, context) return model:generate(request, context) end
+end
+
+local function countCall(invocation)
+  local limit = invocation.runner.maxLlmCalls
+  invocation.llmCalls = invocation.llmCalls + 1
+  if limit > 0 and invocation.llmCalls > limit then
+    core.error("limit", ("the run has made %d model calls, as many as maxLlmCalls allows"):format(limit))
+  end
+end
+
+local function once(response)
+  return function()
+    local answer = response
+    response = nil
+    return answer
+  end
+end
+
+-- The chunks of a streamed answer as responses. Chunks that are bare strings are partial; what was streamed without a
+-- complete answer at the end is completed here.
+local function streamed(iterator, invariant, control)
+  local parts, hasAnswer, isOver = {}, false, false
+  return function()
+    if isOver then return nil end
+    local chunk = iterator(invariant, control)
+    if chunk == nil then
+      isOver = true
+      return not hasAnswer and #parts > 0 and { content = { role = "model", parts = parts } } or nil
+    end
+    control = chunk
+    local response = responses.normalize(chunk, "a chunk of the model's answer", "model")
+    if type(chunk) == "string" then response.partial = true end
+    if response.partial then
+      responses.accumulate(parts, response)
+      return response
+    end
+    if responses.isEmpty(response) and #parts > 0 then response.content = { role = "model", parts = parts } end
+    parts, hasAnswer = {}, true
+    return response
+  end
+end
+
+-- Starts the model; returns a function that gives one response after the other, and what is to be closed at the end.
+local function start(phase, run, request)
+  local answer, invariant, control, closing = run(request, phase.context)
+  if callbacks.isCallable(answer) then return streamed(answer, invariant, control), closing end
+  if answer == nil then
+    core.error("model", ('the model of agent "%s" returned nothing; expected a response, a string or an iterator')
+      :format(phase.agent.name))
+  end
+  return once(responses.normalize(answer, "the model's answer", "model"))
+end
+
+-- An error inside a model gets the code `model`, unless it is a table, and so tells its own story.
+local function modelError(phase, err)
+  if type(err) ~= "string" then return err end
+  return core.newError("model", ('the model of agent "%s" failed: %s'):format(phase.agent.name, err), { cause = err })
+end
+
+local function attempt(phase, run, ...)
+  local results = table.pack(pcall(run, ...))
+  if results[1] then return true, table.unpack(results, 2, results.n) end
+  signals.raiseIfEnding(phase.invocation)
+  return false, modelError(phase, results[2])
+end
+
+-- Only the model itself runs protected: what `take` raises is none of the model's.
+local function callModel(phase, run, request, take)
+  local ok, nextResponse, closing = attempt(phase, start, phase, run, request)
+  if not ok then return false, nextResponse end
+  local _ <close> = closing
+  while true do
+    local response
+    ok, response = attempt(phase, nextResponse)
+    if not ok then return false, response end
+    if response == nil then return true end
+    take(response)
+  end
+end
+
+---Asks the model of the phase's agent, and the callbacks around it. Each response goes through `take`.
+---@param phase moonpad.Phase
+---@param request table
+---@param take fun(response: moonpad.Response)
+function modelCall.run(phase, request, take)
+  local answer = callbacks.ask(phase, "beforeModelCallback", request)
+  if answer ~= nil then return take(responses.normalize(answer, "beforeModelCallback")) end
+  local run = runnable(phase)
+  countCall(phase.invocation)
+  local function takeChecked(response)
+    local replaced = callbacks.ask(phase, "afterModelCallback", response)
+    if replaced ~= nil then
+      local partial = response.partial
+      response = responses.normalize(replaced, "afterModelCallback")
+      if response.partial == nil then response.partial = partial end
+    end
+    take(response)
+  end
+  local ok, err = callModel(phase, run, request, takeChecked)
+  if ok then return end
+  local rescue = callbacks.ask(phase, "onModelErrorCallback", request, err)
+  if rescue == nil then error(err, 0) end
+  takeChecked(responses.normalize(rescue, "onModelErrorCallback"))
+end
+
+return modelCall

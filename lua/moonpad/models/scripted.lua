@@ -1,0 +1,34 @@
+--- A model that follows a script: for tests, examples, and whoever wants to see a run without a network.
+local callbacks = require "moonpad.callbacks"
+local copy = require "moonpad.copy"
+local core = require "moonpad.core"
+
+local scripted = {}
+
+---@class moonpad.ScriptedModel: moonpad.Model
+---@field requests table[] copies of the requests that it has got so far
+local Scripted = { __name = "moonpad.models.scripted" }
+Scripted.__index = Scripted
+
+---Gives the next answer of the script.
+function Scripted:generate(request, context)
+  self.requests[#self.requests + 1] = copy(request)
+  local answer = self.answers[#self.requests]
+  if answer == nil then
+    core.error("model", ("the script has %d answers, this is call %d"):format(#self.answers, #self.requests))
+  end
+  if callbacks.isCallable(answer) then return answer(request, context) end
+  return copy(answer)
+end
+
+---Makes a model that gives one answer after the other: strings, responses, or functions of `(request, context)`.
+---@param answers table
+---@return moonpad.ScriptedModel
+function scripted.new(answers)
+  if type(answers) ~= "table" then
+    core.error("invalid_argument", "models.scripted: expected a list of answers, got " .. type(answers))
+  end
+  return setmetatable({ name = "scripted", answers = answers, requests = {} }, Scripted)
+end
+
+return scripted

@@ -1,0 +1,47 @@
+--- Builds what a model is asked: instruction, history, tools.
+local contents = require "moonpad.contents"
+local copy = require "moonpad.copy"
+local core = require "moonpad.core"
+local instructions = require "moonpad.instructions"
+
+local requests = {}
+
+local function describeTools(agent)
+  local list = {}
+  for index, tool in ipairs(agent.tools) do
+    list[index] = { name = tool.name, description = tool.description, parameters = copy(tool.parameters) }
+  end
+  return list
+end
+
+local function modelName(model)
+  if type(model) == "table" then return type(model.name) == "string" and model.name or nil end
+  return type(model) == "string" and model or nil
+end
+
+---The request of a model call. Everything in it is a copy: callbacks may change it as they like.
+---@param phase moonpad.Phase
+---@return table
+function requests.build(phase)
+  local agent = phase.agent
+  return {
+    model = modelName(agent.model),
+    systemInstruction = instructions.system(phase),
+    contents = contents.build(phase.invocation, agent),
+    tools = describeTools(agent),
+    config = copy(agent.config or {}),
+  }
+end
+
+---The id that the chunks of one streamed answer share with the event that completes it.
+function requests.newEventId()
+  return core.uuid7()
+end
+
+---@param phase moonpad.Phase
+---@return number seconds by the clock of the service
+function requests.now(phase)
+  return core.now(phase.invocation.session)
+end
+
+return requests

@@ -1,0 +1,116 @@
+--- A run from the inside: one coroutine that goes on step by step, and everything that must be released when it ends.
+local contexts = require "moonpad.context"
+local queue = require "moonpad.queue"
+local signals = require "moonpad.signals"
+
+local runs = {}
+
+---@class moonpad.Run
+---@field id string the invocation id
+---@field runner moonpad.Runner
+---@field session moonpad.Session once it is this run's turn
+---@field userContent moonpad.Content?
+---@field llmCalls integer
+---@field phases table<moonpad.Phase, true> that are open
+---@field threads table<thread, true> of tools under way
+---@field history moonpad.Event[] read so far
+---@field thread thread
+---@field status "open"|"done"
+---@field ending boolean? code that still runs must stop at the next occasion
+---@field waiting boolean? its last step ended in a tool or model that waits
+---@field outbox moonpad.Event[] stored, not yet taken by the owner
+---@field failure { err: any, traceback: string }?
+---@field consumer { [1]: thread? } (weak) where the loop is that holds its last event
+
+---Puts a run at the end of the line of its session.
+---@param run table the fields that are the caller's: id, runner, and what `body` reads
+---@param body fun(run: moonpad.Run)
+---@param key string names the session within the service
+---@return moonpad.Run
+function runs.new(run, body, key)
+  run.llmCalls, run.phases, run.threads, run.history, run.outbox = 0, {}, {}, {}, {}
+  run.status = "open"
+  run.thread = signals.newThread(function() body(run) end)
+  -- Weak: a loop that has been dropped must not be kept alive by the queue.
+  run.consumer = setmetatable({}, { __mode = "v" })
+  queue.join(run, run.runner.sessionService, key)
+  return run
+end
+
+local function finish(run)
+  if run.status == "done" then return end
+  run.status, run.ending, run.waiting = "done", true, false
+  signals.close(run.thread)
+  for phase in pairs(run.phases) do contexts.close(phase, "its run has ended") end
+  run.leaveQueue()
+end
+
+local function isActive(thread)
+  local status = coroutine.status(thread)
+  return status == "running" or status == "normal"
+end
+
+---Is the run being stepped right now, further down this stack?
+---@param run moonpad.Run
+---@return boolean
+function runs.isOnStack(run)
+  return isActive(run.thread)
+end
+
+---Is the run suspended in a loop that is further down this stack (and so cannot go on before we return)?
+---@param run moonpad.Run
+---@return boolean
+function runs.isHeldByLoop(run)
+  local consumer = run.consumer[1]
+  return consumer ~= nil and isActive(consumer)
+end
+
+local function stop(run, interrupt)
+  run.ending = true
+  for index = #run.outbox, 1, -1 do run.outbox[index] = nil end
+  if interrupt and run.waiting then
+    local isToolWaiting = next(run.threads) ~= nil
+    for thread in pairs(run.threads) do signals.interrupt(thread) end
+    if not isToolWaiting then signals.interrupt(run.thread) end
+  end
+  for thread in pairs(run.threads) do signals.close(thread) end
+  run.failure = nil
+  finish(run)
+end
+
+---Lets the run go on up to its next event (which goes into its outbox), its next wait, or its end.
+---@param run moonpad.Run
+function runs.advance(run)
+  local ok, signal, event = coroutine.resume(run.thread)
+  if run.isCancelled then return stop(run, true) end
+  if not ok then
+    local text = type(signal) == "string" and signal or nil
+    run.failure = { err = signal, traceback = debug and debug.traceback(run.thread, text) or text }
+    return finish(run)
+  end
+  if coroutine.status(run.thread) == "dead" then return finish(run) end
+  run.waiting = signal ~= signals.EVENT
+  if not run.waiting then run.outbox[#run.outbox + 1] = event end
+end
+
+---Ends the run: a tool or model that waits gets the error `cancelled`, what is pending is dropped.
+---@param run moonpad.Run
+function runs.cancel(run)
+  if run.status == "done" then
+    run.failure, run.outbox = nil, {}
+    return
+  end
+  run.isCancelled, run.ending = true, true
+  -- A run cannot be pulled from under its own feet: whoever steps it ends it, as soon as it gives way.
+  if not runs.isOnStack(run) then stop(run, true) end
+end
+
+---Ends a run that nobody can reach any more. Called by the garbage collector: no code of the run may go on.
+---@param run moonpad.Run
+function runs.abandon(run)
+  if run.status == "done" or runs.isOnStack(run) then return end
+  run.isCancelled = true
+  stop(run, false)
+end
+
+return runs

@@ -1,0 +1,150 @@
+--- Runners: an agent, a service, and the runs of the one on the sessions of the other.
+local agents = require "moonpad.agent"
+local callbacks = require "moonpad.callbacks"
+local content = require "moonpad.content"
+local copy = require "moonpad.copy"
+local core = require "moonpad.core"
+local invocations = require "moonpad.invocation"
+local lifecycle = require "moonpad.lifecycle"
+local runs = require "moonpad.run"
+
+local runners = {}
+
+---@class moonpad.RunnerDefinition
+---@field appName string
+---@field agent moonpad.Agent
+---@field sessionService moonpad.Service
+---@field plugins table[]?
+---@field maxLlmCalls integer? of one run; default 500, 0 for no limit
+---@field templateSyntax "both"|"braces"|"angles"|nil
+---@field artifactService any not in this version
+---@field memoryService any not in this version
+---@field summarizer any not in this version
+
+---@class moonpad.RunOptions
+---@field userId string
+---@field sessionId string? a missing session is created; without an id, a new one
+---@field newMessage string|moonpad.Content|nil
+---@field stateDelta table? changes of state that go with the message
+---@field numRecentEvents integer? how much history the run gets to see
+
+---@class moonpad.Runner: moonpad.RunnerDefinition
+local Runner = { __name = "moonpad.runner" }
+Runner.__index = Runner
+
+local FIELDS = {
+  "appName", "agent", "sessionService", "artifactService", "memoryService", "plugins", "summarizer", "maxLlmCalls",
+  "templateSyntax",
+}
+local RUN_FIELDS = { "userId", "sessionId", "newMessage", "stateDelta", "numRecentEvents" }
+local UNSUPPORTED = { "artifactService", "memoryService", "summarizer" }
+local SYNTAXES = { both = true, braces = true, angles = true }
+
+local DEFAULT_MAX_LLM_CALLS = 500
+
+local function refuse(where, message)
+  core.error("invalid_argument", where .. ": " .. message)
+end
+
+local function expectName(value, where)
+  if type(value) ~= "string" then refuse(where, "expected a string, got " .. type(value)) end
+  if value == "" then refuse(where, "must not be empty") end
+end
+
+local function checkDefinition(definition)
+  expectName(definition.appName, "runner.appName")
+  if not agents.isAgent(definition.agent) then
+    refuse("runner.agent", "expected a moonpad.agent, got " .. type(definition.agent))
+  end
+  if type(definition.sessionService) ~= "userdata" then
+    refuse("runner.sessionService", "expected what moonpad.open returns, got " .. type(definition.sessionService))
+  end
+  local limit, syntax = definition.maxLlmCalls, definition.templateSyntax
+  if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
+    refuse("runner.maxLlmCalls", "expected an integer from 0, got " .. tostring(limit))
+  end
+  if syntax ~= nil and not SYNTAXES[syntax] then
+    refuse("runner.templateSyntax", 'expected "both", "braces" or "angles", got ' .. tostring(syntax))
+  end
+  for _, field in ipairs(UNSUPPORTED) do
+    if definition[field] ~= nil then core.error("unsupported", ("runner.%s: not in this version"):format(field)) end
+  end
+end
+
+---Makes a runner.
+---@param definition moonpad.RunnerDefinition
+---@return moonpad.Runner
+function runners.define(definition)
+  if type(definition) ~= "table" then refuse("runner", "expected a table, got " .. type(definition)) end
+  core.checkFields(definition, "runner", FIELDS)
+  checkDefinition(definition)
+  return setmetatable({
+    appName = definition.appName,
+    agent = definition.agent,
+    sessionService = definition.sessionService,
+    plugins = callbacks.plugins(definition.plugins),
+    maxLlmCalls = definition.maxLlmCalls or DEFAULT_MAX_LLM_CALLS,
+    templateSyntax = definition.templateSyntax,
+  }, Runner)
+end
+
+local function userContent(message)
+  if message == nil then return nil end
+  local result = content.normalize(message, "user", "newMessage")
+  if content.isEmpty(result) then refuse("newMessage", "has no parts") end
+  for index, part in ipairs(result.parts) do
+    if part.functionCall ~= nil then
+      refuse(("newMessage.parts[%d]"):format(index), "a user cannot call functions; only a model can")
+    end
+  end
+  return result
+end
+
+-- The id as the service stores it, so that " a" and "a" stand in one line.
+local function sessionIdOf(options)
+  local id = options.sessionId
+  if id == nil then return core.uuid4() end
+  if type(id) ~= "string" then refuse("run.sessionId", "expected a string, got " .. type(id)) end
+  id = id:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$"
+  return id == "" and core.uuid4() or id
+end
+
+local function start(self, options, method)
+  if getmetatable(self) ~= Runner then
+    refuse(("runner:%s{...}"):format(method), "call it with a colon, not with a dot")
+  end
+  if type(options) ~= "table" then refuse(method, "expected a table of options, got " .. type(options)) end
+  core.checkFields(options, method, RUN_FIELDS)
+  expectName(options.userId, method .. ".userId")
+  if options.stateDelta ~= nil and type(options.stateDelta) ~= "table" then
+    refuse(method .. ".stateDelta", "expected a table, got " .. type(options.stateDelta))
+  end
+  local run = {
+    id = "e-" .. core.uuid4(),
+    runner = self,
+    userId = options.userId,
+    sessionId = sessionIdOf(options),
+    numRecentEvents = options.numRecentEvents,
+    stateDelta = copy(options.stateDelta),
+    userContent = userContent(options.newMessage),
+  }
+  -- Names contain no NUL, so different sessions have different keys.
+  local key = table.concat({ self.appName, run.userId, run.sessionId }, "\0")
+  return invocations.new(runs.new(run, lifecycle.body, key))
+end
+
+---Runs the agent on a message: `for event in runner:run{...} do ... end`. Leaving the loop early cancels the run.
+---@param options moonpad.RunOptions
+---@return fun(): moonpad.Event? iterator
+function Runner:run(options)
+  return invocations.iterate(start(self, options, "run"))
+end
+
+---Starts a run that is driven by `step` or `wait`, for programs with a loop of their own.
+---@param options moonpad.RunOptions
+---@return moonpad.Invocation
+function Runner:start(options)
+  return start(self, options, "start")
+end
+
+return runners

@@ -1,0 +1,50 @@
+--- Tools: what a model may call.
+local core = require "moonpad.core"
+
+local tools = {}
+
+---@class moonpad.ToolDefinition
+---@field name string
+---@field description string?
+---@field parameters table? a JSON Schema of an object; default: no parameters are described
+---@field run fun(args: table, context: moonpad.Context): any
+
+---@class moonpad.Tool: moonpad.ToolDefinition
+local Tool = { __name = "moonpad.tool" }
+Tool.__index = Tool
+
+local FIELDS = { "name", "description", "parameters", "run" }
+
+local function expect(value, kind, where)
+  if type(value) ~= kind then
+    core.error("invalid_argument", ("%s: expected a %s, got %s"):format(where, kind, type(value)))
+  end
+end
+
+---Makes a tool.
+---@param definition moonpad.ToolDefinition
+---@return moonpad.Tool
+function tools.define(definition)
+  expect(definition, "table", "tool")
+  core.checkFields(definition, "tool", FIELDS)
+  expect(definition.name, "string", "tool.name")
+  if definition.name == "" then core.error("invalid_argument", "tool.name: must not be empty") end
+  local where = ('tool "%s"'):format(definition.name)
+  expect(definition.run, "function", where .. ".run")
+  if definition.description ~= nil then expect(definition.description, "string", where .. ".description") end
+  if definition.parameters ~= nil then expect(definition.parameters, "table", where .. ".parameters") end
+  return setmetatable({
+    name = definition.name,
+    description = definition.description or "",
+    parameters = definition.parameters or { type = "object", properties = {} },
+    run = definition.run,
+  }, Tool)
+end
+
+---@param value any
+---@return boolean
+function tools.isTool(value)
+  return getmetatable(value) == Tool
+end
+
+return tools

@@ -1,0 +1,639 @@
+local moonpad = require "moonpad"
+local support = require "spec.support"
+
+local function text(part)
+  return { role = "user", parts = { { text = part } } }
+end
+
+-- The error of a function, which must fail.
+local function failure(run, ...)
+  local ok, err = pcall(run, ...)
+  assert.is_false(ok)
+  return err
+end
+
+local function anAgent(fields)
+  local definition = { name = "Greeter", model = function() return "Hello!" end }
+  for name, value in pairs(fields or {}) do definition[name] = value end
+  return moonpad.agent(definition)
+end
+
+describe("the definition of an agent", function()
+  it("names the nearest known field for one that it does not know", function()
+    local err = failure(moonpad.agent, { name = "A", instructions = "x" })
+    assert.equal("invalid_argument", err.code)
+    assert.matches("instructions", tostring(err))
+    assert.matches("did you mean instruction", tostring(err))
+  end)
+
+  it("needs a name, which is not that of the user", function()
+    assert.matches("agent.name", tostring(failure(moonpad.agent, {})))
+    assert.matches("agent.name", tostring(failure(moonpad.agent, { name = "" })))
+    assert.matches("user", tostring(failure(moonpad.agent, { name = "user" })))
+  end)
+
+  it("refuses values of the wrong kind and says where", function()
+    assert.matches('agent "A".outputKey', tostring(failure(moonpad.agent, { name = "A", outputKey = 1 })))
+    assert.matches("includeContents", tostring(failure(moonpad.agent, { name = "A", includeContents = "all" })))
+    assert.matches("generate", tostring(failure(moonpad.agent, { name = "A", model = {} })))
+    assert.matches("beforeModelCallback%[2%]", tostring(failure(moonpad.agent, {
+      name = "A", beforeModelCallback = { function() end, 3 },
+    })))
+  end)
+
+  it("refuses what this version does not have, instead of ignoring it", function()
+    assert.equal("unsupported", failure(moonpad.agent, { name = "A", outputSchema = {} }).code)
+    assert.equal("unsupported", failure(moonpad.agent, { name = "A", subAgents = { anAgent() } }).code)
+    assert.equal("unsupported", failure(moonpad.parallelAgent, { name = "A" }).code)
+  end)
+
+  it("refuses two tools of one name", function()
+    local tool = moonpad.tool { name = "look", run = function() end }
+    local err = failure(moonpad.agent, { name = "A", tools = { tool, tool } })
+    assert.matches('two tools are called "look"', tostring(err))
+  end)
+end)
+
+support.each_store(function(open)
+  local function runnerOf(fields, runnerFields)
+    local definition = { appName = "app", agent = anAgent(fields), sessionService = open() }
+    for name, value in pairs(runnerFields or {}) do definition[name] = value end
+    return moonpad.runner(definition), definition.sessionService
+  end
+
+  describe("a model", function()
+    it("answers with a string", function()
+      local runner, service = runnerOf()
+      local events = support.run(runner, "Hi")
+      assert.equal(1, #events)
+      assert.equal("Greeter", events[1].author)
+      assert.equal("model", events[1].content.role)
+      assert.equal("Hello!", events[1]:text())
+      assert.is_true(events[1]:isFinalResponse())
+      local stored = support.stored(service).events
+      assert.equal(2, #stored)
+      assert.equal("user", stored[1].author)
+      assert.equal("Hi", stored[1]:text())
+      assert.equal(events[1].id, stored[2].id)
+      assert.equal(events[1].invocationId, stored[1].invocationId)
+    end)
+
+    it("answers with a response, whose fields travel on the event", function()
+      local runner = runnerOf { model = function()
+        return {
+          content = { parts = { { text = "thinking", thought = true }, { text = "Hello!" } } },
+          usageMetadata = { totalTokenCount = 7 }, finishReason = "STOP",
+        }
+      end }
+      local event = support.run(runner, "Hi")[1]
+      assert.equal("Hello!", event:text())
+      assert.equal("model", event.content.role)
+      assert.same({ totalTokenCount = 7 }, event.usageMetadata)
+      assert.equal("STOP", event.finishReason)
+    end)
+
+    it("may be an object with a name", function()
+      local seen
+      local model = { name = "mine", generate = function(self, request) seen = request.model return self.name end }
+      local runner = runnerOf { model = model }
+      assert.equal("mine", support.run(runner, "Hi")[1]:text())
+      assert.equal("mine", seen)
+    end)
+
+    it("gets a request with instruction, contents, tools and config, all of them copies", function()
+      local seen = {}
+      local runner = runnerOf {
+        instruction = "Be kind.",
+        config = { temperature = 0 },
+        tools = { { name = "look", description = "looks", parameters = { type = "object" }, run = function() end } },
+        model = function(request)
+          seen[#seen + 1] = moonpad.json.encode(request)
+          request.config.temperature, request.tools[1].name = 9, "spoilt"
+          request.contents[1].parts[1].text = "spoilt"
+          return "ok"
+        end,
+      }
+      support.run(runner, "Hi")
+      support.run(runner, "Again")
+      local request = moonpad.json.decode(seen[1])
+      assert.equal("Be kind.", request.systemInstruction)
+      assert.same({ text("Hi") }, request.contents)
+      assert.same({ { name = "look", description = "looks", parameters = { type = "object" } } }, request.tools)
+      assert.same({ temperature = 0 }, request.config)
+      local second = moonpad.json.decode(seen[2])
+      assert.equal("Hi", second.contents[1].parts[1].text)
+      assert.same({ role = "model", parts = { { text = "ok" } } }, second.contents[2])
+      assert.equal(0, second.config.temperature)
+      assert.equal("look", second.tools[1].name)
+    end)
+
+    it("may stream: partial events are shown and not stored, the last one is", function()
+      local runner, service = runnerOf { outputKey = "reply", model = function()
+        local chunks = {
+          { content = { parts = { { text = "Hel" } } }, partial = true },
+          { content = { parts = { { text = "lo" } } }, partial = true },
+          { content = { parts = { { text = "Hello" } } } },
+        }
+        local index = 0
+        return function() index = index + 1 return chunks[index] end
+      end }
+      local events = support.run(runner, "Hi")
+      assert.equal(3, #events)
+      assert.is_true(events[1].partial)
+      assert.is_false(events[2]:isFinalResponse())
+      assert.equal(events[1].id, events[3].id)
+      assert.equal("Hello", events[3]:text())
+      assert.is_nil(events[1].revision)
+      local session = support.stored(service)
+      assert.equal(2, #session.events)
+      assert.equal("Hello", session.state.reply)
+    end)
+
+    it("may stream strings: what was streamed becomes the answer", function()
+      local runner = runnerOf { model = function()
+        return coroutine.wrap(function() coroutine.yield "Hel" coroutine.yield "lo" end)
+      end }
+      local events = support.run(runner, "Hi")
+      assert.same({ "Hel", "lo", "Hello" }, { events[1]:text(), events[2]:text(), events[3]:text() })
+      assert.is_nil(events[3].partial)
+    end)
+
+    it("that answers nothing ends the run without an event, and loses no state of its callbacks", function()
+      local runner, service = runnerOf { model = function() return { content = { parts = {} } } end }
+      assert.equal(0, #support.run(runner, "Hi"))
+      local other, otherService = runnerOf {
+        model = function() return { content = { parts = {} } } end,
+        beforeModelCallback = function(context) context.state.asked = true end,
+      }
+      local events = support.run(other, "Hi")
+      assert.equal(1, #events)
+      assert.is_false(events[1]:isFinalResponse())
+      assert.is_true(support.stored(otherService).state.asked)
+      assert.is_nil(support.stored(service).state.asked)
+    end)
+
+    it("that fails ends the run with its error, and the session can be used at once", function()
+      local fail = true
+      local runner, service = runnerOf {
+        beforeModelCallback = function(context) context.state.written = true end,
+        model = function() if fail then error "no network" end return "back" end,
+      }
+      local err = failure(support.run, runner, "Hi")
+      assert.equal("model", err.code)
+      assert.matches("no network", tostring(err))
+      assert.is_nil(support.stored(service).state.written)
+      fail = false
+      assert.equal("back", support.run(runner, "Hi")[1]:text())
+    end)
+
+    it("may raise an error of its own, which the caller gets as it is", function()
+      local mine = setmetatable({}, { __tostring = function() return "mine" end })
+      local runner = runnerOf { model = function() error(mine) end }
+      assert.equal(mine, failure(support.run, runner, "Hi"))
+    end)
+
+    it("must answer something, and must be there", function()
+      local runner = runnerOf { model = function() end }
+      assert.equal("model", failure(support.run, runner, "Hi").code)
+      assert.equal("model", failure(support.run, (runnerOf { model = function() return 42 end }), "Hi").code)
+      local named = runnerOf { model = "gemini-2.0-flash" }
+      local err = failure(support.run, named, "Hi")
+      assert.equal("unsupported", err.code)
+      assert.matches("gemini%-2.0%-flash", tostring(err))
+    end)
+
+    it("is not called more often than maxLlmCalls", function()
+      local count = 0
+      local runner = runnerOf({
+        model = function() count = count + 1 return support.calls { "again" } end,
+        tools = { { name = "again", run = function() return {} end } },
+      }, { maxLlmCalls = 3 })
+      assert.equal("limit", failure(support.run, runner, "Hi").code)
+      assert.equal(3, count)
+    end)
+  end)
+
+  describe("callbacks around the agent", function()
+    it("put what they change on an event of their own, before and after", function()
+      local runner = runnerOf {
+        beforeAgentCallback = function(context) context.state.before = 1 end,
+        afterAgentCallback = function(context) context.state["user:after"] = context.state.before + 1 end,
+      }
+      local events = support.run(runner, "Hi")
+      assert.equal(3, #events)
+      assert.same({ before = 1 }, events[1].actions.stateDelta)
+      assert.is_nil(events[1].content)
+      assert.is_false(events[1]:isFinalResponse())
+      assert.same({ ["user:after"] = 2 }, events[3].actions.stateDelta)
+    end)
+
+    it("make no event when they change nothing", function()
+      local runner = runnerOf { beforeAgentCallback = function(context) return context.state.nothing end }
+      assert.equal(1, #support.run(runner, "Hi"))
+    end)
+
+    it("make an event for anything that they changed, be it escalate or a temp: key", function()
+      local runner, service = runnerOf {
+        beforeAgentCallback = function(context) context:escalate() end,
+        afterAgentCallback = function(context) context.state["temp:x"] = 1 end,
+      }
+      local events = support.run(runner, "Hi")
+      assert.equal(3, #events)
+      assert.is_true(events[1].actions.escalate)
+      assert.is_nil(support.stored(service).state["temp:x"])
+    end)
+
+    it("answer for the agent, which does not run then; outputKey gets the answer", function()
+      local called = false
+      local runner, service = runnerOf {
+        outputKey = "reply",
+        model = function() called = true return "no" end,
+        beforeAgentCallback = function() return "Closed today." end,
+        afterAgentCallback = function() called = true end,
+      }
+      local events = support.run(runner, "Hi")
+      assert.equal(1, #events)
+      assert.equal("Closed today.", events[1]:text())
+      assert.is_false(called)
+      assert.equal("Closed today.", support.stored(service).state.reply)
+    end)
+
+    it("add an answer after the agent's", function()
+      local runner = runnerOf { afterAgentCallback = function()
+        return { role = "model", parts = { { text = "Anything else?" } } }
+      end }
+      local events = support.run(runner, "Hi")
+      assert.equal("Anything else?", events[2]:text())
+    end)
+
+    it("run as a list until one answers", function()
+      local ran = {}
+      local function callback(name, answer)
+        return function() ran[#ran + 1] = name return answer end
+      end
+      local runner = runnerOf { beforeAgentCallback = { callback("a"), callback("b", "stop"), callback("c", "never") } }
+      assert.equal("stop", support.run(runner, "Hi")[1]:text())
+      assert.same({ "a", "b" }, ran)
+    end)
+
+    it("that fail end the run with the very error, and what they wrote is rolled back", function()
+      local mine = { reason = "mine" }
+      local runner, service = runnerOf { beforeAgentCallback = function(context)
+        context.state.half = true
+        error(mine)
+      end }
+      assert.equal(mine, failure(support.run, runner, "Hi"))
+      assert.is_nil(support.stored(service).state.half)
+      assert.equal(1, #support.stored(service).events)
+    end)
+  end)
+
+  describe("callbacks around the model", function()
+    it("put what they write on the model's event, exactly once", function()
+      local runner = runnerOf {
+        beforeModelCallback = function(context) context.state.before = 1 end,
+        model = function(_, context)
+          context.state.during = context.state.before
+          return coroutine.wrap(function() coroutine.yield "a" coroutine.yield "b" end)
+        end,
+        afterModelCallback = function(context) context.state.after = (context.state.after or 0) + 1 end,
+      }
+      local events = support.run(runner, "Hi")
+      assert.equal(3, #events)
+      assert.same({}, events[1].actions.stateDelta)
+      assert.same({ before = 1, during = 1, after = 3 }, events[3].actions.stateDelta)
+    end)
+
+    it("may change the request, or answer in the model's place", function()
+      local seen
+      local runner = runnerOf {
+        model = function(request) seen = request.systemInstruction return "model" end,
+        beforeModelCallback = function(_, request)
+          request.systemInstruction = "changed"
+          if request.contents[#request.contents].parts[1].text == "skip" then return "callback" end
+        end,
+        afterModelCallback = function(_, response)
+          assert.equal("model", response.content.parts[1].text)
+        end,
+      }
+      assert.equal("model", support.run(runner, "Hi")[1]:text())
+      assert.equal("changed", seen)
+      assert.equal("callback", support.run(runner, "skip")[1]:text())
+    end)
+
+    it("may replace the response", function()
+      local runner = runnerOf { afterModelCallback = function(_, response)
+        return { content = { parts = { { text = response.content.parts[1].text .. " (checked)" } } } }
+      end }
+      assert.equal("Hello! (checked)", support.run(runner, "Hi")[1]:text())
+    end)
+
+    it("may answer for a model that failed; what they raise is not taken for the model's error", function()
+      local seen
+      local runner = runnerOf {
+        model = function() error "down" end,
+        onModelErrorCallback = function(_, request, err)
+          seen = { request.contents[1].parts[1].text, tostring(err) }
+          return "Sorry."
+        end,
+      }
+      assert.equal("Sorry.", support.run(runner, "Hi")[1]:text())
+      assert.equal("Hi", seen[1])
+      assert.matches("down", seen[2])
+      local asked = false
+      local other = runnerOf {
+        afterModelCallback = function() error("after", 0) end,
+        onModelErrorCallback = function() asked = true return "Sorry." end,
+      }
+      assert.equal("after", failure(support.run, other, "Hi"))
+      assert.is_false(asked)
+    end)
+  end)
+
+  describe("outputKey", function()
+    it("gets the non-thought text of the final event, and nobody else's", function()
+      local answers = moonpad.models.scripted {
+        { content = { parts = { { text = "let me see" }, { functionCall = { name = "look" } } } } },
+        { content = { parts = { { text = "hm", thought = true }, { text = "It is " }, { text = "blue." } } } },
+      }
+      local runner, service = runnerOf {
+        model = answers, outputKey = "user:answer",
+        tools = { { name = "look", run = function(_, context) return context.state["user:answer"] == nil end } },
+      }
+      local events = support.run(runner, "Hi")
+      assert.same({}, events[1].actions.stateDelta or {})
+      assert.same({ result = true }, events[2]:functionResponses()[1].response)
+      assert.same({ ["user:answer"] = "It is blue." }, events[3].actions.stateDelta)
+      assert.equal("It is blue.", support.stored(service).state["user:answer"])
+    end)
+
+    it("is seen by the callback after the agent", function()
+      local seen
+      local runner = runnerOf {
+        outputKey = "reply", afterAgentCallback = function(context) seen = context.state.reply end,
+      }
+      support.run(runner, "Hi")
+      assert.equal("Hello!", seen)
+    end)
+  end)
+
+  describe("a context", function()
+    it("tells who and where", function()
+      local seen
+      local runner = runnerOf { beforeAgentCallback = function(context)
+        seen = {
+          context.agentName, context.userContent.parts[1].text, context.session.id, context.session.userId,
+          context.session.appName, #context.session.events, context.invocationId, context.functionCallId,
+        }
+      end }
+      support.run(runner, "Hi")
+      assert.same({ "Greeter", "Hi", "s", "u", "app", 1 }, { table.unpack(seen, 1, 6) })
+      assert.matches("^e%-", seen[7])
+      assert.is_nil(seen[8])
+    end)
+
+    it("shows a session that cannot be written", function()
+      local runner = runnerOf { beforeAgentCallback = function(context)
+        context.state.x = 1
+        assert.equal(1, context.session.state.x)
+        assert.is_false(pcall(function() context.session.state.x = 2 end))
+        assert.is_false(pcall(function() context.session.id = "other" end))
+        assert.is_false(pcall(function() context.agentName = "other" end))
+      end }
+      assert.same({ x = 1 }, support.run(runner, "Hi")[1].actions.stateDelta)
+    end)
+
+    it("has actions, which travel on the event", function()
+      local runner = runnerOf { beforeAgentCallback = function(context)
+        context.actions.stateDelta.x = 1
+        context.actions.stateDelta = { y = 2 }
+        context.actions.artifactDelta = { file = 3 }
+        assert.same({ file = 3 }, context.actions.artifactDelta)
+      end }
+      local event = support.run(runner, "Hi")[1]
+      assert.same({ stateDelta = { x = 1, y = 2 }, artifactDelta = { file = 3 } }, event.actions)
+    end)
+
+    it("says so when a method is called with a dot", function()
+      local runner = runnerOf { beforeAgentCallback = function(context) context.escalate() end }
+      local err = failure(support.run, runner, "Hi")
+      assert.equal("invalid_argument", err.code)
+      assert.matches("colon", tostring(err))
+    end)
+
+    it("cannot be written any more when its phase is over", function()
+      local kept
+      local runner = runnerOf { beforeAgentCallback = function(context) kept = context.state end }
+      support.run(runner, "Hi")
+      local err = failure(function() kept.late = true end)
+      assert.equal("invalid_argument", err.code)
+      assert.matches("over", tostring(err))
+    end)
+
+    it("refuses services that the runner does not have", function()
+      local runner = runnerOf { beforeAgentCallback = function(context)
+        assert.equal("unsupported", failure(context.saveArtifact, context, "a", {}).code)
+        assert.equal("unsupported", failure(context.searchMemory, context, "a").code)
+        assert.equal("unsupported", failure(context.emit, context, {}).code)
+        assert.equal("unsupported", failure(context.transferToAgent, context, "B").code)
+      end }
+      assert.equal(1, #support.run(runner, "Hi"))
+    end)
+  end)
+
+  describe("an instruction", function()
+    it("may be a function: verbatim, with a read-only context, and free to inject", function()
+      local seen
+      local runner = runnerOf {
+        beforeAgentCallback = function(context) context.state.name = "Ann" end,
+        instruction = function(context)
+          assert.is_false(pcall(function() context.state.x = 1 end))
+          return "{name} is " .. moonpad.injectSessionState("{name}", context)
+        end,
+        model = function(request) seen = request.systemInstruction return "ok" end,
+      }
+      support.run(runner, "Hi")
+      assert.equal("{name} is Ann", seen)
+    end)
+
+    it("follows the global one", function()
+      local seen
+      local runner = runnerOf {
+        globalInstruction = "Be brief, {user:name}.", instruction = "Greet.",
+        model = function(request) seen = request.systemInstruction return "ok" end,
+      }
+      support.run(runner, { userId = "u", newMessage = "Hi", stateDelta = { ["user:name"] = "Ann" } })
+      assert.equal("Be brief, Ann.\n\nGreet.", seen)
+    end)
+
+    it("that names a missing key ends the run, naming key and agent", function()
+      local err = failure(support.run, (runnerOf { instruction = "Hello {nobody}" }), "Hi")
+      assert.equal("template", err.code)
+      assert.matches("nobody", tostring(err))
+      assert.matches("Greeter", tostring(err))
+    end)
+  end)
+
+  describe("contents of a request", function()
+    local function contentsOf(fields, prepare)
+      local seen
+      fields.model = function(request) seen = request.contents return "ok" end
+      local runner, service = runnerOf(fields)
+      local session = service:createSession { appName = "app", userId = "u", sessionId = "s" }
+      prepare(function(event) return service:appendEvent(session, event) end, service, session)
+      support.run(runner, "Now")
+      return seen
+    end
+
+    local function call(id) return { functionCall = { id = id, name = "look", args = { n = id } } } end
+    local function response(id, value)
+      return { functionResponse = { id = id, name = "look", response = { value = value } } }
+    end
+
+    it("skip events that only change state, and thoughts", function()
+      local contents = contentsOf({}, function(append)
+        append { author = "user", content = text "Hi" }
+        append { author = "Greeter", actions = { stateDelta = { x = 1 } } }
+        append { author = "Greeter", content = { role = "model", parts = { { text = "hm", thought = true } } } }
+        append { author = "Greeter", content = { role = "model", parts = { { text = "" } } } }
+      end)
+      assert.same({ text "Hi", text "Now" }, contents)
+    end)
+
+    it("answer calls that were left open, and keep the answers next to their calls", function()
+      local contents = contentsOf({}, function(append)
+        append { author = "Greeter", content = { role = "model", parts = { call "1", call "2" } } }
+        append { author = "user", content = text "Wait" }
+        append { author = "Greeter", content = { role = "user", parts = { response("2", "two") } } }
+      end)
+      assert.same({
+        { role = "model", parts = { call "1", call "2" } },
+        { role = "user", parts = {
+          { functionResponse = { id = "1", name = "look", response = { error = "cancelled" } } }, response("2", "two"),
+        } },
+        text "Wait", text "Now",
+      }, contents)
+    end)
+
+    it("know calls that share an id by their order, and drop answers without a call", function()
+      local contents = contentsOf({}, function(append)
+        append { author = "Greeter", content = { role = "user", parts = { response("9", "lost") } } }
+        append { author = "Greeter", content = { role = "model", parts = { call "1" } } }
+        append { author = "Greeter", content = { role = "user", parts = { response("1", "first") } } }
+        append { author = "Greeter", content = { role = "model", parts = { call "1" } } }
+        append { author = "Greeter", content = { role = "user", parts = { response("1", "second") } } }
+      end)
+      assert.same({
+        { role = "model", parts = { call "1" } }, { role = "user", parts = { response("1", "first") } },
+        { role = "model", parts = { call "1" } }, { role = "user", parts = { response("1", "second") } },
+        text "Now",
+      }, contents)
+    end)
+
+    it("leave out what was rewound", function()
+      local contents = contentsOf({}, function(append, service, session)
+        append { author = "user", invocationId = "one", content = text "First" }
+        append { author = "user", invocationId = "two", content = text "Second" }
+        append { author = "user", invocationId = "three", content = text "Third" }
+        service:rewind(session, { invocationId = "two" })
+      end)
+      assert.same({ text "First", text "Now" }, contents)
+    end)
+
+    it("tell what other agents did as context", function()
+      local contents = contentsOf({}, function(append)
+        append { author = "Other", content = { role = "model", parts = { { text = "I looked." }, call "1" } } }
+      end)
+      assert.equal("user", contents[1].role)
+      assert.same({
+        { text = "For context:" }, { text = "[Other] said: I looked." },
+        { text = '[Other] called tool `look` with parameters: {"n":"1"}' },
+      }, contents[1].parts)
+    end)
+
+    it("begin at the current turn with includeContents = none", function()
+      local contents = contentsOf({ includeContents = "none" }, function(append)
+        append { author = "user", content = text "Before" }
+        append { author = "Greeter", content = { role = "model", parts = { { text = "Hello" } } } }
+      end)
+      assert.same({ text "Now" }, contents)
+    end)
+  end)
+
+  describe("a sequentialAgent", function()
+    it("runs its agents one after the other; each sees what those before it wrote and said", function()
+      local seen
+      local first = anAgent { name = "First", outputKey = "found", model = function() return "blue" end }
+      local second = anAgent { name = "Second", instruction = "Use {found}.", model = function(request)
+        seen = { request.systemInstruction, request.contents[2].parts[2].text }
+        return "ok"
+      end }
+      local service = open()
+      local both = moonpad.sequentialAgent {
+        name = "Both", subAgents = { first, second },
+        beforeAgentCallback = function(context) context.state.by = context.agentName end,
+      }
+      local events = support.run(moonpad.runner { appName = "app", agent = both, sessionService = service }, "Hi")
+      assert.same({ "Both", "First", "Second" }, { events[1].author, events[2].author, events[3].author })
+      assert.same({ "Use blue.", "[First] said: blue" }, seen)
+      assert.equal("Both", support.stored(service).state.by)
+    end)
+
+    it("goes on when one of them was answered for", function()
+      local skipped = anAgent { name = "First", beforeAgentCallback = function() return "skipped" end }
+      local both = moonpad.sequentialAgent { name = "Both", subAgents = { skipped, anAgent { name = "Second" } } }
+      local events = support.run(moonpad.runner { appName = "app", agent = both, sessionService = open() }, "Hi")
+      assert.same({ "skipped", "Hello!" }, { events[1]:text(), events[2]:text() })
+    end)
+
+    it("refuses an agent with another parent, two of one name, and what is no agent", function()
+      local child = anAgent()
+      moonpad.sequentialAgent { name = "One", subAgents = { child } }
+      assert.matches("one parent", tostring(failure(moonpad.sequentialAgent, { name = "Two", subAgents = { child } })))
+      assert.matches('two agents are called "Greeter"', tostring(failure(moonpad.sequentialAgent, {
+        name = "Two", subAgents = { anAgent(), anAgent() },
+      })))
+      assert.matches("subAgents%[1%]", tostring(failure(moonpad.sequentialAgent, { name = "Two", subAgents = { {} } })))
+      assert.matches("model", tostring(failure(moonpad.sequentialAgent, { name = "Two", model = "x" })))
+    end)
+  end)
+
+  describe("plugins", function()
+    it("come before the agent's callbacks, and see the whole run", function()
+      local log = {}
+      local function note(name, answer) return function() log[#log + 1] = name return answer end end
+      local runner = runnerOf({ beforeModelCallback = note "agent" }, { plugins = { {
+        name = "logger", onUserMessage = note "message", beforeRun = note "before", onEvent = note "event",
+        beforeModelCallback = note "plugin", afterRun = note "after",
+      } } })
+      support.run(runner, "Hi")
+      assert.same({ "message", "before", "plugin", "agent", "event", "after" }, log)
+    end)
+
+    it("may replace the user's message, fields of an event, and the run", function()
+      local runner, service = runnerOf({}, { plugins = { {
+        onUserMessage = function(context, message)
+          context.state.asked = message.parts[1].text
+          return "Changed"
+        end,
+        onEvent = function(_, event) return { id = "other", customMetadata = { seen = event:text() } } end,
+      } } })
+      local event = support.run(runner, "Hi")[1]
+      assert.not_equal("other", event.id)
+      assert.same({ seen = "Hello!" }, event.customMetadata)
+      assert.equal("Hello!", event:text())
+      local session = support.stored(service)
+      assert.equal("Changed", session.events[1]:text())
+      assert.equal("Hi", session.state.asked)
+      local closed = runnerOf({}, { plugins = { { beforeRun = function() return "Closed." end } } })
+      local events = support.run(closed, "Hi")
+      assert.equal(1, #events)
+      assert.equal("Closed.", events[1]:text())
+    end)
+
+    it("must not misspell a hook", function()
+      local err = failure(runnerOf, {}, { plugins = { { beforeModelCallbak = function() end } } })
+      assert.matches("beforeModelCallback", tostring(err))
+    end)
+  end)
+end)

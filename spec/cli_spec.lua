@@ -1,0 +1,212 @@
+-- The command, as a process of its own.
+local moonpad = require "moonpad"
+local support = require "spec.support"
+
+local quote = support.quote
+
+local function read(path)
+  local file <close> = assert(io.open(path, "rb"))
+  return file:read "a"
+end
+
+local function write(path, text)
+  local file <close> = assert(io.open(path, "wb"))
+  file:write(text)
+end
+
+describe("bin/moonpad", function()
+  local folder, db
+
+  before_each(function()
+    folder = support.tmpdir()
+    db = folder .. "/state.db"
+  end)
+  after_each(support.cleanup)
+
+  -- Runs a command line (of the shell); returns the exit code, standard output and standard error.
+  local function moonpadCommand(line, input)
+    write(folder .. "/in", input or "")
+    local command = ("XDG_DATA_HOME=%s USER=ann bin/moonpad %s < %s > %s 2> %s"):format(
+      quote(folder .. "/data"), line, quote(folder .. "/in"), quote(folder .. "/out"), quote(folder .. "/err"))
+    local _, _, code = os.execute(command)
+    return code, read(folder .. "/out"), read(folder .. "/err")
+  end
+
+  local function agentFile(source)
+    local path = folder .. "/agent.lua"
+    write(path, source)
+    return quote(path)
+  end
+
+  local counter = [[
+    local moonpad = require "moonpad"
+    return moonpad.agent {
+      name = "Counter",
+      beforeAgentCallback = function(context) context.state:increment "user:count" end,
+      model = function(request, context)
+        return request.contents[#request.contents].parts[1].text .. " " .. context.state["user:count"]
+      end,
+    }
+  ]]
+
+  describe("run", function()
+    it("answers a message, and remembers it in the next process", function()
+      local agent = agentFile(counter)
+      local code, out, err = moonpadCommand(("run %s --db %s Hello there"):format(agent, quote(db)))
+      assert.same({ 0, "Hello there 1\n", "" }, { code, out, err })
+      code, out = moonpadCommand(("run %s --db %s Again"):format(agent, quote(db)))
+      assert.same({ 0, "Again 2\n" }, { code, out })
+      local service <close> = moonpad.open("sqlite:" .. db)
+      local session = service:getSession { appName = "Counter", userId = "ann", sessionId = "default" }
+      assert.equal(2, session.conversationCount)
+    end)
+
+    it("answers the lines of standard input, with the names that it is given", function()
+      local line = ("run %s --db %s --app shop --user bob --session one"):format(agentFile(counter), quote(db))
+      local code, out = moonpadCommand(line, "one\n\n  \ntwo\n")
+      assert.same({ 0, "one 1\ntwo 2\n" }, { code, out })
+      local service <close> = moonpad.open("sqlite:" .. db)
+      assert.equal(2, service:getSession({ appName = "shop", userId = "bob", sessionId = "one" }).conversationCount)
+    end)
+
+    it("keeps its state in a folder of the user's, which it creates", function()
+      local code = moonpadCommand(("run %s Hello"):format(agentFile(counter)))
+      assert.equal(0, code)
+      local service <close> = moonpad.open("sqlite:" .. folder .. "/data/moonpad/Counter.db")
+      assert.equal(1, #service:listSessions { appName = "Counter" })
+    end)
+
+    it("prints events as JSON lines", function()
+      local _, out = moonpadCommand(("run %s --db %s --events Hello"):format(agentFile(counter), quote(db)))
+      local lines = {}
+      for line in out:gmatch "[^\n]+" do lines[#lines + 1] = moonpad.json.decode(line) end
+      assert.equal(2, #lines)
+      assert.same({ ["user:count"] = 1 }, lines[1].actions.stateDelta)
+      assert.equal("Hello 1", lines[2].content.parts[1].text)
+    end)
+
+    it("runs the concierge, which remembers its guest", function()
+      local line = "run examples/concierge.lua --db " .. quote(db)
+      local talk = read "examples/concierge.txt"
+      local _, first, err = moonpadCommand(line, talk)
+      assert.equal("", err)
+      assert.matches("^Welcome to Hotel Moonpad. This is visit 1.\n", first)
+      assert.matches("Your plan: %[\"a table at eight\",\"a massage at ten\",\"a taxi at eleven\"%]\n", first)
+      assert.matches("Sorry: the sauna is not on your plan.\n", first)
+      assert.matches("You are Ann, and you like %[\"quiet rooms\"%].\n$", first)
+      local _, second = moonpadCommand(line, talk)
+      assert.matches("^Welcome back, Ann. This is visit 2.\n", second)
+      assert.matches("Sorry: a table at eight is on your plan already.\n", second)
+    end)
+  end)
+
+  describe("sessions, events and state", function()
+    it("show what is stored", function()
+      moonpadCommand(("run %s --db %s Hello"):format(agentFile(counter), quote(db)))
+      local where = ("--db %s --app Counter"):format(quote(db))
+      local code, out = moonpadCommand("sessions " .. where)
+      assert.equal(0, code)
+      assert.matches("USER%s+SESSION%s+EVENTS%s+LAST UPDATE\nann%s+default%s+3%s+%d%d%d%d%-", out)
+      code, out = moonpadCommand("events " .. where)
+      assert.equal(0, code)
+      local authors = {}
+      for line in out:gmatch "[^\n]+" do authors[#authors + 1] = moonpad.json.decode(line).author end
+      assert.same({ "user", "Counter", "Counter" }, authors)
+      code, out = moonpadCommand("state " .. where)
+      assert.same({ 0, "user:count = 1\n" }, { code, out })
+    end)
+
+    it("show state sorted, as JSON", function()
+      local service = moonpad.open("sqlite:" .. db)
+      service:createSession {
+        appName = "shop", userId = "ann", sessionId = "default",
+        state = { b = { 1, 2 }, a = "x\ny", ["user:n"] = 1.0 },
+      }
+      service:close()
+      local _, out = moonpadCommand(("state --db %s --app shop"):format(quote(db)))
+      assert.equal('a = "x\\ny"\nb = [1,2]\nuser:n = 1.0\n', out)
+    end)
+
+    it("do not create a file that is missing", function()
+      for _, command in ipairs { "sessions", "events", "state" } do
+        local code, out, err = moonpadCommand(("%s --db %s --app shop"):format(command, quote(db)))
+        assert.same({ 1, "" }, { code, out })
+        assert.equal(("moonpad: there is no file %s\n"):format(db), err)
+        assert.is_nil(io.open(db))
+      end
+    end)
+
+    it("say so when the session is missing", function()
+      moonpadCommand(("run %s --db %s Hello"):format(agentFile(counter), quote(db)))
+      local code, _, err = moonpadCommand(("state --db %s --app Counter --session x"):format(quote(db)))
+      assert.equal(1, code)
+      assert.equal('moonpad: there is no session "x" of user "ann" in application "Counter"\n', err)
+    end)
+  end)
+
+  describe("a mistake", function()
+    local function mistake(line, pattern, expected)
+      local code, out, err = moonpadCommand(line)
+      assert.equal(expected or 1, code)
+      assert.equal("", out)
+      assert.matches("^moonpad: [^\n]*" .. pattern .. "[^\n]*\n$", err)
+    end
+
+    it("in the agent's file is told in one line", function()
+      mistake("run " .. quote(folder .. "/none.lua") .. " Hi", "there is no agent file .*none.lua")
+      mistake("run " .. quote(folder) .. " Hi", "is not a file that can be read")
+      mistake(("run %s Hi"):format(agentFile "return {"), "agent.lua:1: .*expected")
+      mistake(("run %s Hi"):format(agentFile "return 42"), "must return an agent .* returned a number")
+      mistake(("run %s Hi"):format(agentFile "error 'oops'"), "agent.lua:1: oops")
+      mistake(("run %s Hi"):format(agentFile "return require('moonpad').agent { nam = 'x' }"), "did you mean name")
+    end)
+
+    it("while the agent runs is told in one line, and with --debug with a traceback", function()
+      local agent = agentFile [[return require("moonpad").agent { name = "A", model = function() error "oops" end }]]
+      mistake(("run %s --db %s Hi"):format(agent, quote(db)), "agent.lua:1: oops")
+      local code, _, err = moonpadCommand(("--debug run %s --db %s Hi"):format(agent, quote(db)))
+      assert.equal(1, code)
+      assert.matches("stack traceback", err)
+    end)
+
+    it("of the model is told in one line", function()
+      mistake(("run %s --db %s Hi"):format(agentFile [[
+        return require("moonpad").agent { name = "A", model = function()
+          return { errorCode = "QUOTA", errorMessage = "too much" }
+        end }
+      ]], quote(db)), "QUOTA: too much")
+    end)
+
+    it("on the command line is told with exit code 2", function()
+      mistake("", "command", 2)
+      mistake("dance", "dance", 2)
+      mistake("state --db x", "%-%-app", 2)
+      mistake("run", "agent", 2)
+    end)
+
+    it("in the database is told in one line", function()
+      write(db, ("not a database "):rep(100))
+      mistake(("run %s --db %s Hi"):format(agentFile(counter), quote(db)), "")
+      mistake(("state --db %s --app A"):format(quote(db)), "corrupt: ")
+    end)
+  end)
+
+  it("prints its version and its help", function()
+    local code, out = moonpadCommand "--version"
+    assert.equal(0, code)
+    assert.matches("^moonpad %d+%.%d+%.%d+\n$", out)
+    code, out = moonpadCommand "--help"
+    assert.equal(0, code)
+    assert.matches("Usage: moonpad", out)
+  end)
+
+  it("finds its modules through a symbolic link, from another folder", function()
+    local pipe <close> = io.popen "pwd"
+    local here = pipe:read "l"
+    assert(os.execute(("ln -s %s %s"):format(quote(here .. "/bin/moonpad"), quote(folder .. "/mp"))))
+    local command = ("cd / && env -u LUA_PATH -u LUA_CPATH %s --version > %s 2>&1"):format(
+      quote(folder .. "/mp"), quote(folder .. "/out"))
+    os.execute(command)
+    assert.matches("^moonpad %d", read(folder .. "/out"))
+  end)
+end)

@@ -1,0 +1,96 @@
+--- What the specs share.
+local busted = require "busted"
+local moonpad = require "moonpad"
+
+local support = {}
+
+local function run(command)
+  assert(os.execute(command))
+end
+
+local function quote(text)
+  return "'" .. text:gsub("'", [['\'']]) .. "'"
+end
+support.quote = quote
+
+local made = {}
+
+---A new empty folder, removed by `support.cleanup`.
+---@return string path
+function support.tmpdir()
+  local path = os.tmpname()
+  os.remove(path)
+  run("mkdir -m 700 " .. quote(path))
+  made[#made + 1] = path
+  return path
+end
+
+---Removes the folders made so far.
+function support.cleanup()
+  for index = #made, 1, -1 do
+    run("rm -rf " .. quote(made[index]))
+    made[index] = nil
+  end
+end
+
+local stores = {
+  { name = "memory:", url = function() return "memory:" end },
+  { name = "sqlite:", url = function() return "sqlite:" .. support.tmpdir() .. "/test.db" end },
+}
+
+---Describes a block once per store. `open(config)` gives a fresh, empty service; it is closed after the test.
+---@param block fun(open: fun(config?: table): moonpad.Service, store: string)
+function support.each_store(block)
+  for _, store in ipairs(stores) do
+    busted.describe("on " .. store.name, function()
+      local opened = {}
+      busted.after_each(function()
+        for index = #opened, 1, -1 do
+          opened[index]:close()
+          opened[index] = nil
+        end
+        support.cleanup()
+      end)
+      block(function(config)
+        local service = moonpad.open(store.url(), config)
+        opened[#opened + 1] = service
+        return service
+      end, store.name)
+    end)
+  end
+end
+
+---Runs a message and returns the events that the caller sees.
+---@param runner moonpad.Runner
+---@param message string|table|nil a message, or all options of the run
+---@return moonpad.Event[]
+function support.run(runner, message)
+  local options = message
+  if type(message) ~= "table" or message.parts then
+    options = { userId = "u", sessionId = "s", newMessage = message }
+  end
+  local events = {}
+  for event in runner:run(options) do events[#events + 1] = event end
+  return events
+end
+
+---The answer of a model that calls functions: `{ name, args, id }` each.
+---@param ... table
+---@return table response
+function support.calls(...)
+  local parts = {}
+  for index, call in ipairs { ... } do
+    parts[index] = { functionCall = { name = call[1], args = call[2], id = call[3] } }
+  end
+  return { content = { role = "model", parts = parts } }
+end
+
+---The session as the store has it.
+---@param service moonpad.Service
+---@param appName string? default "app"
+---@return moonpad.Session?
+function support.stored(service, appName)
+  return service:getSession { appName = appName or "app", userId = "u", sessionId = "s" }
+end
+
+return support

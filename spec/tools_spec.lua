@@ -1,0 +1,327 @@
+local moonpad = require "moonpad"
+local schema = require "moonpad.schema"
+local support = require "spec.support"
+
+local function failure(run, ...)
+  local ok, err = pcall(run, ...)
+  assert.is_false(ok)
+  return err
+end
+
+describe("a tool", function()
+  it("is an object whose run can be called directly", function()
+    local tool = moonpad.tool { name = "add", description = "adds", run = function(args) return args.a + args.b end }
+    assert.equal("add", tool.name)
+    assert.equal("adds", tool.description)
+    assert.equal("object", tool.parameters.type)
+    assert.equal(3, tool.run { a = 1, b = 2 })
+  end)
+
+  it("refuses what it does not know and misses what it needs", function()
+    assert.matches("did you mean parameters", tostring(failure(moonpad.tool, {
+      name = "a", parameter = {}, run = function() end,
+    })))
+    assert.matches("tool.name", tostring(failure(moonpad.tool, { run = function() end })))
+    assert.matches('tool "a".run', tostring(failure(moonpad.tool, { name = "a" })))
+  end)
+end)
+
+describe("the check of arguments", function()
+  local cases = {
+    { { type = "string" }, "x", nil },
+    { { type = "string" }, 1, "a: expected a string, got 1" },
+    { { type = "STRING" }, "x", nil },
+    { { type = "integer" }, 3, nil },
+    { { type = "integer" }, 3.0, nil },
+    { { type = "integer" }, 3.5, "a: expected an integer, got 3.5" },
+    { { type = "number" }, 3, nil },
+    { { type = "number" }, "3", "a: expected a number, got string" },
+    { { type = "boolean" }, moonpad.null, "a: expected a boolean, got null" },
+    { { type = "boolean", nullable = true }, moonpad.null, nil },
+    { { type = { "string", "null" } }, moonpad.null, nil },
+    { { type = { "string", "null" } }, 1, "a: expected a string or a null, got 1" },
+    { { type = "array" }, {}, nil },
+    { { type = "array" }, moonpad.array {}, nil },
+    { { type = "array" }, { x = 1 }, "a: expected an array, got object" },
+    { { type = "object" }, moonpad.array {}, "a: expected an object, got array" },
+    { { enum = { "x", "y" } }, "y", nil },
+    { { enum = { "x", "y" } }, "z", 'a: "z" is not one of "x", "y"' },
+    { { minimum = 1, maximum = 3 }, 0, "a: 0 is below the minimum of 1" },
+    { { minimum = 1, maximum = 3 }, 4, "a: 4 is above the maximum of 3" },
+    { { minLength = 2 }, "é", "a: 1 characters are fewer than 2" },
+    { { maxLength = 1 }, "é", nil },
+    { { maxLength = 1 }, "ab", "a: 2 characters are more than 1" },
+    { { minItems = 1 }, moonpad.array {}, "a: 0 items are fewer than 1" },
+    { { items = { type = "integer" } }, { 1, "x" }, "a[2]: expected an integer, got string" },
+    { { properties = { b = { type = "object", properties = { c = { type = "string" } } } } }, { b = { c = 1 } },
+      "a.b.c: expected a string, got 1" },
+    { { required = { "b" } }, { c = 1 }, "a.b: is required" },
+    { { properties = { b = {} }, additionalProperties = false }, { c = 1 }, "a.c: is not known here (known: b)" },
+    { { additionalProperties = { type = "string" } }, { c = 1 }, "a.c: expected a string, got 1" },
+    { { anyOf = { { type = "string" }, { type = "integer" } } }, 1, nil },
+    { { anyOf = { { type = "string" }, { type = "integer" } } }, true,
+      "a: expected a string, got boolean (nor does it fit the 1 other forms)" },
+  }
+  for index, case in ipairs(cases) do
+    it(("case %d: %s"):format(index, case[3] or "fits"), function()
+      assert.equal(case[3], schema.check(case[1], case[2], "a"))
+    end)
+  end
+end)
+
+support.each_store(function(open)
+  -- A runner whose model makes the given calls once, and then says "done".
+  local function runnerOf(calls, tools, fields)
+    local model = moonpad.models.scripted { support.calls(table.unpack(calls)), "done", "done" }
+    local definition = { name = "A", model = model, tools = tools }
+    for name, value in pairs(fields or {}) do definition[name] = value end
+    local service = open()
+    local agent = moonpad.agent(definition)
+    return moonpad.runner { appName = "app", agent = agent, sessionService = service }, service, model
+  end
+
+  local function responsesOf(events)
+    local found = {}
+    for index, response in ipairs(events[2]:functionResponses()) do found[index] = response.response end
+    return found
+  end
+
+  it("answers a call, and asks the model again with the answer", function()
+    local seen
+    local runner, service, model = runnerOf({ { "add", { a = 2, b = 3 }, "id1" } }, { {
+      name = "add",
+      run = function(args, context)
+        seen = { context.functionCallId, context.agentName }
+        context.state.sum = args.a + args.b
+        return { sum = context.state.sum }
+      end,
+    } })
+    local events = support.run(runner, "add")
+    assert.equal(3, #events)
+    assert.same({ "id1", "A" }, seen)
+    assert.equal("A", events[2].author)
+    assert.same({ role = "user", parts = { {
+      functionResponse = { id = "id1", name = "add", response = { sum = 5 } },
+    } } }, events[2].content)
+    assert.same({ sum = 5 }, events[2].actions.stateDelta)
+    assert.equal("done", events[3]:text())
+    assert.equal(3, #model.requests[2].contents)
+    assert.same(events[2].content, model.requests[2].contents[3])
+    assert.equal(5, support.stored(service).state.sum)
+  end)
+
+  it("gives calls without an id one of its own, which is stored", function()
+    local runner, service = runnerOf({ { "look" } }, { { name = "look", run = function() return {} end } })
+    local events = support.run(runner, "look")
+    local id = events[1]:functionCalls()[1].id
+    assert.matches("^moonpad%-", id)
+    assert.equal(id, events[2]:functionResponses()[1].id)
+    assert.equal(id, support.stored(service).events[2]:functionCalls()[1].id)
+  end)
+
+  it("wraps what is not an object", function()
+    local values = { "text", 7, true, moonpad.null, { "a", "b" } }
+    local calls, tools = {}, {}
+    for index, value in ipairs(values) do
+      calls[index] = { "t" .. index }
+      tools[index] = { name = "t" .. index, run = function() return value end }
+    end
+    calls[6], tools[6] = { "nothing" }, { name = "nothing", run = function() end }
+    local responses = responsesOf(support.run((runnerOf(calls, tools)), "go"))
+    for index, value in ipairs(values) do assert.same({ result = value }, responses[index]) end
+    assert.same({ result = moonpad.null }, responses[6])
+  end)
+
+  it("copies a state proxy that a tool returns", function()
+    local runner = runnerOf({ { "a" }, { "b" } }, {
+      { name = "a", run = function(_, context)
+        context.state.cart = { item = "tea" }
+        return context.state.cart
+      end },
+      { name = "b", run = function(_, context)
+        context.state.list = { 1, 2 }
+        return context.state.list
+      end },
+    })
+    assert.same({ { item = "tea" }, { result = { 1, 2 } } }, responsesOf(support.run(runner, "go")))
+  end)
+
+  it("gives a tool a copy of the arguments", function()
+    local runner, service = runnerOf({ { "spoil", { list = { 1 } } } }, {
+      { name = "spoil", run = function(args) args.list[1] = "spoilt" return {} end },
+    })
+    support.run(runner, "go")
+    assert.same({ list = { 1 } }, support.stored(service).events[2]:functionCalls()[1].args)
+  end)
+
+  it("is not disturbed by a caller who changes the events that he gets", function()
+    local seen
+    local runner = runnerOf({ { "look", { at = "sky" } } }, { {
+      name = "look", run = function(args) seen = args.at return {} end,
+    } })
+    for event in runner:run { userId = "u", sessionId = "s", newMessage = "go" } do
+      for _, call in ipairs(event:functionCalls()) do call.name, call.args = "nothing", { at = "ground" } end
+      if event.content then event.content.parts = {} end
+    end
+    assert.equal("sky", seen)
+  end)
+
+  describe("a failed tool", function()
+    it("is answered with its error, and the traceback is on the event", function()
+      local runner, service = runnerOf({ { "fail", {}, "id1" } }, { {
+        name = "fail", run = function(_, context)
+          context.state.half = true
+          context:escalate()
+          error("no power", 0)
+        end,
+      } })
+      local events = support.run(runner, "go")
+      assert.same({ { error = "no power" } }, responsesOf(events))
+      local trace = events[2].customMetadata.toolErrors.id1
+      assert.matches("no power", trace)
+      assert.matches("stack traceback", trace)
+      assert.matches("tools_spec.lua", trace)
+      assert.is_nil(support.stored(service).state.half)
+      assert.is_nil(events[2].actions.escalate)
+      assert.equal("done", events[3]:text())
+    end)
+
+    it("tells the message of an error object, or of a table", function()
+      local runner = runnerOf({ { "a" }, { "b" }, { "c" } }, {
+        { name = "a", run = function(_, context) context.state.x = print end },
+        { name = "b", run = function() error { message = "mine" } end },
+        { name = "c", run = function() error(setmetatable({}, { __tostring = function() return "own" end })) end },
+      })
+      local responses = responsesOf(support.run(runner, "go"))
+      assert.matches("a function cannot be stored", responses[1].error)
+      assert.same({ error = "mine" }, responses[2])
+      assert.same({ error = "own" }, responses[3])
+    end)
+
+    it("can be answered by an error callback, and the callback after it sees that answer", function()
+      local seen
+      local failing = { name = "fail", run = function() error("no power", 0) end }
+      local runner = runnerOf({ { "fail", { x = 1 } } }, { failing }, {
+        onToolErrorCallback = function(context, tool, args, err)
+          context.state.rescued = true
+          seen = { tool.name, args.x, err }
+          return { instead = true }
+        end,
+        afterToolCallback = function(_, _, _, result) result.checked = true end,
+      })
+      local events = support.run(runner, "go")
+      assert.same({ "fail", 1, "no power" }, seen)
+      assert.same({ { instead = true, checked = true } }, responsesOf(events))
+      assert.is_nil(events[2].customMetadata)
+      assert.same({ rescued = true }, events[2].actions.stateDelta)
+    end)
+
+    it("is one that returns what cannot be stored", function()
+      local runner, service = runnerOf({ { "bad" } }, { {
+        name = "bad", run = function(_, context) context.state.x = 1 return { f = print } end,
+      } })
+      local events = support.run(runner, "go")
+      assert.matches("function", responsesOf(events)[1].error)
+      assert.is_nil(support.stored(service).state.x)
+    end)
+  end)
+
+  describe("a call that cannot be made", function()
+    it("of an unknown tool is answered with the tools that there are", function()
+      local ran = false
+      local runner = runnerOf({ { "lok", {}, "id1" } }, { { name = "look", run = function() ran = true end } }, {
+        beforeToolCallback = function() ran = true end,
+      })
+      local events = support.run(runner, "go")
+      assert.matches('unknown tool "lok"; available: look', responsesOf(events)[1].error)
+      assert.is_string(events[2].customMetadata.toolErrors.id1)
+      assert.is_false(ran)
+    end)
+
+    it("with bad arguments names the place, and nothing runs", function()
+      local ran = false
+      local runner = runnerOf({ { "look", { at = { x = "left" } } } }, { {
+        name = "look", run = function() ran = true end,
+        parameters = {
+          type = "object",
+          properties = { at = { type = "object", properties = { x = { type = "integer" } } } },
+        },
+      } }, { beforeToolCallback = function() ran = true end })
+      local message = responsesOf(support.run(runner, "go"))[1].error
+      assert.matches("at.x: expected an integer, got string", message)
+      assert.is_false(ran)
+    end)
+  end)
+
+  describe("tool callbacks", function()
+    it("come before and after the tool, see its arguments and its result, and can answer in its place", function()
+      local order = {}
+      local tools = { { name = "look", run = function(args) order[#order + 1] = "tool " .. args.at return "seen" end } }
+      local runner = runnerOf({ { "look", { at = "sky" } } }, tools, {
+        beforeToolCallback = function(_, tool, args) order[#order + 1] = tool.name args.at = "sea" end,
+        afterToolCallback = function(_, _, args, result)
+          order[#order + 1] = args.at .. " " .. result
+          return { answer = result }
+        end,
+      })
+      assert.same({ { answer = "seen" } }, responsesOf(support.run(runner, "go")))
+      assert.same({ "look", "tool sea", "sea seen" }, order)
+      local skipped = runnerOf({ { "look", { at = "sky" } } }, tools, {
+        beforeToolCallback = function() return { cached = true } end,
+        afterToolCallback = function(_, _, _, result) result.after = true end,
+      })
+      assert.same({ { cached = true, after = true } }, responsesOf(support.run(skipped, "go")))
+      assert.equal(3, #order)
+    end)
+
+    it("that fail end the run, and nothing of the calls is stored", function()
+      local runner, service = runnerOf({ { "a" }, { "b" } }, {
+        { name = "a", run = function(_, context) context.state.a = 1 end },
+        { name = "b", run = function() end },
+      }, { afterToolCallback = function(_, tool) if tool.name == "b" then error("callback", 0) end end })
+      assert.equal("callback", failure(support.run, runner, "go"))
+      local session = support.stored(service)
+      assert.equal(2, #session.events)
+      assert.is_nil(session.state.a)
+    end)
+  end)
+
+  it("runs the calls of one answer side by side, and answers in call order", function()
+    local order = {}
+    local function tool(name, waits)
+      return { name = name, run = function()
+        for _ = 1, waits do
+          order[#order + 1] = name
+          coroutine.yield()
+        end
+        return { from = name }
+      end }
+    end
+    local runner = runnerOf({ { "slow" }, { "fast" } }, { tool("slow", 3), tool("fast", 1) })
+    local events = support.run(runner, "go")
+    assert.same({ "slow", "fast", "slow", "slow" }, order)
+    assert.same({ { from = "slow" }, { from = "fast" } }, responsesOf(events))
+    assert.equal(3, #events)
+  end)
+
+  it("ends the run with the answer of a tool that says skipSummarization", function()
+    local runner, _, model = runnerOf({ { "look" } }, { {
+      name = "look", run = function(_, context) context.actions.skipSummarization = true return { seen = 1 } end,
+    } })
+    local events = support.run(runner, "go")
+    assert.equal(2, #events)
+    assert.is_true(events[2]:isFinalResponse())
+    assert.equal(1, #model.requests)
+  end)
+
+  it("answers calls of a later request that a cancelled run left open", function()
+    local runner, _, model = runnerOf({ { "look", {}, "id1" } }, { { name = "look", run = function() return {} end } })
+    local started <close> = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
+    assert.equal("id1", started:step():functionCalls()[1].id)
+    started:cancel()
+    support.run(runner, "again")
+    assert.same({ role = "user", parts = { {
+      functionResponse = { id = "id1", name = "look", response = { error = "cancelled" } },
+    } } }, model.requests[2].contents[3])
+  end)
+end)
