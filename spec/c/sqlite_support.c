@@ -1,0 +1,251 @@
+/* Support for the tests of the SQLite store. */
+#include "sqlite_support.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+int place_setup(void **state) {
+  sqlite_place *place = calloc(1, sizeof *place);
+  assert_non_null(place);
+  place->options.size = sizeof place->options;
+  place->options.durability = MOONPAD_DURABILITY_NORMAL;
+  place->options.busy_timeout_ms = 5000;
+  place->env = mp_env_new(&place->options);
+  assert_non_null(place->env);
+  snprintf(place->folder, sizeof place->folder, "/tmp/moonpad-sqlite-XXXXXX");
+  assert_non_null(mkdtemp(place->folder));
+  snprintf(place->path, sizeof place->path, "%s/state.db", place->folder);
+  *state = place;
+  return 0;
+}
+
+static void remove_folder(const char *folder) {
+  DIR *directory = opendir(folder);
+  if (directory == NULL) return;
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) remove(path);
+  }
+  closedir(directory);
+  rmdir(folder);
+}
+
+int place_teardown(void **state) {
+  sqlite_place *place = *state;
+  mp_env_release(place->env);
+  chmod(place->folder, 0700);
+  remove_folder(place->folder);
+  free(place);
+  return 0;
+}
+
+moonpad_status place_try(sqlite_place *place, const char *rest, mp_store **store) {
+  memset(&place->error, 0, sizeof place->error);
+  moonpad_status status = mp_sqlite_open(place->env, moonpad_text(rest), &place->options, store, &place->error);
+  if (status != MOONPAD_OK) {
+    assert_null(*store);
+    assert_int_equal(place->error.code, status);
+  }
+  return status;
+}
+
+mp_store *place_open(sqlite_place *place) {
+  mp_store *store;
+  if (place_try(place, place->path, &store) != MOONPAD_OK) fail_msg("%s", place->error.message);
+  return store;
+}
+
+void place_close(mp_store *store) {
+  store->ops->close(store);
+  store->ops->free(store);
+}
+
+/* ---- files ---- */
+
+char *file_bytes(const char *path, size_t *size) {
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  fseek(file, 0, SEEK_END);
+  *size = (size_t)ftell(file);
+  rewind(file);
+  char *bytes = malloc(*size + 1);
+  assert_non_null(bytes);
+  assert_int_equal(fread(bytes, 1, *size, file), *size);
+  fclose(file);
+  return bytes;
+}
+
+void file_write(const char *path, const char *bytes, size_t size) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+}
+
+bool file_exists(const char *path, const char *suffix) {
+  char name[256];
+  snprintf(name, sizeof name, "%s%s", path, suffix);
+  return access(name, F_OK) == 0;
+}
+
+void sql_run(const char *path, const char *sql) {
+  sqlite3 *db;
+  char *problem = NULL;
+  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+  if (sqlite3_exec(db, sql, NULL, NULL, &problem) != SQLITE_OK) fail_msg("%s: %s", sql, problem);
+  assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+int64_t sql_integer(const char *path, const char *sql) {
+  sqlite3 *db;
+  sqlite3_stmt *statement;
+  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+  if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK) fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+  assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+  int64_t integer = sqlite3_column_int64(statement, 0);
+  sqlite3_finalize(statement);
+  assert_int_equal(sqlite3_close(db), SQLITE_OK);
+  return integer;
+}
+
+void expect_sound_file(const char *path) {
+  assert_int_equal(sql_integer(path, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
+}
+
+/* ---- appending ---- */
+
+static moonpad_status own_session(mp_tx *tx, const char *session_id, mp_session_row *row, moonpad_error *error) {
+  moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text(session_id)};
+  moonpad_status status = tx->ops->find_session(tx, &name, row, error);
+  return status == MOONPAD_NOT_FOUND ? tx->ops->create_session(tx, &name, 1.0, row, error) : status;
+}
+
+static moonpad_status count_up(mp_tx *tx, mp_env *env, mp_scope scope, int64_t id, int64_t revision,
+                               moonpad_error *error) {
+  mp_value *value;
+  int64_t ignored;
+  moonpad_status status = tx->ops->read_key(tx, scope, id, moonpad_text("count"), &value, &ignored, error);
+  if (status != MOONPAD_OK) return status;
+  int64_t count = value == NULL ? 0 : value->as.as.integer;
+  mp_value_release(env, value);
+  value = mp_value_new_integer(env, count + 1);
+  if (value == NULL) return mp_no_memory(error);
+  status = tx->ops->write_key(tx, scope, id, moonpad_text("count"), value, revision, error);
+  mp_value_release(env, value);
+  if (status != MOONPAD_OK || scope == MP_SCOPE_SESSION) return status;
+  return tx->ops->set_shared_revision(tx, scope, id, revision, error);
+}
+
+static moonpad_status append_event(mp_tx *tx, appender *appender, int64_t session, int64_t revision,
+                                   moonpad_error *error) {
+  char id[40];
+  char *json = malloc(appender->size + 64);
+  if (json == NULL) return mp_no_memory(error);
+  int head = sprintf(json, "{\"n\":%d,\"text\":\"", appender->next);
+  memset(json + head, 'x', appender->size);
+  strcpy(json + head + appender->size, "\"}");
+  snprintf(id, sizeof id, "event-%d-%d", appender->tag, appender->next);
+  mp_event_row row = {revision, 2.0, moonpad_text(id), moonpad_text(json), 0};
+  moonpad_status status = tx->ops->append_event(tx, session, &row, error);
+  free(json);
+  return status;
+}
+
+moonpad_status append_once(mp_tx *tx, void *context, moonpad_error *error) {
+  appender *appender = context;
+  mp_session_row row;
+  moonpad_status status = own_session(tx, appender->session_id, &row, error);
+  if (status != MOONPAD_OK) return status;
+  row.revision++;
+  status = append_event(tx, appender, row.id, row.revision, error);
+  if (status == MOONPAD_OK) {
+    status = count_up(tx, appender->env, MP_SCOPE_SESSION, row.id, row.revision, error);
+  }
+  if (status == MOONPAD_OK) {
+    status = count_up(tx, appender->env, MP_SCOPE_USER, row.user, row.user_revision + 1, error);
+  }
+  if (status == MOONPAD_OK) {
+    status = count_up(tx, appender->env, MP_SCOPE_APP, row.app, row.app_revision + 1, error);
+  }
+  if (status == MOONPAD_OK) status = tx->ops->update_session(tx, &row, error);
+  if (status == MOONPAD_OK && appender->fail) return mp_fail(error, MOONPAD_CONFLICT, "%d", appender->next);
+  return status;
+}
+
+/* ---- counting what was appended ---- */
+
+typedef struct counting {
+  const char *session_id;
+  int64_t events;
+  int64_t revision;
+  int64_t counter;
+  bool in_order;
+} counting;
+
+static moonpad_status count_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)error;
+  counting *found = context;
+  found->events++;
+  found->in_order = found->in_order && row->revision == found->events;
+  return MOONPAD_OK;
+}
+
+static moonpad_status take_counter(void *context, const mp_state_row *row, moonpad_error *error) {
+  (void)error;
+  *(int64_t *)context = row->value->as.as.integer;
+  return MOONPAD_OK;
+}
+
+static moonpad_status count_session(mp_tx *tx, void *context, moonpad_error *error) {
+  counting *found = context;
+  mp_session_row row;
+  moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text(found->session_id)};
+  moonpad_status status = tx->ops->find_session(tx, &name, &row, error);
+  if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
+  found->revision = row.revision;
+  status = tx->ops->each_event(tx, row.id, 0, INT64_MAX, count_event, found, error);
+  if (status != MOONPAD_OK) return status;
+  return tx->ops->each_key(tx, MP_SCOPE_SESSION, row.id, -1, take_counter, &found->counter, error);
+}
+
+int64_t count_appended(mp_store *store, const char *session_id) {
+  counting found = {session_id, 0, 0, 0, true};
+  moonpad_error error = {MOONPAD_OK, ""};
+  if (store->ops->read(store, count_session, &found, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  assert_true(found.in_order);
+  assert_int_equal(found.events, found.revision);
+  assert_int_equal(found.events, found.counter);
+  return found.events;
+}
+
+typedef struct shared_count {
+  mp_scope scope;
+  int64_t counter;
+} shared_count;
+
+static moonpad_status count_shared(mp_tx *tx, void *context, moonpad_error *error) {
+  shared_count *found = context;
+  const moonpad_string user = moonpad_text("u");
+  int64_t id, revision;
+  moonpad_status status = tx->ops->find_shared(tx, moonpad_text("app"), found->scope == MP_SCOPE_USER ? &user : NULL,
+                                               false, &id, &revision, error);
+  if (status != MOONPAD_OK) return status;
+  status = tx->ops->each_key(tx, found->scope, id, -1, take_counter, &found->counter, error);
+  if (status == MOONPAD_OK && revision != found->counter)
+    return mp_fail(error, MOONPAD_CONFLICT, "the revision is not the counter");
+  return status;
+}
+
+int64_t shared_counter(mp_store *store, mp_scope scope) {
+  shared_count found = {scope, 0};
+  moonpad_error error = {MOONPAD_OK, ""};
+  if (store->ops->read(store, count_shared, &found, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  return found.counter;
+}

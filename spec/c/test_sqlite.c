@@ -1,0 +1,371 @@
+/* What is SQLite's own: URLs, which files open and what is said of the others, what a damaged file does, backups. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sqlite_support.h"
+
+/* ---- URLs ---- */
+
+static void expect_failure(sqlite_place *place, const char *rest, moonpad_status status, const char *message) {
+  mp_store *store;
+  assert_int_equal(place_try(place, rest, &store), status);
+  if (strstr(place->error.message, message) == NULL) {
+    fail_msg("\"%s\" does not say \"%s\"", place->error.message, message);
+  }
+}
+
+static void expect_opens_as(sqlite_place *place, const char *rest, const char *path) {
+  mp_store *store;
+  if (place_try(place, rest, &store) != MOONPAD_OK) fail_msg("%s: %s", rest, place->error.message);
+  place_close(store);
+  assert_true(file_exists(path, ""));
+  assert_int_equal(remove(path), 0);
+}
+
+static void test_urls(void **state) {
+  sqlite_place *place = *state;
+  char before[512], rest[256];
+  assert_non_null(getcwd(before, sizeof before));
+  assert_int_equal(chdir(place->folder), 0);
+  expect_opens_as(place, "plain.db", "plain.db");
+  expect_opens_as(place, "///relative.db", "relative.db");
+  expect_opens_as(place, "file:is-a-name?mode=memory", "file:is-a-name?mode=memory");
+  expect_opens_as(place, ":memory:x", ":memory:x");
+  expect_opens_as(place, place->path, place->path);
+  snprintf(rest, sizeof rest, "///%s", place->path);
+  expect_opens_as(place, rest, place->path);
+  expect_failure(place, "", MOONPAD_INVALID_ARGUMENT, "sqlite::memory:");
+  expect_failure(place, "//", MOONPAD_INVALID_ARGUMENT, "sqlite::memory:");
+  expect_failure(place, "///", MOONPAD_INVALID_ARGUMENT, "sqlite::memory:");
+  expect_failure(place, "//host/x.db", MOONPAD_INVALID_ARGUMENT, "two slashes");
+  expect_failure(place, "bad\xff.db", MOONPAD_INVALID_ARGUMENT, "UTF-8");
+  mp_store *store;
+  moonpad_string with_nul = {"a\0b", 3};
+  assert_int_equal(mp_sqlite_open(place->env, with_nul, &place->options, &store, NULL), MOONPAD_INVALID_ARGUMENT);
+  assert_int_equal(chdir(before), 0);
+}
+
+static void test_memory_leaves_no_file(void **state) {
+  sqlite_place *place = *state;
+  char before[512];
+  mp_store *first, *second;
+  appender one = {place->env, "s", 1, 0, 10, false};
+  assert_non_null(getcwd(before, sizeof before));
+  assert_int_equal(chdir(place->folder), 0);
+  assert_int_equal(place_try(place, ":memory:", &first), MOONPAD_OK);
+  assert_int_equal(place_try(place, "///:memory:", &second), MOONPAD_OK);
+  assert_int_equal(first->ops->write(first, append_once, &one, NULL), MOONPAD_OK);
+  assert_int_equal(count_appended(first, "s"), 1);
+  assert_int_equal(count_appended(second, "s"), 0);
+  place_close(first);
+  place_close(second);
+  assert_int_equal(rmdir(place->folder), 0);
+  assert_int_equal(mkdir(place->folder, 0700), 0);
+  assert_int_equal(chdir(before), 0);
+}
+
+static void test_survives_a_change_of_folder(void **state) {
+  sqlite_place *place = *state;
+  char before[512];
+  mp_store *store;
+  appender one = {place->env, "s", 1, 0, 10, false};
+  assert_non_null(getcwd(before, sizeof before));
+  assert_int_equal(chdir(place->folder), 0);
+  assert_int_equal(place_try(place, "state.db", &store), MOONPAD_OK);
+  assert_int_equal(chdir("/"), 0);
+  assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
+  assert_int_equal(count_appended(store, "s"), 1); /* opens the first reader */
+  place_close(store);
+  assert_int_equal(chdir(before), 0);
+}
+
+/* ---- which files open ---- */
+
+static void test_a_new_file_says_what_it_is(void **state) {
+  sqlite_place *place = *state;
+  place_close(place_open(place));
+  assert_false(file_exists(place->path, "-wal"));
+  assert_int_equal(sql_integer(place->path, "PRAGMA application_id"), 0x6d706164);
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+  assert_int_equal(sql_integer(place->path, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
+  assert_true(
+      sql_integer(place->path, "SELECT sql LIKE '%-- JSON; NULL: removed%' FROM sqlite_schema WHERE name = 'state'"));
+  expect_sound_file(place->path);
+}
+
+static void test_empty_files_become_ours(void **state) {
+  sqlite_place *place = *state;
+  file_write(place->path, "", 0);
+  place_close(place_open(place));
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+  remove(place->path);
+  sql_run(place->path, "PRAGMA journal_mode = WAL; VACUUM");
+  place_close(place_open(place));
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+}
+
+/* The file is refused, and is afterwards what it was, with nothing beside it. */
+static void expect_refused(sqlite_place *place, moonpad_status status, const char *message) {
+  size_t size, size_after;
+  char *bytes = file_bytes(place->path, &size);
+  expect_failure(place, place->path, status, message);
+  assert_non_null(strstr(place->error.message, place->path));
+  char *after = file_bytes(place->path, &size_after);
+  assert_int_equal(size, size_after);
+  assert_memory_equal(bytes, after, size);
+  assert_false(file_exists(place->path, "-wal"));
+  assert_false(file_exists(place->path, "-shm"));
+  assert_false(file_exists(place->path, "-journal"));
+  free(bytes);
+  free(after);
+}
+
+static void test_foreign_files_stay_as_they_are(void **state) {
+  sqlite_place *place = *state;
+  sql_run(place->path, "CREATE TABLE customers(name)");
+  expect_refused(place, MOONPAD_CORRUPT, "not a moonpad database");
+  remove(place->path);
+  sql_run(place->path, "PRAGMA journal_mode = WAL; CREATE TABLE sessions(name)");
+  expect_refused(place, MOONPAD_CORRUPT, "not a moonpad database");
+  remove(place->path);
+  sql_run(place->path, "PRAGMA application_id = 7; VACUUM");
+  expect_refused(place, MOONPAD_CORRUPT, "not a moonpad database");
+  remove(place->path);
+  file_write(place->path, "x", 1);
+  expect_refused(place, MOONPAD_CORRUPT, "not a database");
+  char garbage[9000];
+  for (size_t i = 0; i < sizeof garbage; i++) garbage[i] = (char)(i * 7919 >> 3);
+  file_write(place->path, garbage, sizeof garbage);
+  expect_refused(place, MOONPAD_CORRUPT, "not a database");
+}
+
+static void test_newer_files_stay_as_they_are(void **state) {
+  sqlite_place *place = *state;
+  place_close(place_open(place));
+  sql_run(place->path, "PRAGMA user_version = 2");
+  expect_refused(place, MOONPAD_UNSUPPORTED, "schema 2, this build knows 1");
+}
+
+static void test_damaged_files(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 3000, false};
+  mp_store *store = place_open(place);
+  for (one.next = 0; one.next < 20; one.next++) {
+    assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
+  }
+  place_close(store);
+  size_t size;
+  char *bytes = file_bytes(place->path, &size);
+  const size_t cuts[] = {1, 99, 100, 511, 512, 4095, 4096, 5000, 8192, size - 4096, size - 1};
+  for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+    file_write(place->path, bytes, cuts[i]);
+    expect_refused(place, MOONPAD_CORRUPT, "");
+  }
+  file_write(place->path, bytes, size);
+  sql_run(place->path, "DROP TABLE base_state");
+  expect_failure(place, place->path, MOONPAD_CORRUPT, "tables of moonpad are missing");
+  free(bytes);
+}
+
+/* ---- files and folders that cannot be used ---- */
+
+static void test_missing_folders(void **state) {
+  sqlite_place *place = *state;
+  char path[256], folder[256];
+  snprintf(folder, sizeof folder, "%s/nowhere", place->folder);
+  snprintf(path, sizeof path, "%s/state.db", folder);
+  expect_failure(place, path, MOONPAD_STORAGE, folder);
+  assert_non_null(strstr(place->error.message, "No such file or directory"));
+  file_write(folder, "", 0);
+  expect_failure(place, path, MOONPAD_STORAGE, "is not a folder");
+  remove(folder);
+  expect_failure(place, place->folder, MOONPAD_STORAGE, "is a folder, not a file");
+}
+
+/* Runs in a child without root's rights, which no permission stops. Gives its exit code: the status of opening, with 100 added when the message lacks `message`. */
+static int open_as_nobody(sqlite_place *place, const char *message) {
+  pid_t child = fork();
+  if (child == 0) {
+    mp_store *store;
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) _exit(99);
+    moonpad_status status =
+        mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, &place->error);
+    bool says = strstr(place->error.message, message) != NULL && strstr(place->error.message, place->path) != NULL;
+    _exit((int)status + (says ? 0 : 100));
+  }
+  int result = 0;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFEXITED(result));
+  return WEXITSTATUS(result);
+}
+
+static void test_permissions(void **state) {
+  sqlite_place *place = *state;
+  place_close(place_open(place));
+  assert_int_equal(chmod(place->folder, 0777), 0);
+  assert_int_equal(chmod(place->path, 0444), 0);
+  assert_int_equal(open_as_nobody(place, "read-only"), MOONPAD_STORAGE);
+  assert_int_equal(chmod(place->path, 0000), 0);
+  assert_int_equal(open_as_nobody(place, "Permission denied"), MOONPAD_STORAGE);
+  assert_int_equal(chmod(place->path, 0666), 0);
+  assert_int_equal(chmod(place->folder, 0555), 0);
+  assert_int_equal(open_as_nobody(place, "its folder cannot be written"), MOONPAD_STORAGE);
+  assert_int_equal(chmod(place->folder, 0777), 0);
+  assert_int_equal(remove(place->path), 0);
+  assert_int_equal(chmod(place->folder, 0555), 0);
+  assert_int_equal(open_as_nobody(place, "cannot be opened"), MOONPAD_STORAGE);
+}
+
+/* ---- what is in a file is not trusted ---- */
+
+static moonpad_status ignore_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)error;
+  *(size_t *)context += row->json.length;
+  return MOONPAD_OK;
+}
+
+static moonpad_status ignore_key(void *context, const mp_state_row *row, moonpad_error *error) {
+  (void)error;
+  *(size_t *)context += row->value == NULL ? 0 : mp_value_size(row->value);
+  return MOONPAD_OK;
+}
+
+static moonpad_status read_keys(mp_tx *tx, void *context, moonpad_error *error) {
+  return tx->ops->each_key(tx, MP_SCOPE_SESSION, 1, -1, ignore_key, context, error);
+}
+
+static moonpad_status read_events(mp_tx *tx, void *context, moonpad_error *error) {
+  return tx->ops->each_event(tx, 1, 0, INT64_MAX, ignore_event, context, error);
+}
+
+static void expect_read(sqlite_place *place, mp_store *store, mp_tx_function function, moonpad_status status) {
+  size_t bytes = 0;
+  memset(&place->error, 0, sizeof place->error);
+  assert_int_equal(store->ops->read(store, function, &bytes, &place->error), status);
+  if (status != MOONPAD_OK) assert_non_null(strstr(place->error.message, "damaged"));
+}
+
+static void set_text(sqlite_place *place, const char *table, const char *column, const char *hex) {
+  char sql[512];
+  snprintf(sql, sizeof sql, "UPDATE %s SET %s = CAST(x'%s' AS TEXT)", table, column, hex);
+  sql_run(place->path, sql);
+}
+
+static void test_text_that_is_not_ours(void **state) {
+  /* not JSON, cut short, not UTF-8, a NUL, a lone surrogate, a bad number, a bad escape, trailing text, no text at all */
+  static const char *const bad[] = {
+      "78",         "7B2261",         "22FF22",           "220022", "225C75443830302022", "2D",
+      "30312E3031", "225C7531323A22", "7B2261223A317D78", "",       "5B312C5D",           "7B2261227D"};
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 10, false};
+  mp_store *store = place_open(place);
+  assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    set_text(place, "state", "value", bad[i]);
+    set_text(place, "events", "event", bad[i]);
+    expect_read(place, store, read_keys, MOONPAD_CORRUPT);
+    expect_read(place, store, read_events, MOONPAD_CORRUPT);
+  }
+  set_text(place, "events", "event", "5B5D"); /* JSON, but no object */
+  expect_read(place, store, read_events, MOONPAD_CORRUPT);
+  /* White space, of an edit by hand, is welcome. */
+  sql_run(place->path, "UPDATE state SET value = ' { \"a\" : 1 }'; UPDATE events SET event = ' { \"a\" : 1 }'");
+  expect_read(place, store, read_keys, MOONPAD_OK);
+  expect_read(place, store, read_events, MOONPAD_OK);
+  place_close(store);
+}
+
+static void test_bytes_that_change(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 200, false};
+  mp_store *store = place_open(place);
+  for (one.next = 0; one.next < 60; one.next++) {
+    assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
+  }
+  place_close(store);
+  size_t size, ignored = 0;
+  char *bytes = file_bytes(place->path, &size);
+  uint32_t random = 12345;
+  for (int round = 0; round < 300; round++) {
+    char *damaged = malloc(size);
+    assert_non_null(damaged);
+    memcpy(damaged, bytes, size);
+    for (int i = 0; i < 20; i++) {
+      random = random * 1664525u + 1013904223u;
+      damaged[100 + (random >> 4) % (size - 100)] = (char)(random >> 24);
+    }
+    file_write(place->path, damaged, size);
+    free(damaged);
+    if (place_try(place, place->path, &store) != MOONPAD_OK) continue;
+    /* Whatever they say, they come back. */
+    one.next = 1000;
+    store->ops->write(store, append_once, &one, NULL);
+    store->ops->read(store, read_keys, &ignored, NULL);
+    store->ops->read(store, read_events, &ignored, NULL);
+    place_close(store);
+  }
+  free(bytes);
+}
+
+/* ---- backup ---- */
+
+static void test_backup(void **state) {
+  sqlite_place *place = *state;
+  char copy[160];
+  snprintf(copy, sizeof copy, "%s/copy.db", place->folder);
+  appender one = {place->env, "s", 1, 0, 500, false};
+  mp_store *store = place_open(place);
+  for (one.next = 0; one.next < 100; one.next++) {
+    assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
+  }
+  assert_int_equal(store->ops->backup(store, moonpad_text(copy), &place->error), MOONPAD_OK);
+  assert_false(file_exists(copy, "-journal"));
+  assert_int_equal(store->ops->backup(store, moonpad_text(copy), &place->error), MOONPAD_ALREADY_EXISTS);
+  assert_non_null(strstr(place->error.message, copy));
+  assert_int_equal(store->ops->backup(store, moonpad_text(""), &place->error), MOONPAD_INVALID_ARGUMENT);
+  assert_int_equal(store->ops->backup(store, moonpad_text("/nowhere/x.db"), &place->error), MOONPAD_STORAGE);
+  place_close(store);
+  expect_sound_file(copy);
+  strcpy(place->path, copy);
+  store = place_open(place);
+  assert_int_equal(count_appended(store, "s"), 100);
+  place_close(store);
+}
+
+static void test_backup_of_memory(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 500, false};
+  mp_store *store;
+  assert_int_equal(place_try(place, ":memory:", &store), MOONPAD_OK);
+  assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
+  assert_int_equal(store->ops->backup(store, moonpad_text(place->path), &place->error), MOONPAD_OK);
+  place_close(store);
+  store = place_open(place);
+  assert_int_equal(count_appended(store, "s"), 1);
+  place_close(store);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(test_urls),
+      TEST(test_memory_leaves_no_file),
+      TEST(test_survives_a_change_of_folder),
+      TEST(test_a_new_file_says_what_it_is),
+      TEST(test_empty_files_become_ours),
+      TEST(test_foreign_files_stay_as_they_are),
+      TEST(test_newer_files_stay_as_they_are),
+      TEST(test_damaged_files),
+      TEST(test_missing_folders),
+      TEST(test_permissions),
+      TEST(test_text_that_is_not_ours),
+      TEST(test_bytes_that_change),
+      TEST(test_backup),
+      TEST(test_backup_of_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,379 @@
+/* The SQLite store among threads and processes, and when it is killed, starved of disk or locked out. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sqlite_support.h"
+
+/* ---- processes ---- */
+
+#define PROCESSES           4
+#define APPENDS_PER_PROCESS 150
+
+/* In a child: opens when the parent closes the gate, appends, and ends with the status of what failed first. */
+static void run_appender(sqlite_place *place, int gate, int tag, const char *session_id) {
+  char byte;
+  mp_store *store;
+  appender one = {place->env, session_id, tag, 0, 300, false};
+  (void)!read(gate, &byte, 1);
+  moonpad_status status = mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, &place->error);
+  if (status != MOONPAD_OK) fprintf(stderr, "%s\n", place->error.message);
+  for (; status == MOONPAD_OK && one.next < APPENDS_PER_PROCESS; one.next++) {
+    status = store->ops->write(store, append_once, &one, &place->error);
+  }
+  if (status == MOONPAD_OK) place_close(store);
+  _exit((int)status);
+}
+
+static void race(sqlite_place *place, const char *const session_ids[PROCESSES]) {
+  int gate[2];
+  pid_t children[PROCESSES];
+  assert_int_equal(pipe(gate), 0);
+  for (int i = 0; i < PROCESSES; i++) {
+    children[i] = fork();
+    if (children[i] != 0) continue;
+    close(gate[1]);
+    run_appender(place, gate[0], i, session_ids[i]);
+  }
+  close(gate[0]);
+  close(gate[1]);
+  for (int i = 0; i < PROCESSES; i++) {
+    int result = -1;
+    assert_int_equal(waitpid(children[i], &result, 0), children[i]);
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), MOONPAD_OK);
+  }
+}
+
+static void test_processes_create_and_append(void **state) {
+  sqlite_place *place = *state;
+  static const char *const one_session[PROCESSES] = {"s", "s", "s", "s"};
+  static const char *const sessions[PROCESSES] = {"a", "b", "c", "d"};
+  for (int round = 0; round < 8; round++) { /* that nobody sees a half made file */
+    race(place, round % 2 == 0 ? one_session : sessions);
+    mp_store *store = place_open(place);
+    int64_t events = 0;
+    if (round % 2 == 0) events = count_appended(store, "s");
+    for (int i = 0; round % 2 == 1 && i < PROCESSES; i++) events += count_appended(store, sessions[i]);
+    assert_int_equal(events, PROCESSES * APPENDS_PER_PROCESS);
+    assert_int_equal(shared_counter(store, MP_SCOPE_USER), events);
+    assert_int_equal(shared_counter(store, MP_SCOPE_APP), events);
+    place_close(store);
+    expect_sound_file(place->path);
+    assert_int_equal(remove(place->path), 0);
+  }
+}
+
+/* Appends for ever, and says after each how many are committed. */
+static void append_until_killed(sqlite_place *place, int report) {
+  mp_store *store;
+  appender one = {place->env, "s", (int)getpid(), 0, 700, false};
+  if (mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, NULL) != MOONPAD_OK) _exit(1);
+  for (;; one.next++) {
+    if (store->ops->write(store, append_once, &one, NULL) != MOONPAD_OK) _exit(2);
+    if (write(report, "x", 1) != 1) _exit(3);
+  }
+}
+
+static void test_killed_while_appending(void **state) {
+  sqlite_place *place = *state;
+  int64_t reported = 0;
+  for (int round = 0; round < 12; round++) {
+    int report[2];
+    char bytes[4096];
+    ssize_t got;
+    assert_int_equal(pipe(report), 0);
+    pid_t child = fork();
+    if (child == 0) append_until_killed(place, report[1]);
+    close(report[1]);
+    struct timespec pause = {0, 3000000L + round * 7000000L};
+    nanosleep(&pause, NULL);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFSIGNALED(result));
+    while ((got = read(report[0], bytes, sizeof bytes)) > 0) reported += got;
+    close(report[0]);
+    mp_store *store = place_open(place);
+    int64_t found = count_appended(store, "s");
+    assert_in_range(found, reported, reported + 1); /* the last may be committed and not yet reported */
+    reported = found;
+    place_close(store);
+    expect_sound_file(place->path);
+  }
+  assert_true(reported > 0);
+}
+
+/* ---- a full disk ---- */
+
+static void limit_files(rlim_t bytes) {
+  struct rlimit limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  limit.rlim_cur = bytes;
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void test_full_disk(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 5000, false};
+  mp_store *store = place_open(place);
+  struct rlimit unlimited;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+  void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+  for (int round = 0; round < 3; round++) {
+    moonpad_status status = MOONPAD_OK;
+    int64_t done = 0;
+    limit_files((rlim_t)(300000 + round * 1000));
+    for (; status == MOONPAD_OK && done < 100000; one.next++, done++) {
+      status = store->ops->write(store, append_once, &one, &place->error);
+    }
+    one.next--;
+    char copy[160];
+    snprintf(copy, sizeof copy, "%s/copy.db", place->folder);
+    limit_files(20000);
+    moonpad_status backed_up = store->ops->backup(store, moonpad_text(copy), NULL);
+    bool copy_left = file_exists(copy, "") || file_exists(copy, "-journal");
+    limit_files(unlimited.rlim_cur);
+    assert_int_equal(status, MOONPAD_STORAGE);
+    assert_non_null(strstr(place->error.message, place->path));
+    assert_int_equal(backed_up, MOONPAD_STORAGE);
+    assert_false(copy_left);
+    assert_int_equal(count_appended(store, "s"), one.next);
+    /* There is room again: it goes on where it was. */
+    for (int i = 0; i < 5; i++, one.next++) {
+      assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
+    }
+    assert_int_equal(count_appended(store, "s"), one.next);
+  }
+  signal(SIGXFSZ, before);
+  place_close(store);
+  expect_sound_file(place->path);
+}
+
+/* ---- threads ---- */
+
+#define THREADS            8
+#define APPENDS_PER_THREAD 200
+
+typedef struct writer {
+  pthread_t thread;
+  mp_store *store;
+  appender appender;
+  bool fails_sometimes;
+  int64_t stored;
+  int64_t surprises;
+} writer;
+
+static void *write_many(void *context) {
+  writer *self = context;
+  for (int i = 0; i < APPENDS_PER_THREAD; i++, self->appender.next++) {
+    moonpad_error error = {MOONPAD_OK, ""};
+    self->appender.fail = self->fails_sometimes && i % 7 == 3;
+    moonpad_status status = self->store->ops->write(self->store, append_once, &self->appender, &error);
+    char number[16];
+    snprintf(number, sizeof number, "%d", self->appender.next);
+    if (status == MOONPAD_OK) self->stored++;
+    bool expected =
+        self->appender.fail ? status == MOONPAD_CONFLICT && strcmp(error.message, number) == 0 : status == MOONPAD_OK;
+    if (!expected) self->surprises++;
+  }
+  return NULL;
+}
+
+static void run_threads(sqlite_place *place, const char *const *session_ids, bool fails_sometimes) {
+  writer writers[THREADS];
+  memset(writers, 0, sizeof writers);
+  mp_store *store = place_open(place);
+  int64_t stored = 0, events = 0;
+  for (int i = 0; i < THREADS; i++) {
+    writers[i].store = store;
+    writers[i].fails_sometimes = fails_sometimes && i % 2 == 0;
+    writers[i].appender = (appender){place->env, session_ids[i], i, 0, 200, false};
+    assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
+    assert_int_equal(writers[i].surprises, 0);
+    stored += writers[i].stored;
+  }
+  for (int i = 0; i < THREADS; i++) {
+    bool again = i > 0 && strcmp(session_ids[i], session_ids[i - 1]) == 0;
+    if (!again) events += count_appended(store, session_ids[i]);
+  }
+  assert_int_equal(events, stored);
+  assert_int_equal(shared_counter(store, MP_SCOPE_APP), stored);
+  assert_int_equal(shared_counter(store, MP_SCOPE_USER), stored);
+  place_close(store);
+  expect_sound_file(place->path);
+}
+
+static const char *const one_id[THREADS] = {"s", "s", "s", "s", "s", "s", "s", "s"};
+static const char *const own_ids[THREADS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+
+static void test_threads_share_commits(void **state) {
+  sqlite_place *place = *state;
+  place->options.durability = MOONPAD_DURABILITY_FULL;
+  run_threads(place, own_ids, false);
+}
+
+static void test_threads_on_one_session(void **state) {
+  run_threads(*state, one_id, false);
+}
+
+static void test_one_failure_leaves_the_others(void **state) {
+  sqlite_place *place = *state;
+  place->options.durability = MOONPAD_DURABILITY_FULL;
+  run_threads(place, own_ids, true);
+}
+
+static void test_threads_in_memory(void **state) {
+  sqlite_place *place = *state;
+  writer writers[THREADS];
+  memset(writers, 0, sizeof writers);
+  mp_store *store;
+  assert_int_equal(place_try(place, ":memory:", &store), MOONPAD_OK);
+  for (int i = 0; i < THREADS; i++) {
+    writers[i] = (writer){.store = store, .appender = {place->env, one_id[i], i, 0, 50, false}};
+    assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
+  assert_int_equal(count_appended(store, "s"), THREADS * APPENDS_PER_THREAD);
+  place_close(store);
+}
+
+typedef struct backing_up {
+  mp_store *store;
+  char path[160];
+  moonpad_status status;
+} backing_up;
+
+static void *back_up(void *context) {
+  backing_up *self = context;
+  self->status = self->store->ops->backup(self->store, moonpad_text(self->path), NULL);
+  return NULL;
+}
+
+static void test_backup_while_others_write(void **state) {
+  sqlite_place *place = *state;
+  mp_store *store = place_open(place);
+  writer writer = {.store = store, .appender = {place->env, "s", 1, 0, 9000, false}};
+  write_many(&writer);
+  backing_up copy = {.store = store};
+  snprintf(copy.path, sizeof copy.path, "%s/copy.db", place->folder);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, back_up, &copy), 0);
+  write_many(&writer);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(copy.status, MOONPAD_OK);
+  assert_int_equal(writer.surprises, 0);
+  place_close(store);
+  expect_sound_file(copy.path);
+  strcpy(place->path, copy.path);
+  store = place_open(place);
+  int64_t found = count_appended(store, "s"); /* a moment of the whole: events and counter agree */
+  assert_in_range(found, APPENDS_PER_THREAD, 2 * APPENDS_PER_THREAD);
+  assert_int_equal(shared_counter(store, MP_SCOPE_APP), found);
+  place_close(store);
+}
+
+/* ---- locks ---- */
+
+static void test_busy_and_readers_that_do_not_wait(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 10, false};
+  place->options.busy_timeout_ms = 60;
+  mp_store *store = place_open(place);
+  assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
+  sqlite3 *other;
+  assert_int_equal(sqlite3_open(place->path, &other), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+  struct timespec start, end;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  one.next = 1;
+  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_BUSY);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  double waited = (double)(end.tv_sec - start.tv_sec) * 1e3 + (double)(end.tv_nsec - start.tv_nsec) * 1e-6;
+  assert_true(waited >= 59);
+  assert_non_null(strstr(place->error.message, "60 ms"));
+  assert_int_equal(count_appended(store, "s"), 1);
+  assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(sqlite3_close(other), SQLITE_OK);
+  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
+  assert_int_equal(count_appended(store, "s"), 2);
+  place_close(store);
+}
+
+static void test_closed(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 10, false};
+  mp_store *store = place_open(place);
+  assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
+  assert_int_equal(count_appended(store, "s"), 1);
+  store->ops->close(store);
+  store->ops->close(store);
+  assert_false(file_exists(place->path, "-wal"));
+  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_CLOSED);
+  assert_int_equal(store->ops->read(store, append_once, &one, &place->error), MOONPAD_CLOSED);
+  assert_int_equal(store->ops->backup(store, moonpad_text("/tmp/never.db"), &place->error), MOONPAD_CLOSED);
+  store->ops->free(store);
+}
+
+/* Writers and readers at work while another thread closes: each call ends well or says that it is closed. */
+static void *write_until_closed(void *context) {
+  writer *self = context;
+  moonpad_status status = MOONPAD_OK;
+  for (; status == MOONPAD_OK; self->appender.next++) {
+    status = self->store->ops->write(self->store, append_once, &self->appender, NULL);
+    if (status == MOONPAD_OK) self->stored++;
+  }
+  if (status != MOONPAD_CLOSED) self->surprises++;
+  return NULL;
+}
+
+static void test_closed_under_way(void **state) {
+  sqlite_place *place = *state;
+  writer writers[THREADS];
+  memset(writers, 0, sizeof writers);
+  mp_store *store = place_open(place);
+  for (int i = 0; i < THREADS; i++) {
+    writers[i] = (writer){.store = store, .appender = {place->env, "s", i, 0, 50, false}};
+    assert_int_equal(pthread_create(&writers[i].thread, NULL, write_until_closed, &writers[i]), 0);
+  }
+  struct timespec pause = {0, 30000000};
+  nanosleep(&pause, NULL);
+  store->ops->close(store);
+  int64_t stored = 0;
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
+    assert_int_equal(writers[i].surprises, 0);
+    stored += writers[i].stored;
+  }
+  store->ops->free(store);
+  store = place_open(place);
+  assert_int_equal(count_appended(store, "s"), stored);
+  place_close(store);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(test_processes_create_and_append),
+      TEST(test_killed_while_appending),
+      TEST(test_full_disk),
+      TEST(test_threads_share_commits),
+      TEST(test_threads_on_one_session),
+      TEST(test_one_failure_leaves_the_others),
+      TEST(test_threads_in_memory),
+      TEST(test_backup_while_others_write),
+      TEST(test_busy_and_readers_that_do_not_wait),
+      TEST(test_closed),
+      TEST(test_closed_under_way),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

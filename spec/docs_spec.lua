@@ -1,0 +1,69 @@
+-- Every ```lua block of the pages below runs, and prints what it says after `-->`.
+local support = require "spec.support"
+
+local PAGES = { "docs/lua.md" }
+local PRELUDE = [[local moonpad = require "moonpad"; local service = moonpad.open("memory:"); ]]
+  .. [[local session = service:createSession { appName = "shop", userId = "ann", sessionId = "s1" }; ]]
+
+local function read(path)
+  local file <close> = assert(io.open(path, "r"))
+  return file:read("a")
+end
+
+-- The blocks with the line that each begins in.
+local function blocks(text)
+  local found, line, current = {}, 0, nil
+  for content in (text .. "\n"):gmatch("(.-)\n") do
+    line = line + 1
+    if current and content == "```" then
+      found[#found + 1], current = current, nil
+    elseif current then
+      current.lines[#current.lines + 1] = content
+    elseif content == "```lua" then
+      current = { line = line + 1, lines = {} }
+    end
+  end
+  return found
+end
+
+local function expected(block)
+  local lines = {}
+  for _, line in ipairs(block.lines) do
+    local output = line:match("%-%->%s?(.*)$")
+    if output then lines[#lines + 1] = output end
+  end
+  return lines
+end
+
+local function run(block)
+  local printed = {}
+  local env = setmetatable({
+    print = function(...)
+      local parts = table.pack(...)
+      for i = 1, parts.n do parts[i] = tostring(parts[i]) end
+      printed[#printed + 1] = table.concat(parts, "\t")
+    end,
+  }, { __index = _G })
+  local chunk = assert(load(PRELUDE .. table.concat(block.lines, "\n"), "=example", "t", env))
+  chunk()
+  return printed
+end
+
+for _, page in ipairs(PAGES) do
+  describe(page, function()
+    after_each(support.cleanup)
+    for _, block in ipairs(blocks(read(page))) do
+      it("is right at line " .. block.line, function()
+        assert.are.same(expected(block), run(block))
+      end)
+    end
+  end)
+end
+
+describe("docs/lua.md", function()
+  it("shows every error case that has a spec", function()
+    local table_of_errors = dofile("scripts/error_table.lua").render()
+    assert.is_truthy(read("docs/lua.md"):find(table_of_errors, 1, true),
+      "the table of error cases is out of date: run scripts/error_table.lua")
+  end)
+end)

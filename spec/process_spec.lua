@@ -1,0 +1,127 @@
+-- Several processes on one SQLite file: some are killed, some write at the same time.
+local checks = require "spec.support.checks"
+local moonpad = require "moonpad"
+local support = require "spec.support"
+
+local quote = support.quote
+
+-- The command of a Lua script that finds the modules of this process.
+local function script(name, ...)
+  local words = { "exec env", "LUA_PATH=" .. quote(package.path), "LUA_CPATH=" .. quote(package.cpath), "lua5.4", quote("spec/helpers/" .. name) }
+  for _, word in ipairs { ... } do words[#words + 1] = quote(tostring(word)) end
+  return table.concat(words, " ")
+end
+
+-- Starts a command; the first line that it prints is its process id.
+local function start(command)
+  local pipe = assert(io.popen("echo $$; " .. command, "r"))
+  return pipe, assert(pipe:read "n", "the process did not start"), pipe:read "l"
+end
+
+describe("a SQLite file", function()
+  local folder, path, url
+  before_each(function()
+    folder = support.tmpdir()
+    path = folder .. "/test.db"
+    url = "sqlite:" .. path
+  end)
+  after_each(support.cleanup)
+
+  local function expectSound()
+    local pipe <close> = assert(io.popen("sqlite3 " .. quote(path) .. " 'PRAGMA integrity_check; PRAGMA foreign_key_check'"))
+    assert.are.equal("ok\n", pipe:read "a")
+  end
+
+  -- Every event up to the revision is there, and exactly what it said.
+  local function expectWhole(acknowledged)
+    local service <close> = moonpad.open(url)
+    local session = checks.get(service)
+    local revision = session.revision
+    assert(revision >= acknowledged, ("revision %d was acknowledged, %d is stored"):format(acknowledged, revision))
+    assert.are.equal(revision, #session.events)
+    local expected = { last = revision, n = revision, ["user:n"] = revision, ["app:n"] = revision }
+    for number = math.max(1, revision - 99), revision do expected["k" .. number % 100] = number end
+    assert.are.same(revision > 0 and expected or {}, session.state:getAll())
+    for index, event in ipairs(session.events) do
+      assert(event.revision == index)
+      local delta = event.actions.stateDelta
+      assert(delta.last == index and delta.n == index and delta["user:n"] == index and delta["k" .. index % 100] == index)
+    end
+    return revision
+  end
+
+  it("keeps every acknowledged event of a writer that is killed, twenty times", function()
+    do
+      local service <close> = moonpad.open(url)
+      checks.create(service)
+    end
+    local acknowledged = 0
+    for round = 1, 20 do
+      local pipe, process = start(script("append_and_tell.lua", url, "s", 10000, round % 2 == 0 and "full" or "normal"))
+      -- Somewhere in the middle: the writer goes on until the signal arrives.
+      for _ = 1, 7 + round * 53 % 400 do acknowledged = pipe:read "n" end
+      assert.is_true(os.execute(("kill -9 %d"):format(process)))
+      for line in pipe:lines() do acknowledged = tonumber(line:match "^%d+$") or acknowledged end
+      pipe:close()
+      expectSound()
+      local revision = expectWhole(acknowledged)
+      assert(revision <= acknowledged + 1, "more was stored than the writer can have sent")
+    end
+    assert.is_true(acknowledged > 20 * 7)
+  end)
+
+  it("loses nothing of several processes that write to one session and one user", function()
+    local WRITERS, COUNT = 4, 150
+    do
+      local service <close> = moonpad.open(url)
+      checks.create(service)
+    end
+    local pipes = {}
+    for writer = 1, WRITERS do pipes[writer] = assert(io.popen(script("share_counters.lua", url, "s", writer, COUNT) .. " 2>&1", "r")) end
+    local seen, events = {}, 0
+    for _, pipe in ipairs(pipes) do
+      local last = 0
+      for line in pipe:lines() do
+        local revision = assert(tonumber(line), line)
+        assert(revision > last and not seen[revision], "a revision was given twice or out of order")
+        last, seen[revision], events = revision, true, events + 1
+      end
+      assert.is_true(pipe:close())
+    end
+    assert.are.equal(WRITERS * COUNT, events)
+    expectSound()
+    local service <close> = moonpad.open(url)
+    local session = checks.get(service)
+    assert.are.equal(events, session.revision)
+    assert.are.equal(events, #session.events)
+    assert.are.equal(events, session.state.n)
+    assert.are.equal(events, session.state["user:n"])
+    assert.are.equal(events, session.state["user:direct"])
+    local items = {}
+    for _, writer in ipairs(session.state.log) do items[writer] = (items[writer] or 0) + 1 end
+    for writer = 1, WRITERS do
+      assert.are.equal(COUNT, items[tostring(writer)])
+      assert.are.equal(COUNT, session.state["of " .. writer])
+    end
+    local ids = {}
+    for index, event in ipairs(session.events) do
+      assert(event.revision == index and not ids[event.id])
+      assert(event.actions.stateDelta.n == index)
+      ids[event.id] = true
+    end
+  end)
+
+  it("is opened for the first time by several processes at once", function()
+    local command = script("open_and_append.lua", url)
+    local pipes = {}
+    for index = 1, 4 do pipes[index] = assert(io.popen(command .. " 2>&1", "r")) end
+    for _, pipe in ipairs(pipes) do
+      assert.are.equal("ok\n", pipe:read "a")
+      assert.is_true(pipe:close())
+    end
+    expectSound()
+    local service <close> = moonpad.open(url)
+    assert.are.equal(4, #service:listSessions { appName = "app" })
+    assert.are.same({ n = 4 }, service:getAppState { appName = "app" })
+  end)
+end)

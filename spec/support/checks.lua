@@ -1,0 +1,103 @@
+--- What the specs of state, sessions and events share: short ways to make sessions, to expect errors and to compare values exactly.
+local assert = require "luassert"
+local moonpad = require "moonpad"
+
+local checks = {}
+
+---Calls `run` and expects an error object with this code whose message holds every one of the given texts.
+---@param code string
+---@param says string|string[]|nil texts, not patterns
+---@param run function
+---@param ... any its arguments
+---@return table err
+function checks.raises(code, says, run, ...)
+  local ok, err = pcall(run, ...)
+  assert.is_false(ok, ("expected an error %s, but the call succeeded"):format(code))
+  assert(type(err) == "table", "expected an error object, got: " .. tostring(err))
+  assert(err.code == code, ("expected code %s, got %s"):format(code, tostring(err)))
+  assert.is_string(err.message)
+  if type(says) == "string" then says = { says } end
+  for _, text in ipairs(says or {}) do
+    assert(err.message:find(text, 1, true), ("expected the message to say %q, got: %s"):format(text, err.message))
+  end
+  return err
+end
+
+---A new session of app "app", user "u".
+---@param service moonpad.Service
+---@param sessionId string? default "s"
+---@param state table? initial state
+---@return moonpad.Session
+function checks.create(service, sessionId, state)
+  return service:createSession { appName = "app", userId = "u", sessionId = sessionId or "s", state = state }
+end
+
+---The session of app "app", user "u" as a fresh object.
+---@param service moonpad.Service
+---@param sessionId string? default "s"
+---@return moonpad.Session?
+function checks.get(service, sessionId)
+  return service:getSession { appName = "app", userId = "u", sessionId = sessionId or "s" }
+end
+
+---Appends an event that carries nothing but a state delta.
+---@param service moonpad.Service
+---@param session moonpad.Session
+---@param delta table?
+---@param fields table? of the event
+---@return moonpad.Event
+function checks.append(service, session, delta, fields)
+  local event = { author = "agent", actions = { stateDelta = delta } }
+  for name, value in pairs(fields or {}) do event[name] = value end
+  return service:appendEvent(session, event)
+end
+
+local function sameScalar(a, b)
+  if type(a) ~= type(b) then return false end
+  if type(a) ~= "number" then return a == b end
+  if math.type(a) ~= math.type(b) then return false end
+  if math.type(a) == "integer" then return a == b end
+  return string.pack("<d", a) == string.pack("<d", b)
+end
+
+local function difference(a, b, path)
+  if type(a) ~= "table" or type(b) ~= "table" then
+    if sameScalar(a, b) then return nil end
+    return ("%s: %s (%s) is not %s (%s)"):format(path, a, math.type(a) or type(a), b, math.type(b) or type(b))
+  end
+  if next(a) == nil and next(b) == nil then
+    if moonpad.json.encode(a) == moonpad.json.encode(b) then return nil end
+    return path .. ": an empty array is not an empty object"
+  end
+  for key, value in pairs(a) do
+    local found = difference(value, b[key], ("%s[%q]"):format(path, key))
+    if found then return found end
+  end
+  for key in pairs(b) do
+    if a[key] == nil then return ("%s[%q]: only in the second"):format(path, key) end
+  end
+  return nil
+end
+
+---Expects two plain values to be the same bit for bit: subtypes of numbers, signs of zeros, kinds of empty tables.
+function checks.identical(expected, actual)
+  local found = difference(expected, actual, "value")
+  assert(found == nil, found)
+end
+
+---A list in place of the keys of a table, sorted.
+function checks.keys(map)
+  local list = {}
+  for key in pairs(map) do list[#list + 1] = key end
+  table.sort(list)
+  return list
+end
+
+---`depth` arrays inside each other.
+function checks.nested(depth)
+  local value = moonpad.array {}
+  for _ = 2, depth do value = { value } end
+  return value
+end
+
+return checks
