@@ -520,12 +520,15 @@ support.each_store(function(open)
         append { author = "Greeter", content = { role = "user", parts = { response("9", "lost") } } }
         append { author = "Greeter", content = { role = "model", parts = { call "1" } } }
         append { author = "Greeter", content = { role = "user", parts = { response("1", "first") } } }
-        append { author = "Greeter", content = { role = "model", parts = { call "1" } } }
-        append { author = "Greeter", content = { role = "user", parts = { response("1", "second") } } }
+        append { author = "Greeter", content = { role = "model", parts = { call "1", call "1" } } }
+        append { author = "Greeter", content = {
+          role = "user", parts = { response("1", "2nd"), response("1", "3rd") },
+        } }
       end)
       assert.same({
         { role = "model", parts = { call "1" } }, { role = "user", parts = { response("1", "first") } },
-        { role = "model", parts = { call "1" } }, { role = "user", parts = { response("1", "second") } },
+        { role = "model", parts = { call "1", call "1" } },
+        { role = "user", parts = { response("1", "2nd"), response("1", "3rd") } },
         text "Now",
       }, contents)
     end)

@@ -44,10 +44,12 @@ describe("appendEvent", function()
 
     describe("of a partial event", function()
       it("returns it unchanged and records nothing", function()
-        local event = { author = "agent", partial = true, content = text "Hel", actions = { stateDelta = { k = 1, ["temp:t"] = 1, ["user:x"] = 1 } } }
+        local event = { author = "agent", partial = true, content = text "Hel",
+          actions = { stateDelta = { k = 1, ["temp:t"] = 1, ["user:x"] = 1 } } }
         local returned = service:appendEvent(session, event)
         assert.are.same(
-          { author = "agent", partial = true, content = text "Hel", actions = { stateDelta = { k = 1, ["temp:t"] = 1, ["user:x"] = 1 } } },
+          { author = "agent", partial = true, content = text "Hel",
+            actions = { stateDelta = { k = 1, ["temp:t"] = 1, ["user:x"] = 1 } } },
           moonpad.toTable(returned))
         assert.is_nil(returned.revision)
         expectNothingHappened()
@@ -77,7 +79,8 @@ describe("appendEvent", function()
       end)
 
       it("nothing that was given", function()
-        local event = service:appendEvent(session, { id = "my id", invocationId = "my run", timestamp = 1.5, author = "me" })
+        local event = service:appendEvent(session, { id = "my id", invocationId = "my run", timestamp = 1.5,
+          author = "me" })
         assert.are.equal("my id", event.id)
         assert.are.equal("my run", event.invocationId)
         assert.are.equal(1.5, event.timestamp)
@@ -85,7 +88,8 @@ describe("appendEvent", function()
       end)
 
       it("and never changes the caller's table", function()
-        local given = { author = "agent", content = text "Hi", actions = { stateDelta = { k = { 1 }, ["temp:t"] = 2, gone = moonpad.removed } } }
+        local given = { author = "agent", content = text "Hi",
+          actions = { stateDelta = { k = { 1 }, ["temp:t"] = 2, gone = moonpad.removed } } }
         service:appendEvent(session, given)
         assert.are.same({ author = "agent", content = text "Hi",
           actions = { stateDelta = { k = { 1 }, ["temp:t"] = 2, gone = moonpad.removed } } }, given)
@@ -112,7 +116,8 @@ describe("appendEvent", function()
           { { author = "a", actions = { stateDelta = { "by position" } } }, "stateDelta" },
           { { author = "a", branch = 1 }, "branch" },
         }
-        for _, case in ipairs(refused) do raises("invalid_argument", case[2], service.appendEvent, service, session, case[1]) end
+        for _, case in ipairs(refused) do raises("invalid_argument", case[2], service.appendEvent, service, session,
+          case[1]) end
         expectNothingHappened()
       end)
 
@@ -121,41 +126,52 @@ describe("appendEvent", function()
           { customMetadata = { { run = print } } })
         raises("invalid_argument", { "content", "parts[1]", "UTF-8" }, checks.append, service, session, nil,
           { content = { role = "model", parts = { { text = "\xff" } } } })
-        raises("invalid_argument", { 'cart', "[2].run: a function cannot be stored" }, checks.append, service, session, { cart = { 1, { run = print } } })
+        raises("invalid_argument", { 'cart', "[2].run: a function cannot be stored" }, checks.append, service, session,
+          { cart = { 1, { run = print } } })
         raises("invalid_argument", { "1024" }, checks.append, service, session, { [("k"):rep(1025)] = 1 })
         raises("invalid_argument", { "UTF-8" }, checks.append, service, session, { ["\xff"] = 1 })
         raises("invalid_argument", { "temp:t" }, checks.append, service, session, { ["temp:t"] = print })
-        raises("invalid_argument", nil, checks.append, service, session, nil, { customMetadata = { gone = moonpad.removed } })
+        raises("invalid_argument", nil, checks.append, service, session, nil,
+          { customMetadata = { gone = moonpad.removed } })
         expectNothingHappened()
       end)
 
       it("and refuses near misses of a name that it knows", function()
         local misses = {
-          invocation_id = "invocationId", InvocationId = "invocationId", Author = "author", turn_complete = "turnComplete",
-          errorcode = "errorCode", error_message = "errorMessage", ID = "id", usage_metadata = "usageMetadata", custom_metadata = "customMetadata",
-          long_running_tool_ids = "longRunningToolIds", Actions = "actions", TimeStamp = "timestamp", Partial = "partial",
+          invocation_id = "invocationId", InvocationId = "invocationId", Author = "author",
+            turn_complete = "turnComplete",
+          errorcode = "errorCode", error_message = "errorMessage", ID = "id", usage_metadata = "usageMetadata",
+            custom_metadata = "customMetadata",
+          long_running_tool_ids = "longRunningToolIds", Actions = "actions", TimeStamp = "timestamp",
+            Partial = "partial",
         }
         for given, known in pairs(misses) do
-          raises("invalid_argument", { given, known }, service.appendEvent, service, session, { author = "a", [given] = "x" })
+          raises("invalid_argument", { given, known }, service.appendEvent, service, session,
+            { author = "a", [given] = "x" })
         end
-        local inActions = { state_delta = "stateDelta", StateDelta = "stateDelta", statedelta = "stateDelta", artifact_delta = "artifactDelta",
+        local inActions = { state_delta = "stateDelta", StateDelta = "stateDelta", statedelta = "stateDelta",
+          artifact_delta = "artifactDelta",
           transfer_to_agent = "transferToAgent", Escalate = "escalate", skip_summarization = "skipSummarization" }
         for given, known in pairs(inActions) do
-          raises("invalid_argument", { given, known }, service.appendEvent, service, session, { author = "a", actions = { [given] = {} } })
+          raises("invalid_argument", { given, known }, service.appendEvent, service, session,
+            { author = "a", actions = { [given] = {} } })
         end
         expectNothingHappened()
       end)
 
       it("and refuses a field of `actions` at the top level", function()
-        for _, field in ipairs { "stateDelta", "artifactDelta", "transferToAgent", "escalate", "skipSummarization", "compaction", "state_delta" } do
-          raises("invalid_argument", { field, "actions" }, service.appendEvent, service, session, { author = "a", [field] = {} })
+        for _, field in ipairs { "stateDelta", "artifactDelta", "transferToAgent", "escalate", "skipSummarization",
+          "compaction", "state_delta" } do
+          raises("invalid_argument", { field, "actions" }, service.appendEvent, service, session,
+            { author = "a", [field] = {} })
         end
         expectNothingHappened()
       end)
 
       it("but keeps fields that it does not know", function()
         local event = service:appendEvent(session, {
-          author = "a", myField = { 1, { deep = moonpad.null } }, x = 1.0, actions = { myAction = "yes", stateDelta = {} },
+          author = "a", myField = { 1, { deep = moonpad.null } }, x = 1.0,
+            actions = { myAction = "yes", stateDelta = {} },
           content = { role = "model", parts = { { executableCode = { language = "LUA" }, mine = true } }, extra = 1 },
         })
         local stored = checks.get(service).events[1]
@@ -181,7 +197,8 @@ describe("appendEvent", function()
     end)
 
     describe("of an event that is already there", function()
-      local event = { id = "e1", author = "agent", content = text "Hi", actions = { stateDelta = { k = "after", ["user:n"] = 1 } } }
+      local event = { id = "e1", author = "agent", content = text "Hi",
+        actions = { stateDelta = { k = "after", ["user:n"] = 1 } } }
 
       it("succeeds, and nothing is applied twice", function()
         local first = service:appendEvent(session, event)
@@ -210,8 +227,10 @@ describe("appendEvent", function()
       end)
 
       it("compares what the caller gave, without `temp:`", function()
-        service:appendEvent(session, { id = "e1", author = "agent", actions = { stateDelta = { k = 1, ["temp:t"] = 1 } } })
-        service:appendEvent(session, { id = "e1", author = "agent", actions = { stateDelta = { k = 1, ["temp:t"] = 2 } } })
+        service:appendEvent(session, { id = "e1", author = "agent",
+          actions = { stateDelta = { k = 1, ["temp:t"] = 1 } } })
+        service:appendEvent(session, { id = "e1", author = "agent",
+          actions = { stateDelta = { k = 1, ["temp:t"] = 2 } } })
         service:appendEvent(session, { id = "e1", author = "agent", actions = { stateDelta = { k = 1 } } })
         assert.are.equal(1, session.revision)
       end)
@@ -221,6 +240,15 @@ describe("appendEvent", function()
         assert.are.equal(1, service:appendEvent(session, stored).revision)
         assert.are.equal(1, service:appendEvent(session, checks.get(service).events[1]).revision)
         assert.are.equal(1, session.revision)
+      end)
+
+      it("succeeds every time, whatever its values are", function()
+        for index = 1, 200 do
+          local id, delta = "e" .. index, { ["k" .. index] = index, f = index / 4, ["user:k"] = { index },
+            b = index % 2 == 0 }
+          checks.append(service, session, delta, { id = id })
+          assert.are.equal(index, checks.append(service, session, delta, { id = id }).revision)
+        end
       end)
 
       it("is already_exists when its content is another", function()
@@ -259,7 +287,8 @@ describe("appendEvent", function()
 
     describe("stores", function()
       it("the deltas of every scope, the event, the revision and the time together", function()
-        checks.append(service, session, { k = "after", ["user:k"] = 1, ["app:k"] = 2, ["temp:k"] = 3 }, { timestamp = 42.5, id = "e" })
+        checks.append(service, session, { k = "after", ["user:k"] = 1, ["app:k"] = 2, ["temp:k"] = 3 },
+          { timestamp = 42.5, id = "e" })
         local stored = checks.get(service)
         assert.are.same({ k = "after", ["user:k"] = 1, ["app:k"] = 2 }, stored.state:getAll())
         assert.are.equal(1, stored.revision)
@@ -271,7 +300,8 @@ describe("appendEvent", function()
       it("nothing of it when one part fails", function()
         local other = checks.get(service)
         checks.append(service, other, { k = "theirs" })
-        raises("conflict", "k", checks.append, service, session, { new = 1, k = "mine", ["user:k"] = 1, ["app:k"] = 1, ["temp:t"] = 1 })
+        raises("conflict", "k", checks.append, service, session,
+          { new = 1, k = "mine", ["user:k"] = 1, ["app:k"] = 1, ["temp:t"] = 1 })
         local stored = checks.get(service)
         assert.are.same({ k = "theirs" }, stored.state:getAll())
         assert.are.equal(1, stored.revision)
@@ -305,7 +335,8 @@ describe("appendEvent", function()
       it("moonpad.null as null, and deletes by moonpad.removed", function()
         checks.append(service, session, { k = moonpad.null, gone = 1, ["user:gone"] = 1 })
         assert.is_true(session.state:has "k")
-        checks.append(service, session, { gone = moonpad.removed, never = moonpad.removed, ["user:gone"] = moonpad.removed })
+        checks.append(service, session, { gone = moonpad.removed, never = moonpad.removed,
+          ["user:gone"] = moonpad.removed })
         for _, object in ipairs { session, (checks.get(service)) } do
           assert.are.same({ k = moonpad.null }, object.state:getAll())
           assert.are.equal(moonpad.removed, object.events[2].actions.stateDelta.gone)
@@ -337,7 +368,8 @@ describe("appendEvent", function()
 
     describe("changes the session object", function()
       it("only once the event is stored", function()
-        checks.append(service, session, { k = "after", new = { 1 }, ["user:k"] = 2, ["temp:t"] = 3 }, { timestamp = 9.5 })
+        checks.append(service, session, { k = "after", new = { 1 }, ["user:k"] = 2, ["temp:t"] = 3 },
+          { timestamp = 9.5 })
         assert.are.same({ k = "after", new = { 1 }, ["user:k"] = 2, ["temp:t"] = 3 }, session.state:getAll())
         assert.are.equal(1, session.revision)
         assert.are.equal(9.5, session.lastUpdateTime)

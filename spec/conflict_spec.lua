@@ -16,7 +16,8 @@ describe("two writers", function()
     end
 
     before_each(function()
-      start { k = "old", j = "old", n = 1, list = { 1 }, ["user:k"] = "old", ["user:n"] = 1, ["user:list"] = { 1 }, ["app:k"] = "old" }
+      start { k = "old", j = "old", n = 1, list = { 1 }, ["user:k"] = "old", ["user:n"] = 1, ["user:list"] = { 1 },
+        ["app:k"] = "old" }
     end)
 
     local function stored(key) return checks.get(service).state[key] end
@@ -189,7 +190,8 @@ describe("two writers", function()
 
     -- The keys of users and of the app behave alike; what stores a change of one elsewhere, and what it is called.
     local shared = {
-      { "user:k", function(value) service:updateUserState { appName = "app", userId = "u", state = { k = value } } end },
+      { "user:k", function(value) service:updateUserState { appName = "app", userId = "u",
+        state = { k = value } } end },
       { "app:k", function(value) service:updateAppState { appName = "app", state = { k = value } } end },
     }
 
@@ -529,6 +531,23 @@ describe("two writers", function()
         assert.are.equal("old1!2!3!", stored "user:k")
       end)
 
+      it("never conflict with themselves after a look at everything", function()
+        for _, look in ipairs {
+          function(state) return state:getAll() end,
+          function(state) for _ in pairs(state) do end end,
+        } do
+          for index = 1, 3 do
+            look(mine.state)
+            mine.state:update { k = index, ["user:k"] = index, ["app:k"] = index }
+            service:updateSession(mine)
+            mine.state.k = { index }
+            service:updateSession(mine)
+            service:appendEvent(mine, byHand { k = "by hand", ["user:k"] = "by hand" })
+          end
+        end
+        assert.are.equal("by hand", stored "k")
+      end)
+
       it("do not conflict with their own delta on a key that is pending", function()
         mine.state.k = "pending"
         service:appendEvent(mine, byHand { k = "by hand" })
@@ -622,7 +641,8 @@ describe("two writers", function()
       elsewhere { k = "theirs", ["user:k"] = "theirs", list = { "theirs" }, new = "theirs" }
       service:updateSession(mine)
       service:appendEvent(theirs, byHand { new = "by hand", k = moonpad.removed })
-      assert.are.same({ ["user:k"] = "old and mine", list = { 1, "mine" }, new = "by hand" }, checks.get(service).state:getAll())
+      assert.are.same({ ["user:k"] = "old and mine", list = { 1, "mine" }, new = "by hand" },
+        checks.get(service).state:getAll())
     end)
 
     it("lose nothing in a long mixture of retries", function()

@@ -6,7 +6,8 @@ local support = require "spec.support"
 
 local raises = checks.raises
 
-local CODES = { invalid_argument = true, not_found = true, already_exists = true, conflict = true, template = true, model = true, tool = true, limit = true,
+local CODES = { invalid_argument = true, not_found = true, already_exists = true, conflict = true, template = true,
+  model = true, tool = true, limit = true,
   busy = true, closed = true, cancelled = true, storage = true, corrupt = true, no_memory = true, unsupported = true }
 
 describe("an error", function()
@@ -32,7 +33,8 @@ describe("an error", function()
   end)
 
   it("reads well in a message handler", function()
-    local _, trace = xpcall(function() moonpad.state().k = print end, function(err) return debug.traceback(tostring(err)) end)
+    local _, trace = xpcall(function() moonpad.state().k = print end,
+      function(err) return debug.traceback(tostring(err)) end)
     assert.is_truthy(trace:find("a function cannot be stored", 1, true))
     assert.is_truthy(trace:find("errors_spec.lua", 1, true))
   end)
@@ -106,7 +108,8 @@ describe("an error", function()
 
     it("leaves a file of a newer version, and another program's database, as they are", function()
       local path = folder .. "/test.db"
-      for _, sql in ipairs { "PRAGMA user_version = 1000000; CREATE TABLE t (x)", "CREATE TABLE sessions (id TEXT, mine TEXT); INSERT INTO sessions VALUES (1, 2)" } do
+      for _, sql in ipairs { "PRAGMA user_version = 1000000; CREATE TABLE t (x)",
+        "CREATE TABLE sessions (id TEXT, mine TEXT); INSERT INTO sessions VALUES (1, 2)" } do
         os.remove(path)
         assert(os.execute(("sqlite3 %s %s"):format(support.quote(path), support.quote(sql))))
         local before = read(path)

@@ -34,7 +34,8 @@ describe("an event's methods", function()
     { "code to run", { content = content(text, code) }, true },
     { "a code execution result at the end", { content = content(code, result) }, false },
     { "a code execution result and text after it", { content = content(code, result, text) }, true },
-    { "a response with skipSummarization", { content = content(response), actions = { skipSummarization = true } }, true },
+    { "a response with skipSummarization", { content = content(response), actions = { skipSummarization = true } },
+      true },
     { "skipSummarization = false", { content = content(response), actions = { skipSummarization = false } }, false },
     { "skipSummarization alone", { actions = { skipSummarization = true } }, true },
     { "a long-running call", { content = content(call), longRunningToolIds = { "1" } }, true },
@@ -48,7 +49,8 @@ describe("an event's methods", function()
   end
 
   it("text: joins the texts that are no thoughts", function()
-    assert.are.equal("Hello, world", moonpad.event({ content = content(thought, text, call, { text = ", world" }) }):text())
+    assert.are.equal("Hello, world", moonpad.event({ content = content(thought, text, call,
+      { text = ", world" }) }):text())
     assert.are.equal("", moonpad.event({ content = content(thought) }):text())
     assert.are.equal("", moonpad.event({}):text())
     assert.are.equal("a\0b🌙", moonpad.event({ content = content { text = "a\0b🌙" } }):text())
@@ -91,11 +93,14 @@ describe("an event", function()
         id = "e", invocationId = "i", author = "agent", timestamp = 12.5,
         content = content({ text = "a\0b🌙" }, thought, call, response, image, code, result, { myPart = { 1, 2.0 } }),
         actions = {
-          stateDelta = { k = { 1, 2.0, moonpad.array {}, {} }, gone = moonpad.removed, null = moonpad.null, ["user:k"] = 1 },
+          stateDelta = { k = { 1, 2.0, moonpad.array {}, {} }, gone = moonpad.removed, null = moonpad.null,
+            ["user:k"] = 1 },
           artifactDelta = { ["plan.txt"] = 3 }, transferToAgent = "other", escalate = true, skipSummarization = false,
         },
-        partial = false, turnComplete = true, interrupted = false, errorCode = "MODEL", errorMessage = "It broke.", branch = "root.child",
-        longRunningToolIds = { "1" }, usageMetadata = { totalTokenCount = 9007199254740993, rate = 1.0 }, customMetadata = { mine = { true } },
+        partial = false, turnComplete = true, interrupted = false, errorCode = "MODEL", errorMessage = "It broke.",
+          branch = "root.child",
+        longRunningToolIds = { "1" }, usageMetadata = { totalTokenCount = 9007199254740993, rate = 1.0 },
+          customMetadata = { mine = { true } },
         something = "new",
       }
       local function plain(event)
@@ -114,7 +119,8 @@ describe("an event", function()
       local iterated = {}
       for _, event in ipairs(again.events) do iterated[#iterated + 1] = event end
       for _, event in pairs(again.events) do iterated[#iterated + 1] = event end
-      for _, event in ipairs { returned, session.events[1], again.events[1], iterated[1], iterated[2], moonpad.event(returned) } do
+      for _, event in ipairs { returned, session.events[1], again.events[1], iterated[1], iterated[2],
+        moonpad.event(returned) } do
         assert.are.equal("Hello", event:text())
         assert.are.equal("add", event:functionCalls()[1].name)
         assert.are.same({}, event:functionResponses())
@@ -162,7 +168,8 @@ describe("an event", function()
     end)
 
     it("keeps what looks like a mark of moonpad's", function()
-      checks.append(service, session, { removed = "removed", removedStateKeys = { "k" } }, { customMetadata = { removed = { "k" } } })
+      checks.append(service, session, { removed = "removed", removedStateKeys = { "k" } },
+        { customMetadata = { removed = { "k" } } })
       local event = checks.get(service).events[1]
       assert.are.same({ removed = "removed", removedStateKeys = { "k" } }, event.actions.stateDelta)
       assert.are.same({ removed = { "k" } }, event.customMetadata)

@@ -26,8 +26,10 @@ local function build(service, sessionId)
   session.state:append("list", 2)
   session.state.gone = nil
   service:updateSession(session)
-  checks.append(service, session, { ["user:u"] = "three", ["app:a"] = "three" }, { id = "e3", invocationId = "second", timestamp = 103 })
-  checks.append(service, session, { k = moonpad.removed, list = moonpad.array {}, new = moonpad.null, n = 6, gone = "back" },
+  checks.append(service, session, { ["user:u"] = "three", ["app:a"] = "three" },
+    { id = "e3", invocationId = "second", timestamp = 103 })
+  checks.append(service, session, { k = moonpad.removed, list = moonpad.array {}, new = moonpad.null, n = 6,
+    gone = "back" },
     { id = "e4", invocationId = "second", timestamp = 104 })
   return session
 end
@@ -65,7 +67,8 @@ describe("stateAt", function()
     end)
 
     it("wants an integer", function()
-      for _, revision in ipairs { "1", 1.5, {} } do raises("invalid_argument", "revision", service.stateAt, service, session, revision) end
+      for _, revision in ipairs { "1", 1.5, {} } do raises("invalid_argument", "revision", service.stateAt, service,
+        session, revision) end
       raises("invalid_argument", "revision", service.stateAt, service, session)
       checks.identical(STATES[1], service:stateAt(session, 1.0))
     end)

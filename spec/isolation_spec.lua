@@ -7,9 +7,12 @@ local raises = checks.raises
 
 -- Names that mean something to some store, shell, path or pattern; each is a user, an app and a session of its own.
 local NAMES = {
-  "a", "b", "A", "a ", " a", "a\t", "a/b", "a/b/c", "/", "a:b", "a::b", ":", "a\\b", "a|b", "a,b", "a;b", "a.b", "..", "../a", "*", "?", "a*", "%", "_", "a%",
-  "a_", "__", "%%", "[a]", "{a}", "a\nb", "'", "''", "\"", "`", "a' OR '1'='1", "'; DROP TABLE sessions; --", "a\" OR \"\"=\"", "NULL", "null",
-  "true", "0", "1", "-1", "user:", "app:", "temp:", "user:a", "app:a", "session", "é", "e\u{301}", "а", "ａ", "a\u{200B}", "a\u{FEFF}", "İ", "i", "ß", "ss", "ﬁ", "fi",
+  "a", "b", "A", "a ", " a", "a\t", "a/b", "a/b/c", "/", "a:b", "a::b", ":", "a\\b", "a|b", "a,b", "a;b", "a.b", "..",
+    "../a", "*", "?", "a*", "%", "_", "a%",
+  "a_", "__", "%%", "[a]", "{a}", "a\nb", "'", "''", "\"", "`", "a' OR '1'='1", "'; DROP TABLE sessions; --",
+    "a\" OR \"\"=\"", "NULL", "null",
+  "true", "0", "1", "-1", "user:", "app:", "temp:", "user:a", "app:a", "session", "é", "e\u{301}", "а", "ａ",
+    "a\u{200B}", "a\u{FEFF}", "İ", "i", "ß", "ss", "ﬁ", "fi",
   "🌙", "\u{10FFFF}", "\u{1}", "\u{7F}", ("x"):rep(255), ("x"):rep(254), ("é"):rep(127) .. "x",
 }
 
@@ -163,8 +166,10 @@ describe("a name", function()
       -- Which fields each call takes of `name`.
       local calls = {
         createSession = { "appName", "userId", "sessionId" }, getSession = { "appName", "userId", "sessionId" },
-        deleteSession = { "appName", "userId", "sessionId" }, listSessions = { "appName", "userId" }, getAppState = { "appName" },
-        getUserState = { "appName", "userId" }, updateAppState = { "appName", "state" }, updateUserState = { "appName", "userId", "state" },
+        deleteSession = { "appName", "userId", "sessionId" }, listSessions = { "appName", "userId" },
+          getAppState = { "appName" },
+        getUserState = { "appName", "userId" }, updateAppState = { "appName", "state" },
+          updateUserState = { "appName", "userId", "state" },
         incrementState = { "appName", "userId", "key" },
       }
       local isName = { appName = true, userId = true, sessionId = true }
@@ -176,7 +181,8 @@ describe("a name", function()
         raises("invalid_argument", field, service[call], service, options)
       end
 
-      local bad = { ["with a NUL"] = "a\0b", ["of 256 bytes"] = ("x"):rep(256), ["of invalid UTF-8"] = "\xff", ["of a cut character"] = "a\xc3",
+      local bad = { ["with a NUL"] = "a\0b", ["of 256 bytes"] = ("x"):rep(256), ["of invalid UTF-8"] = "\xff",
+        ["of a cut character"] = "a\xc3",
         ["that is a number"] = 7, ["that is a table"] = {}, ["that is true"] = true }
 
       for what, value in pairs(bad) do

@@ -9,15 +9,19 @@ describe("moonpad.json.encode", function()
   it("writes compact JSON", function()
     local cases = {
       { moonpad.null, "null" }, { true, "true" }, { false, "false" }, { 0, "0" }, { -1, "-1" },
-      { math.maxinteger, "9223372036854775807" }, { math.mininteger, "-9223372036854775808" }, { 9007199254740993, "9007199254740993" },
-      { 0.1, "0.1" }, { "", '""' }, { "é🌙", '"é🌙"' }, { '"\\', [["\"\\"]] }, { "\n", [["\n"]] }, { "a/b", '"a/b"' },
-      { {}, "{}" }, { moonpad.array {}, "[]" }, { { 1, { 2 } }, "[1,[2]]" }, { { a = { b = true } }, '{"a":{"b":true}}' }, { { moonpad.null }, "[null]" },
+      { math.maxinteger, "9223372036854775807" }, { math.mininteger, "-9223372036854775808" },
+        { 9007199254740993, "9007199254740993" },
+      { 0.1, "0.1" }, { "", '""' }, { "é🌙", '"é🌙"' }, { '"\\', [["\"\\"]] }, { "\n", [["\n"]] },
+        { "a/b", '"a/b"' },
+      { {}, "{}" }, { moonpad.array {}, "[]" }, { { 1, { 2 } }, "[1,[2]]" },
+        { { a = { b = true } }, '{"a":{"b":true}}' }, { { moonpad.null }, "[null]" },
     }
     for _, case in ipairs(cases) do assert.are.equal(case[2], encode(case[1])) end
   end)
 
   it("keeps a float a float", function()
-    for _, value in ipairs { 1.0, -0.0, 1e15, 1e22, 2.0 ^ 63, 1e300, 5e-324 } do checks.identical(value, decode(encode(value))) end
+    for _, value in ipairs { 1.0, -0.0, 1e15, 1e22, 2.0 ^ 63, 1e300, 5e-324 } do checks.identical(value,
+      decode(encode(value))) end
     assert.is_nil(encode(1.0):find "^1$")
   end)
 
@@ -72,8 +76,10 @@ describe("moonpad.json.decode", function()
   end)
 
   it("refuses what is no JSON and names the byte", function()
-    local refused = { "", " ", "nul", "tru", "[1,]", "[1 2]", "{\"a\"}", "{\"a\":}", "{a:1}", "{'a':1}", "{\"a\":1,}", "[", "{", "\"", "\"\\x\"", "\"\\u12\"",
-      "\"\n\"", "\"\t\"", "01", "-", "+1", ".5", "1.", "1e", "0x10", "NaN", "Infinity", "-Infinity", "[1]x", "1 2", "// comment\n1", "\"\xff\"", "\"\\ud800\"",
+    local refused = { "", " ", "nul", "tru", "[1,]", "[1 2]", "{\"a\"}", "{\"a\":}", "{a:1}", "{'a':1}", "{\"a\":1,}",
+      "[", "{", "\"", "\"\\x\"", "\"\\u12\"",
+      "\"\n\"", "\"\t\"", "01", "-", "+1", ".5", "1.", "1e", "0x10", "NaN", "Infinity", "-Infinity", "[1]x", "1 2",
+        "// comment\n1", "\"\xff\"", "\"\\ud800\"",
       "\"\\udc00\"", "\xef\xbb\xbf1", "]", "1e999", "'a'", "\0", "[1]\0" }
     for _, text in ipairs(refused) do raises("invalid_argument", "byte", decode, text) end
     local err = raises("invalid_argument", "byte", decode, "[1, 2, oops]")
@@ -91,7 +97,8 @@ describe("moonpad.json.decode", function()
 
   it("agrees with lua-cjson where that is exact", function()
     if not hasCjson then return pending "lua-cjson is not installed" end
-    local texts = { '{"a":[1.5,true,null,"x\\n\\u00e9"],"b":{"c":[{"d":"e"}]}}', "[0.5,-2.25,1e10]", '"text"', "[[[]]]" }
+    local texts = { '{"a":[1.5,true,null,"x\\n\\u00e9"],"b":{"c":[{"d":"e"}]}}', "[0.5,-2.25,1e10]", '"text"',
+      "[[[]]]" }
     for _, text in ipairs(texts) do
       assert.are.same(cjson.decode(text), decode(text))
       assert.are.same(cjson.decode(text), cjson.decode(encode(decode(text))))

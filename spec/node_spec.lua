@@ -62,13 +62,15 @@ describe("a node", function()
       end)
 
       it("has no methods: every name is a key", function()
-        for _, name in ipairs { "get", "set", "append", "toTable", "increment" } do assert.is_nil(state.profile[name]) end
+        for _, name in ipairs { "get", "set", "append", "toTable",
+          "increment" } do assert.is_nil(state.profile[name]) end
       end)
 
       it("works with pairs and ipairs", function()
         local found = {}
         for key, value in pairs(state.profile) do found[key] = moonpad.toTable(value) end
-        assert.are.same({ name = "Ann", address = { city = "Kyiv", lines = { "1", "2" } }, none = moonpad.null, no = false }, found)
+        assert.are.same({ name = "Ann", address = { city = "Kyiv", lines = { "1", "2" } }, none = moonpad.null,
+          no = false }, found)
         found = {}
         for index, value in ipairs(state.cart) do found[index] = value end
         assert.are.same({ "tea", "milk", "sugar" }, found)
@@ -87,7 +89,8 @@ describe("a node", function()
       end)
 
       it("changes nothing", function()
-        local _ = { state.cart[1], #state.cart, state.profile.address.lines[1], tostring(state.rows), moonpad.toTable(state.rows) }
+        local _ = { state.cart[1], #state.cart, state.profile.address.lines[1], tostring(state.rows),
+          moonpad.toTable(state.rows) }
         for _, row in ipairs(state.rows) do assert.is_number(row.id) end
         for _ in pairs(state.profile) do assert.is_false(state:hasDelta()) end
         table.concat(state.cart)
@@ -100,7 +103,8 @@ describe("a node", function()
       it("marks the whole top-level key as changed", function()
         state.profile.address.city = "Lviv"
         assert.are.same({ "profile" }, checks.keys(state:delta()))
-        assert.are.same({ name = "Ann", address = { city = "Lviv", lines = { "1", "2" } }, none = moonpad.null, no = false }, state:delta().profile)
+        assert.are.same({ name = "Ann", address = { city = "Lviv", lines = { "1", "2" } }, none = moonpad.null,
+          no = false }, state:delta().profile)
         assert.are.equal("Lviv", commit().profile.address.city)
       end)
 
@@ -110,7 +114,8 @@ describe("a node", function()
         state.profile.address.lines[1][2].deep = { more = 1 }
         state.profile.missing = nil
         assert.are.same({
-          name = "Bea", age = 30, none = moonpad.null, address = { city = "Kyiv", lines = { { "nested", { deep = { more = 1 } } }, "2" } },
+          name = "Bea", age = 30, none = moonpad.null, address = { city = "Kyiv",
+            lines = { { "nested", { deep = { more = 1 } } }, "2" } },
         }, commit().profile)
       end)
 
@@ -165,8 +170,10 @@ describe("a node", function()
       end)
 
       it("refuses what cannot be stored, names the path and changes nothing", function()
-        raises("invalid_argument", { 'state["profile"].address.run', "function" }, function() state.profile.address.run = print end)
-        raises("invalid_argument", { 'state["rows"][2].x[1].y', "NaN" }, function() state.rows[2].x = { { y = 0 / 0 } } end)
+        raises("invalid_argument", { 'state["profile"].address.run', "function" },
+          function() state.profile.address.run = print end)
+        raises("invalid_argument", { 'state["rows"][2].x[1].y', "NaN" },
+          function() state.rows[2].x = { { y = 0 / 0 } } end)
         raises("invalid_argument", { 'state["cart"][4]', "UTF-8" }, function() table.insert(state.cart, "\xff") end)
         raises("invalid_argument", { 'state["profile"]', "UTF-8" }, function() state.profile["\xff"] = 1 end)
         local cycle = {}
@@ -376,7 +383,8 @@ describe("a node", function()
       end)
 
       it("leaves scalars as they are with moonpad.toTable", function()
-        for _, value in ipairs { 1, 1.5, "x", true, moonpad.null } do assert.are.equal(value, moonpad.toTable(value)) end
+        for _, value in ipairs { 1, 1.5, "x", true, moonpad.null } do assert.are.equal(value,
+          moonpad.toTable(value)) end
         assert.is_nil(moonpad.toTable(nil))
       end)
     end)
@@ -418,7 +426,8 @@ describe("a node", function()
       end)
 
       it("is copied into an event", function()
-        local event = checks.append(service, session, { copy = state.cart }, { customMetadata = { address = state.profile.address } })
+        local event = checks.append(service, session, { copy = state.cart },
+          { customMetadata = { address = state.profile.address } })
         assert.are.same({ "tea", "milk", "sugar" }, event.actions.stateDelta.copy)
         state.cart[1] = "coffee"
         state.profile.address.city = "Lviv"

@@ -35,13 +35,15 @@ describe("moonpad.open", function()
     local path = folder .. "/a file with blanks & signs#?.db"
     do
       local service <close> = moonpad.open("sqlite:" .. path)
-      local session = checks.create(service, "s", { k = { 1, 2.0, moonpad.array {} }, ["user:k"] = "u", ["app:k"] = "a" })
+      local session = checks.create(service, "s", { k = { 1, 2.0, moonpad.array {} }, ["user:k"] = "u",
+        ["app:k"] = "a" })
       checks.append(service, session, { added = true, ["temp:t"] = 1 }, { id = "e", timestamp = 12.5 })
     end
     assert.is_true(exists(path))
     local service <close> = moonpad.open("sqlite:" .. path)
     local session = checks.get(service)
-    checks.identical({ k = { 1, 2.0, moonpad.array {} }, ["user:k"] = "u", ["app:k"] = "a", added = true }, session.state:getAll())
+    checks.identical({ k = { 1, 2.0, moonpad.array {} }, ["user:k"] = "u", ["app:k"] = "a", added = true },
+      session.state:getAll())
     assert.are.equal(1, session.revision)
     assert.are.equal("e", session.events[1].id)
     assert.are.equal(12.5, session.lastUpdateTime)
@@ -100,8 +102,10 @@ describe("moonpad.open", function()
 
   describe("with a configuration", function()
     it("refuses fields that it does not know and names the nearest", function()
-      raises("invalid_argument", { "durabilty", "did you mean durability?" }, moonpad.open, "memory:", { durabilty = "full" })
-      raises("invalid_argument", { "busy_timeout_ms", "did you mean busyTimeoutMs?" }, moonpad.open, "memory:", { busy_timeout_ms = 1 })
+      raises("invalid_argument", { "durabilty", "did you mean durability?" }, moonpad.open, "memory:",
+        { durabilty = "full" })
+      raises("invalid_argument", { "busy_timeout_ms", "did you mean busyTimeoutMs?" }, moonpad.open, "memory:",
+        { busy_timeout_ms = 1 })
       raises("invalid_argument", "completelyDifferent", moonpad.open, "memory:", { completelyDifferent = 1 })
     end)
 
@@ -116,14 +120,16 @@ describe("moonpad.open", function()
         maxStateBytes = { -1, 0.5, "1" },
       }
       for field, values in pairs(refused) do
-        for _, value in ipairs(values) do raises("invalid_argument", field, moonpad.open, "memory:", { [field] = value }) end
+        for _, value in ipairs(values) do raises("invalid_argument", field, moonpad.open, "memory:",
+          { [field] = value }) end
       end
       raises("invalid_argument", nil, moonpad.open, "memory:", "full")
     end)
 
     it("takes both durabilities", function()
       for _, durability in ipairs { "full", "normal" } do
-        local service <close> = moonpad.open("sqlite:" .. folder .. "/" .. durability .. ".db", { durability = durability })
+        local service <close> = moonpad.open("sqlite:" .. folder .. "/" .. durability .. ".db",
+          { durability = durability })
         checks.append(service, checks.create(service), { k = 1 })
         assert.are.equal(1, checks.get(service).state.k)
       end
@@ -135,7 +141,8 @@ describe("moonpad.open", function()
         local session = checks.create(service)
         for _ = 1, 5 do checks.append(service, session) end
         assert.are.equal(2, #checks.get(service).events)
-        assert.are.equal(3, #service:getSession({ appName = "app", userId = "u", sessionId = "s", numRecentEvents = 3 }).events)
+        assert.are.equal(3, #service:getSession({ appName = "app", userId = "u", sessionId = "s",
+          numRecentEvents = 3 }).events)
         assert.are.equal(5, checks.get(service).revision)
         assert.are.equal(0, #open({ numRecentEvents = 0 }):createSession({ appName = "app", userId = "u" }).events)
       end)
@@ -156,7 +163,8 @@ describe("moonpad.open", function()
         end)
         session = checks.get(service)
         raises("limit", nil, checks.append, service, session, { ok = 1, k = { ("x"):rep(600), ("x"):rep(600) } })
-        raises("limit", nil, service.updateUserState, service, { appName = "app", userId = "u", state = { k = ("x"):rep(1001) } })
+        raises("limit", nil, service.updateUserState, service,
+          { appName = "app", userId = "u", state = { k = ("x"):rep(1001) } })
         raises("limit", nil, checks.create, service, "new", { k = ("x"):rep(1001) })
         expectUntouched(service, session)
         checks.append(service, session, { k = ("x"):rep(900), l = ("x"):rep(900) })

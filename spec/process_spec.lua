@@ -7,7 +7,8 @@ local quote = support.quote
 
 -- The command of a Lua script that finds the modules of this process.
 local function script(name, ...)
-  local words = { "exec env", "LUA_PATH=" .. quote(package.path), "LUA_CPATH=" .. quote(package.cpath), "lua5.4", quote("spec/helpers/" .. name) }
+  local words = { "exec env", "LUA_PATH=" .. quote(package.path), "LUA_CPATH=" .. quote(package.cpath), "lua5.4",
+    quote("spec/helpers/" .. name) }
   for _, word in ipairs { ... } do words[#words + 1] = quote(tostring(word)) end
   return table.concat(words, " ")
 end
@@ -28,7 +29,8 @@ describe("a SQLite file", function()
   after_each(support.cleanup)
 
   local function expectSound()
-    local pipe <close> = assert(io.popen("sqlite3 " .. quote(path) .. " 'PRAGMA integrity_check; PRAGMA foreign_key_check'"))
+    local pipe <close> = assert(io.popen("sqlite3 " .. quote(path)
+      .. " 'PRAGMA integrity_check; PRAGMA foreign_key_check'"))
     assert.are.equal("ok\n", pipe:read "a")
   end
 
@@ -45,7 +47,8 @@ describe("a SQLite file", function()
     for index, event in ipairs(session.events) do
       assert(event.revision == index)
       local delta = event.actions.stateDelta
-      assert(delta.last == index and delta.n == index and delta["user:n"] == index and delta["k" .. index % 100] == index)
+      assert(delta.last == index and delta.n == index and delta["user:n"] == index
+        and delta["k" .. index % 100] == index)
     end
     return revision
   end
@@ -56,7 +59,8 @@ describe("a SQLite file", function()
       checks.create(service)
     end
     local acknowledged = 0
-    for round = 1, 20 do
+    local ROUNDS = checks.scaled(20)
+    for round = 1, ROUNDS do
       local pipe, process = start(script("append_and_tell.lua", url, "s", 10000, round % 2 == 0 and "full" or "normal"))
       -- Somewhere in the middle: the writer goes on until the signal arrives.
       for _ = 1, 7 + round * 53 % 400 do acknowledged = pipe:read "n" end
@@ -67,7 +71,7 @@ describe("a SQLite file", function()
       local revision = expectWhole(acknowledged)
       assert(revision <= acknowledged + 1, "more was stored than the writer can have sent")
     end
-    assert.is_true(acknowledged > 20 * 7)
+    assert.is_true(acknowledged > ROUNDS * 7)
   end)
 
   it("loses nothing of several processes that write to one session and one user", function()
@@ -77,7 +81,8 @@ describe("a SQLite file", function()
       checks.create(service)
     end
     local pipes = {}
-    for writer = 1, WRITERS do pipes[writer] = assert(io.popen(script("share_counters.lua", url, "s", writer, COUNT) .. " 2>&1", "r")) end
+    for writer = 1, WRITERS do pipes[writer] = assert(io.popen(script("share_counters.lua", url, "s", writer, COUNT)
+      .. " 2>&1", "r")) end
     local seen, events = {}, 0
     for _, pipe in ipairs(pipes) do
       local last = 0

@@ -4,7 +4,7 @@ local moonpad = require "moonpad"
 local random = require "spec.support.random_values"
 local support = require "spec.support"
 
-local BATCHES, VALUES = 200, 500
+local BATCHES, VALUES = checks.scaled(200), 500
 
 -- A failure names the seed: MOONPAD_SEED repeats it.
 local seed = tonumber(os.getenv "MOONPAD_SEED") or os.time()
@@ -14,7 +14,8 @@ local function explained(where, number, run)
   assert(ok, ("MOONPAD_SEED=%d, %s %d: %s"):format(seed, where, number, tostring(message)))
 end
 
--- One delta: half of the values in an array, half under keys of their own in an object, one under an odd key of the session.
+-- One delta: half of the values in an array, half under keys of their own in an object, one under an odd key of the
+-- session.
 local function batch(values)
   local list, map = {}, {}
   for index = 1, VALUES // 2 do
@@ -53,7 +54,7 @@ end)
 describe("random values", function()
   it("come back bit for bit through moonpad.json", function()
     local values = random.new(seed)
-    for index = 1, 10000 do
+    for index = 1, checks.scaled(10000) do
       local value = values:value(5)
       explained("value", index, function() checks.identical(value, moonpad.json.decode(moonpad.json.encode(value))) end)
     end
@@ -73,7 +74,7 @@ describe("random values", function()
       assert(count == 0)
       checks.identical(expected, moonpad.toTable(found))
     end
-    for index = 1, 2000 do
+    for index = 1, checks.scaled(2000) do
       local value = values:value(5)
       explained("value", index, function() walk(value, moonpad.state({ k = value }).k) end)
     end

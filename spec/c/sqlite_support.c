@@ -143,15 +143,14 @@ static moonpad_status count_up(mp_tx *tx, mp_env *env, mp_scope scope, int64_t i
   return tx->ops->set_shared_revision(tx, scope, id, revision, error);
 }
 
-static moonpad_status append_event(mp_tx *tx, appender *appender, int64_t session, int64_t revision,
-                                   moonpad_error *error) {
+static moonpad_status append_event(mp_tx *tx, appender *work, int64_t session, int64_t revision, moonpad_error *error) {
   char id[40];
-  char *json = malloc(appender->size + 64);
+  char *json = malloc(work->size + 64);
   if (json == NULL) return mp_no_memory(error);
-  int head = sprintf(json, "{\"n\":%d,\"text\":\"", appender->next);
-  memset(json + head, 'x', appender->size);
-  strcpy(json + head + appender->size, "\"}");
-  snprintf(id, sizeof id, "event-%d-%d", appender->tag, appender->next);
+  int head = sprintf(json, "{\"n\":%d,\"text\":\"", work->next);
+  memset(json + head, 'x', work->size);
+  strcpy(json + head + work->size, "\"}");
+  snprintf(id, sizeof id, "event-%d-%d", work->tag, work->next);
   mp_event_row row = {revision, 2.0, moonpad_text(id), moonpad_text(json), 0};
   moonpad_status status = tx->ops->append_event(tx, session, &row, error);
   free(json);
@@ -159,23 +158,23 @@ static moonpad_status append_event(mp_tx *tx, appender *appender, int64_t sessio
 }
 
 moonpad_status append_once(mp_tx *tx, void *context, moonpad_error *error) {
-  appender *appender = context;
+  appender *work = context;
   mp_session_row row;
-  moonpad_status status = own_session(tx, appender->session_id, &row, error);
+  moonpad_status status = own_session(tx, work->session_id, &row, error);
   if (status != MOONPAD_OK) return status;
   row.revision++;
-  status = append_event(tx, appender, row.id, row.revision, error);
+  status = append_event(tx, work, row.id, row.revision, error);
   if (status == MOONPAD_OK) {
-    status = count_up(tx, appender->env, MP_SCOPE_SESSION, row.id, row.revision, error);
+    status = count_up(tx, work->env, MP_SCOPE_SESSION, row.id, row.revision, error);
   }
   if (status == MOONPAD_OK) {
-    status = count_up(tx, appender->env, MP_SCOPE_USER, row.user, row.user_revision + 1, error);
+    status = count_up(tx, work->env, MP_SCOPE_USER, row.user, row.user_revision + 1, error);
   }
   if (status == MOONPAD_OK) {
-    status = count_up(tx, appender->env, MP_SCOPE_APP, row.app, row.app_revision + 1, error);
+    status = count_up(tx, work->env, MP_SCOPE_APP, row.app, row.app_revision + 1, error);
   }
   if (status == MOONPAD_OK) status = tx->ops->update_session(tx, &row, error);
-  if (status == MOONPAD_OK && appender->fail) return mp_fail(error, MOONPAD_CONFLICT, "%d", appender->next);
+  if (status == MOONPAD_OK && work->fail) return mp_fail(error, MOONPAD_CONFLICT, "%d", work->next);
   return status;
 }
 

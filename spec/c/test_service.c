@@ -22,7 +22,8 @@ typedef struct host {
   moonpad_options options;
   moonpad_allocator allocator;
   pthread_mutex_t lock;
-  long alive;   /* blocks */
+  long alive; /* blocks */
+  unsigned soiled;
   long allowed; /* allocations until one fails; -1: none does */
   double now;
   unsigned seed; /* what the next random bytes are made of */
@@ -41,11 +42,17 @@ static bool may_allocate(host *self) {
   return true;
 }
 
+/* A new block holds digits, other ones each time: who reads beyond what was written finds a longer number, and is found out. */
+static void soil(host *self, void *block, size_t size) {
+  self->alive++;
+  memset(block, '0' + (int)(++self->soiled % 10), size);
+}
+
 static void *host_allocate(void *context, size_t size) {
   host *self = context;
   pthread_mutex_lock(&self->lock);
   void *block = may_allocate(self) ? malloc(size) : NULL;
-  if (block != NULL) self->alive++;
+  if (block != NULL) soil(self, block, size);
   pthread_mutex_unlock(&self->lock);
   return block;
 }
@@ -54,7 +61,7 @@ static void *host_resize(void *context, void *block, size_t size) {
   host *self = context;
   pthread_mutex_lock(&self->lock);
   void *grown = may_allocate(self) ? realloc(block, size) : NULL;
-  if (grown != NULL && block == NULL) self->alive++;
+  if (grown != NULL && block == NULL) soil(self, grown, size);
   pthread_mutex_unlock(&self->lock);
   return grown;
 }

@@ -446,8 +446,8 @@ static void paths_read_like_lua(void **state) {
 
 static void assert_stale(world *w, mp_node *node, const char *text, const char *path) {
   char message[512];
-  snprintf(message, sizeof(message), "%s is stale: it has been replaced or removed, read it again from the state before writing",
-           path);
+  snprintf(message, sizeof(message),
+           "%s is stale: it has been replaced or removed, read it again from the state before writing", path);
   int asked = w->asked;
   assert_true(mp_node_is_stale(node));
   assert_text(node, text);

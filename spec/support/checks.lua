@@ -1,4 +1,5 @@
---- What the specs of state, sessions and events share: short ways to make sessions, to expect errors and to compare values exactly.
+--- What the specs of state, sessions and events share: short ways to make sessions, to expect errors and to compare
+-- values exactly.
 local assert = require "luassert"
 local moonpad = require "moonpad"
 
@@ -91,6 +92,13 @@ function checks.keys(map)
   for key in pairs(map) do list[#list + 1] = key end
   table.sort(list)
   return list
+end
+
+---How much of a long piece of work to do: a fraction of it where the collector never rests (spec/helper.lua), which takes far longer.
+---@param count integer
+---@return integer
+function checks.scaled(count)
+  return (os.getenv "MOONPAD_GC" or "") == "" and count or math.max(1, count // 20)
 end
 
 ---`depth` arrays inside each other.

@@ -1,6 +1,9 @@
---- The error cases that users meet, one row each: what they did, the code of the error, what its message says (plain text) and the call itself.
--- `run` gets a kit: `service` (open, on the store under test), `session` (app "app", user "u", session "s", state { k = "value", cart = { "tea" }, n = 1 }),
--- `folder` (empty, removed afterwards) and `moonpad`. Rows with `file = true` are about SQLite files: they need no other store.
+--- The error cases that users meet, one row each: what they did, the code of the error, what its message says (plain
+-- text) and the call itself.
+-- `run` gets a kit: `service` (open, on the store under test), `session` (app "app", user "u", session "s", state { k
+-- = "value", cart = { "tea" }, n = 1 }),
+-- `folder` (empty, removed afterwards) and `moonpad`. Rows with `file = true` are about SQLite files: they need no
+-- other store.
 -- spec/errors_spec.lua runs every row; docs/lua.md shows the table.
 
 ---@class moonpad.ErrorCase
@@ -115,13 +118,15 @@ return {
 
   -- Events
   { what = "write a field of an event with underscores", code = "invalid_argument", says = "stateDelta",
-    run = function(kit) kit.service:appendEvent(kit.session, { author = "agent", actions = { state_delta = { k = 1 } } }) end },
+    run = function(kit) kit.service:appendEvent(kit.session, { author = "agent",
+      actions = { state_delta = { k = 1 } } }) end },
   { what = "put stateDelta beside actions", code = "invalid_argument", says = "actions",
     run = function(kit) kit.service:appendEvent(kit.session, { author = "agent", stateDelta = { k = 1 } }) end },
 
   -- What is there and what is not
   { what = "append to a session that was deleted", code = "not_found", says = "s",
-    run = function(kit) kit.service:deleteSession(name()); kit.service:appendEvent(kit.session, { author = "agent" }) end },
+    run = function(kit) kit.service:deleteSession(name()); kit.service:appendEvent(kit.session,
+      { author = "agent" }) end },
   { what = "refresh a session that was deleted", code = "not_found", says = "s",
     run = function(kit) kit.service:deleteSession(name()); kit.service:refresh(kit.session) end },
   { what = "look at a revision that is not there", code = "not_found", says = "99",
@@ -158,7 +163,8 @@ return {
   { what = "open a store that is not built in", code = "unsupported", says = "redis",
     run = function(kit) kit.moonpad.open "redis://:secret@host:6379/0" end },
   { what = "open a file that is no database", code = "corrupt", says = "notes.txt", file = true,
-    run = function(kit) kit.moonpad.open("sqlite:" .. write(kit.folder .. "/notes.txt", ("These are my notes.\n"):rep(100))) end },
+    run = function(kit) kit.moonpad.open("sqlite:" .. write(kit.folder .. "/notes.txt",
+      ("These are my notes.\n"):rep(100))) end },
   { what = "open a short file that is no database", code = "corrupt", says = "short.txt", file = true,
     run = function(kit) kit.moonpad.open("sqlite:" .. write(kit.folder .. "/short.txt", "Notes")) end },
   { what = "open a file below a file", code = "storage", says = "notes.txt", file = true,

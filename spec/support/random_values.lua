@@ -4,12 +4,16 @@ local moonpad = require "moonpad"
 local Values = {}
 Values.__index = Values
 
-local FLOATS = { 0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 2.2250738585072011e-308, 1.7976931348623157e308, 0.1, 1 / 3, 2.0 ^ 53, 2.0 ^ 63, 1e15, 1e16, 1e17,
+local FLOATS = { 0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 2.2250738585072011e-308, 1.7976931348623157e308, 0.1, 1 / 3,
+  2.0 ^ 53, 2.0 ^ 63, 1e15, 1e16, 1e17,
   1e21, 1e22, 123456789.125, 4.35, 0.30000000000000004, 9007199254740993.0, 1e-7, 1e-6 }
-local INTEGERS = { 0, 1, -1, math.maxinteger, math.mininteger, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, 1 << 31, 1 << 32, 255, 256 }
-local STRINGS = { "", "\0", "a\0b", "\"", "\\", "/", "\n\r\t\b\f", "\27", "\u{7f}", "\u{80}", "é", "鍵", "🌙", "👩‍🚀", "\u{2028}\u{2029}", "\u{D7FF}", "\u{E000}",
+local INTEGERS = { 0, 1, -1, math.maxinteger, math.mininteger, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1, 1 << 31, 1 << 32,
+  255, 256 }
+local STRINGS = { "", "\0", "a\0b", "\"", "\\", "/", "\n\r\t\b\f", "\27", "\u{7f}", "\u{80}", "é", "鍵", "🌙",
+  "👩‍🚀", "\u{2028}\u{2029}", "\u{D7FF}", "\u{E000}",
   "\u{FFFD}", "\u{FFFF}", "\u{10FFFF}", "null", "true", "1", "-0", "NaN", "__index", "user:", "temp:x" }
-local CODE_POINTS = { { 0, 0x1F }, { 0x20, 0x7E }, { 0x20, 0x7E }, { 0x80, 0x7FF }, { 0x800, 0xD7FF }, { 0xE000, 0xFFFF }, { 0x10000, 0x10FFFF } }
+local CODE_POINTS = { { 0, 0x1F }, { 0x20, 0x7E }, { 0x20, 0x7E }, { 0x80, 0x7FF }, { 0x800, 0xD7FF },
+  { 0xE000, 0xFFFF }, { 0x10000, 0x10FFFF } }
 
 -- xorshift64*: independent of math.random, which busted and the code under test may use.
 function Values:bits()

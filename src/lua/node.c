@@ -36,7 +36,9 @@ static void take_spare(lua_State *L, mp_lua *binding) {
 
 static void push_node(lua_State *L, mp_lua *binding, mp_node *node, mp_changes_box *box, bool read_only) {
   mp_push_anchor(L, read_only ? MP_ANCHOR_READ_ONLY_NODES : MP_ANCHOR_NODES);
-  if (lua_rawgetp(L, -1, node) == LUA_TUSERDATA) {
+  lua_rawgetp(L, -1, node);
+  const mp_lua_node *known = lua_touserdata(L, -1);
+  if (known != NULL && known->node == node) { /* else it was finalized by hand, and let go of its node */
     lua_remove(L, -2);
     return;
   }

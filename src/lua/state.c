@@ -213,9 +213,8 @@ static int state_pairs(lua_State *L) {
 
 /* ---- Writing ---- */
 
-/* Writes the value at `index` (nil removes). */
-static void write_key(lua_State *L, mp_lua *binding, const mp_lua_state *state, moonpad_string key, int index,
-                      bool unchecked) {
+void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, moonpad_string key, int index,
+                    bool unchecked) {
   check_writable(L, state);
   moonpad_changes *changes = state->box->changes;
   mp_lua_node *given = mp_test_userdata(L, index, binding->node_meta);
@@ -224,10 +223,7 @@ static void write_key(lua_State *L, mp_lua *binding, const mp_lua_state *state, 
   mp_value *value = NULL;
   moonpad_error error;
   moonpad_status status = MOONPAD_OK;
-  if (!lua_isnil(L, index)) {
-    status = mp_check_key(key, &error);
-    if (status == MOONPAD_OK) status = mp_encode_value(L, binding, index, mp_place_key(key), env, &value, &error);
-  }
+  if (!lua_isnil(L, index)) status = mp_encode_value(L, binding, index, mp_place_key(key), env, &value, &error);
   if (status == MOONPAD_OK) status = mp_changes_put(changes, key, value, unchecked, &error);
   mp_value_release(env, value);
   mp_check(L, status, &error);
@@ -245,7 +241,7 @@ static int state_newindex(lua_State *L) {
         key.data, key.data);
   }
   lua_pop(L, 1);
-  write_key(L, binding, state, key, 3, false);
+  mp_state_write(L, binding, state, key, 3, false);
   return 0;
 }
 
@@ -255,7 +251,7 @@ static int state_set(lua_State *L) {
   mp_lua_state *state = mp_check_state(L, binding, 1, "state:set");
   moonpad_string key = check_key(L, 2, "state:set");
   lua_settop(L, 3);
-  write_key(L, binding, state, key, 3, false);
+  mp_state_write(L, binding, state, key, 3, false);
   return 0;
 }
 
@@ -265,7 +261,7 @@ int mp_state_put_unchecked(lua_State *L) {
   mp_lua_state *state = mp_check_state(L, binding, 1, "core.putUnchecked");
   moonpad_string key = check_key(L, 2, "core.putUnchecked");
   lua_settop(L, 3);
-  write_key(L, binding, state, key, 3, true);
+  mp_state_write(L, binding, state, key, 3, true);
   return 0;
 }
 
@@ -292,7 +288,7 @@ static int state_set_default(lua_State *L) {
   bool there = false;
   moonpad_error error;
   mp_check(L, mp_changes_has(state->box->changes, key, &there, &error), &error);
-  if (!there) write_key(L, binding, state, key, 3, false);
+  if (!there) mp_state_write(L, binding, state, key, 3, false);
   return push_key(L, binding, state, key);
 }
 
@@ -322,8 +318,7 @@ static int state_append(lua_State *L) {
   mp_env *env = mp_changes_env(state->box->changes);
   mp_value *item = NULL;
   moonpad_error error;
-  moonpad_status status = mp_check_key(key, &error);
-  if (status == MOONPAD_OK) status = mp_encode_value(L, binding, 3, mp_place_key(key), env, &item, &error);
+  moonpad_status status = mp_encode_value(L, binding, 3, mp_place_key(key), env, &item, &error);
   if (status == MOONPAD_OK) status = moonpad_changes_append(state->box->changes, key, &item->as, &error);
   mp_value_release(env, item);
   mp_check(L, status, &error);

@@ -67,7 +67,8 @@ static moonpad_status add_given(mp_append *append, moonpad_session *session, con
                                           mp_key_text(entry->key), entry->value, &operation, error);
     if (status != MOONPAD_OK) return status;
     if (operation->scope == MP_SCOPE_TEMP) continue;
-    operation->base = mp_held_revision(session, operation->scope);
+    bool decided = append->decided_at != MP_DECIDED_AS_HELD && operation->scope == MP_SCOPE_SESSION;
+    operation->base = decided ? append->decided_at : mp_held_revision(session, operation->scope);
     operation->checked =
         checks_conflicts(append) && (operation->scope == MP_SCOPE_SESSION || has_read(reader, operation->entry));
   }
@@ -170,8 +171,9 @@ static void fill_in(mp_append *append) {
 }
 
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
-                                 moonpad_string event, bool own_json, moonpad_error *error) {
+                                 moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error) {
   memset(append, 0, sizeof *append);
+  append->decided_at = decided_at;
   append->service = session->service;
   append->env = session->env;
   mp_buffer_init(&append->json, append->env);
@@ -422,6 +424,7 @@ void mp_append_free(mp_append *append) {
     mp_key_release(append->env, operation->key);
     mp_value_release(append->env, operation->value);
     mp_value_release(append->env, operation->result);
+    mp_value_release(append->env, operation->shown_before);
   }
   mp_release(append->env, append->operations);
   mp_release(append->env, append->conflicts);

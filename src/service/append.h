@@ -18,8 +18,9 @@ typedef struct mp_operation {
   mp_value *value; /* what to set; the number to add; the array of items to append */
   bool checked;    /* conflicts when somebody else changed the key after `base` */
   int64_t base;
-  mp_view_entry *entry; /* of the session object: not to be looked at inside the transaction */
-  size_t bytes_before;  /* that the key took in the session's own state */
+  mp_view_entry *entry;   /* of the session object: not to be looked at inside the transaction */
+  mp_value *shown_before; /* asynchronous: what the session object showed before this append */
+  size_t bytes_before;    /* that the key took in the session's own state */
   /* outcome */
   mp_value *result;          /* what was stored; NULL: removed */
   int64_t previous_revision; /* of the key before, where it was looked up; else -1 */
@@ -39,6 +40,7 @@ typedef struct mp_append {
   struct mp_lane *lane;       /* of an asynchronous append; NULL: synchronous */
   moonpad_session *live;      /* the session object, where nobody uses it while the transaction runs; else NULL */
   moonpad_changes *changes;   /* whose pending writes these are, or NULL */
+  int64_t decided_at;         /* the revision that a delta by hand was decided in sight of, or MP_DECIDED_AS_HELD */
   moonpad_session_name names; /* borrowed from the session, for messages */
   size_t state_bytes;
   /* outcome */
@@ -54,9 +56,12 @@ typedef struct mp_append {
   mp_resolved *resolved;
 } mp_append;
 
-/* Reads the event and takes the change set's pending writes along (changes may be NULL). */
+/* What the session object holds: the rule for a delta by hand (contract 2.2). */
+#define MP_DECIDED_AS_HELD INT64_C(-1)
+
+/* Reads the event and takes the change set's pending writes along (changes may be NULL). On failure there is nothing to free. */
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
-                                 moonpad_string event, bool own_json, moonpad_error *error);
+                                 moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error);
 /* The transaction function; the context is the mp_append. */
 moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
 /* After success: the session object shows it; the change set is clean. Synchronous appends only. */
@@ -68,6 +73,10 @@ moonpad_event *mp_append_event(const mp_append *append);
 /* As moonpad_append_event / moonpad_changes_commit, for JSON that this library's encoder wrote. `changes` may be NULL. */
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool own_json, moonpad_event **stored, moonpad_error *error);
+
+/* As above, by hand, with a delta decided in sight of another revision than the session object holds. */
+moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
+                                       moonpad_event **stored, moonpad_error *error);
 
 /* As moonpad_append_event_async; the change set (may be NULL) is clean at once. */
 moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,

@@ -18,12 +18,12 @@ static moonpad_status pass_partial(mp_env *env, moonpad_string json, moonpad_eve
   return *stored == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
-moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                   bool own_json, moonpad_event **stored, moonpad_error *error) {
+static moonpad_status append_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                 bool own_json, int64_t decided_at, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
   mp_session_settle(session);
   mp_append append;
-  moonpad_status status = mp_append_prepare(&append, session, changes, event, own_json, error);
+  moonpad_status status = mp_append_prepare(&append, session, changes, event, own_json, decided_at, error);
   if (status != MOONPAD_OK) return status;
   append.live = session;
   if (append.draft.partial) {
@@ -40,6 +40,16 @@ moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *ch
   }
   mp_append_free(&append);
   return status;
+}
+
+moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                   bool own_json, moonpad_event **stored, moonpad_error *error) {
+  return append_now(session, changes, event, own_json, MP_DECIDED_AS_HELD, stored, error);
+}
+
+moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
+                                       moonpad_event **stored, moonpad_error *error) {
+  return append_now(session, NULL, event, true, decided_at, stored, error);
 }
 
 moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,

@@ -728,6 +728,10 @@ void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry,
     if (change == NULL) continue;
     if (changes == by && change->pending) {
       settle_change(change);
+      if (changes->all_read) { /* the look at everything does not reach back behind the own write of this key */
+        mp_change_touch(change, false);
+        change->base = after;
+      }
     } else if (change->touched || changes->all_read) {
       mp_change_touch(change, false);
       if (before <= change->base) change->base = after;

@@ -57,6 +57,7 @@ typedef struct forking {
   int64_t revision;
   moonpad_session_name name;
   double now;
+  moonpad_session *forked;
   mp_replay replay;
   /* a page of events between reading and writing */
   mp_buffer text;
@@ -139,7 +140,9 @@ static moonpad_status fork_in(mp_tx *tx, void *context, moonpad_error *error) {
   to.base_revision = from.base_revision;
   to.conversation_count = fork->replay.conversation_count;
   if (fork->revision > from.base_revision) to.last_update_time = fork->replay.last_timestamp;
-  return tx->ops->update_session(tx, &to, error);
+  status = tx->ops->update_session(tx, &to, error);
+  if (status != MOONPAD_OK) return status;
+  return mp_session_make_stored(fork->session->service, &fork->name, tx, &to, &fork->forked, error);
 }
 
 moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_string session_id,
@@ -166,7 +169,11 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
     mp_buffer_init(&fork->text, env);
     mp_store *store = session->service->store;
     status = store->ops->write(store, fork_in, fork, error);
-    if (status == MOONPAD_OK) status = moonpad_get_session(session->service, &fork->name, NULL, forked, error);
+    if (status == MOONPAD_OK) {
+      *forked = fork->forked;
+    } else {
+      moonpad_session_free(fork->forked);
+    }
     mp_replay_free(&fork->replay);
     mp_buffer_free(&fork->text);
   }
@@ -180,6 +187,7 @@ typedef struct rewinding {
   const moonpad_session *session;
   moonpad_string invocation; /* as a JSON literal */
   int64_t first;             /* revision of its first event, 0: not found */
+  int64_t decided_at;        /* the revision that was stored */
   mp_replay before;
   mp_gathering now;
 } rewinding;
@@ -203,6 +211,7 @@ static moonpad_status rewind_in(mp_tx *tx, void *context, moonpad_error *error) 
   mp_gathering_clear(&rewind->now);
   mp_session_row row;
   moonpad_status status = load(rewind->session, tx, &row, error);
+  rewind->decided_at = row.revision;
   if (status == MOONPAD_OK) {
     status = tx->ops->each_event(tx, row.id, row.base_revision + 1, row.revision, look_for_invocation, rewind, error);
   }
@@ -287,15 +296,14 @@ static moonpad_status write_rewind_event(const rewinding *rewind, mp_buffer *eve
   return status;
 }
 
-/* The object takes in what is stored, so that the event's delta is decided in sight of it; pending writes keep their base. */
+/* The delta is decided in sight of what is stored, whatever the session object holds. */
 static moonpad_status rewind_once(moonpad_session *session, rewinding *rewind, mp_buffer *event, moonpad_event **stored,
                                   moonpad_error *error) {
-  moonpad_status status = mp_session_take_in(session, error);
   mp_store *store = session->service->store;
-  if (status == MOONPAD_OK) status = store->ops->read(store, rewind_in, rewind, error);
+  moonpad_status status = store->ops->read(store, rewind_in, rewind, error);
   if (status == MOONPAD_OK) status = write_rewind_event(rewind, event, error);
   if (status != MOONPAD_OK) return status;
-  return mp_append_event_now(session, NULL, mp_buffer_text(event), true, stored, error);
+  return mp_append_event_decided(session, mp_buffer_text(event), rewind->decided_at, stored, error);
 }
 
 #define REWIND_ATTEMPTS 8

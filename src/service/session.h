@@ -15,6 +15,7 @@ typedef struct mp_view_entry {
   mp_value *value;    /* NULL: absent */
   int64_t revision;   /* of its scope, at its last known change */
   unsigned in_flight; /* asynchronous appends that wrote it and are not applied yet: it shows what they will store */
+  bool rolled_back;   /* one of them failed: it shows what was there before them */
 } mp_view_entry;
 
 typedef struct mp_page mp_page;
@@ -46,10 +47,39 @@ struct moonpad_session {
 
   struct mp_lane *lane; /* of asynchronous appends that have not been applied yet; NULL: none */
   size_t jobs_in_flight;
+  bool reloaded; /* one of them failed, and the view was read again from the store */
 };
 
+/* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. */
+typedef struct mp_gathered_key {
+  mp_key *key; /* with prefix */
+  mp_scope scope;
+  mp_value *value;
+  int64_t revision;
+} mp_gathered_key;
+typedef struct mp_gathering {
+  mp_env *env;
+  mp_gathered_key *keys;
+  size_t count;
+  size_t capacity;
+} mp_gathering;
+void mp_gathering_init(mp_gathering *gathering, mp_env *env);
+void mp_gathering_clear(mp_gathering *gathering);
+void mp_gathering_free(mp_gathering *gathering);
+/* since < 0: all. */
+moonpad_status mp_gather(mp_gathering *gathering, mp_tx *tx, mp_scope scope, int64_t id, int64_t since,
+                         moonpad_error *error);
+/* All three scopes: of each what changed since the revision that `held` has of it (NULL: everything). */
+moonpad_status mp_gather_changes(mp_gathering *gathering, mp_tx *tx, const mp_session_row *now,
+                                 const mp_session_row *held, moonpad_error *error);
 /* An object for a row, with an empty view. NULL when out of memory. */
 moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row);
+/* The same with its state: what was gathered of all scopes. Also inside a transaction: a session that is being made must not fail after its commit. */
+moonpad_status mp_session_make(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row,
+                               const mp_gathering *state, moonpad_session **session, moonpad_error *error);
+/* A session object that a transaction has just stored the row of: replaces *session, an earlier attempt's. */
+moonpad_status mp_session_make_stored(moonpad_service *service, const moonpad_session_name *name, mp_tx *tx,
+                                      const mp_session_row *row, moonpad_session **session, moonpad_error *error);
 moonpad_session_name mp_session_names(const moonpad_session *session);
 
 /* The view's entry, made (absent) when there is none; NULL when out of memory. */
@@ -94,28 +124,6 @@ static inline int64_t mp_row_scope_id(const mp_session_row *row, mp_scope scope)
   }
 }
 
-/* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. */
-typedef struct mp_gathered_key {
-  mp_key *key; /* with prefix */
-  mp_scope scope;
-  mp_value *value;
-  int64_t revision;
-} mp_gathered_key;
-typedef struct mp_gathering {
-  mp_env *env;
-  mp_gathered_key *keys;
-  size_t count;
-  size_t capacity;
-} mp_gathering;
-void mp_gathering_init(mp_gathering *gathering, mp_env *env);
-void mp_gathering_clear(mp_gathering *gathering);
-void mp_gathering_free(mp_gathering *gathering);
-/* since < 0: all. */
-moonpad_status mp_gather(mp_gathering *gathering, mp_tx *tx, mp_scope scope, int64_t id, int64_t since,
-                         moonpad_error *error);
-/* All three scopes: of each what changed since the revision that `held` has of it (NULL: everything). */
-moonpad_status mp_gather_changes(mp_gathering *gathering, mp_tx *tx, const mp_session_row *now,
-                                 const mp_session_row *held, moonpad_error *error);
 /* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */
 bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering);
 void mp_view_apply(moonpad_session *session, const mp_gathering *gathering);
@@ -124,8 +132,6 @@ void mp_view_apply(moonpad_session *session, const mp_gathering *gathering);
 void mp_session_settle(moonpad_session *session);
 /* The same, and the object is about to be freed: callbacks will get no session. */
 void mp_session_leave(moonpad_session *session);
-/* Takes in what others have stored; unlike a refresh it leaves the bases of pending writes alone. */
-moonpad_status mp_session_take_in(moonpad_session *session, moonpad_error *error);
 /* Makes the view show what is stored now, whatever it showed; pending change sets stay. */
 moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error);
 

@@ -12,13 +12,38 @@
 
 /* ---- create ---- */
 
+moonpad_status mp_session_make(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row,
+                               const mp_gathering *state, moonpad_session **session, moonpad_error *error) {
+  *session = mp_session_new(service, name, row);
+  if (*session == NULL) return mp_no_memory(error);
+  if (!mp_view_reserve(*session, state)) {
+    moonpad_session_free(*session);
+    *session = NULL;
+    return mp_no_memory(error);
+  }
+  mp_view_apply(*session, state);
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_session_make_stored(moonpad_service *service, const moonpad_session_name *name, mp_tx *tx,
+                                      const mp_session_row *row, moonpad_session **session, moonpad_error *error) {
+  mp_gathering state;
+  mp_gathering_init(&state, service->env);
+  moonpad_session_free(*session);
+  *session = NULL;
+  moonpad_status status = mp_gather_changes(&state, tx, row, NULL, error);
+  if (status == MOONPAD_OK) status = mp_session_make(service, name, row, &state, session, error);
+  mp_gathering_free(&state);
+  return status;
+}
+
 typedef struct creation {
   moonpad_service *service;
   moonpad_session_name name;
   mp_initial_state initial;
   double now;
   mp_session_row row;
-  mp_gathering state; /* what the new session shows */
+  moonpad_session *session;
 } creation;
 
 static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *error) {
@@ -45,28 +70,13 @@ static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *
 
 static moonpad_status create_in(mp_tx *tx, void *context, moonpad_error *error) {
   creation *create = context;
-  mp_gathering_clear(&create->state);
   moonpad_status status = tx->ops->create_session(tx, &create->name, create->now, &create->row, error);
   if (status == MOONPAD_ALREADY_EXISTS) {
     return mp_fail(error, status, "%s exists already", mp_label(&create->name).text);
   }
   if (status == MOONPAD_OK) status = write_initial(create, tx, error);
-  return status == MOONPAD_OK ? mp_gather_changes(&create->state, tx, &create->row, NULL, error) : status;
-}
-
-/* A session object for a row and all its state. */
-static moonpad_status make_session(moonpad_service *service, const moonpad_session_name *name,
-                                   const mp_session_row *row, const mp_gathering *state, moonpad_session **session,
-                                   moonpad_error *error) {
-  *session = mp_session_new(service, name, row);
-  if (*session == NULL) return mp_no_memory(error);
-  if (!mp_view_reserve(*session, state)) {
-    moonpad_session_free(*session);
-    *session = NULL;
-    return mp_no_memory(error);
-  }
-  mp_view_apply(*session, state);
-  return MOONPAD_OK;
+  if (status != MOONPAD_OK) return status;
+  return mp_session_make_stored(create->service, &create->name, tx, &create->row, &create->session, error);
 }
 
 moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_session_name *given, moonpad_string state,
@@ -85,12 +95,12 @@ moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_se
     create.name.session_id.length = sizeof id;
   }
   create.now = mp_now(service->env);
-  mp_gathering_init(&create.state, service->env);
   status = service->store->ops->write(service->store, create_in, &create, error);
   if (status == MOONPAD_OK) {
-    status = make_session(service, &create.name, &create.row, &create.state, session, error);
+    *session = create.session;
+  } else {
+    moonpad_session_free(create.session);
   }
-  mp_gathering_free(&create.state);
   mp_initial_free(&create.initial);
   return status;
 }
@@ -149,7 +159,7 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   read.name = &name;
   mp_gathering_init(&read.state, service->env);
   status = service->store->ops->read(service->store, read_in, &read, error);
-  if (status == MOONPAD_OK) status = make_session(service, &name, &read.row, &read.state, session, error);
+  if (status == MOONPAD_OK) status = mp_session_make(service, &name, &read.row, &read.state, session, error);
   if (status == MOONPAD_OK) set_filter(*session, &options);
   mp_gathering_free(&read.state);
   return status;
@@ -189,7 +199,7 @@ static moonpad_status gather_for(moonpad_session *session, bool everything, refr
   return status;
 }
 
-moonpad_status mp_session_take_in(moonpad_session *session, moonpad_error *error) {
+moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
   mp_session_settle(session);
   refreshing refresh;
   moonpad_status status = gather_for(session, false, &refresh, error);
@@ -197,12 +207,6 @@ moonpad_status mp_session_take_in(moonpad_session *session, moonpad_error *error
   mp_view_apply(session, &refresh.changes);
   mp_gathering_free(&refresh.changes);
   session->row = refresh.row;
-  return MOONPAD_OK;
-}
-
-moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
-  moonpad_status status = mp_session_take_in(session, error);
-  if (status != MOONPAD_OK) return status;
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) mp_changes_rebase(changes);
   return MOONPAD_OK;
 }

@@ -151,6 +151,7 @@ typedef struct importing {
   imported_event *events;
   size_t count;
   size_t capacity;
+  moonpad_session *session;
 } importing;
 
 static moonpad_status bad_line(size_t number, const char *problem, moonpad_error *error) {
@@ -336,7 +337,9 @@ static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) 
   row.base_revision = import->row.base_revision;
   row.conversation_count = import->row.conversation_count;
   if (import->count > 0) row.last_update_time = import->events[import->count - 1].timestamp;
-  return tx->ops->update_session(tx, &row, error);
+  status = tx->ops->update_session(tx, &row, error);
+  if (status != MOONPAD_OK) return status;
+  return mp_session_make_stored(import->service, &import->name, tx, &row, &import->session, error);
 }
 
 moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_session_name *name,
@@ -354,7 +357,11 @@ moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_se
   mp_replay_init(&import.replay, env);
   moonpad_status status = read_all(&import, name, read, context, error);
   if (status == MOONPAD_OK) status = service->store->ops->write(service->store, import_in, &import, error);
-  if (status == MOONPAD_OK) status = moonpad_get_session(service, &import.name, NULL, session, error);
+  if (status == MOONPAD_OK) {
+    *session = import.session;
+  } else {
+    moonpad_session_free(import.session);
+  }
   mp_replay_free(&import.base);
   mp_replay_free(&import.replay);
   mp_release(env, import.events);

@@ -225,8 +225,9 @@ static moonpad_status show_expected(mp_append *append, moonpad_session *session,
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     int64_t revision = operation->entry->revision;
+    operation->shown_before = mp_value_retain(operation->entry->value);
     mp_view_set(session, operation->entry, operation->result, revision);
-    if (operation->scope != MP_SCOPE_TEMP) operation->entry->in_flight++;
+    operation->entry->in_flight++;
     mp_changes_after_own_append(session, operation->entry, revision, revision, append->changes);
   }
   return MOONPAD_OK;
@@ -236,7 +237,7 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
                                moonpad_error *error) {
   mp_job *job = mp_allocate_zeroed(session->env, sizeof *job);
   if (job == NULL) return mp_no_memory(error);
-  moonpad_status status = mp_append_prepare(&job->append, session, changes, event, false, error);
+  moonpad_status status = mp_append_prepare(&job->append, session, changes, event, false, MP_DECIDED_AS_HELD, error);
   if (status != MOONPAD_OK) {
     mp_release(session->env, job);
     return status;
@@ -315,23 +316,34 @@ static void apply_stored(mp_job *job, moonpad_session *session) {
   if (complete) session->row = append->row;
 }
 
+/* What the failed append showed goes. The first failure takes an entry back to before it; those behind it fail too and were built on it. */
+static void take_back(mp_job *job, moonpad_session *session) {
+  for (size_t i = 0; i < job->append.count; i++) {
+    mp_operation *operation = &job->append.operations[i];
+    mp_view_entry *entry = operation->entry;
+    bool stored_again = session->reloaded && operation->scope != MP_SCOPE_TEMP;
+    if (!entry->rolled_back && !stored_again) mp_view_set(session, entry, operation->shown_before, entry->revision);
+    entry->rolled_back = entry->in_flight > 0;
+  }
+  if (session->reloaded) return;
+  session->reloaded = mp_session_reload(session, NULL) == MOONPAD_OK;
+}
+
 static void apply_job(mp_job *job) {
   moonpad_session *session = job->session;
   if (job->applied || session == NULL) return;
   job->applied = true;
   session->jobs_in_flight--;
-  for (size_t i = 0; i < job->append.stored_count; i++) {
-    mp_operation *operation = &job->append.operations[i];
-    operation->entry->in_flight--;
-  }
+  for (size_t i = 0; i < job->append.count; i++) job->append.operations[i].entry->in_flight--;
   if (job->error.code == MOONPAD_OK) {
     apply_stored(job, session);
-  } else if (mp_session_reload(session, NULL) != MOONPAD_OK) {
-    mp_log(session->env, job->error.code, "a session object could not be read again after a failed append");
+  } else {
+    take_back(job, session);
   }
   if (session->jobs_in_flight == 0) {
     mp_lane_release(session->lane);
     session->lane = NULL;
+    session->reloaded = false;
   }
 }
 

@@ -1,0 +1,357 @@
+/*
+** The C API on the memory store: append (1), getSession and the last events (6, 7), a session object that is behind (9), templates (12), memory (14).
+** The limits are what the same work costs in C at least: memcpy of the event, three upserts in a hash table, an index of event ids; a single scan of the template.
+*/
+#include "bench.h"
+
+#define BATCH   250 /* appends per sample: one alone is too short for the clock */
+#define BATCHES 40
+#define WORK    ((long)BATCH * BATCHES)
+
+/* ---- The limit of an append: bytes, three keys, an index of ids ---- */
+
+typedef struct limit_key {
+  char key[16];
+  size_t key_length;
+  char value[32];
+  size_t value_length;
+} limit_key;
+
+#define KEY_SLOTS 64
+
+typedef struct limit_store {
+  char *bytes;
+  size_t used;
+  limit_key keys[KEY_SLOTS];
+  const char **ids; /* in `bytes` */
+  size_t id_slots;  /* a power of two, large enough from the start */
+} limit_store;
+
+static uint32_t hash_bytes(const char *data, size_t length) {
+  uint32_t hash = 2166136261u;
+  for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)data[i]) * 16777619u;
+  return hash;
+}
+
+static void upsert(limit_store *store, const char *key, size_t key_length, const char *value, size_t value_length) {
+  size_t slot = hash_bytes(key, key_length) % KEY_SLOTS;
+  limit_key *entry = &store->keys[slot];
+  while (entry->key_length != 0 && (entry->key_length != key_length || memcmp(entry->key, key, key_length) != 0)) {
+    slot = (slot + 1) % KEY_SLOTS;
+    entry = &store->keys[slot];
+  }
+  memcpy(entry->key, key, key_length);
+  entry->key_length = key_length;
+  memcpy(entry->value, value, value_length);
+  entry->value_length = value_length;
+}
+
+static bool index_id(limit_store *store, const char *id) {
+  size_t slot = hash_bytes(id, EVENT_ID_BYTES) & (store->id_slots - 1);
+  while (store->ids[slot] != NULL) {
+    if (memcmp(store->ids[slot], id, EVENT_ID_BYTES) == 0) return false;
+    slot = (slot + 1) & (store->id_slots - 1);
+  }
+  store->ids[slot] = id;
+  return true;
+}
+
+static limit_store *new_limit_store(size_t events) {
+  limit_store *store = must_allocate(sizeof *store);
+  memset(store, 0, sizeof *store);
+  store->bytes = must_allocate(events * EVENT_BYTES);
+  memset(store->bytes, 1, events * EVENT_BYTES); /* warm: the pages are there */
+  store->id_slots = 1;
+  while (store->id_slots < events * 2) store->id_slots *= 2;
+  store->ids = must_allocate(store->id_slots * sizeof *store->ids);
+  memset(store->ids, 0, store->id_slots * sizeof *store->ids);
+  return store;
+}
+
+static void free_limit_store(limit_store *store) {
+  free(store->ids);
+  free(store->bytes);
+  free(store);
+}
+
+#define ID_OFFSET 7 /* {"id":" */
+
+static void limit_append(limit_store *store, const event_text *event) {
+  char *copy = store->bytes + store->used;
+  memcpy(copy, event->text, event->length);
+  store->used += event->length;
+  must(index_id(store, copy + ID_OFFSET), "an id of its own");
+  upsert(store, "app:served", 10, event->text + 150, 7);
+  upsert(store, "step", 4, event->text + 160, 7);
+  upsert(store, "user:wish", 9, event->text + 170, 14);
+}
+
+/* ---- 1: append ---- */
+
+static void time_limit(limit_store *store, const event_text *events, samples *out) {
+  for (int batch = 0; batch < BATCHES; batch++) {
+    double start = now_us();
+    for (int i = 0; i < BATCH; i++) limit_append(store, &events[batch * BATCH + i]);
+    add_sample(out, (now_us() - start) / BATCH);
+  }
+}
+
+static void time_appends(moonpad_session *session, const event_text *events, samples *out) {
+  for (int batch = 0; batch < BATCHES; batch++) {
+    double start = now_us();
+    for (int i = 0; i < BATCH; i++) append(session, &events[batch * BATCH + i]);
+    add_sample(out, (now_us() - start) / BATCH);
+  }
+}
+
+/* Its index of ids is as large as the history is to be: that is what makes looking an id up cost what it does. */
+static void measure_append(long history) {
+  samples limit = {0}, ours = {0}, without_id = {0};
+  event_text *events = make_events(0, WORK, 0, true);
+  event_text *plain = make_events(0, WORK, 0, false);
+  for (int round = 0; round < ROUNDS; round++) {
+    limit_store *store = new_limit_store((size_t)history);
+    time_limit(store, events, &limit);
+    free_limit_store(store);
+
+    moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
+    moonpad_session *given = create_session(service, "given"), *made = create_session(service, "made");
+    time_appends(given, events, &ours);
+    time_appends(made, plain, &without_id);
+    moonpad_session_free(made);
+    moonpad_session_free(given);
+    moonpad_service_release(service);
+  }
+  print_at_most("1", "append, memory, id given and checked, p50", "us", median(&limit), median(&ours), 2);
+  print_compared("1", "append, memory, id made by us, p50", "us", median(&limit), median(&without_id));
+  clear_samples(&limit);
+  clear_samples(&ours);
+  clear_samples(&without_id);
+  free(plain);
+  free(events);
+}
+
+/* ---- 14: memory per event ---- */
+
+static void *count_allocate(void *context, size_t size) {
+  size_t *block = malloc(size + 16);
+  if (block == NULL) return NULL;
+  *block = size;
+  *(size_t *)context += size;
+  return (char *)block + 16;
+}
+
+static void count_release(void *context, void *block) {
+  if (block == NULL) return;
+  size_t *start = (size_t *)(void *)((char *)block - 16);
+  *(size_t *)context -= *start;
+  free(start);
+}
+
+static void *count_resize(void *context, void *block, size_t size) {
+  void *moved = count_allocate(context, size);
+  if (moved == NULL || block == NULL) return moved;
+  size_t before = *(size_t *)(void *)((char *)block - 16);
+  memcpy(moved, block, before < size ? before : size);
+  count_release(context, block);
+  return moved;
+}
+
+static void measure_memory(long history) {
+  size_t bytes = 0;
+  char work[96], counted[32];
+  moonpad_allocator allocator = {count_allocate, count_resize, count_release, &bytes};
+  moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, &allocator);
+  moonpad_session *session = create_session(service, "s");
+  event_text event;
+  size_t before = bytes;
+  for (long i = 0; i < history; i++) {
+    event.length = write_event(event.text, i, 0, true);
+    append(session, &event);
+  }
+  double each = (double)(bytes - before) / (double)history;
+  snprintf(work, sizeof work, "memory per event, %s events of %d bytes", count_text(counted, history), EVENT_BYTES);
+  print_bound("14", work, "B", each, EVENT_BYTES + 120);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+}
+
+/* ---- 1, 6, 7: with a long history ---- */
+
+static double time_get(moonpad_service *service, const char *id) {
+  samples all = {0};
+  for (int i = 0; i < 200; i++) {
+    double start = now_us();
+    for (int j = 0; j < 20; j++) moonpad_session_free(get_session(service, id, MOONPAD_ALL_EVENTS));
+    add_sample(&all, (now_us() - start) / 20);
+  }
+  double result = median(&all);
+  clear_samples(&all);
+  return result;
+}
+
+static void measure_history(long history) {
+  char work[96], counted[32];
+  samples at_start = {0}, at_end = {0};
+  event_text *events = make_events(history, WORK, 0, true);
+  moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
+  moonpad_session *longest = create_session(service, "long");
+  fill_history(service, longest, 0, history);
+  for (int round = 0; round < ROUNDS; round++) {
+    char id[16];
+    snprintf(id, sizeof id, "short %d", round);
+    moonpad_session *shortest = create_session(service, id);
+    time_appends(shortest, events, &at_start);
+    moonpad_session_free(shortest);
+    event_text *more = make_events(history + (round + 1) * WORK, WORK, 0, true);
+    time_appends(longest, more, &at_end);
+    free(more);
+  }
+  snprintf(work, sizeof work, "append, memory, at 0 / at %s events, p50", count_text(counted, history));
+  print_at_most("1", work, "us", median(&at_start), median(&at_end), 1.2);
+
+  moonpad_session *ten = create_session(service, "ten");
+  fill_history(service, ten, 0, 10);
+  snprintf(work, sizeof work, "getSession in C, memory, 10 / %s events", counted);
+  print_at_most("6", work, "us", time_get(service, "ten"), time_get(service, "long"), 1.3);
+  moonpad_session_free(ten);
+  moonpad_session_free(longest);
+  moonpad_service_release(service);
+  clear_samples(&at_start);
+  clear_samples(&at_end);
+  free(events);
+}
+
+/* ---- 9: a session object that is behind ---- */
+
+#define BEHIND 40
+
+/* An event without a delta: otherwise each would have more to take in than the one before it. */
+static double time_one_append(moonpad_session *session) {
+  moonpad_error error;
+  moonpad_string event = moonpad_text("{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table "
+                                      "for two at the window is booked for half past seven, as you wished.\"}]}}");
+  double start = now_us();
+  must_call(moonpad_append_event(session, event, NULL, &error), &error);
+  return now_us() - start;
+}
+
+static void measure_behind(void) {
+  static const long distances[] = {10, 1000, 100000};
+  for (size_t d = 0; d < sizeof distances / sizeof distances[0]; d++) {
+    samples fresh = {0}, behind = {0};
+    char work[96], counted[32];
+    moonpad_session *old[BEHIND];
+    moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
+    moonpad_session *theirs = create_session(service, "s");
+    for (int i = 0; i < BEHIND; i++) old[i] = get_session(service, "s", MOONPAD_ALL_EVENTS);
+    fill_history(service, theirs, 0, distances[d]);
+    for (int i = 0; i < BEHIND; i++) {
+      moonpad_session *now = get_session(service, "s", MOONPAD_ALL_EVENTS);
+      add_sample(&fresh, time_one_append(now));
+      moonpad_session_free(now);
+      add_sample(&behind, time_one_append(old[i]));
+      moonpad_session_free(old[i]);
+    }
+    moonpad_session_free(theirs);
+    moonpad_service_release(service);
+    snprintf(work, sizeof work, "append, memory, object %s events behind / fresh, p50", count_text(counted, distances[d]));
+    print_at_most("9", work, "us", median(&fresh), median(&behind), 1.5);
+    clear_samples(&fresh);
+    clear_samples(&behind);
+  }
+}
+
+/* ---- 12: a template of 2 KB with 20 placeholders ---- */
+
+#define PLACEHOLDERS 20
+
+
+static void make_template(char *text, size_t size) {
+  size_t used = 0;
+  for (int i = 0; i < PLACEHOLDERS; i++) {
+    used += (size_t)snprintf(text + used, size - used,
+                             "%d. The guest has told us about this before, so do not ask again, but keep it in mind: {key_%02d}. ",
+                             i + 10, i);
+  }
+  must(used > 1900 && used < 2200, "a template of 2 KB");
+}
+
+/* Looks at every byte, since braces, angles and backslashes all mean something, and copies what lies between. */
+static size_t scan_template(const limit_store *state, const char *source, size_t length, char *out) {
+  const char *end = source + length, *text = source;
+  size_t used = 0;
+  while (source < end) {
+    char byte = *source++;
+    if (byte != '{' && byte != '<' && byte != '\\') continue;
+    const char *open = source;
+    while (source < end && *source != '}') source++;
+    must(byte == '{' && source < end, "the template");
+    size_t name_length = (size_t)(source - open), slot = hash_bytes(open, name_length) % KEY_SLOTS;
+    while (state->keys[slot].key_length != name_length || memcmp(state->keys[slot].key, open, name_length) != 0) {
+      slot = (slot + 1) % KEY_SLOTS;
+    }
+    memcpy(out + used, text, (size_t)(open - 1 - text));
+    used += (size_t)(open - 1 - text);
+    memcpy(out + used, state->keys[slot].value, state->keys[slot].value_length);
+    used += state->keys[slot].value_length;
+    text = ++source;
+  }
+  memcpy(out + used, text, (size_t)(end - text));
+  return used + (size_t)(end - text);
+}
+
+static void measure_template(void) {
+  char source[4096], *out;
+  samples limit = {0}, ours = {0};
+  moonpad_error error;
+  make_template(source, sizeof source);
+  size_t length = strlen(source);
+  limit_store *state = new_limit_store(1);
+  moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
+  moonpad_session *session = create_session(service, "s");
+  for (int i = 0; i < PLACEHOLDERS; i++) {
+    char key[16], value[16], event[128];
+    snprintf(key, sizeof key, "key_%02d", i);
+    snprintf(value, sizeof value, "value of %02d", i);
+    snprintf(event, sizeof event, "{\"actions\":{\"stateDelta\":{\"%s\":\"%s\"}}}", key, value);
+    upsert(state, key, strlen(key), value, strlen(value));
+    must_call(moonpad_append_event(session, moonpad_text(event), NULL, &error), &error);
+  }
+  size_t written = 0, rendered = 0;
+  for (int round = 0; round < 200; round++) {
+    double start = now_us();
+    for (int i = 0; i < 50; i++) { /* both give the text in memory of its own */
+      out = must_allocate(4096);
+      written = scan_template(state, source, length, out);
+      free(out);
+    }
+    add_sample(&limit, (now_us() - start) / 50);
+    start = now_us();
+    for (int i = 0; i < 50; i++) {
+      moonpad_buffer result;
+      moonpad_string text = {source, length};
+      must_call(moonpad_session_render(session, text, NULL, &result, &error), &error);
+      rendered = result.length;
+      moonpad_buffer_free(&result);
+    }
+    add_sample(&ours, (now_us() - start) / 50);
+  }
+  must(written == rendered, "the same text");
+  print_at_most("12", "template of 2 KB, 20 placeholders, C", "us", median(&limit), median(&ours), 1.5);
+  clear_samples(&limit);
+  clear_samples(&ours);
+  free_limit_store(state);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+}
+
+int main(int count, char **values) {
+  bench_arguments arguments = read_arguments(count, values);
+  measure_append(arguments.history);
+  measure_history(arguments.history);
+  measure_behind();
+  measure_template();
+  measure_memory(arguments.history);
+  return 0;
+}

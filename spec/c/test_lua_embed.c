@@ -1,0 +1,327 @@
+/* moonpad in a host's own Lua states: opening, sharing a service, and every allocation of Lua failing in turn. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "moonpad_lua.h"
+
+/* ---- A Lua allocator that fails when it is told to ---- */
+
+typedef struct failing {
+  size_t live;   /* blocks */
+  long count;    /* growing allocations so far */
+  long fail_at;  /* this one fails; 0: none */
+  bool for_good; /* and all after it */
+} failing;
+
+static void *failing_allocate(void *context, void *block, size_t old_size, size_t size) {
+  failing *state = context;
+  if (size == 0) {
+    if (block != NULL) state->live--;
+    free(block);
+    return NULL;
+  }
+  if (block == NULL || size > old_size) {
+    state->count++;
+    bool hit = state->for_good ? state->count >= state->fail_at : state->count == state->fail_at;
+    if (state->fail_at > 0 && hit) return NULL;
+  }
+  void *moved = realloc(block, size);
+  if (block == NULL && moved != NULL) state->live++;
+  return moved;
+}
+
+/* ---- Helpers ---- */
+
+static lua_State *new_state(void) {
+  lua_State *L = luaL_newstate();
+  assert_non_null(L);
+  luaL_openlibs(L);
+  luaL_requiref(L, "moonpad", luaopen_moonpad, 0);
+  lua_setglobal(L, "moonpad");
+  return L;
+}
+
+static void run(lua_State *L, const char *program) {
+  if (luaL_dostring(L, program) != LUA_OK) {
+    print_error("%s\n", luaL_tolstring(L, -1, NULL));
+    fail();
+  }
+}
+
+static moonpad_service *open_memory(void) {
+  moonpad_service *service = NULL;
+  moonpad_error error;
+  assert_int_equal(moonpad_open(moonpad_text("memory:"), NULL, &service, &error), MOONPAD_OK);
+  return service;
+}
+
+/* ---- Tests ---- */
+
+static void test_opens_without_files(void **context) {
+  (void)context;
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  run(L, "package.path, package.cpath = '', ''");
+  luaL_requiref(L, "moonpad", luaopen_moonpad, 0);
+  lua_setglobal(L, "moonpad");
+  run(L, "assert(require 'moonpad' == moonpad)\n"
+         "assert(moonpad.json.encode(moonpad.event { author = 'x' }) == '{\"author\":\"x\"}')\n"
+         "assert(moonpad.agent { name = 'A', model = function() return 'hi' end })\n"
+         "assert(rawget(_G, 'core') == nil)\n");
+  lua_close(L);
+}
+
+static void test_keeps_loaders_that_are_there(void **context) {
+  (void)context;
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  run(L, "package.preload['moonpad.event'] = function() return { new = 'mine' } end");
+  luaL_requiref(L, "moonpad", luaopen_moonpad, 0);
+  lua_setglobal(L, "moonpad");
+  run(L, "assert(moonpad.event == 'mine')");
+  lua_close(L);
+}
+
+static void test_shares_a_service(void **context) {
+  (void)context;
+  moonpad_service *service = open_memory();
+  lua_State *first = new_state(), *second = new_state();
+  moonpad_lua_push_service(first, service);
+  assert_ptr_equal(moonpad_lua_to_service(first, -1), service);
+  lua_setglobal(first, "service");
+  moonpad_lua_push_service(second, service);
+  lua_setglobal(second, "service");
+  moonpad_service_release(service);
+  run(first, "service:createSession { appName = 'a', userId = 'u', sessionId = 's', state = { x = 1 } }\n"
+             "assert(tostring(service) == 'moonpad.service')");
+  lua_close(first);
+  run(second, "assert(service:getSession { appName = 'a', userId = 'u', sessionId = 's' }.state.x == 1)\n"
+              "service:close()\n"
+              "local ok, err = pcall(service.getAppState, service, { appName = 'a' })\n"
+              "assert(not ok and err.code == 'closed')");
+  lua_close(second);
+}
+
+static void test_knows_what_is_a_service(void **context) {
+  (void)context;
+  lua_State *L = new_state();
+  moonpad_lua_push_service(L, NULL);
+  assert_true(lua_isnil(L, -1));
+  assert_null(moonpad_lua_to_service(L, -1));
+  lua_newuserdatauv(L, 64, 0);
+  assert_null(moonpad_lua_to_service(L, -1));
+  assert_null(moonpad_lua_to_service(L, 100));
+  lua_pushstring(L, "x");
+  assert_null(moonpad_lua_to_service(L, -1));
+  assert_int_equal(lua_gettop(L), 3);
+  lua_close(L);
+}
+
+/* A coroutine opens the module and is collected: nothing may have kept its lua_State. */
+static void test_survives_the_coroutine_that_opened_it(void **context) {
+  (void)context;
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  lua_State *coroutine = lua_newthread(L);
+  luaL_requiref(coroutine, "moonpad", luaopen_moonpad, 0);
+  lua_setglobal(coroutine, "moonpad");
+  lua_settop(L, 0);
+  run(L, "collectgarbage() collectgarbage()\n"
+         "local s = moonpad.state { a = { b = 1 } } assert(s.a.b == 1 and tostring(s.a) == '{\"b\":1}')");
+  lua_close(L);
+}
+
+static const char everything[] =
+    "local core, service = ...\n"
+    "local null, removed = core.null, core.removed\n"
+    "local session = service:createSession { appName = 'a', userId = 'u', state = { cart = { { n = 2 }, { n = 1 } }, "
+    "['user:x'] = 'y' } }\n"
+    "local state = session.state\n"
+    "state:update { b = 1, a = { z = 1, y = { 'text', null } }, long = ('x'):rep(300) }\n"
+    "table.insert(state.cart, { n = 3 })\n"
+    "table.sort(state.cart, function(a, b) return a.n < b.n end)\n"
+    "state:append('log', { 1 }) state:increment('count') state.gone = nil\n"
+    "for k, v in pairs(state) do local _ = tostring(v) end\n"
+    "for k, v in pairs(state.a) do local _ = k end\n"
+    "local all, delta = state:getAll(), state:delta()\n"
+    "service:updateSession(session)\n"
+    "local event = service:appendEvent(session, { author = 'x', actions = { stateDelta = { b = removed, c = { 'q\\n' } "
+    "} } })\n"
+    "assert(session.events[#session.events].id == event.id)\n"
+    "for i, e in ipairs(session.events) do core.newEvent(e) end\n"
+    "local changes = core.changes(session)\n"
+    "changes.a.y[3] = state.cart[1]\n"
+    "core.commit(changes, {})\n"
+    "core.finish(changes, 'over')\n"
+    "core.render('{cart} {artifact.f}', state, { artifacts = { f = 'F' } })\n"
+    "core.templateArtifacts('{artifact.f}', 'both')\n"
+    "service:updateAppState { appName = 'a', state = { k = removed, l = 1 } }\n"
+    "service:getAppState { appName = 'a' } service:stateAt(session, 1)\n"
+    "for _, s in ipairs(service:listSessions { appName = 'a' }) do local _ = s.saveKey .. tostring(s) end\n"
+    "service:fork(session, { at = 1 })\n"
+    "core.json.decode(core.json.encode { z = 1, a = { true, 1.5, 'e\\0' } })\n"
+    "for _, call in ipairs { function() state.x = print end, function() service:getSession { appNam = 1 } end,\n"
+    "    function() core.json.decode '[\"\\\\n\",}' end, function() state.get() end } do\n"
+    "  local ok, err = pcall(call)\n"
+    "  if core.isError(err) then assert(not ok and #tostring(err) > 0) else error(err, 0) end\n"
+    "end\n"
+    "return 'done'\n";
+
+static bool ended_well(lua_State *L, int status) {
+  if (status == LUA_OK) return true;
+  if (lua_isstring(L, -1)) {
+    assert_non_null(strstr(lua_tostring(L, -1), "memory"));
+  } else {
+    lua_getfield(L, -1, "code");
+    if (strcmp(lua_tostring(L, -1), "no_memory") != 0) print_error("%s\n", luaL_tolstring(L, -2, NULL));
+    assert_string_equal(lua_tostring(L, -1), "no_memory");
+  }
+  return false;
+}
+
+/* Runs everything in a state of its own; true when it came to its end. */
+static bool run_everything(failing *allocator) {
+  moonpad_service *service = open_memory();
+  allocator->live = 0;
+  allocator->count = 0;
+  long fail_at = allocator->fail_at;
+  allocator->fail_at = 0;
+  lua_State *L = lua_newstate(failing_allocate, allocator);
+  assert_non_null(L);
+  luaL_openlibs(L);
+  assert_int_equal(luaL_loadbuffer(L, everything, sizeof everything - 1, "=everything"), LUA_OK);
+  allocator->count = 0;
+  allocator->fail_at = fail_at;
+  lua_pushcfunction(L, luaopen_moonpad_core);
+  int status = lua_pcall(L, 0, 1, 0);
+  if (status == LUA_OK) {
+    /* The service is pushed while nothing fails: moonpad_lua_push_service is to be called in protected mode otherwise. */
+    allocator->fail_at = 0;
+    moonpad_lua_push_service(L, service);
+    allocator->fail_at = fail_at;
+    status = lua_pcall(L, 2, 1, 0);
+  }
+  allocator->fail_at = 0;
+  bool done = ended_well(L, status);
+  lua_close(L);
+  moonpad_service_release(service);
+  assert_int_equal(allocator->live, 0);
+  return done;
+}
+
+static void fail_each_in_turn(bool for_good, long step) {
+  failing allocator = {0, 0, 0, for_good};
+  assert_true(run_everything(&allocator));
+  long total = allocator.count;
+  assert_true(total > 300);
+  for (long n = 1; n <= total; n += step) {
+    allocator.fail_at = n;
+    bool done = run_everything(&allocator);
+    if (for_good && n < total / 2) assert_false(done);
+  }
+}
+
+static void test_every_allocation_failing_once(void **context) {
+  (void)context;
+  fail_each_in_turn(false, 1);
+}
+
+static void test_every_allocation_failing_for_good(void **context) {
+  (void)context;
+  fail_each_in_turn(true, 1);
+}
+
+/* ---- The same with the allocations of the service failing ---- */
+
+static bool hit(failing *state) {
+  if (state->fail_at == 0) return false;
+  state->count++;
+  return state->for_good ? state->count >= state->fail_at : state->count == state->fail_at;
+}
+
+static void *service_resize(void *context, void *block, size_t size) {
+  failing *state = context;
+  if (hit(state)) return NULL;
+  void *moved = realloc(block, size);
+  if (block == NULL && moved != NULL) state->live++;
+  return moved;
+}
+
+static void *service_allocate(void *context, size_t size) {
+  return service_resize(context, NULL, size);
+}
+
+static void service_release(void *context, void *block) {
+  if (block != NULL) ((failing *)context)->live--;
+  free(block);
+}
+
+static bool run_with_service(failing *state) {
+  moonpad_allocator allocator = {service_allocate, service_resize, service_release, state};
+  moonpad_options options;
+  moonpad_options_init(&options);
+  options.allocator = &allocator;
+  long fail_at = state->fail_at;
+  state->fail_at = 0;
+  moonpad_service *service = NULL;
+  moonpad_error error;
+  assert_int_equal(moonpad_open(moonpad_text("memory:"), &options, &service, &error), MOONPAD_OK);
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  assert_int_equal(luaL_loadbuffer(L, everything, sizeof everything - 1, "=everything"), LUA_OK);
+  luaopen_moonpad_core(L);
+  lua_replace(L, 2); /* what it needed on the way */
+  lua_settop(L, 2);
+  moonpad_lua_push_service(L, service);
+  state->count = 0;
+  state->fail_at = fail_at;
+  bool done = ended_well(L, lua_pcall(L, 2, 1, 0));
+  state->fail_at = 0;
+  lua_close(L);
+  moonpad_service_release(service);
+  assert_int_equal(state->live, 0);
+  return done;
+}
+
+static void fail_service_in_turn(bool for_good) {
+  failing state = {0, 0, 0, for_good};
+  for (long n = 1;; n++) {
+    state.fail_at = n;
+    if (run_with_service(&state) && state.count < n) break;
+  }
+  assert_true(state.count > 100);
+}
+
+static void test_every_allocation_of_the_service_failing_once(void **context) {
+  (void)context;
+  fail_service_in_turn(false);
+}
+
+static void test_every_allocation_of_the_service_failing_for_good(void **context) {
+  (void)context;
+  fail_service_in_turn(true);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_opens_without_files),
+      cmocka_unit_test(test_keeps_loaders_that_are_there),
+      cmocka_unit_test(test_shares_a_service),
+      cmocka_unit_test(test_knows_what_is_a_service),
+      cmocka_unit_test(test_survives_the_coroutine_that_opened_it),
+      cmocka_unit_test(test_every_allocation_failing_once),
+      cmocka_unit_test(test_every_allocation_failing_for_good),
+      cmocka_unit_test(test_every_allocation_of_the_service_failing_once),
+      cmocka_unit_test(test_every_allocation_of_the_service_failing_for_good),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

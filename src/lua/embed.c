@@ -1,0 +1,82 @@
+/* For hosts with a Lua state of their own: moonpad_lua.h. */
+#include <stdio.h>
+
+#include "lua/handles.h"
+#include "lua/sources.h"
+
+#include "moonpad_lua.h"
+
+/* ---- The module with its Lua files compiled in ---- */
+
+/* Runs one compiled-in file as `require` would: upvalue 1 is its entry. */
+static int load_source(lua_State *L) {
+  const mp_lua_source *source = lua_touserdata(L, lua_upvalueindex(1));
+  lua_settop(L, 1);
+  char name[128];
+  snprintf(name, sizeof name, "=%s", source->module);
+  if (luaL_loadbufferx(L, source->chunk, source->length, name, "t") != LUA_OK) return lua_error(L);
+  lua_insert(L, 1);
+  lua_pushliteral(L, ":moonpad:");
+  lua_call(L, 2, 1);
+  return 1;
+}
+
+static void preload(lua_State *L, const char *module, const mp_lua_source *source) {
+  if (lua_getfield(L, -1, module) == LUA_TNIL) {
+    if (source != NULL) {
+      lua_pushlightuserdata(L, (void *)(uintptr_t)source);
+      lua_pushcclosure(L, load_source, 1);
+    } else {
+      lua_pushcfunction(L, luaopen_moonpad_core);
+    }
+    lua_setfield(L, -3, module);
+  }
+  lua_pop(L, 1);
+}
+
+int luaopen_moonpad(lua_State *L) {
+  luaL_checkversion(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  preload(L, "moonpad.core", NULL);
+  const mp_lua_source *facade = NULL;
+  for (const mp_lua_source *source = mp_lua_sources; source->module != NULL; source++) {
+    preload(L, source->module, source);
+    if (strcmp(source->module, "moonpad") == 0) facade = source;
+  }
+  if (facade == NULL) return luaL_error(L, "moonpad: built without its Lua files");
+  lua_pushlightuserdata(L, (void *)(uintptr_t)facade);
+  lua_pushcclosure(L, load_source, 1);
+  lua_pushliteral(L, "moonpad");
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+/* ---- Services across the boundary ---- */
+
+static int push_retained(lua_State *L) {
+  moonpad_service *service = lua_touserdata(L, 1);
+  mp_lua_service *handle = mp_push_service(L, mp_lua_of(L));
+  handle->service = moonpad_service_retain(service);
+  return 1;
+}
+
+void moonpad_lua_push_service(lua_State *L, moonpad_service *service) {
+  luaL_checkstack(L, 4, NULL);
+  if (service == NULL) {
+    lua_pushnil(L);
+    return;
+  }
+  mp_lua_push_binding(L);
+  lua_pushcclosure(L, push_retained, 1);
+  lua_pushlightuserdata(L, service);
+  lua_call(L, 1, 1);
+}
+
+moonpad_service *moonpad_lua_to_service(lua_State *L, int index) {
+  index = lua_absindex(L, index);
+  luaL_checkstack(L, 4, NULL);
+  mp_lua *binding = mp_lua_push_binding(L);
+  lua_pop(L, 1);
+  mp_lua_service *handle = mp_test_userdata(L, index, binding->service_meta);
+  return handle != NULL ? handle->service : NULL;
+}

@@ -1,0 +1,17 @@
+/* The calls of a service object, in groups; each group is a file. */
+#ifndef MP_LUA_SERVICE_H
+#define MP_LUA_SERVICE_H
+
+#include "lua/arguments.h"
+#include "lua/event.h"
+#include "lua/handles.h"
+
+extern const luaL_Reg mp_service_session_calls[];
+extern const luaL_Reg mp_service_history_calls[];
+extern const luaL_Reg mp_service_shared_calls[];
+
+/* The session at `index`, which must be one of this service. Raises e. */
+mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
+                                    const char *where);
+
+#endif

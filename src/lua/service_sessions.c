@@ -1,0 +1,228 @@
+/* service: sessions and appends. */
+#include "lua/service.h"
+
+#include "service/append.h"
+
+mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
+                                    const char *where) {
+  mp_session_box *box = mp_check_session(L, binding, index, where);
+  if (moonpad_session_service(box->session) != service) {
+    mp_raise_argument(L, "%s: the session object was got from another service", where);
+  }
+  return box;
+}
+
+/* ---- Create, get, delete ---- */
+
+/* service:createSession{ appName, userId, sessionId?, state? } */
+static int create_session(lua_State *L) {
+  static const char where[] = "service:createSession";
+  static const char *const known[] = {"appName", "userId", "sessionId", "state", NULL};
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_options_table options = mp_check_options(L, 2, where, known);
+  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
+                               mp_field_optional_string(options, "sessionId")};
+  int state = mp_field_index(options, "state");
+  mp_lua_session *session = mp_push_session(L, binding);
+  moonpad_string text = {NULL, 0};
+  moonpad_error error;
+  if (state != 0) {
+    moonpad_type type;
+    mp_buffer_clear(&binding->text);
+    mp_check(L, mp_encode(L, binding, state, mp_place_state(), MP_ENCODE_VALUE, &binding->text, &type, &error), &error);
+    if (type != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", where);
+    text = mp_buffer_text(&binding->text);
+  }
+  mp_check(L, moonpad_create_session(service, &name, text, &session->box->session, &error), &error);
+  return mp_finish_session(L, binding, session);
+}
+
+/* Pushes the session, or nil. */
+static int push_stored_session(lua_State *L, mp_lua *binding, moonpad_service *service,
+                               const moonpad_session_name *name, const moonpad_get_options *choice) {
+  mp_lua_session *session = mp_push_session(L, binding);
+  moonpad_error error;
+  moonpad_status status = moonpad_get_session(service, name, choice, &session->box->session, &error);
+  if (status == MOONPAD_NOT_FOUND) {
+    lua_pushnil(L);
+    return 1;
+  }
+  mp_check(L, status, &error);
+  return mp_finish_session(L, binding, session);
+}
+
+/* service:getSession{ appName, userId, sessionId, numRecentEvents?, afterTimestamp? } */
+static int get_session(lua_State *L) {
+  static const char where[] = "service:getSession";
+  static const char *const known[] = {"appName", "userId", "sessionId", "numRecentEvents", "afterTimestamp", NULL};
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_options_table options = mp_check_options(L, 2, where, known);
+  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
+                               mp_field_string(options, "sessionId")};
+  moonpad_get_options choice;
+  moonpad_get_options_init(&choice);
+  choice.num_recent_events = service->options.num_recent_events;
+  if (mp_field_integer(options, "numRecentEvents", &choice.num_recent_events) && choice.num_recent_events < 0) {
+    mp_raise_argument(L, "%s: numRecentEvents: must not be negative", where);
+  }
+  choice.has_after_timestamp = mp_field_number(options, "afterTimestamp", &choice.after_timestamp);
+  return push_stored_session(L, binding, service, &name, &choice);
+}
+
+/* service:deleteSession{ appName, userId, sessionId } */
+static int delete_session(lua_State *L) {
+  static const char where[] = "service:deleteSession";
+  static const char *const known[] = {"appName", "userId", "sessionId", NULL};
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_options_table options = mp_check_options(L, 2, where, known);
+  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
+                               mp_field_string(options, "sessionId")};
+  bool existed = false;
+  moonpad_error error;
+  mp_check(L, moonpad_delete_session(service, &name, &existed, &error), &error);
+  lua_pushboolean(L, existed);
+  return 1;
+}
+
+/* ---- List ---- */
+
+static void release_list(void *payload) {
+  moonpad_session_list_free(*(moonpad_session_list **)payload);
+}
+
+static void push_listed(lua_State *L, mp_lua *binding, moonpad_session_list *list) {
+  size_t count = moonpad_session_list_count(list);
+  size_t bytes = 0;
+  lua_createtable(L, (int)(count < 1000000 ? count : 1000000), 0);
+  for (size_t i = 0; i < count; i++) {
+    mp_lua_session *session = mp_push_session(L, binding);
+    session->box->session = moonpad_session_list_take(list, i);
+    bytes += sizeof(moonpad_session) + 2 * session->box->session->state_bytes;
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  mp_weigh(L, binding, bytes);
+}
+
+/* service:listSessions{ appName, userId?, limit?, after?, order? } */
+static int list_sessions(lua_State *L) {
+  static const char where[] = "service:listSessions";
+  static const char *const known[] = {"appName", "userId", "limit", "after", "order", NULL};
+  static const char *const orders[] = {"oldest", "newest", NULL};
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_options_table options = mp_check_options(L, 2, where, known);
+  moonpad_list_options choice;
+  moonpad_list_options_init(&choice);
+  moonpad_string app_name = mp_field_string(options, "appName");
+  choice.user_id = mp_field_optional_string(options, "userId");
+  choice.has_user_id = choice.user_id.data != NULL;
+  choice.after = mp_field_optional_string(options, "after");
+  choice.newest_first = mp_field_choice(options, "order", orders, 0) == 1;
+  if (mp_field_integer(options, "limit", &choice.limit) && choice.limit < 1) {
+    mp_raise_argument(L, "%s: limit: must be at least 1", where);
+  }
+  moonpad_session_list **list = mp_box_push(L, sizeof *list, release_list);
+  moonpad_error error;
+  mp_check(L, moonpad_list_sessions(service, app_name, &choice, list, &error), &error);
+  push_listed(L, binding, *list);
+  moonpad_string cursor = moonpad_session_list_cursor(*list);
+  if (cursor.length > 0)
+    lua_pushlstring(L, cursor.data, cursor.length);
+  else
+    lua_pushnil(L);
+  mp_box_release(list);
+  return 2;
+}
+
+/* ---- Append ---- */
+
+/* Puts session and event at 2 and 3, whichever way they were given. */
+static void sort_append_arguments(lua_State *L, mp_lua *binding, const char *where) {
+  static const char *const known[] = {"session", "event", NULL};
+  if (lua_gettop(L) > 2 || mp_test_session(L, binding, 2) != NULL || !lua_istable(L, 2)) {
+    lua_settop(L, 3);
+    return;
+  }
+  mp_options_table options = mp_check_options(L, 2, where, known);
+  lua_getfield(L, options.index, "session");
+  lua_getfield(L, options.index, "event");
+  lua_remove(L, 2);
+}
+
+/* service:appendEvent(session, event), service:appendEvent{ session =, event = } */
+static int append_event(lua_State *L) {
+  static const char where[] = "service:appendEvent";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  sort_append_arguments(L, binding, where);
+  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  if (mp_is_partial_event(L, 3)) return 1;
+  moonpad_event **stored = mp_box_push_event(L);
+  moonpad_string json = mp_encode_event(L, binding, 3, where);
+  moonpad_error error;
+  if (mp_append_event_now(box->session, NULL, json, true, stored, &error) != MOONPAD_OK) {
+    mp_raise_append(L, box->session, &error, 3);
+  }
+  mp_push_event(L, binding, *stored);
+  mp_box_release(stored);
+  return 1;
+}
+
+/* The event that a failed updateSession would have appended, for the error object. */
+static void push_pending_event(lua_State *L, mp_lua *binding, moonpad_session *session) {
+  moonpad_changes *changes;
+  moonpad_error error;
+  mp_check(L, moonpad_session_changes(session, &changes, &error), &error);
+  lua_createtable(L, 0, 2);
+  lua_pushliteral(L, "system");
+  lua_setfield(L, -2, "author");
+  lua_createtable(L, 0, 1);
+  mp_push_delta(L, binding, changes);
+  lua_setfield(L, -2, "stateDelta");
+  lua_setfield(L, -2, "actions");
+}
+
+/* service:updateSession(session) */
+static int update_session(lua_State *L) {
+  static const char where[] = "service:updateSession";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  moonpad_event **stored = mp_box_push_event(L);
+  moonpad_error error;
+  moonpad_status status = moonpad_update_session(box->session, stored, &error);
+  if (status != MOONPAD_OK) {
+    if (status == MOONPAD_CONFLICT) push_pending_event(L, binding, box->session);
+    mp_raise_append(L, box->session, &error, -1);
+  }
+  if (*stored == NULL)
+    lua_pushnil(L);
+  else
+    mp_push_event(L, binding, *stored);
+  mp_box_release(stored);
+  return 1;
+}
+
+/* service:refresh(session) */
+static int refresh(lua_State *L) {
+  static const char where[] = "service:refresh";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  moonpad_error error;
+  mp_check(L, moonpad_refresh(box->session, &error), &error);
+  lua_settop(L, 2);
+  return 1;
+}
+
+const luaL_Reg mp_service_session_calls[] = {{"createSession", create_session},
+                                             {"getSession", get_session},
+                                             {"deleteSession", delete_session},
+                                             {"listSessions", list_sessions},
+                                             {"appendEvent", append_event},
+                                             {"updateSession", update_session},
+                                             {"refresh", refresh},
+                                             {NULL, NULL}};
