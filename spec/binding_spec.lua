@@ -23,6 +23,11 @@ local function message(code, call, ...)
   return err.message
 end
 
+---The call is refused with this message.
+local function refused(expected, call, ...)
+  assert.equal(expected, message("invalid_argument", call, ...))
+end
+
 local function collect()
   collectgarbage()
   collectgarbage()
@@ -68,18 +73,20 @@ describe("calls made wrongly", function()
   after_each(function() service:close() end)
 
   it("with a dot instead of a colon say so", function()
-    assert.equal("service.getSession: call it with a colon, service:getSession(...)",
-      message("invalid_argument", service.getSession, { appName = "app" }))
-    assert.equal("state.get: call it with a colon, state:get(...)", message("invalid_argument", session.state.get, "k"))
-    assert.equal("state.increment: call it with a colon, state:increment(...)", message("invalid_argument", session.state.increment))
-    assert.equal("service.close: call it with a colon, service:close(...)", message("invalid_argument", service.close))
+    refused("service.getSession: call it with a colon, service:getSession(...)",
+      service.getSession, { appName = "app" })
+    refused("state.get: call it with a colon, state:get(...)", session.state.get, "k")
+    refused("state.increment: call it with a colon, state:increment(...)", session.state.increment)
+    refused("service.close: call it with a colon, service:close(...)", service.close)
   end)
 
   it("with every method on something else raise, never crash", function()
-    local values = { 1, "x", {}, print, moonpad.null, io.stdout, session, session.events, session.state.k, coroutine.create(print) }
+    local values = { 1, "x", {}, print, moonpad.null, io.stdout, session, session.events, session.state.k,
+      coroutine.create(print) }
     for _, object in ipairs { service, session.state } do
       local methods = object == service and getmetatable(service).__index
-        or { get = 1, set = 1, has = 1, delete = 1, update = 1, setDefault = 1, getAll = 1, toTable = 1, hasDelta = 1, delta = 1, increment = 1, append = 1 }
+        or { get = 1, set = 1, has = 1, delete = 1, update = 1, setDefault = 1, getAll = 1, toTable = 1, hasDelta = 1,
+          delta = 1, increment = 1, append = 1 }
       for name in pairs(methods) do
         for _, value in ipairs(values) do
           assert.equal("invalid_argument", failure(object[name], value, value).code, name)
@@ -105,27 +112,29 @@ describe("calls made wrongly", function()
   end)
 
   it("with a field that is not known name the nearest", function()
-    assert.equal("service:createSession: sesionId: unknown field, did you mean sessionId?",
-      message("invalid_argument", service.createSession, service, { appName = "app", userId = "u", sesionId = "x" }))
-    assert.equal("service:createSession: user_id: unknown field, did you mean userId?",
-      message("invalid_argument", service.createSession, service, { appName = "app", user_id = "u" }))
-    assert.equal("service:getAppState: colour: unknown field (known: appName)",
-      message("invalid_argument", service.getAppState, service, { appName = "app", colour = "u" }))
-    assert.matches("^service:getSession: fields are given by name", message("invalid_argument", service.getSession, service, { "app" }))
-    assert.equal("open: durabilty: unknown field, did you mean durability?", message("invalid_argument", open, { durabilty = "full" }))
+    refused("service:createSession: sesionId: unknown field, did you mean sessionId?",
+      service.createSession, service, { appName = "app", userId = "u", sesionId = "x" })
+    refused("service:createSession: user_id: unknown field, did you mean userId?",
+      service.createSession, service, { appName = "app", user_id = "u" })
+    refused("service:getAppState: colour: unknown field (known: appName)",
+      service.getAppState, service, { appName = "app", colour = "u" })
+    assert.matches("^service:getSession: fields are given by name",
+      message("invalid_argument", service.getSession, service, { "app" }))
+    refused("open: durabilty: unknown field, did you mean durability?", open, { durabilty = "full" })
   end)
 
   it("with a field of the wrong type or without one say which", function()
-    assert.equal("service:getSession: appName is missing", message("invalid_argument", service.getSession, service, {}))
-    assert.equal("service:getSession: expects a table of named fields, got nil", message("invalid_argument", service.getSession, service))
-    assert.equal("service:getSession: userId: expects a string, got a number",
-      message("invalid_argument", service.getSession, service, { appName = "app", userId = 7, sessionId = "s" }))
-    assert.equal("service:getSession: numRecentEvents: expects an integer, got a number",
-      message("invalid_argument", service.getSession, service, { appName = "app", userId = "u", sessionId = "s", numRecentEvents = 1.5 }))
-    assert.equal('service:listSessions: order: expects "oldest" or "newest", got "up"',
-      message("invalid_argument", service.listSessions, service, { appName = "app", order = "up" }))
-    assert.equal("service:refresh: expects a session object, got a table", message("invalid_argument", service.refresh, service, {}))
-    assert.equal("service:appendEvent: event: expects a table, got nil", message("invalid_argument", service.appendEvent, service, session))
+    refused("service:getSession: appName is missing", service.getSession, service, {})
+    refused("service:getSession: expects a table of named fields, got nil", service.getSession, service)
+    refused("service:getSession: userId: expects a string, got a number",
+      service.getSession, service, { appName = "app", userId = 7, sessionId = "s" })
+    refused("service:getSession: numRecentEvents: expects an integer, got a number",
+      service.getSession, service,
+      { appName = "app", userId = "u", sessionId = "s", numRecentEvents = 1.5 })
+    refused('service:listSessions: order: expects "oldest" or "newest", got "up"',
+      service.listSessions, service, { appName = "app", order = "up" })
+    refused("service:refresh: expects a session object, got a table", service.refresh, service, {})
+    refused("service:appendEvent: event: expects a table, got nil", service.appendEvent, service, session)
     assert.is_not_nil(service:getSession { appName = "app", userId = "u", sessionId = "s", numRecentEvents = 1.0 })
   end)
 
@@ -135,10 +144,12 @@ describe("calls made wrongly", function()
   end)
 
   it("for what this build does not have say so", function()
-    for _, field in ipairs { "maxEvents", "eventTtlSeconds", "sessionTtlSeconds", "userTtlSeconds", "appTtlSeconds", "sweepIntervalSeconds" } do
+    local later = { "maxEvents", "eventTtlSeconds", "sessionTtlSeconds", "userTtlSeconds", "appTtlSeconds",
+      "sweepIntervalSeconds" }
+    for _, field in ipairs(later) do
       assert.matches(field, message("unsupported", open, { [field] = 1 }))
     end
-    assert.matches("sweep", message("unsupported", service.sweep, service))
+    assert.are.equal(0, service:sweep())
   end)
 
   it("by assigning to a session or its events say what to do", function()
@@ -227,7 +238,7 @@ describe("handles", function()
     assert.equal(2, state.cart[1].n)
     assert.equal(cart, state.cart)
     assert.equal("user", events[1].author)
-    state, events = nil, nil
+    state, events = nil, nil -- luacheck: ignore 311
     collect()
     cart[2] = { n = 3 }
     assert.equal('[{"n":2},{"n":3}]', tostring(cart))
@@ -265,7 +276,7 @@ describe("identity of nodes", function()
     local inner = state.a.b
     collect()
     assert.equal(inner, state.a.b)
-    inner = nil
+    inner = nil -- luacheck: ignore 311
     collect()
     assert.equal(1, state.a.b.c)
     assert.equal(state.a.b, state.a.b)
@@ -316,7 +327,8 @@ describe("contexts", function()
     core.rollback(first)
     core.putUnchecked(first, "answer", "42")
     local event = core.commit(first, { author = "a", actions = { stateDelta = { own = 1 } } })
-    assert.equal('{"answer":"42","own":1,"prefs":{"lang":"lt","theme":"dark"}}', moonpad.json.encode(event.actions.stateDelta))
+    assert.equal('{"answer":"42","own":1,"prefs":{"lang":"lt","theme":"dark"}}',
+      moonpad.json.encode(event.actions.stateDelta))
     assert.is_false(first:hasDelta())
     local node = first.prefs
     first.x = 1
@@ -347,7 +359,8 @@ describe("contexts", function()
   it("render templates", function()
     local state = moonpad.state { topic = "trains", ["user:name"] = "Ada", list = { 1, 2.0, {} } }
     assert.equal("Ada on trains: [1,2.0,{}] TEXT",
-      core.render("{user:name} on <topic>: {list} {artifact.a.txt}", state, { agentName = "x", artifacts = { ["a.txt"] = "TEXT" } }))
+      core.render("{user:name} on <topic>: {list} {artifact.a.txt}", state,
+        { agentName = "x", artifacts = { ["a.txt"] = "TEXT" } }))
     assert.equal("template", failure(core.render, "{missing}", state).code)
     assert.same({ "a.txt", "b.md" }, core.templateArtifacts("{artifact.a.txt} x {artifact.b.md?}", "both"))
   end)
@@ -367,7 +380,8 @@ describe("events", function()
     local service <close> = open()
     local session = create(service, { a = 1, b = 2, c = 3 })
     local event = service:appendEvent(session, {
-      author = "x", revision = 77, removedStateKeys = { "a", "b" }, actions = { stateDelta = { a = moonpad.null, b = moonpad.removed, c = moonpad.null } },
+      author = "x", revision = 77, removedStateKeys = { "a", "b" },
+      actions = { stateDelta = { a = moonpad.null, b = moonpad.removed, c = moonpad.null } },
     })
     assert.equal(1, event.revision)
     for _, shown in ipairs { event, session.events[1] } do
@@ -387,9 +401,11 @@ describe("events", function()
     local service <close> = open()
     local session = create(service)
     local function append(event) return message("invalid_argument", service.appendEvent, service, session, event) end
-    assert.matches("^event%.actions%.stateDelta%.k%.x: moonpad%.removed", append { actions = { stateDelta = { k = { x = moonpad.removed } } } })
+    assert.matches("^event%.actions%.stateDelta%.k%.x: moonpad%.removed",
+      append { actions = { stateDelta = { k = { x = moonpad.removed } } } })
     assert.matches("^event%.customMetadata%.x: moonpad%.removed", append { customMetadata = { x = moonpad.removed } })
-    assert.equal("event.content.parts[1].text: a function cannot be stored", append { content = { parts = { { text = print } } } })
+    assert.equal("event.content.parts[1].text: a function cannot be stored",
+      append { content = { parts = { { text = print } } } })
     assert.equal("service:appendEvent: event: expects a table of named fields, got a list", append { 1 })
     local deep = 0
     for _ = 1, 128 do deep = { deep } end
@@ -423,7 +439,7 @@ describe("under a collector that never rests", function()
   it("everything goes on as before", function()
     local service <close> = open()
     local session = create(service, { cart = { { n = 3 }, { n = 1 }, { n = 2 } }, log = moonpad.array {} })
-    for round = 1, 50 do
+    for round = 1, 12 do
       local state = session.state
       table.sort(state.cart, function(a, b) return a.n < b.n end)
       state.cart[1].n = round + 3
@@ -441,7 +457,7 @@ describe("under a collector that never rests", function()
       assert.equal(index, event.revision)
       total = total + event.actions.stateDelta.count
     end
-    assert.equal(50 * 51 // 2, total)
+    assert.equal(12 * 13 // 2, total)
   end)
 
   it("and finalizers that use the library themselves do no harm", function()
@@ -460,7 +476,8 @@ describe("under a collector that never rests", function()
     plant()
     for round = 1, 40 do
       collectgarbage "step"
-      assert.equal('{"a":[1,2],"b":{"c":"\\n"}}', moonpad.json.encode(moonpad.json.decode '{"b":{"c":"\\n"},"a":[1,2]}'))
+      assert.equal('{"a":[1,2],"b":{"c":"\\n"}}',
+        moonpad.json.encode(moonpad.json.decode '{"b":{"c":"\\n"},"a":[1,2]}'))
       local first = session.state.list[1]
       assert.equal("number", type(first[1]))
       for _, item in ipairs(session.state.list) do assert.equal(1, #item) end
@@ -483,7 +500,9 @@ describe("a Lua state", function()
         pcall(moonpad.json.encode, { 1 })
         pcall(function() return session.state.k end)
       end })
-      local older = setmetatable({}, { __gc = function() pcall(function() return node[1], session.id, events[1], service:close() end) end })
+      local older = setmetatable({}, { __gc = function()
+        pcall(function() return node[1], session.id, events[1], service:close() end)
+      end })
       keep = older
       io.write "ended"
     ]]

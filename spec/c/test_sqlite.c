@@ -175,7 +175,7 @@ static void test_damaged_files(void **state) {
 
 static void test_missing_folders(void **state) {
   sqlite_place *place = *state;
-  char path[256], folder[256];
+  char path[300], folder[256];
   snprintf(folder, sizeof folder, "%s/nowhere", place->folder);
   snprintf(path, sizeof path, "%s/state.db", folder);
   expect_failure(place, path, MOONPAD_STORAGE, folder);

@@ -262,16 +262,16 @@ static void *back_up(void *context) {
 static void test_backup_while_others_write(void **state) {
   sqlite_place *place = *state;
   mp_store *store = place_open(place);
-  writer writer = {.store = store, .appender = {place->env, "s", 1, 0, 9000, false}};
-  write_many(&writer);
+  writer work = {.store = store, .appender = {place->env, "s", 1, 0, 9000, false}};
+  write_many(&work);
   backing_up copy = {.store = store};
   snprintf(copy.path, sizeof copy.path, "%s/copy.db", place->folder);
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, back_up, &copy), 0);
-  write_many(&writer);
+  write_many(&work);
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_int_equal(copy.status, MOONPAD_OK);
-  assert_int_equal(writer.surprises, 0);
+  assert_int_equal(work.surprises, 0);
   place_close(store);
   expect_sound_file(copy.path);
   strcpy(place->path, copy.path);

@@ -6,7 +6,7 @@
 #include "lua/arguments.h"
 #include "lua/event.h"
 #include "lua/handles.h"
-#include "service/append.h"
+#include "service/pending.h"
 
 /* ---- State objects ---- */
 
@@ -47,6 +47,7 @@ static int new_detached(lua_State *L) {
   box->owned = true;
   state->box = box;
   if (!lua_isnil(L, 1)) mp_state_update(L, binding, state, 1);
+  mp_changes_settle(changes);
   lua_settop(L, 2);
   return 1;
 }
@@ -108,6 +109,8 @@ static int commit(lua_State *L) {
   if (mp_is_partial_event(L, 2)) return 1;
   if (state->box->session == NULL) mp_raise_argument(L, "core.commit: this state object belongs to no session");
   if (state->read_only) mp_raise_argument(L, "core.commit: this state is read-only");
+  const char *ended = state->box->changes->ended;
+  if (ended != NULL) mp_raise_argument(L, "core.commit: this state takes no more writes: %s", ended);
   moonpad_session *session = state->box->session->session;
   moonpad_event **stored = mp_box_push_event(L);
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit");
@@ -115,9 +118,7 @@ static int commit(lua_State *L) {
   if (mp_append_event_now(session, state->box->changes, json, true, stored, &error) != MOONPAD_OK) {
     mp_raise_append(L, session, &error, 2);
   }
-  mp_push_event(L, binding, *stored);
-  mp_box_release(stored);
-  return 1;
+  return mp_push_stored(L, binding, stored);
 }
 
 /* core.finish(state, reason): the first reason stays. */

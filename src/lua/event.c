@@ -52,6 +52,15 @@ void mp_push_event(lua_State *L, mp_lua *binding, const moonpad_event *event) {
   lua_setfield(L, -2, "revision");
 }
 
+int mp_push_stored(lua_State *L, mp_lua *binding, moonpad_event **stored) {
+  if (*stored == NULL) {
+    mp_raise_status(L, MOONPAD_NO_MEMORY, "the event has been stored, but there is no memory left to show it");
+  }
+  mp_push_event(L, binding, *stored);
+  mp_box_release(stored);
+  return 1;
+}
+
 /* ---- In ---- */
 
 static void check_event_table(lua_State *L, int index, const char *where) {

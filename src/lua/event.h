@@ -10,6 +10,9 @@ moonpad_event **mp_box_push_event(lua_State *L);
 /* Pushes the event as a table of its own, with methods and `revision`. Raises e. */
 void mp_push_event(lua_State *L, mp_lua *binding, const moonpad_event *event);
 
+/* Pushes the event of a box that a successful append has filled, and empties the box; returns 1, for `return`. Raises e. */
+int mp_push_stored(lua_State *L, mp_lua *binding, moonpad_event **stored);
+
 /* Writes the event table at `index` to binding->text: see mp_encode. `where` names the call. Raises e. */
 moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where);
 

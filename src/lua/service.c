@@ -16,7 +16,9 @@ mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding) {
 moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where) {
   mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
   if (service == NULL) mp_raise_self(L, 1, where);
-  if (service->service == NULL) mp_raise_status(L, MOONPAD_CLOSED, "%s: the service is closed", where);
+  if (service->closed || service->service == NULL) {
+    mp_raise_status(L, MOONPAD_CLOSED, "%s: the service is closed", where);
+  }
   return service->service;
 }
 

@@ -166,9 +166,7 @@ static int append_event(lua_State *L) {
   if (mp_append_event_now(box->session, NULL, json, true, stored, &error) != MOONPAD_OK) {
     mp_raise_append(L, box->session, &error, 3);
   }
-  mp_push_event(L, binding, *stored);
-  mp_box_release(stored);
-  return 1;
+  return mp_push_stored(L, binding, stored);
 }
 
 /* The event that a failed updateSession would have appended, for the error object. */
@@ -191,19 +189,20 @@ static int update_session(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
-  moonpad_event **stored = mp_box_push_event(L);
+  moonpad_changes *changes;
   moonpad_error error;
+  mp_check(L, moonpad_session_changes(box->session, &changes, &error), &error);
+  if (!moonpad_changes_pending(changes)) {
+    lua_pushnil(L);
+    return 1;
+  }
+  moonpad_event **stored = mp_box_push_event(L);
   moonpad_status status = moonpad_update_session(box->session, stored, &error);
   if (status != MOONPAD_OK) {
     if (status == MOONPAD_CONFLICT) push_pending_event(L, binding, box->session);
     mp_raise_append(L, box->session, &error, -1);
   }
-  if (*stored == NULL)
-    lua_pushnil(L);
-  else
-    mp_push_event(L, binding, *stored);
-  mp_box_release(stored);
-  return 1;
+  return mp_push_stored(L, binding, stored);
 }
 
 /* service:refresh(session) */

@@ -1,6 +1,6 @@
 /*
 ** Events in pages of row pointers: small ones first, so that a short session stays small, then of a fixed size, so that appending never copies the history.
-** An index of 32-bit row numbers finds an event by its id.
+** An index of hashes and 32-bit row numbers finds an event by its id.
 */
 #include <inttypes.h>
 
@@ -8,13 +8,12 @@
 #include "base/map.h"
 #include "store/memory_events.h"
 
-#define FIRST_PAGE_BITS  3  /* 8 rows, then 16, 32... */
-#define PAGE_BITS        10 /* ...up to pages of 1024 */
-#define GROWING_PAGES    (PAGE_BITS - FIRST_PAGE_BITS)
-#define MAX_ROWS         (UINT32_MAX - (UINT32_C(1) << PAGE_BITS))
-#define FIRST_INDEX      16
-#define MAX_INDEX        (UINT32_C(1) << 31)
-#define MAX_INDEXED_ROWS (MAX_INDEX / 4 * 3)
+#define FIRST_PAGE_BITS 3  /* 8 rows, then 16, 32... */
+#define PAGE_BITS       10 /* ...up to pages of 1024 */
+#define GROWING_PAGES   (PAGE_BITS - FIRST_PAGE_BITS)
+#define FIRST_INDEX     16
+#define MAX_INDEX       (UINT32_C(1) << 31) /* places */
+#define MAX_ROWS        (MAX_INDEX / 4 * 3)
 
 static size_t page_rows(size_t page) {
   return page < GROWING_PAGES ? (size_t)1 << (FIRST_PAGE_BITS + page) : (size_t)1 << PAGE_BITS;
@@ -36,13 +35,7 @@ static size_t page_of(uint32_t row, uint32_t *offset) {
 static mp_memory_event *event_at(const mp_memory_events *events, uint32_t row) {
   uint32_t offset;
   size_t page = page_of(row, &offset);
-  return events->pages[page].rows[offset];
-}
-
-static uint32_t hash_at(const mp_memory_events *events, uint32_t row) {
-  uint32_t offset;
-  size_t page = page_of(row, &offset);
-  return events->pages[page].hashes[offset];
+  return events->pages[page][offset];
 }
 
 static uint32_t hash_of(moonpad_string id) {
@@ -55,26 +48,27 @@ static bool has_id(const mp_memory_event *event, moonpad_string id) {
 }
 
 /* The place in the index of the event with that id, or the empty one where it would go. The index has an empty place. */
-static uint32_t probe(const mp_memory_events *events, moonpad_string id, uint32_t hash) {
+static mp_memory_event_place *probe(const mp_memory_events *events, moonpad_string id, uint32_t hash) {
   uint32_t mask = events->index_capacity - 1;
-  uint32_t place = hash & mask;
-  for (; events->index[place] != 0; place = (place + 1) & mask) {
-    uint32_t row = events->index[place] - 1;
-    if (hash_at(events, row) == hash && has_id(event_at(events, row), id)) break;
+  for (uint32_t i = hash & mask;; i = (i + 1) & mask) {
+    mp_memory_event_place *place = &events->index[i];
+    if (place->row == 0 || (place->hash == hash && has_id(event_at(events, place->row - 1), id))) return place;
   }
-  return place;
 }
 
 /* Room for one more, at most three quarters full. */
 static bool reserve_index(mp_env *env, mp_memory_events *events) {
   if (events->count < events->index_capacity / 4 * 3) return true;
   uint32_t capacity = events->index_capacity == 0 ? FIRST_INDEX : events->index_capacity * 2;
-  uint32_t *index = mp_allocate_zeroed(env, capacity * sizeof *index);
+  size_t places = capacity;
+  if (places > SIZE_MAX / sizeof(mp_memory_event_place)) return false;
+  mp_memory_event_place *index = mp_allocate_zeroed(env, places * sizeof *index);
   if (index == NULL) return false;
-  for (uint32_t row = 0; row < events->count; row++) {
-    uint32_t place = hash_at(events, row) & (capacity - 1);
-    while (index[place] != 0) place = (place + 1) & (capacity - 1);
-    index[place] = row + 1;
+  for (uint32_t i = 0; i < events->index_capacity; i++) {
+    if (events->index[i].row == 0) continue;
+    uint32_t place = events->index[i].hash & (capacity - 1);
+    while (index[place].row != 0) place = (place + 1) & (capacity - 1);
+    index[place] = events->index[i];
   }
   mp_release(env, events->index);
   events->index = index;
@@ -82,21 +76,29 @@ static bool reserve_index(mp_env *env, mp_memory_events *events) {
   return true;
 }
 
+/* Empties a place and moves back those behind it that it kept from their own. */
+static void close_place(mp_memory_events *events, uint32_t hole) {
+  uint32_t mask = events->index_capacity - 1;
+  for (uint32_t i = (hole + 1) & mask; events->index[i].row != 0; i = (i + 1) & mask) {
+    if (((i - events->index[i].hash) & mask) < ((i - hole) & mask)) continue;
+    events->index[hole] = events->index[i];
+    hole = i;
+  }
+  events->index[hole].row = 0;
+}
+
 /* A page for the next row. */
 static bool reserve_page(mp_env *env, mp_memory_events *events) {
   uint32_t offset;
   if (page_of(events->count, &offset) < events->page_count) return true;
   void *pages = events->pages;
-  if (!mp_reserve(env, &pages, &events->page_capacity, sizeof(mp_memory_event_page), events->page_count + 1)) {
+  if (!mp_reserve(env, &pages, &events->page_capacity, sizeof(mp_memory_event **), events->page_count + 1)) {
     return false;
   }
   events->pages = pages;
-  size_t rows = page_rows(events->page_count);
-  void *block = mp_allocate(env, rows * (sizeof(mp_memory_event *) + sizeof(uint32_t)));
-  if (block == NULL) return false;
-  mp_memory_event_page *page = &events->pages[events->page_count++];
-  page->rows = block;
-  page->hashes = (void *)(page->rows + rows);
+  mp_memory_event **page = mp_allocate(env, page_rows(events->page_count) * sizeof *page);
+  if (page == NULL) return false;
+  events->pages[events->page_count++] = page;
   return true;
 }
 
@@ -119,9 +121,8 @@ static moonpad_status check_row(const mp_memory_events *events, const mp_event_r
     return mp_fail(error, MOONPAD_LIMIT, "an event of %zu bytes: the memory store keeps events of less than 4 GiB",
                    row->json.length);
   }
-  if (events->count >= MAX_ROWS || events->count >= MAX_INDEXED_ROWS) {
-    return mp_fail(error, MOONPAD_LIMIT, "the memory store keeps at most %" PRIu32 " events of a session",
-                   MAX_INDEXED_ROWS);
+  if (events->count >= MAX_ROWS) {
+    return mp_fail(error, MOONPAD_LIMIT, "the memory store keeps at most %" PRIu32 " events of a session", MAX_ROWS);
   }
   if (events->count != 0 && row->revision <= event_at(events, events->count - 1)->revision) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event %" PRId64 " does not come after event %" PRId64,
@@ -136,35 +137,32 @@ moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, co
   if (status != MOONPAD_OK) return status;
   if (!reserve_index(env, events) || !reserve_page(env, events)) return mp_no_memory(error);
   uint32_t hash = hash_of(row->id);
-  uint32_t place = probe(events, row->id, hash);
-  if (events->index[place] != 0) {
+  mp_memory_event_place *place = probe(events, row->id, hash);
+  if (place->row != 0) {
     return mp_fail(error, MOONPAD_ALREADY_EXISTS, "an event with the id %s is already in this session",
                    mp_quote(row->id).text);
   }
   mp_memory_event *event = make_event(env, row);
   if (event == NULL) return mp_no_memory(error);
   uint32_t offset;
-  mp_memory_event_page *page = &events->pages[page_of(events->count, &offset)];
-  page->rows[offset] = event;
-  page->hashes[offset] = hash;
-  events->index[place] = ++events->count;
+  size_t page = page_of(events->count, &offset);
+  events->pages[page][offset] = event;
+  place->hash = hash;
+  place->row = ++events->count;
   return MOONPAD_OK;
 }
 
 void mp_memory_events_undo(mp_env *env, mp_memory_events *events) {
-  uint32_t row = events->count - 1;
-  uint32_t mask = events->index_capacity - 1;
-  uint32_t place = hash_at(events, row) & mask;
-  while (events->index[place] != row + 1) place = (place + 1) & mask;
-  /* No chain leads past it: what came later is gone, and a growing index enters rows in their order. */
-  events->index[place] = 0;
-  mp_release(env, event_at(events, row));
-  events->count = row;
+  mp_memory_event *event = event_at(events, events->count - 1);
+  moonpad_string id = {event->bytes, event->id_length};
+  close_place(events, (uint32_t)(probe(events, id, hash_of(id)) - events->index));
+  mp_release(env, event);
+  events->count--;
 }
 
 void mp_memory_events_free(mp_env *env, mp_memory_events *events) {
   for (uint32_t row = 0; row < events->count; row++) mp_release(env, event_at(events, row));
-  for (size_t page = 0; page < events->page_count; page++) mp_release(env, events->pages[page].rows);
+  for (size_t page = 0; page < events->page_count; page++) mp_release(env, events->pages[page]);
   mp_release(env, events->pages);
   mp_release(env, events->index);
 }
@@ -184,7 +182,7 @@ static moonpad_status give(const mp_memory_event *event, mp_each_event each, voi
 moonpad_status mp_memory_events_find(const mp_memory_events *events, moonpad_string id, mp_each_event each,
                                      void *context, moonpad_error *error) {
   if (events->count == 0) return MOONPAD_NOT_FOUND;
-  uint32_t row = events->index[probe(events, id, hash_of(id))];
+  uint32_t row = probe(events, id, hash_of(id))->row;
   return row == 0 ? MOONPAD_NOT_FOUND : give(event_at(events, row - 1), each, context, error);
 }
 

@@ -14,17 +14,17 @@ typedef struct mp_memory_event {
   char bytes[];
 } mp_memory_event;
 
-/* Pages never move once they are made. The hashes of the ids stand beside the rows, so that a growing index reads them in sequence. */
-typedef struct mp_memory_event_page {
-  mp_memory_event **rows;
-  uint32_t *hashes; /* in the same block */
-} mp_memory_event_page;
+/* A place of the index. The hash stands beside the row number, so that looking for an id goes to no other event and growing goes to none. */
+typedef struct mp_memory_event_place {
+  uint32_t hash;
+  uint32_t row; /* number + 1; 0: empty */
+} mp_memory_event_place;
 
 typedef struct mp_memory_events {
-  mp_memory_event_page *pages;
+  mp_memory_event ***pages; /* pages of rows; a page never moves once it is made */
   size_t page_capacity;
   size_t page_count;
-  uint32_t *index; /* open addressing over row number + 1; 0: empty */
+  mp_memory_event_place *index; /* open addressing */
   uint32_t index_capacity;
   uint32_t count;
 } mp_memory_events;

@@ -1,0 +1,278 @@
+-- What is measured from Lua: append (2), getSession (6), the last events (7), reading all (8), the state proxy (11), templates (12), JSON (13).
+--   lua5.4 bench/lua.lua FOLDER 0|1     (FOLDER holds history.db, made by fill.c; bench/run.sh does all of it)
+-- The limits are lua_limits.c, plain Lua tables and lua-cjson. Limit and ours take turns; figures are medians.
+
+local limits = require "lua_limits"
+local cjson = require "cjson"
+local moonpad = require "moonpad"
+local now = limits.now
+
+local folder, full = assert(arg[1], "usage: lua.lua FOLDER 0|1"), arg[2] == "1"
+local HISTORY <const> = full and 1000000 or 100000
+local HISTORY_TEXT <const> = full and "1,000,000" or "100,000"
+local TEXT <const> = "Your table for two at the window is booked for half past seven, as you wished; shall I call a taxi?"
+
+-- ---- The table ----
+
+local function figure(value, unit)
+  return ("%." .. (value < 10 and 2 or value < 100 and 1 or 0) .. "f %s"):format(value, unit)
+end
+
+local function line(...) print(table.concat({ ... }, "\t")) end
+
+local function atMost(promise, work, unit, limit, ours, bound)
+  line(promise, work, figure(limit, unit), figure(ours, unit), ("%.2fx"):format(ours / limit), ("<= %.4gx"):format(bound),
+    ours <= limit * bound and "ok" or "MISS")
+end
+
+local function bounded(promise, work, unit, ours, bound)
+  line(promise, work, "", figure(ours, unit), "", ("<= %.4g %s"):format(bound, unit), ours <= bound and "ok" or "MISS")
+end
+
+-- ---- Measuring ----
+
+local function median(list)
+  table.sort(list)
+  return list[(#list + 1) // 2]
+end
+
+-- Microseconds per call of `run(count)`, which does the work `count` times; of several functions in turn.
+local function measure(rounds, count, ...)
+  local functions, times = { ... }, {}
+  for i = 1, #functions do times[i] = {} end
+  for round = 1, rounds do
+    for i, run in ipairs(functions) do
+      collectgarbage()
+      local start = now()
+      run(count)
+      times[i][round] = (now() - start) / count
+    end
+  end
+  for i = 1, #functions do times[i] = median(times[i]) end
+  return table.unpack(times)
+end
+
+-- ---- Events ----
+
+local function eventId(number, writer)
+  return ("019c%04x-%04x-7%03x-8%03x-%012x"):format(number >> 16 & 0xFFFF, number & 0xFFFF, number & 0xFFF, writer,
+    number * 2654435761 & 0xFFFFFFFFFFFF)
+end
+
+local function newEvent(number, writer)
+  local id = eventId(number, writer)
+  return {
+    id = id, invocationId = "e-" .. id, timestamp = 1763700000.0 + number * 1e-3, author = "concierge",
+    content = { role = "model", parts = { { text = TEXT } } },
+    actions = { stateDelta = { ["app:served"] = 1000000 + number, step = 1000000 + number,
+      ["user:wish"] = "taxi " .. 1000000 + number } },
+  }
+end
+
+local function newEvents(first, count, writer)
+  local events = {}
+  for i = 1, count do events[i] = newEvent(first + i, writer) end
+  return events
+end
+
+-- ---- 2: append from Lua tables; the limit stores copies in Lua tables ----
+
+local function limitStore()
+  return { events = {}, ids = {}, session = {}, user = {}, app = {} }
+end
+
+local function limitAppend(store, event)
+  if store.ids[event.id] then return nil end
+  local content, delta = event.content, {}
+  for key, value in pairs(event.actions.stateDelta) do
+    delta[key] = value
+    local scope = key:match("^(%a+):")
+    if scope == "user" then
+      store.user[key] = value
+    elseif scope == "app" then
+      store.app[key] = value
+    else
+      store.session[key] = value
+    end
+  end
+  local copy = {
+    id = event.id, invocationId = event.invocationId, timestamp = event.timestamp, author = event.author,
+    content = { role = content.role, parts = { { text = content.parts[1].text } } },
+    actions = { stateDelta = delta }, revision = #store.events + 1,
+  }
+  store.events[copy.revision] = copy
+  store.ids[copy.id] = copy
+  return copy
+end
+
+local function measureAppend()
+  local service <close> = moonpad.open("memory:")
+  local session = service:createSession { appName = "hotel", userId = "ann", sessionId = "s" }
+  local store, made, given = limitStore(), 0, 0
+  local events = newEvents(0, 20 * 1000, 0)
+  local limit, ours = measure(20, 1000, function(count)
+    for i = made + 1, made + count do limitAppend(store, events[i]) end
+    made = made + count
+  end, function(count)
+    for i = given + 1, given + count do service:appendEvent(session, events[i]) end
+    given = given + count
+  end)
+  atMost("2", "append from Lua tables, memory, p50", "us", limit, ours, 2)
+end
+
+-- ---- 6, 7, 8: reading ----
+
+local function getter(service, id, recent)
+  local name = { appName = "hotel", userId = "ann", sessionId = id, numRecentEvents = recent }
+  return function(count)
+    for _ = 1, count do service:getSession(name) end
+  end
+end
+
+local function lastTen(service)
+  local name = { appName = "hotel", userId = "ann", sessionId = "long", numRecentEvents = 10 }
+  return function(count)
+    for _ = 1, count do
+      local list = {}
+      for i, event in ipairs(service:getSession(name).events) do list[i] = event end
+      assert(#list == 10 and list[10].content.parts[1].text == TEXT)
+    end
+  end
+end
+
+local function measureReading(service, store, bound)
+  local few, many = measure(30, 200, getter(service, "ten"), getter(service, "long"))
+  bounded("6", ("getSession from Lua, %s, 10 events, p50"):format(store), "us", few, bound)
+  atMost("6", ("getSession from Lua, %s, 10 / %s events"):format(store, HISTORY_TEXT), "us", few, many, 1.3)
+  local last = measure(30, 100, lastTen(service))
+  if store == "SQLite" then
+    bounded("7", ("last 10 of %s events as Lua tables, SQLite, p50"):format(HISTORY_TEXT), "us", last, 60)
+  end
+end
+
+local READ <const> = 10000
+
+local function eventReader(service, id)
+  return function()
+    local session = service:getSession { appName = "hotel", userId = "ann", sessionId = id }
+    local list = {}
+    for i, event in ipairs(session.events) do list[i] = event end
+    assert(#list == READ)
+  end
+end
+
+local function measureReadAll(memory, sqlite)
+  local ids, texts = {}, {}
+  for i = 1, READ do ids[i], texts[i] = eventId(i, 0), TEXT .. i end
+  for _, service in ipairs { memory, sqlite } do
+    local session = service:createSession { appName = "hotel", userId = "bob", sessionId = "read" }
+    service:deleteSession { appName = "hotel", userId = "ann", sessionId = "read" }
+    session = service:createSession { appName = "hotel", userId = "ann", sessionId = "read" }
+    for i = 1, READ do
+      local event = newEvent(i, 3)
+      event.content.parts[1].text = texts[i]
+      service:appendEvent(session, event)
+    end
+  end
+  local limit, fromMemory, fromSqlite = measure(9, 1, function() limits.events(ids, texts) end,
+    eventReader(memory, "read"), eventReader(sqlite, "read"))
+  atMost("8", "10,000 events as Lua tables, memory", "ms", limit * 1e-3, fromMemory * 1e-3, 1.3)
+  atMost("8", "10,000 events as Lua tables, SQLite", "ms", limit * 1e-3, fromSqlite * 1e-3, 1.5)
+end
+
+local function measureStores()
+  local memory <close> = moonpad.open("memory:")
+  local sqlite <close> = moonpad.open("sqlite:" .. folder .. "/history.db", { durability = "normal" })
+  local ten = memory:createSession { appName = "hotel", userId = "ann", sessionId = "ten" }
+  local long = memory:createSession { appName = "hotel", userId = "ann", sessionId = "long" }
+  for i = 1, 10 do memory:appendEvent(ten, newEvent(i, 1)) end
+  for i = 1, HISTORY do memory:appendEvent(long, newEvent(i, 2)) end
+  measureReading(memory, "memory", 5)
+  measureReading(sqlite, "SQLite", 60)
+  measureReadAll(memory, sqlite)
+end
+
+-- ---- 11: the state proxy ----
+
+local function measureProxy()
+  local service <close> = moonpad.open("memory:")
+  local session = service:createSession { appName = "hotel", userId = "ann", sessionId = "s" }
+  local bare, state, plain = limits.state(), session.state, {}
+  for _, values in ipairs { bare, state, plain } do
+    for i = 1, 20 do values["key" .. i] = i end
+    values.count = 0
+  end
+  local function reader(values)
+    return function(count)
+      for _ = 1, count do local _ = values.count end
+    end
+  end
+  local function writer(values)
+    return function(count)
+      for i = 1, count do values.count = i end
+    end
+  end
+  local limit, ours, table_ = measure(15, 200000, reader(bare), reader(state), reader(plain))
+  atMost("11", "state.k, an integer", "ns", limit * 1e3, ours * 1e3, 1.5)
+  line("11", "state.k of a plain Lua table, to compare", "", figure(table_ * 1e3, "ns"), "", "", "")
+  limit, ours = measure(15, 200000, writer(bare), writer(state))
+  atMost("11", "state.k = v, an integer", "ns", limit * 1e3, ours * 1e3, 1.5)
+  collectgarbage()
+  collectgarbage("stop")
+  local before = collectgarbage("count")
+  for i = 1, 10000 do
+    state.count = i
+    local _ = state.count
+  end
+  local garbage = (collectgarbage("count") - before) * 1024
+  collectgarbage("restart")
+  bounded("11", "garbage of 10,000 gets and sets", "B", garbage, 0)
+end
+
+-- ---- 12: a template of 2 KB ----
+
+local function measureTemplate()
+  local parts, bare, values = {}, limits.state(), {}
+  for i = 10, 29 do
+    parts[#parts + 1] = ("%d. The guest has told us about this before, so do not ask again, but keep it in mind: {key_%d}. ")
+      :format(i, i)
+    bare["key_" .. i] = "value of " .. i
+    values["key_" .. i] = "value of " .. i
+  end
+  local template, state = table.concat(parts), moonpad.state(values)
+  local inject = moonpad.injectSessionState
+  assert(limits.render(template, bare) == inject(template, state))
+  local limit, ours = measure(30, 500, function(count)
+    for _ = 1, count do limits.render(template, bare) end
+  end, function(count)
+    for _ = 1, count do inject(template, state) end
+  end)
+  atMost("12", "template of 2 KB, 20 placeholders, from Lua", "us", limit, ours, 1.5)
+end
+
+-- ---- 13: JSON ----
+
+local function measureJson()
+  local event = newEvent(7, 0)
+  local text = moonpad.json.encode(event)
+  local function encoder(encode)
+    return function(count)
+      for _ = 1, count do encode(event) end
+    end
+  end
+  local function decoder(decode)
+    return function(count)
+      for _ = 1, count do decode(text) end
+    end
+  end
+  local limit, ours = measure(20, 2000, encoder(cjson.encode), encoder(moonpad.json.encode))
+  atMost("13", "JSON encode, against lua-cjson", "us", limit, ours, 1)
+  limit, ours = measure(20, 2000, decoder(cjson.decode), decoder(moonpad.json.decode))
+  atMost("13", "JSON decode, against lua-cjson", "us", limit, ours, 1)
+end
+
+measureAppend()
+measureStores()
+measureProxy()
+measureTemplate()
+measureJson()

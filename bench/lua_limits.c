@@ -1,0 +1,189 @@
+/*
+** What the work of lua.lua costs in C at least, as a Lua module: event tables built from C, a state userdata over a C hash table that checks nothing, a template
+** scan. And the time.
+*/
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+int luaopen_lua_limits(lua_State *L);
+
+/* now() -> microseconds */
+static int now(lua_State *L) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  lua_pushnumber(L, (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3);
+  return 1;
+}
+
+/* ---- Events: the typical one, with what moonpad hands out beside it (revision) ---- */
+
+static void set_string(lua_State *L, const char *field, const char *format, long number) {
+  char text[128];
+  int length = snprintf(text, sizeof text, format, number);
+  lua_pushlstring(L, text, (size_t)length);
+  lua_setfield(L, -2, field);
+}
+
+static void set_integer(lua_State *L, const char *field, lua_Integer integer) {
+  lua_pushinteger(L, integer);
+  lua_setfield(L, -2, field);
+}
+
+static void push_content(lua_State *L, const char *text, size_t length) {
+  lua_createtable(L, 0, 2);
+  lua_createtable(L, 1, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushlstring(L, text, length);
+  lua_setfield(L, -2, "text");
+  lua_rawseti(L, -2, 1);
+  lua_setfield(L, -2, "parts");
+  lua_pushliteral(L, "model");
+  lua_setfield(L, -2, "role");
+}
+
+static void push_actions(lua_State *L, long step) {
+  lua_createtable(L, 0, 1);
+  lua_createtable(L, 0, 3);
+  set_integer(L, "app:served", step);
+  set_integer(L, "step", step);
+  set_string(L, "user:wish", "taxi %ld", step);
+  lua_setfield(L, -2, "stateDelta");
+}
+
+/* ids: an array of strings made beforehand, for formatting them is not the work. events(ids, texts) -> array */
+static int events(lua_State *L) {
+  lua_Integer count = luaL_len(L, 1);
+  lua_createtable(L, (int)count, 0);
+  for (lua_Integer i = 1; i <= count; i++) {
+    size_t id_length, text_length;
+    lua_rawgeti(L, 1, i);
+    lua_rawgeti(L, 2, i);
+    const char *id = lua_tolstring(L, -2, &id_length), *text = lua_tolstring(L, -1, &text_length);
+    lua_createtable(L, 0, 7);
+    lua_pushlstring(L, id, id_length);
+    lua_setfield(L, -2, "id");
+    lua_pushlstring(L, id, id_length);
+    lua_setfield(L, -2, "invocationId");
+    lua_pushnumber(L, 1763700000.0 + (double)i);
+    lua_setfield(L, -2, "timestamp");
+    lua_pushliteral(L, "concierge");
+    lua_setfield(L, -2, "author");
+    push_content(L, text, text_length);
+    lua_setfield(L, -2, "content");
+    push_actions(L, 1000000 + (long)i);
+    lua_setfield(L, -2, "actions");
+    set_integer(L, "revision", i);
+    lua_rawseti(L, 3, i);
+    lua_settop(L, 3);
+  }
+  return 1;
+}
+
+/* ---- State: a userdata over a hash table of its own ---- */
+
+#define SLOTS 128
+
+typedef struct slot {
+  char key[24];
+  size_t key_length;
+  int type; /* LUA_TNIL: free; LUA_TNUMBER: an integer; LUA_TSTRING */
+  lua_Integer integer;
+  char text[40];
+  size_t text_length;
+} slot;
+
+typedef struct state {
+  slot slots[SLOTS];
+} state;
+
+static slot *find(state *values, const char *key, size_t length) {
+  uint32_t hash = 2166136261u;
+  for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)key[i]) * 16777619u;
+  slot *found = &values->slots[hash % SLOTS];
+  while (found->type != LUA_TNIL && (found->key_length != length || memcmp(found->key, key, length) != 0)) {
+    found = found == &values->slots[SLOTS - 1] ? values->slots : found + 1;
+  }
+  return found;
+}
+
+static int get(lua_State *L) {
+  size_t length;
+  state *values = lua_touserdata(L, 1);
+  const char *key = lua_tolstring(L, 2, &length);
+  const slot *found = find(values, key, length);
+  if (found->type == LUA_TNUMBER) {
+    lua_pushinteger(L, found->integer);
+  } else if (found->type == LUA_TSTRING) {
+    lua_pushlstring(L, found->text, found->text_length);
+  } else {
+    lua_pushnil(L);
+  }
+  return 1;
+}
+
+static int set(lua_State *L) {
+  size_t length;
+  state *values = lua_touserdata(L, 1);
+  const char *key = lua_tolstring(L, 2, &length);
+  slot *found = find(values, key, length);
+  if (found->type == LUA_TNIL) {
+    if (length >= sizeof found->key) return luaL_error(L, "the key is too long for this limit");
+    memcpy(found->key, key, length);
+    found->key_length = length;
+  }
+  found->type = lua_type(L, 3);
+  if (found->type == LUA_TNUMBER) {
+    found->integer = lua_tointeger(L, 3);
+  } else {
+    const char *text = luaL_checklstring(L, 3, &found->text_length);
+    if (found->text_length >= sizeof found->text) return luaL_error(L, "the text is too long for this limit");
+    memcpy(found->text, text, found->text_length);
+  }
+  return 0;
+}
+
+static int new_state(lua_State *L) {
+  memset(lua_newuserdatauv(L, sizeof(state), 0), 0, sizeof(state));
+  lua_createtable(L, 0, 2);
+  lua_pushcfunction(L, get);
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, set);
+  lua_setfield(L, -2, "__newindex");
+  lua_setmetatable(L, -2);
+  return 1;
+}
+
+/* ---- Templates: one look at every byte; strings only ---- */
+
+/* render(template, state) -> text */
+static int render(lua_State *L) {
+  size_t length;
+  const char *source = luaL_checklstring(L, 1, &length), *end = source + length, *text = source;
+  state *values = lua_touserdata(L, 2);
+  luaL_Buffer out;
+  luaL_buffinitsize(L, &out, length);
+  while (source < end) {
+    char byte = *source++;
+    if (byte != '{' && byte != '<' && byte != '\\') continue;
+    const char *open = source;
+    while (source < end && *source != '}') source++;
+    const slot *found = find(values, open, (size_t)(source - open));
+    luaL_addlstring(&out, text, (size_t)(open - 1 - text));
+    luaL_addlstring(&out, found->text, found->text_length);
+    text = ++source;
+  }
+  luaL_addlstring(&out, text, (size_t)(end - text));
+  luaL_pushresult(&out);
+  return 1;
+}
+
+int luaopen_lua_limits(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"now", now}, {"events", events}, {"state", new_state}, {"render", render}, {NULL, NULL}};
+  luaL_newlib(L, functions);
+  return 1;
+}

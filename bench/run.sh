@@ -1,0 +1,54 @@
+#!/bin/bash
+# Measures moonpad against limit programs, which do the least that the same work takes, in the same run, and prints one table.
+#   bench/run.sh [-b BUILD] [-d FOLDER] [--full]
+#   -b      the build folder, made by `make` (default build)
+#   -d      where database files are written (default: a temporary folder inside BUILD, so on the disk of the project)
+#   --full  1,000,000 events of history instead of 100,000
+# Ratios are what counts: absolute figures change with the machine, and with what else it does. It always exits with 0 unless something did not run.
+set -eu
+cd "$(dirname "$0")/.."
+build=build place="" full=0
+while [ $# -gt 0 ]; do
+  case $1 in
+    -b) build=$2; shift ;;
+    -d) place=$2; shift ;;
+    --full) full=1 ;;
+    *) sed -n '2,7s/^# //p' "$0" >&2; exit 2 ;;
+  esac
+  shift
+done
+case $build in /*) ;; *) build=$PWD/$build ;; esac
+out=$build/bench
+mkdir -p "$out"
+[ -n "$place" ] || place=$out
+folder=$(mktemp -d "$place/files.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+
+compile=(${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -Wall -Wextra -Iinclude -pthread)
+for program in memory sqlite contention fill; do
+  "${compile[@]}" -o "$out/$program" "bench/$program.c" "$build/libmoonpad.a" -lsqlite3 -lpthread -lm
+done
+# shellcheck disable=SC2046 # pkg-config prints a list of words
+"${compile[@]}" $(pkg-config --cflags lua5.4) -fPIC -shared -o "$out/lua_limits.so" bench/lua_limits.c
+export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$build/?.so;$out/?.so;;"
+
+lines=$out/lines
+: >"$lines"
+measure() { # COMMAND...: what it prints goes into the table
+  echo "  ${*##*/}" | sed -e "s|$folder||g" >&2
+  "$@" "$folder" "$full" >>"$lines"
+  rm -rf "${folder:?}"/*
+}
+
+echo "bench: $(date -u +%F), $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg), SQLite $(sqlite3 --version | cut -d' ' -f1), $(lua5.4 -v | cut -d' ' -f1,2)" >&2
+measure "$out/memory"
+measure "$out/sqlite"
+measure "$out/contention"
+"$out/fill" "$folder" "$full"
+measure lua5.4 bench/lua.lua
+
+{
+  printf '#\twork\tlimit\tours\tratio\tpromised\t\n'
+  sort -s -t "$(printf '\t')" -k1,1n "$lines"
+} | sed -e 's/\t\t/\t \t/g' -e 's/\t\t/\t \t/g' | column -t -s "$(printf '\t')"
+echo "Limit: the least that the same work takes, measured in this run; see bench/README.md."

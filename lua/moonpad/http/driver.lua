@@ -1,0 +1,96 @@
+--- The one HTTP client of a Lua state, and the jobs that it works for.
+local core = require "moonpad.core"
+
+local driver = {}
+
+-- Made when it is first needed. Collected with the Lua state, which breaks off what is under way.
+local client
+
+-- Jobs that are not over. Weak: a job that nobody holds any more is broken off.
+local jobs = setmetatable({}, { __mode = "k" })
+
+-- What the client's count of activity was when somebody last woke up from `poll`.
+local seen = 0
+
+local function loadModule()
+  local ok, module = pcall(require, "moonpad.http_core")
+  if ok then return module end
+  return core.error("unsupported",
+    "HTTP needs moonpad's module moonpad.http_core, which is built where libcurl is installed: "
+      .. tostring(module):gsub("\n.*", ""))
+end
+
+local function theClient()
+  if client then return client end
+  local made, message = loadModule().client()
+  if not made then core.error("no_memory", "the HTTP client could not be made: " .. message) end
+  client = made
+  return client
+end
+
+---@param options table what `client:start` of moonpad.http_core takes
+---@return userdata|nil request
+---@return string? message
+---@return string? kind
+function driver.start(options)
+  return theClient():start(options)
+end
+
+---Lets all transfers go on as far as they can at once.
+---@return boolean moved
+function driver.perform()
+  local moved, message = theClient():perform()
+  if moved == nil then core.error("tool", "the HTTP client failed: " .. message) end
+  return moved
+end
+
+---@param job moonpad.HttpJob
+function driver.enlist(job)
+  jobs[job] = true
+end
+
+---@param job moonpad.HttpJob
+function driver.dismiss(job)
+  jobs[job] = nil
+end
+
+---@return integer
+function driver.count()
+  local count = 0
+  for _ in pairs(jobs) do count = count + 1 end
+  return count
+end
+
+-- How long one may sleep: a retry that is due must not be slept through.
+local function untilNextRetry(seconds)
+  local now = core.monotonic()
+  for job in pairs(jobs) do
+    if job.retryAt then seconds = math.min(seconds, job.retryAt - now) end
+  end
+  return math.max(seconds, 0)
+end
+
+local function advanceAll()
+  local moved = false
+  local list = {}
+  for job in pairs(jobs) do list[#list + 1] = job end
+  for _, job in ipairs(list) do moved = job:advance() or moved end
+  return moved
+end
+
+---@param seconds number
+---@return boolean moved
+function driver.poll(seconds)
+  local shared = theClient()
+  -- What came in while others were stepped is news to those that were stepped before.
+  if shared:activity() == seen then
+    local ok, message = shared:wait(untilNextRetry(seconds))
+    if not ok then core.error("tool", "the HTTP client failed: " .. message) end
+  end
+  driver.perform()
+  local moved = advanceAll() or shared:activity() ~= seen
+  seen = shared:activity()
+  return moved
+end
+
+return driver

@@ -1,0 +1,441 @@
+---@meta moonpad.core
+-- The types of the C module, for editors. Nothing here is run. What users see of it is re-exported by `moonpad`.
+
+---@alias moonpad.Value
+---| string
+---| number
+---| boolean
+---| lightuserdata `moonpad.null`
+---| table an array 1..n, or a table with string keys
+---| moonpad.Node copied
+---| moonpad.State copied
+
+---@alias moonpad.ErrorCode
+---| "invalid_argument"
+---| "not_found"
+---| "already_exists"
+---| "conflict" somebody else changed a key since it was looked at
+---| "template"
+---| "model"
+---| "tool"
+---| "limit"
+---| "busy" a lock was not had in time
+---| "closed"
+---| "cancelled"
+---| "storage" disk full, I/O error, read-only
+---| "corrupt"
+---| "no_memory"
+---| "unsupported"
+
+---What every failing call raises. `tostring(err)` reads "CODE: MESSAGE (at FILE:LINE)".
+---@class moonpad.Error
+---@field code moonpad.ErrorCode
+---@field message string
+---@field keys? string[] of a conflict: the keys
+---@field event? table of a conflict: the event that was not stored
+---@field where? string the line that made the call, "app.lua:12"
+
+-- ---- State ----
+
+---A state: session, `user:`, `app:` and `temp:` keys in one map. Read and write keys by index; the methods below win
+---over keys of the same
+---name (`state:get("get")` reads such a key, `state:set("get", v)` writes it). Values are copied in and out; tables
+---read back as `moonpad.Node`.
+---@class moonpad.State: userdata
+---@field [string] any
+local State = {}
+
+---The value of a key, or `default` when there is none. A stored `moonpad.null` is a value.
+---@param key string
+---@param default? any
+---@return any
+function State:get(key, default) end
+
+---Sets a key; nil deletes it.
+---@param key string
+---@param value moonpad.Value?
+function State:set(key, value) end
+
+---Is there a value? A stored `moonpad.null` is one.
+---@param key string
+---@return boolean
+function State:has(key) end
+
+---Deletes a key.
+---@param key string
+---@return boolean existed
+function State:delete(key) end
+
+---Sets several keys; all are validated before any is written. `moonpad.removed` deletes, so that a `delta()` can be
+---given back.
+---@param values table<string, moonpad.Value>
+function State:update(values) end
+
+---Writes `value` when the key is absent, and returns what `state[key]` reads then: for a table its node.
+---@param key string
+---@param value moonpad.Value?
+---@return any
+function State:setDefault(key, value) end
+
+---A plain deep copy of the merged map.
+---@return table<string, any>
+---@nodiscard
+function State:getAll() end
+
+---The same as `getAll`.
+---@return table<string, any>
+---@nodiscard
+function State:toTable() end
+
+---Is anything pending?
+---@return boolean
+---@nodiscard
+function State:hasDelta() end
+
+---A copy of what is pending; a deletion is `moonpad.removed`.
+---@return table<string, any>
+---@nodiscard
+function State:delta() end
+
+---Adds at commit, under the store's lock, to the value stored then: parallel writers lose no update. A missing key
+---counts from 0.
+---@param key string
+---@param by? number default 1
+function State:increment(key, by) end
+
+---Appends an item at commit, under the store's lock. A missing key, or an empty object, counts as an empty array.
+---@param key string
+---@param item moonpad.Value
+function State:append(key, item) end
+
+---An array or object inside a state: reads and writes like a table (`#`, `pairs`, `ipairs`, `table.insert`,
+---`table.sort`...). The same node is the same
+---object. `tostring` gives its JSON, `moonpad.toTable` a plain copy. `next`, `rawget` and lua-cjson cannot see into it.
+---@class moonpad.Node: userdata
+---@field [string|integer] any
+---@operator len: integer
+
+-- ---- Sessions ----
+
+---A snapshot of a session: it changes by its own appends and by `service:refresh` only.
+---@class moonpad.Session: userdata
+---@field id string
+---@field appName string
+---@field userId string
+---@field state moonpad.State writes are pending until `service:updateSession(session)`
+---@field events moonpad.Events
+---@field lastUpdateTime number seconds since 1970: the timestamp of the last event
+---@field createTime number seconds since 1970
+---@field revision integer the number of events that it has had
+---@field conversationCount integer user messages so far
+---@field saveKey string "appName/userId"
+
+---The events that a session object shows, oldest first; fetched when they are read. Every access gives a table of
+---its own.
+---@class moonpad.Events: userdata
+---@field [integer] moonpad.Event
+---@operator len: integer
+
+-- ---- Service ----
+
+---@class moonpad.Config
+---@field durability? "full"|"normal" what an acknowledged append survives: power loss (default), a crash
+---@field busyTimeoutMs? integer how long to wait for a lock (5000)
+---@field onConflict? "error"|"overwrite"
+---@field numRecentEvents? integer default of getSession
+---@field maxValueBytes? integer of one value (16 MiB), 0 for none
+---@field maxEventBytes? integer of one event (64 MiB), 0 for none
+---@field maxStateBytes? integer of one session's state (256 MiB), 0 for none
+
+---@class moonpad.SessionName
+---@field appName string
+---@field userId string
+---@field sessionId string
+
+---@class moonpad.CreateOptions
+---@field appName string
+---@field userId string
+---@field sessionId? string missing or blank: a UUIDv4
+---@field state? table<string, moonpad.Value>
+
+---@class moonpad.GetOptions: moonpad.SessionName
+---@field numRecentEvents? integer only the last n; 0: none
+---@field afterTimestamp? number only events at or after it
+
+---@class moonpad.ListOptions
+---@field appName string
+---@field userId? string
+---@field limit? integer
+---@field after? string the cursor of the page before
+---@field order? "oldest"|"newest"
+
+---@class moonpad.AppendOptions
+---@field session moonpad.Session
+---@field event moonpad.Event|table
+
+---A store of sessions. Closes when it is collected, by `close()`, or with `local service <close>`.
+---@class moonpad.Service: userdata
+local Service = {}
+
+---Closes the store for everybody who shares it. Closing twice is no error.
+function Service:close() end
+
+---@param options moonpad.CreateOptions
+---@return moonpad.Session
+function Service:createSession(options) end
+
+---@param options moonpad.GetOptions
+---@return moonpad.Session? session nil when there is none
+---@nodiscard
+function Service:getSession(options) end
+
+---Sessions with their merged state and without events.
+---@param options moonpad.ListOptions
+---@return moonpad.Session[] sessions
+---@return string? cursor for `after`, when there is more
+---@nodiscard
+function Service:listSessions(options) end
+
+---User and app state stay.
+---@param options moonpad.SessionName
+---@return boolean existed
+function Service:deleteSession(options) end
+
+---Appends an event, the one way in which state changes, and returns it as stored. A partial event is returned
+---unchanged.
+---@param session moonpad.Session
+---@param event moonpad.Event|table
+---@return moonpad.Event
+---@overload fun(self: moonpad.Service, options: moonpad.AppendOptions): moonpad.Event
+function Service:appendEvent(session, event) end
+
+---Appends what is pending on `session.state` as one event by "system".
+---@param session moonpad.Session
+---@return moonpad.Event? event nil when nothing was pending
+function Service:updateSession(session) end
+
+---Brings the session object up to what is stored; pending writes stay pending.
+---@param session moonpad.Session
+---@return moonpad.Session session the same
+function Service:refresh(session) end
+
+---@param options { appName: string }
+---@return table<string, any> state keys without prefix
+---@nodiscard
+function Service:getAppState(options) end
+
+---@param options { appName: string, userId: string }
+---@return table<string, any> state keys without prefix
+---@nodiscard
+function Service:getUserState(options) end
+
+---Merges into the app's state; `moonpad.removed` deletes a key. Keys without prefix.
+---@param options { appName: string, state: table<string, moonpad.Value> }
+function Service:updateAppState(options) end
+
+---Merges into the user's state; `moonpad.removed` deletes a key. Keys without prefix.
+---@param options { appName: string, userId: string, state: table<string, moonpad.Value> }
+function Service:updateUserState(options) end
+
+---Adds to a key of the user (without userId: of the app) at once.
+---@param options { appName: string, userId?: string, key: string, by?: number }
+---@return number committed
+function Service:incrementState(options) end
+
+---Session-scope state after that revision; 0 is the initial state.
+---@param session moonpad.Session
+---@param revision integer
+---@return table<string, any>
+---@nodiscard
+function Service:stateAt(session, revision) end
+
+---A new session with the events up to that revision and the state after them.
+---@param session moonpad.Session
+---@param options { at: integer, sessionId?: string }
+---@return moonpad.Session
+function Service:fork(session, options) end
+
+---Appends one event that restores session-scope state to before that invocation.
+---@param session moonpad.Session
+---@param options { invocationId: string }
+---@return moonpad.Event
+function Service:rewind(session, options) end
+
+---A consistent copy in a new file while others write. A store that has none raises `unsupported`.
+---@param path string
+---@return true
+function Service:backup(path) end
+
+---Expires what the TTLs say. This build has no TTLs: raises `unsupported`.
+---@return integer count
+function Service:sweep() end
+
+-- ---- The module ----
+
+---@class moonpad.core
+---@field null lightuserdata JSON null; the very same value as `cjson.null`
+---@field removed lightuserdata in a delta: this key is deleted
+---@field json moonpad.Json
+---@field StatePrefix { APP_PREFIX: "app:", USER_PREFIX: "user:", TEMP_PREFIX: "temp:" }
+---@field errorMetatable table the metatable of all error objects
+---@field eventMethods table the `__index` of all events
+---@field _VERSION string
+local core = {}
+
+---The exact codec: 64-bit integers and doubles come back as they were, empty arrays stay arrays, proxies are accepted.
+---@class moonpad.Json
+local Json = {}
+
+---Compact JSON, object keys sorted by bytes. What cannot be encoded is an error with the path to it.
+---@param value moonpad.Value
+---@return string
+---@nodiscard
+function Json.encode(value) end
+
+---Strict: one value, no duplicate keys. An error names the byte. null becomes `moonpad.null`.
+---@param text string
+---@return any
+---@nodiscard
+function Json.decode(text) end
+
+---Opens a store: "memory:", "sqlite:PATH", "sqlite::memory:".
+---@param url string
+---@param config? moonpad.Config
+---@return moonpad.Service
+---@nodiscard
+function core.open(url, config) end
+
+---Marks a table as an array, so that it stays one when it is empty, and returns it.
+---@param table? table
+---@return table
+function core.array(table) end
+
+---A state object that belongs to no session.
+---@param values? table<string, moonpad.Value>
+---@return moonpad.State
+---@nodiscard
+function core.state(values) end
+
+---A deep copy in which proxies have become tables. What is no table and no proxy is returned as it is.
+---@param value any
+---@return any
+---@nodiscard
+function core.toTable(value) end
+
+---A deep copy of an event table, with methods. Near misses of field names (`state_delta`) raise.
+---@param event table
+---@return moonpad.Event
+---@nodiscard
+function core.newEvent(event) end
+
+---Raises an error object.
+---@param code moonpad.ErrorCode
+---@param message string
+---@param extra? table further fields
+function core.error(code, message, extra) end
+
+---Makes an error object.
+---@param code moonpad.ErrorCode
+---@param message string
+---@param extra? table further fields
+---@return moonpad.Error
+---@nodiscard
+function core.newError(code, message, extra) end
+
+---@param value any
+---@return boolean
+---@nodiscard
+function core.isError(value) end
+
+---Raises invalid_argument for the first field that is not known: "WHERE: FIELD: unknown field, did you mean KNOWN?"
+---@param table table
+---@param where string
+---@param known string[]
+function core.checkFields(table, where, known) end
+
+---A state object over a change set of its own: reads see the session object and its own writes.
+---@param session moonpad.Session
+---@return moonpad.State
+---@nodiscard
+function core.changes(session) end
+
+---A state object that reads the same and refuses writes, at any depth.
+---@param state moonpad.State
+---@return moonpad.State
+---@nodiscard
+function core.readOnly(state) end
+
+---A place to come back to, one level.
+---@param state moonpad.State
+function core.savepoint(state) end
+
+---Drops what was written since the savepoint.
+---@param state moonpad.State
+function core.rollback(state) end
+
+---Adds the writes of `source` on top of those of `target`; both lie over one session object.
+---@param target moonpad.State
+---@param source moonpad.State
+function core.merge(target, source) end
+
+---A write that never conflicts.
+---@param state moonpad.State
+---@param key string
+---@param value moonpad.Value?
+function core.putUnchecked(state, key, value) end
+
+---Appends the event with the pending writes in its stateDelta. On failure they stay pending. A partial event is
+---returned unchanged.
+---@param state moonpad.State
+---@param event table
+---@return moonpad.Event
+function core.commit(state, event) end
+
+---Ends a context: drops what is pending, its nodes become stale, writes raise invalid_argument with the reason;
+---reading goes on.
+---@param state moonpad.State
+---@param reason string
+function core.finish(state, reason) end
+
+---@class moonpad.RenderOptions
+---@field syntax? "both"|"braces"|"angles"
+---@field agentName? string named in errors
+---@field artifacts? table<string, string> texts by file name
+
+---Renders an instruction template.
+---@param template string
+---@param state moonpad.State
+---@param options? moonpad.RenderOptions
+---@return string
+---@nodiscard
+function core.render(template, state, options) end
+
+---The files that a template's `artifact.FILE` placeholders ask for, in order of appearance, repeats included.
+---@param template string
+---@param syntax? "both"|"braces"|"angles"
+---@return string[]
+---@nodiscard
+function core.templateArtifacts(template, syntax) end
+
+---A random UUID.
+---@return string
+---@nodiscard
+function core.uuid4() end
+
+---A UUID in order of time.
+---@return string
+---@nodiscard
+function core.uuid7() end
+
+---Seconds since 1970 by the service's clock.
+---@param from moonpad.Session|moonpad.Service
+---@return number
+---@nodiscard
+function core.now(from) end
+
+---Seconds of a clock that never goes back.
+---@return number
+---@nodiscard
+function core.monotonic() end
+
+return core

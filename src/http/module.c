@@ -1,0 +1,316 @@
+/*
+** The Lua module `moonpad.http_core`: clients and requests as userdata. It stands alone, so that the core needs no libcurl. What goes wrong comes back as
+** nil, message, kind; only wrong arguments raise. lua/moonpad/http.lua is what people use.
+*/
+#include <lauxlib.h>
+#include <limits.h>
+#include <lua.h>
+
+#include "http/client.h"
+
+#define CLIENT_TYPE  "moonpad.http_client"
+#define REQUEST_TYPE "moonpad.http_request"
+
+#define DEFAULT_MAX_UNREAD ((lua_Integer)1024 * 1024)
+
+typedef struct client_handle {
+  mp_http_client *client; /* NULL: closed */
+} client_handle;
+
+typedef struct request_handle {
+  mp_http_request *request; /* NULL: closed */
+} request_handle;
+
+/* A list that must not leak when reading the rest of the options raises. */
+typedef struct header_list {
+  struct curl_slist *first;
+} header_list;
+
+/* ---- Results ---- */
+
+static const char *kind_name(mp_http_failure failure) {
+  static const char *const names[] = {"none",    "address",  "resolve", "connect",   "tls",
+                                      "timeout", "transfer", "limit",   "no_memory", "closed"};
+  return names[failure];
+}
+
+static int push_failure(lua_State *L, mp_http_failure failure, const char *message) {
+  lua_pushnil(L);
+  lua_pushstring(L, message);
+  lua_pushstring(L, kind_name(failure));
+  return 3;
+}
+
+/* ---- Clients ---- */
+
+static mp_http_client *check_client(lua_State *L) {
+  const client_handle *handle = luaL_checkudata(L, 1, CLIENT_TYPE);
+  if (handle->client == NULL) luaL_error(L, "the HTTP client is closed");
+  return handle->client;
+}
+
+static int client_new(lua_State *L) {
+  client_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
+  handle->client = NULL;
+  luaL_setmetatable(L, CLIENT_TYPE);
+  handle->client = mp_http_client_new();
+  if (handle->client == NULL) return push_failure(L, MP_HTTP_NO_MEMORY, "libcurl could not be initialised");
+  return 1;
+}
+
+static int client_close(lua_State *L) {
+  client_handle *handle = luaL_checkudata(L, 1, CLIENT_TYPE);
+  mp_http_client *client = handle->client;
+  handle->client = NULL;
+  mp_http_client_free(client);
+  return 0;
+}
+
+/* client:perform() -> has anything happened? */
+static int client_perform(lua_State *L) {
+  mp_http_client *client = check_client(L);
+  uint64_t before = mp_http_activity(client);
+  const char *message = NULL;
+  if (!mp_http_perform(client, &message)) return push_failure(L, MP_HTTP_TRANSFER, message);
+  lua_pushboolean(L, mp_http_activity(client) != before);
+  return 1;
+}
+
+/* client:wait(seconds) */
+static int client_wait(lua_State *L) {
+  mp_http_client *client = check_client(L);
+  lua_Number seconds = luaL_checknumber(L, 2);
+  /* Rounded up, so that a short rest is not spent in a busy loop. */
+  lua_Number milliseconds = seconds > 0 ? seconds * 1000 + 0.999 : 0;
+  int timeout = milliseconds < INT_MAX ? (int)milliseconds : INT_MAX;
+  const char *message = NULL;
+  if (!mp_http_wait(client, timeout, &message)) return push_failure(L, MP_HTTP_TRANSFER, message);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int client_activity(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mp_http_activity(check_client(L)));
+  return 1;
+}
+
+static int client_active(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mp_http_active(check_client(L)));
+  return 1;
+}
+
+/* ---- Starting ---- */
+
+static int free_headers(lua_State *L) {
+  header_list *list = lua_touserdata(L, 1);
+  curl_slist_free_all(list->first);
+  list->first = NULL;
+  return 0;
+}
+
+static header_list *push_header_list(lua_State *L) {
+  header_list *list = lua_newuserdatauv(L, sizeof *list, 0);
+  list->first = NULL;
+  if (luaL_newmetatable(L, "moonpad.http_headers")) {
+    lua_pushcfunction(L, free_headers);
+    lua_setfield(L, -2, "__gc");
+  }
+  lua_setmetatable(L, -2);
+  return list;
+}
+
+/* Fills the list from the array of "Name: value" strings at `index`. */
+static void read_headers(lua_State *L, int index, header_list *list) {
+  lua_Integer count = luaL_len(L, index);
+  for (lua_Integer i = 1; i <= count; i++) {
+    lua_geti(L, index, i);
+    struct curl_slist *grown = curl_slist_append(list->first, luaL_checkstring(L, -1));
+    if (grown == NULL) luaL_error(L, "out of memory");
+    list->first = grown;
+    lua_pop(L, 1);
+  }
+}
+
+/* Leaves the string on the stack, which keeps it alive. */
+static const char *text_option(lua_State *L, const char *name, size_t *length) {
+  if (lua_getfield(L, 2, name) == LUA_TNIL) return NULL;
+  if (lua_type(L, -1) != LUA_TSTRING) luaL_error(L, "%s: expected a string", name);
+  return lua_tolstring(L, -1, length);
+}
+
+static lua_Integer integer_option(lua_State *L, const char *name, lua_Integer fallback) {
+  lua_Integer value = fallback;
+  if (lua_getfield(L, 2, name) != LUA_TNIL) {
+    int is_integer;
+    value = lua_tointegerx(L, -1, &is_integer);
+    if (!is_integer || value < 0 || value > INT_MAX)
+      luaL_error(L, "%s: expected an integer from 0 to %d", name, INT_MAX);
+  }
+  lua_pop(L, 1);
+  return value;
+}
+
+static mp_http_options read_options(lua_State *L) {
+  mp_http_options options = {0};
+  options.url = text_option(L, "url", NULL);
+  options.method = text_option(L, "method", NULL);
+  if (options.url == NULL || options.method == NULL) luaL_error(L, "url and method are needed");
+  options.body = text_option(L, "body", &options.body_length);
+  options.ca_file = text_option(L, "caFile", NULL);
+  options.timeout = (long)integer_option(L, "timeoutMs", 0);
+  options.connect_timeout = (long)integer_option(L, "connectTimeoutMs", 0);
+  options.idle_timeout = (long)integer_option(L, "idleTimeoutMs", 0);
+  options.max_unread = (size_t)integer_option(L, "maxUnreadBytes", DEFAULT_MAX_UNREAD);
+  return options;
+}
+
+/* client:start{ url, method, headers = { "Name: value" }, body?, caFile?, timeoutMs?, connectTimeoutMs?, idleTimeoutMs?, maxUnreadBytes? } */
+static int client_start(lua_State *L) {
+  mp_http_client *client = check_client(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checkstack(L, 16, NULL);
+  mp_http_options options = read_options(L);
+  header_list *list = push_header_list(L);
+  if (lua_getfield(L, 2, "headers") == LUA_TTABLE) read_headers(L, lua_gettop(L), list);
+  request_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
+  handle->request = NULL;
+  luaL_setmetatable(L, REQUEST_TYPE);
+  /* The request holds its client, so that the client is not collected under a transfer. */
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  options.headers = list->first;
+  list->first = NULL;
+  mp_http_failure failure;
+  const char *message;
+  handle->request = mp_http_start(client, &options, &failure, &message);
+  if (handle->request == NULL) return push_failure(L, failure, message);
+  return 1;
+}
+
+/* ---- Requests ---- */
+
+static mp_http_request *check_request(lua_State *L) {
+  const request_handle *handle = luaL_checkudata(L, 1, REQUEST_TYPE);
+  if (handle->request == NULL) luaL_error(L, "the HTTP request is closed");
+  return handle->request;
+}
+
+static int request_close(lua_State *L) {
+  request_handle *handle = luaL_checkudata(L, 1, REQUEST_TYPE);
+  mp_http_request *request = handle->request;
+  handle->request = NULL;
+  mp_http_request_free(request);
+  return 0;
+}
+
+/* request:status() -> integer, or nil while the headers are not all there */
+static int request_status(lua_State *L) {
+  long status = mp_http_status(check_request(L));
+  if (status == 0) return 0;
+  lua_pushinteger(L, status);
+  return 1;
+}
+
+static void push_lower(lua_State *L, const char *text) {
+  luaL_Buffer buffer;
+  luaL_buffinit(L, &buffer);
+  for (; *text != '\0'; text++)
+    luaL_addchar(&buffer, (char)(*text >= 'A' && *text <= 'Z' ? *text + ('a' - 'A') : *text));
+  luaL_pushresult(&buffer);
+}
+
+/* request:headers() -> { [lower-case name] = value }; the values of a repeated name are joined by ", " */
+static int request_headers(lua_State *L) {
+  mp_http_request *request = check_request(L);
+  lua_newtable(L);
+  for (struct curl_header *header = mp_http_next_header(request, NULL); header != NULL;
+       header = mp_http_next_header(request, header)) {
+    push_lower(L, header->name);
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, -3) == LUA_TSTRING) {
+      lua_pushfstring(L, "%s, %s", lua_tostring(L, -1), header->value);
+      lua_remove(L, -2);
+    } else {
+      lua_pop(L, 1);
+      lua_pushstring(L, header->value);
+    }
+    lua_rawset(L, -3);
+  }
+  return 1;
+}
+
+/* request:redirect() -> absolute URL or nil */
+static int request_redirect(lua_State *L) {
+  lua_pushstring(L, mp_http_redirect(check_request(L)));
+  return 1;
+}
+
+/* request:read() -> what has come in since the last time, or nil */
+static int request_read(lua_State *L) {
+  mp_http_request *request = check_request(L);
+  moonpad_string unread = mp_http_unread(request);
+  if (unread.length == 0) return 0;
+  /* First the copy: were there no memory for it, nothing would be lost. */
+  lua_pushlstring(L, unread.data, unread.length);
+  mp_http_consume(request);
+  return 1;
+}
+
+static int request_done(lua_State *L) {
+  lua_pushboolean(L, mp_http_is_done(check_request(L)));
+  return 1;
+}
+
+/* request:failure() -> message, kind; nothing when it has not failed */
+static int request_failure(lua_State *L) {
+  const char *message;
+  mp_http_failure failure = mp_http_failure_of(check_request(L), &message);
+  if (failure == MP_HTTP_NO_FAILURE) return 0;
+  lua_pushstring(L, message);
+  lua_pushstring(L, kind_name(failure));
+  return 2;
+}
+
+/* ---- The module ---- */
+
+static void make_type(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction close) {
+  if (luaL_newmetatable(L, name)) {
+    lua_pushcfunction(L, close);
+    lua_setfield(L, -2, "__gc");
+    lua_pushcfunction(L, close);
+    lua_setfield(L, -2, "__close");
+    lua_newtable(L);
+    luaL_setfuncs(L, methods, 0);
+    lua_pushcfunction(L, close);
+    lua_setfield(L, -2, "close");
+    lua_setfield(L, -2, "__index");
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+  }
+  lua_pop(L, 1);
+}
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_moonpad_http_core(lua_State *L);
+
+int luaopen_moonpad_http_core(lua_State *L) {
+  static const luaL_Reg client_methods[] = {{"start", client_start},   {"perform", client_perform},
+                                            {"wait", client_wait},     {"activity", client_activity},
+                                            {"active", client_active}, {NULL, NULL}};
+  static const luaL_Reg request_methods[] = {{"status", request_status},
+                                             {"headers", request_headers},
+                                             {"redirect", request_redirect},
+                                             {"read", request_read},
+                                             {"done", request_done},
+                                             {"failure", request_failure},
+                                             {NULL, NULL}};
+  luaL_checkversion(L);
+  make_type(L, CLIENT_TYPE, client_methods, client_close);
+  make_type(L, REQUEST_TYPE, request_methods, request_close);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, client_new);
+  lua_setfield(L, -2, "client");
+  return 1;
+}
