@@ -107,8 +107,8 @@ static inline void print_at_most(const char *promise, const char *work, const ch
   char texts[4][64];
   snprintf(texts[2], sizeof texts[2], "%.2fx", ours / limit);
   snprintf(texts[3], sizeof texts[3], "<= %.4gx", bound);
-  print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit), figure(texts[1], sizeof texts[1], ours, unit),
-             texts[2], texts[3], ours <= limit * bound ? "ok" : "MISS");
+  print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit),
+             figure(texts[1], sizeof texts[1], ours, unit), texts[2], texts[3], ours <= limit * bound ? "ok" : "MISS");
 }
 
 /* Ours against the limit where more is better. */
@@ -117,8 +117,8 @@ static inline void print_at_least(const char *promise, const char *work, const c
   char texts[4][64];
   snprintf(texts[2], sizeof texts[2], "%.2fx", ours / limit);
   snprintf(texts[3], sizeof texts[3], ">= %.4gx", bound);
-  print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit), figure(texts[1], sizeof texts[1], ours, unit),
-             texts[2], texts[3], ours >= limit * bound ? "ok" : "MISS");
+  print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit),
+             figure(texts[1], sizeof texts[1], ours, unit), texts[2], texts[3], ours >= limit * bound ? "ok" : "MISS");
 }
 
 /* Ours against a figure. */
@@ -133,8 +133,8 @@ static inline void print_bound(const char *promise, const char *work, const char
 static inline void print_compared(const char *promise, const char *work, const char *unit, double limit, double ours) {
   char texts[3][64];
   snprintf(texts[2], sizeof texts[2], "%.2fx", ours / limit);
-  print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit), figure(texts[1], sizeof texts[1], ours, unit),
-             texts[2], "", "");
+  print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit),
+             figure(texts[1], sizeof texts[1], ours, unit), texts[2], "", "");
 }
 
 static inline void print_noted(const char *promise, const char *work, const char *unit, double ours) {

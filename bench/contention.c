@@ -36,7 +36,8 @@ static double thread_rate(const char *folder) {
     writers[i].events = make_events(0, EVENTS_PER_THREAD, (unsigned)i, true);
   }
   double start = now_us();
-  for (int i = 0; i < THREADS; i++) must(pthread_create(&writers[i].thread, NULL, append_all, &writers[i]) == 0, "a thread");
+  for (int i = 0; i < THREADS; i++)
+    must(pthread_create(&writers[i].thread, NULL, append_all, &writers[i]) == 0, "a thread");
   for (int i = 0; i < THREADS; i++) pthread_join(writers[i].thread, NULL);
   double took = now_us() - start;
   for (int i = 0; i < THREADS; i++) {
@@ -93,15 +94,17 @@ static moonpad_status append_one(moonpad_changes *changes, long i, moonpad_error
   moonpad_value number = moonpad_integer(i), one = moonpad_integer(1);
   event_text event;
   snprintf(key, sizeof key, "key %ld", i % KEYS);
-  event.length = (size_t)snprintf(event.text, sizeof event.text,
-                                  "{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table for two at the "
-                                  "window is booked for half past seven, as you wished.\"}]}}");
+  event.length = (size_t)snprintf(
+      event.text, sizeof event.text,
+      "{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table for two at the "
+      "window is booked for half past seven, as you wished.\"}]}}");
   moonpad_status status = moonpad_changes_set(changes, moonpad_text(key), moonpad_text(""), &number, error);
   if (status == MOONPAD_OK) status = moonpad_changes_increment(changes, moonpad_text("app:events"), &one, error);
   return status == MOONPAD_OK ? moonpad_changes_commit(changes, event_string(&event), NULL, error) : status;
 }
 
-static void run_process(const char *path, int number, long count, moonpad_durability durability, process_result *result) {
+static void run_process(const char *path, int number, long count, moonpad_durability durability,
+                        process_result *result) {
   char id[32];
   moonpad_error error;
   moonpad_changes *changes;
@@ -149,7 +152,8 @@ typedef struct run_result {
   long wrong; /* errors and lost keys */
 } run_result;
 
-static run_result run_processes(const char *path, int processes, long total, moonpad_durability durability, process_result *results) {
+static run_result run_processes(const char *path, int processes, long total, moonpad_durability durability,
+                                process_result *results) {
   run_result run = {0, 0, 0};
   long count = total / processes;
   memset(results, 0, PROCESSES * sizeof *results);
@@ -187,7 +191,8 @@ static void measure_processes(const char *folder, moonpad_durability durability,
   samples one = {0}, four = {0};
   double longest = 0;
   long wrong = 0;
-  process_result *results = mmap(NULL, PROCESSES * sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  process_result *results =
+      mmap(NULL, PROCESSES * sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   must(results != MAP_FAILED, "mmap");
   file_path(path, sizeof path, folder, "processes.db");
   for (int round = 0; round < rounds; round++) {

@@ -229,8 +229,9 @@ static void measure_history(long history) {
 /* An event without a delta: otherwise each would have more to take in than the one before it. */
 static double time_one_append(moonpad_session *session) {
   moonpad_error error;
-  moonpad_string event = moonpad_text("{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table "
-                                      "for two at the window is booked for half past seven, as you wished.\"}]}}");
+  moonpad_string event =
+      moonpad_text("{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table "
+                   "for two at the window is booked for half past seven, as you wished.\"}]}}");
   double start = now_us();
   must_call(moonpad_append_event(session, event, NULL, &error), &error);
   return now_us() - start;
@@ -255,7 +256,8 @@ static void measure_behind(void) {
     }
     moonpad_session_free(theirs);
     moonpad_service_release(service);
-    snprintf(work, sizeof work, "append, memory, object %s events behind / fresh, p50", count_text(counted, distances[d]));
+    snprintf(work, sizeof work, "append, memory, object %s events behind / fresh, p50",
+             count_text(counted, distances[d]));
     print_at_most("9", work, "us", median(&fresh), median(&behind), 1.5);
     clear_samples(&fresh);
     clear_samples(&behind);
@@ -266,13 +268,13 @@ static void measure_behind(void) {
 
 #define PLACEHOLDERS 20
 
-
 static void make_template(char *text, size_t size) {
   size_t used = 0;
   for (int i = 0; i < PLACEHOLDERS; i++) {
-    used += (size_t)snprintf(text + used, size - used,
-                             "%d. The guest has told us about this before, so do not ask again, but keep it in mind: {key_%02d}. ",
-                             i + 10, i);
+    used += (size_t)snprintf(
+        text + used, size - used,
+        "%d. The guest has told us about this before, so do not ask again, but keep it in mind: {key_%02d}. ", i + 10,
+        i);
   }
   must(used > 1900 && used < 2200, "a template of 2 KB");
 }

@@ -16,12 +16,15 @@ typedef struct raw_database {
 } raw_database;
 
 static const char raw_tables[] =
-    "CREATE TABLE IF NOT EXISTS sessions(id INTEGER PRIMARY KEY, app INTEGER NOT NULL, user INTEGER NOT NULL, session_id TEXT NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS sessions(id INTEGER PRIMARY KEY, app INTEGER NOT NULL, user INTEGER NOT NULL, "
+    "session_id TEXT NOT NULL,"
     " revision INTEGER NOT NULL, create_time REAL NOT NULL, last_update_time REAL NOT NULL, UNIQUE(user, session_id));"
     "CREATE INDEX IF NOT EXISTS sessions_by_app ON sessions(app);"
-    "CREATE TABLE IF NOT EXISTS state(scope INTEGER NOT NULL, owner INTEGER NOT NULL, key TEXT NOT NULL, value TEXT, revision INTEGER NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS state(scope INTEGER NOT NULL, owner INTEGER NOT NULL, key TEXT NOT NULL, value TEXT, "
+    "revision INTEGER NOT NULL,"
     " PRIMARY KEY(scope, owner, key)) WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS events(position INTEGER PRIMARY KEY, session INTEGER AS (position >> 34) VIRTUAL, id TEXT NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS events(position INTEGER PRIMARY KEY, session INTEGER AS (position >> 34) VIRTUAL, id "
+    "TEXT NOT NULL,"
     " timestamp REAL NOT NULL, event TEXT NOT NULL);"
     "CREATE UNIQUE INDEX IF NOT EXISTS events_by_id ON events(session, id);";
 
@@ -44,11 +47,13 @@ static inline void raw_run(raw_database *raw, sqlite3_stmt *statement) {
 
 static inline void raw_open(raw_database *raw, const char *path, moonpad_durability durability) {
   memset(raw, 0, sizeof *raw);
-  raw_must(raw, sqlite3_open_v2(path, &raw->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL));
+  raw_must(raw,
+           sqlite3_open_v2(path, &raw->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL));
   sqlite3_busy_timeout(raw->db, 5000);
   raw_must(raw, sqlite3_exec(raw->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL));
   raw_must(raw, sqlite3_exec(raw->db,
-                             durability == MOONPAD_DURABILITY_FULL ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
+                             durability == MOONPAD_DURABILITY_FULL ? "PRAGMA synchronous = FULL"
+                                                                   : "PRAGMA synchronous = NORMAL",
                              NULL, NULL, NULL));
   raw_must(raw, sqlite3_exec(raw->db, raw_tables, NULL, NULL, NULL));
   raw->begin = raw_prepare(raw, "BEGIN IMMEDIATE");
@@ -58,8 +63,9 @@ static inline void raw_open(raw_database *raw, const char *path, moonpad_durabil
                                  " DO UPDATE SET value = excluded.value, revision = excluded.revision");
   raw->update_session = raw_prepare(raw, "UPDATE sessions SET revision = ?2, last_update_time = ?3 WHERE id = ?1");
   raw->create_session = raw_prepare(raw, "INSERT INTO sessions VALUES(?1, 1, ?2, ?3, 0, ?4, ?4)");
-  raw->last_events = raw_prepare(raw, "SELECT position, timestamp, id, event FROM events WHERE position BETWEEN ?1 AND ?2"
-                                      " ORDER BY position DESC LIMIT ?3");
+  raw->last_events =
+      raw_prepare(raw, "SELECT position, timestamp, id, event FROM events WHERE position BETWEEN ?1 AND ?2"
+                       " ORDER BY position DESC LIMIT ?3");
 }
 
 static inline void raw_close(raw_database *raw) {
@@ -98,7 +104,8 @@ static inline void raw_write_key(raw_database *raw, int scope, sqlite3_int64 own
 }
 
 /* What one event changes, without the transaction. `event` begins with {"id":". */
-static inline void raw_write_event(raw_database *raw, sqlite3_int64 session, sqlite3_int64 revision, const event_text *event) {
+static inline void raw_write_event(raw_database *raw, sqlite3_int64 session, sqlite3_int64 revision,
+                                   const event_text *event) {
   double timestamp = 1763700000.0 + (double)revision * 1e-3;
   sqlite3_bind_int64(raw->insert_event, 1, session << 34 | revision);
   sqlite3_bind_text(raw->insert_event, 2, event->text + 7, EVENT_ID_BYTES, SQLITE_STATIC);
@@ -114,7 +121,8 @@ static inline void raw_write_event(raw_database *raw, sqlite3_int64 session, sql
   raw_run(raw, raw->update_session);
 }
 
-static inline void raw_append(raw_database *raw, sqlite3_int64 session, sqlite3_int64 revision, const event_text *event) {
+static inline void raw_append(raw_database *raw, sqlite3_int64 session, sqlite3_int64 revision,
+                              const event_text *event) {
   raw_run(raw, raw->begin);
   raw_write_event(raw, session, revision, event);
   raw_run(raw, raw->commit);

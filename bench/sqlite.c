@@ -214,8 +214,9 @@ static void measure_get(pair_of_files *pair, const char *counted) {
 /* An event without a delta: otherwise each would have more to take in than the one before it. */
 static double time_one_append(moonpad_session *session) {
   moonpad_error error;
-  moonpad_string event = moonpad_text("{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table "
-                                      "for two at the window is booked for half past seven, as you wished.\"}]}}");
+  moonpad_string event =
+      moonpad_text("{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table "
+                   "for two at the window is booked for half past seven, as you wished.\"}]}}");
   double start = now_us();
   must_call(moonpad_append_event(session, event, NULL, &error), &error);
   return now_us() - start;
@@ -242,7 +243,8 @@ static void measure_behind(const bench_arguments *arguments) {
     moonpad_session_free(theirs);
     moonpad_service_release(service);
     remove_database(path);
-    snprintf(work, sizeof work, "append, SQLite, object %s events behind / fresh, p50", count_text(counted, distances[d]));
+    snprintf(work, sizeof work, "append, SQLite, object %s events behind / fresh, p50",
+             count_text(counted, distances[d]));
     print_at_most("9", work, "us", median(&fresh), median(&behind), 1.5);
     clear_samples(&fresh);
     clear_samples(&behind);
@@ -281,11 +283,14 @@ static double create_our_sessions(moonpad_service *service) {
 
 /* One key of each session and user, one of the app: written straight into both files, with nobody looking. */
 static void add_state(sqlite3 *db) {
-  must(sqlite3_exec(db,
-                    "INSERT OR REPLACE INTO state(scope, owner, key, value, revision) SELECT 0, id, 'step', '1000000', 1 FROM sessions;"
-                    "INSERT OR REPLACE INTO state(scope, owner, key, value, revision) SELECT DISTINCT 1, user, 'wish', '\"a taxi\"', 1 FROM sessions;"
-                    "INSERT OR REPLACE INTO state(scope, owner, key, value, revision) VALUES(2, 1, 'served', '1000000', 1)",
-                    NULL, NULL, NULL) == SQLITE_OK,
+  must(sqlite3_exec(
+           db,
+           "INSERT OR REPLACE INTO state(scope, owner, key, value, revision) SELECT 0, id, 'step', '1000000', 1 FROM "
+           "sessions;"
+           "INSERT OR REPLACE INTO state(scope, owner, key, value, revision) SELECT DISTINCT 1, user, 'wish', '\"a "
+           "taxi\"', 1 FROM sessions;"
+           "INSERT OR REPLACE INTO state(scope, owner, key, value, revision) VALUES(2, 1, 'served', '1000000', 1)",
+           NULL, NULL, NULL) == SQLITE_OK,
        "writing state");
 }
 
@@ -306,9 +311,11 @@ static size_t copy_state(sqlite3_stmt *each_key, int scope, sqlite3_int64 owner,
 
 /* Sorted, each with its own, its user's and the app's state, all kept in memory. */
 static double list_raw(raw_database *raw) {
-  sqlite3_stmt *list = raw_prepare(raw, "SELECT id, user, app, session_id, revision, create_time, last_update_time FROM sessions"
-                                        " WHERE app = 1 ORDER BY last_update_time, user, session_id");
-  sqlite3_stmt *each_key = raw_prepare(raw, "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND value IS NOT NULL");
+  sqlite3_stmt *list =
+      raw_prepare(raw, "SELECT id, user, app, session_id, revision, create_time, last_update_time FROM sessions"
+                       " WHERE app = 1 ORDER BY last_update_time, user, session_id");
+  sqlite3_stmt *each_key =
+      raw_prepare(raw, "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND value IS NOT NULL");
   char *kept[SESSIONS + 1], state[4096];
   int count = 0;
   double start = now_us();
@@ -316,7 +323,8 @@ static double list_raw(raw_database *raw) {
   while (count <= SESSIONS && sqlite3_step(list) == SQLITE_ROW) {
     size_t used = (size_t)sqlite3_column_bytes(list, 3);
     memcpy(state, sqlite3_column_text(list, 3), used);
-    for (int scope = 0; scope < 3; scope++) used += copy_state(each_key, scope, sqlite3_column_int64(list, scope), state + used);
+    for (int scope = 0; scope < 3; scope++)
+      used += copy_state(each_key, scope, sqlite3_column_int64(list, scope), state + used);
     kept[count] = must_allocate(used);
     memcpy(kept[count++], state, used);
   }
@@ -361,7 +369,8 @@ static void measure_sessions(const bench_arguments *arguments) {
     remove_pair(&pair);
   }
   print_at_least("10", "create 10,000 sessions, SQLite NORMAL", "k/s", median(&raw_rates), median(&our_rates), 0.6);
-  print_at_most("10", "list 10,000 sessions with merged state, SQLite", "ms", median(&raw_lists), median(&our_lists), 1.5);
+  print_at_most("10", "list 10,000 sessions with merged state, SQLite", "ms", median(&raw_lists), median(&our_lists),
+                1.5);
   clear_samples(&raw_rates);
   clear_samples(&our_rates);
   clear_samples(&raw_lists);
@@ -382,7 +391,8 @@ static void measure_open(const bench_arguments *arguments) {
                     "BEGIN; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)"
                     " INSERT INTO sessions(app, user, session_id, create_time, last_update_time)"
                     " SELECT 1, 1, 'session ' || i, 1763700000.0, 1763700000.0 FROM n;"
-                    "INSERT OR REPLACE INTO state(scope, owner, key, value, revision) SELECT 0, id, 'step', '1000000', 1 FROM sessions; COMMIT",
+                    "INSERT OR REPLACE INTO state(scope, owner, key, value, revision) SELECT 0, id, 'step', '1000000', "
+                    "1 FROM sessions; COMMIT",
                     NULL, NULL, NULL) == SQLITE_OK,
        "writing sessions");
   sqlite3_close(db);
