@@ -1,4 +1,5 @@
--- What is measured from Lua: append (2), getSession (6), the last events (7), reading all (8), the state proxy (11), templates (12), JSON (13).
+-- What is measured from Lua: append (2), getSession (6), the last events (7), reading all (8), the state proxy (11),
+-- templates (12), JSON (13).
 --   lua5.4 bench/lua.lua FOLDER 0|1     (FOLDER holds history.db, made by fill.c; bench/run.sh does all of it)
 -- The limits are lua_limits.c, plain Lua tables and lua-cjson. Limit and ours take turns; figures are medians.
 
@@ -10,7 +11,8 @@ local now = limits.now
 local folder, full = assert(arg[1], "usage: lua.lua FOLDER 0|1"), arg[2] == "1"
 local HISTORY <const> = full and 1000000 or 100000
 local HISTORY_TEXT <const> = full and "1,000,000" or "100,000"
-local TEXT <const> = "Your table for two at the window is booked for half past seven, as you wished; shall I call a taxi?"
+local TEXT <const> = "Your table for two at the window is booked for half past seven, as you wished; "
+  .. "shall I call a taxi?"
 
 -- ---- The table ----
 
@@ -21,8 +23,8 @@ end
 local function line(...) print(table.concat({ ... }, "\t")) end
 
 local function atMost(promise, work, unit, limit, ours, bound)
-  line(promise, work, figure(limit, unit), figure(ours, unit), ("%.2fx"):format(ours / limit), ("<= %.4gx"):format(bound),
-    ours <= limit * bound and "ok" or "MISS")
+  line(promise, work, figure(limit, unit), figure(ours, unit), ("%.2fx"):format(ours / limit),
+    ("<= %.4gx"):format(bound), ours <= limit * bound and "ok" or "MISS")
 end
 
 local function bounded(promise, work, unit, ours, bound)
@@ -237,8 +239,8 @@ end
 local function measureTemplate()
   local parts, bare, values = {}, limits.state(), {}
   for i = 10, 29 do
-    parts[#parts + 1] = ("%d. The guest has told us about this before, so do not ask again, but keep it in mind: {key_%d}. ")
-      :format(i, i)
+    parts[#parts + 1] = ("%d. The guest has told us about this before, so do not ask again, "
+      .. "but keep it in mind: {key_%d}. "):format(i, i)
     bare["key_" .. i] = "value of " .. i
     values["key_" .. i] = "value of " .. i
   end

@@ -11,8 +11,8 @@
 
 typedef struct raw_database {
   sqlite3 *db;
-  sqlite3_stmt *begin, *commit, *insert_event, *upsert, *update_session, *create_session, *last_events;
-  samples waits; /* how long BEGIN IMMEDIATE took, where it is asked for */
+  sqlite3_stmt *begin, *begin_read, *commit, *insert_event, *upsert, *update_session, *create_session, *read_session,
+      *each_key, *last_events;
 } raw_database;
 
 static const char raw_tables[] =
@@ -63,6 +63,10 @@ static inline void raw_open(raw_database *raw, const char *path, moonpad_durabil
                                  " DO UPDATE SET value = excluded.value, revision = excluded.revision");
   raw->update_session = raw_prepare(raw, "UPDATE sessions SET revision = ?2, last_update_time = ?3 WHERE id = ?1");
   raw->create_session = raw_prepare(raw, "INSERT INTO sessions VALUES(?1, 1, ?2, ?3, 0, ?4, ?4)");
+  raw->begin_read = raw_prepare(raw, "BEGIN");
+  raw->read_session = raw_prepare(raw, "SELECT * FROM sessions WHERE user = ?1 AND session_id = ?2");
+  raw->each_key =
+      raw_prepare(raw, "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND value IS NOT NULL");
   raw->last_events =
       raw_prepare(raw, "SELECT position, timestamp, id, event FROM events WHERE position BETWEEN ?1 AND ?2"
                        " ORDER BY position DESC LIMIT ?3");
@@ -75,6 +79,9 @@ static inline void raw_close(raw_database *raw) {
   sqlite3_finalize(raw->upsert);
   sqlite3_finalize(raw->update_session);
   sqlite3_finalize(raw->create_session);
+  sqlite3_finalize(raw->begin_read);
+  sqlite3_finalize(raw->read_session);
+  sqlite3_finalize(raw->each_key);
   sqlite3_finalize(raw->last_events);
   sqlite3_close(raw->db);
 }
@@ -126,6 +133,26 @@ static inline void raw_append(raw_database *raw, sqlite3_int64 session, sqlite3_
   raw_run(raw, raw->begin);
   raw_write_event(raw, session, revision, event);
   raw_run(raw, raw->commit);
+}
+
+/* Copies two columns of text of every row. */
+static inline size_t raw_copy_rows(sqlite3_stmt *statement, int first, int second, char *out) {
+  size_t used = 0;
+  while (sqlite3_step(statement) == SQLITE_ROW) {
+    for (int column = first; column <= second; column++) {
+      size_t length = (size_t)sqlite3_column_bytes(statement, column);
+      memcpy(out + used, sqlite3_column_text(statement, column), length);
+      used += length;
+    }
+  }
+  sqlite3_reset(statement);
+  return used;
+}
+
+static inline size_t raw_copy_state(raw_database *raw, int scope, sqlite3_int64 owner, char *out) {
+  sqlite3_bind_int(raw->each_key, 1, scope);
+  sqlite3_bind_int64(raw->each_key, 2, owner);
+  return raw_copy_rows(raw->each_key, 0, 1, out);
 }
 
 static inline void file_path(char *path, size_t size, const char *folder, const char *name) {

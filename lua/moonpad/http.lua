@@ -72,7 +72,7 @@ end
 local function urlOption(options)
   local url = textOption(options, "url")
   if url == nil then refuse("url", "is missing") end
-  if not url:lower():find "^https?://[^/?#]" then refuse("url", "must begin with http:// or https:// and name a host") end
+  if not url:lower():find "^https?://[^/?#]" then refuse("url", "must begin with http:// or https:// and a host") end
   if url:find "[%c%s]" then refuse("url", "must not contain blanks or control characters") end
   return url
 end
@@ -103,8 +103,8 @@ function http.request(options)
   return jobs.new(plan)
 end
 
----Sleeps until something has happened to any request (or a retry is due), at most that long. For loops that have nothing
----else to do: `http.poll` between two steps, instead of asking again and again.
+---Sleeps until something has happened to any request (or a retry is due), at most that long. For loops that have
+---nothing else to do: `http.poll` between two steps, instead of asking again and again.
 ---@param seconds number
 ---@return boolean moved whether something has happened
 function http.poll(seconds)

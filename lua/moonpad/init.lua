@@ -40,6 +40,7 @@ local loaders = {
   runner = function() return require("moonpad.runner").define end,
   injectSessionState = function() return require("moonpad.instructions").injectSessionState end,
   models = function() return require "moonpad.models" end,
+  testing = function() return require "moonpad.testing" end,
 }
 
 -- Names that the public contract promises and this version does not have: a clear refusal instead of "a nil value".

@@ -46,16 +46,20 @@ local setters = {
 local function takeLine(stream, line, events)
   if stream.isAtStart then
     stream.isAtStart = false
-    if line:sub(1, 3) == BOM then line = line:sub(4) end
+    if line:sub(1, 3) == BOM then
+      line = line:sub(4)
+      stream.size = stream.size - 3
+    end
   end
   if line == "" then return dispatch(stream, events) end
   local colon = line:find(":", 1, true)
-  if colon == 1 then return end
   local field = colon and line:sub(1, colon - 1) or line
   local value = colon and line:sub(colon + 1) or ""
   if value:sub(1, 1) == " " then value = value:sub(2) end
   local set = setters[field]
   if set then set(stream, value) end
+  -- Only data is kept until the event is complete.
+  if field ~= "data" then stream.size = stream.size - #line end
 end
 
 local function grow(stream, bytes)

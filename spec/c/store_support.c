@@ -452,8 +452,11 @@ static void dump_row(store_dump *dump, const mp_session_row *row, bool ids) {
 static moonpad_status dump_scope(mp_tx *tx, mp_scope scope, int64_t id, store_dump *dump, moonpad_error *error) {
   dump_print(dump, "  keys\n");
   TRY(dump_keys(tx, scope, id, -1, dump, error));
-  dump_print(dump, "  rows\n");
-  return dump_keys(tx, scope, id, 0, dump, error);
+  for (int64_t since = 0; since < 8; since += since < 2 ? 1 : 3) {
+    dump_print(dump, "  rows since %" PRId64 "\n", since);
+    TRY(dump_keys(tx, scope, id, since, dump, error));
+  }
+  return MOONPAD_OK;
 }
 
 static moonpad_status dump_app_sessions(mp_tx *tx, const char *app, bool ids, store_dump *dump, moonpad_error *error) {

@@ -272,14 +272,97 @@ static moonpad_status reads_many(mp_tx *tx, void *context, moonpad_error *error)
   return MOONPAD_OK;
 }
 
+static moonpad_status finds_each(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  mp_session_row row;
+  char id[40];
+  char json[160];
+  TRY(tx->ops->load_session(tx, scene->session, &row, error));
+  for (int64_t number = 1; number <= row.revision; number++) {
+    run_of_events run = {number, 0};
+    long_event(number, id, json);
+    TRY(tx->ops->find_event(tx, scene->session, moonpad_text(id), checks_long_event, &run, error));
+  }
+  long_event(row.revision + 1, id, json);
+  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_event(tx, scene->session, moonpad_text(id), checks_long_event, NULL, error));
+  return MOONPAD_OK;
+}
+
 static void test_many_events(void **state) {
   test_scene scene = scene_of(state);
   write_ok(scene.opened, makes_two_sessions, &scene);
   for (int i = 0; i < MANY_EVENTS / PER_WRITE; i++) {
     write_fails(scene.opened, MOONPAD_LIMIT, "enough", appends_many_and_fails, &scene);
+    if (i < 4) read_ok(scene.opened, finds_each, &scene);
     write_ok(scene.opened, appends_many, &scene);
   }
   read_ok(scene.opened, reads_many, &scene);
+}
+
+/* ---- short histories, of which the end is undone ---- */
+
+typedef struct short_history {
+  int64_t session;
+  unsigned number; /* makes its ids unlike those of others */
+  int first;       /* appends events first..last */
+  int last;
+  bool fails;
+} short_history;
+
+static void short_id(const short_history *history, int event, char id[32]) {
+  snprintf(id, 32, "%x-%x", history->number * 2654435761U, (unsigned)event * 2246822519U);
+}
+
+static moonpad_status appends_short(mp_tx *tx, void *context, moonpad_error *error) {
+  short_history *history = context;
+  if (history->first == 1) {
+    char session[16];
+    mp_session_row row;
+    snprintf(session, sizeof session, "s%u", history->number);
+    moonpad_session_name name = session_named("shop", "ann", session);
+    TRY(tx->ops->create_session(tx, &name, 1.0, &row, error));
+    history->session = row.id;
+  }
+  for (int event = history->first; event <= history->last; event++) {
+    char id[32];
+    short_id(history, event, id);
+    TRY(append_next(tx, history->session, id, "{}", error));
+  }
+  return history->fails ? mp_fail(error, MOONPAD_LIMIT, "enough") : MOONPAD_OK;
+}
+
+static moonpad_status counts_calls(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)row;
+  (void)error;
+  ++*(int *)context;
+  return MOONPAD_OK;
+}
+
+/* Events 1..first-1 are there, what was appended after them is not. */
+static moonpad_status finds_short(mp_tx *tx, void *context, moonpad_error *error) {
+  const short_history *history = context;
+  int calls = 0;
+  for (int event = 1; event <= history->last; event++) {
+    char id[32];
+    short_id(history, event, id);
+    EXPECT(event < history->first ? MOONPAD_OK : MOONPAD_NOT_FOUND,
+           tx->ops->find_event(tx, history->session, moonpad_text(id), counts_calls, &calls, error));
+  }
+  CHECK(calls == history->first - 1);
+  return MOONPAD_OK;
+}
+
+/* An index that grew meanwhile must lose what was undone and nothing else. */
+static void test_short_histories(void **state) {
+  for (unsigned number = 0; number < 400; number++) {
+    short_history history = {0, number, 1, 1 + (int)(number % 24), false};
+    write_ok(*state, appends_short, &history);
+    history.first = history.last + 1;
+    history.last += 50;
+    history.fails = true;
+    write_fails(*state, MOONPAD_LIMIT, "enough", appends_short, &history);
+    read_ok(*state, finds_short, &history);
+  }
 }
 
 /* An event costs its encoded size and at most 120 bytes, its id in the index and what malloc adds included. */
@@ -515,10 +598,10 @@ static void test_listing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      STORE_TEST(test_events),        STORE_TEST(test_events_with_gaps),
-      STORE_TEST(test_odd_event_ids), STORE_TEST(test_events_are_unique),
-      STORE_TEST(test_many_events),   STORE_TEST(test_stopped_walks),
-      STORE_TEST(test_listing),
+      STORE_TEST(test_events),          STORE_TEST(test_events_with_gaps),
+      STORE_TEST(test_odd_event_ids),   STORE_TEST(test_events_are_unique),
+      STORE_TEST(test_short_histories), STORE_TEST(test_many_events),
+      STORE_TEST(test_stopped_walks),   STORE_TEST(test_listing),
   };
   const struct CMUnitTest memory_tests[] = {cmocka_unit_test(test_memory_of_events)};
   return RUN_ON_EVERY_STORE(tests) + cmocka_run_group_tests_name("memory of events", memory_tests, NULL, NULL);

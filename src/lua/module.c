@@ -1,4 +1,5 @@
 /* The module `moonpad.core`. */
+#include "lua/clock.h"
 #include "lua/handles.h"
 
 #include "moonpad_lua.h"
@@ -28,6 +29,7 @@ int luaopen_moonpad_core(lua_State *L) {
   set_constants(L, binding);
   mp_service_module(L, binding_index);
   mp_context_module(L, binding_index);
+  mp_clock_module(L, binding_index);
   mp_error_module(L, binding_index);
   mp_codec_module(L, binding_index);
   mp_event_module(L, binding_index);

@@ -1,5 +1,6 @@
 /* Service objects: opening, closing, and what they are (contract 2, 5). Their calls are in service_sessions.c, service_history.c and service_shared.c. */
 #include "lua/service.h"
+#include "lua/clock.h"
 
 /* ---- Handles ---- */
 
@@ -95,13 +96,11 @@ static void read_count(mp_options_table config, const char *field, int64_t *valu
 }
 
 static void read_config(lua_State *L, int index, moonpad_options *options) {
-  static const char *const known[] = {"durability",           "busyTimeoutMs",
-                                      "onConflict",           "numRecentEvents",
-                                      "maxValueBytes",        "maxEventBytes",
-                                      "maxStateBytes",        "maxEvents",
-                                      "eventTtlSeconds",      "sessionTtlSeconds",
-                                      "userTtlSeconds",       "appTtlSeconds",
-                                      "sweepIntervalSeconds", NULL};
+  static const char *const known[] = {"durability",           "busyTimeoutMs",  "onConflict",
+                                      "numRecentEvents",      "maxValueBytes",  "maxEventBytes",
+                                      "maxStateBytes",        "maxEvents",      "eventTtlSeconds",
+                                      "sessionTtlSeconds",    "userTtlSeconds", "appTtlSeconds",
+                                      "sweepIntervalSeconds", "clock",          NULL};
   static const char *const durabilities[] = {"full", "normal", NULL};
   static const char *const conflicts[] = {"error", "overwrite", NULL};
   mp_options_table config = mp_check_options(L, index, "open", known);
@@ -113,6 +112,8 @@ static void read_config(lua_State *L, int index, moonpad_options *options) {
   read_count(config, "maxValueBytes", &options->max_value_bytes);
   read_count(config, "maxEventBytes", &options->max_event_bytes);
   read_count(config, "maxStateBytes", &options->max_state_bytes);
+  int clock = mp_field_index(config, "clock");
+  if (clock != 0) mp_use_clock(L, clock, "open", options);
 }
 
 /* core.open(url [, config]) */

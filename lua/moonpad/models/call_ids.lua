@@ -1,0 +1,45 @@
+--- The ids by which a provider finds the answer to a function call. History may hold ids of another provider, the same
+--- id twice, or none; on the wire each call has one of its own that the provider accepts.
+local callIds = {}
+
+---@class moonpad.CallIds
+local CallIds = {}
+CallIds.__index = CallIds
+
+---@param isFit fun(id: string): boolean what the provider accepts
+---@return moonpad.CallIds
+function callIds.new(isFit)
+  return setmetatable({ isFit = isFit, used = {}, waiting = {}, count = 0 }, CallIds)
+end
+
+local function keyOf(item)
+  if type(item.id) == "string" and item.id ~= "" then return "id " .. item.id end
+  return "name " .. tostring(item.name)
+end
+
+local function make(self)
+  self.count = self.count + 1
+  return "moonpad_call_" .. self.count
+end
+
+---@param call table a functionCall
+---@return string
+function CallIds:ofCall(call)
+  local id = call.id
+  if type(id) ~= "string" or self.used[id] or not self.isFit(id) then id = make(self) end
+  self.used[id] = true
+  local key = keyOf(call)
+  self.waiting[key] = self.waiting[key] or {}
+  table.insert(self.waiting[key], id)
+  return id
+end
+
+---@param response table a functionResponse
+---@return string
+function CallIds:ofResponse(response)
+  local waiting = self.waiting[keyOf(response)] or {}
+  local id = #waiting > 1 and table.remove(waiting, 1) or waiting[1]
+  return id or make(self)
+end
+
+return callIds

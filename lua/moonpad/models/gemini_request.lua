@@ -1,0 +1,108 @@
+--- A request in the words of the Gemini API (generateContent).
+local config = require "moonpad.models.config"
+local core = require "moonpad.core"
+local parts = require "moonpad.models.parts"
+local schemas = require "moonpad.models.json_schema"
+
+local requests = {}
+
+local NAMES = {
+  temperature = "temperature", topP = "topP", topK = "topK", maxOutputTokens = "maxOutputTokens", seed = "seed",
+  presencePenalty = "presencePenalty", frequencyPenalty = "frequencyPenalty", responseMimeType = "responseMimeType",
+}
+
+local KNOWN = { stopSequences = true, responseSchema = true, toolChoice = true }
+for name in pairs(NAMES) do KNOWN[name] = true end
+
+-- Fields that go over as they are; everything else in a part is not Gemini's.
+local PLAIN = { "inlineData", "fileData", "executableCode", "codeExecutionResult" }
+
+-- Ids that moonpad made up are none of Gemini's: it matches by name and order where it gave no id itself.
+local function ownId(id)
+  if type(id) ~= "string" or id == "" or id:find "^moonpad%-" then return nil end
+  return id
+end
+
+local function convert(part)
+  local call, response = part.functionCall, part.functionResponse
+  local result = { thoughtSignature = part.thoughtSignature }
+  if call then
+    result.functionCall = { id = ownId(call.id), name = call.name, args = parts.asObject(call.args) }
+  elseif response then
+    result.functionResponse =
+      { id = ownId(response.id), name = response.name, response = parts.asObject(response.response) }
+  elseif part.thought then
+    -- A thought is of use to the model only with its signature.
+    if not part.thoughtSignature then return nil end
+    result.text, result.thought = part.text, true
+  elseif type(part.text) == "string" and (part.text ~= "" or part.thoughtSignature) then
+    result.text = part.text
+  else
+    local isKnown = false
+    for _, field in ipairs(PLAIN) do
+      result[field] = part[field]
+      isKnown = isKnown or part[field] ~= nil
+    end
+    if not isKnown then return nil end
+  end
+  return result
+end
+
+local function contentsOf(request)
+  local list = {}
+  for _, content in ipairs(parts.untilUser(request.contents)) do
+    local converted = {}
+    for _, part in ipairs(content.parts) do converted[#converted + 1] = convert(part) end
+    if #converted > 0 then
+      list[#list + 1] = { role = content.role == "model" and "model" or "user", parts = converted }
+    end
+  end
+  return list
+end
+
+local function toolsOf(request)
+  local declarations = {}
+  for index, tool in ipairs(request.tools or {}) do
+    declarations[index] = {
+      name = tool.name, description = tool.description ~= "" and tool.description or nil,
+      parametersJsonSchema = schemas.ofParameters(tool.parameters),
+    }
+  end
+  return #declarations > 0 and { { functionDeclarations = declarations } } or nil
+end
+
+local MODES = { auto = "AUTO", none = "NONE", any = "ANY" }
+
+local function toolConfig(choice)
+  if choice == nil then return nil end
+  local calling = { mode = MODES[choice] or "ANY" }
+  if not MODES[choice] then calling.allowedFunctionNames = { choice } end
+  return { functionCallingConfig = calling }
+end
+
+local function generationConfig(given)
+  local generation = {}
+  config.rename(generation, given, NAMES)
+  if given.stopSequences then generation.stopSequences = core.array(core.toTable(given.stopSequences)) end
+  if given.responseSchema then
+    generation.responseMimeType = generation.responseMimeType or "application/json"
+    generation.responseJsonSchema = schemas.normalize(given.responseSchema)
+  end
+  return next(generation) and generation or nil
+end
+
+---@param request table see the contract of models
+---@return table body
+function requests.body(request)
+  local given = config.check(request.config, "gemini", KNOWN)
+  local system = request.systemInstruction
+  return config.merge({
+    contents = contentsOf(request),
+    systemInstruction = system and system ~= "" and { parts = { { text = system } } } or nil,
+    tools = toolsOf(request),
+    toolConfig = toolConfig(given.toolChoice),
+    generationConfig = generationConfig(given),
+  }, given.extra)
+end
+
+return requests

@@ -1,0 +1,74 @@
+--- What a part of a content is, and how adapters read contents.
+local core = require "moonpad.core"
+
+local parts = {}
+
+local KINDS = { "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult" }
+
+---@param part table
+---@return string kind one of the fields above, "text", "thought", or "foreign" for what only its provider understands
+function parts.kind(part)
+  for _, kind in ipairs(KINDS) do
+    if part[kind] ~= nil then return kind end
+  end
+  if part.thought then return "thought" end
+  if part.text ~= nil then return "text" end
+  return "foreign"
+end
+
+---Code that a model has run, as text for a model that cannot.
+---@param part table with executableCode or codeExecutionResult
+---@return string
+function parts.codeAsText(part)
+  local code, result = part.executableCode, part.codeExecutionResult
+  if code then return ("```%s\n%s\n```"):format(tostring(code.language or ""):lower(), code.code or "") end
+  return ("```output\n%s\n```"):format(result.output or "")
+end
+
+---@param value any the args of a function call, or the response of a function
+---@return table value that is a JSON object
+function parts.asObject(value)
+  if type(value) ~= "table" then return value == nil and {} or { value = value } end
+  if value[1] ~= nil or getmetatable(value) == getmetatable(core.array {}) and next(value) == nil then
+    return #value > 0 and { value = value } or {}
+  end
+  return value
+end
+
+---The contents of a request, ended by a turn of the user, because it is the user whom a model answers.
+---@param contents moonpad.Content[]?
+---@return moonpad.Content[]
+function parts.untilUser(contents)
+  local list = table.move(contents or {}, 1, #(contents or {}), 1, {})
+  local last = list[#list]
+  if not last or last.role == "model" then
+    list[#list + 1] = { role = "user", parts = { { text = "Continue as instructed." } } }
+  end
+  return list
+end
+
+---Adds text at the end of a list of parts; text goes on where it stopped.
+---@param list table[]
+---@param text string
+---@param isThought boolean?
+---@return table part
+function parts.addText(list, text, isThought)
+  local last = list[#list]
+  if last and parts.kind(last) == (isThought and "thought" or "text") then
+    last.text = last.text .. text
+    return last
+  end
+  local part = { text = text, thought = isThought or nil }
+  list[#list + 1] = part
+  return part
+end
+
+---A part that only says what has just come in.
+---@param text string
+---@param isThought boolean?
+---@return table[]
+function parts.delta(text, isThought)
+  return { { text = text, thought = isThought or nil } }
+end
+
+return parts

@@ -1,0 +1,370 @@
+--- What all models behind HTTP have in common: options, keys, sending, streaming, and errors that tell no secrets.
+local core = require "moonpad.core"
+local http = require "moonpad.http"
+local redact = require "moonpad.models.redact"
+local sse = require "moonpad.sse"
+
+local provider = {}
+
+---@class moonpad.ModelOptions
+---@field model string the provider's name of the model
+---@field apiKey string? default: from the environment
+---@field baseUrl string? of the API
+---@field stream boolean? default true
+---@field timeoutMs integer? for one answer, retries included; default 600000, 0 for none
+---@field idleTimeoutMs integer? without a single byte coming; default 300000
+---@field maxRetries integer? default 3
+---@field headers table<string, string>? to be sent as well
+---@field caFile string? certificates to trust instead of the system's
+
+---@class moonpad.ModelSpec
+---@field name string
+---@field keyVariables string[] environment variables, the first that is set counts
+---@field baseVariable string?
+---@field defaultBase string
+---@field path fun(model: string, stream: boolean): string
+---@field headers fun(apiKey: string?): table<string, string>
+---@field body fun(request: table, settings: table): table
+---@field newAnswer fun(): moonpad.ModelAnswer
+
+---@class moonpad.HttpModel: moonpad.Model
+---@field name string
+---@field provider string
+---@field baseUrl string
+local Model = { __name = "moonpad.model" }
+Model.__index = Model
+
+-- model -> what it needs to send. Apart from the model: whoever prints or walks a model must not find its key.
+local settingsOf = setmetatable({}, { __mode = "k" })
+
+local FIELDS = {
+  "model", "apiKey", "baseUrl", "stream", "timeoutMs", "idleTimeoutMs", "maxRetries", "headers", "caFile",
+}
+
+local BODY_SHOWN = 4096
+local BODY_READ = 65536
+local ANSWER_LIMIT = 64 * 1024 * 1024
+
+---- Options
+
+local function refuse(spec, field, message)
+  core.error("invalid_argument", ("models.%s: %s: %s"):format(spec.name, field, message))
+end
+
+local function expect(spec, options, field, kind)
+  local value = options[field]
+  if value ~= nil and type(value) ~= kind then
+    refuse(spec, field, ("expected a %s, got %s"):format(kind, type(value)))
+  end
+  return value
+end
+
+local function environment(name)
+  local value = name and os.getenv(name)
+  return value ~= "" and value or nil
+end
+
+-- The key of the environment belongs to the provider: another address gets the key that it was given, or none.
+local function findKey(spec, options, isOwnBase)
+  local key = expect(spec, options, "apiKey", "string")
+  if key == nil and isOwnBase then
+    for _, variable in ipairs(spec.keyVariables) do key = key or environment(variable) end
+    if key == nil then
+      core.error("invalid_argument", ("models.%s: no API key: set the environment variable %s, or give apiKey"):format(
+        spec.name, table.concat(spec.keyVariables, " or ")))
+    end
+  end
+  if key ~= nil and (key == "" or key:find "[%c%s]") then
+    refuse(spec, "apiKey", "must not be empty, and contains neither blanks nor line ends")
+  end
+  return key
+end
+
+local function findBase(spec, options)
+  local given = expect(spec, options, "baseUrl", "string")
+  local base = given or environment(spec.baseVariable) or spec.defaultBase
+  if not base:lower():find "^https?://[^/?#@]+" or base:find "[%c%s?#]" then
+    refuse(spec, "baseUrl", "expected an address like " .. spec.defaultBase)
+  end
+  if base:match "^%a+://([^/]*)":find("@", 1, true) then
+    refuse(spec, "baseUrl", "must not contain a user or a password; give apiKey or headers")
+  end
+  return (base:gsub("/+$", "")), given == nil
+end
+
+local function findRetries(spec, options)
+  local retries = options.maxRetries
+  if retries == nil then return 3 end
+  if math.type(retries) ~= "integer" or retries < 0 then
+    refuse(spec, "maxRetries", "expected an integer from 0, got " .. tostring(retries))
+  end
+  return retries
+end
+
+local function mergeHeaders(target, source)
+  for name, value in pairs(source or {}) do target[type(name) == "string" and name:lower() or name] = value end
+  return target
+end
+
+-- The values of headers that may be keys: all but the few that a provider documents as something else.
+local HARMLESS = { ["content-type"] = true, ["accept"] = true, ["anthropic-version"] = true, ["user-agent"] = true }
+
+local function secretsOf(apiKey, headers)
+  local secrets = { apiKey }
+  for name, value in pairs(headers) do
+    if not HARMLESS[name] and type(value) == "string" then secrets[#secrets + 1] = value end
+  end
+  return secrets
+end
+
+---Makes a model of a provider.
+---@param spec moonpad.ModelSpec
+---@param options moonpad.ModelOptions
+---@return moonpad.HttpModel
+function provider.new(spec, options)
+  if type(options) ~= "table" then
+    core.error("invalid_argument",
+      ("models.%s: expected a table of options, got %s"):format(spec.name, type(options)))
+  end
+  core.checkFields(options, "models." .. spec.name, FIELDS)
+  local name = expect(spec, options, "model", "string")
+  if name == nil or not name:find "%S" then refuse(spec, "model", "the name of a model is needed") end
+  local baseUrl, isOwnBase = findBase(spec, options)
+  local apiKey = findKey(spec, options, isOwnBase)
+  local headers = mergeHeaders(spec.headers(apiKey), expect(spec, options, "headers", "table"))
+  headers["content-type"] = headers["content-type"] or "application/json"
+  local self = setmetatable({ name = name, provider = spec.name, baseUrl = baseUrl }, Model)
+  settingsOf[self] = {
+    spec = spec, baseUrl = baseUrl, headers = headers, hasKey = apiKey ~= nil,
+    stream = expect(spec, options, "stream", "boolean") ~= false,
+    timeoutMs = options.timeoutMs, idleTimeoutMs = options.idleTimeoutMs, caFile = options.caFile,
+    attempts = findRetries(spec, options) + 1,
+    redact = redact.new(secretsOf(apiKey, headers)),
+  }
+  return self
+end
+
+---- Errors
+
+local function newError(call, text, fields)
+  fields = fields or {}
+  fields.provider, fields.model = call.settings.spec.name, call.model
+  local message = ('%s "%s": %s'):format(fields.provider, call.model, text)
+  return core.newError("model", redact.shorten(call.settings.redact(message), BODY_SHOWN), fields)
+end
+
+local function raise(call, text, fields)
+  error(newError(call, text, fields), 0)
+end
+
+local function showBody(call, body)
+  return redact.shorten(call.settings.redact(body), BODY_SHOWN)
+end
+
+local function text(value)
+  return type(value) == "string" and value ~= "" and value or nil
+end
+
+-- The words of a provider: { error = { message } }, the same in a list, or what other servers make of it.
+local function errorText(object)
+  if type(object) ~= "table" then return nil end
+  if object[1] then return errorText(object[1]) end
+  local problem = object.error
+  if type(problem) == "table" then return text(problem.message) or text(problem.type) or core.json.encode(problem) end
+  return text(problem) or text(object.message) or text(object.detail)
+end
+
+local function decode(body)
+  local ok, value = pcall(core.json.decode, body)
+  if ok then return value end
+  return nil, core.isError(value) and value.message or tostring(value)
+end
+
+local function raiseStatus(call, job)
+  local status = job.status
+  local body, isCut = job:collect(BODY_READ)
+  body = body or ""
+  -- Where the body was cut, half a key may stand.
+  if isCut == true then body = body:sub(1, BODY_SHOWN) end
+  local said = errorText(decode(body)) or (body:find "%S" and redact.shorten(body, 300)) or "no message"
+  if (status == 401 or status == 403) and not call.settings.hasKey then said = said .. " (no API key was given)" end
+  local attempts = job.attempts > 1 and (" (after %d attempts)"):format(job.attempts) or ""
+  raise(call, ("HTTP %d: %s%s"):format(status, said, attempts), { status = status, body = showBody(call, body) })
+end
+
+local function raiseProblem(call, object, raw)
+  local code = type(object.error) == "table" and object.error.code
+  raise(call, errorText(object) or "an error without a message",
+    { status = math.type(code) == "integer" and code or nil, body = showBody(call, raw) })
+end
+
+---- Sending
+
+local function send(call, request)
+  local settings = call.settings
+  local body = settings.spec.body(request, settings)
+  local headers = mergeHeaders({}, settings.headers)
+  headers.accept = headers.accept or (settings.stream and "text/event-stream" or "application/json")
+  return http.request {
+    url = settings.baseUrl .. settings.spec.path(call.model, settings.stream),
+    method = "POST", headers = headers, body = core.json.encode(body),
+    timeoutMs = settings.timeoutMs, idleTimeoutMs = settings.idleTimeoutMs, attempts = settings.attempts,
+    caFile = settings.caFile, maxBodyBytes = ANSWER_LIMIT,
+  }
+end
+
+local function waitForAnswer(call, job)
+  local status, message, kind = job:wait()
+  if not status then raise(call, message, { kind = kind }) end
+  if status < 200 or status > 299 then raiseStatus(call, job) end
+end
+
+-- A server that takes the liberty to answer in another form must not be the cause of an error that nobody understands.
+local function addTo(call, answer, object, raw)
+  local ok, shown = pcall(answer.add, answer, object)
+  if ok then return shown end
+  return raise(call, "the answer does not have the form that the API documents", { body = showBody(call, raw) })
+end
+
+-- An answer that is one object.
+local function receiveWhole(call, job)
+  local body, problem, kind = job:collect(ANSWER_LIMIT)
+  if not body then raise(call, problem, { kind = kind }) end
+  if problem then raise(call, ("the answer is longer than %d bytes"):format(ANSWER_LIMIT)) end
+  local object, reason = decode(body)
+  if type(object) ~= "table" then
+    local mime = job.headers["content-type"] or "no content type"
+    raise(call, ("the answer is not a JSON object (%s): %s"):format(mime, reason or type(object)),
+      { status = job.status, body = showBody(call, body) })
+  end
+  if object.error ~= nil and object.error ~= core.null then raiseProblem(call, object, body) end
+  local answer = call.settings.spec.newAnswer()
+  addTo(call, answer, object, body)
+  if not answer:isComplete() and #answer.parts == 0 then
+    raise(call, "the answer has neither content nor a reason to end", { body = showBody(call, body) })
+  end
+  return answer
+end
+
+-- An error that an answer raises about its own content gets the name of the model as well.
+local function respond(call, answer)
+  local ok, response = pcall(answer.response, answer)
+  if ok then return response end
+  if core.isError(response) and response.code == "model" then raise(call, response.message) end
+  error(response, 0)
+end
+
+---- Streaming
+
+local function takeEvent(call, answer, event)
+  if event.data == "[DONE]" then
+    answer.isOver = true
+    return nil
+  end
+  local object, reason = decode(event.data)
+  if type(object) ~= "table" then
+    raise(call, "an event of the stream is not a JSON object: " .. (reason or type(object)),
+      { body = showBody(call, event.data) })
+  end
+  if object.error ~= nil and object.error ~= core.null then raiseProblem(call, object, event.data) end
+  return addTo(call, answer, object, event.data)
+end
+
+-- What is left of the answer is on its way already in most cases; read to its end, the connection can serve again.
+local function release(job)
+  job:step()
+  job:read()
+  job:read()
+  job:close()
+end
+
+local function nextEvents(call, job, stream, answer)
+  local chunk, message, kind = job:receive()
+  if message then raise(call, message, { kind = kind, status = job.status }) end
+  if chunk then
+    local ok, events = pcall(stream.feed, stream, chunk)
+    if not ok then raise(call, core.isError(events) and events.message or tostring(events)) end
+    return events
+  end
+  if not answer:isComplete() then
+    raise(call, "the stream ended before the answer was complete", { kind = "transfer", status = job.status })
+  end
+  answer.isOver = true
+  return {}
+end
+
+local function streamed(call, job)
+  local answer, stream = call.settings.spec.newAnswer(), sse.new()
+  local events, position, isFinished = {}, 0, false
+  return function()
+    while not isFinished do
+      position = position + 1
+      local event = events[position]
+      if answer.isOver then
+        isFinished = true
+        release(job)
+        return respond(call, answer)
+      elseif event then
+        local shown = takeEvent(call, answer, event)
+        if shown then return { content = { role = "model", parts = shown }, partial = true } end
+      else
+        events, position = nextEvents(call, job, stream, answer), 0
+      end
+    end
+    return nil
+  end
+end
+
+local function isEventStream(job)
+  local mime = job.headers["content-type"]
+  return mime == nil or mime:lower():find "^%s*text/event%-stream" ~= nil
+end
+
+-- A server that does not stream answers in one piece, and anything else is not from a model at all.
+local function receive(call, job)
+  waitForAnswer(call, job)
+  if isEventStream(job) then return streamed(call, job) end
+  local mime = job.headers["content-type"]
+  if not mime:lower():find "json" then
+    local body = job:collect(BODY_SHOWN) or ""
+    raise(call, ("expected a stream of events, got %s"):format(mime),
+      { status = job.status, body = showBody(call, body) })
+  end
+  local response = respond(call, receiveWhole(call, job))
+  return function()
+    local once = response
+    response = nil
+    return once
+  end
+end
+
+local function iterate(call, job)
+  local nextResponse
+  return function()
+    nextResponse = nextResponse or receive(call, job)
+    return nextResponse()
+  end
+end
+
+---Asks the model. With `stream`, gives an iterator and what closes it; else the response.
+---@param request table
+---@return table|function
+function Model:generate(request)
+  local settings = settingsOf[self]
+  if settings == nil then core.error("invalid_argument", "model:generate(request): call it with a colon") end
+  local copied = {}
+  for key, value in pairs(request) do copied[key] = value end
+  copied.model = request.model or self.name
+  local call = { settings = settings, model = copied.model }
+  local job = send(call, copied)
+  if settings.stream then return iterate(call, job), nil, nil, job end
+  local _ <close> = job
+  waitForAnswer(call, job)
+  return respond(call, receiveWhole(call, job))
+end
+
+function Model:__tostring()
+  return ('moonpad.models.%s "%s"'):format(self.provider, self.name)
+end
+
+return provider

@@ -1,0 +1,78 @@
+--- A model by its name alone: which adapter speaks to it, and where its key is.
+local core = require "moonpad.core"
+
+local resolve = {}
+
+---@class moonpad.ModelRule
+---@field patterns string[]
+---@field known string for messages
+---@field adapter string
+---@field keyVariables string[]
+---@field baseUrl string? where it is not the adapter's own
+
+local RULES = {
+  {
+    patterns = { "^gemini%-", "^models/gemini%-" }, known = "gemini-*", adapter = "gemini",
+    keyVariables = { "GOOGLE_API_KEY", "GEMINI_API_KEY" },
+  },
+  {
+    patterns = { "^deepseek%-" }, known = "deepseek-*", adapter = "openai", baseUrl = "https://api.deepseek.com",
+    keyVariables = { "DEEPSEEK_API_KEY" },
+  },
+  {
+    patterns = { "^gpt%-", "^chatgpt%-", "^o[134]$", "^o[134]%-" }, known = "gpt-*, chatgpt-*, o1*, o3*, o4*",
+    adapter = "openai", keyVariables = { "OPENAI_API_KEY" },
+  },
+  {
+    patterns = { "^claude%-" }, known = "claude-*", adapter = "anthropic", keyVariables = { "ANTHROPIC_API_KEY" },
+  },
+}
+
+local function ruleOf(name)
+  for _, rule in ipairs(RULES) do
+    for _, pattern in ipairs(rule.patterns) do
+      if name:find(pattern) then return rule end
+    end
+  end
+  return nil
+end
+
+local function refuseUnknown(name)
+  local known = {}
+  for index, rule in ipairs(RULES) do known[index] = rule.known end
+  local message = 'model "%s": no adapter is known for this name. Known are %s. For any other model give an object, '
+    .. 'such as moonpad.models.openai{ model = "%s", baseUrl = "http://localhost:11434/v1" }, or a function'
+  return core.error("invalid_argument", message:format(name, table.concat(known, ", "), name))
+end
+
+local function keyOf(name, rule)
+  for _, variable in ipairs(rule.keyVariables) do
+    local value = os.getenv(variable)
+    if value and value ~= "" then return value end
+  end
+  return core.error("invalid_argument", ('model "%s": no API key: set the environment variable %s'):format(
+    name, table.concat(rule.keyVariables, " or ")))
+end
+
+---@param name string
+---@return boolean
+function resolve.isKnown(name)
+  return ruleOf(name) ~= nil
+end
+
+---Makes the model of that name, with the key from the environment.
+---@param name string
+---@return moonpad.HttpModel
+function resolve.model(name)
+  if type(name) ~= "string" then
+    core.error("invalid_argument", "the name of a model: expected a string, got " .. type(name))
+  end
+  local rule = ruleOf(name) or refuseUnknown(name)
+  local options = { model = name, baseUrl = rule.baseUrl }
+  local key = keyOf(name, rule)
+  -- Without an address of its own the adapter reads the key where it reads the address: from the environment.
+  if rule.baseUrl then options.apiKey = key end
+  return require("moonpad.models." .. rule.adapter).new(options)
+end
+
+return resolve

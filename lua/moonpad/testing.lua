@@ -1,0 +1,92 @@
+--- Testing agents with busted: contexts without a runner, models that follow a script, clocks, assertions.
+--- `require "moonpad.testing"` inside busted adds `assert.has_state` and `assert.state_delta` to luassert.
+local contexts = require "moonpad.context"
+local copy = require "moonpad.copy"
+local core = require "moonpad.core"
+local script = require "moonpad.testing.script"
+
+local testing = {}
+
+---A model that follows a script and checks what it is asked; see `moonpad.testing.script`.
+testing.scriptedModel = script.new
+
+---A clock that stands still until `clock:set(seconds)` or `clock:advance(seconds)`. A service opened with
+---`{ clock = clock }` takes the time of its events from it.
+---@param seconds number? default: now
+---@return moonpad.Clock
+function testing.clock(seconds)
+  return core.clock(seconds)
+end
+
+---- Contexts
+
+local TOOL_CONTEXT_FIELDS = { "state", "appName", "userId", "sessionId", "agentName", "functionCallId", "userContent" }
+
+-- temp: keys belong to no stored session; they come with an event, as they do in a run.
+local function createSession(options, service)
+  local temporary, kept = {}, {}
+  for key, value in pairs(core.toTable(options.state or {})) do
+    local isTemporary = key:sub(1, #core.StatePrefix.TEMP_PREFIX) == core.StatePrefix.TEMP_PREFIX;
+    (isTemporary and temporary or kept)[key] = value
+  end
+  local session = service:createSession {
+    appName = options.appName or "app", userId = options.userId or "user", sessionId = options.sessionId or "session",
+    state = kept,
+  }
+  if next(temporary) then service:appendEvent(session, { author = "user", actions = { stateDelta = temporary } }) end
+  return session
+end
+
+---A context as a tool gets it, over a session of its own in memory: to call `tool.run(args, context)` in a test. What the
+---tool writes is pending in `context.state` and can be looked at there.
+---@param options { state: table?, appName: string?, userId: string?, sessionId: string?, agentName: string?, functionCallId: string?, userContent: table|string? }?
+---@return moonpad.Context
+function testing.toolContext(options)
+  options = options or {}
+  core.checkFields(options, "testing.toolContext", TOOL_CONTEXT_FIELDS)
+  local session = createSession(options, core.open "memory:")
+  local content = options.userContent
+  if type(content) == "string" then content = { role = "user", parts = { { text = content } } } end
+  local run = { session = session, id = "e-" .. core.uuid7(), userContent = content, phases = {} }
+  local agent = { name = options.agentName or "agent" }
+  return contexts.open(run, agent, options.functionCallId or "call-1").context
+end
+
+---- Running
+
+local RUN_FIELDS = { "agent", "state", "service", "appName", "userId", "sessionId", "messages", "plugins", "clock" }
+
+---Runs an agent on messages, one after the other, and returns what happened.
+---@param options { agent: moonpad.Agent, messages: table|string, state: table?, service: moonpad.Service?, appName: string?, userId: string?, sessionId: string?, plugins: table?, clock: moonpad.Clock? }
+---@return { events: moonpad.Event[], text: string, replies: string[], session: moonpad.Session, service: moonpad.Service } result `text` is the last final answer; `session` is as stored
+function testing.run(options)
+  core.checkFields(options, "testing.run", RUN_FIELDS)
+  local service = options.service or core.open("memory:", { clock = options.clock })
+  local name = {
+    appName = options.appName or "app", userId = options.userId or "user", sessionId = options.sessionId or "session",
+  }
+  if not service:getSession(name) then
+    local initial = copy(name)
+    initial.state = options.state
+    service:createSession(initial)
+  end
+  local runner = require("moonpad.runner").define {
+    appName = name.appName, agent = options.agent, sessionService = service, plugins = options.plugins,
+  }
+  local messages = options.messages or {}
+  if type(messages) ~= "table" or messages.parts then messages = { messages } end
+  local result = { events = {}, replies = {}, text = "", service = service }
+  for _, message in ipairs(messages) do
+    for event in runner:run { userId = name.userId, sessionId = name.sessionId, newMessage = message } do
+      result.events[#result.events + 1] = event
+      if event:isFinalResponse() and event:text() ~= "" then result.replies[#result.replies + 1] = event:text() end
+    end
+  end
+  result.text = result.replies[#result.replies] or ""
+  result.session = service:getSession(name)
+  return result
+end
+
+if package.loaded["luassert.assert"] or package.loaded["luassert"] then require "moonpad.testing.assertions" end
+
+return testing

@@ -1,0 +1,143 @@
+--- A scripted model that checks what it is asked before it answers.
+local callbacks = require "moonpad.callbacks"
+local copy = require "moonpad.copy"
+local core = require "moonpad.core"
+
+local script = {}
+
+---@class moonpad.ScriptStep
+---@field expect table|fun(request: table)? what the request must hold, see EXPECTATIONS
+---@field reply any a string, a response, or a function of (request, context)
+
+local Model = { __name = "moonpad.testing.scriptedModel" }
+Model.__index = Model
+
+local function fail(step, message)
+  error(("scriptedModel, call %d: %s"):format(step, message), 0)
+end
+
+local function lastParts(request)
+  local content = request.contents[#request.contents]
+  return content and content.parts or {}
+end
+
+local function lastText(request)
+  local texts = {}
+  for _, part in ipairs(lastParts(request)) do
+    if part.text then texts[#texts + 1] = part.text end
+  end
+  return table.concat(texts)
+end
+
+local function includes(text, wanted)
+  return (text or ""):find(wanted, 1, true) ~= nil
+end
+
+-- Is all that is wanted in what is there?
+local function matches(wanted, there)
+  if type(wanted) ~= "table" or type(there) ~= "table" then return wanted == there end
+  for key, value in pairs(wanted) do
+    if not matches(value, there[key]) then return false end
+  end
+  return true
+end
+
+local function responses(request)
+  local found = {}
+  for _, part in ipairs(lastParts(request)) do
+    local response = part.functionResponse
+    if response then found[response.name] = response.response end
+  end
+  return found
+end
+
+local function toolNames(request)
+  local names = {}
+  for _, tool in ipairs(request.tools or {}) do names[#names + 1] = tool.name end
+  table.sort(names)
+  return names
+end
+
+-- Each answers nil, or what is wrong.
+local EXPECTATIONS = {
+  -- The last message of the conversation contains this text.
+  text = function(request, wanted)
+    local text = lastText(request)
+    if not includes(text, wanted) then return ("expected to be asked %q, was asked %q"):format(wanted, text) end
+  end,
+  -- The system instruction contains this text.
+  instruction = function(request, wanted)
+    if not includes(request.systemInstruction, wanted) then
+      return ("expected the instruction to say %q, it says %q"):format(wanted, request.systemInstruction or "")
+    end
+  end,
+  -- The last message holds these answers of tools: { name = a part of the response }.
+  functionResponse = function(request, wanted)
+    local found = responses(request)
+    if not matches(wanted, found) then
+      return ("expected the answers of tools %s, got %s"):format(core.json.encode(wanted), core.json.encode(found))
+    end
+  end,
+  -- Exactly these tools are offered.
+  tools = function(request, wanted)
+    local names, expected = toolNames(request), copy(wanted)
+    table.sort(expected)
+    if table.concat(names, ",") ~= table.concat(expected, ",") then
+      return ("expected the tools [%s], got [%s]"):format(table.concat(expected, ", "), table.concat(names, ", "))
+    end
+  end,
+}
+local EXPECTATION_NAMES = {}
+for name in pairs(EXPECTATIONS) do EXPECTATION_NAMES[#EXPECTATION_NAMES + 1] = name end
+
+local function check(expect, request, step)
+  if callbacks.isCallable(expect) then return expect(request) end
+  for name, wanted in pairs(expect) do
+    local problem = EXPECTATIONS[name](request, wanted)
+    if problem then fail(step, problem) end
+  end
+end
+
+---Gives the next answer of the script, after checking what it is asked.
+function Model:generate(request, context)
+  self.requests[#self.requests + 1] = copy(request)
+  local number = #self.requests
+  local step = self.steps[number]
+  if step == nil then fail(number, ("the script has only %d steps"):format(#self.steps)) end
+  if step.expect then check(step.expect, request, number) end
+  if callbacks.isCallable(step.reply) then return step.reply(request, context) end
+  return copy(step.reply)
+end
+
+---Raises when steps of the script have not been asked for.
+function Model:assertDone()
+  if #self.requests < #self.steps then
+    error(("scriptedModel: %d of %d steps were asked for"):format(#self.requests, #self.steps), 2)
+  end
+end
+
+-- A step with `expect` or `reply` is taken as it is; everything else is a reply.
+local function toStep(given, number)
+  if type(given) ~= "table" or given.expect == nil and given.reply == nil then return { reply = given } end
+  local where = ("scriptedModel step %d"):format(number)
+  core.checkFields(given, where, { "expect", "reply" })
+  if type(given.expect) == "table" and not callbacks.isCallable(given.expect) then
+    core.checkFields(given.expect, where .. ".expect", EXPECTATION_NAMES)
+  end
+  if given.reply == nil then core.error("invalid_argument", where .. ": reply is missing") end
+  return given
+end
+
+---Makes a model that gives one answer after the other and checks what it is asked.
+---@param steps (moonpad.ScriptStep|string|table|function)[]
+---@return moonpad.Model
+function script.new(steps)
+  if type(steps) ~= "table" then
+    core.error("invalid_argument", "testing.scriptedModel: expected a list of steps, got " .. type(steps))
+  end
+  local list = {}
+  for number, given in ipairs(steps) do list[number] = toStep(given, number) end
+  return setmetatable({ name = "scriptedModel", steps = list, requests = {} }, Model)
+end
+
+return script

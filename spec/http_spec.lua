@@ -1,0 +1,542 @@
+local core = require "moonpad.core"
+local http = require "moonpad.http"
+local moonpad = require "moonpad"
+local retry = require "moonpad.http.retry"
+local server = require "spec.support.http"
+local support = require "spec.support"
+
+describe("HTTP", function()
+  local web
+
+  setup(function() web = server.start() end)
+  teardown(function() web:stop() end)
+
+  local function request(path, options)
+    options = options or {}
+    options.url = web.url .. path
+    options.retryDelayMs = options.retryDelayMs or 10
+    return http.request(options)
+  end
+
+  local function fetch(path, options)
+    local job <close> = request(path, options)
+    local status, message, kind = job:wait()
+    if not status then return nil, message, kind end
+    return status, job:collect(), job
+  end
+
+  local function elapsed(run)
+    local start = core.monotonic()
+    run()
+    return core.monotonic() - start
+  end
+
+  describe("an answer", function()
+    it("has a status, headers with names in lower case, and a body", function()
+      web:script { ["/a"] = { headers = { ["X-Some-Thing"] = "1" }, body = "hello" } }
+      local status, body, job = fetch "/a"
+      assert.are.equal(200, status)
+      assert.are.equal("hello", body)
+      assert.are.equal("1", job.headers["x-some-thing"])
+      local sent = web:requests()[1]
+      assert.are.equal("GET", sent.method)
+      assert.are.equal("moonpad/" .. moonpad._VERSION, sent.headers["user-agent"])
+    end)
+
+    it("follows a body with its headers, NUL bytes included", function()
+      web:script { ["/a"] = { body = "" } }
+      assert.are.equal(200, (fetch("/a", { body = "a\0b", headers = { ["Content-Type"] = "x/y", Empty = "" } })))
+      local sent = web:requests()[1]
+      assert.are.equal("POST", sent.method)
+      assert.are.equal("a\0b", sent.body)
+      assert.are.equal("x/y", sent.headers["content-type"])
+      assert.are.equal("", sent.headers.empty)
+      assert.is_nil(sent.headers.expect)
+    end)
+
+    it("is the same whatever pieces it comes in", function()
+      local text = ("0123456789"):rep(50)
+      for _, size in ipairs { 1, 7, 100 } do
+        web:script { ["/a"] = { body = text, split = size } }
+        assert.are.equal(text, select(2, fetch "/a"))
+      end
+    end)
+
+    it("may be long", function()
+      local text = ("x"):rep(100 * 1024)
+      web:script { ["/a"] = { body = text }, ["/b"] = { body = text, split = 1000 } }
+      assert.are.equal(text, select(2, fetch "/a"))
+      assert.are.equal(text, select(2, fetch "/b"))
+    end)
+
+    it("may be an error, which is an answer too", function()
+      web:script { ["/a"] = { status = 404, body = "gone" } }
+      local status, body = fetch "/a"
+      assert.are.same({ 404, "gone" }, { status, body })
+      assert.are.equal(1, #web:requests())
+    end)
+
+    it("is cut where only so much of it is wanted", function()
+      web:script { ["/a"] = { body = "0123456789" } }
+      local job <close> = request "/a"
+      assert.are.same({ "0123", true }, { job:collect(4) })
+    end)
+
+    it("comes over a connection that is used again", function()
+      web:script { ["/a"] = { body = "x" } }
+      fetch "/a"
+      fetch "/a"
+      local sent = web:requests()
+      assert.are.equal(sent[1].connection, sent[2].connection)
+    end)
+  end)
+
+  describe("waiting", function()
+    it("never blocks a step", function()
+      web:script { ["/a"] = { body = "done", delay = 0.3 } }
+      local job <close> = request "/a"
+      local thread = coroutine.create(function() return job:collect() end)
+      local worst, yields, answer = 0, 0, nil
+      while coroutine.status(thread) ~= "dead" do
+        worst = math.max(worst, elapsed(function() answer = select(2, assert(coroutine.resume(thread))) end))
+        yields = yields + 1
+        http.poll(0.01)
+      end
+      assert.are.equal("done", answer)
+      assert.is_true(yields > 3)
+      assert.is_true(worst < 0.05, "the longest step took " .. worst)
+    end)
+
+    it("gives way between two pieces of a fast answer", function()
+      web:script { ["/a"] = { body = ("x"):rep(65536), times = 64 } }
+      local job <close> = request("/a", { maxUnreadBytes = 65536 })
+      local thread = coroutine.create(function() return #job:collect() end)
+      local yields, length = 0, nil
+      while coroutine.status(thread) ~= "dead" do
+        length = select(2, assert(coroutine.resume(thread)))
+        yields = yields + 1
+      end
+      assert.are.equal(4 * 1024 * 1024, length)
+      assert.is_true(yields > 16)
+    end)
+
+    it("shows the first bytes before the last are sent", function()
+      web:script { ["/a"] = { body = "abcdef", split = 1, pause = 0.1 } }
+      local job <close> = request "/a"
+      local first
+      local seconds = elapsed(function() first = job:receive() end)
+      assert.are.equal("a", first)
+      assert.is_true(seconds < 0.4)
+      assert.are.equal("bcdef", job:collect())
+    end)
+
+    it("goes on side by side", function()
+      web:script { ["/a"] = { body = "x", delay = 0.2 } }
+      local found, threads = 0, {}
+      for index = 1, 10 do
+        threads[index] = coroutine.create(function()
+          local _, body = fetch "/a"
+          if body == "x" then found = found + 1 end
+        end)
+      end
+      local seconds = elapsed(function()
+        while found < 10 do
+          for _, thread in ipairs(threads) do
+            if coroutine.status(thread) == "suspended" then assert(coroutine.resume(thread)) end
+          end
+          http.poll(0.1)
+        end
+      end)
+      assert.is_true(seconds < 1, "took " .. seconds)
+    end)
+
+    it("pauses the transfer when nobody reads", function()
+      local size = 24 * 1024 * 1024
+      web:script { ["/a"] = { body = ("x"):rep(65536), times = size // 65536, split = 65536 } }
+      local job <close> = request("/a", { maxUnreadBytes = 65536 })
+      job:wait()
+      for _ = 1, 20 do
+        job:step()
+        http.poll(0.01)
+      end
+      assert.is_true(web:requests()[1].sent < size)
+      local length = 0
+      for chunk in function() return job:receive() end do
+        assert.is_true(#chunk <= 2 * 65536)
+        length = length + #chunk
+      end
+      assert.are.equal(size, length)
+    end)
+
+    it("is for context:await as well", function()
+      web:script { ["/a"] = { body = "hello", split = 1, pause = 0.01 } }
+      local job <close> = request "/a"
+      local done, answer
+      repeat
+        done, answer = job:poll()
+        http.poll(0.1)
+      until done
+      assert.are.equal("hello", answer.body)
+      assert.are.equal(200, answer.status)
+      done, answer = job:poll()
+      assert.are.same({ true, "hello" }, { done, answer.body })
+    end)
+
+    it("raises what context:await cannot answer", function()
+      web:script { ["/a"] = { body = ("x"):rep(100) }, ["/b"] = { hang = true } }
+      local function await(path, options)
+        local job <close> = request(path, options)
+        local ok, err
+        repeat
+          ok, err = pcall(job.poll, job)
+          http.poll(0.1)
+        until not ok
+        return err.code
+      end
+      assert.are.equal("limit", await("/a", { maxBodyBytes = 10 }))
+      assert.are.equal("tool", await("/b", { timeoutMs = 50 }))
+    end)
+  end)
+
+  describe("http.poll", function()
+    it("sleeps while nothing happens, and no longer than it may", function()
+      web:script { ["/a"] = { hang = true } }
+      local job <close> = request "/a"
+      for _ = 1, 20 do
+        job:step()
+        http.poll(0.01)
+      end
+      local moved
+      local seconds = elapsed(function() moved = http.poll(0.2) end)
+      assert.is_false(moved)
+      assert.is_true(seconds > 0.15 and seconds < 0.5, "slept " .. seconds)
+    end)
+
+    it("wakes up when bytes come", function()
+      web:script { ["/a"] = { body = "x", delay = 0.1 } }
+      local job <close> = request "/a"
+      local seconds = elapsed(function()
+        while not job.status do
+          http.poll(5)
+          job:step()
+        end
+      end)
+      assert.is_true(seconds < 2, "took " .. seconds)
+    end)
+
+    it("does not sleep through what came in while others were stepped", function()
+      web:script { ["/a"] = { body = "x", delay = 0.05 }, ["/b"] = { hang = true } }
+      local first <close> = request "/a"
+      local second <close> = request "/b"
+      while http.poll(0.01) do assert.is_true(first.status == nil) end
+      first:step()
+      local start = core.monotonic()
+      -- The other job drives the client, and so brings in what the first one waits for.
+      while core.monotonic() - start < 0.2 do second:step() end
+      assert.is_true(elapsed(function() http.poll(5) end) < 1)
+      first:advance()
+      assert.are.equal(200, first.status)
+    end)
+
+    it("starts a retry that is due", function()
+      web:script { ["/a"] = { { status = 500 }, { body = "x" } } }
+      local job <close> = request("/a", { retryDelayMs = 100 })
+      local seconds = elapsed(function()
+        while not job.status do http.poll(5) end
+      end)
+      assert.is_true(seconds < 2, "took " .. seconds)
+    end)
+  end)
+
+  describe("another attempt", function()
+    it("is made after 429, when the server says", function()
+      web:script { ["/a"] = { { status = 429, headers = { ["Retry-After"] = "1" } }, { body = "ok" } } }
+      local status, body
+      local seconds = elapsed(function() status, body = fetch("/a", { body = "same" }) end)
+      assert.are.same({ 200, "ok" }, { status, body })
+      assert.is_true(seconds >= 1 and seconds < 2, "took " .. seconds)
+      local sent = web:requests()
+      assert.are.equal(2, #sent)
+      assert.are.equal("same", sent[2].body)
+    end)
+
+    it("understands dates", function()
+      local date = os.date("!%a, %d %b %Y %H:%M:%S GMT", os.time() + 2)
+      web:script { ["/a"] = { { status = 503, headers = { ["Retry-After"] = date } }, { body = "ok" } } }
+      local seconds = elapsed(function() assert.are.equal(200, (fetch "/a")) end)
+      assert.is_true(seconds > 0.8 and seconds < 3, "took " .. seconds)
+    end)
+
+    it("is not made when the server asks for more patience than there is", function()
+      local reply = { status = 429, headers = { ["Retry-After"] = "3600" }, body = "later" }
+      web:script { ["/a"] = { reply, { body = "ok" } } }
+      local status, body = fetch "/a"
+      assert.are.same({ 429, "later" }, { status, body })
+    end)
+
+    it("is not made when it would come after the deadline", function()
+      web:script { ["/a"] = { { status = 429, headers = { ["Retry-After"] = "5" } }, { body = "ok" } } }
+      assert.are.equal(429, (fetch("/a", { timeoutMs = 2000 })))
+    end)
+
+    it("ends when there have been enough", function()
+      web:script { ["/a"] = { status = 500, body = "broken" } }
+      local status, body = fetch "/a"
+      assert.are.same({ 500, "broken" }, { status, body })
+      assert.are.equal(4, #web:requests())
+    end)
+
+    it("waits longer each time", function()
+      web:script { ["/a"] = { status = 500 } }
+      local seconds = elapsed(function() fetch("/a", { retryDelayMs = 100 }) end)
+      assert.is_true(seconds > 0.35 and seconds < 2, "took " .. seconds)
+    end)
+
+    it("is made when the connection broke before the first byte", function()
+      local cut = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+      web:script { ["/a"] = { { raw = "" }, { raw = cut }, { body = "ok" } } }
+      local status, body = fetch "/a"
+      assert.are.same({ 200, "ok" }, { status, body })
+      assert.are.equal(3, #web:requests())
+    end)
+
+    it("is never made once the answer has begun", function()
+      web:script { ["/a"] = { { body = "0123456789", split = 1, drop = 5, pause = 0.02 }, { body = "ok" } } }
+      local job <close> = request "/a"
+      local text = ""
+      local chunk, message, kind
+      repeat
+        chunk, message, kind = job:receive()
+        text = text .. (chunk or "")
+      until not chunk
+      assert.are.equal("01234", text)
+      assert.is_string(message)
+      assert.are.equal("transfer", kind)
+      assert.are.equal(1, #web:requests())
+    end)
+
+    it("is made when nobody listens, and says how often", function()
+      local status, message, kind = http.request({ url = "http://127.0.0.1:1/", retryDelayMs = 1 }):wait()
+      assert.is_nil(status)
+      assert.are.equal("connect", kind)
+      assert.is_truthy(message:find("after 4 attempts", 1, true))
+    end)
+
+    it("is not made for other errors of the client", function()
+      for _, code in ipairs { 400, 401, 403, 404, 422 } do
+        web:script { ["/a"] = { status = code } }
+        assert.are.equal(code, (fetch "/a"))
+        assert.are.equal(1, #web:requests())
+      end
+    end)
+
+    it("knows the three forms of dates", function()
+      for _, text in ipairs {
+        "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
+      } do
+        assert.are.equal(784111777, retry.parseDate(text))
+      end
+      assert.are.equal(951827696, retry.parseDate "Tue, 29 Feb 2000 12:34:56 GMT")
+      assert.are.equal(0, retry.parseDate "Thu, 01 Jan 1970 00:00:00 GMT")
+      assert.is_nil(retry.parseDate "soon")
+      assert.is_nil(retry.after { ["retry-after"] = "-1" })
+      assert.are.equal(0.0, retry.after { ["retry-after"] = "Sun, 06 Nov 1994 08:49:37 GMT" })
+    end)
+
+    it("leaves the host's random numbers alone", function()
+      math.randomseed(42)
+      local expected = math.random(1000000)
+      math.randomseed(42)
+      web:script { ["/a"] = { { status = 500 }, { body = "x" } } }
+      fetch "/a"
+      assert.are.equal(expected, math.random(1000000))
+    end)
+  end)
+
+  describe("a time limit", function()
+    it("ends a request that is never answered", function()
+      web:script { ["/a"] = { hang = true } }
+      local status, message, kind
+      local seconds = elapsed(function() status, message, kind = fetch("/a", { timeoutMs = 200 }) end)
+      assert.is_nil(status)
+      assert.are.equal("timeout", kind)
+      assert.is_string(message)
+      assert.is_true(seconds >= 0.19 and seconds < 1, "took " .. seconds)
+    end)
+
+    it("ends an answer that never ends", function()
+      web:script { ["/a"] = { body = ("x"):rep(1000), split = 1, pause = 0.05 } }
+      local job <close> = request("/a", { timeoutMs = 300 })
+      local body, message, kind = job:collect()
+      assert.is_nil(body)
+      assert.is_string(message)
+      assert.are.equal("timeout", kind)
+    end)
+
+    it("ends a connection on which nothing comes", function()
+      web:script { ["/a"] = { hang = true } }
+      local status, _, kind = fetch("/a", { idleTimeoutMs = 1000, attempts = 1 })
+      assert.are.same({ nil, "timeout" }, { status, kind })
+    end)
+  end)
+
+  describe("a redirection", function()
+    local function secrets()
+      return { Authorization = "Bearer secret-1", ["x-api-key"] = "secret-2", ["X-Goog-Api-Key"] = "secret-3" }
+    end
+
+    it("is followed on the same server with everything", function()
+      web:script { ["/a"] = { status = 307, headers = { Location = "/b" } }, ["/b"] = { body = "there" } }
+      local status, body = fetch("/a", { body = "text", headers = secrets() })
+      assert.are.same({ 200, "there" }, { status, body })
+      local sent = web:requests()[2]
+      assert.are.same({ "POST", "text", "secret-2" }, { sent.method, sent.body, sent.headers["x-api-key"] })
+    end)
+
+    it("tells another host no secrets", function()
+      local other = server.start()
+      finally(function() other:stop() end)
+      other:script { ["/b"] = { body = "there" } }
+      web:script { ["/a"] = { status = 307, headers = { Location = other.url .. "/b" } } }
+      assert.are.equal(200, (fetch("/a", { body = "text", headers = secrets() })))
+      local text = moonpad.json.encode(other:requests())
+      assert.is_nil(text:find("secret", 1, true))
+      assert.is_truthy(text:find("text", 1, true))
+    end)
+
+    it("makes a GET of a POST where the standard says so", function()
+      web:script { ["/a"] = { status = 302, headers = { Location = "/b" } }, ["/b"] = { body = "there" } }
+      assert.are.equal(200, (fetch("/a", { body = "text" })))
+      local sent = web:requests()[2]
+      assert.are.same({ "GET", "" }, { sent.method, sent.body })
+    end)
+
+    it("to another scheme is refused", function()
+      for _, target in ipairs { "https://127.0.0.1:1/", "file:///etc/passwd", "ftp://127.0.0.1/" } do
+        web:script { ["/a"] = { status = 302, headers = { Location = target } } }
+        local status, message, kind = fetch "/a"
+        assert.are.same({ nil, "redirect" }, { status, kind })
+        assert.is_truthy(message:find("refused", 1, true))
+      end
+    end)
+
+    it("in a circle ends", function()
+      web:script { ["/a"] = { status = 302, headers = { Location = "/a" } } }
+      local status, message = fetch "/a"
+      assert.is_nil(status)
+      assert.is_truthy(message:find("more than 5 times", 1, true))
+    end)
+  end)
+
+  describe("breaking off", function()
+    local function assertClosed()
+      for _ = 1, 100 do
+        if web:requests()[1].closed then return end
+        http.poll(0.01)
+      end
+      error "the connection is still open"
+    end
+
+    local function hang()
+      web:script { ["/a"] = { hang = true } }
+      local job = request "/a"
+      while #web:requests() == 0 do
+        job:step()
+        http.poll(0.01)
+      end
+      return job
+    end
+
+    it("closes the connection", function()
+      local job = hang()
+      job:close()
+      job:close()
+      assertClosed()
+      assert.are.same({ nil, "closed" }, { (job:wait()), (select(3, job:wait())) })
+      assert.is_nil(job:read())
+      assert.is_false(job:step())
+    end)
+
+    it("happens to a job that nobody holds any more", function()
+      hang()
+      collectgarbage()
+      collectgarbage()
+      assertClosed()
+      assert.are.equal(0, http.active())
+    end)
+  end)
+
+  describe("options", function()
+    local function refused(options)
+      local ok, err = pcall(http.request, options)
+      assert.is_false(ok)
+      assert.are.equal("invalid_argument", err.code)
+      return err.message
+    end
+
+    it("are checked, and keys are not quoted", function()
+      assert.is_truthy(refused({ url = "http://x/", timeoutMS = 1 }):find("timeoutMs", 1, true))
+      assert.is_truthy(refused({}):find("url", 1, true))
+      for _, url in ipairs { "ftp://x/", "file:///etc/passwd", "http://", "x", "http://a b/", "http://a/\n" } do
+        refused { url = url }
+      end
+      refused { url = "http://x/", timeoutMs = -1 }
+      refused { url = "http://x/", timeoutMs = 1.5 }
+      refused { url = "http://x/", attempts = 0 }
+      refused { url = "http://x/", method = "GET /" }
+      refused { url = "http://x/", headers = { ["a b"] = "c" } }
+      local message = refused { url = "http://x/", headers = { Authorization = "Bearer secret\r\nX: y" } }
+      assert.is_nil(message:find("secret", 1, true))
+      refused { url = "http://x/", headers = { a = 1 } }
+      refused(nil)
+      assert.has_error(function() http.poll "1" end)
+    end)
+  end)
+
+  describe("a program", function()
+    local function lua(code, environment)
+      local command = ("%s lua5.4 -e %s 2>&1"):format(environment or "", support.quote(code))
+      local pipe = assert(io.popen(command))
+      local text = pipe:read "a"
+      pipe:close()
+      return text
+    end
+
+    local PATHS = ("package.path, package.cpath = %q, %q; "):format(package.path, package.cpath)
+
+    it("is told when the module is not there", function()
+      local text = lua(PATHS .. [[
+        package.preload["moonpad.http_core"] = function() error "no libcurl here" end
+        local _, err = pcall(require("moonpad.http").request, { url = "http://x/" })
+        print(err.code, err.message)]])
+      assert.is_truthy(text:find("^unsupported\t"))
+      assert.is_truthy(text:find("moonpad.http_core", 1, true))
+    end)
+
+    it("does not need it to run agents without HTTP", function()
+      assert.are.equal("nil\n", lua(PATHS .. [[
+        local moonpad = require "moonpad"
+        moonpad.agent { name = "a", model = moonpad.models.scripted { "hi" } }
+        print(package.loaded["moonpad.http_core"])]]))
+    end)
+
+    it("is never told the password of a proxy", function()
+      for _, proxy in ipairs { "foo://user:secret@localhost:1", "http://user:secret@localhost:1", "user:secret@[::" } do
+        local text = lua(PATHS .. [[
+          local http = require "moonpad.http"
+          print(http.request({ url = "http://example.invalid/", attempts = 1 }):wait())]], "http_proxy=" .. proxy)
+        assert.is_truthy(text:find "^nil")
+        assert.is_nil(text:find("secret", 1, true))
+      end
+    end)
+
+    it("may end in the middle of requests, in Lua states that come and go", function()
+      assert.are.equal("ok\n", lua(PATHS .. ([[
+        local http = require "moonpad.http"
+        held = {}
+        for i = 1, 5 do held[i] = http.request { url = "http://127.0.0.1:%d/nothing" } end
+        http.poll(0)
+        print "ok"]]):format(web.port)))
+    end)
+  end)
+end)

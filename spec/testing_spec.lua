@@ -1,0 +1,141 @@
+-- moonpad.testing: what people test their agents with must itself tell right from wrong, readably.
+local moonpad = require "moonpad"
+local testing = require "moonpad.testing"
+
+local function message(...)
+  local ok, err = pcall(...)
+  assert.is_false(ok)
+  return type(err) == "table" and (err.message or tostring(err)) or tostring(err)
+end
+
+local function callTo(name, args)
+  return { content = { role = "model", parts = { { functionCall = { name = name, args = args } } } } }
+end
+
+describe("testing.toolContext", function()
+  it("gives a tool a real context over the state that is given", function()
+    local context = testing.toolContext {
+      state = { cart = { "tea" }, ["user:name"] = "Ann", ["temp:note"] = 1 }, userContent = "Hi", functionCallId = "c7",
+    }
+    table.insert(context.state.cart, "milk")
+    assert.are.equal('["tea","milk"]', tostring(context.state.cart))
+    assert.are.equal(1, context.state["temp:note"])
+    assert.are.equal("Hi", context.userContent.parts[1].text)
+    assert.are.equal("c7", context.functionCallId)
+    assert.is_true(context.state:hasDelta())
+    assert.is_nil(context.state:delta()["user:name"])
+  end)
+
+  it("needs nothing, and refuses what it does not know", function()
+    assert.are.same({}, testing.toolContext().state:getAll())
+    assert.matches("stat: unknown field, did you mean state", message(testing.toolContext, { stat = {} }))
+  end)
+end)
+
+describe("testing.scriptedModel", function()
+  local function ask(model, text)
+    return testing.run { agent = moonpad.agent { name = "A", model = model, instruction = "Be kind." }, messages = text }
+  end
+
+  it("answers step by step", function()
+    local model = testing.scriptedModel { "one", { reply = "two" }, function() return "three" end }
+    assert.are.same({ "one", "two", "three" }, ask(model, { "a", "b", "c" }).replies)
+    model:assertDone()
+  end)
+
+  it("says what it was asked instead", function()
+    local model = testing.scriptedModel { { expect = { text = "tea" }, reply = "yes" } }
+    local says = message(ask, model, "coffee")
+    assert.matches('expected to be asked "tea", was asked "coffee"', says, 1, true)
+    model = testing.scriptedModel { { expect = { instruction = "rude" }, reply = "yes" } }
+    assert.matches('expected the instruction to say "rude"', message(ask, model, "coffee"), 1, true)
+    model = testing.scriptedModel { { expect = { tools = { "order" } }, reply = "yes" } }
+    assert.matches("expected the tools [order], got []", message(ask, model, "coffee"), 1, true)
+    model = testing.scriptedModel { { expect = { functionResponse = { f = { ok = true } } }, reply = "yes" } }
+    assert.matches('expected the answers of tools {"f":{"ok":true}}, got {}', message(ask, model, "coffee"), 1, true)
+  end)
+
+  it("fails when it is asked too often, or not often enough", function()
+    assert.matches("the script has only 1 steps", message(ask, testing.scriptedModel { "one" }, { "a", "b" }))
+    local model = testing.scriptedModel { "one", "two" }
+    ask(model, "a")
+    assert.matches("1 of 2 steps", message(model.assertDone, model))
+  end)
+
+  it("refuses a misspelt step", function()
+    assert.matches("instructions: unknown field, did you mean instruction",
+      message(testing.scriptedModel, { { expect = { instructions = "x" }, reply = "y" } }))
+  end)
+end)
+
+describe("testing.clock", function()
+  it("is the time of a service that was opened with it", function()
+    local clock = testing.clock(1000)
+    local service = moonpad.open("memory:", { clock = clock })
+    local session = service:createSession { appName = "a", userId = "u" }
+    assert.are.equal(1000.0, session.createTime)
+    clock:advance(2.5)
+    assert.are.equal(1002.5, service:appendEvent(session, {}).timestamp)
+    clock:set(5)
+    assert.are.equal(5.0, service:appendEvent(session, {}).timestamp)
+    assert.are.equal(5.0, clock:now())
+  end)
+
+  it("takes seconds only, and is taken only as what it is", function()
+    assert.matches("seconds", message(testing.clock, "noon"))
+    assert.matches("colon", message(testing.clock(1).advance, 1))
+    assert.matches("clock", message(moonpad.open, "memory:", { clock = os.time }))
+  end)
+end)
+
+describe("assert.has_state", function()
+  local session
+  before_each(function()
+    session = moonpad.open("memory:"):createSession { appName = "a", userId = "u", state = { n = 1, list = { 1, 2 } } }
+  end)
+
+  it("looks at sessions, contexts and states, and only at the keys given", function()
+    assert.has_state(session, { n = 1 })
+    assert.has_state(session.state, { list = { 1, 2 }, other = moonpad.removed })
+    assert.has_state(testing.toolContext { state = { k = "v" } }, { k = "v" })
+  end)
+
+  it("says what is different", function()
+    local text = message(function() assert.has_state(session, { n = 1.0, list = { 1 }, gone = true }) end)
+    assert.matches("n: expected 1.0, there is 1", text, 1, true)
+    assert.matches("list: expected [1], there is [1,2]", text, 1, true)
+    assert.matches("gone: expected true, there is nothing", text, 1, true)
+  end)
+
+  it("can be turned round", function()
+    assert.is_false(pcall(function() assert.has_state(session, { n = 2 }) end))
+    assert.not_has_state(session, { n = 2 })
+  end)
+end)
+
+describe("assert.state_delta", function()
+  it("compares the whole delta, deletions included", function()
+    local event = { actions = { stateDelta = { a = 1, gone = moonpad.removed } } }
+    assert.state_delta(event, { a = 1, gone = moonpad.removed })
+    assert.state_delta({}, {})
+    local text = message(function() assert.state_delta(event, { a = 2, b = 3 }) end)
+    assert.matches("a: expected 2, got 1", text, 1, true)
+    assert.matches("b: expected 3, got nothing", text, 1, true)
+    assert.matches("gone: unexpected, moonpad.removed", text, 1, true)
+  end)
+end)
+
+describe("testing.run", function()
+  it("returns events, answers and the stored session", function()
+    local agent = moonpad.agent {
+      name = "Echo",
+      tools = { moonpad.tool { name = "note", run = function(_, context) context.state.noted = true end } },
+      model = testing.scriptedModel { callTo("note", {}), "done" },
+    }
+    local result = testing.run { agent = agent, messages = { "go" }, state = { start = 1 }, clock = testing.clock(7) }
+    assert.are.equal("done", result.text)
+    assert.are.equal(3, #result.events)
+    assert.has_state(result.session, { start = 1, noted = true })
+    assert.are.equal(7.0, result.session.lastUpdateTime)
+  end)
+end)

@@ -1,0 +1,12 @@
+/* Clocks for tests. */
+#ifndef MP_LUA_CLOCK_H
+#define MP_LUA_CLOCK_H
+
+#include "lua/binding.h"
+
+/* Adds `clock` to the module table at the top. Raises m. */
+void mp_clock_module(lua_State *L, int binding_index);
+/* Makes `options` use the clock at `index`. Raises e. */
+void mp_use_clock(lua_State *L, int index, const char *where, moonpad_options *options);
+
+#endif
