@@ -260,10 +260,12 @@ static inline bench_arguments read_arguments(int count, char **values) {
   return arguments;
 }
 
+/* 100000 as "100,000". */
 static inline const char *count_text(char text[32], long count) {
-  if (count >= 1000) {
-    snprintf(text, 32, "%ld,%03ld%s", count / 1000 % 1000, count % 1000, "");
-    if (count >= 1000000) snprintf(text, 32, "%ld,%03ld,%03ld", count / 1000000, count / 1000 % 1000, count % 1000);
+  if (count >= 1000000) {
+    snprintf(text, 32, "%ld,%03ld,%03ld", count / 1000000, count / 1000 % 1000, count % 1000);
+  } else if (count >= 1000) {
+    snprintf(text, 32, "%ld,%03ld", count / 1000, count % 1000);
   } else {
     snprintf(text, 32, "%ld", count);
   }

@@ -49,7 +49,7 @@ static bool in_draft(const mp_append *append, const mp_key *key) {
 static bool has_read(const moonpad_changes *changes, const mp_view_entry *entry) {
   if (changes == NULL) return false;
   const mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
-  if (change != NULL && change->touched) return change->read;
+  if (change != NULL && (change->touched || change->beyond_all_read)) return change->touched && change->read;
   return changes->all_read;
 }
 

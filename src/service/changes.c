@@ -91,12 +91,13 @@ void mp_change_touch(mp_change *change, bool reading) {
   if (!change->touched) {
     moonpad_changes *changes = change->owner;
     mp_scope scope = change->entry->scope;
+    bool looked_at = changes->all_read && !change->beyond_all_read;
     change->touched = true;
-    change->read = changes->all_read;
+    change->read = looked_at;
     if (scope == MP_SCOPE_TEMP || changes->session == NULL) {
       change->base = 0;
     } else {
-      change->base = changes->all_read ? changes->all_base[scope] : mp_held_revision(changes->session, scope);
+      change->base = looked_at ? changes->all_base[scope] : mp_held_revision(changes->session, scope);
     }
   }
   /* What it wrote itself tells nothing about what others have stored. */
@@ -526,7 +527,7 @@ void mp_changes_reset(moonpad_changes *changes, bool keep_marks) {
       mp_change_drop_root(change);
       forget_pending(change);
     }
-    if (!keep_marks) change->touched = change->read = false;
+    if (!keep_marks) change->touched = change->read = change->beyond_all_read = false;
   }
   if (!keep_marks) changes->all_read = false;
 }
@@ -576,15 +577,17 @@ static moonpad_status list_keys(moonpad_changes *changes, mp_key_list *list, moo
 }
 
 static void mark_all_read(moonpad_changes *changes) {
-  if (changes->session == NULL || changes->all_read) return;
-  changes->all_read = true;
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+  if (changes->session == NULL) return;
+  bool again = changes->all_read;
+  for (int scope = 0; scope < MP_STORED_SCOPES && !again; scope++) {
     changes->all_base[scope] = mp_held_revision(changes->session, (mp_scope)scope);
   }
+  changes->all_read = true;
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change *change = slot->value;
-    if (change->touched) mp_change_touch(change, true);
+    if (change->touched || change->beyond_all_read) mp_change_touch(change, true);
+    change->beyond_all_read = false;
   }
 }
 
@@ -728,11 +731,8 @@ void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry,
     if (change == NULL) continue;
     if (changes == by && change->pending) {
       settle_change(change);
-      if (changes->all_read) { /* the look at everything does not reach back behind the own write of this key */
-        mp_change_touch(change, false);
-        change->base = after;
-      }
-    } else if (change->touched || changes->all_read) {
+      change->beyond_all_read = changes->all_read;
+    } else if (change->touched || (changes->all_read && !change->beyond_all_read)) {
       mp_change_touch(change, false);
       if (before <= change->base) change->base = after;
     }

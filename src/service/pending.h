@@ -12,8 +12,9 @@ typedef struct mp_change {
   bool pending;
   bool touched; /* read or written since it was last clean: `base` counts */
   bool read;
-  bool unchecked; /* outputKey: never conflicts */
-  bool by_place;  /* MP_SET by nested writes into what was there: siblings are merged place by place */
+  bool beyond_all_read; /* committed since the whole state was looked at: that look does not count for it any more */
+  bool unchecked;       /* outputKey: never conflicts */
+  bool by_place;        /* MP_SET by nested writes into what was there: siblings are merged place by place */
   bool
       created_empty; /* an empty table put there because there was none, and only extended since: siblings merge into it */
   int64_t base;

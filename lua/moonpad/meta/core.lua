@@ -266,7 +266,7 @@ function Service:rewind(session, options) end
 ---@return true
 function Service:backup(path) end
 
----Expires what the TTLs say. This build has no TTLs: raises `unsupported`.
+---Expires what the TTLs say. This build has no TTLs, so the count is 0.
 ---@return integer count
 function Service:sweep() end
 

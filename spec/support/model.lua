@@ -1,0 +1,368 @@
+--- What the specs of models over HTTP share.
+local assert = require "luassert"
+local busted = require "busted"
+local core = require "moonpad.core"
+local http = require "moonpad.http"
+local moonpad = require "moonpad"
+local server = require "spec.support.http"
+local support = require "spec.support"
+
+local describe, it = busted.describe, busted.it
+
+local model = {}
+
+---All responses of a model to a request: a list of the partial ones, and the last.
+---@param instance moonpad.HttpModel
+---@param request table|string|nil a request, or what the user says
+function model.ask(instance, request)
+  if type(request) ~= "table" then request = model.say(request or "Hi") end
+  local answer, _, _, closing = instance:generate(request)
+  if type(answer) ~= "function" then return {}, answer end
+  local _ <close> = closing
+  local list = {}
+  for response in answer do list[#list + 1] = response end
+  return list, table.remove(list)
+end
+
+---A request in which the user says something.
+function model.say(text, more)
+  local request = { contents = { { role = "user", parts = { { text = text } } } }, tools = {}, config = {} }
+  for key, value in pairs(more or {}) do request[key] = value end
+  return request
+end
+
+---The texts of partial responses, thoughts in brackets.
+function model.texts(partials)
+  local texts = {}
+  for _, response in ipairs(partials) do
+    assert(response.partial == true and response.content.role == "model")
+    for _, part in ipairs(response.content.parts) do
+      texts[#texts + 1] = part.thought and "(" .. part.text .. ")" or part.text
+    end
+  end
+  return texts
+end
+
+---The error that asking raises.
+function model.failure(instance, request)
+  local ok, err = pcall(model.ask, instance, request)
+  assert(not ok, "there was no error")
+  return err
+end
+
+---Runs Lua in a process of its own, with an environment.
+function model.lua(environment, code)
+  local assignments = {}
+  for _, name in ipairs {
+    "GOOGLE_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY",
+  } do
+    assignments[#assignments + 1] = ("%s=%s"):format(name, support.quote(environment[name] or ""))
+  end
+  local paths = ("package.path, package.cpath = %q, %q; "):format(package.path, package.cpath)
+  local command = ("env %s lua5.4 -e %s 2>&1"):format(table.concat(assignments, " "), support.quote(paths .. code))
+  local pipe <close> = assert(io.popen(command))
+  return pipe:read "a"
+end
+
+---What holds for the model of every provider, whatever its format.
+---@param provider { name: string, new: fun(options: table): moonpad.HttpModel, path: string, wholePath: string,
+---  stream: string, whole: table|string, text: string, failure: string }
+function model.behavesWell(provider)
+  local KEY = "sk-test-0123456789abcdefghij"
+  local web
+
+  busted.setup(function() web = server.start() end)
+  busted.teardown(function() web:stop() end)
+
+  local function make(options)
+    local all = { model = "m", apiKey = KEY, baseUrl = web.url }
+    for key, value in pairs(options or {}) do all[key] = value end
+    return provider.new(all)
+  end
+
+  local function script(replies)
+    web:script { [provider.path] = replies, [provider.wholePath] = replies }
+  end
+
+  local function stream(more)
+    return server.stream(provider.stream, more)
+  end
+
+  describe("over HTTP", function()
+    it("gives the same answer whatever pieces it comes in", function()
+      script(stream())
+      local expected, last = model.ask(make())
+      assert.are.equal(provider.text, last.content.parts[1].text)
+      for _, size in ipairs { 1, 2, 3, 17 } do
+        script(stream { split = size })
+        local partials, again = model.ask(make())
+        assert.are.same(model.texts(expected), model.texts(partials))
+        assert.are.same(last, again)
+      end
+    end)
+
+    it("shows text as it comes", function()
+      script(stream { split = 20, pause = 0.01 })
+      local answer, _, _, closing = make():generate(model.say "Hi")
+      local _ <close> = closing
+      assert.is_true(answer().partial)
+    end)
+
+    it("answers in one piece without streaming, and when a server does not stream", function()
+      script(server.json(provider.whole))
+      local partials, last = model.ask(make { stream = false })
+      assert.are.same({}, partials)
+      assert.are.equal(provider.text, last.content.parts[1].text)
+      assert.is_nil(last.partial)
+      partials, last = model.ask(make())
+      assert.are.same({}, partials)
+      assert.are.equal(provider.text, last.content.parts[1].text)
+    end)
+
+    it("uses a connection again", function()
+      script(stream { split = 1000 })
+      local instance = make()
+      model.ask(instance)
+      model.ask(instance)
+      local sent = web:requests()
+      assert.are.equal(sent[1].connection, sent[2].connection)
+    end)
+
+    it("tries again after 429", function()
+      script { { status = 429, headers = { ["Retry-After"] = "0" } }, stream() }
+      local _, last = model.ask(make())
+      assert.are.equal(provider.text, last.content.parts[1].text)
+      assert.are.equal(2, #web:requests())
+    end)
+
+    it("gives up in the end, with what the provider said", function()
+      script(server.json(provider.failure, { status = 500 }))
+      local err = model.failure(make { maxRetries = 1 })
+      assert.are.equal("model", err.code)
+      assert.are.equal(500, err.status)
+      assert.are.equal(provider.failure, err.body)
+      assert.are.equal(("%s \"m\": HTTP 500: it is broken (after 2 attempts)"):format(provider.name), err.message)
+      assert.are.equal(2, #web:requests())
+    end)
+
+    it("tells an error in the middle of a stream", function()
+      script(server.stream(provider.stream:gsub("\n\n.*", "\n\n") .. "data: " .. provider.failure .. "\n\n"))
+      local err = model.failure(make())
+      assert.are.equal("model", err.code)
+      assert.is_truthy(err.message:find("it is broken", 1, true))
+      assert.are.equal(1, #web:requests())
+    end)
+
+    it("tells a broken connection", function()
+      script(stream { drop = #provider.stream // 2, split = 10 })
+      local err = model.failure(make())
+      assert.are.equal("model", err.code)
+      assert.are.equal("transfer", err.kind)
+      assert.are.equal(1, #web:requests())
+    end)
+
+    it("tells a stream that ends too early", function()
+      script(server.stream((provider.stream:gsub("\n\n.*", "\n\n"))))
+      assert.is_truthy(model.failure(make()).message:find("ended before", 1, true))
+    end)
+
+    it("tells broken JSON", function()
+      script(server.stream { '{"a":' })
+      local err = model.failure(make())
+      assert.are.equal("model", err.code)
+      assert.are.equal('{"a":', err.body)
+      script(server.json '{"a":')
+      err = model.failure(make { stream = false })
+      assert.are.equal("model", err.code)
+      assert.is_truthy(err.message:find("not a JSON object", 1, true))
+    end)
+
+    it("tells JSON of another form", function()
+      for _, text in ipairs {
+        "{}", "[]", "1", "null", '{"choices":1,"candidates":1,"type":1}', '{"choices":"x","candidates":"x"}',
+        '{"choices":[1],"candidates":[1]}', '{"choices":[{"message":1,"delta":1}],"candidates":[{"content":1}]}',
+        '{"type":"message","content":1}', '{"type":"message_start"}', '{"type":"content_block_delta","delta":{}}',
+        '{"type":"content_block_start","index":0}', '{"type":"message_delta"}', '{"error":{}}', '{"error":"no"}',
+      } do
+        script(server.stream { text })
+        assert.are.equal("model", model.failure(make()).code)
+        script(server.json(text))
+        assert.are.equal("model", model.failure(make { stream = false }).code)
+      end
+    end)
+
+    it("tells an answer that is no answer of a model", function()
+      script { headers = { ["Content-Type"] = "text/html" }, body = "<html>Welcome</html>" }
+      local err = model.failure(make())
+      assert.is_truthy(err.message:find("text/html", 1, true))
+      assert.are.equal("<html>Welcome</html>", err.body)
+      assert.is_truthy(model.failure(make { stream = false }).message:find("text/html", 1, true))
+    end)
+
+    it("tells that there was no answer in time", function()
+      script { hang = true }
+      local err = model.failure(make { timeoutMs = 100 })
+      assert.are.same({ "model", "timeout" }, { err.code, err.kind })
+    end)
+
+    it("tells that nobody is there", function()
+      local err = model.failure(make { baseUrl = "http://127.0.0.1:1", maxRetries = 0 })
+      assert.are.same({ "model", "connect" }, { err.code, err.kind })
+      assert.is_truthy(err.message:find(provider.name .. ' "m"', 1, true))
+    end)
+
+    it("never tells its key", function()
+      local echo = '{"error":{"message":"bad key ' .. KEY .. ' in Bearer ' .. KEY .. '"}}'
+      local texts = { moonpad.json.encode { make().name, make().baseUrl }, tostring(make()) }
+      local function keep(err)
+        texts[#texts + 1] = tostring(err)
+        for name, value in pairs(err) do texts[#texts + 1] = name .. "=" .. tostring(value) end
+      end
+      for _, reply in ipairs {
+        server.json(echo, { status = 401 }), server.json(echo), server.stream { echo }, server.stream { KEY },
+        { status = 400, body = KEY:rep(4000) }, { body = KEY, headers = { ["Content-Type"] = KEY } },
+        { raw = "HTTP/1.1 " .. KEY .. "\r\n\r\n" }, { status = 302, headers = { Location = "ftp://" .. KEY .. "/" } },
+      } do
+        script(reply)
+        keep(model.failure(make { maxRetries = 0 }))
+        keep(model.failure(make { maxRetries = 0, stream = false }))
+      end
+      script(server.json('{"error":{"message":"your secret-header-value"}}', { status = 403 }))
+      keep(model.failure(make { headers = { ["X-Other"] = "secret-header-value" } }))
+      for _, text in ipairs(texts) do
+        assert.is_nil(text:find("0123456789", 1, true), text)
+        assert.is_nil(text:find("secret-header-value", 1, true), text)
+      end
+      local function walk(value)
+        if type(value) == "string" then assert.is_nil(value:find(KEY, 1, true)) end
+        if type(value) ~= "table" then return end
+        for name, item in pairs(value) do
+          walk(name)
+          walk(item)
+        end
+        walk(getmetatable(value) ~= value and getmetatable(value) or nil)
+      end
+      walk(make())
+    end)
+
+    it("shows only so much of a body, and no half characters", function()
+      script { status = 400, body = "a" .. ("ä"):rep(40000) }
+      local err = model.failure(make())
+      assert.is_true(#err.body <= 4096)
+      assert.is_truthy(utf8.len(err.body))
+      assert.is_truthy(utf8.len(err.message))
+      assert.is_true(#err.message < 1000)
+    end)
+
+    it("sends further headers", function()
+      script(stream())
+      model.ask(make { headers = { ["X-Trace"] = "abc" } })
+      assert.are.equal("abc", web:requests()[1].headers["x-trace"])
+    end)
+  end)
+
+  describe("in a run", function()
+    local function runner(instance, more)
+      local agent = { name = "a", model = instance }
+      for key, value in pairs(more or {}) do agent[key] = value end
+      local service = moonpad.open "memory:"
+      return moonpad.runner { appName = "app", agent = moonpad.agent(agent), sessionService = service }, service
+    end
+
+    it("streams partial events and stores one", function()
+      script(stream { split = 5 })
+      local run, service = runner(make())
+      local events = support.run(run, "Hi")
+      local last = events[#events]
+      assert.is_nil(last.partial)
+      assert.are.equal(provider.text, last:text())
+      for index = 1, #events - 1 do assert.is_true(events[index].partial) end
+      assert.are.equal(2, #support.stored(service).events)
+    end)
+
+    it("waits without blocking", function()
+      script(stream { split = 3, pause = 0.001, delay = 0.2 })
+      local run = runner(make())
+      local invocation = run:start { userId = "u", sessionId = "s", newMessage = "Hi" }
+      local worst, waits = 0, 0
+      local text, event
+      repeat
+        local start = core.monotonic()
+        event = invocation:step()
+        worst = math.max(worst, core.monotonic() - start)
+        if event == "waiting" then
+          waits = waits + 1
+          http.poll(0.05)
+        elseif event and not event.partial then
+          text = event:text()
+        end
+      until event == nil
+      assert.are.equal(provider.text, text)
+      assert.is_true(waits > 2)
+      -- 2 ms on a machine of one's own.
+      assert.is_true(worst < 0.05, "the longest step took " .. worst)
+    end)
+
+    it("can be cancelled, which closes the connection", function()
+      script { hang = true }
+      local run, service = runner(make())
+      local invocation = run:start { userId = "u", sessionId = "s", newMessage = "Hi" }
+      while #web:requests() == 0 do assert.are.equal("waiting", invocation:step()) end
+      invocation:cancel()
+      assert.is_nil(invocation:step())
+      local isClosed
+      for _ = 1, 200 do
+        isClosed = web:requests()[1].closed
+        if isClosed then break end
+      end
+      assert.is_true(isClosed)
+      assert.are.equal(1, #support.stored(service).events)
+    end)
+
+    it("hands its error to the caller, or to a callback", function()
+      script(server.json(provider.failure, { status = 400 }))
+      local ok, err = pcall(support.run, (runner(make())), "Hi")
+      assert.are.same({ false, "model", 400 }, { ok, err.code, err.status })
+      local function rescue(_, _, problem) return "caught " .. problem.status end
+      local run = runner(make(), { onModelErrorCallback = rescue })
+      local events = support.run(run, "Hi")
+      assert.are.equal("caught 400", events[#events]:text())
+    end)
+  end)
+
+  describe("options", function()
+    local function refused(options)
+      local ok, err = pcall(provider.new, options)
+      assert.is_false(ok)
+      assert.are.equal("invalid_argument", err.code)
+      assert.is_nil(err.message:find("secret", 1, true))
+      return err.message
+    end
+
+    it("are checked", function()
+      assert.is_truthy(refused({ model = "m", apikey = "x" }):find("apiKey", 1, true))
+      refused {}
+      refused { model = "", apiKey = "k" }
+      refused { model = "m", apiKey = "secret\r\nX: y" }
+      refused { model = "m", apiKey = "" }
+      refused { model = "m", apiKey = "k", baseUrl = "localhost:1234" }
+      refused { model = "m", apiKey = "k", baseUrl = "http://user:secret@localhost" }
+      refused { model = "m", apiKey = "k", maxRetries = -1 }
+      refused { model = "m", apiKey = "k", stream = "yes" }
+      refused(nil)
+    end)
+
+    it("include settings of the agent, which are checked too", function()
+      for config, message in pairs {
+        [{ temprature = 1 }] = "did you mean temperature", [{ temperature = "hot" }] = "expected a number",
+        [{ extra = 1 }] = "expected a table",
+      } do
+        local err = model.failure(make(), model.say("Hi", { config = config }))
+        assert.are.equal("invalid_argument", err.code)
+        assert.is_truthy(err.message:find(message, 1, true))
+      end
+    end)
+  end)
+end
+
+return model
