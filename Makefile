@@ -60,6 +60,15 @@ BENCH_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(BENCH_SOURCES))
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
 
+# Modules that load when they are used, so that the core needs neither libcurl nor a terminal.
+HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
+CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
+HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
+CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
+CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
+CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
+OPTIONAL := $(BUILD)/moonpad/cli_core.so $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so)
+
 # `make V=1` shows the commands themselves.
 Q := $(if $(V),,@)
 say = @$(if $(V),:,printf '  %-8s %s\n')
@@ -72,11 +81,11 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 
 # ---- What users ask for ----
 
-all: lib $(MODULE) ## the C library and the Lua module (the default)
+all: lib $(MODULE) $(OPTIONAL) ## the C library and the Lua module (the default)
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
 
-tests: $(MODULE) $(TEST_PROGRAMS) ## builds everything that the tests need, runs nothing
+tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) ## builds everything that the tests need, runs nothing
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by the build.
 demo: deps ## installs what is missing, builds, and runs the demonstration on a temporary SQLite file
@@ -126,7 +135,7 @@ $(BUILD)/flags: FORCE
 	$(call remember,$(COMPILE) | $(LINK))
 
 $(BUILD)/sources: FORCE
-	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(TEST_SUPPORT))
+	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(HTTP_SOURCES) | $(CLI_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -138,8 +147,9 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 	@mkdir -p $(@D)
 	@$(LUA) scripts/embed_lua.lua $@ lua $(LUA_FILES)
 
-$(MODULE_OBJECTS) $(BUILD)/obj/spec/c/test_lua_%.o: MODULE_CFLAGS = $(LUA_CFLAGS)
-$(MODULE_OBJECTS): | have-lua
+$(MODULE_OBJECTS) $(CLI_OBJECTS) $(BUILD)/obj/spec/c/test_lua_%.o: MODULE_CFLAGS = $(LUA_CFLAGS)
+$(HTTP_OBJECTS): MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
+$(MODULE_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS): | have-lua
 
 have-lua:
 	@test -n "$(LUA_CFLAGS)" || { echo 'Lua 5.4 was not found by pkg-config. "make deps" installs what is missing.' >&2; exit 1; }
@@ -173,6 +183,16 @@ $(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
 	$(say) AR $@
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS)
+
+$(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $(HTTP_OBJECTS) $(CURL_LIBS)
+
+$(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $(CLI_OBJECTS)
 
 # ---- C tests: one program for each spec/c/test_*.c; those that embed Lua are called test_lua_* ----
 
@@ -211,9 +231,9 @@ install-lib: lib $(BUILD)/libmoonpad_lua.a ## the headers, libraries and pkg-con
 	$(call pc,)
 	$(call pc,-lua)
 
-install-lua: $(BUILD)/moonpad/core.so ## the Lua module and the moonpad command alone
+install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) ## the Lua module and the moonpad command alone
 	$(INSTALL) -d '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(BINDIR)'
-	$(INSTALL) -m 755 $(BUILD)/moonpad/core.so '$(DESTDIR)$(LUA_CMOD)/moonpad/core.so'
+	$(INSTALL) -m 755 $(BUILD)/moonpad/core.so $(OPTIONAL) '$(DESTDIR)$(LUA_CMOD)/moonpad'
 	for file in $(LUA_FILES:lua/%=%); do $(INSTALL) -D -m 644 lua/$$file '$(DESTDIR)$(LUA_LMOD)'/$$file || exit 1; done
 	$(INSTALL) -m 755 bin/moonpad '$(DESTDIR)$(BINDIR)/moonpad'
 

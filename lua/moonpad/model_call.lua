@@ -10,13 +10,24 @@ local modelCall = {}
 ---@field name string?
 ---@field generate fun(self, request: table, context: moonpad.Context): table|string|function
 
+-- agent -> the model that its name stands for. Made when it is first called: only then must there be a key.
+local resolved = setmetatable({}, { __mode = "k" })
+
+local function named(agent, name)
+  local found = resolved[agent]
+  if not found or found.name ~= name then
+    found = { name = name, model = require("moonpad.models.resolve").model(name) }
+    resolved[agent] = found
+  end
+  return found.model
+end
+
 local function runnable(phase)
   local model, agent = phase.agent.model, phase.agent
   if model == nil then
     core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name))
   elseif type(model) == "string" then
-    core.error("unsupported", ('agent "%s".model: no adapter for "%s" in this version; give a function '
-      .. "function(request, context) return response end"):format(agent.name, model))
+    model = named(agent, model)
   elseif callbacks.isCallable(model) then
     return model
   end

@@ -8,6 +8,7 @@ local USAGE_ERROR = 2
 
 local commands = {
   run = function(values) require("moonpad.cli.run").run(values) end,
+  new = function(values) require("moonpad.cli.new").run(values) end,
   sessions = function(values) require("moonpad.cli.inspect").sessions(values) end,
   events = function(values) require("moonpad.cli.inspect").events(values) end,
   state = function(values) require("moonpad.cli.inspect").state(values) end,

@@ -13,6 +13,7 @@ local function describeRun(parser)
   command:option("--app", "The name of the application (default: that of the agent)."):argname "NAME"
   command:option("--user", 'The user (default: $USER, or "user").'):argname "ID"
   command:option("--session", "The session."):argname "ID":default "default"
+  command:option("--model", "The name of a model, in place of the agent's own."):argname "NAME"
   command:flag("--events", "Prints every event as a line of JSON instead of the replies.")
 end
 
@@ -28,6 +29,11 @@ local function describeInspection(parser, name, summary)
   end
 end
 
+local function describeNew(parser)
+  local command = parser:command("new", "Writes a starter agent with a spec that passes.")
+  command:argument("name", "The name of the agent and of its folder: an identifier."):argname "NAME"
+end
+
 ---@return table parser of argparse
 function options.parser()
   local argparse = require "argparse"
@@ -40,6 +46,7 @@ function options.parser()
     os.exit(0, true)
   end)
   describeRun(parser)
+  describeNew(parser)
   describeInspection(parser, "sessions", "Lists the sessions of an application.")
   describeInspection(parser, "events", "Prints the events of a session, a line of JSON each.")
   describeInspection(parser, "state", "Prints the state of a session as it is seen in it, a `key = JSON` line each.")

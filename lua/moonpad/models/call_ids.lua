@@ -9,7 +9,7 @@ CallIds.__index = CallIds
 ---@param isFit fun(id: string): boolean what the provider accepts
 ---@return moonpad.CallIds
 function callIds.new(isFit)
-  return setmetatable({ isFit = isFit, used = {}, waiting = {}, count = 0 }, CallIds)
+  return setmetatable({ isFit = isFit, used = {}, waiting = {}, last = {}, count = 0 }, CallIds)
 end
 
 local function keyOf(item)
@@ -37,9 +37,10 @@ end
 ---@param response table a functionResponse
 ---@return string
 function CallIds:ofResponse(response)
-  local waiting = self.waiting[keyOf(response)] or {}
-  local id = #waiting > 1 and table.remove(waiting, 1) or waiting[1]
-  return id or make(self)
+  local key = keyOf(response)
+  local id = table.remove(self.waiting[key] or {}, 1) or self.last[key] or make(self)
+  self.last[key] = id
+  return id
 end
 
 return callIds

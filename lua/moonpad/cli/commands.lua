@@ -1,0 +1,73 @@
+--- Commands inside a conversation: lines that begin with a slash.
+local failure = require "moonpad.cli.failure"
+local moonpad = require "moonpad"
+
+local commands = {}
+
+commands.HINT = "Commands: /state  /events  /rewind (takes the last turn back)  /quit"
+
+local function session(talk)
+  return talk.service:getSession { appName = talk.appName, userId = talk.userId, sessionId = talk.sessionId }
+end
+
+local function showState(talk)
+  local found = session(talk)
+  for key, value in pairs(found and found.state or {}) do print(("%s = %s"):format(key, moonpad.json.encode(value))) end
+end
+
+local function showEvents(talk)
+  local found = session(talk)
+  for _, event in ipairs(found and found.events or {}) do print(moonpad.json.encode(event)) end
+end
+
+-- The invocation of the last message by the user that has not been taken back yet.
+local function lastInvocation(events)
+  local index = #events
+  while index >= 1 do
+    local event = events[index]
+    local rewound = event.actions.rewindBeforeInvocationId
+    if rewound then
+      -- Behind it everything from that invocation on has been taken back.
+      repeat index = index - 1 until index < 1 or events[index].invocationId == rewound
+      while index >= 1 and events[index].invocationId == rewound do index = index - 1 end
+    elseif event.author == "user" and event.content then
+      return event.invocationId
+    else
+      index = index - 1
+    end
+  end
+  return nil
+end
+
+local function rewind(talk)
+  local found = session(talk)
+  local invocationId = found and lastInvocation(found.events)
+  if not invocationId then return io.stderr:write "There is no turn to take back.\n" end
+  talk.service:rewind(found, { invocationId = invocationId })
+  print "The last turn has been taken back."
+end
+
+local actions = {
+  ["/state"] = showState,
+  ["/events"] = showEvents,
+  ["/rewind"] = rewind,
+  ["/quit"] = function() return "quit" end,
+}
+
+---Runs one. Its errors are told and end nothing.
+---@param talk table the conversation
+---@param line string
+---@return "quit"|nil
+function commands.run(talk, line)
+  local action = actions[line:match "^%S+"]
+  if not action then
+    io.stderr:write(("%s is no command. %s\n"):format(line:match "^%S+", commands.HINT))
+    return nil
+  end
+  local ok, result = pcall(action, talk)
+  if ok then return result == "quit" and "quit" or nil end
+  io.stderr:write(failure.line(result), "\n")
+  return nil
+end
+
+return commands

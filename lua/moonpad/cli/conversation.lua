@@ -1,0 +1,119 @@
+--- A conversation on standard input and output: messages are answered as the text comes, lines that begin with / are
+--- commands, Ctrl-C cancels the turn and keeps the session.
+local cli = require "moonpad.cli_core"
+local commands = require "moonpad.cli.commands"
+local failure = require "moonpad.cli.failure"
+local moonpad = require "moonpad"
+
+local STDIN <const> = 0
+-- How long to wait for a model before looking whether Ctrl-C was pressed; a signal ends the wait at once.
+local PATIENCE <const> = 0.25
+
+local Conversation = {}
+Conversation.__index = Conversation
+
+---- Showing
+
+local function printEvent(event)
+  print(moonpad.json.encode(event))
+end
+
+-- Streamed text is written as it comes; the whole answer that follows adds the end of the line.
+local function replyPrinter()
+  local streamed = false
+  return function(event)
+    local text = event:text()
+    if event.partial then
+      streamed = streamed or text ~= ""
+      io.stdout:write(text):flush()
+      return
+    end
+    if streamed then
+      io.stdout:write "\n"
+    elseif text ~= "" then
+      print(text)
+    end
+    streamed = false
+    io.stdout:flush()
+    if event.errorCode then failure.raise("%s: %s", event.errorCode, event.errorMessage or "no message") end
+  end
+end
+
+---- One turn
+
+local function follow(invocation, show)
+  while true do
+    local event = invocation:wait(PATIENCE)
+    if cli.interrupted() then
+      invocation:cancel()
+      return "cancelled"
+    elseif event == nil then
+      return "done"
+    elseif event ~= "waiting" then
+      show(event)
+    end
+  end
+end
+
+---Runs one message to its end.
+---@param message string
+---@return "done"|"cancelled"
+function Conversation:answer(message)
+  local invocation <close> = self.runner:start {
+    userId = self.userId, sessionId = self.sessionId, newMessage = message,
+  }
+  cli.catchInterrupts()
+  cli.interrupted() -- what was pressed before this turn is not meant for it
+  -- The traceback of an error is kept for --debug.
+  local ok, result = pcall(follow, invocation, self.options.events and printEvent or replyPrinter())
+  if not ok then
+    self.options.traceback = invocation.traceback
+    error(result, 0)
+  end
+  if result == "cancelled" then io.stderr:write "\n(cancelled)\n" end
+  return result
+end
+
+---- Many turns
+
+-- The next line; nil at the end. Ctrl-C at the prompt gives a new prompt.
+function Conversation:read()
+  if not self.isTerminal then return io.read "l" end
+  repeat
+    io.stdout:write("> "):flush()
+    local isThere = cli.waitForInput(STDIN)
+    if not isThere then io.stdout:write "\n" end
+  until isThere
+  return io.read "l"
+end
+
+-- Where a human types, an error ends the turn and not the conversation.
+function Conversation:turn(line)
+  if line:sub(1, 1) == "/" then return commands.run(self, line) end
+  if not self.isTerminal then return self:answer(line) end
+  local ok, err = pcall(self.answer, self, line)
+  if not ok then io.stderr:write(failure.line(err), "\n") end
+end
+
+---Answers the lines of standard input until it ends or the user says /quit.
+function Conversation:answerLines()
+  self.isTerminal = cli.isTerminal(STDIN)
+  if self.isTerminal then
+    cli.catchInterrupts()
+    print(commands.HINT)
+  end
+  for line in function() return self:read() end do
+    if line:find "%S" and self:turn(line) == "quit" then return end
+    io.stdout:flush()
+  end
+  if self.isTerminal then print() end
+end
+
+local conversation = {}
+
+---@param fields { service: moonpad.Service, runner: moonpad.Runner, appName: string, userId: string, sessionId: string, options: table }
+function conversation.new(fields)
+  return setmetatable(fields, Conversation)
+end
+
+return conversation

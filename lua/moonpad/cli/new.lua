@@ -1,0 +1,80 @@
+--- `moonpad new NAME`: a starter agent with a spec that passes.
+local failure = require "moonpad.cli.failure"
+
+local command = {}
+
+local AGENT = [==[
+--- $NAME: an agent with one tool.
+---   moonpad run $NAME/agent.lua "remember to buy milk"
+local moonpad = require "moonpad"
+
+local remember = moonpad.tool {
+  name = "remember",
+  description = "Remembers something for the user",
+  parameters = { type = "object", properties = { what = { type = "string" } }, required = { "what" } },
+  run = function(args, context)
+    context.state:append("user:notes", args.what)
+    return { notes = #context.state["user:notes"] }
+  end,
+}
+
+-- Answers without a network. Put a model's name in its place, such as "gpt-4o" or "gemini-2.0-flash", and its key into the
+-- environment: the adapter is picked by the name.
+local function model(request)
+  local last = request.contents[#request.contents].parts[1]
+  if last.functionResponse then return ("You have %d notes."):format(last.functionResponse.response.notes) end
+  local what = (last.text or ""):match "^[Rr]emember%s+(.+)$"
+  if not what then return "Tell me what to remember: remember ..." end
+  return { content = { role = "model", parts = { { functionCall = { name = "remember", args = { what = what } } } } } }
+end
+
+return moonpad.agent {
+  name = "$NAME",
+  model = model,
+  instruction = "Help the user remember things. The notes so far: {user:notes?}",
+  tools = { remember },
+}
+]==]
+
+local SPEC = [==[
+-- busted --lua=lua5.4 $NAME/agent_spec.lua
+local testing = require "moonpad.testing"
+
+describe("$NAME", function()
+  it("remembers what it is told", function()
+    local agent = dofile "$NAME/agent.lua"
+    local result = testing.run { agent = agent, messages = { "remember milk", "remember tea" } }
+    assert.are.equal("You have 2 notes.", result.text)
+    assert.has_state(result.session, { ["user:notes"] = { "milk", "tea" } })
+  end)
+
+  it("asks when there is nothing to remember", function()
+    local result = testing.run { agent = dofile "$NAME/agent.lua", messages = "hello" }
+    assert.matches("Tell me", result.text)
+  end)
+end)
+]==]
+
+local function write(path, text)
+  local file, problem = io.open(path, "w")
+  if not file then failure.raise("%s", problem) end
+  file:write(text)
+  file:close()
+end
+
+---@param options table of the command line
+function command.run(options)
+  local name = options.name
+  if not name:find "^[%a_][%w_]*$" then failure.raise("%s: a name is an identifier, such as my_agent", name) end
+  if os.rename(name, name) then failure.raise("%s is there already", name) end
+  if not os.execute(("mkdir -- '%s' 2>/dev/null"):format(name)) then
+    failure.raise("the folder %s cannot be created", name)
+  end
+  write(name .. "/agent.lua", (AGENT:gsub("%$NAME", name)))
+  write(name .. "/agent_spec.lua", (SPEC:gsub("%$NAME", name)))
+  print(("Wrote %s/agent.lua and %s/agent_spec.lua. Try:"):format(name, name))
+  print(('  moonpad run %s/agent.lua "remember to buy milk"'):format(name))
+  print(("  busted --lua=lua5.4 %s/agent_spec.lua"):format(name))
+end
+
+return command

@@ -1,0 +1,310 @@
+-- Against the wire format of https://docs.anthropic.com/en/api/messages and its page on streaming.
+local anthropic = require "moonpad.models.anthropic"
+local model = require "spec.support.model"
+local moonpad = require "moonpad"
+local server = require "spec.support.http"
+local support = require "spec.support"
+
+local function encode(...)
+  local list = {}
+  for index, object in ipairs { ... } do
+    local data = type(object) == "string" and object or moonpad.json.encode(object)
+    list[index] = ("event: %s\ndata: %s\n\n"):format(data:match '"type":"([%w_]+)"}?$' or "x", data)
+  end
+  return table.concat(list)
+end
+
+local START = { type = "message_start", message = {
+  id = "msg_1", type = "message", role = "assistant", content = moonpad.array {}, model = "claude-test-1",
+  stop_reason = moonpad.null, usage = { input_tokens = 20, cache_read_input_tokens = 5, output_tokens = 1 },
+} }
+
+local function open(index, block)
+  return { type = "content_block_start", index = index, content_block = block }
+end
+
+local function delta(index, kind, field, value)
+  return { type = "content_block_delta", index = index, delta = { type = kind, [field] = value } }
+end
+
+local function stop(index)
+  return { type = "content_block_stop", index = index }
+end
+
+local function finish(reason)
+  return {
+    type = "message_delta", delta = { stop_reason = reason, stop_sequence = moonpad.null },
+    usage = { output_tokens = 15 },
+  }
+end
+
+local STOP = { type = "message_stop" }
+
+local STREAM = encode(START, open(0, { type = "text", text = "" }), { type = "ping" },
+  delta(0, "text_delta", "text", "Hel"), delta(0, "text_delta", "text", "lo ä€😀"), stop(0), finish "end_turn", STOP)
+
+local WHOLE = {
+  id = "msg_1", type = "message", role = "assistant", model = "claude-test-1", stop_reason = "end_turn",
+  content = { { type = "text", text = "Hello ä€😀" } }, usage = { input_tokens = 20, output_tokens = 15 },
+}
+
+describe("models.anthropic", function()
+  model.behavesWell {
+    name = "anthropic", new = anthropic.new, path = "/messages", wholePath = "/messages", stream = STREAM,
+    whole = WHOLE, text = "Hello ä€😀",
+    failure = '{"type":"error","error":{"type":"api_error","message":"it is broken"}}',
+  }
+
+  local web
+  setup(function() web = server.start() end)
+  teardown(function() web:stop() end)
+
+  local function make(options)
+    local all = { model = "claude-test", apiKey = "test-key", baseUrl = web.url }
+    for key, value in pairs(options or {}) do all[key] = value end
+    return anthropic.new(all)
+  end
+
+  local function textFor(request, options)
+    web:script { ["/messages"] = server.stream(STREAM) }
+    model.ask(make(options), request)
+    return web:requests()[1].body
+  end
+
+  local function sentFor(request, options)
+    return moonpad.json.decode(textFor(request, options))
+  end
+
+  describe("a request", function()
+    it("has these bytes", function()
+      assert.are.equal('{"max_tokens":8192,"messages":[{"content":[{"text":"Hi","type":"text"}],"role":"user"}],'
+        .. '"model":"claude-test","stream":true,"system":"Be brief.","temperature":0}',
+        textFor(model.say("Hi", { systemInstruction = "Be brief.", config = { temperature = 0 } })))
+      local headers = web:requests()[1].headers
+      assert.are.same({ "test-key", "2023-06-01" }, { headers["x-api-key"], headers["anthropic-version"] })
+    end)
+
+    it("maps settings, and adds those of the API", function()
+      local schema = { type = "object", properties = { a = { type = "string" } } }
+      local body = sentFor(model.say("Hi", {
+        config = {
+          temperature = 0.5, topP = 0.9, topK = 3, maxOutputTokens = 100, stopSequences = { "END" }, toolChoice = "any",
+          responseSchema = schema, extra = { metadata = { user_id = "u" } },
+        },
+      }))
+      body.messages = nil
+      assert.are.same({
+        model = "claude-test", stream = true, temperature = 0.5, top_p = 0.9, top_k = 3, max_tokens = 100,
+        stop_sequences = { "END" }, tool_choice = { type = "any" }, metadata = { user_id = "u" },
+        output_config = { format = { type = "json_schema", schema = schema } },
+      }, body)
+      body = sentFor(model.say("Hi", { config = { toolChoice = "f" } }))
+      assert.are.same({ type = "tool", name = "f" }, body.tool_choice)
+      local err = model.failure(make(), model.say("Hi", { config = { seed = 3 } }))
+      assert.are.equal("invalid_argument", err.code)
+    end)
+
+    it("asks old models for no more than they can", function()
+      assert.are.equal(4096, sentFor(model.say "Hi", { model = "claude-3-haiku-20240307" }).max_tokens)
+      assert.are.equal(8192, sentFor(model.say "Hi", { model = "claude-3-5-haiku-latest" }).max_tokens)
+    end)
+
+    it("offers tools", function()
+      local text = textFor(model.say("Hi", {
+        tools = { { name = "now", description = "The time", parameters = { required = {} } } },
+      }))
+      assert.is_truthy(text:find('"tools":[{"description":"The time","input_schema":'
+        .. '{"properties":{},"required":[],"type":"object"},"name":"now"}]', 1, true), text)
+    end)
+
+    it("tells calls and their results, with exact numbers, results first, one message for a role", function()
+      local text = textFor {
+        contents = {
+          { role = "user", parts = { { text = "a" } } },
+          { role = "user", parts = { { text = "b" } } },
+          {
+            role = "model",
+            parts = {
+              { text = "hm", thought = true }, { text = "mine", thought = true, anthropic = { signature = "sig" } },
+              { text = "", thought = true, anthropic = { redacted = "xyz" } }, { text = "" }, { text = "See:" },
+              { functionCall = { id = "toolu_1", name = "f", args = { n = 9007199254740993 } } },
+              { functionCall = { id = "not ok!", name = "g", args = {} } },
+            },
+          },
+          {
+            role = "user",
+            parts = {
+              { text = "now" },
+              { functionResponse = { id = "toolu_1", name = "f", response = { error = "broken" } } },
+              { functionResponse = { id = "not ok!", name = "g", response = { result = 3 } } },
+            },
+          },
+        },
+      }
+      assert.are.equal('{"max_tokens":8192,"messages":['
+        .. '{"content":[{"text":"a","type":"text"},{"text":"b","type":"text"}],"role":"user"},'
+        .. '{"content":[{"signature":"sig","thinking":"mine","type":"thinking"},'
+        .. '{"data":"xyz","type":"redacted_thinking"},{"text":"See:","type":"text"},'
+        .. '{"id":"toolu_1","input":{"n":9007199254740993},"name":"f","type":"tool_use"},'
+        .. '{"id":"moonpad_call_1","input":{},"name":"g","type":"tool_use"}],"role":"assistant"},'
+        .. '{"content":[{"content":"{\\"error\\":\\"broken\\"}","is_error":true,"tool_use_id":"toolu_1",'
+        .. '"type":"tool_result"},{"content":"{\\"result\\":3}","tool_use_id":"moonpad_call_1","type":"tool_result"},'
+        .. '{"text":"now","type":"text"}],"role":"user"}],"model":"claude-test","stream":true}', text)
+    end)
+
+    it("shows pictures and documents, and refuses what cannot be shown", function()
+      local function with(part) return { contents = { { role = "user", parts = { part } } } } end
+      local body = sentFor(with { inlineData = { mimeType = "image/png", data = "AAAA" } })
+      assert.are.same({ type = "image", source = { type = "base64", media_type = "image/png", data = "AAAA" } },
+        body.messages[1].content[1])
+      body = sentFor(with { fileData = { mimeType = "application/pdf", fileUri = "https://x/y.pdf" } })
+      assert.are.same({ type = "document", source = { type = "url", url = "https://x/y.pdf" } },
+        body.messages[1].content[1])
+      local err = model.failure(make(), with { inlineData = { mimeType = "audio/wav", data = "" } })
+      assert.are.equal("invalid_argument", err.code)
+    end)
+
+    it("ends with a turn of the user", function()
+      local body = sentFor { contents = { { role = "model", parts = { { text = "I did it." } } } } }
+      assert.are.equal("user", body.messages[#body.messages].role)
+    end)
+  end)
+
+  describe("an answer", function()
+    local function answer(...)
+      web:script { ["/messages"] = server.stream(encode(...)) }
+      local partials, last = model.ask(make())
+      return last, partials
+    end
+
+    it("has text, usage and the reason of its end", function()
+      web:script { ["/messages"] = server.stream(STREAM) }
+      local partials, last = model.ask(make())
+      assert.are.same({ "Hel", "lo ä€😀" }, model.texts(partials))
+      assert.are.same({
+        content = { role = "model", parts = { { text = "Hello ä€😀" } } }, finishReason = "STOP",
+        modelVersion = "claude-test-1",
+        usageMetadata = {
+          promptTokenCount = 25, candidatesTokenCount = 15, totalTokenCount = 40, cachedContentTokenCount = 5,
+        },
+      }, last)
+    end)
+
+    it("has calls, whose input comes in pieces", function()
+      local last, partials = answer(START,
+        open(0, { type = "text", text = "" }), delta(0, "text_delta", "text", "Both:"), stop(0),
+        open(1, { type = "tool_use", id = "toolu_1", name = "f", input = {} }),
+        delta(1, "input_json_delta", "partial_json", ""), delta(1, "input_json_delta", "partial_json", '{"n":90071992'),
+        delta(1, "input_json_delta", "partial_json", '54740993,"x":3,"f":1.0,"l":[]}'), stop(1),
+        open(2, { type = "tool_use", id = "toolu_2", name = "g", input = {} }), stop(2), finish "tool_use", STOP)
+      assert.are.same({ "Both:" }, model.texts(partials))
+      assert.are.equal('[{"text":"Both:"},{"functionCall":{"args":{"f":1.0,"l":[],"n":9007199254740993,"x":3},'
+        .. '"id":"toolu_1","name":"f"}},{"functionCall":{"args":{},"id":"toolu_2","name":"g"}}]',
+        moonpad.json.encode(last.content.parts))
+      assert.are.equal("STOP", last.finishReason)
+    end)
+
+    it("has thoughts with their signatures", function()
+      local last, partials = answer(START,
+        open(0, { type = "thinking", thinking = "", signature = "" }), delta(0, "thinking_delta", "thinking", "Hm"),
+        delta(0, "thinking_delta", "thinking", "m."), delta(0, "signature_delta", "signature", "sig"), stop(0),
+        open(1, { type = "redacted_thinking", data = "xyz" }), stop(1),
+        open(2, { type = "text", text = "" }), delta(2, "text_delta", "text", "Yes"), stop(2), finish "end_turn", STOP)
+      assert.are.same({ "(Hm)", "(m.)", "Yes" }, model.texts(partials))
+      assert.are.same({
+        { text = "Hmm.", thought = true, anthropic = { signature = "sig" } },
+        { text = "", thought = true, anthropic = { redacted = "xyz" } }, { text = "Yes" },
+      }, last.content.parts)
+    end)
+
+    it("keeps what Anthropic's servers did, and gives it back", function()
+      local result = { type = "web_search_tool_result", tool_use_id = "s", content = moonpad.array {} }
+      local last = answer(START, open(0, { type = "server_tool_use", id = "s", name = "web_search", input = {} }),
+        delta(0, "input_json_delta", "partial_json", '{"query":"q"}'), stop(0), open(1, result), stop(1),
+        open(2, { type = "text", text = "" }), delta(2, "citations_delta", "citation", { url = "u" }),
+        delta(2, "text_delta", "text", "Found"), stop(2), { type = "something_new" }, finish "end_turn", STOP)
+      assert.are.same({ url = "u" }, last.content.parts[3].anthropic.citations[1])
+      local body = sentFor { contents = { last.content, { role = "user", parts = { { text = "more" } } } } }
+      assert.are.same({
+        { type = "server_tool_use", id = "s", name = "web_search", input = { query = "q" } }, result,
+        { type = "text", text = "Found" },
+      }, body.messages[1].content)
+    end)
+
+    it("may be cut off, refused, empty, paused", function()
+      local function ending(reason)
+        return (answer(START, open(0, { type = "text", text = "Once" }), stop(0), finish(reason), STOP))
+      end
+      assert.are.equal("MAX_TOKENS", ending("max_tokens").finishReason)
+      assert.are.equal("SAFETY", ending("refusal").finishReason)
+      assert.are.equal("PAUSE_TURN", ending("pause_turn").finishReason)
+      local last = answer(START, finish "end_turn", STOP)
+      assert.are.equal("MODEL_RETURNED_NO_CONTENT", last.errorCode)
+      last = answer(START, finish "refusal", STOP)
+      assert.are.same({ "SAFETY", "SAFETY" }, { last.errorCode, last.finishReason })
+    end)
+
+    it("may break off with an error that says so", function()
+      web:script { ["/messages"] = server.stream(encode(START, open(0, { type = "text", text = "" }),
+        { type = "error", error = { type = "overloaded_error", message = "Overloaded" } })) }
+      assert.are.equal('anthropic "claude-test": Overloaded', model.failure(make()).message)
+    end)
+
+    it("tells a call whose input was cut off", function()
+      web:script { ["/messages"] = server.stream(encode(START,
+        open(0, { type = "tool_use", id = "t", name = "f", input = {} }),
+        delta(0, "input_json_delta", "partial_json", '{"a":'), stop(0), finish "max_tokens", STOP)) }
+      assert.is_truthy(model.failure(make()).message:find("maxOutputTokens", 1, true))
+    end)
+
+    it("may come whole, with thoughts and calls", function()
+      web:script { ["/messages"] = server.json {
+        type = "message", role = "assistant", stop_reason = "tool_use", usage = { input_tokens = 1, output_tokens = 2 },
+        content = {
+          { type = "thinking", thinking = "Hm", signature = "sig" }, { type = "text", text = "See" },
+          { type = "tool_use", id = "t", name = "f", input = { a = 1 } },
+        },
+      } }
+      local _, last = model.ask(make { stream = false })
+      assert.are.same({
+        { text = "Hm", thought = true, anthropic = { signature = "sig" } }, { text = "See" },
+        { functionCall = { id = "t", name = "f", args = { a = 1 } } },
+      }, last.content.parts)
+    end)
+  end)
+
+  it("goes through a run with tools, and gives thoughts back", function()
+    web:script { ["/messages"] = {
+      server.stream(encode(START,
+        open(0, { type = "thinking", thinking = "" }), delta(0, "thinking_delta", "thinking", "Both"),
+        delta(0, "signature_delta", "signature", "sig"), stop(0),
+        open(1, { type = "tool_use", id = "t1", name = "add", input = {} }),
+        delta(1, "input_json_delta", "partial_json", '{"a":1}'), stop(1),
+        open(2, { type = "tool_use", id = "t2", name = "add", input = {} }),
+        delta(2, "input_json_delta", "partial_json", '{"a":2}'), stop(2), finish "tool_use", STOP), { split = 7 }),
+      server.stream(STREAM),
+    } }
+    local add = moonpad.tool {
+      name = "add", run = function(args) return args.a == 2 and error("too much", 0) or args.a + 1 end,
+    }
+    local service = moonpad.open "memory:"
+    local runner = moonpad.runner {
+      appName = "app", sessionService = service,
+      agent = moonpad.agent { name = "a", model = make(), tools = { add } },
+    }
+    local events = support.run(runner, "Add")
+    assert.are.equal("Hello ä€😀", events[#events]:text())
+    local messages = web:sent(2).messages
+    assert.are.same({ type = "thinking", thinking = "Both", signature = "sig" }, messages[2].content[1])
+    assert.are.same({
+      { type = "tool_result", tool_use_id = "t1", content = '{"result":2}' },
+      { type = "tool_result", tool_use_id = "t2", content = '{"error":"too much"}', is_error = true },
+    }, messages[3].content)
+  end)
+
+  it("asks for its key by the name of the variable", function()
+    local text = model.lua({},
+      [[print(select(2, pcall(require("moonpad.models.anthropic").new, { model = "m" })).message)]])
+    assert.is_truthy(text:find("ANTHROPIC_API_KEY", 1, true))
+  end)
+end)

@@ -1,0 +1,279 @@
+-- Against the wire format of https://ai.google.dev/api/generate-content (v1beta).
+local gemini = require "moonpad.models.gemini"
+local model = require "spec.support.model"
+local moonpad = require "moonpad"
+local server = require "spec.support.http"
+local support = require "spec.support"
+
+local function chunk(parts, reason, more)
+  local object = {
+    candidates = { { content = { role = "model", parts = parts }, finishReason = reason, index = 0 } },
+    modelVersion = "gemini-test-001",
+  }
+  for key, value in pairs(more or {}) do object[key] = value end
+  return moonpad.json.encode(object)
+end
+
+local USAGE = { usageMetadata = {
+  promptTokenCount = 4, candidatesTokenCount = 5, totalTokenCount = 12, thoughtsTokenCount = 3,
+  promptTokensDetails = { { modality = "TEXT", tokenCount = 4 } },
+} }
+
+local STREAM = { chunk { { text = "Hel" } }, chunk({ { text = "lo ä€😀" } }, "STOP", USAGE) }
+local WHOLE = chunk({ { text = "Hello ä€😀" } }, "STOP", USAGE)
+
+local STREAM_PATH = "/models/m:streamGenerateContent?alt=sse"
+local WHOLE_PATH = "/models/m:generateContent"
+
+describe("models.gemini", function()
+  model.behavesWell {
+    name = "gemini", new = gemini.new, path = STREAM_PATH, wholePath = WHOLE_PATH,
+    stream = server.stream(STREAM).body, whole = WHOLE, text = "Hello ä€😀",
+    failure = '{"error":{"code":500,"message":"it is broken","status":"INTERNAL"}}',
+  }
+
+  local web
+  setup(function() web = server.start() end)
+  teardown(function() web:stop() end)
+
+  local function script(...)
+    web:script { [STREAM_PATH] = { ... } }
+  end
+
+  local function make(options)
+    local all = { model = "m", apiKey = "test-key", baseUrl = web.url }
+    for key, value in pairs(options or {}) do all[key] = value end
+    return gemini.new(all)
+  end
+
+  local function textFor(request)
+    script(server.stream(STREAM))
+    model.ask(make(), request)
+    return web:requests()[1].body
+  end
+
+  local function sentFor(request)
+    return moonpad.json.decode(textFor(request))
+  end
+
+  describe("a request", function()
+    it("has these bytes", function()
+      assert.are.equal('{"contents":[{"parts":[{"text":"Hi"}],"role":"user"}],"generationConfig":{"temperature":0},'
+        .. '"systemInstruction":{"parts":[{"text":"Be brief."}]}}',
+        textFor(model.say("Hi", { systemInstruction = "Be brief.", config = { temperature = 0 } })))
+      local sent = web:requests()[1]
+      assert.are.equal("test-key", sent.headers["x-goog-api-key"])
+      assert.is_nil(sent.path:find("key", 1, true))
+    end)
+
+    it("goes to the path of its model", function()
+      web:script {
+        ["/tunedModels/a%20b:generateContent"] = server.json(WHOLE),
+        ["/models/gemini-x:generateContent"] = server.json(WHOLE),
+      }
+      model.ask(make { stream = false, model = "tunedModels/a b" })
+      model.ask(make { stream = false, model = "gemini-x" })
+      model.ask(make { stream = false, model = "models/gemini-x" })
+      assert.are.equal(3, #web:requests())
+    end)
+
+    it("maps settings, and adds those of the API", function()
+      local schema = { type = "object", properties = {}, required = {} }
+      local body = sentFor(model.say("Hi", {
+        config = {
+          temperature = 0.5, topP = 0.9, topK = 3, maxOutputTokens = 100, stopSequences = { "END" }, seed = 7,
+          presencePenalty = 0.1, frequencyPenalty = 0.2, responseSchema = schema, toolChoice = "f",
+          extra = {
+            safetySettings = { { category = "X", threshold = "OFF" } },
+            generationConfig = { thinkingConfig = { thinkingBudget = 0 } },
+          },
+        },
+      }))
+      assert.are.same({
+        temperature = 0.5, topP = 0.9, topK = 3, maxOutputTokens = 100, stopSequences = { "END" }, seed = 7,
+        presencePenalty = 0.1, frequencyPenalty = 0.2, responseMimeType = "application/json",
+        responseJsonSchema = schema, thinkingConfig = { thinkingBudget = 0 },
+      }, body.generationConfig)
+      assert.are.same({ { category = "X", threshold = "OFF" } }, body.safetySettings)
+      assert.are.same({ functionCallingConfig = { mode = "ANY", allowedFunctionNames = { "f" } } }, body.toolConfig)
+      body = sentFor(model.say("Hi", { config = { toolChoice = "none" } }))
+      assert.are.same({ functionCallingConfig = { mode = "NONE" } }, body.toolConfig)
+    end)
+
+    it("offers tools", function()
+      local text = textFor(model.say("Hi", {
+        tools = {
+          { name = "now", description = "The time", parameters = { type = "object", properties = {}, required = {} } },
+        },
+      }))
+      assert.is_truthy(text:find('"tools":[{"functionDeclarations":[{"description":"The time","name":"now",'
+        .. '"parametersJsonSchema":{"properties":{},"required":[],"type":"object"}}]}]', 1, true), text)
+    end)
+
+    it("tells calls and their responses, with exact numbers, signatures, and no ids that are not Gemini's", function()
+      local text = textFor {
+        contents = {
+          { role = "user", parts = { { text = "a" } } },
+          {
+            role = "model",
+            parts = {
+              { text = "secret thought", thought = true },
+              { text = "Let me see.", thoughtSignature = "sig0" },
+              {
+                functionCall = { id = "moonpad-1", name = "f", args = { n = 9007199254740993 } }, thoughtSignature = "s",
+              },
+              { functionCall = { id = "own", name = "g", args = {} } },
+            },
+          },
+          {
+            role = "user",
+            parts = {
+              { functionResponse = { id = "moonpad-1", name = "f", response = { result = 3 } } },
+              { functionResponse = { id = "own", name = "g", response = {} } },
+            },
+          },
+        },
+      }
+      assert.are.equal('{"contents":[{"parts":[{"text":"a"}],"role":"user"},{"parts":['
+        .. '{"text":"Let me see.","thoughtSignature":"sig0"},'
+        .. '{"functionCall":{"args":{"n":9007199254740993},"name":"f"},"thoughtSignature":"s"},'
+        .. '{"functionCall":{"args":{},"id":"own","name":"g"}}],"role":"model"},{"parts":['
+        .. '{"functionResponse":{"name":"f","response":{"result":3}}},'
+        .. '{"functionResponse":{"id":"own","name":"g","response":{}}}],"role":"user"}]}', text)
+    end)
+
+    it("passes data, files and code on, and nothing of other providers", function()
+      local body = sentFor {
+        contents = {
+          { role = "user", parts = {
+            { inlineData = { mimeType = "image/png", data = "AAAA" } },
+            { fileData = { mimeType = "video/mp4", fileUri = "https://x/y" } }, { text = "" },
+          } },
+          { role = "model", parts = {
+            { executableCode = { language = "PYTHON", code = "1" } },
+            { codeExecutionResult = { outcome = "OUTCOME_OK", output = "1" } },
+            { anthropic = { block = { type = "x" } } }, { text = "t", openai = { field = "x" } },
+          } },
+          { role = "user", parts = { { text = "b" } } },
+        },
+      }
+      assert.are.equal(2, #body.contents[1].parts)
+      assert.are.same({ inlineData = { mimeType = "image/png", data = "AAAA" } }, body.contents[1].parts[1])
+      assert.are.equal(3, #body.contents[2].parts)
+      assert.are.same({ text = "t" }, body.contents[2].parts[3])
+    end)
+  end)
+
+  describe("an answer", function()
+    local function answer(...)
+      script(server.stream { ... })
+      local partials, last = model.ask(make())
+      return last, partials
+    end
+
+    it("has text, usage and the reason of its end", function()
+      local last, partials = answer(table.unpack(STREAM))
+      assert.are.same({ "Hel", "lo ä€😀" }, model.texts(partials))
+      assert.are.same({
+        content = { role = "model", parts = { { text = "Hello ä€😀" } } }, finishReason = "STOP",
+        modelVersion = "gemini-test-001",
+        usageMetadata = {
+          promptTokenCount = 4, candidatesTokenCount = 5, totalTokenCount = 12, thoughtsTokenCount = 3,
+        },
+      }, last)
+    end)
+
+    it("has thoughts apart from text, and parts with a signature as they are", function()
+      local last, partials = answer(
+        chunk { { text = "Hm", thought = true } }, chunk { { text = "m.", thought = true } },
+        chunk { { text = "Yes" }, { text = ", " } }, chunk { { text = "sir", thoughtSignature = "s1" } },
+        chunk({ { text = "", thoughtSignature = "s2" } }, "STOP"))
+      assert.are.same({ "(Hm)", "(m.)", "Yes", ", ", "sir" }, model.texts(partials))
+      assert.are.same({
+        { text = "Hmm.", thought = true }, { text = "Yes, " }, { text = "sir", thoughtSignature = "s1" },
+        { text = "", thoughtSignature = "s2" },
+      }, last.content.parts)
+    end)
+
+    it("has calls, with exact numbers", function()
+      local last, partials = answer(
+        chunk { {
+          functionCall = { name = "f", args = { n = 9007199254740993, x = 3, f = 1.0 } }, thoughtSignature = "s",
+        } },
+        '{"candidates":[{"content":{"parts":[{"functionCall":{"id":"i","name":"g"}}]},"finishReason":"STOP"}]}')
+      assert.are.same({}, partials)
+      assert.are.equal('[{"functionCall":{"args":{"f":1.0,"n":9007199254740993,"x":3},"name":"f"},'
+        .. '"thoughtSignature":"s"},'
+        .. '{"functionCall":{"args":{},"id":"i","name":"g"}}]', moonpad.json.encode(last.content.parts))
+    end)
+
+    it("may be a blocked prompt", function()
+      local block = '{"promptFeedback":{"blockReason":"SAFETY","safetyRatings":[]},'
+        .. '"usageMetadata":{"promptTokenCount":4}}'
+      local last = answer(block)
+      assert.are.same({ "SAFETY", "the prompt was blocked: SAFETY" }, { last.errorCode, last.errorMessage })
+      assert.are.equal(4, last.usageMetadata.promptTokenCount)
+      web:script { [WHOLE_PATH] = server.json(block) }
+      local _, whole = model.ask(make { stream = false })
+      assert.are.equal("SAFETY", whole.errorCode)
+    end)
+
+    it("may be stopped, cut off, malformed, empty", function()
+      local last = answer '{"candidates":[{"finishReason":"RECITATION","finishMessage":"from a book"}]}'
+      assert.are.same({ "RECITATION", "from a book" }, { last.errorCode, last.errorMessage })
+      last = answer '{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL"}]}'
+      assert.are.equal("MALFORMED_FUNCTION_CALL", last.errorCode)
+      last = answer(chunk({ { text = "Once" } }, "MAX_TOKENS"))
+      assert.are.same({ "Once", "MAX_TOKENS" }, { last.content.parts[1].text, last.finishReason })
+      assert.is_nil(last.errorCode)
+      last = answer '{"candidates":[{"content":{"role":"model","parts":[]},"finishReason":"STOP"}]}'
+      assert.are.equal("MODEL_RETURNED_NO_CONTENT", last.errorCode)
+    end)
+
+    it("keeps where it found what it says", function()
+      local last = answer('{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP",'
+        .. '"groundingMetadata":{"webSearchQueries":["q"]},"citationMetadata":{"citationSources":[]}}]}')
+      assert.are.same({ webSearchQueries = { "q" } }, last.groundingMetadata)
+      assert.is_table(last.citationMetadata)
+    end)
+
+    it("tells errors that come as a list", function()
+      script(server.json('[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}]',
+        { status = 400 }))
+      assert.are.equal('gemini "m": HTTP 400: API key not valid.', model.failure(make()).message)
+    end)
+  end)
+
+  it("goes through a run with tools, and gives signatures back", function()
+    script(
+      server.stream({ chunk { { functionCall = { name = "add", args = { a = 1 } }, thoughtSignature = "s1" },
+        { functionCall = { name = "add", args = { a = 2 } } } }, chunk({ { text = "" } }, "STOP") }, { split = 1 }),
+      server.stream { chunk({ { text = "Done" } }, "STOP") })
+    local add = moonpad.tool { name = "add", run = function(args) return args.a + 1 end }
+    local service = moonpad.open "memory:"
+    local runner = moonpad.runner {
+      appName = "app", sessionService = service,
+      agent = moonpad.agent { name = "a", model = make(), tools = { add } },
+    }
+    local events = support.run(runner, "Add")
+    assert.are.equal("Done", events[#events]:text())
+    local contents = web:sent(2).contents
+    local called = { functionCall = { name = "add", args = { a = 1 } }, thoughtSignature = "s1" }
+    assert.are.same(called, contents[2].parts[1])
+    assert.are.same({ functionResponse = { name = "add", response = { result = 2 } } }, contents[3].parts[1])
+    assert.are.same({ functionResponse = { name = "add", response = { result = 3 } } }, contents[3].parts[2])
+  end)
+
+  it("asks for its key by the names of both variables", function()
+    local code = [[print(select(2, pcall(require("moonpad.models.gemini").new, { model = "m" })).message)]]
+    local text = model.lua({}, code)
+    assert.is_truthy(text:find("GOOGLE_API_KEY or GEMINI_API_KEY", 1, true))
+    code = [[
+      local http = require "moonpad.http"
+      http.request = function(options) error(options.headers["x-goog-api-key"], 0) end
+      local gemini = require("moonpad.models.gemini").new { model = "m" }
+      print(select(2, pcall(gemini.generate, gemini, { contents = {} })))]]
+    assert.are.equal("one\n", model.lua({ GOOGLE_API_KEY = "one", GEMINI_API_KEY = "two" }, code))
+    assert.are.equal("two\n", model.lua({ GEMINI_API_KEY = "two" }, code))
+  end)
+end)

@@ -1,0 +1,61 @@
+/*
+** What the command needs of the system and Lua does not have: is there a terminal, has the user pressed Ctrl-C.
+** A module of its own, because a signal handler belongs to a program and not to a library.
+*/
+#include <lauxlib.h>
+#include <lua.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* The one thing that a signal handler can reach is a global. */
+static volatile sig_atomic_t interrupts;
+
+static void note_interrupt(int signal_number) {
+  (void)signal_number;
+  interrupts++;
+}
+
+/* isTerminal(fd) */
+static int is_terminal(lua_State *L) {
+  lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+  return 1;
+}
+
+/* catchInterrupts(): from now on SIGINT is counted instead of ending the program. Calls that wait are interrupted by it. */
+static int catch_interrupts(lua_State *L) {
+  struct sigaction action;
+  (void)L;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = 0;
+  action.sa_handler = note_interrupt;
+  sigaction(SIGINT, &action, NULL);
+  return 0;
+}
+
+/* interrupted(): has there been one since the last call? */
+static int interrupted(lua_State *L) {
+  lua_pushboolean(L, interrupts > 0);
+  interrupts = 0;
+  return 1;
+}
+
+/* waitForInput(fd): true when a line can be read; false when a signal came first. */
+static int wait_for_input(lua_State *L) {
+  struct pollfd input = {(int)luaL_checkinteger(L, 1), POLLIN, 0};
+  lua_pushboolean(L, poll(&input, 1, -1) > 0);
+  return 1;
+}
+
+__attribute__((visibility("default"))) int luaopen_moonpad_cli_core(lua_State *L);
+
+int luaopen_moonpad_cli_core(lua_State *L) {
+  static const luaL_Reg functions[] = {{"isTerminal", is_terminal},
+                                       {"catchInterrupts", catch_interrupts},
+                                       {"interrupted", interrupted},
+                                       {"waitForInput", wait_for_input},
+                                       {NULL, NULL}};
+  luaL_checkversion(L);
+  luaL_newlib(L, functions);
+  return 1;
+}
