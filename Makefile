@@ -49,13 +49,11 @@ MODULE_SOURCES := $(sort $(wildcard src/lua/*.c))
 LUA_FILES := $(sort $(shell find lua/moonpad -name '*.lua' 2>/dev/null))
 TEST_SOURCES := $(sort $(wildcard spec/c/test_*.c))
 TEST_SUPPORT := $(filter-out $(TEST_SOURCES),$(sort $(wildcard spec/c/*.c)))
-BENCH_SOURCES := $(sort $(wildcard bench/*.c))
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBRARY_OBJECTS := $(call objects,$(LIBRARY_SOURCES))
 MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
-BENCH_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(BENCH_SOURCES))
 
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
@@ -114,8 +112,8 @@ format: ## formats all C files in place
 deps: ## installs the Debian packages that are missing
 	@scripts/deps.sh
 
-bench: all $(BENCH_PROGRAMS) ## runs the benchmarks
-	@scripts/bench.sh -b $(BUILD)
+bench: all ## measures moonpad against the least that the same work can cost, in one run
+	@bench/run.sh -b $(BUILD)
 
 clean: ## removes the build folder
 	rm -rf $(BUILD)
@@ -207,11 +205,6 @@ $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) -lcmocka $(LIBS)
-
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libmoonpad.a
-	@mkdir -p $(@D)
-	$(say) LINK $@
-	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LIBS)
 
 # ---- Installation ----
 

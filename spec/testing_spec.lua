@@ -15,7 +15,8 @@ end
 describe("testing.toolContext", function()
   it("gives a tool a real context over the state that is given", function()
     local context = testing.toolContext {
-      state = { cart = { "tea" }, ["user:name"] = "Ann", ["temp:note"] = 1 }, userContent = "Hi", functionCallId = "c7",
+      state = { cart = { "tea" }, ["user:name"] = "Ann", ["temp:note"] = 1 },
+      userContent = "Hi", functionCallId = "c7",
     }
     table.insert(context.state.cart, "milk")
     assert.are.equal('["tea","milk"]', tostring(context.state.cart))

@@ -37,9 +37,18 @@ local function createSession(options, service)
   return session
 end
 
----A context as a tool gets it, over a session of its own in memory: to call `tool.run(args, context)` in a test. What the
----tool writes is pending in `context.state` and can be looked at there.
----@param options { state: table?, appName: string?, userId: string?, sessionId: string?, agentName: string?, functionCallId: string?, userContent: table|string? }?
+---@class moonpad.ToolContextOptions
+---@field state table? what the tool finds
+---@field appName string?
+---@field userId string?
+---@field sessionId string?
+---@field agentName string?
+---@field functionCallId string?
+---@field userContent table|string?
+
+---A context as a tool gets it, over a session of its own in memory: to call `tool.run(args, context)` in a test. What
+---the tool writes is pending in `context.state` and can be looked at there.
+---@param options moonpad.ToolContextOptions?
 ---@return moonpad.Context
 function testing.toolContext(options)
   options = options or {}
@@ -56,9 +65,27 @@ end
 
 local RUN_FIELDS = { "agent", "state", "service", "appName", "userId", "sessionId", "messages", "plugins", "clock" }
 
+---@class moonpad.TestRunOptions
+---@field agent moonpad.Agent
+---@field messages table|string one message or a list of them
+---@field state table? of the session that is made
+---@field service moonpad.Service? default: one in memory
+---@field appName string?
+---@field userId string?
+---@field sessionId string?
+---@field plugins table?
+---@field clock moonpad.Clock?
+
+---@class moonpad.TestRun
+---@field events moonpad.Event[]
+---@field replies string[] the texts of the final answers
+---@field text string the last of them
+---@field session moonpad.Session as stored
+---@field service moonpad.Service
+
 ---Runs an agent on messages, one after the other, and returns what happened.
----@param options { agent: moonpad.Agent, messages: table|string, state: table?, service: moonpad.Service?, appName: string?, userId: string?, sessionId: string?, plugins: table?, clock: moonpad.Clock? }
----@return { events: moonpad.Event[], text: string, replies: string[], session: moonpad.Session, service: moonpad.Service } result `text` is the last final answer; `session` is as stored
+---@param options moonpad.TestRunOptions
+---@return moonpad.TestRun
 function testing.run(options)
   core.checkFields(options, "testing.run", RUN_FIELDS)
   local service = options.service or core.open("memory:", { clock = options.clock })

@@ -94,7 +94,8 @@ function checks.keys(map)
   return list
 end
 
----How much of a long piece of work to do: a fraction of it where the collector never rests (spec/helper.lua), which takes far longer.
+---How much of a long piece of work to do: a fraction of it where the collector never rests (spec/helper.lua), which
+---takes far longer.
 ---@param count integer
 ---@return integer
 function checks.scaled(count)

@@ -111,7 +111,7 @@ end
 
 local conversation = {}
 
----@param fields { service: moonpad.Service, runner: moonpad.Runner, appName: string, userId: string, sessionId: string, options: table }
+---@param fields table service, runner, appName, userId, sessionId, and the options of the command line
 function conversation.new(fields)
   return setmetatable(fields, Conversation)
 end
