@@ -53,6 +53,7 @@ TEST_SUPPORT := $(filter-out $(TEST_SOURCES),$(sort $(wildcard spec/c/*.c)))
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBRARY_OBJECTS := $(call objects,$(LIBRARY_SOURCES))
 MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
+EXAMPLE_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
 
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
@@ -74,7 +75,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib tests demo test test-lua test-c check format deps bench clean help have-lua FORCE \
+.PHONY: all lib examples tests demo test test-lua test-c check format deps bench clean help have-lua FORCE \
         install install-lib install-lua uninstall
 
 # ---- What users ask for ----
@@ -83,7 +84,9 @@ all: lib $(MODULE) $(OPTIONAL) ## the C library and the Lua module (the default)
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
 
-tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) ## builds everything that the tests need, runs nothing
+examples: $(EXAMPLE_PROGRAMS) ## builds the examples in C
+
+tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) examples ## builds everything that the tests need, runs nothing
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by the build.
 demo: deps ## installs what is missing, builds, and runs the demonstration on a temporary SQLite file
@@ -205,6 +208,13 @@ $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) -lcmocka $(LIBS)
+
+# As a user builds them: with the public headers alone.
+$(BUILD)/examples/%: examples/%.c $(BUILD)/libmoonpad.a
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -pthread $(WARNINGS) $(SANITIZER) $(CFLAGS) -o $@ $< \
+		$(BUILD)/libmoonpad.a $(LIBS)
 
 # ---- Installation ----
 
