@@ -63,6 +63,7 @@ MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
 HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
+BASE_OBJECTS := $(call objects,$(sort $(wildcard src/base/*.c)))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
@@ -185,10 +186,10 @@ $(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS)
 
-$(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BUILD)/sources
+$(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BASE_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $(HTTP_OBJECTS) $(CURL_LIBS)
+	$(Q)$(LINK) -shared -o $@ $(HTTP_OBJECTS) $(BASE_OBJECTS) $(CURL_LIBS) -lpthread -lm
 
 $(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)

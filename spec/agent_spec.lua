@@ -196,10 +196,10 @@ support.each_store(function(open)
       local runner = runnerOf { model = function() end }
       assert.equal("model", failure(support.run, runner, "Hi").code)
       assert.equal("model", failure(support.run, (runnerOf { model = function() return 42 end }), "Hi").code)
-      local named = runnerOf { model = "gemini-2.0-flash" }
+      local named = runnerOf { model = "no-such-model" }
       local err = failure(support.run, named, "Hi")
-      assert.equal("unsupported", err.code)
-      assert.matches("gemini%-2.0%-flash", tostring(err))
+      assert.equal("invalid_argument", err.code)
+      assert.matches("no%-such%-model", tostring(err))
     end)
 
     it("is not called more often than maxLlmCalls", function()

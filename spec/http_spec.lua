@@ -231,7 +231,6 @@ describe("HTTP", function()
       while http.poll(0.01) do assert.is_true(first.status == nil) end
       first:step()
       local start = core.monotonic()
-      -- The other job drives the client, and so brings in what the first one waits for.
       while core.monotonic() - start < 0.2 do second:step() end
       assert.is_true(elapsed(function() http.poll(5) end) < 1)
       first:advance()
@@ -409,6 +408,14 @@ describe("HTTP", function()
       assert.are.equal(200, (fetch("/a", { body = "text" })))
       local sent = web:requests()[2]
       assert.are.same({ "GET", "" }, { sent.method, sent.body })
+    end)
+
+    it("may say something on the way", function()
+      web:script {
+        ["/a"] = { status = 307, headers = { Location = "/b" }, body = ("x"):rep(65536), times = 40, split = 65536 },
+        ["/b"] = { body = "there" },
+      }
+      assert.are.equal("there", select(2, fetch("/a", { maxUnreadBytes = 1000 })))
     end)
 
     it("to another scheme is refused", function()

@@ -1,4 +1,4 @@
---- HTTP without blocking: one client per Lua state, driven by whoever waits. The requests of all agents share it.
+--- HTTP without blocking: one client per Lua state, with a thread of its own. The requests of all agents share it.
 local core = require "moonpad.core"
 local driver = require "moonpad.http.driver"
 local jobs = require "moonpad.http.job"
@@ -85,7 +85,7 @@ end
 
 local WITH_BODY = { POST = true, PUT = true, PATCH = true }
 
----Starts a request. It goes on whenever somebody steps it, another request, or `http.poll`.
+---Starts a request. It goes on by itself; a retry begins when the request is stepped, or in `http.poll`.
 ---@param options moonpad.HttpOptions
 ---@return moonpad.HttpJob
 function http.request(options)
@@ -112,6 +112,11 @@ function http.poll(seconds)
     core.error("invalid_argument", "http.poll(seconds): expected a number, got " .. type(seconds))
   end
   return driver.poll(seconds)
+end
+
+---Loads what requests need, so that the first one does not spend its time on it. Never fails.
+function http.prepare()
+  pcall(require, "moonpad.http_core")
 end
 
 ---@return integer count of the requests whose answer is still to come or under way

@@ -21,11 +21,6 @@ typedef struct request_handle {
   mp_http_request *request; /* NULL: closed */
 } request_handle;
 
-/* A list that must not leak when reading the rest of the options raises. */
-typedef struct header_list {
-  struct curl_slist *first;
-} header_list;
-
 /* ---- Results ---- */
 
 static const char *kind_name(mp_http_failure failure) {
@@ -66,69 +61,36 @@ static int client_close(lua_State *L) {
   return 0;
 }
 
-/* client:perform() -> has anything happened? */
-static int client_perform(lua_State *L) {
-  mp_http_client *client = check_client(L);
-  uint64_t before = mp_http_activity(client);
-  const char *message = NULL;
-  if (!mp_http_perform(client, &message)) return push_failure(L, MP_HTTP_TRANSFER, message);
-  lua_pushboolean(L, mp_http_activity(client) != before);
-  return 1;
-}
-
-/* client:wait(seconds) */
+/* client:wait(seconds, seen): sleeps until the count of activity is another one than `seen`, at most that long */
 static int client_wait(lua_State *L) {
   mp_http_client *client = check_client(L);
   lua_Number seconds = luaL_checknumber(L, 2);
-  /* Rounded up, so that a short rest is not spent in a busy loop. */
-  lua_Number milliseconds = seconds > 0 ? seconds * 1000 + 0.999 : 0;
-  int timeout = milliseconds < INT_MAX ? (int)milliseconds : INT_MAX;
-  const char *message = NULL;
-  if (!mp_http_wait(client, timeout, &message)) return push_failure(L, MP_HTTP_TRANSFER, message);
-  lua_pushboolean(L, 1);
-  return 1;
+  mp_http_wait(client, (uint64_t)luaL_checkinteger(L, 3), seconds);
+  return 0;
 }
 
+/* client:activity() -> a number that has changed whenever something has happened to a request */
 static int client_activity(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)mp_http_activity(check_client(L)));
   return 1;
 }
 
-static int client_active(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)mp_http_active(check_client(L)));
-  return 1;
-}
-
 /* ---- Starting ---- */
 
-static int free_headers(lua_State *L) {
-  header_list *list = lua_touserdata(L, 1);
-  curl_slist_free_all(list->first);
-  list->first = NULL;
-  return 0;
-}
-
-static header_list *push_header_list(lua_State *L) {
-  header_list *list = lua_newuserdatauv(L, sizeof *list, 0);
-  list->first = NULL;
-  if (luaL_newmetatable(L, "moonpad.http_headers")) {
-    lua_pushcfunction(L, free_headers);
-    lua_setfield(L, -2, "__gc");
-  }
-  lua_setmetatable(L, -2);
-  return list;
-}
-
-/* Fills the list from the array of "Name: value" strings at `index`. */
-static void read_headers(lua_State *L, int index, header_list *list) {
-  lua_Integer count = luaL_len(L, index);
-  for (lua_Integer i = 1; i <= count; i++) {
-    lua_geti(L, index, i);
-    struct curl_slist *grown = curl_slist_append(list->first, luaL_checkstring(L, -1));
-    if (grown == NULL) luaL_error(L, "out of memory");
-    list->first = grown;
+/* The array of "Name: value" strings in options.headers as C strings. Leaves what keeps them alive on the stack. */
+static const char *const *read_headers(lua_State *L) {
+  if (lua_getfield(L, 2, "headers") == LUA_TNIL) lua_newtable(L);
+  luaL_checktype(L, -1, LUA_TTABLE);
+  int index = lua_gettop(L);
+  lua_Unsigned count = lua_rawlen(L, index);
+  const char **headers = lua_newuserdatauv(L, ((size_t)count + 1) * sizeof *headers, 0);
+  for (lua_Unsigned i = 0; i < count; i++) {
+    if (lua_rawgeti(L, index, (lua_Integer)(i + 1)) != LUA_TSTRING) luaL_error(L, "headers: expected strings");
+    headers[i] = lua_tostring(L, -1);
     lua_pop(L, 1);
   }
+  headers[count] = NULL;
+  return headers;
 }
 
 /* Leaves the string on the stack, which keeps it alive. */
@@ -161,6 +123,7 @@ static mp_http_options read_options(lua_State *L) {
   options.connect_timeout = (long)integer_option(L, "connectTimeoutMs", 0);
   options.idle_timeout = (long)integer_option(L, "idleTimeoutMs", 0);
   options.max_unread = (size_t)integer_option(L, "maxUnreadBytes", DEFAULT_MAX_UNREAD);
+  options.headers = read_headers(L);
   return options;
 }
 
@@ -170,16 +133,12 @@ static int client_start(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checkstack(L, 16, NULL);
   mp_http_options options = read_options(L);
-  header_list *list = push_header_list(L);
-  if (lua_getfield(L, 2, "headers") == LUA_TTABLE) read_headers(L, lua_gettop(L), list);
   request_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
   handle->request = NULL;
   luaL_setmetatable(L, REQUEST_TYPE);
   /* The request holds its client, so that the client is not collected under a transfer. */
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
-  options.headers = list->first;
-  list->first = NULL;
   mp_http_failure failure;
   const char *message;
   handle->request = mp_http_start(client, &options, &failure, &message);
@@ -219,27 +178,35 @@ static void push_lower(lua_State *L, const char *text) {
   luaL_pushresult(&buffer);
 }
 
-/* request:headers() -> { [lower-case name] = value }; the values of a repeated name are joined by ", " */
+/* Adds a header to the table at the top; the values of a repeated name are joined by ", ". */
+static void add_header(lua_State *L, const char *name, const char *value) {
+  push_lower(L, name);
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, -3) == LUA_TSTRING) {
+    lua_pushfstring(L, "%s, %s", lua_tostring(L, -1), value);
+    lua_remove(L, -2);
+  } else {
+    lua_pop(L, 1);
+    lua_pushstring(L, value);
+  }
+  lua_rawset(L, -3);
+}
+
+/* request:headers() -> { [lower-case name] = value }, or nil while they are not all there */
 static int request_headers(lua_State *L) {
   mp_http_request *request = check_request(L);
+  if (mp_http_status(request) == 0) return 0;
+  moonpad_string headers = mp_http_headers(request);
   lua_newtable(L);
-  for (struct curl_header *header = mp_http_next_header(request, NULL); header != NULL;
-       header = mp_http_next_header(request, header)) {
-    push_lower(L, header->name);
-    lua_pushvalue(L, -1);
-    if (lua_rawget(L, -3) == LUA_TSTRING) {
-      lua_pushfstring(L, "%s, %s", lua_tostring(L, -1), header->value);
-      lua_remove(L, -2);
-    } else {
-      lua_pop(L, 1);
-      lua_pushstring(L, header->value);
-    }
-    lua_rawset(L, -3);
+  for (const char *name = headers.data; name < headers.data + headers.length;) {
+    const char *value = name + strlen(name) + 1;
+    add_header(L, name, value);
+    name = value + strlen(value) + 1;
   }
   return 1;
 }
 
-/* request:redirect() -> absolute URL or nil */
+/* request:redirect() -> absolute URL or nil; of a request that is done */
 static int request_redirect(lua_State *L) {
   lua_pushstring(L, mp_http_redirect(check_request(L)));
   return 1;
@@ -296,9 +263,8 @@ __attribute__((visibility("default")))
 int luaopen_moonpad_http_core(lua_State *L);
 
 int luaopen_moonpad_http_core(lua_State *L) {
-  static const luaL_Reg client_methods[] = {{"start", client_start},   {"perform", client_perform},
-                                            {"wait", client_wait},     {"activity", client_activity},
-                                            {"active", client_active}, {NULL, NULL}};
+  static const luaL_Reg client_methods[] = {
+      {"start", client_start}, {"wait", client_wait}, {"activity", client_activity}, {NULL, NULL}};
   static const luaL_Reg request_methods[] = {{"status", request_status},
                                              {"headers", request_headers},
                                              {"redirect", request_redirect},

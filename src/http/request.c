@@ -1,4 +1,4 @@
-/* One request: what libcurl is told, and what its callbacks keep. */
+/* One request: what libcurl is told, what its callbacks keep, and what its owner reads. */
 #include "http/request.h"
 
 #include <stdio.h>
@@ -8,26 +8,45 @@
 /* Memory above this is given back when what it held has been read. */
 #define KEPT_CAPACITY ((size_t)64 * 1024)
 
-/* ---- What libcurl calls ---- */
-
-static void note_activity(mp_http_request *request) {
-  if (request->client != NULL) request->client->activity++;
-}
+/* ---- What libcurl calls, in the client's thread ---- */
 
 static size_t take_body(char *data, size_t size, size_t count, void *context) {
   mp_http_request *request = context;
   size_t length = size * count;
-  if (request->unread.length != 0 && request->unread.length + length > request->max_unread) {
+  pthread_mutex_lock(&request->client->lock);
+  bool is_full = request->unread.length != 0 && request->unread.length + length > request->max_unread;
+  if (is_full) {
     request->is_paused = true;
-    return CURL_WRITEFUNC_PAUSE;
+  } else {
+    mp_buffer_add(&request->unread, data, length);
+    mp_http_note(request->client);
   }
-  mp_buffer_add(&request->unread, data, length);
-  if (request->unread.failed) {
-    request->failure = MP_HTTP_NO_MEMORY;
-    return length == 0 ? 1 : 0;
+  bool has_failed = request->unread.failed;
+  pthread_mutex_unlock(&request->client->lock);
+  if (is_full) return CURL_WRITEFUNC_PAUSE;
+  if (!has_failed) return length;
+  request->cause = MP_HTTP_NO_MEMORY;
+  return CURL_WRITEFUNC_ERROR;
+}
+
+/* The owner must not ask the handle while the transfer is under way, so it gets a copy. */
+static bool copy_headers(mp_http_request *request) {
+  struct curl_header *header = NULL;
+  while ((header = curl_easy_nextheader(request->easy, CURLH_HEADER, -1, header)) != NULL) {
+    mp_buffer_add(&request->headers, header->name, strlen(header->name) + 1);
+    mp_buffer_add(&request->headers, header->value, strlen(header->value) + 1);
   }
-  note_activity(request);
-  return length;
+  return !request->headers.failed;
+}
+
+static bool end_headers(mp_http_request *request, long status) {
+  pthread_mutex_lock(&request->client->lock);
+  bool is_new = request->status == 0; /* trailers may follow the body */
+  bool is_copied = !is_new || copy_headers(request);
+  if (is_copied) request->status = status;
+  mp_http_note(request->client);
+  pthread_mutex_unlock(&request->client->lock);
+  return is_copied;
 }
 
 static size_t take_header(char *data, size_t size, size_t count, void *context) {
@@ -35,18 +54,16 @@ static size_t take_header(char *data, size_t size, size_t count, void *context) 
   size_t length = size * count;
   request->header_bytes += length;
   if (request->header_bytes > MAX_HEADER_BYTES) {
-    request->failure = MP_HTTP_LIMIT;
-    return 0;
+    request->cause = MP_HTTP_LIMIT;
+    return CURL_WRITEFUNC_ERROR;
   }
   bool is_end = length == 0 || data[0] == '\r' || data[0] == '\n';
   long status = 0;
   curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
   /* Answers below 200 announce another one. */
-  if (is_end && status >= 200) {
-    request->has_headers = true;
-    note_activity(request);
-  }
-  return length;
+  if (!is_end || status < 200 || end_headers(request, status)) return length;
+  request->cause = MP_HTTP_NO_MEMORY;
+  return CURL_WRITEFUNC_ERROR;
 }
 
 /* ---- Making it ---- */
@@ -79,6 +96,14 @@ static void set_times(CURL *easy, const mp_http_options *options) {
 #endif
 }
 
+static CURLcode set_authorities(CURL *easy, const char *ca_file) {
+  if (ca_file != NULL) return curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
+  const curl_version_info_data *library = curl_version_info(CURLVERSION_NOW);
+  /* With a folder beside the file, libcurl would load the file anew for each connection. */
+  bool has_file = library != NULL && library->age >= CURLVERSION_SEVENTH && library->cainfo != NULL;
+  return has_file ? curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) : CURLE_OK;
+}
+
 /* Redirections are the caller's: libcurl would hand every header but Authorization and Cookie on to any host. */
 static CURLcode set_safety(CURL *easy, const mp_http_options *options) {
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -87,8 +112,7 @@ static CURLcode set_safety(CURL *easy, const mp_http_options *options) {
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
   curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   CURLcode code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  if (code == CURLE_OK && options->ca_file != NULL) code = curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file);
-  return code;
+  return code == CURLE_OK ? set_authorities(easy, options->ca_file) : code;
 }
 
 static void set_callbacks(mp_http_request *request) {
@@ -101,6 +125,15 @@ static void set_callbacks(mp_http_request *request) {
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, request);
 }
 
+static bool set_headers(mp_http_request *request, const char *const *headers) {
+  for (; *headers != NULL; headers++) {
+    struct curl_slist *grown = curl_slist_append(request->headers_sent, *headers);
+    if (grown == NULL) return false;
+    request->headers_sent = grown;
+  }
+  return curl_easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->headers_sent) == CURLE_OK;
+}
+
 static bool configure(mp_http_request *request, const mp_http_options *options) {
   CURL *easy = request->easy;
   set_callbacks(request);
@@ -108,39 +141,38 @@ static bool configure(mp_http_request *request, const mp_http_options *options) 
   return curl_easy_setopt(easy, CURLOPT_URL, options->url) == CURLE_OK && set_method(easy, options) == CURLE_OK &&
          set_safety(easy, options) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_USERAGENT, "moonpad/" MOONPAD_VERSION) == CURLE_OK &&
-         curl_easy_setopt(easy, CURLOPT_HTTPHEADER, request->headers) == CURLE_OK;
+         set_headers(request, options->headers);
 }
 
-mp_http_request *mp_http_request_new(mp_env *env, const mp_http_options *options) {
-  mp_http_request *request = mp_allocate_zeroed(env, sizeof *request);
-  if (request == NULL) {
-    curl_slist_free_all(options->headers);
-    return NULL;
-  }
-  request->env = mp_env_retain(env);
-  request->headers = options->headers;
+mp_http_request *mp_http_request_new(mp_http_client *client, const mp_http_options *options) {
+  mp_http_request *request = mp_allocate_zeroed(client->env, sizeof *request);
+  if (request == NULL) return NULL;
+  atomic_fetch_add(&client->references, 1);
+  request->client = client;
   request->max_unread = options->max_unread;
-  mp_buffer_init(&request->unread, env);
+  mp_buffer_init(&request->unread, client->env);
+  mp_buffer_init(&request->taken, client->env);
+  mp_buffer_init(&request->headers, client->env);
   request->easy = curl_easy_init();
   if (request->easy != NULL && configure(request, options)) return request;
-  mp_http_request_free(request);
+  mp_http_request_destroy(request);
   return NULL;
 }
 
-void mp_http_request_free(mp_http_request *request) {
-  if (request == NULL) return;
-  mp_http_detach(request);
+void mp_http_request_destroy(mp_http_request *request) {
+  mp_http_client *client = request->client;
   if (request->easy != NULL) curl_easy_cleanup(request->easy);
-  curl_slist_free_all(request->headers);
+  curl_slist_free_all(request->headers_sent);
   mp_buffer_free(&request->unread);
-  mp_env *env = request->env;
-  mp_release(env, request);
-  mp_env_release(env);
+  mp_buffer_free(&request->taken);
+  mp_buffer_free(&request->headers);
+  mp_release(client->env, request);
+  mp_http_client_release(client);
 }
 
 /* ---- Its end ---- */
 
-static mp_http_failure failure_of(CURLcode result) {
+mp_http_failure mp_http_judge(CURLcode result) {
   switch (result) {
   case CURLE_OK:
     return MP_HTTP_NO_FAILURE;
@@ -182,63 +214,77 @@ static void hide_user_info(char *message) {
   }
 }
 
-static void explain(mp_http_request *request, CURLcode result) {
-  const char *told = NULL;
-  if (request->failure == MP_HTTP_LIMIT) told = "the server sent more than 256 KiB of headers";
-  if (request->failure == MP_HTTP_NO_MEMORY) told = "out of memory";
-  if (told == NULL && request->message[0] == '\0') told = curl_easy_strerror(result);
-  if (told != NULL) snprintf(request->message, sizeof request->message, "%s", told);
+void mp_http_request_end(mp_http_request *request, mp_http_failure failure, const char *message) {
+  if (request->cause != MP_HTTP_NO_FAILURE) failure = request->cause;
+  if (failure == MP_HTTP_LIMIT) message = "the server sent more than 256 KiB of headers";
+  if (failure == MP_HTTP_NO_MEMORY) message = "out of memory";
+  /* libcurl has put more than the name of the error there, when it knows more. */
+  bool is_told = request->message[0] != '\0' && failure != MP_HTTP_LIMIT && failure != MP_HTTP_NO_MEMORY &&
+                 failure != MP_HTTP_CLOSED;
+  if (!is_told) snprintf(request->message, sizeof request->message, "%s", message);
   hide_user_info(request->message);
-}
-
-void mp_http_request_end(mp_http_request *request, CURLcode result) {
+  request->failure = failure;
   request->is_done = true;
-  note_activity(request);
-  if (result == CURLE_OK) return;
-  if (request->failure == MP_HTTP_NO_FAILURE) request->failure = failure_of(result);
-  explain(request, result);
+  mp_http_note(request->client);
 }
 
-/* ---- Reading ---- */
+/* ---- What the owner asks ---- */
 
-long mp_http_status(const mp_http_request *request) {
-  long status = 0;
-  if (request->has_headers) curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+long mp_http_status(mp_http_request *request) {
+  pthread_mutex_lock(&request->client->lock);
+  long status = request->status;
+  pthread_mutex_unlock(&request->client->lock);
   return status;
 }
 
-struct curl_header *mp_http_next_header(mp_http_request *request, struct curl_header *previous) {
-  return request->has_headers ? curl_easy_nextheader(request->easy, CURLH_HEADER, -1, previous) : NULL;
+moonpad_string mp_http_headers(const mp_http_request *request) {
+  return mp_buffer_text(&request->headers);
+}
+
+bool mp_http_is_done(mp_http_request *request) {
+  pthread_mutex_lock(&request->client->lock);
+  bool is_done = request->is_done;
+  pthread_mutex_unlock(&request->client->lock);
+  return is_done;
+}
+
+mp_http_failure mp_http_failure_of(mp_http_request *request, const char **message) {
+  if (!mp_http_is_done(request)) return MP_HTTP_NO_FAILURE;
+  *message = request->message;
+  return request->failure;
 }
 
 const char *mp_http_redirect(mp_http_request *request) {
   char *url = NULL;
-  if (request->has_headers) curl_easy_getinfo(request->easy, CURLINFO_REDIRECT_URL, &url);
+  if (mp_http_is_done(request)) curl_easy_getinfo(request->easy, CURLINFO_REDIRECT_URL, &url);
   return url;
 }
 
-moonpad_string mp_http_unread(const mp_http_request *request) {
-  return mp_buffer_text(&request->unread);
+/* The owner reads without the lock: what it does with the bytes may free other requests. */
+static void take_unread(mp_http_request *request) {
+  mp_http_client *client = request->client;
+  pthread_mutex_lock(&client->lock);
+  mp_buffer empty = request->taken;
+  request->taken = request->unread;
+  request->unread = empty;
+  bool must_resume = request->is_paused && !request->is_done;
+  request->is_paused = false;
+  if (must_resume) {
+    request->may_resume = true;
+    curl_multi_wakeup(client->multi);
+  }
+  pthread_mutex_unlock(&client->lock);
+}
+
+moonpad_string mp_http_unread(mp_http_request *request) {
+  if (request->taken.length == 0) take_unread(request);
+  return mp_buffer_text(&request->taken);
 }
 
 void mp_http_consume(mp_http_request *request) {
-  if (request->unread.capacity > KEPT_CAPACITY) {
-    mp_buffer_free(&request->unread);
+  if (request->taken.capacity > KEPT_CAPACITY) {
+    mp_buffer_free(&request->taken);
   } else {
-    mp_buffer_clear(&request->unread);
+    mp_buffer_clear(&request->taken);
   }
-  if (!request->is_paused || request->client == NULL) return;
-  request->is_paused = false;
-  /* It may call back at once with what it had kept. A failure shows up as the transfer's end. */
-  (void)curl_easy_pause(request->easy, CURLPAUSE_CONT);
-}
-
-bool mp_http_is_done(const mp_http_request *request) {
-  return request->is_done;
-}
-
-mp_http_failure mp_http_failure_of(const mp_http_request *request, const char **message) {
-  if (!request->is_done) return MP_HTTP_NO_FAILURE;
-  *message = request->message;
-  return request->failure;
 }

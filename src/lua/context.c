@@ -10,10 +10,12 @@
 
 /* ---- State objects ---- */
 
-/* core.changes(session): a state object over a change set of its own */
+/* core.changes(session [, branch]): a state object over a change set of its own */
 static int new_changes(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_session_box *session = mp_check_session(L, binding, 1, "core.changes");
+  moonpad_string branch = moonpad_text("");
+  if (!lua_isnoneornil(L, 2)) branch = mp_argument_string(L, 2, "core.changes", "branch");
   mp_lua_state *state = mp_push_state(L, binding);
   moonpad_error error;
   moonpad_changes *changes = NULL;
@@ -27,6 +29,7 @@ static int new_changes(lua_State *L) {
   box->changes = changes;
   box->owned = true;
   state->box = box;
+  mp_check(L, mp_changes_set_branch(changes, branch, &error), &error);
   return 1;
 }
 
@@ -283,6 +286,19 @@ static int monotonic(lua_State *L) {
   return 1;
 }
 
+/* core.sleep(seconds): of the whole thread; a signal ends it early */
+static int sleep_thread(lua_State *L) {
+  const lua_Number longest = 1e9;
+  lua_Number seconds = luaL_checknumber(L, 1);
+  if (!(seconds > 0)) return 0;
+  if (seconds > longest) seconds = longest;
+  struct timespec time;
+  time.tv_sec = (time_t)seconds;
+  time.tv_nsec = (long)((seconds - (lua_Number)time.tv_sec) * 1e9);
+  nanosleep(&time, NULL);
+  return 0;
+}
+
 void mp_context_module(lua_State *L, int binding_index) {
   static const luaL_Reg functions[] = {{"changes", new_changes},
                                        {"state", new_detached},
@@ -299,6 +315,7 @@ void mp_context_module(lua_State *L, int binding_index) {
                                        {"uuid7", uuid7},
                                        {"now", now},
                                        {"monotonic", monotonic},
+                                       {"sleep", sleep_thread},
                                        {NULL, NULL}};
   mp_set_functions(L, binding_index, functions);
 }

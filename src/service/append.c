@@ -89,11 +89,13 @@ static moonpad_status add_pending(mp_append *append, moonpad_session *session, m
     if (status != MOONPAD_OK) break;
     status =
         add_operation(append, session, change->kind, mp_key_text(change->entry->key), change->value, &operation, error);
-    if (status != MOONPAD_OK || operation->scope == MP_SCOPE_TEMP) continue;
-    operation->base = change->base;
+    if (status != MOONPAD_OK) continue;
+    operation->base = mp_change_measure(change);
     operation->checked = checks_conflicts(append) && !change->unchecked &&
                          (change->kind == MP_SET || change->kind == MP_REMOVE) &&
                          (operation->scope == MP_SCOPE_SESSION || change->read);
+    /* Nobody but the branches of this run can have overtaken it, and what they have stored is in sight. */
+    if (operation->scope == MP_SCOPE_TEMP && change->entry->revision <= operation->base) operation->checked = false;
   }
   mp_release(append->env, list);
   return status;
@@ -372,6 +374,9 @@ static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error)
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < append->stored_count; i++) {
     status = resolve(append, tx, &append->operations[i], error);
+  }
+  for (size_t i = append->stored_count; status == MOONPAD_OK && i < append->count; i++) {
+    if (append->operations[i].checked) status = add_conflict(append, append->operations[i].key, error);
   }
   if (status == MOONPAD_OK && append->conflict_count > 0) status = conflict(append, error);
   if (status != MOONPAD_OK) return status;

@@ -16,7 +16,7 @@ typedef struct mp_operation {
   mp_key *key; /* with prefix */
   mp_scope scope;
   mp_value *value; /* what to set; the number to add; the array of items to append */
-  bool checked;    /* conflicts when somebody else changed the key after `base` */
+  bool checked;    /* conflicts when somebody else changed the key after `base`; of a temp: key: somebody has */
   int64_t base;
   mp_view_entry *entry;   /* of the session object: not to be looked at inside the transaction */
   mp_value *shown_before; /* asynchronous: what the session object showed before this append */

@@ -61,6 +61,7 @@ void moonpad_changes_free(moonpad_changes *changes) {
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) change_free(slot->value);
   mp_map_free(&changes->map);
   mp_env *env = changes->env;
+  mp_key_release(env, changes->branch);
   mp_value_release(env, changes->lent);
   mp_buffer_free(&changes->scratch);
   mp_view_free(&changes->private_view, env);
@@ -94,11 +95,14 @@ void mp_change_touch(mp_change *change, bool reading) {
     bool looked_at = changes->all_read && !change->beyond_all_read;
     change->touched = true;
     change->read = looked_at;
-    if (scope == MP_SCOPE_TEMP || changes->session == NULL) {
+    if (changes->session == NULL) {
       change->base = 0;
+    } else if (looked_at) {
+      change->base = changes->all_base[scope == MP_SCOPE_TEMP ? MP_SCOPE_SESSION : scope];
     } else {
-      change->base = looked_at ? changes->all_base[scope] : mp_held_revision(changes->session, scope);
+      change->base = mp_held_revision(changes->session, scope);
     }
+    change->reach = 0;
   }
   /* What it wrote itself tells nothing about what others have stored. */
   if (reading && !(change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE))) change->read = true;
@@ -734,7 +738,7 @@ void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry,
       change->beyond_all_read = changes->all_read;
     } else if (change->touched || (changes->all_read && !change->beyond_all_read)) {
       mp_change_touch(change, false);
-      if (before <= change->base) change->base = after;
+      mp_change_follow(change, before, after, mp_changes_run_beside(changes, by));
     }
   }
 }
@@ -750,7 +754,9 @@ void mp_changes_rebase(moonpad_changes *changes) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change *change = slot->value;
-    if (change->touched) change->base = mp_held_revision(changes->session, change->entry->scope);
+    if (!change->touched) continue;
+    change->base = mp_held_revision(changes->session, change->entry->scope);
+    change->reach = 0;
   }
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     changes->all_base[scope] = mp_held_revision(changes->session, (mp_scope)scope);

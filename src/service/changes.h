@@ -12,6 +12,11 @@ moonpad_status mp_changes_new_detached(mp_env *env, moonpad_changes **changes, m
 /* Of a detached one: what was set so far becomes what it holds, nothing is pending any more. */
 void mp_changes_settle(moonpad_changes *changes);
 mp_env *mp_changes_env(const moonpad_changes *changes);
+/*
+** Makes it one of a branch of a parallel agent ("team.writer"; empty: none). Appends by branches beside it do not count as its own: a write that depends on
+** a read which they have overtaken conflicts. Those above and below it run when it does not.
+*/
+moonpad_status mp_changes_set_branch(moonpad_changes *changes, moonpad_string branch, moonpad_error *error);
 
 /*
 ** Reads a key: a scalar (borrowed until the next write or append), or the root node of a composite (borrowed; its identity stays the same as the contract

@@ -70,9 +70,13 @@ static void merge_marks(mp_change *target, const mp_change *source) {
   if (!target->touched) {
     target->touched = true;
     target->base = source->base;
+    target->reach = source->reach;
     target->read = false;
   }
-  if (source->base < target->base) target->base = source->base;
+  if (source->base < target->base) {
+    target->base = source->base;
+    target->reach = source->reach;
+  }
   if (source->read) target->read = true;
 }
 
@@ -115,6 +119,7 @@ static moonpad_status copy_pending(moonpad_changes *changes, moonpad_changes **c
                                                    : mp_changes_new_detached(changes->env, copy, error);
   if (status != MOONPAD_OK) return status;
   (*copy)->view = changes->view;
+  (*copy)->branch = changes->branch == NULL ? NULL : mp_key_retain(changes->branch);
   status = merge_all(*copy, changes, error);
   if (status != MOONPAD_OK) {
     moonpad_changes_free(*copy);

@@ -18,6 +18,8 @@ typedef struct mp_change {
   bool
       created_empty; /* an empty table put there because there was none, and only extended since: siblings merge into it */
   int64_t base;
+  int64_t
+      reach; /* above `base`: all changes from there up to here are this run's, the first of them a sibling branch's */
   mp_operation_kind kind; /* while pending */
   mp_value *
       value; /* MP_SET: the value (behind `root` when that is dirty); MP_INCREMENT: the sum to add; MP_APPEND: array of items */
@@ -30,6 +32,7 @@ typedef struct mp_change {
 struct moonpad_changes {
   mp_env *env;
   moonpad_session *session; /* NULL: detached */
+  mp_key *branch;           /* of a parallel agent, like "team.writer"; NULL: none */
   mp_map *view;             /* the session's, or private_view */
   mp_map private_view;
   mp_map map; /* key -> mp_change */
@@ -72,6 +75,12 @@ moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***li
 */
 void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry, int64_t before, int64_t after,
                                  const moonpad_changes *by);
+/* Do the two belong to branches that run side by side, so that each is somebody else to the other? */
+bool mp_changes_run_beside(const moonpad_changes *a, const moonpad_changes *b);
+/* The key of `change` was changed through this session object, by a sibling branch (`beside`) or by the writer's own run. */
+void mp_change_follow(mp_change *change, int64_t before, int64_t after, bool beside);
+/* What a pending write is measured against: a sibling's change counts only against a write that depends on a read. */
+int64_t mp_change_measure(const mp_change *change);
 /* The view shows another value: nodes opened from the old one are stale, but for those under pending writes. */
 void mp_changes_entry_changed(moonpad_session *session, const mp_view_entry *entry);
 /* After a refresh: what is pending counts as decided in sight of what the session object holds now. */

@@ -97,8 +97,8 @@ static inline int64_t mp_held_revision(const moonpad_session *session, mp_scope 
     return session->row.user_revision;
   case MP_SCOPE_APP:
     return session->row.app_revision;
-  default:
-    return 0;
+  default: /* temp: lives in the session object alone, and changes when an event is appended */
+    return session->row.revision;
   }
 }
 static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope) {
@@ -110,7 +110,7 @@ static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope)
   case MP_SCOPE_APP:
     return row->app_revision;
   default:
-    return 0;
+    return row->revision;
   }
 }
 static inline int64_t mp_row_scope_id(const mp_session_row *row, mp_scope scope) {

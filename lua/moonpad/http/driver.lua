@@ -33,15 +33,16 @@ end
 ---@return string? message
 ---@return string? kind
 function driver.start(options)
+  local request, message, kind = theClient():start(options)
+  if request or kind ~= "closed" then return request, message, kind end
+  -- This process was forked from the one that made the client.
+  client, seen = nil, 0
   return theClient():start(options)
 end
 
----Lets all transfers go on as far as they can at once.
----@return boolean moved
-function driver.perform()
-  local moved, message = theClient():perform()
-  if moved == nil then core.error("tool", "the HTTP client failed: " .. message) end
-  return moved
+---@return integer activity a number that has changed whenever something has happened to a request
+function driver.activity()
+  return client and client:activity() or 0
 end
 
 ---@param job moonpad.HttpJob
@@ -81,16 +82,11 @@ end
 ---@param seconds number
 ---@return boolean moved
 function driver.poll(seconds)
-  local shared = theClient()
   -- What came in while others were stepped is news to those that were stepped before.
-  if shared:activity() == seen then
-    local ok, message = shared:wait(untilNextRetry(seconds))
-    if not ok then core.error("tool", "the HTTP client failed: " .. message) end
-  end
-  driver.perform()
-  local moved = advanceAll() or shared:activity() ~= seen
-  seen = shared:activity()
-  return moved
+  theClient():wait(untilNextRetry(seconds), seen)
+  local before = seen
+  seen = driver.activity()
+  return advanceAll() or seen ~= before
 end
 
 return driver

@@ -79,6 +79,7 @@ local function tryAgain(job, delay)
   return true
 end
 
+-- Where it leads to is known when it has come to its end; what it says on the way interests nobody.
 local function follow(job, status)
   local problem = redirect.follow(plans[job], status, job.request:redirect())
   release(job)
@@ -104,8 +105,9 @@ local function takeAnswer(job)
   local status = request:status()
   if not status then return false end
   if redirect.isRedirect(status) then
-    follow(job, status)
-    return true
+    request:read()
+    if isDone then follow(job, status) end
+    return isDone
   end
   if retry.isWorthStatus(status) and tryAgain(job, retry.after(request:headers())) then return true end
   job.chunk = request:read()
@@ -114,7 +116,7 @@ local function takeAnswer(job)
   return true
 end
 
----Looks what has become of the request, without waiting and without driving the client.
+---Looks what has become of the request.
 ---@return boolean moved
 function Job:advance()
   if self.isOver or self.status then return false end
@@ -126,12 +128,13 @@ function Job:advance()
   return takeAnswer(self)
 end
 
----Lets the request go on as far as it can at once.
----@return boolean moved whether something has happened
+---Looks what has become of the request, without waiting.
+---@return boolean moved whether something has happened since the last time
 function Job:step()
   if self.isOver then return false end
-  local moved = driver.perform()
-  return self:advance() or moved
+  local activity, before = driver.activity(), self.seen
+  self.seen = activity
+  return self:advance() or activity ~= before
 end
 
 -- Inside a coroutine to wait is to yield; elsewhere nobody could come back, so it sleeps.
@@ -167,9 +170,10 @@ function Job:read()
   if not self.status or self.isOver then return nil end
   local chunk = self.chunk
   self.chunk = nil
+  -- In this order: the last bytes may come in between.
+  local isDone = self.request:done()
   chunk = chunk or self.request:read()
-  if chunk then return chunk end
-  if not self.request:done() then return nil end
+  if chunk or not isDone then return chunk end
   local message, kind = self.request:failure()
   if message then
     fail(self, message, kind)
@@ -248,7 +252,7 @@ Job.__close = Job.close
 ---@param plan table see moonpad.http
 ---@return moonpad.HttpJob
 function jobs.new(plan)
-  local job = setmetatable({ attempts = 1 }, Job)
+  local job = setmetatable({ attempts = 1, seen = driver.activity() }, Job)
   plans[job] = plan
   if plan.timeoutMs > 0 then job.deadline = core.monotonic() + plan.timeoutMs / 1000 end
   driver.enlist(job)

@@ -354,10 +354,12 @@ function core.isError(value) end
 function core.checkFields(table, where, known) end
 
 ---A state object over a change set of its own: reads see the session object and its own writes.
+---With a branch ("team.writer") those of the branches beside it are other writers to it, wherever it has read.
 ---@param session moonpad.Session
+---@param branch string?
 ---@return moonpad.State
 ---@nodiscard
-function core.changes(session) end
+function core.changes(session, branch) end
 
 ---A state object that reads the same and refuses writes, at any depth.
 ---@param state moonpad.State
@@ -437,5 +439,9 @@ function core.now(from) end
 ---@return number
 ---@nodiscard
 function core.monotonic() end
+
+---Lets the thread sleep; a signal ends it early.
+---@param seconds number
+function core.sleep(seconds) end
 
 return core

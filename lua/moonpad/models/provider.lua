@@ -141,6 +141,7 @@ function provider.new(spec, options)
     attempts = findRetries(spec, options) + 1,
     redact = redact.new(secretsOf(apiKey, headers)),
   }
+  http.prepare()
   return self
 end
 
