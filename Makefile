@@ -63,7 +63,6 @@ MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
 HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
-BASE_OBJECTS := $(call objects,$(sort $(wildcard src/base/*.c)))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
@@ -186,10 +185,11 @@ $(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS)
 
-$(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BASE_OBJECTS) $(BUILD)/sources
+# It stays loaded once it is: libcurl's threads may outlive the Lua state that opened it.
+$(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $(HTTP_OBJECTS) $(BASE_OBJECTS) $(CURL_LIBS) -lpthread -lm
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL $(CURL_LIBS) $(LIBS)
 
 $(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)

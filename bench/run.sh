@@ -24,7 +24,8 @@ mkdir -p "$out"
 folder=$(mktemp -d "$place/files.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 
-compile=(${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -Wall -Wextra -Iinclude -pthread)
+read -ra compiler <<<"${CC:-cc}"
+compile=("${compiler[@]}" -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -Wall -Wextra -Iinclude -pthread)
 for program in memory sqlite contention fill; do
   "${compile[@]}" -o "$out/$program" "bench/$program.c" "$build/libmoonpad.a" -lsqlite3 -lpthread -lm
 done

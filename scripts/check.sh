@@ -129,6 +129,8 @@ LUA
   fi
 }
 
+guide() { lua5.4 scripts/check_doc_examples.lua "$build" docs/c.md; }
+
 readme() { lua5.4 scripts/readme_examples.lua "$build"; }
 
 # Links between the pages lead somewhere.
@@ -180,6 +182,7 @@ check lint "no warning from luacheck" lint
 check headers "public headers compile alone as C11 and as C++17" headers
 check layers "the core knows no Lua, the libraries export only the API" layers
 check readme "the examples of README.md print what it says" readme
+check guide "the examples of docs/c.md compile and print what it says" guide
 check links "links between the pages lead to files" links
 check rockspec "the rockspec builds and installs without a network" rockspec
 check install "an installed moonpad links, loads and is removed again" installation

@@ -1,6 +1,7 @@
 -- Compiles and runs the C examples of documents, each in a folder of its own.
 --   lua5.4 scripts/check_doc_examples.lua BUILD FILE...
--- An example is a ```c block that begins with #include. Where a ```text block follows before any other block of code, it is what the example must print.
+-- An example is a ```c block that begins with #include. Where a ```text block follows before any other block of code
+-- it is what the example must print.
 -- An example that includes moonpad_lua.h is linked with Lua. CC, CFLAGS and LDFLAGS are taken from the environment.
 
 local build = assert(arg[1], "usage: check_doc_examples.lua BUILD FILE...")
@@ -17,7 +18,8 @@ local compiler = os.getenv("CC") or "cc"
 local flags = os.getenv("CFLAGS") or "-O1"
 local linker_flags = os.getenv("LDFLAGS") or ""
 
-local warnings = "-std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror"
+local warnings = "-std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla "
+  .. "-Werror"
 
 local function compile_command(text)
   local lua_flags, lua_libraries = "", ""
@@ -26,8 +28,8 @@ local function compile_command(text)
     lua_libraries = folder .. "/libmoonpad_lua.a"
   end
   local libraries = folder .. "/libmoonpad.a " .. (lua_flags ~= "" and "$(pkg-config --libs lua5.4)" or "")
-  return table.concat({ compiler, warnings, flags, "-I" .. root .. "/include", lua_flags, "-pthread -o example example.c",
-    lua_libraries, libraries, "-lsqlite3 -lpthread -lm", linker_flags }, " ")
+  return table.concat({ compiler, warnings, flags, "-I" .. root .. "/include", lua_flags,
+    "-pthread -o example example.c", lua_libraries, libraries, "-lsqlite3 -lpthread -lm", linker_flags }, " ")
 end
 
 local function run(text)
@@ -71,8 +73,8 @@ for i = 2, #arg do
       examples = examples + 1
       if not ok or expected and got ~= expected then
         failed = failed + 1
-        print(("%s:%d: this example prints:\n%s%s%s"):format(arg[i], block.line, got, expected and "instead of:\n" or "",
-          expected or ""))
+        print(("%s:%d: this example prints:\n%s%s%s"):format(arg[i], block.line, got,
+          expected and "instead of:\n" or "", expected or ""))
       end
     end
   end

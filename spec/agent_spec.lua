@@ -41,12 +41,6 @@ describe("the definition of an agent", function()
     })))
   end)
 
-  it("refuses what this version does not have, instead of ignoring it", function()
-    assert.equal("unsupported", failure(moonpad.agent, { name = "A", outputSchema = {} }).code)
-    assert.equal("unsupported", failure(moonpad.agent, { name = "A", subAgents = { anAgent() } }).code)
-    assert.equal("unsupported", failure(moonpad.parallelAgent, { name = "A" }).code)
-  end)
-
   it("refuses two tools of one name", function()
     local tool = moonpad.tool { name = "look", run = function() end }
     local err = failure(moonpad.agent, { name = "A", tools = { tool, tool } })
@@ -435,7 +429,8 @@ support.each_store(function(open)
         assert.equal("unsupported", failure(context.saveArtifact, context, "a", {}).code)
         assert.equal("unsupported", failure(context.searchMemory, context, "a").code)
         assert.equal("unsupported", failure(context.emit, context, {}).code)
-        assert.equal("unsupported", failure(context.transferToAgent, context, "B").code)
+        assert.equal("invalid_argument", failure(context.transferToAgent, context, "B").code)
+        assert.equal("unsupported", failure(context.runAgent, context, "B").code)
       end }
       assert.equal(1, #support.run(runner, "Hi"))
     end)

@@ -77,7 +77,8 @@ support.each_store(function(open)
       end)
 
       it("is no conflict for branches above, below, the same, and none at all", function()
-        for index, pair in ipairs { { "p", "p.a" }, { "p.a", "p.a.q.c" }, { "p.a", "p.a" }, { "p.a" }, { nil, "p.a" } } do
+        local pairs_ = { { "p", "p.a" }, { "p.a", "p.a.q.c" }, { "p.a", "p.a" }, { "p.a" }, { nil, "p.a" } }
+        for index, pair in ipairs(pairs_) do
           local state = core.changes(session, pair[1])
           state[key] = state[key] + 1
           write(pair[2], key, index * 100)

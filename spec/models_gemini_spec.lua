@@ -120,7 +120,8 @@ describe("models.gemini", function()
               { text = "secret thought", thought = true },
               { text = "Let me see.", thoughtSignature = "sig0" },
               {
-                functionCall = { id = "moonpad-1", name = "f", args = { n = 9007199254740993 } }, thoughtSignature = "s",
+                functionCall = { id = "moonpad-1", name = "f", args = { n = 9007199254740993 } },
+                thoughtSignature = "s",
               },
               { functionCall = { id = "own", name = "g", args = {} } },
             },

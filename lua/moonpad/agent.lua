@@ -5,7 +5,10 @@ local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local flow = require "moonpad.flow"
 local publish = require "moonpad.publish"
+local sections = require "moonpad.section"
+local signals = require "moonpad.signals"
 local tools = require "moonpad.tool"
+local trees = require "moonpad.tree"
 
 local agents = {}
 
@@ -19,10 +22,12 @@ local agents = {}
 ---@field globalInstruction string|(fun(context: moonpad.Context): string?)|nil
 ---@field tools moonpad.Tool[]?
 ---@field outputKey string? state key that gets the text of the final answer
----@field outputSchema table?
+---@field outputSchema table? a JSON Schema: the final answer must be JSON that fits it
 ---@field includeContents "default"|"none"|nil
 ---@field config table? handed to the model
----@field subAgents moonpad.Agent[]?
+---@field subAgents moonpad.Agent[]? that may take the conversation over
+---@field disallowTransferToParent boolean?
+---@field disallowTransferToPeers boolean?
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 ---@field beforeAgentCallback moonpad.Callback?
 ---@field afterAgentCallback moonpad.Callback?
@@ -35,6 +40,7 @@ local agents = {}
 
 ---@class moonpad.Agent: moonpad.AgentDefinition
 ---@field parent moonpad.Agent?
+---@field isLlm boolean? driven by a model
 ---@field callbacks table<string, function[]>
 ---@field toolsByName table<string, moonpad.Tool>
 local Agent = { __name = "moonpad.agent" }
@@ -42,7 +48,7 @@ Agent.__index = Agent
 
 local FIELDS = {
   "name", "description", "model", "instruction", "globalInstruction", "tools", "outputKey", "outputSchema",
-  "includeContents", "config", "subAgents", "templateSyntax",
+  "includeContents", "config", "subAgents", "templateSyntax", "disallowTransferToParent", "disallowTransferToPeers",
 }
 table.move(callbacks.OF_AGENT, 1, #callbacks.OF_AGENT, #FIELDS + 1, FIELDS)
 
@@ -91,18 +97,11 @@ local function checkFields(definition, where)
   expect(definition.tools, where .. ".tools", "table")
   expect(definition.outputKey, where .. ".outputKey", "string")
   expect(definition.config, where .. ".config", "table")
+  expect(definition.outputSchema, where .. ".outputSchema", "table")
+  expect(definition.disallowTransferToParent, where .. ".disallowTransferToParent", "boolean")
+  expect(definition.disallowTransferToPeers, where .. ".disallowTransferToPeers", "boolean")
   checkChoice(definition.includeContents, where .. ".includeContents", "default", "none")
   checkChoice(definition.templateSyntax, where .. ".templateSyntax", "both", "braces", "angles")
-end
-
--- Fields of the contract that this version does not serve yet: refused, never ignored.
-local function refuseUnsupported(definition, where)
-  if definition.outputSchema ~= nil then
-    core.error("unsupported", where .. ".outputSchema: not in this version; parse the text of the final event instead")
-  end
-  if definition.subAgents ~= nil and next(definition.subAgents) ~= nil then
-    core.error("unsupported", where .. ".subAgents: not in this version; put the agents into a moonpad.sequentialAgent")
-  end
 end
 
 local function toolList(definition, where)
@@ -123,7 +122,8 @@ end
 ---Makes an agent of any kind.
 ---@param definition table
 ---@param fields string[] that this kind takes
----@param body fun(invocation: moonpad.Run, agent: moonpad.Agent) what it does between its callbacks
+---@param body fun(invocation: moonpad.Run, agent: moonpad.Agent): string? what it does between its callbacks; answers
+---whom it hands the conversation over to
 ---@return moonpad.Agent agent
 ---@return string where for messages
 function agents.build(definition, fields, body)
@@ -137,7 +137,8 @@ function agents.build(definition, fields, body)
   for _, hook in ipairs(callbacks.OF_AGENT) do
     agent.callbacks[hook] = callbacks.list(definition[hook], where .. "." .. hook)
   end
-  return setmetatable(agent, Agent), where
+  trees.adopt(setmetatable(agent, Agent), where, agents.isAgent)
+  return agent, where
 end
 
 ---Makes an agent that is driven by a model.
@@ -146,7 +147,7 @@ end
 function agents.define(definition)
   local agent, where = agents.build(definition, FIELDS, flow.run)
   checkFields(definition, where)
-  refuseUnsupported(definition, where)
+  agent.isLlm = true
   agent.tools, agent.toolsByName = toolList(definition, where)
   return agent
 end
@@ -157,23 +158,42 @@ function agents.isAgent(value)
   return getmetatable(value) == Agent
 end
 
+-- More transfers than this in one run are no conversation any more.
+local MAX_TRANSFERS = 1000
+
 -- Runs the callbacks of one phase of an agent. What they changed, and the answer of one of them, goes out as one event.
+-- Returns whether they answered, and whom they hand the conversation over to.
 local function runPhase(invocation, agent, hook)
   local phase = contexts.open(invocation, agent)
   local answer = callbacks.ask(phase, hook)
   if answer ~= nil then answer = content.normalize(answer, "model", hook) end
-  publish.phase(phase, answer)
+  local target = publish.phase(phase, answer).transfer
   contexts.close(phase, "its callback is over")
-  return answer ~= nil
+  return answer ~= nil, target
 end
 
----Runs an agent of any kind within an invocation.
+local function handOver(invocation, name)
+  local run = sections.runOf(invocation)
+  run.transfers = run.transfers + 1
+  if run.transfers > MAX_TRANSFERS then
+    core.error("limit", ("the agents have handed the conversation over %d times in one run"):format(MAX_TRANSFERS))
+  end
+  agents.run(invocation, trees.find(run.runner.agent, name))
+end
+
+---Runs an agent of any kind within an invocation, and those that it hands the conversation over to.
 ---@param invocation moonpad.Run
 ---@param agent moonpad.Agent
 function agents.run(invocation, agent)
-  if runPhase(invocation, agent, "beforeAgentCallback") then return end
-  agent.body(invocation, agent)
-  runPhase(invocation, agent, "afterAgentCallback")
+  signals.raiseIfEnding(invocation)
+  local hasAnswered, target = runPhase(invocation, agent, "beforeAgentCallback")
+  if target then return handOver(invocation, target) end
+  if hasAnswered then return end
+  target = agent.body(invocation, agent)
+  if target then handOver(invocation, target) end
+  local _
+  _, target = runPhase(invocation, agent, "afterAgentCallback")
+  if target then handOver(invocation, target) end
 end
 
 return agents

@@ -64,9 +64,15 @@ function callbacks.plugins(plugins)
   if type(plugins) ~= "table" then
     core.error("invalid_argument", ("runner.plugins: expected a list, got %s"):format(type(plugins)))
   end
-  local list = {}
+  local list, seen = {}, {}
   for index, plugin in ipairs(plugins) do
     checkPlugin(plugin, index)
+    if type(plugin.name) == "string" then
+      if seen[plugin.name] then
+        core.error("invalid_argument", ('runner.plugins[%d]: two plugins are called "%s"'):format(index, plugin.name))
+      end
+      seen[plugin.name] = true
+    end
     list[index] = plugin
   end
   return list

@@ -58,6 +58,13 @@ local function isPartVisible(part)
   return not part.thought and part.text ~= ""
 end
 
+-- A branch sees itself and what is above it, the steps of the names being compared as a whole.
+local function isOnBranch(event, branch)
+  local other = event.branch
+  if branch == nil or type(other) ~= "string" or other == "" or other == branch then return true end
+  return branch:sub(1, #other + 1) == other .. "."
+end
+
 -- Events that only change state, and those of which only thoughts or nothing are left, say nothing to a model.
 local function isVisible(event)
   for _, part in ipairs(events.parts(event)) do
@@ -104,12 +111,15 @@ local function retold(event)
 end
 
 -- Answers stand right after the content that calls. `pending` finds the place of a call by its id, or by its name.
-local function addCalls(list, pending, parts)
-  local answers, byId = {}, {}
+local function addCalls(list, pending, event, parts)
+  local answers, byId, longRunning = {}, {}, {}
+  for _, id in ipairs(type(event.longRunningToolIds) == "table" and event.longRunningToolIds or {}) do
+    longRunning[id] = true
+  end
   for _, part in ipairs(parts) do
     local call = part.functionCall
     if call then
-      local answer = { call = call }
+      local answer = { call = call, isLongRunning = call.id ~= nil and longRunning[call.id] }
       answers[#answers + 1] = answer
       pending.list[#pending.list + 1] = answer
       if call.id then
@@ -148,11 +158,14 @@ local function addEvent(list, pending, event)
   end
   if #kept == 0 then return end
   list[#list + 1] = { role = event.content.role or (event.author == "user" and "user" or "model"), parts = kept }
-  addCalls(list, pending, kept)
+  addCalls(list, pending, event, kept)
 end
 
-local function cancelledAnswer(call)
-  return { functionResponse = { id = call.id, name = call.name, response = { error = "cancelled" } } }
+-- A call without an answer: it was broken off, or its answer comes later.
+local function standIn(answer)
+  local call = answer.call
+  local response = answer.isLongRunning and { status = "pending" } or { error = "cancelled" }
+  return { functionResponse = { id = call.id, name = call.name, response = response } }
 end
 
 local function fillAnswers(list)
@@ -160,7 +173,7 @@ local function fillAnswers(list)
     if item.answers then
       item.parts = {}
       for index, answer in ipairs(item.answers) do
-        item.parts[index] = answer.part and copy(answer.part) or cancelledAnswer(answer.call)
+        item.parts[index] = answer.part and copy(answer.part) or standIn(answer)
       end
       item.answers = nil
     end
@@ -168,13 +181,22 @@ local function fillAnswers(list)
   return list
 end
 
+---The events of the session, without what has been rewound.
+---@param invocation moonpad.Run
+---@return moonpad.Event[]
+function contents.history(invocation)
+  return withoutRewound(readHistory(invocation))
+end
+
+contents.isVisible = isVisible
+
 ---@param invocation moonpad.Run
 ---@param agent moonpad.Agent
 ---@return moonpad.Content[]
 function contents.build(invocation, agent)
   local visible = {}
-  for _, event in ipairs(withoutRewound(readHistory(invocation))) do
-    if isVisible(event) then visible[#visible + 1] = event end
+  for _, event in ipairs(contents.history(invocation)) do
+    if isVisible(event) and isOnBranch(event, invocation.branch) then visible[#visible + 1] = event end
   end
   local first = agent.includeContents == "none" and startOfTurn(visible, agent) or 1
   local list, pending = {}, { byId = {}, list = {} }

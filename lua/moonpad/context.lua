@@ -2,7 +2,9 @@
 --- A *phase* is our side of a context: its pending writes, its actions, and whose they are.
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local services = require "moonpad.services"
 local signals = require "moonpad.signals"
+local trees = require "moonpad.tree"
 
 local contexts = {}
 
@@ -12,6 +14,8 @@ local contexts = {}
 ---@field state moonpad.State
 ---@field actions table
 ---@field callId string? of the function call that a tool answers
+---@field emit (fun(event: table|string): moonpad.Event)? of a custom agent
+---@field runAgent (fun(agent: moonpad.Agent|string): moonpad.Event?)? of a custom agent
 ---@field context moonpad.Context
 
 ---@class moonpad.Context
@@ -94,8 +98,18 @@ local Actions = {
 ---Hands the conversation over to another agent of the tree.
 ---@param name string
 function methods:transferToAgent(name)
-  phaseOfSelf(self, "transferToAgent")
-  core.error("unsupported", ('transferToAgent("%s"): this version runs one agent without sub-agents'):format(name))
+  local phase = phaseOfSelf(self, "transferToAgent")
+  if type(name) ~= "string" then
+    core.error("invalid_argument", "context:transferToAgent(name): expected a string, got " .. type(name))
+  end
+  if phase.isReadOnly then
+    core.error("invalid_argument", "context:transferToAgent(name): this context is read-only")
+  end
+  -- A context that belongs to no run (to test a tool) knows no other agents.
+  local runner = phase.invocation.runner
+  local objection = runner and trees.objection(phase.agent, runner.agent, name)
+  if objection then core.error("invalid_argument", ('context:transferToAgent: "%s" %s'):format(name, objection)) end
+  phase.actions.transferToAgent = name
 end
 
 ---Leaves the enclosing loop of agents.
@@ -121,26 +135,56 @@ function methods:await(job)
   end
 end
 
-local function needsService(method, service)
-  return function(self)
-    phaseOfSelf(self, method)
-    core.error("unsupported", ("context:%s(...): the runner has no %s"):format(method, service))
-  end
+---Saves a new version of a file of this session, or with the prefix `user:` of the user. The event of this context tells
+---of it in `actions.artifactDelta`.
+---@param filename string
+---@param part moonpad.ArtifactPart|string
+---@return integer version from 0
+function methods:saveArtifact(filename, part)
+  return services.saveArtifact(phaseOfSelf(self, "saveArtifact"), filename, part)
 end
 
----Not served in this version (it needs an artifactService).
-methods.saveArtifact = needsService("saveArtifact", "artifactService")
----Not served in this version (it needs an artifactService).
-methods.loadArtifact = needsService("loadArtifact", "artifactService")
----Not served in this version (it needs an artifactService).
-methods.listArtifacts = needsService("listArtifacts", "artifactService")
----Not served in this version (it needs a memoryService).
-methods.searchMemory = needsService("searchMemory", "memoryService")
+---Loads a file.
+---@param filename string
+---@param version integer? default: the latest
+---@return moonpad.ArtifactPart? part nil when there is none
+function methods:loadArtifact(filename, version)
+  return services.loadArtifact(phaseOfSelf(self, "loadArtifact"), filename, version)
+end
 
----Publishes an event; only the context of a custom agent can.
-function methods:emit()
-  phaseOfSelf(self, "emit")
-  core.error("unsupported", "context:emit(event): only the run function of a custom agent can emit events")
+---The names of the files of this session and of its user, sorted.
+---@return string[]
+function methods:listArtifacts()
+  return services.listArtifacts(phaseOfSelf(self, "listArtifacts"))
+end
+
+---Searches what was said in the sessions of this user, as far as they were added to the memory service.
+---@param query string
+---@return { memories: moonpad.Memory[] }
+function methods:searchMemory(query)
+  return services.searchMemory(phaseOfSelf(self, "searchMemory"), query)
+end
+
+local function ofCustomAgent(self, method)
+  local run = phaseOfSelf(self, method)[method]
+  if run == nil then
+    core.error("unsupported", ("context:%s: only the run function of a custom agent can do that"):format(method))
+  end
+  return run
+end
+
+---Publishes an event, and with it what was written before it; only the context of a custom agent can.
+---@param event table|string
+---@return moonpad.Event stored
+function methods:emit(event)
+  return ofCustomAgent(self, "emit")(event)
+end
+
+---Runs another agent of the tree; only the context of a custom agent can.
+---@param agent moonpad.Agent|string
+---@return moonpad.Event? final the last final event of it
+function methods:runAgent(agent)
+  return ofCustomAgent(self, "runAgent")(agent)
 end
 
 ---- The context itself
@@ -187,7 +231,8 @@ end
 ---@param callId string?
 ---@return moonpad.Phase
 function contexts.open(invocation, agent, callId)
-  local phase = { invocation = invocation, agent = agent, callId = callId, state = core.changes(invocation.session) }
+  local state = core.changes(invocation.session, invocation.branch)
+  local phase = { invocation = invocation, agent = agent, callId = callId, state = state }
   invocation.phases[phase] = true
   return furnish(phase)
 end

@@ -5,6 +5,7 @@ local publish = require "moonpad.publish"
 local requests = require "moonpad.request"
 local responses = require "moonpad.response"
 local toolsRun = require "moonpad.tools_run"
+local toolset = require "moonpad.toolset"
 
 local flow = {}
 
@@ -14,10 +15,21 @@ local function endsInCodeResult(response)
   return last ~= nil and last.codeExecutionResult ~= nil
 end
 
--- Asks the model once and publishes what it answers. Returns the function calls to be run, and whether to ask again.
+-- The ids of the calls whose answer may come later.
+local function longRunningIds(phase, event)
+  local byName, ids = toolset.of(phase.invocation, phase.agent).byName, {}
+  for _, part in ipairs(event.content and event.content.parts or {}) do
+    local tool = part.functionCall and byName[part.functionCall.name]
+    if tool and tool.longRunning then ids[#ids + 1] = part.functionCall.id end
+  end
+  return #ids > 0 and ids or nil
+end
+
+-- Asks the model once and publishes what it answers. Returns the function calls to be run, the agent that is to go on,
+-- and whether to ask again.
 local function askModel(phase)
   local request = requests.build(phase)
-  local calls, askAgain = {}, false
+  local calls, target, askAgain = {}, nil, false
   local streamId
   modelCall.run(phase, request, function(response)
     -- An empty answer makes no event; but what its callbacks changed must not be lost.
@@ -28,27 +40,38 @@ local function askModel(phase)
       event.timestamp = requests.now(phase)
     end
     event.id = streamId
-    if not event.partial then streamId = nil end
+    if not event.partial then
+      streamId = nil
+      event.longRunningToolIds = longRunningIds(phase, event)
+    end
     local told = publish.event(phase, event)
     table.move(told.calls, 1, #told.calls, #calls + 1, calls)
+    target = told.transfer or target
     askAgain = endsInCodeResult(response)
   end)
-  publish.phase(phase)
-  return calls, askAgain
+  target = publish.phase(phase).transfer or target
+  return calls, target, askAgain
 end
 
+-- Returns whether the agent goes on, or the name of the one that does.
 local function step(invocation, agent)
   local phase = contexts.open(invocation, agent)
-  local calls, askAgain = askModel(phase)
+  local calls, target, askAgain = askModel(phase)
   contexts.close(phase, "its model call is over")
-  if #calls == 0 then return askAgain end
-  return not toolsRun.answer(invocation, agent, calls).isFinal
+  if #calls == 0 then return askAgain and not target, target end
+  local told = toolsRun.answer(invocation, agent, calls)
+  target = told.transfer or target
+  return not told.isFinal and not target, target
 end
 
 ---@param invocation moonpad.Run
 ---@param agent moonpad.Agent
+---@return string? target the agent that goes on
 function flow.run(invocation, agent)
-  repeat until not step(invocation, agent)
+  while true do
+    local goesOn, target = step(invocation, agent)
+    if not goesOn then return target end
+  end
 end
 
 return flow

@@ -13,8 +13,16 @@ local core = require "moonpad.core"
 ---@field event fun(fields: table): moonpad.Event
 ---@field agent fun(definition: moonpad.AgentDefinition): moonpad.Agent
 ---@field sequentialAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
+---@field loopAgent fun(definition: moonpad.LoopDefinition): moonpad.Agent
+---@field parallelAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
+---@field customAgent fun(definition: moonpad.CustomDefinition): moonpad.Agent
+---@field agentTool fun(definition: moonpad.AgentToolDefinition): moonpad.Tool
+---@field exitLoop moonpad.Tool with it a model leaves the enclosing loopAgent
 ---@field tool fun(definition: moonpad.ToolDefinition): moonpad.Tool
 ---@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner
+---@field artifactService fun(url: string, config?: moonpad.KeepConfig): moonpad.ArtifactService
+---@field memoryService fun(url: string, config?: moonpad.KeepConfig): moonpad.MemoryService
+---@field loadMemory moonpad.Tool with it a model searches the memory service of the runner
 ---@field injectSessionState fun(template: string, context: moonpad.Context|moonpad.State): string
 ---@field models { scripted: fun(answers: table): moonpad.Model }
 ---@field _VERSION string
@@ -36,17 +44,23 @@ moonpad.event = require("moonpad.event").new
 local loaders = {
   agent = function() return require("moonpad.agent").define end,
   sequentialAgent = function() return require("moonpad.workflow").sequential end,
+  loopAgent = function() return require("moonpad.workflow").loop end,
+  parallelAgent = function() return require("moonpad.workflow").parallel end,
+  customAgent = function() return require("moonpad.custom").define end,
+  agentTool = function() return require("moonpad.agent_tool").define end,
+  exitLoop = function() return require "moonpad.exit_loop" end,
   tool = function() return require("moonpad.tool").define end,
   runner = function() return require("moonpad.runner").define end,
+  artifactService = function() return require("moonpad.artifacts").open end,
+  memoryService = function() return require("moonpad.memory").open end,
+  loadMemory = function() return require "moonpad.load_memory" end,
   injectSessionState = function() return require("moonpad.instructions").injectSessionState end,
   models = function() return require "moonpad.models" end,
   testing = function() return require "moonpad.testing" end,
 }
 
 -- Names that the public contract promises and this version does not have: a clear refusal instead of "a nil value".
-local later = {
-  parallelAgent = true, loopAgent = true, customAgent = true, agentTool = true, summarizer = true,
-}
+local later = { summarizer = true }
 
 local function refusal(name)
   return function()

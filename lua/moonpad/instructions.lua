@@ -1,11 +1,13 @@
 --- Instructions: templates filled from state, or what an instruction provider says.
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
+local services = require "moonpad.services"
+local transfer = require "moonpad.transfer"
 
 local instructions = {}
 
-local function render(template, state, agentName, syntax)
-  return core.render(template, state, { syntax = syntax or "both", agentName = agentName, artifacts = {} })
+local function render(template, state, agentName, syntax, phase)
+  return services.render(template, state, { syntax = syntax or "both", agentName = agentName }, phase)
 end
 
 local function fromProvider(provider, phase, field)
@@ -21,17 +23,27 @@ local function resolve(phase, agent, field)
   local instruction = agent[field]
   if instruction == nil then return nil end
   if type(instruction) ~= "string" then return fromProvider(instruction, phase, field) end
-  return render(instruction, phase.state, agent.name, agent.templateSyntax or phase.invocation.runner.templateSyntax)
+  local syntax = agent.templateSyntax or phase.invocation.runner.templateSyntax
+  return render(instruction, phase.state, agent.name, syntax, phase)
 end
 
----The system instruction of a model request: the root agent's global one, then the agent's own.
+local function askForSchema(agent)
+  return "Your final answer must be JSON, without any other text, that fits this JSON Schema: "
+    .. core.json.encode(agent.outputSchema)
+end
+
+---The system instruction of a model request: the root agent's global one, the agent's own, and what moonpad has to say.
 ---@param phase moonpad.Phase
+---@param hasTools boolean
 ---@return string?
-function instructions.system(phase)
+function instructions.system(phase, hasTools)
+  local agent, root = phase.agent, phase.invocation.runner.agent
   local texts = {}
   for _, text in ipairs {
-    resolve(phase, phase.invocation.runner.agent, "globalInstruction") or "",
-    resolve(phase, phase.agent, "instruction") or "",
+    resolve(phase, root, "globalInstruction") or "",
+    resolve(phase, agent, "instruction") or "",
+    transfer.instruction(agent, root) or "",
+    agent.outputSchema and hasTools and askForSchema(agent) or "",
   } do
     if text ~= "" then texts[#texts + 1] = text end
   end
@@ -48,8 +60,9 @@ function instructions.injectSessionState(template, context)
   end
   local phase = contexts.phaseOf(context)
   if phase then
-    local syntax = phase.agent.templateSyntax or phase.invocation.runner.templateSyntax
-    return render(template, phase.state, phase.agent.name, syntax)
+    local runner = phase.invocation.runner
+    local syntax = phase.agent.templateSyntax or runner and runner.templateSyntax
+    return render(template, phase.state, phase.agent.name, syntax, phase)
   end
   if type(context) ~= "userdata" then
     core.error("invalid_argument",

@@ -60,8 +60,17 @@ local function checkReachable(run)
   core.error("busy", "this run can never begin: " .. obstacle)
 end
 
+-- How long to sleep between two looks: nothing at first, then longer and longer.
+local SHORTEST, LONGEST = 0.0002, 0.01
+
+local function nextSleep(seconds, deadline)
+  seconds = math.min(seconds == 0 and SHORTEST or seconds * 2, LONGEST)
+  return deadline and math.max(math.min(seconds, deadline - core.monotonic()), 0) or seconds
+end
+
 -- Blocks until there is an event or the end, stepping the runs that are ahead.
 local function block(self, run, deadline)
+  local seconds = 0
   while true do
     local event, isOver = take(self, run)
     if event ~= nil or isOver then return event end
@@ -70,7 +79,10 @@ local function block(self, run, deadline)
     runs.advance(first)
     if #run.outbox == 0 and run.status ~= "done" then
       if deadline and core.monotonic() >= deadline then return "waiting" end
-      if first.waiting then signals.pause() end
+      if first.waiting then
+        signals.pause(seconds)
+        seconds = nextSleep(seconds, deadline)
+      end
     end
   end
 end

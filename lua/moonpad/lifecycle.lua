@@ -2,9 +2,13 @@
 local agents = require "moonpad.agent"
 local callbacks = require "moonpad.callbacks"
 local content = require "moonpad.content"
+local contents = require "moonpad.contents"
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local publish = require "moonpad.publish"
+local resume = require "moonpad.resume"
+local sections = require "moonpad.section"
+local trees = require "moonpad.tree"
 
 local lifecycle = {}
 
@@ -23,7 +27,7 @@ local function openSession(run)
 end
 
 -- The user's message comes first, and with it what the caller and the plugins want to have in state.
-local function appendUserEvent(run)
+local function appendUserEvent(run, answered)
   local phase = contexts.open(run, run.runner.agent)
   if run.userContent then
     local replaced = callbacks.askPlugins(phase, "onUserMessage", run.userContent)
@@ -36,6 +40,7 @@ local function appendUserEvent(run)
     for name, value in pairs(phase.actions) do actions[name] = value end
     core.commit(phase.state, {
       invocationId = run.id, author = "user", content = run.userContent, actions = actions,
+      branch = answered and answered.branch,
     })
   end
   contexts.close(phase, "the user's message is stored")
@@ -52,11 +57,21 @@ local function askPlugins(run, hook)
   return answer ~= nil
 end
 
+-- The agent whose call has been answered goes on where it was; else the one that the conversation is with.
+local function runAgents(run, answered)
+  local root = run.runner.agent
+  local caller = answered and trees.find(root, answered.author)
+  if caller then return agents.run(sections.open(run, { branch = answered.branch }), caller) end
+  if #root.subAgents == 0 then return agents.run(run, root) end
+  agents.run(run, trees.nextSpeaker(root, contents.history(run), contents.isVisible))
+end
+
 ---@param run moonpad.Run
 function lifecycle.body(run)
   run.session = openSession(run)
-  appendUserEvent(run)
-  if not askPlugins(run, "beforeRun") then agents.run(run, run.runner.agent) end
+  local answered = resume.find(run)
+  appendUserEvent(run, answered)
+  if not askPlugins(run, "beforeRun") then runAgents(run, answered) end
   askPlugins(run, "afterRun")
 end
 

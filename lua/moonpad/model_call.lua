@@ -35,9 +35,9 @@ local function runnable(phase)
 end
 
 local function countCall(invocation)
-  local limit = invocation.runner.maxLlmCalls
-  invocation.llmCalls = invocation.llmCalls + 1
-  if limit > 0 and invocation.llmCalls > limit then
+  local limit, counts = invocation.runner.maxLlmCalls, invocation.counts
+  counts.llmCalls = counts.llmCalls + 1
+  if limit > 0 and counts.llmCalls > limit then
     core.error("limit", ("the run has made %d model calls, as many as maxLlmCalls allows"):format(limit))
   end
 end

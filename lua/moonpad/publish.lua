@@ -4,9 +4,16 @@ local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
+local output = require "moonpad.output"
 local signals = require "moonpad.signals"
 
 local publish = {}
+
+---@class moonpad.Told what the run needs to know of an event that was published
+---@field event moonpad.Event?
+---@field isFinal boolean
+---@field calls table[] copies of its function calls
+---@field transfer string? the agent that goes on
 
 local function mergeTables(first, second)
   local merged = {}
@@ -29,38 +36,51 @@ local function askEventHandlers(phase, event)
   return replaced
 end
 
-local function saveOutput(phase, event)
-  local key = phase.agent.outputKey
-  if key and event.author == phase.agent.name and events.isFinalResponse(event) and events.hasText(event) then
-    core.putUnchecked(phase.state, key, events.text(event))
+-- The enclosing loops hear that something has happened; the innermost one is left by `escalate`.
+local function tellLoops(invocation, event)
+  local loop = invocation.loop
+  if not loop then return end
+  if event.actions.escalate == true then loop.escalated = true end
+  while loop do
+    loop.hasPublished = true
+    loop = loop.outer
   end
 end
 
--- What the run needs to know of an event, taken before the caller gets it into his hands and may change it.
-local function summary(event)
-  return { isFinal = events.isFinalResponse(event), calls = copy(event:functionCalls()) }
+-- Taken before the caller gets the event into his hands and may change it.
+local function summary(invocation, event)
+  local target = event.actions.transferToAgent
+  local told = {
+    event = event, isFinal = events.isFinalResponse(event), calls = copy(event:functionCalls()),
+    transfer = type(target) == "string" and target or nil,
+  }
+  if told.isFinal and invocation.record then invocation.record.final = core.newEvent(event) end
+  return told
 end
 
 ---Publishes an event of a phase.
 ---@param phase moonpad.Phase
 ---@param event table
----@return { isFinal: boolean, calls: table[] } summary
+---@return moonpad.Told
 function publish.event(phase, event)
   local invocation = phase.invocation
   signals.raiseIfEnding(invocation)
   event.invocationId = invocation.id
   event.author = event.author or phase.agent.name
+  event.branch = event.branch or invocation.branch
   if event.partial then
     event.actions = { stateDelta = {} }
-    signals.emit(core.newEvent(askEventHandlers(phase, event)))
-    return { isFinal = false, calls = {} }
+    local shown = core.newEvent(askEventHandlers(phase, event))
+    signals.emit(shown)
+    return { event = shown, isFinal = false, calls = {} }
   end
   event.actions = mergeTables(event.actions, phase.actions)
   event = askEventHandlers(phase, event)
-  saveOutput(phase, event)
+  output.save(phase, event)
   local stored = core.commit(phase.state, event)
   phase.actions = {}
-  local told = summary(stored)
+  local told = summary(invocation, stored)
+  tellLoops(invocation, stored)
   signals.emit(stored)
   return told
 end
@@ -68,8 +88,10 @@ end
 ---Publishes what a phase without an event of its own has changed, and the content that it answered, if there is any.
 ---@param phase moonpad.Phase
 ---@param content moonpad.Content?
+---@return moonpad.Told
 function publish.phase(phase, content)
-  if content ~= nil or contexts.hasChanges(phase) then publish.event(phase, { content = content }) end
+  if content ~= nil or contexts.hasChanges(phase) then return publish.event(phase, { content = content }) end
+  return { isFinal = false, calls = {} }
 end
 
 return publish

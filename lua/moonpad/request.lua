@@ -3,12 +3,13 @@ local contents = require "moonpad.contents"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local instructions = require "moonpad.instructions"
+local toolset = require "moonpad.toolset"
 
 local requests = {}
 
-local function describeTools(agent)
+local function describeTools(tools)
   local list = {}
-  for index, tool in ipairs(agent.tools) do
+  for index, tool in ipairs(tools) do
     list[index] = { name = tool.name, description = tool.description, parameters = copy(tool.parameters) }
   end
   return list
@@ -19,17 +20,27 @@ local function modelName(model)
   return type(model) == "string" and model or nil
 end
 
+-- Where there are tools, many models cannot be held to a form of the answer: there, the instruction asks for it.
+local function configOf(agent, tools)
+  local config = copy(agent.config or {})
+  if agent.outputSchema and #tools == 0 and config.responseSchema == nil then
+    config.responseSchema = copy(agent.outputSchema)
+  end
+  return config
+end
+
 ---The request of a model call. Everything in it is a copy: callbacks may change it as they like.
 ---@param phase moonpad.Phase
 ---@return table
 function requests.build(phase)
   local agent = phase.agent
+  local tools = toolset.of(phase.invocation, agent).list
   return {
     model = modelName(agent.model),
-    systemInstruction = instructions.system(phase),
+    systemInstruction = instructions.system(phase, #tools > 0),
     contents = contents.build(phase.invocation, agent),
-    tools = describeTools(agent),
-    config = copy(agent.config or {}),
+    tools = describeTools(tools),
+    config = configOf(agent, tools),
   }
 end
 

@@ -10,7 +10,11 @@ local runs = {}
 ---@field runner moonpad.Runner
 ---@field session moonpad.Session once it is this run's turn
 ---@field userContent moonpad.Content?
----@field llmCalls integer
+---@field branch string? of a parallel agent; a run as a whole has none
+---@field counts { llmCalls: integer } shared with the runs of agents that are tools
+---@field transfers integer
+---@field toolsets table<moonpad.Agent, moonpad.Toolset>
+---@field innerFailure { err: any, traceback: string }? of a coroutine within it
 ---@field phases table<moonpad.Phase, true> that are open
 ---@field threads table<thread, true> of tools under way
 ---@field history moonpad.Event[] read so far
@@ -28,7 +32,8 @@ local runs = {}
 ---@param key string names the session within the service
 ---@return moonpad.Run
 function runs.new(run, body, key)
-  run.llmCalls, run.phases, run.threads, run.history, run.outbox = 0, {}, {}, {}, {}
+  run.phases, run.threads, run.history, run.outbox, run.toolsets = {}, {}, {}, {}, {}
+  run.counts, run.transfers = run.counts or { llmCalls = 0 }, 0
   run.status = "open"
   run.thread = signals.newThread(function() body(run) end)
   -- Weak: a loop that has been dropped must not be kept alive by the queue.
@@ -68,12 +73,13 @@ end
 local function stop(run, interrupt)
   run.ending = true
   for index = #run.outbox, 1, -1 do run.outbox[index] = nil end
-  if interrupt and run.waiting then
-    local isToolWaiting = next(run.threads) ~= nil
-    for thread in pairs(run.threads) do signals.interrupt(thread) end
-    if not isToolWaiting then signals.interrupt(run.thread) end
+  local threads = {}
+  for thread in pairs(run.threads) do threads[#threads + 1] = thread end
+  if interrupt then
+    for _, thread in ipairs(threads) do signals.interrupt(thread) end
+    if run.waiting and #threads == 0 then signals.interrupt(run.thread) end
   end
-  for thread in pairs(run.threads) do signals.close(thread) end
+  for _, thread in ipairs(threads) do signals.close(thread) end
   run.failure = nil
   finish(run)
 end
@@ -85,7 +91,9 @@ function runs.advance(run)
   if run.isCancelled then return stop(run, true) end
   if not ok then
     local text = type(signal) == "string" and signal or nil
+    local inner = run.innerFailure
     run.failure = { err = signal, traceback = debug and debug.traceback(run.thread, text) or text }
+    if inner and rawequal(inner.err, signal) then run.failure.traceback = inner.traceback end
     return finish(run)
   end
   if coroutine.status(run.thread) == "dead" then return finish(run) end

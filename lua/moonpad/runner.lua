@@ -7,6 +7,7 @@ local core = require "moonpad.core"
 local invocations = require "moonpad.invocation"
 local lifecycle = require "moonpad.lifecycle"
 local runs = require "moonpad.run"
+local services = require "moonpad.services"
 
 local runners = {}
 
@@ -17,8 +18,8 @@ local runners = {}
 ---@field plugins table[]?
 ---@field maxLlmCalls integer? of one run; default 500, 0 for no limit
 ---@field templateSyntax "both"|"braces"|"angles"|nil
----@field artifactService any not in this version
----@field memoryService any not in this version
+---@field artifactService moonpad.ArtifactService?
+---@field memoryService moonpad.MemoryService?
 ---@field summarizer any not in this version
 
 ---@class moonpad.RunOptions
@@ -37,7 +38,7 @@ local FIELDS = {
   "templateSyntax",
 }
 local RUN_FIELDS = { "userId", "sessionId", "newMessage", "stateDelta", "numRecentEvents" }
-local UNSUPPORTED = { "artifactService", "memoryService", "summarizer" }
+local UNSUPPORTED = { "summarizer" }
 local SYNTAXES = { both = true, braces = true, angles = true }
 
 local DEFAULT_MAX_LLM_CALLS = 500
@@ -66,6 +67,7 @@ local function checkDefinition(definition)
   if syntax ~= nil and not SYNTAXES[syntax] then
     refuse("runner.templateSyntax", 'expected "both", "braces" or "angles", got ' .. tostring(syntax))
   end
+  services.check(definition)
   for _, field in ipairs(UNSUPPORTED) do
     if definition[field] ~= nil then core.error("unsupported", ("runner.%s: not in this version"):format(field)) end
   end
@@ -82,6 +84,8 @@ function runners.define(definition)
     appName = definition.appName,
     agent = definition.agent,
     sessionService = definition.sessionService,
+    artifactService = definition.artifactService,
+    memoryService = definition.memoryService,
     plugins = callbacks.plugins(definition.plugins),
     maxLlmCalls = definition.maxLlmCalls or DEFAULT_MAX_LLM_CALLS,
     templateSyntax = definition.templateSyntax,
@@ -109,7 +113,7 @@ local function sessionIdOf(options)
   return id == "" and core.uuid4() or id
 end
 
-local function start(self, options, method)
+local function start(self, options, method, counts)
   if getmetatable(self) ~= Runner then
     refuse(("runner:%s{...}"):format(method), "call it with a colon, not with a dot")
   end
@@ -127,6 +131,7 @@ local function start(self, options, method)
     numRecentEvents = options.numRecentEvents,
     stateDelta = copy(options.stateDelta),
     userContent = userContent(options.newMessage),
+    counts = counts,
   }
   -- Names contain no NUL, so different sessions have different keys.
   local key = table.concat({ self.appName, run.userId, run.sessionId }, "\0")
@@ -145,6 +150,15 @@ end
 ---@return moonpad.Invocation
 function Runner:start(options)
   return start(self, options, "start")
+end
+
+---Starts a run for the sake of another one: its model calls count there.
+---@param runner moonpad.Runner
+---@param invocation moonpad.Run
+---@param options moonpad.RunOptions
+---@return moonpad.Invocation
+function runners.startWithin(runner, invocation, options)
+  return start(runner, options, "start", invocation.counts)
 end
 
 return runners

@@ -25,9 +25,19 @@ function signals.emit(event)
   coroutine.yield(signals.EVENT, event)
 end
 
----Lets others go on, where somebody is there to come back.
-function signals.pause()
-  if ours[coroutine.running()] then coroutine.yield() end
+---@return boolean isOurs whether this is a coroutine that moonpad drives
+function signals.isOurs()
+  return ours[coroutine.running()] ~= nil
+end
+
+---Lets others go on where somebody is there to come back; sleeps a little where nobody is.
+---@param seconds number? how long at most to sleep; default: a millisecond
+function signals.pause(seconds)
+  if signals.isOurs() then return coroutine.yield() end
+  seconds = seconds or 0.001
+  -- What is awaited may be a transfer: its progress ends the sleep.
+  local http = package.loaded["moonpad.http"]
+  if type(http) == "table" and http.active() > 0 then http.poll(seconds) else core.sleep(seconds) end
 end
 
 ---@return table error what a tool or model gets that is still waiting when its run ends

@@ -8,12 +8,13 @@ local tools = {}
 ---@field description string?
 ---@field parameters table? a JSON Schema of an object; default: no parameters are described
 ---@field run fun(args: table, context: moonpad.Context): any
+---@field longRunning boolean? it may return nil: its answer comes later, in a message of the user
 
 ---@class moonpad.Tool: moonpad.ToolDefinition
 local Tool = { __name = "moonpad.tool" }
 Tool.__index = Tool
 
-local FIELDS = { "name", "description", "parameters", "run" }
+local FIELDS = { "name", "description", "parameters", "run", "longRunning" }
 
 local function expect(value, kind, where)
   if type(value) ~= kind then
@@ -33,11 +34,13 @@ function tools.define(definition)
   expect(definition.run, "function", where .. ".run")
   if definition.description ~= nil then expect(definition.description, "string", where .. ".description") end
   if definition.parameters ~= nil then expect(definition.parameters, "table", where .. ".parameters") end
+  if definition.longRunning ~= nil then expect(definition.longRunning, "boolean", where .. ".longRunning") end
   return setmetatable({
     name = definition.name,
     description = definition.description or "",
     parameters = definition.parameters or { type = "object", properties = {} },
     run = definition.run,
+    longRunning = definition.longRunning or false,
   }, Tool)
 end
 

@@ -3,9 +3,12 @@ local callbacks = require "moonpad.callbacks"
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local groups = require "moonpad.group"
 local publish = require "moonpad.publish"
 local schema = require "moonpad.schema"
+local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
+local toolset = require "moonpad.toolset"
 
 local toolsRun = {}
 
@@ -13,17 +16,17 @@ local ARRAY = getmetatable(core.array({}))
 
 ---- One call
 
-local function unknownTool(agent, name)
+local function unknownTool(tools, name)
   local names = {}
-  for index, tool in ipairs(agent.tools) do names[index] = tool.name end
+  for index, tool in ipairs(tools.list) do names[index] = tool.name end
   return ('unknown tool "%s"; %s'):format(tostring(name),
     #names > 0 and "available: " .. table.concat(names, ", ") or "this agent has no tools")
 end
 
 -- What is wrong with a call before anything runs, or nil.
-local function findProblem(agent, call)
-  local tool = agent.toolsByName[call.name]
-  if tool == nil then return unknownTool(agent, call.name) end
+local function findProblem(tools, call)
+  local tool = tools.byName[call.name]
+  if tool == nil then return unknownTool(tools, call.name) end
   if type(call.args) ~= "table" then
     return ('%s: expected an object of arguments, got %s'):format(call.name, type(call.args))
   end
@@ -104,55 +107,23 @@ local function perform(call)
   end
   local replaced = callbacks.ask(phase, "afterToolCallback", call.tool, call.args, answer)
   if replaced ~= nil then answer = replaced end
+  call.isPending = answer == nil and call.tool.longRunning
+  if call.isPending then return end
   checkResult(call, answer)
   call.response = wrap(answer)
 end
 
 ---- All calls of one answer
 
-local function prepare(invocation, agent, functionCall)
+local function prepare(section, agent, functionCall)
+  local tools = toolset.of(section, agent)
   local call = { id = functionCall.id, name = functionCall.name }
   call.args = functionCall.args
   if call.args == nil or call.args == core.null then call.args = {} end
-  call.problem = findProblem(agent, call)
-  call.tool = agent.toolsByName[call.name] or { name = call.name, description = "an unknown tool" }
-  call.phase = contexts.open(invocation, agent, call.id)
-  call.thread = signals.newThread(function() perform(call) end)
+  call.problem = findProblem(tools, call)
+  call.tool = tools.byName[call.name] or { name = call.name, description = "an unknown tool" }
+  call.phase = contexts.open(section, agent, call.id)
   return call
-end
-
--- One round: everybody goes on until it waits or is done.
-local function resumeAll(calls)
-  local waiting = false
-  for _, call in ipairs(calls) do
-    if coroutine.status(call.thread) == "suspended" then
-      local ok, err = coroutine.resume(call.thread)
-      if not ok then
-        coroutine.close(call.thread)
-        error(err, 0)
-      end
-      waiting = waiting or coroutine.status(call.thread) == "suspended"
-    end
-  end
-  return waiting
-end
-
-local function stopAll(invocation, calls)
-  invocation.ending = true
-  for _, call in ipairs(calls) do signals.interrupt(call.thread) end
-end
-
-local function runAll(invocation, calls)
-  -- Known to the run, so that cancelling it reaches the tools that wait.
-  for _, call in ipairs(calls) do invocation.threads[call.thread] = true end
-  local ok, err = pcall(function()
-    while resumeAll(calls) do coroutine.yield() end
-  end)
-  if not ok then
-    stopAll(invocation, calls)
-    error(err, 0)
-  end
-  for _, call in ipairs(calls) do invocation.threads[call.thread] = nil end
 end
 
 local function mergeArtifacts(target, source)
@@ -182,32 +153,49 @@ local function merged(invocation, agent, calls)
   return target
 end
 
+-- The one event that answers the calls; nil where all answers are still to come.
 local function toEvent(calls)
   local parts, errors = {}, {}
-  for index, call in ipairs(calls) do
-    parts[index] = { functionResponse = { id = call.id, name = call.name, response = call.response } }
+  for _, call in ipairs(calls) do
+    if not call.isPending then
+      parts[#parts + 1] = { functionResponse = { id = call.id, name = call.name, response = call.response } }
+    end
     if call.traceback then errors[call.id] = call.traceback end
   end
+  if #parts == 0 then return nil end
   return {
     content = { role = "user", parts = parts },
     customMetadata = next(errors) and { toolErrors = errors } or nil,
   }
 end
 
+local function isAnyPending(calls)
+  for _, call in ipairs(calls) do
+    if call.isPending then return true end
+  end
+  return false
+end
+
 ---Runs function calls and publishes the one event that answers them.
 ---@param invocation moonpad.Run
 ---@param agent moonpad.Agent
 ---@param functionCalls table[] copies of what the model's event holds
----@return { isFinal: boolean } summary of the event
+---@return { isFinal: boolean, transfer: string? } told whether the agent's turn is over, and who goes on
 function toolsRun.answer(invocation, agent, functionCalls)
-  local calls = {}
-  for index, functionCall in ipairs(functionCalls) do calls[index] = prepare(invocation, agent, functionCall) end
-  runAll(invocation, calls)
-  local phase = merged(invocation, agent, calls)
-  local told = publish.event(phase, toEvent(calls))
+  local section = sections.open(invocation)
+  local calls, bodies = {}, {}
+  for index, functionCall in ipairs(functionCalls) do
+    local call = prepare(section, agent, functionCall)
+    calls[index], bodies[index] = call, function() perform(call) end
+  end
+  groups.run(section, bodies)
+  local phase = merged(section, agent, calls)
+  local event = toEvent(calls)
+  local told = event and publish.event(phase, event) or publish.phase(phase)
   for _, call in ipairs(calls) do contexts.close(call.phase, "its tool call is over") end
   if #calls > 1 then contexts.close(phase, "its tool call is over") end
-  return told
+  -- The turn is over until the answers that are missing have come.
+  return { isFinal = told.isFinal or isAnyPending(calls), transfer = told.transfer }
 end
 
 return toolsRun

@@ -1,6 +1,8 @@
---- Workflow agents: no model of their own, they run other agents.
+--- Workflow agents: no model of their own, they run other agents. In sequence, in a loop, side by side.
 local agents = require "moonpad.agent"
 local core = require "moonpad.core"
+local groups = require "moonpad.group"
+local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
 
 local workflow = {}
@@ -12,53 +14,80 @@ local workflow = {}
 ---@field beforeAgentCallback moonpad.Callback?
 ---@field afterAgentCallback moonpad.Callback?
 
+---@class moonpad.LoopDefinition: moonpad.WorkflowDefinition
+---@field maxIterations integer? 0 or nothing: until a sub-agent escalates
+
 local FIELDS = { "name", "description", "subAgents", "beforeAgentCallback", "afterAgentCallback" }
-
-local function refuse(where, message)
-  core.error("invalid_argument", where .. ": " .. message)
-end
-
-local function checkChildren(agent, where)
-  if agent.subAgents ~= nil and type(agent.subAgents) ~= "table" then
-    refuse(where .. ".subAgents", "expected a list of agents, got " .. type(agent.subAgents))
-  end
-  for index, child in ipairs(agent.subAgents or {}) do
-    local place = ("%s.subAgents[%d]"):format(where, index)
-    if not agents.isAgent(child) then refuse(place, "expected an agent, got " .. type(child)) end
-    if child.parent then
-      refuse(place, ('"%s" belongs to "%s" already; an agent has one parent'):format(child.name, child.parent.name))
-    end
-  end
-end
-
--- Names are how events, branches and transfers tell agents apart.
-local function checkNames(agent, where, seen)
-  if seen[agent.name] then refuse(where .. ".subAgents", ('two agents are called "%s"'):format(agent.name)) end
-  seen[agent.name] = true
-  for _, child in ipairs(agent.subAgents or {}) do checkNames(child, where, seen) end
-end
-
-local function build(definition, body)
-  local agent, where = agents.build(definition, FIELDS, body)
-  checkChildren(agent, where)
-  checkNames(agent, where, {})
-  agent.subAgents = table.move(agent.subAgents or {}, 1, #(agent.subAgents or {}), 1, {})
-  for _, child in ipairs(agent.subAgents) do child.parent = agent end
-  return agent
-end
+local LOOP_FIELDS = table.move(FIELDS, 1, #FIELDS, 2, { "maxIterations" })
 
 local function runInSequence(invocation, agent)
-  for _, child in ipairs(agent.subAgents) do
-    signals.raiseIfEnding(invocation)
-    agents.run(invocation, child)
-  end
+  for _, child in ipairs(agent.subAgents) do agents.run(invocation, child) end
 end
 
 ---Makes an agent that runs its sub-agents one after the other.
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.sequential(definition)
-  return build(definition, runInSequence)
+  return (agents.build(definition, FIELDS, runInSequence))
+end
+
+-- The agent that escalates finishes; those behind it in the round do not begin.
+local function runRound(invocation, agent, loop)
+  local section = sections.open(invocation, { loop = loop })
+  for _, child in ipairs(agent.subAgents) do
+    agents.run(section, child)
+    if loop.escalated then return end
+  end
+end
+
+local function runLoop(invocation, agent)
+  if #agent.subAgents == 0 then return end
+  local limit, round = agent.maxIterations or 0, 0
+  repeat
+    local loop = { outer = invocation.loop }
+    runRound(invocation, agent, loop)
+    -- A round in which nothing happened may be waiting for the world to change: others must get a chance to do it.
+    if not loop.hasPublished then signals.pause() end
+    round = round + 1
+  until loop.escalated or round == limit
+end
+
+---Makes an agent that runs its sub-agents again and again, until one escalates or the rounds are used up.
+---@param definition moonpad.LoopDefinition
+---@return moonpad.Agent
+function workflow.loop(definition)
+  local agent, where = agents.build(definition, LOOP_FIELDS, runLoop)
+  local limit = agent.maxIterations
+  if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
+    core.error("invalid_argument", where .. ".maxIterations: expected an integer from 0, got " .. tostring(limit))
+  end
+  return agent
+end
+
+-- A point separates the names in a branch.
+local function step(name)
+  return (name:gsub("[%%.]", { ["%"] = "%25", ["."] = "%2E" }))
+end
+
+local function branchOf(invocation, agent, child)
+  local branch = step(agent.name) .. "." .. step(child.name)
+  return invocation.branch and invocation.branch .. "." .. branch or branch
+end
+
+local function runInParallel(invocation, agent)
+  local group, bodies = sections.open(invocation), {}
+  for index, child in ipairs(agent.subAgents) do
+    local section = sections.open(group, { branch = branchOf(invocation, agent, child) })
+    bodies[index] = function() agents.run(section, child) end
+  end
+  groups.run(group, bodies)
+end
+
+---Makes an agent that runs its sub-agents side by side, each on a branch of its own.
+---@param definition moonpad.WorkflowDefinition
+---@return moonpad.Agent
+function workflow.parallel(definition)
+  return (agents.build(definition, FIELDS, runInParallel))
 end
 
 return workflow

@@ -283,7 +283,7 @@ function model.behavesWell(provider)
     end)
 
     it("waits without blocking", function()
-      script(stream { split = 3, pause = 0.001, delay = 0.2 })
+      script(stream { split = 3, pause = 0.001, delay = 0.5 })
       local run = runner(make())
       local invocation = run:start { userId = "u", sessionId = "s", newMessage = "Hi" }
       local worst, waits = 0, 0
@@ -301,8 +301,8 @@ function model.behavesWell(provider)
       until event == nil
       assert.are.equal(provider.text, text)
       assert.is_true(waits > 2)
-      -- 2 ms on a machine of one's own.
-      assert.is_true(worst < 0.05, "the longest step took " .. worst)
+      -- A step that waits for the server takes half a second; one that does not, far below a millisecond.
+      assert.is_true(worst < 0.25, "the longest step took " .. worst)
     end)
 
     it("can be cancelled, which closes the connection", function()

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,15 +12,53 @@
 /* When nothing is to be done, the thread sleeps; whoever wants something wakes it. */
 #define REST_MILLISECONDS (60 * 60 * 1000)
 
+/* ---- What this module keeps for the whole process ---- */
+
 /*
-** The one thing that this module keeps for the whole process: libcurl wants to be initialised once, before any of its handles. It is never undone, because other
-** code of the host may use libcurl too; so the module must not be unloaded either (it is linked with -z nodelete).
+** libcurl wants to be initialised once, before any of its handles. It is never undone, because other code of the host may use libcurl too; so the module must not be
+** unloaded either (it is linked with -z nodelete).
 */
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static CURLcode library_result = CURLE_FAILED_INIT;
 
+/*
+** A process that ends by exit() takes OpenSSL apart while our threads may be in the middle of it. So each thread passes this gate before it touches a transfer; exit() closes it
+** for good, after having waited for those inside.
+*/
+static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
+static atomic_bool process_is_ending = false;
+
+/* Not for ever: in a process that was forked while a thread was inside, nobody comes out. */
+static void close_gate(void) {
+  struct timespec deadline = {0, 0};
+  atomic_store(&process_is_ending, true);
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec++;
+  pthread_rwlock_timedwrlock(&gate, &deadline);
+}
+
+static void enter_gate(void) {
+  /* Readers that came one after the other could keep the writer out for ever. */
+  while (atomic_load(&process_is_ending)) pause();
+  pthread_rwlock_rdlock(&gate);
+}
+
+static void leave_gate(void) {
+  pthread_rwlock_unlock(&gate);
+}
+
+/* Handlers of exit() run in reverse order: this one is registered after OpenSSL's, and so comes before it. */
 static void initialize_library(void) {
   library_result = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (library_result == CURLE_OK && atexit(close_gate) != 0) library_result = CURLE_OUT_OF_MEMORY;
+}
+
+/*
+** Is there nothing that could be done with this client any more? A forked process has no such thread, and its locks may be held for ever; in a process that is ending, the thread
+** has stopped where it was. All that the client has is left to the system then.
+*/
+static bool is_out_of_reach(const mp_http_client *client) {
+  return client->process != getpid() || atomic_load(&process_is_ending);
 }
 
 void mp_http_note(mp_http_client *client) {
@@ -110,17 +148,35 @@ static void end_running(mp_http_client *client, mp_http_failure failure, const c
 
 /* ---- The thread: its loop ---- */
 
-static void transfer(mp_http_client *client) {
+static void begin_all(mp_http_client *client, mp_http_request *queued) {
+  while (queued != NULL) {
+    mp_http_request *request = queued;
+    queued = request->next;
+    begin(client, request);
+  }
+}
+
+static void obey_all(mp_http_client *client) {
   for (mp_http_request *request = client->running, *next; request != NULL; request = next) {
     next = request->next;
     obey_owner(client, request);
   }
+}
+
+/* Everything that can be done at once. */
+static void transfer(mp_http_client *client, mp_http_request *queued) {
+  enter_gate();
+  begin_all(client, queued);
+  obey_all(client);
   int running;
   CURLMcode code = curl_multi_perform(client->multi, &running);
   end_finished(client);
-  if (code == CURLM_OK) code = curl_multi_poll(client->multi, NULL, 0, REST_MILLISECONDS, NULL);
-  if (code == CURLM_OK) return;
-  end_running(client, MP_HTTP_TRANSFER, curl_multi_strerror(code));
+  if (code != CURLM_OK) end_running(client, MP_HTTP_TRANSFER, curl_multi_strerror(code));
+  leave_gate();
+}
+
+static void rest(mp_http_client *client) {
+  if (curl_multi_poll(client->multi, NULL, 0, REST_MILLISECONDS, NULL) == CURLM_OK) return;
   /* What is wrong may stay wrong: no reason to keep a processor busy. */
   nanosleep(&(struct timespec){0, 10 * 1000 * 1000}, NULL);
 }
@@ -129,19 +185,17 @@ static void *work(void *context) {
   mp_http_client *client = context;
   mp_http_request *queued;
   while (take_queued(client, &queued)) {
-    while (queued != NULL) {
-      mp_http_request *request = queued;
-      queued = request->next;
-      begin(client, request);
-    }
-    transfer(client);
+    transfer(client, queued);
+    rest(client);
   }
+  enter_gate();
   while (queued != NULL) {
     mp_http_request *request = queued;
     queued = request->next;
     let_go(request, MP_HTTP_CLOSED, "the HTTP client has been closed");
   }
   end_running(client, MP_HTTP_CLOSED, "the HTTP client has been closed");
+  leave_gate();
   return NULL;
 }
 
@@ -206,13 +260,8 @@ void mp_http_client_release(mp_http_client *client) {
   mp_env_release(env);
 }
 
-/* A forked process has no such thread, and its locks may be held for ever: there is nothing that it could do with them. */
-static bool is_foreign(const mp_http_client *client) {
-  return client->process != getpid();
-}
-
 void mp_http_client_free(mp_http_client *client) {
-  if (client == NULL || is_foreign(client)) return;
+  if (client == NULL || is_out_of_reach(client)) return;
   pthread_mutex_lock(&client->lock);
   client->is_closing = true;
   pthread_mutex_unlock(&client->lock);
@@ -227,8 +276,8 @@ void mp_http_client_free(mp_http_client *client) {
 mp_http_request *mp_http_start(mp_http_client *client, const mp_http_options *options, mp_http_failure *failure,
                                const char **message) {
   *failure = MP_HTTP_CLOSED;
-  *message = "the HTTP client belongs to the process that this one was forked from";
-  if (is_foreign(client)) return NULL;
+  *message = "the HTTP client belongs to a process that has forked or is ending";
+  if (is_out_of_reach(client)) return NULL;
   *failure = MP_HTTP_NO_MEMORY;
   *message = "out of memory";
   mp_http_request *request = mp_http_request_new(client, options);
@@ -242,7 +291,7 @@ mp_http_request *mp_http_start(mp_http_client *client, const mp_http_options *op
 }
 
 void mp_http_request_free(mp_http_request *request) {
-  if (request == NULL || is_foreign(request->client)) return;
+  if (request == NULL || is_out_of_reach(request->client)) return;
   mp_http_client *client = request->client;
   pthread_mutex_lock(&client->lock);
   bool is_done = request->is_done;
@@ -253,7 +302,7 @@ void mp_http_request_free(mp_http_request *request) {
 }
 
 uint64_t mp_http_activity(mp_http_client *client) {
-  if (is_foreign(client)) return 0;
+  if (is_out_of_reach(client)) return 0;
   pthread_mutex_lock(&client->lock);
   uint64_t activity = client->activity;
   pthread_mutex_unlock(&client->lock);
@@ -275,7 +324,7 @@ static struct timespec after(double seconds) {
 }
 
 void mp_http_wait(mp_http_client *client, uint64_t seen, double seconds) {
-  if (is_foreign(client) || !(seconds > 0)) return;
+  if (is_out_of_reach(client) || !(seconds > 0)) return;
   struct timespec deadline = after(seconds);
   pthread_mutex_lock(&client->lock);
   while (client->activity == seen) {

@@ -25,7 +25,7 @@ typedef enum mp_http_failure {
   MP_HTTP_TRANSFER, /* the connection broke, or what came over it is not HTTP */
   MP_HTTP_LIMIT,    /* more header bytes than a client should take */
   MP_HTTP_NO_MEMORY,
-  MP_HTTP_CLOSED /* its client was closed, or belongs to the process that this one was forked from */
+  MP_HTTP_CLOSED /* its client was closed, or cannot be used any more */
 } mp_http_failure;
 
 /* All of it is copied. Times in milliseconds, 0 for none. */

@@ -9,6 +9,10 @@ local client
 -- Jobs that are not over. Weak: a job that nobody holds any more is broken off.
 local jobs = setmetatable({}, { __mode = "k" })
 
+-- Requests whose owner has what it wants, with the time until which they may go on.
+local lingering = {}
+local LINGER_SECONDS = 1
+
 -- What the client's count of activity was when somebody last woke up from `poll`.
 local seen = 0
 
@@ -28,11 +32,28 @@ local function theClient()
   return client
 end
 
+local function closeLingering()
+  local now = core.monotonic()
+  for request, deadline in pairs(lingering) do
+    if request:done() or now >= deadline then
+      lingering[request] = nil
+      request:close()
+    end
+  end
+end
+
+---Lets a request come to its end by itself, so that its connection can serve again. Not for long.
+---@param request userdata
+function driver.linger(request)
+  lingering[request] = core.monotonic() + LINGER_SECONDS
+end
+
 ---@param options table what `client:start` of moonpad.http_core takes
 ---@return userdata|nil request
 ---@return string? message
 ---@return string? kind
 function driver.start(options)
+  closeLingering()
   local request, message, kind = theClient():start(options)
   if request or kind ~= "closed" then return request, message, kind end
   -- This process was forked from the one that made the client.
@@ -82,8 +103,11 @@ end
 ---@param seconds number
 ---@return boolean moved
 function driver.poll(seconds)
+  -- Where there can be no client, there is nothing to wait for.
+  if not client and not pcall(theClient) then return false end
   -- What came in while others were stepped is news to those that were stepped before.
-  theClient():wait(untilNextRetry(seconds), seen)
+  client:wait(untilNextRetry(seconds), seen)
+  closeLingering()
   local before = seen
   seen = driver.activity()
   return advanceAll() or seen ~= before

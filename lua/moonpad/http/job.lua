@@ -242,6 +242,16 @@ function Job:poll()
   return true, { status = self.status, headers = self.headers, body = table.concat(parts) }
 end
 
+---Nothing more of it is wanted. What may still come does no harm, and the connection can serve again after it.
+function Job:leave()
+  local request = self.request
+  if self.status and request then
+    self.request = nil
+    driver.linger(request)
+  end
+  finish(self)
+end
+
 ---Breaks it off. What has not been read is lost.
 function Job:close()
   finish(self)

@@ -271,14 +271,6 @@ local function takeEvent(call, answer, event)
   return addTo(call, answer, object, event.data)
 end
 
--- What is left of the answer is on its way already in most cases; read to its end, the connection can serve again.
-local function release(job)
-  job:step()
-  job:read()
-  job:read()
-  job:close()
-end
-
 local function nextEvents(call, job, stream, answer)
   local chunk, message, kind = job:receive()
   if message then raise(call, message, { kind = kind, status = job.status }) end
@@ -303,7 +295,7 @@ local function streamed(call, job)
       local event = events[position]
       if answer.isOver then
         isFinished = true
-        release(job)
+        job:leave()
         return respond(call, answer)
       elseif event then
         local shown = takeEvent(call, answer, event)

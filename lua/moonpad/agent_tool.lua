@@ -1,0 +1,132 @@
+--- An agent as a tool: it runs in a session of its own, which begins with the caller's state, and gives back what it
+--- changed there.
+local agents = require "moonpad.agent"
+local content = require "moonpad.content"
+local contexts = require "moonpad.context"
+local core = require "moonpad.core"
+local events = require "moonpad.event"
+local output = require "moonpad.output"
+local runners = require "moonpad.runner"
+local signals = require "moonpad.signals"
+local tools = require "moonpad.tool"
+
+local agentTool = {}
+
+---@class moonpad.AgentToolDefinition
+---@field agent moonpad.Agent
+---@field skipSummarization boolean? its answer is the final one of the calling agent
+
+local FIELDS = { "agent", "skipSummarization" }
+
+local PARAMETERS = {
+  type = "object",
+  properties = { request = { type = "string", description = "What the agent is asked to do." } },
+  required = { "request" },
+}
+
+-- The runner of the child: as the caller's, but for the agent and for the sessions, which end with the call.
+local function childRunner(agent, invocation, service)
+  local caller = invocation.runner or {}
+  return runners.define {
+    appName = invocation.session.appName, agent = agent, sessionService = service, plugins = caller.plugins,
+    maxLlmCalls = caller.maxLlmCalls, templateSyntax = caller.templateSyntax,
+    artifactService = caller.artifactService, memoryService = caller.memoryService,
+  }
+end
+
+local function finish(child)
+  while true do
+    local event = child:step()
+    if event == nil then return end
+    if event == "waiting" then signals.pause() end
+  end
+end
+
+local function applyDelta(state, delta)
+  for key, value in pairs(delta or {}) do
+    if value == core.removed then state:delete(key) else state:set(key, value) end
+  end
+end
+
+local function applyArtifacts(actions, delta)
+  if type(delta) ~= "table" or next(delta) == nil then return end
+  local all = {}
+  for file, version in pairs(actions.artifactDelta or {}) do all[file] = version end
+  for file, version in pairs(delta) do all[file] = version end
+  actions.artifactDelta = all
+end
+
+local function textOf(event)
+  local texts = {}
+  for _, part in ipairs(events.parts(event)) do
+    if type(part.text) == "string" and not part.thought then texts[#texts + 1] = part.text end
+  end
+  return table.concat(texts, "\n")
+end
+
+-- Takes over what the child has changed; returns its last event that says something, or says what went wrong.
+local function takeOver(session, context)
+  local last
+  for _, event in ipairs(session.events) do
+    applyDelta(context.state, event.actions.stateDelta)
+    applyArtifacts(context.actions, event.actions.artifactDelta)
+    if event.author ~= "user" and (not content.isEmpty(event.content) or event.errorCode) then last = event end
+  end
+  return last
+end
+
+local function answerOf(agent, last)
+  local text = last and textOf(last) or ""
+  if last and text == "" and last.errorCode then
+    core.error("model", ('agent "%s": %s'):format(agent.name, last.errorMessage or last.errorCode))
+  end
+  if agent.outputSchema and text:find "%S" then return output.parse(agent, text) end
+  return text
+end
+
+local function run(agent, request, context)
+  local phase = contexts.phaseOf(context)
+  if not phase then core.error("invalid_argument", "an agent as a tool needs the context of a run") end
+  local invocation = phase.invocation
+  local service <close> = core.open "memory:"
+  local session = invocation.session
+  local who = { appName = session.appName, userId = session.userId, sessionId = session.id }
+  service:createSession {
+    appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = context.state:getAll(),
+  }
+  local runner = childRunner(agent, invocation, service)
+  local child <close> = runners.startWithin(runner, invocation, {
+    userId = who.userId, sessionId = who.sessionId, newMessage = request,
+  })
+  finish(child)
+  return answerOf(agent, takeOver(service:getSession(who), context))
+end
+
+---Makes a tool of an agent.
+---@param definition moonpad.AgentToolDefinition
+---@return moonpad.Tool
+function agentTool.define(definition)
+  if type(definition) ~= "table" then
+    core.error("invalid_argument", "agentTool: expected a table, got " .. type(definition))
+  end
+  core.checkFields(definition, "agentTool", FIELDS)
+  local agent, skips = definition.agent, definition.skipSummarization
+  if not agents.isAgent(agent) then
+    core.error("invalid_argument", "agentTool.agent: expected an agent, got " .. type(agent))
+  end
+  if skips ~= nil and type(skips) ~= "boolean" then
+    core.error("invalid_argument", "agentTool.skipSummarization: expected a boolean, got " .. type(skips))
+  end
+  return tools.define {
+    name = agent.name,
+    description = agent.description,
+    parameters = PARAMETERS,
+    run = function(args, context)
+      local answer = run(agent, args.request, context)
+      if skips then context.actions.skipSummarization = true end
+      return answer
+    end,
+  }
+end
+
+return agentTool

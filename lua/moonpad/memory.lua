@@ -1,0 +1,259 @@
+--- Memory across sessions: what was said in the sessions of a user, to be searched.
+local core = require "moonpad.core"
+local events = require "moonpad.event"
+local keeping = require "moonpad.keeping"
+local signals = require "moonpad.signals"
+
+local memory = {}
+
+local DEFAULT_LIMIT = 10
+local MAX_LIMIT = 1000
+-- A query is words, not a document: more of them cost time and find nothing better.
+local MAX_PHRASES = 64
+-- Events between two occasions for others to go on.
+local BATCH = 100
+
+---@class moonpad.Memory
+---@field content moonpad.Content what was said
+---@field author string
+---@field timestamp number seconds since 1970
+---@field sessionId string
+
+---@class moonpad.MemoryQuery
+---@field appName string
+---@field userId string
+---@field query string
+---@field limit integer? default 10
+
+---@class moonpad.MemoryService
+local Service = { __name = "moonpad.memoryService" }
+Service.__index = Service
+
+---- Text
+
+-- Chinese, Japanese and Korean are written without blanks between words: each of their characters becomes a word of its
+-- own (U+3000 to U+DFFF, U+20000 and above), for otherwise a sentence would be one word that nobody searches for.
+local function segment(text)
+  return (text:gsub("[\xE3-\xED][\x80-\xBF]+", " %0 "):gsub("\xF0[\xA0-\xBF][\x80-\xBF]+", " %0 "))
+end
+
+local function isIdeograph(word)
+  local first, second = word:byte(1, 2)
+  return first >= 0xE3 and first <= 0xED or first == 0xF0 and second >= 0xA0
+end
+
+-- The phrases to search for: words, and pairs of neighbours where each character is a word.
+local function phrases(query)
+  local list, seen = {}, {}
+  local function add(phrase)
+    if seen[phrase] or #list >= MAX_PHRASES then return end
+    seen[phrase] = true
+    list[#list + 1] = phrase
+  end
+  for piece in query:gmatch "[A-Za-z0-9\x80-\xFF]+" do
+    local previous, isPaired
+    for word in (segment(piece) .. " \0"):gmatch "%S+" do
+      local ideograph = isIdeograph(word) and word or nil
+      if previous and ideograph then
+        add(previous .. " " .. ideograph)
+      elseif previous and not isPaired then
+        add(previous)
+      end
+      if not ideograph and word ~= "\0" then add(word) end
+      previous, isPaired = ideograph, previous ~= nil
+    end
+  end
+  return list
+end
+
+-- What an event said, or nil.
+local function remembered(event)
+  local parts, texts = {}, {}
+  for _, part in ipairs(events.parts(event)) do
+    if type(part.text) == "string" and part.text:find "%S" and (not part.thought or part.thought == core.null) then
+      parts[#parts + 1] = { text = part.text }
+      texts[#texts + 1] = part.text
+    end
+  end
+  if #parts == 0 then return nil end
+  return {
+    revision = event.revision, timestamp = event.timestamp, author = event.author or "",
+    content = core.json.encode { role = event.content.role, parts = parts },
+    text = segment(table.concat(texts, "\n")),
+  }
+end
+
+---- The events of a session
+
+local function at(list, index)
+  return list[index]
+end
+
+-- An event that was trimmed away since the session was read is one that has nothing to say.
+local function readEvent(list, index)
+  local ok, event = pcall(at, list, index)
+  if ok then return event end
+  if core.isError(event) and event.code == "not_found" then return { revision = 0 } end
+  error(event, 0)
+end
+
+-- The first event after a revision: revisions ascend.
+local function firstAfter(list, count, revision)
+  local low, high = 1, count + 1
+  while low < high do
+    local middle = (low + high) // 2
+    if readEvent(list, middle).revision > revision then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+local function rewindTarget(event)
+  local target = type(event.actions) == "table" and event.actions.rewindBeforeInvocationId
+  return type(target) == "string" and target or nil
+end
+
+-- index -> true for the events that a rewind took back. Later rewinds take earlier ones back, so they are walked backwards.
+local function findRewound(list, count)
+  local targets, firstOf = {}, {}
+  for index = 1, count do
+    local event = readEvent(list, index)
+    targets[index] = rewindTarget(event)
+    if event.invocationId then firstOf[event.invocationId] = firstOf[event.invocationId] or index end
+    if index % BATCH == 0 then signals.pause() end
+  end
+  local rewound, index = {}, count
+  while index >= 1 do
+    local target = targets[index]
+    if target then
+      local first = math.min(firstOf[target] or index, index)
+      for position = first, index do rewound[position] = true end
+      index = first
+    end
+    index = index - 1
+  end
+  return rewound
+end
+
+---- Adding
+
+local Adding = {}
+Adding.__index = Adding
+
+function Adding:call(method, ...)
+  local name = self.name
+  return keeping.call(self.service, "memory:addSession", method, name.appName, name.userId, name.sessionId,
+    name.createTime, ...)
+end
+
+function Adding:flush(indexed)
+  local added, removed = self.added, self.removed
+  self.added, self.removed = {}, {}
+  if #added + #removed > 0 or indexed then self:call("remember", added, removed, indexed) end
+end
+
+-- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when there is a rewind among them.
+function Adding:walk(list, first, last, rewound)
+  for index = first, last do
+    local event = readEvent(list, index)
+    if rewound and rewound[index] then
+      self.removed[#self.removed + 1] = event.revision
+    elseif rewindTarget(event) then
+      self.added = {}
+      return false
+    elseif event.revision > 0 then
+      self.added[#self.added + 1] = remembered(event)
+    end
+    if index % BATCH == 0 then
+      self:flush()
+      signals.pause()
+    end
+  end
+  return true
+end
+
+local function checkSession(session)
+  local where = "memory:addSession"
+  local kind = type(session)
+  if kind ~= "userdata" and kind ~= "table" or session.events == nil then
+    core.error("invalid_argument", where .. ": expects a session, got " .. kind)
+  end
+  return {
+    appName = keeping.name(session.appName, where .. ": appName"),
+    userId = keeping.name(session.userId, where .. ": userId"),
+    sessionId = keeping.sessionId(session.id, where .. ": id"),
+    createTime = session.createTime,
+  }
+end
+
+---Remembers what was said in a session, as far as the session object shows it. Adding it again adds what has come since,
+---and forgets what has been rewound.
+---@param session moonpad.Session|moonpad.SessionView
+function Service:addSession(session)
+  keeping.self(self, "memory:addSession")
+  local adding = setmetatable({ service = self, name = checkSession(session), added = {}, removed = {} }, Adding)
+  local list = session.events
+  local count = #list
+  local indexed = adding:call "indexed"
+  local first = firstAfter(list, count, indexed)
+  if first > count then return end
+  if not adding:walk(list, first, count) then adding:walk(list, 1, count, findRewound(list, count)) end
+  -- A session object may show a part only. What it does not show is looked at when one does.
+  local last = readEvent(list, count).revision
+  adding:flush(count - first + 1 == last - indexed and last or nil)
+end
+
+---- Searching
+
+local SEARCH_FIELDS = { "appName", "userId", "query", "limit" }
+
+local function checkQuery(query, where)
+  if type(query) ~= "string" then
+    core.error("invalid_argument", ("%s: query: expects a string, got %s"):format(where, type(query)))
+  elseif not utf8.len(query) then
+    core.error("invalid_argument", where .. ": query: is not valid UTF-8")
+  end
+  return query
+end
+
+local function checkLimit(limit, where)
+  if limit == nil then return DEFAULT_LIMIT end
+  if math.type(limit) ~= "integer" or limit < 1 or limit > MAX_LIMIT then
+    core.error("invalid_argument",
+      ("%s: limit: expects an integer from 1 to %d, got %s"):format(where, MAX_LIMIT, tostring(limit)))
+  end
+  return limit
+end
+
+---The memories of a user that fit a query best. A query is plain text: its words are searched for, and the more of them
+---are found, and the rarer they are, the better the place.
+---@param options moonpad.MemoryQuery
+---@return { memories: moonpad.Memory[] }
+function Service:searchMemory(options)
+  local where = "memory:searchMemory"
+  keeping.check(self, where, options, SEARCH_FIELDS)
+  local appName = keeping.name(options.appName, where .. ": appName")
+  local userId = keeping.name(options.userId, where .. ": userId")
+  local query, limit = checkQuery(options.query, where), checkLimit(options.limit, where)
+  local found = keeping.call(self, where, "recall", appName, userId, phrases(query), limit)
+  for _, entry in ipairs(found) do entry.content = core.json.decode(entry.content) end
+  return { memories = core.array(found) }
+end
+
+---Closes the service; closing twice is no error.
+function Service:close()
+  keeping.close(self, "memory:close")
+end
+
+function Service:__close()
+  keeping.close(self, "memory:close")
+end
+
+---Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions are in.
+---@param url string
+---@param config moonpad.KeepConfig?
+---@return moonpad.MemoryService
+function memory.open(url, config)
+  return keeping.open(core.memories, Service, url, config)
+end
+
+return memory

@@ -1,0 +1,168 @@
+--- The artifact and memory service of a runner, as contexts and templates use them.
+local core = require "moonpad.core"
+
+local services = {}
+
+---- Checking what a runner is given: our own services, or any object with the same methods.
+
+local NEEDED = { artifactService = { "save", "load", "list" }, memoryService = { "searchMemory" } }
+
+-- Proxies and strings answer to an index with what is no method.
+local function methodOf(service, name)
+  local kind = type(service)
+  return (kind == "table" or kind == "userdata") and service[name] or nil
+end
+
+---@param definition table of a runner
+function services.check(definition)
+  for field, methods in pairs(NEEDED) do
+    local service = definition[field]
+    for _, method in ipairs(service ~= nil and methods or {}) do
+      if type(methodOf(service, method)) ~= "function" then
+        core.error("invalid_argument", ("runner.%s: expected what moonpad.%s returns, or an object with a method %s")
+          :format(field, field, method))
+      end
+    end
+  end
+end
+
+---- For contexts
+
+local function find(phase, field)
+  local runner = phase.invocation.runner
+  return runner and runner[field] or nil
+end
+
+local function missing(field)
+  return core.newError("unsupported",
+    ("the runner has no %s; give it one: moonpad.runner { %s = moonpad.%s(URL), ... }"):format(field, field, field))
+end
+
+local function need(phase, field, method)
+  local service = find(phase, field)
+  if service ~= nil then return service end
+  local err = missing(field)
+  core.error(err.code, ("context:%s(...): %s"):format(method, err.message))
+end
+
+local function scopeOf(phase, more)
+  local session = phase.invocation.session
+  more.appName, more.userId, more.sessionId = session.appName, session.userId, session.id
+  return more
+end
+
+---@param phase moonpad.Phase
+---@param filename string
+---@param part moonpad.ArtifactPart|string
+---@return integer version
+function services.saveArtifact(phase, filename, part)
+  if phase.isReadOnly then
+    core.error("invalid_argument", "context:saveArtifact(...): this context is read-only")
+  elseif not phase.invocation.phases[phase] then
+    core.error("invalid_argument", "context:saveArtifact(...): this context has ended")
+  end
+  local service = need(phase, "artifactService", "saveArtifact")
+  local version = service:save(scopeOf(phase, { filename = filename, part = part }))
+  local delta = phase.actions.artifactDelta
+  if type(delta) ~= "table" then
+    delta = {}
+    phase.actions.artifactDelta = delta
+  end
+  delta[filename] = version
+  return version
+end
+
+---@param phase moonpad.Phase
+---@param filename string
+---@param version integer?
+---@return moonpad.ArtifactPart?
+function services.loadArtifact(phase, filename, version)
+  local service = need(phase, "artifactService", "loadArtifact")
+  return service:load(scopeOf(phase, { filename = filename, version = version }))
+end
+
+---@param phase moonpad.Phase
+---@return string[]
+function services.listArtifacts(phase)
+  return need(phase, "artifactService", "listArtifacts"):list(scopeOf(phase, {}))
+end
+
+---@param phase moonpad.Phase
+---@param query string
+---@return { memories: moonpad.Memory[] }
+function services.searchMemory(phase, query)
+  local service = need(phase, "memoryService", "searchMemory")
+  local session = phase.invocation.session
+  return service:searchMemory { appName = session.appName, userId = session.userId, query = query }
+end
+
+---- For templates
+
+local TEXTUAL = { "^text/", "^application/json", "^application/xml", "[+]json", "[+]xml" }
+
+local function isTextual(mimeType)
+  for _, pattern in ipairs(TEXTUAL) do
+    if mimeType:lower():find(pattern) then return true end
+  end
+  return false
+end
+
+-- The text of an artifact; or nil, and why there is none where it is there.
+local function textOf(part, file)
+  if part == nil then return nil end
+  if part.text ~= nil then return part.text end
+  local mimeType, data = tostring(part.inlineData.mimeType), part.inlineData.data
+  if not isTextual(mimeType) then
+    return nil, core.newError("template", ("artifact %q is %s, which has no text"):format(file, mimeType))
+  elseif not utf8.len(data) then
+    return nil, core.newError("template", ("artifact %q (%s) is not valid UTF-8"):format(file, mimeType))
+  end
+  return data
+end
+
+local function loadText(phase, file)
+  local service = phase and find(phase, "artifactService")
+  if service == nil then return nil, missing "artifactService" end
+  local ok, part = pcall(service.load, service, scopeOf(phase, { filename = file }))
+  if ok then return textOf(part, file) end
+  -- A name that no file can have is a file that is not there.
+  if core.isError(part) and part.code == "invalid_argument" then return nil end
+  error(part, 0)
+end
+
+local function attempt(template, state, options, texts)
+  options.artifacts = texts
+  return pcall(core.render, template, state, options)
+end
+
+-- Why a template could not be filled: where it was for the want of an artifact that has no text, that is told instead.
+local function explain(err, problems, retry)
+  for _, problem in ipairs(problems) do
+    local ok, next = retry(problem.file)
+    if ok or tostring(next) ~= tostring(err) then return problem.err end
+  end
+  return err
+end
+
+---Fills a template, with the artifacts that it asks for.
+---@param template string
+---@param state moonpad.State
+---@param options { syntax: string, agentName: string? }
+---@param phase moonpad.Phase? none: there are no artifacts
+---@return string
+function services.render(template, state, options, phase)
+  local texts, problems = {}, {}
+  for _, file in ipairs(core.templateArtifacts(template, options.syntax)) do
+    local text, problem = loadText(phase, file)
+    texts[file] = text
+    if problem then problems[#problems + 1] = { file = file, err = problem } end
+  end
+  local ok, result = attempt(template, state, options, texts)
+  if ok then return result end
+  error(explain(result, problems, function(file)
+    texts[file] = ""
+    return attempt(template, state, options, texts)
+  end), 0)
+end
+
+return services

@@ -1,0 +1,189 @@
+-- Agents as tools of other agents.
+local moonpad = require "moonpad"
+local support = require "spec.support"
+
+local function failure(run, ...)
+  local ok, err = pcall(run, ...)
+  assert.is_false(ok)
+  return err
+end
+
+describe("moonpad.agentTool", function()
+  it("takes an agent, and gets its name and description", function()
+    local agent = moonpad.agent { name = "Poet", description = "writes", model = function() return "x" end }
+    local tool = moonpad.agentTool { agent = agent }
+    assert.same({ "Poet", "writes" }, { tool.name, tool.description })
+    assert.same({ "request" }, tool.parameters.required)
+    assert.equal("invalid_argument", failure(moonpad.agentTool, { agent = "Poet" }).code)
+    assert.equal("invalid_argument", failure(moonpad.agentTool, { agnet = agent }).code)
+    assert.equal("invalid_argument", failure(moonpad.agentTool, agent).code)
+    assert.equal("invalid_argument", failure(moonpad.agentTool, { agent = agent, skipSummarization = 1 }).code)
+  end)
+
+  it("can be run by hand, with the context of a test", function()
+    local testing = require "moonpad.testing"
+    local tool = moonpad.agentTool { agent = moonpad.agent { name = "Poet", model = function(request, context)
+      context.state.n = context.state.n + 1
+      return "About " .. request.contents[1].parts[1].text
+    end } }
+    local context = testing.toolContext { state = { n = 1 } }
+    assert.equal("About sea", tool.run({ request = "sea" }, context))
+    assert.same({ n = 2 }, context.state:delta())
+  end)
+end)
+
+support.each_store(function(open)
+  local service
+  before_each(function() service = open() end)
+
+  -- Runs an agent that calls `child` as a tool (once per request) and then says "done".
+  local function run(child, options)
+    options = options or {}
+    local calls = {}
+    for index, request in ipairs(options.requests or { "sea" }) do
+      calls[index] = { child.name, { request = request } }
+    end
+    local agent = { name = "Caller", model = moonpad.models.scripted { support.calls(table.unpack(calls)), "done" },
+      tools = { moonpad.agentTool { agent = child, skipSummarization = options.skipSummarization } } }
+    for name, value in pairs(options.fields or {}) do agent[name] = value end
+    local runner = moonpad.runner { appName = "app", agent = moonpad.agent(agent), sessionService = service,
+      plugins = options.plugins, maxLlmCalls = options.maxLlmCalls }
+    return support.run(runner, { userId = "u", sessionId = "s", newMessage = "go", stateDelta = options.start })
+  end
+
+  local function responseOf(events)
+    return events[2]:functionResponses()[1].response
+  end
+
+  local function poet(fields)
+    local definition = { name = "Poet" }
+    function definition.model(request) return "On " .. request.contents[1].parts[1].text end
+    for name, value in pairs(fields or {}) do definition[name] = value end
+    return moonpad.agent(definition)
+  end
+
+  describe("an agent as a tool", function()
+    it("is given the request as its message, and answers with its last text", function()
+      local events = run(poet())
+      assert.same({ result = "On sea" }, responseOf(events))
+      assert.equal("done", events[3]:text())
+      assert.equal(3, #events)
+    end)
+
+    it("joins the parts of the text, leaving out thoughts", function()
+      local events = run(poet { model = function()
+        return { content = { parts = { { text = "hm", thought = true }, { text = "one" }, { text = "two" } } } }
+      end })
+      assert.same({ result = "one\ntwo" }, responseOf(events))
+    end)
+
+    it("starts from the caller's state without temp:, in a session that nobody else sees", function()
+      local seen
+      run(poet { model = function(_, context)
+        seen = context.state:getAll()
+        assert.equal(1, #context.session.events)
+        return "x"
+      end }, {
+        start = { a = 1, ["user:b"] = 2, ["app:c"] = 3, ["temp:d"] = 4 },
+        fields = { beforeToolCallback = function(context) context.state.pending = true end },
+      })
+      assert.same({ a = 1, pending = true, ["user:b"] = 2, ["app:c"] = 3 }, seen)
+      assert.equal(1, #service:listSessions { appName = "app" })
+    end)
+
+    it("gives its changes back on the function response, deletions included and temp: not", function()
+      local events = run(poet { outputKey = "poem", model = function(_, context)
+        context.state.count = context.state.count + 1
+        context.state.old = nil
+        context.state["user:b"] = "new"
+        context.state["temp:d"] = 1
+        return "verse"
+      end }, { start = { count = 1, old = "x" } })
+      local delta = events[2].actions.stateDelta
+      assert.same({ count = 2, old = moonpad.removed, poem = "verse", ["user:b"] = "new" }, delta)
+      local state = support.stored(service).state
+      assert.same({ count = 2, poem = "verse", ["user:b"] = "new" }, state:getAll())
+    end)
+
+    it("called twice in one answer gives back both", function()
+      local events = run(poet { model = function(request, context)
+        local text = request.contents[1].parts[1].text
+        context.state[text] = true
+        coroutine.yield()
+        return text
+      end }, { requests = { "a", "b" } })
+      assert.same({ a = true, b = true }, events[2].actions.stateDelta)
+      assert.equal("b", events[2]:functionResponses()[2].response.result)
+    end)
+
+    it("that fails tells the model why, and has changed nothing", function()
+      local events = run(poet { tools = { { name = "t", run = function() end } }, model = function(_, context)
+        context.state.lost = 1
+        error "no muse"
+      end })
+      assert.matches("no muse", responseOf(events).error)
+      assert.is_nil(support.stored(service).state.lost)
+      assert.is_truthy(next(events[2].customMetadata.toolErrors))
+    end)
+
+    it("whose model answers with an error tells it", function()
+      local events = run(poet { model = function() return { errorCode = "SAFETY", errorMessage = "not this" } end })
+      assert.matches("not this", responseOf(events).error)
+    end)
+
+    it("with an outputSchema answers with the value", function()
+      local schema = { type = "object", properties = { lines = { type = "integer" } }, required = { "lines" } }
+      assert.same({ lines = 3 }, responseOf(run(poet {
+        outputSchema = schema, model = function() return '```json\n{ "lines": 3 }\n```' end,
+      })))
+      assert.matches("lines", responseOf(run(poet { outputSchema = schema, model = function() return "{}" end })).error)
+    end)
+
+    it("has the caller's plugins, and counts its model calls with the caller's", function()
+      local agents = {}
+      local events = run(poet(), { plugins = { { beforeModelCallback = function(context)
+        agents[#agents + 1] = context.agentName
+      end } } })
+      assert.same({ "Caller", "Poet", "Caller" }, agents)
+      assert.equal(3, #events)
+      assert.equal("limit", failure(run, poet(), { maxLlmCalls = 2 }).code)
+    end)
+
+    it("with skipSummarization gives the final answer", function()
+      local events = run(poet(), { skipSummarization = true })
+      assert.equal(2, #events)
+      assert.is_true(events[2]:isFinalResponse())
+    end)
+
+    it("may consist of several agents, and may itself call agents", function()
+      local inner = moonpad.agentTool { agent = moonpad.agent { name = "Muse", model = function() return "wind" end } }
+      local events = run(moonpad.sequentialAgent { name = "Flow", subAgents = {
+        poet { tools = { inner }, outputKey = "draft",
+          model = moonpad.models.scripted { support.calls { "Muse", { request = "?" } }, "draft" } },
+        moonpad.agent { name = "Editor", instruction = "Edit <draft>.", model = function(request)
+          return request.systemInstruction
+        end },
+      } })
+      assert.same({ result = "Edit draft." }, responseOf(events))
+      assert.same({ draft = "draft" }, events[2].actions.stateDelta)
+    end)
+
+    it("may wait, and hears of a cancelled run", function()
+      local heard
+      local caller = moonpad.agent { name = "Caller",
+        model = moonpad.models.scripted { support.calls { "Poet", { request = "x" } }, "done" },
+        tools = { moonpad.agentTool { agent = poet { model = function()
+          local ok, err = pcall(coroutine.yield)
+          heard = not ok and err.code
+          error(err, 0)
+        end } } } }
+      local runner = moonpad.runner { appName = "app", agent = caller, sessionService = service }
+      local invocation = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
+      invocation:step()
+      assert.equal("waiting", invocation:step())
+      invocation:cancel()
+      assert.equal("cancelled", heard)
+      assert.is_nil(invocation:step())
+    end)
+  end)
+end)

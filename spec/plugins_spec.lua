@@ -1,0 +1,255 @@
+-- Plugins and callbacks: their order, whose answer counts, and what travels on which event.
+local moonpad = require "moonpad"
+local support = require "spec.support"
+
+local function failure(run, ...)
+  local ok, err = pcall(run, ...)
+  assert.is_false(ok)
+  return err
+end
+
+local AROUND = {
+  "beforeAgentCallback", "beforeModelCallback", "afterModelCallback", "beforeToolCallback", "afterToolCallback",
+  "afterAgentCallback",
+}
+
+support.each_store(function(open)
+  local service
+  before_each(function() service = open() end)
+
+  local function run(fields, plugins, message)
+    local definition = { name = "A", model = function() return "hello" end }
+    for name, value in pairs(fields) do definition[name] = value end
+    return support.run(moonpad.runner {
+      appName = "app", agent = moonpad.agent(definition), sessionService = service, plugins = plugins,
+    }, message or "go")
+  end
+
+  local function withTool(fields, toolRun)
+    fields.tools = { { name = "t", run = toolRun or function() return { ok = 1 } end } }
+    fields.model = moonpad.models.scripted { support.calls { "t", { a = 1 }, "c1" }, "done" }
+    return fields
+  end
+
+  describe("the order", function()
+    it("is: plugins as they are registered, then the agent's own as they are listed", function()
+      local order = {}
+      local function noter(who, hook) return function() order[#order + 1] = who .. hook end end
+      local first, second, fields = {}, {}, {}
+      for _, hook in ipairs { "onUserMessage", "beforeRun", "onEvent", "afterRun" } do
+        first[hook], second[hook] = noter("1", hook), noter("2", hook)
+      end
+      for _, hook in ipairs(AROUND) do
+        first[hook], second[hook] = noter("1", hook), noter("2", hook)
+        fields[hook] = { noter("a", hook), noter("b", hook) }
+      end
+      run(withTool(fields), { first, second })
+      local expected = {}
+      local function add(hook, ofAgent)
+        for _, who in ipairs(ofAgent and { "1", "2", "a", "b" } or { "1", "2" }) do
+          expected[#expected + 1] = who .. hook
+        end
+      end
+      add "onUserMessage"
+      add "beforeRun"
+      add("beforeAgentCallback", true)
+      add("beforeModelCallback", true)
+      add("afterModelCallback", true)
+      add "onEvent"
+      add("beforeToolCallback", true)
+      add("afterToolCallback", true)
+      add "onEvent"
+      add("beforeModelCallback", true)
+      add("afterModelCallback", true)
+      add "onEvent"
+      add("afterAgentCallback", true)
+      add "afterRun"
+      assert.same(expected, order)
+    end)
+
+    it("ends with the first answer that is not nil, be it an empty table or false", function()
+      local called = {}
+      local function noter(name, answer) return function() called[#called + 1] = name return answer end end
+      local events = run(withTool { beforeToolCallback = { noter "a", noter("b", {}), noter("c", { no = 1 }) } })
+      assert.same({ "a", "b" }, called)
+      assert.same({}, events[2]:functionResponses()[1].response)
+      called = {}
+      events = run(withTool { beforeToolCallback = noter("agent", { agent = 1 }) }, {
+        { beforeToolCallback = noter("one", false) }, { beforeToolCallback = noter "two" },
+      })
+      assert.same({ "one" }, called)
+      assert.same({ result = false }, events[2]:functionResponses()[1].response)
+    end)
+  end)
+
+  describe("an answer", function()
+    it("of a plugin comes before that of the agent, at every hook", function()
+      local function answering(value) return function() return value end end
+      assert.equal("plugin", run({ beforeAgentCallback = answering "agent" },
+        { { beforeAgentCallback = answering "plugin" } })[1]:text())
+      assert.equal("plugin", run({ beforeModelCallback = answering "agent" },
+        { { beforeModelCallback = answering "plugin" } })[1]:text())
+      assert.equal("plugin", run({ afterModelCallback = answering "agent" },
+        { { afterModelCallback = answering "plugin" } })[1]:text())
+      assert.equal("plugin", run({ afterAgentCallback = answering "agent" },
+        { { afterAgentCallback = answering "plugin" } })[2]:text())
+      assert.equal("plugin", run({ model = function() error "x" end, onModelErrorCallback = answering "agent" },
+        { { onModelErrorCallback = answering "plugin" } })[1]:text())
+      assert.same({ by = "plugin" }, run(withTool { afterToolCallback = answering { by = "agent" } },
+        { { afterToolCallback = answering { by = "plugin" } } })[2]:functionResponses()[1].response)
+      assert.same({ by = "plugin" }, run(withTool({ onToolErrorCallback = answering { by = "agent" } },
+        function() error "x" end), { { onToolErrorCallback = answering { by = "plugin" } } })[2]
+        :functionResponses()[1].response)
+    end)
+
+    it("of beforeModel is not counted as a model call, and afterModel does not see it", function()
+      local seen = 0
+      run {
+        beforeModelCallback = function() return "cached" end, afterModelCallback = function() seen = seen + 1 end,
+        model = function() error "must not be called" end,
+      }
+      assert.equal(0, seen)
+    end)
+
+    it("of beforeTool, or of the error callback, goes through afterTool", function()
+      local seen = {}
+      local function after(_, _, _, result) seen[#seen + 1] = result.by end
+      run(withTool { beforeToolCallback = function() return { by = "before" } end, afterToolCallback = after })
+      run(withTool({ onToolErrorCallback = function() return { by = "error" } end, afterToolCallback = after },
+        function() error "x" end))
+      assert.same({ "before", "error" }, seen)
+    end)
+
+    it("of the error callback to an unknown tool is taken, without afterTool", function()
+      local called = 0
+      local events = run {
+        model = moonpad.models.scripted { support.calls { "nothing", {} }, "done" },
+        onToolErrorCallback = function(_, tool, _, err)
+          assert.equal("nothing", tool.name)
+          assert.matches("unknown tool", err.message)
+          return { handled = true }
+        end,
+        afterToolCallback = function() called = called + 1 end,
+      }
+      assert.same({ handled = true }, events[2]:functionResponses()[1].response)
+      assert.equal(0, called)
+    end)
+
+    it("of beforeRun ends the run, state and all, and afterRun still comes", function()
+      local after = false
+      local events = run({ model = function() error "no" end }, { {
+        beforeRun = function(context) context.state.stopped = true return "closed today" end,
+        afterRun = function() after = true end,
+      } })
+      assert.equal(1, #events)
+      assert.equal("closed today", events[1]:text())
+      assert.same({ stopped = true }, events[1].actions.stateDelta)
+      assert.is_true(after)
+    end)
+
+    it("of onEvent is what is stored and shown; who the event is stays", function()
+      local events = run({ outputKey = "out" }, { { onEvent = function(_, event)
+        return { id = "mine", invocationId = "mine", timestamp = 1, customMetadata = { seen = event:text() },
+          content = { role = "model", parts = { { text = "changed" } } } }
+      end } })
+      assert.equal("changed", events[1]:text())
+      assert.same({ seen = "hello" }, events[1].customMetadata)
+      assert.not_equal("mine", events[1].id)
+      assert.not_equal("mine", events[1].invocationId)
+      local stored = support.stored(service)
+      assert.equal("changed", stored.events[2]:text())
+      assert.equal("changed", stored.state.out)
+    end)
+  end)
+
+  describe("state", function()
+    it("is on one event only, however many responses a model gives", function()
+      local events = run { model = function(_, context)
+        local count = 0
+        return function()
+          count = count + 1
+          if count == 1 then context.state.first = true end
+          if count == 2 then context.state.second = true end
+          if count <= 3 then return { content = { parts = { { text = "part " .. count } } } } end
+        end
+      end }
+      assert.equal(3, #events)
+      assert.same({ first = true }, events[1].actions.stateDelta)
+      assert.same({ second = true }, events[2].actions.stateDelta)
+      assert.same({}, events[3].actions.stateDelta)
+    end)
+
+    it("of all callbacks of one phase is on one event", function()
+      local events = run({ afterAgentCallback = {
+        function(context) context.state.b = 1 end, function(context) context.state.c = 1 end,
+      } }, { { afterAgentCallback = function(context) context.state.a = 1 end } })
+      assert.equal(2, #events)
+      assert.same({ a = 1, b = 1, c = 1 }, events[2].actions.stateDelta)
+    end)
+
+    it("of callbacks around an empty answer is not lost", function()
+      local events = run {
+        model = function() return { content = { parts = {} } } end,
+        beforeModelCallback = function(context) context.state.before = 1 end,
+        afterModelCallback = function(context) context.state.after = 1 end,
+      }
+      assert.equal(1, #events)
+      assert.same({ before = 1, after = 1 }, events[1].actions.stateDelta)
+    end)
+
+    it("written by onUserMessage is on the user's event, by the other hooks of a run on events of their own", function()
+      local events = run({}, { {
+        onUserMessage = function(context) context.state.a = 1 end,
+        beforeRun = function(context) context.state.b = 1 end,
+        afterRun = function(context) context.state.c = 1 end,
+      } })
+      assert.same({ b = 1 }, events[1].actions.stateDelta)
+      assert.same({ c = 1 }, events[3].actions.stateDelta)
+      assert.same({ a = 1 }, support.stored(service).events[1].actions.stateDelta)
+    end)
+
+    it("cannot be written in onEvent", function()
+      local err
+      run({}, { { onEvent = function(context)
+        err = failure(function() context.state.n = 1 end)
+      end } })
+      assert.equal("invalid_argument", err.code)
+    end)
+  end)
+
+  it("callbacks that only escalate, transfer or touch an artifact have their event", function()
+    local other = moonpad.agent { name = "B", model = function() return "B" end }
+    local events = run { subAgents = { other }, afterAgentCallback = function(context)
+      context:escalate()
+      context.actions.artifactDelta = { ["plan.txt"] = 0 }
+      context:transferToAgent "B"
+    end }
+    assert.equal(3, #events)
+    assert.is_nil(events[2].content)
+    assert.is_true(events[2].actions.escalate)
+    assert.same({ ["plan.txt"] = 0 }, events[2].actions.artifactDelta)
+    assert.equal("B", events[2].actions.transferToAgent)
+    assert.is_false(events[2]:isFinalResponse())
+    assert.equal("B", events[3]:text())
+  end)
+
+  it("a plugin that fails ends the run, and afterRun does not come", function()
+    local after = false
+    local err = failure(run, {}, { {
+      beforeModelCallback = function() error({ message = "plugin broken" }) end, afterRun = function() after = true end,
+    } })
+    assert.equal("plugin broken", err.message)
+    assert.is_false(after)
+  end)
+
+  it("two plugins of one name are refused", function()
+    local err = failure(run, {}, { { name = "log" }, { name = "other" }, { name = "log" } })
+    assert.equal("invalid_argument", err.code)
+    assert.matches('runner.plugins%[3%]: two plugins are called "log"', err.message)
+  end)
+
+  it("a callback may wait", function()
+    local events = run { beforeModelCallback = function() coroutine.yield() return "late" end }
+    assert.equal("late", events[1]:text())
+  end)
+end)

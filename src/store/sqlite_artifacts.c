@@ -1,0 +1,235 @@
+/*
+** Artifacts: a row for each version of each file. Versions are counted under the write lock, so two who save at once get two of them. The key holds each name in a column of
+** its own: nothing is joined, so no character in one can be mistaken for the border to the next.
+*/
+#include "base/error.h"
+#include "store/sqlite_keep.h"
+
+static const char create_tables[] = "CREATE TABLE IF NOT EXISTS artifacts(\n"
+                                    "  app_name TEXT NOT NULL,\n"
+                                    "  user_id TEXT NOT NULL,\n"
+                                    "  session_id TEXT NOT NULL, -- '': of the user, for all sessions\n"
+                                    "  filename TEXT NOT NULL, -- with \"user:\" where it is the user's\n"
+                                    "  version INTEGER NOT NULL, -- from 0\n"
+                                    "  create_time REAL NOT NULL, -- seconds since 1970\n"
+                                    "  text TEXT, -- of a text; otherwise:\n"
+                                    "  mime_type TEXT,\n"
+                                    "  display_name TEXT,\n"
+                                    "  data BLOB,\n"
+                                    "  UNIQUE(app_name, user_id, session_id, filename, version)\n"
+                                    ") STRICT";
+
+#define OF_FILE " WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4"
+
+moonpad_status mp_artifacts_prepare(mp_store *store, moonpad_error *error) {
+  return mp_keep_make_tables(store, "artifacts", create_tables, error);
+}
+
+static int bind_name(sqlite3_stmt *statement, const mp_artifact_name *name, int count) {
+  moonpad_string texts[] = {name->app_name, name->user_id, name->session_id, name->filename};
+  return mp_keep_bind_texts(statement, texts, count);
+}
+
+/* ---- Saving ---- */
+
+typedef struct saving {
+  const mp_artifact_name *name;
+  const mp_artifact *artifact;
+  double now;
+  int64_t version;
+} saving;
+
+/* An empty one is not the same as none. */
+static int bind_bytes(sqlite3_stmt *statement, int index, moonpad_string bytes) {
+  return sqlite3_bind_blob64(statement, index, bytes.length == 0 ? "" : bytes.data, bytes.length, SQLITE_STATIC);
+}
+
+static int bind_artifact(sqlite3_stmt *statement, const mp_artifact *artifact) {
+  if (artifact->is_text) return mp_sqlite_bind_text(statement, 6, artifact->data);
+  int code = mp_sqlite_bind_text(statement, 7, artifact->mime_type);
+  if (code == SQLITE_OK && artifact->has_display_name) {
+    code = mp_sqlite_bind_text(statement, 8, artifact->display_name);
+  }
+  return code == SQLITE_OK ? bind_bytes(statement, 9, artifact->data) : code;
+}
+
+static moonpad_status save(mp_tx *tx, void *context, moonpad_error *error) {
+  static const char sql[] =
+      "INSERT INTO artifacts(app_name, user_id, session_id, filename, version, create_time, text, mime_type,"
+      " display_name, data)"
+      " SELECT ?1, ?2, ?3, ?4, coalesce(max(version) + 1, 0), ?5, ?6, ?7, ?8, ?9 FROM artifacts" OF_FILE
+      " RETURNING version";
+  saving *wanted = context;
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  sqlite3_stmt *statement = mp_keep_prepare(connection, sql, error);
+  if (statement == NULL) return connection->failure;
+  int code = bind_name(statement, wanted->name, 4);
+  if (code == SQLITE_OK) code = sqlite3_bind_double(statement, 5, wanted->now);
+  if (code == SQLITE_OK) code = bind_artifact(statement, wanted->artifact);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  if (code == SQLITE_ROW) {
+    wanted->version = sqlite3_column_int64(statement, 0);
+    code = SQLITE_OK;
+  }
+  return mp_keep_finish(connection, statement, code, error);
+}
+
+moonpad_status mp_artifacts_save(mp_store *store, const mp_artifact_name *name, const mp_artifact *artifact, double now,
+                                 int64_t *version, moonpad_error *error) {
+  saving wanted = {name, artifact, now, 0};
+  moonpad_status status = store->ops->write(store, save, &wanted, error);
+  *version = wanted.version;
+  return status;
+}
+
+/* ---- Loading ---- */
+
+typedef struct loading {
+  const mp_artifact_name *name;
+  int64_t version;
+  bool found;
+  mp_artifact *artifact;
+  mp_buffer *bytes;
+} loading;
+
+static moonpad_string column_bytes(sqlite3_stmt *statement, int column) {
+  moonpad_string bytes = {sqlite3_column_blob(statement, column), 0};
+  bytes.length = (size_t)sqlite3_column_bytes(statement, column);
+  return bytes;
+}
+
+/* Copies one row; the pointers are set when nothing moves any more. */
+static moonpad_status copy_row(sqlite3_stmt *statement, loading *wanted, moonpad_error *error) {
+  enum { TEXT, MIME_TYPE, DISPLAY_NAME, DATA };
+  mp_artifact *artifact = wanted->artifact;
+  artifact->is_text = sqlite3_column_type(statement, TEXT) != SQLITE_NULL;
+  artifact->has_display_name = sqlite3_column_type(statement, DISPLAY_NAME) != SQLITE_NULL;
+  artifact->data = artifact->is_text ? mp_sqlite_column_text(statement, TEXT) : column_bytes(statement, DATA);
+  artifact->mime_type = mp_sqlite_column_text(statement, MIME_TYPE);
+  artifact->display_name = mp_sqlite_column_text(statement, DISPLAY_NAME);
+  mp_buffer_add_string(wanted->bytes, artifact->data);
+  mp_buffer_add_string(wanted->bytes, artifact->mime_type);
+  mp_buffer_add_string(wanted->bytes, artifact->display_name);
+  if (wanted->bytes->failed) return mp_no_memory(error);
+  wanted->found = true;
+  return MOONPAD_OK;
+}
+
+static moonpad_status load(mp_tx *tx, void *context, moonpad_error *error) {
+  static const char latest[] =
+      "SELECT text, mime_type, display_name, data FROM artifacts" OF_FILE " ORDER BY version DESC LIMIT 1";
+  static const char exact[] = "SELECT text, mime_type, display_name, data FROM artifacts" OF_FILE " AND version = ?5";
+  loading *wanted = context;
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  bool any = wanted->version == MP_ARTIFACT_LATEST;
+  wanted->found = false;
+  mp_buffer_clear(wanted->bytes);
+  sqlite3_stmt *statement = mp_keep_prepare(connection, any ? latest : exact, error);
+  if (statement == NULL) return connection->failure;
+  int code = bind_name(statement, wanted->name, 4);
+  if (code == SQLITE_OK && !any) code = sqlite3_bind_int64(statement, 5, wanted->version);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  moonpad_status status = MOONPAD_OK;
+  if (code == SQLITE_ROW) {
+    status = copy_row(statement, wanted, error);
+  } else if (code != SQLITE_DONE) {
+    status = mp_sqlite_fail(connection, code, error);
+  }
+  sqlite3_finalize(statement);
+  return status;
+}
+
+static void point_into(mp_artifact *artifact, const mp_buffer *bytes) {
+  artifact->data.data = bytes->data;
+  artifact->mime_type.data = bytes->data + artifact->data.length;
+  artifact->display_name.data = artifact->mime_type.data + artifact->mime_type.length;
+}
+
+moonpad_status mp_artifacts_load(mp_store *store, const mp_artifact_name *name, int64_t version, bool *found,
+                                 mp_artifact *artifact, mp_buffer *bytes, moonpad_error *error) {
+  loading wanted = {name, version, false, artifact, bytes};
+  moonpad_status status = store->ops->read(store, load, &wanted, error);
+  *found = status == MOONPAD_OK && wanted.found;
+  /* Nothing at all was copied where all three are empty, and there is then no memory to point into. */
+  if (*found && bytes->length > 0) point_into(artifact, bytes);
+  return status;
+}
+
+/* ---- Listing ---- */
+
+typedef struct listing {
+  const mp_artifact_name *name;
+  mp_buffer *result;
+} listing;
+
+typedef void (*take_row)(sqlite3_stmt *statement, mp_buffer *result);
+
+static moonpad_status collect(mp_sqlite_connection *connection, const char *sql, int names, const listing *wanted,
+                              take_row take, moonpad_error *error) {
+  mp_buffer_clear(wanted->result);
+  sqlite3_stmt *statement = mp_keep_prepare(connection, sql, error);
+  if (statement == NULL) return connection->failure;
+  int code = bind_name(statement, wanted->name, names);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  for (; code == SQLITE_ROW; code = sqlite3_step(statement)) take(statement, wanted->result);
+  moonpad_status status = code == SQLITE_DONE ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
+  sqlite3_finalize(statement);
+  return status == MOONPAD_OK && wanted->result->failed ? mp_no_memory(error) : status;
+}
+
+static void take_filename(sqlite3_stmt *statement, mp_buffer *result) {
+  mp_buffer_add_string(result, mp_sqlite_column_text(statement, 0));
+  mp_buffer_add_char(result, '\0');
+}
+
+static moonpad_status list(mp_tx *tx, void *context, moonpad_error *error) {
+  static const char sql[] = "SELECT DISTINCT filename FROM artifacts"
+                            " WHERE app_name = ?1 AND user_id = ?2 AND session_id IN (?3, '') ORDER BY filename";
+  return collect(mp_sqlite_of(tx), sql, 3, context, take_filename, error);
+}
+
+moonpad_status mp_artifacts_list(mp_store *store, const mp_artifact_name *name, mp_buffer *filenames,
+                                 moonpad_error *error) {
+  listing wanted = {name, filenames};
+  return store->ops->read(store, list, &wanted, error);
+}
+
+static void take_version(sqlite3_stmt *statement, mp_buffer *result) {
+  int64_t version = sqlite3_column_int64(statement, 0);
+  mp_buffer_add(result, (const char *)&version, sizeof version);
+}
+
+static moonpad_status list_versions(mp_tx *tx, void *context, moonpad_error *error) {
+  static const char sql[] = "SELECT version FROM artifacts" OF_FILE " ORDER BY version";
+  return collect(mp_sqlite_of(tx), sql, 4, context, take_version, error);
+}
+
+moonpad_status mp_artifacts_versions(mp_store *store, const mp_artifact_name *name, mp_buffer *versions,
+                                     moonpad_error *error) {
+  listing wanted = {name, versions};
+  return store->ops->read(store, list_versions, &wanted, error);
+}
+
+/* ---- Deleting ---- */
+
+typedef struct deleting {
+  const mp_artifact_name *name;
+  bool existed;
+} deleting;
+
+static moonpad_status delete_file(mp_tx *tx, void *context, moonpad_error *error) {
+  deleting *wanted = context;
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  sqlite3_stmt *statement = mp_keep_prepare(connection, "DELETE FROM artifacts" OF_FILE, error);
+  if (statement == NULL) return connection->failure;
+  moonpad_status status = mp_keep_finish(connection, statement, bind_name(statement, wanted->name, 4), error);
+  wanted->existed = status == MOONPAD_OK && sqlite3_changes(connection->db) > 0;
+  return status;
+}
+
+moonpad_status mp_artifacts_delete(mp_store *store, const mp_artifact_name *name, bool *existed, moonpad_error *error) {
+  deleting wanted = {name, false};
+  moonpad_status status = store->ops->write(store, delete_file, &wanted, error);
+  *existed = status == MOONPAD_OK && wanted.existed;
+  return status;
+}
