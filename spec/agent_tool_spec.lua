@@ -149,6 +149,22 @@ support.each_store(function(open)
       assert.equal("limit", failure(run, poet(), { maxLlmCalls = 2 }).code)
     end)
 
+    it("saves its artifacts with the caller's, and tells of them on the function response", function()
+      local artifacts = moonpad.artifactService "memory:"
+      local caller = moonpad.agent { name = "Caller",
+        model = moonpad.models.scripted { support.calls { "Poet", { request = "x" } }, "done" },
+        tools = { moonpad.agentTool { agent = poet { beforeAgentCallback = function(context)
+          context:saveArtifact("poem.txt", "roses")
+        end } } } }
+      local runner = moonpad.runner {
+        appName = "app", agent = caller, sessionService = service, artifactService = artifacts,
+      }
+      local events = support.run(runner, "go")
+      assert.same({ ["poem.txt"] = 0 }, events[2].actions.artifactDelta)
+      local part = artifacts:load { appName = "app", userId = "u", sessionId = "s", filename = "poem.txt" }
+      assert.equal("roses", part.text)
+    end)
+
     it("with skipSummarization gives the final answer", function()
       local events = run(poet(), { skipSummarization = true })
       assert.equal(2, #events)

@@ -304,6 +304,16 @@ support.each_store(function(open)
       assert.equal(0, #support.run(runnerOf(moonpad.parallelAgent { name = "P" }), "again"))
     end)
 
+    it("of the first one keeps the others from beginning", function()
+      local began = false
+      local err = failure(run, parallel(
+        custom("A", function() error({ message = "broken" }) end),
+        agent("B", { beforeAgentCallback = function() began = true end })
+      ))
+      assert.equal("broken", err.message)
+      assert.is_false(began)
+    end)
+
     it("has a traceback that shows where it was", function()
       local function culprit() error "broken" end
       local invocation = runnerOf(parallel(custom("A", function() culprit() end))):start {

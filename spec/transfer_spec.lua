@@ -220,6 +220,24 @@ support.each_store(function(open)
       assert.same({ "A", "A", "B" }, authors(run { afterAgentCallback = to "B" }))
     end)
 
+    it("can be asked for by the hooks of a plugin around the run", function()
+      local function to(name) return function(context) context:transferToAgent(name) end end
+      for hook, expected in pairs { onUserMessage = { "B" }, beforeRun = { "A", "B" }, afterRun = { "A", "A", "B" } } do
+        local runner = runnerOf(speaker("A", { subAgents = { speaker "B" } }), { plugins = { { [hook] = to "B" } } })
+        local events = support.run(runner, { userId = "u", sessionId = hook, newMessage = "go" })
+        assert.same(expected, authors(events))
+      end
+    end)
+
+    it("in an event written by hand must name an agent of the tree", function()
+      local root = moonpad.customAgent { name = "A", run = function(context)
+        context:emit { actions = { transferToAgent = "Nobody" } }
+      end }
+      local err = failure(support.run, runnerOf(root), "go")
+      assert.equal("invalid_argument", err.code)
+      assert.matches('"Nobody" is not an agent of this tree; there are A', err.message)
+    end)
+
     it("to nobody, to oneself, or where it is not allowed, is an error at once", function()
       local errors = {}
       local root = speaker("A", { subAgents = {

@@ -172,13 +172,22 @@ local function runPhase(invocation, agent, hook)
   return answer ~= nil, target
 end
 
-local function handOver(invocation, name)
+---Lets another agent of the tree go on.
+---@param invocation moonpad.Run
+---@param name string
+function agents.handOver(invocation, name)
   local run = sections.runOf(invocation)
   run.transfers = run.transfers + 1
   if run.transfers > MAX_TRANSFERS then
     core.error("limit", ("the agents have handed the conversation over %d times in one run"):format(MAX_TRANSFERS))
   end
-  agents.run(invocation, trees.find(run.runner.agent, name))
+  local target = trees.find(run.runner.agent, name)
+  -- An event written by hand may name anybody.
+  if not target then
+    core.error("invalid_argument", ('transferToAgent: "%s" is not an agent of this tree; there are %s'):format(
+      name, table.concat(trees.names(run.runner.agent), ", ")))
+  end
+  agents.run(invocation, target)
 end
 
 ---Runs an agent of any kind within an invocation, and those that it hands the conversation over to.
@@ -187,13 +196,13 @@ end
 function agents.run(invocation, agent)
   signals.raiseIfEnding(invocation)
   local hasAnswered, target = runPhase(invocation, agent, "beforeAgentCallback")
-  if target then return handOver(invocation, target) end
+  if target then return agents.handOver(invocation, target) end
   if hasAnswered then return end
   target = agent.body(invocation, agent)
-  if target then handOver(invocation, target) end
+  if target then agents.handOver(invocation, target) end
   local _
   _, target = runPhase(invocation, agent, "afterAgentCallback")
-  if target then handOver(invocation, target) end
+  if target then agents.handOver(invocation, target) end
 end
 
 return agents

@@ -135,8 +135,8 @@ function methods:await(job)
   end
 end
 
----Saves a new version of a file of this session, or with the prefix `user:` of the user. The event of this context tells
----of it in `actions.artifactDelta`.
+---Saves a new version of a file of this session, or with the prefix `user:` of the user. The event of this context
+---tells of it in `actions.artifactDelta`.
 ---@param filename string
 ---@param part moonpad.ArtifactPart|string
 ---@return integer version from 0

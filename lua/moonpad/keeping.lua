@@ -1,5 +1,5 @@
---- What the artifact and the memory service share: their tables in a store, the names of what they keep, and waiting for
---- a file that somebody else is writing to.
+--- What the artifact and the memory service share: their tables in a store, the names of what they keep, and waiting
+--- for a file that somebody else is writing to.
 local core = require "moonpad.core"
 local signals = require "moonpad.signals"
 

@@ -26,7 +26,8 @@ local function openSession(run)
   return session or error(created, 0)
 end
 
--- The user's message comes first, and with it what the caller and the plugins want to have in state.
+-- The user's message comes first, and with it what the caller and the plugins want to have in state. Returns the agent
+-- that a plugin has handed the conversation over to.
 local function appendUserEvent(run, answered)
   local phase = contexts.open(run, run.runner.agent)
   if run.userContent then
@@ -44,17 +45,18 @@ local function appendUserEvent(run, answered)
     })
   end
   contexts.close(phase, "the user's message is stored")
+  return phase.actions.transferToAgent
 end
 
--- The hooks of plugins before and after everything. Returns whether one of them answered.
+-- The hooks of plugins before and after everything. Returns whether one of them answered, and whom they hand over to.
 local function askPlugins(run, hook)
   if #run.runner.plugins == 0 then return false end
   local phase = contexts.open(run, run.runner.agent)
   local answer = callbacks.askPlugins(phase, hook)
   if answer ~= nil then answer = content.normalize(answer, "model", hook) end
-  publish.phase(phase, answer)
+  local target = publish.phase(phase, answer).transfer
   contexts.close(phase, "its callback is over")
-  return answer ~= nil
+  return answer ~= nil, target
 end
 
 -- The agent whose call has been answered goes on where it was; else the one that the conversation is with.
@@ -70,9 +72,16 @@ end
 function lifecycle.body(run)
   run.session = openSession(run)
   local answered = resume.find(run)
-  appendUserEvent(run, answered)
-  if not askPlugins(run, "beforeRun") then runAgents(run, answered) end
-  askPlugins(run, "afterRun")
+  local ofMessage = appendUserEvent(run, answered)
+  local hasAnswered, target = askPlugins(run, "beforeRun")
+  target = target or ofMessage
+  if target then
+    agents.handOver(run, target)
+  elseif not hasAnswered then
+    runAgents(run, answered)
+  end
+  local _, last = askPlugins(run, "afterRun")
+  if last then agents.handOver(run, last) end
 end
 
 return lifecycle

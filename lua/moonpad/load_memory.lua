@@ -3,7 +3,7 @@ local tools = require "moonpad.tool"
 
 return tools.define {
   name = "load_memory",
-  description = "Searches what was said in earlier conversations with this user, and returns the memories that fit best.",
+  description = "Searches what was said in earlier conversations with this user; returns the memories that fit best.",
   parameters = {
     type = "object",
     properties = { query = { type = "string", description = "What to look for: a few words." } },

@@ -112,7 +112,7 @@ local function rewindTarget(event)
   return type(target) == "string" and target or nil
 end
 
--- index -> true for the events that a rewind took back. Later rewinds take earlier ones back, so they are walked backwards.
+-- index -> true for the events that a rewind took back. Later ones take earlier ones back: they are walked backwards.
 local function findRewound(list, count)
   local targets, firstOf = {}, {}
   for index = 1, count do
@@ -151,7 +151,7 @@ function Adding:flush(indexed)
   if #added + #removed > 0 or indexed then self:call("remember", added, removed, indexed) end
 end
 
--- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when there is a rewind among them.
+-- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when one of them is a rewind.
 function Adding:walk(list, first, last, rewound)
   for index = first, last do
     local event = readEvent(list, index)
@@ -185,8 +185,8 @@ local function checkSession(session)
   }
 end
 
----Remembers what was said in a session, as far as the session object shows it. Adding it again adds what has come since,
----and forgets what has been rewound.
+---Remembers what was said in a session, as far as the session object shows it. Adding it again adds what has come
+---since, and forgets what has been rewound.
 ---@param session moonpad.Session|moonpad.SessionView
 function Service:addSession(session)
   keeping.self(self, "memory:addSession")

@@ -33,16 +33,14 @@ local function find(phase, field)
   return runner and runner[field] or nil
 end
 
-local function missing(field)
-  return core.newError("unsupported",
-    ("the runner has no %s; give it one: moonpad.runner { %s = moonpad.%s(URL), ... }"):format(field, field, field))
+local function advice(field)
+  return ("the runner has no %s; give it one: moonpad.runner { %s = moonpad.%s(URL), ... }"):format(field, field, field)
 end
 
 local function need(phase, field, method)
   local service = find(phase, field)
   if service ~= nil then return service end
-  local err = missing(field)
-  core.error(err.code, ("context:%s(...): %s"):format(method, err.message))
+  core.error("unsupported", ("context:%s(...): %s"):format(method, advice(field)))
 end
 
 local function scopeOf(phase, more)
@@ -108,23 +106,20 @@ local function isTextual(mimeType)
 end
 
 -- The text of an artifact; or nil, and why there is none where it is there.
-local function textOf(part, file)
+local function textOf(part)
   if part == nil then return nil end
   if part.text ~= nil then return part.text end
   local mimeType, data = tostring(part.inlineData.mimeType), part.inlineData.data
-  if not isTextual(mimeType) then
-    return nil, core.newError("template", ("artifact %q is %s, which has no text"):format(file, mimeType))
-  elseif not utf8.len(data) then
-    return nil, core.newError("template", ("artifact %q (%s) is not valid UTF-8"):format(file, mimeType))
-  end
+  if not isTextual(mimeType) then return nil, ("it is %s, which has no text"):format(mimeType) end
+  if not utf8.len(data) then return nil, ("it is %s, but not valid UTF-8"):format(mimeType) end
   return data
 end
 
 local function loadText(phase, file)
   local service = phase and find(phase, "artifactService")
-  if service == nil then return nil, missing "artifactService" end
+  if service == nil then return nil, advice "artifactService" end
   local ok, part = pcall(service.load, service, scopeOf(phase, { filename = file }))
-  if ok then return textOf(part, file) end
+  if ok then return textOf(part) end
   -- A name that no file can have is a file that is not there.
   if core.isError(part) and part.code == "invalid_argument" then return nil end
   error(part, 0)
@@ -136,10 +131,13 @@ local function attempt(template, state, options, texts)
 end
 
 -- Why a template could not be filled: where it was for the want of an artifact that has no text, that is told instead.
-local function explain(err, problems, retry)
+local function explain(err, agentName, problems, retry)
   for _, problem in ipairs(problems) do
     local ok, next = retry(problem.file)
-    if ok or tostring(next) ~= tostring(err) then return problem.err end
+    if ok or tostring(next) ~= tostring(err) then
+      return core.newError("template", ('{artifact.%s}%s: it cannot be put into the text: %s'):format(problem.file,
+        agentName and (' in agent "%s"'):format(agentName) or "", problem.why))
+    end
   end
   return err
 end
@@ -155,11 +153,11 @@ function services.render(template, state, options, phase)
   for _, file in ipairs(core.templateArtifacts(template, options.syntax)) do
     local text, problem = loadText(phase, file)
     texts[file] = text
-    if problem then problems[#problems + 1] = { file = file, err = problem } end
+    if problem then problems[#problems + 1] = { file = file, why = problem } end
   end
   local ok, result = attempt(template, state, options, texts)
   if ok then return result end
-  error(explain(result, problems, function(file)
+  error(explain(result, options.agentName, problems, function(file)
     texts[file] = ""
     return attempt(template, state, options, texts)
   end), 0)

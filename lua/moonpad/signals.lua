@@ -7,15 +7,20 @@ local signals = {}
 -- Yielded first, in front of an event. Nobody else has it.
 signals.EVENT = {}
 
--- The coroutines that moonpad drives: in them, waiting means to yield; anywhere else a yield would reach a stranger.
+-- The coroutines that moonpad drives, "new" until they begin: in them, waiting means to yield; anywhere else a yield
+-- would reach a stranger.
 local ours = setmetatable({}, { __mode = "k" })
 
 ---Makes a coroutine that moonpad drives.
 ---@param body function
 ---@return thread
 function signals.newThread(body)
-  local thread = coroutine.create(body)
-  ours[thread] = true
+  local thread
+  thread = coroutine.create(function()
+    ours[thread] = "begun"
+    return body()
+  end)
+  ours[thread] = "new"
   return thread
 end
 
@@ -58,7 +63,8 @@ end
 ---Makes a suspended coroutine go on with the error `cancelled` (its code may catch it to clean up), and closes it.
 ---@param thread thread
 function signals.interrupt(thread)
-  if coroutine.status(thread) == "suspended" and debug and debug.sethook then
+  -- What has not begun has nothing to clean up.
+  if coroutine.status(thread) == "suspended" and ours[thread] ~= "new" and debug and debug.sethook then
     -- Only a hook can raise an error where a coroutine waits: as its yield returns, so that a pcall around it sees it.
     debug.sethook(thread, raiseCancelled, "r")
     coroutine.resume(thread)
