@@ -35,7 +35,8 @@ end)
 
 describe("testing.scriptedModel", function()
   local function ask(model, text)
-    return testing.run { agent = moonpad.agent { name = "A", model = model, instruction = "Be kind." }, messages = text }
+    local agent = moonpad.agent { name = "A", model = model, instruction = "Be kind." }
+    return testing.run { agent = agent, messages = text }
   end
 
   it("answers step by step", function()
