@@ -35,7 +35,7 @@ if [ -n "$sanitized" ]; then
 fi
 
 # A test that hangs fails; this is far beyond what the slowest takes under valgrind.
-limit=(timeout --foreground -k 10 900)
+limit=(timeout --foreground -k 10 3000)
 
 record() { # SUITE PASSED FAILED PENDING
   local pending=""

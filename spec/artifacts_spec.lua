@@ -434,6 +434,15 @@ describe("a context", function()
     assert.is_nil(artifacts:load(name { filename = "a" }))
   end)
 
+  it("is given a service to test a tool without a runner", function()
+    local context = testing.toolContext { userId = "u", sessionId = "s", artifactService = artifacts }
+    assert.equal(0, context:saveArtifact("a", "x"))
+    assert.same({ a = 0 }, context.actions.artifactDelta)
+    assert.equal("x", context:loadArtifact("a").text)
+    assert.equal("x!", moonpad.injectSessionState("{artifact.a}!", context))
+    assert.matches("toolContext.artifactService", failure(testing.toolContext, { artifactService = {} }).message)
+  end)
+
   it("is served by any object with the same methods", function()
     local asked = {}
     local own = {

@@ -67,7 +67,7 @@ local function checkDefinition(definition)
   if syntax ~= nil and not SYNTAXES[syntax] then
     refuse("runner.templateSyntax", 'expected "both", "braces" or "angles", got ' .. tostring(syntax))
   end
-  services.check(definition)
+  services.check(definition, "runner")
   for _, field in ipairs(UNSUPPORTED) do
     if definition[field] ~= nil then core.error("unsupported", ("runner.%s: not in this version"):format(field)) end
   end

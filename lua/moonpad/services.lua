@@ -14,13 +14,14 @@ local function methodOf(service, name)
 end
 
 ---@param definition table of a runner
-function services.check(definition)
+---@param where string for messages
+function services.check(definition, where)
   for field, methods in pairs(NEEDED) do
     local service = definition[field]
     for _, method in ipairs(service ~= nil and methods or {}) do
       if type(methodOf(service, method)) ~= "function" then
-        core.error("invalid_argument", ("runner.%s: expected what moonpad.%s returns, or an object with a method %s")
-          :format(field, field, method))
+        core.error("invalid_argument", ("%s.%s: expected what moonpad.%s returns, or an object with a method %s")
+          :format(where, field, field, method))
       end
     end
   end
@@ -28,9 +29,10 @@ end
 
 ---- For contexts
 
+-- A context that belongs to no run (to test a tool) is given services without a runner.
 local function find(phase, field)
-  local runner = phase.invocation.runner
-  return runner and runner[field] or nil
+  local owner = phase.invocation.runner or phase.invocation.services
+  return owner and owner[field] or nil
 end
 
 local function advice(field)
@@ -149,11 +151,13 @@ end
 ---@param phase moonpad.Phase? none: there are no artifacts
 ---@return string
 function services.render(template, state, options, phase)
-  local texts, problems = {}, {}
+  local texts, problems, seen = {}, {}, {}
   for _, file in ipairs(core.templateArtifacts(template, options.syntax)) do
-    local text, problem = loadText(phase, file)
-    texts[file] = text
-    if problem then problems[#problems + 1] = { file = file, why = problem } end
+    if not seen[file] then
+      local text, problem = loadText(phase, file)
+      texts[file], seen[file] = text, true
+      if problem then problems[#problems + 1] = { file = file, why = problem } end
+    end
   end
   local ok, result = attempt(template, state, options, texts)
   if ok then return result end

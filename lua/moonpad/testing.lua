@@ -4,6 +4,7 @@ local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local script = require "moonpad.testing.script"
+local services = require "moonpad.services"
 
 local testing = {}
 
@@ -20,7 +21,10 @@ end
 
 ---- Contexts
 
-local TOOL_CONTEXT_FIELDS = { "state", "appName", "userId", "sessionId", "agentName", "functionCallId", "userContent" }
+local TOOL_CONTEXT_FIELDS = {
+  "state", "appName", "userId", "sessionId", "agentName", "functionCallId", "userContent", "artifactService",
+  "memoryService",
+}
 
 -- temp: keys belong to no stored session; they come with an event, as they do in a run.
 local function createSession(options, service)
@@ -45,6 +49,8 @@ end
 ---@field agentName string?
 ---@field functionCallId string?
 ---@field userContent table|string?
+---@field artifactService moonpad.ArtifactService?
+---@field memoryService moonpad.MemoryService?
 
 ---A context as a tool gets it, over a session of its own in memory: to call `tool.run(args, context)` in a test. What
 ---the tool writes is pending in `context.state` and can be looked at there.
@@ -56,7 +62,8 @@ function testing.toolContext(options)
   local session = createSession(options, core.open "memory:")
   local content = options.userContent
   if type(content) == "string" then content = { role = "user", parts = { { text = content } } } end
-  local run = { session = session, id = "e-" .. core.uuid7(), userContent = content, phases = {} }
+  services.check(options, "testing.toolContext")
+  local run = { session = session, id = "e-" .. core.uuid7(), userContent = content, phases = {}, services = options }
   local agent = { name = options.agentName or "agent" }
   return contexts.open(run, agent, options.functionCallId or "call-1").context
 end
