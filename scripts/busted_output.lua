@@ -1,15 +1,25 @@
 -- busted's terminal output, and in the end the counts as one line "PASSED FAILED PENDING" in the file that -Xoutput
--- names. A busted that crashes writes no such file: that is how scripts/run_tests.sh tells.
+-- names, followed by one line for each test that failed. A busted that crashes writes no such file: that is how
+-- scripts/run_tests.sh tells.
 
 return function(options)
   local busted = require "busted"
   local handler = require("busted.outputHandlers." .. options.defaultOutput)(options)
   local path = assert(options.arguments[1], "-Xoutput FILE: where to write the counts")
 
+  local function writeFailures(file, failures)
+    for _, failure in ipairs(failures) do
+      local trace = failure.trace or {}
+      assert(file:write(("%s:%s: %s\n"):format(trace.short_src or "?", trace.currentline or "?", failure.name or "?")))
+    end
+  end
+
   busted.subscribe({ "suite", "end" }, function()
     local file <close> = assert(io.open(path, "w"))
     assert(file:write(("%d %d %d\n"):format(handler.successesCount, handler.failuresCount + handler.errorsCount,
                                             handler.pendingsCount)))
+    writeFailures(file, handler.failures)
+    writeFailures(file, handler.errors)
     return nil, true
   end)
   return handler

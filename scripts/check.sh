@@ -154,6 +154,7 @@ check() { # NAME "WHAT IT SAYS" FUNCTION
     printf '  FAILED  %s\n' "$2"
     sed 's/^/    | /' "$log" | tail -n 100
     echo "0 1 0" >"$results/check-$1.count"
+    echo "$2" >"$results/check-$1.failed"
   fi
 }
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-g] [-s] lua|c...
-# Each suite leaves RESULTS/LABEL-SUITE.count ("PASSED FAILED PENDING"), which scripts/total.sh adds up. A suite that crashes,
-# finds nothing to run or exits with an error that no test explains counts as one failure more. Exit code: 0 when nothing failed.
+# Each suite leaves RESULTS/LABEL-SUITE.count ("PASSED FAILED PENDING"), which scripts/total.sh adds up, and RESULTS/LABEL-SUITE.failed, which names
+# what failed. A suite that crashes, finds nothing to run or exits with an error that no test explains counts as one failure more.
+# Exit code: 0 when nothing failed.
 #   -w   put before each C test program (valgrind and its options)
 #   -g   Lua specs with an aggressive garbage collector (spec/helper.lua)
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
@@ -46,7 +47,7 @@ record() { # SUITE PASSED FAILED PENDING
 }
 
 run_lua() {
-  local counts=$results/$label-lua.busted passed=0 failed=0 pending=0 code
+  local counts=$results/$label-lua.busted failures=$results/$label-lua.failed passed=0 failed=0 pending=0 code
   rm -f "$counts"
   echo "$label: running the Lua specs (busted)"
   # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over .busted.
@@ -54,15 +55,16 @@ run_lua() {
   code=$?
   if [ -s "$counts" ]; then
     read -r passed failed pending <"$counts"
+    tail -n +2 "$counts" >"$failures"
     rm -f "$counts"
   else
-    echo "$label: busted ended (exit code $code) without a result"
+    echo "busted ended (exit code $code) without a result" | tee "$failures"
   fi
   if [ $((passed + failed)) -eq 0 ]; then
-    echo "$label: no Lua spec was run"
+    echo "no Lua spec was run" | tee -a "$failures"
     failed=1
   elif [ $code -ne 0 ] && [ "$failed" -eq 0 ]; then
-    echo "$label: busted ended with exit code $code although no spec failed"
+    echo "busted ended with exit code $code although no spec failed" | tee -a "$failures"
     failed=1
   fi
   record lua "$passed" "$failed" "$pending"
@@ -89,7 +91,7 @@ run_c() {
       echo "exit code $code, which no failed test explains" >>"$log"
     fi
     printf '  %-28s %4d passed, %d failed\n' "$name" "$ok" "$bad"
-    [ "$bad" -eq 0 ] || sed 's/^/    | /' "$log"
+    [ "$bad" -eq 0 ] || { sed 's/^/    | /' "$log"; sed -n "s/^\[  FAILED  \] /$name: /p; s/^exit code/$name: &/p" "$log" >>"$results/$label-c.failed"; }
     passed=$((passed + ok)) failed=$((failed + bad)) pending=$((pending + skipped))
   done
   if [ $((passed + failed)) -eq 0 ]; then
@@ -100,7 +102,7 @@ run_c() {
 }
 
 status=0
-for suite in "$@"; do rm -f "$results/$label-$suite.count"; done
+for suite in "$@"; do rm -f "$results/$label-$suite".{count,failed}; done
 for suite in "$@"; do
   case $suite in
     lua) run_lua || status=1 ;;
