@@ -343,12 +343,13 @@ MOONPAD_API moonpad_string moonpad_session_conflict_key(const moonpad_session *s
 /*
 ** Appends an event given as a JSON object: the one way in which state changes. A removal in `actions.stateDelta` is written as null plus the key
 ** in the event's `removedStateKeys` list. `stored` (may be NULL) gets the stored event; a partial event comes back unchanged with revision 0.
-** Returns when it is durable. Errors: invalid_argument, not_found, already_exists, conflict, limit, store errors.
+** Returns when it is durable. Errors: invalid_argument, not_found, already_exists, conflict, limit, store errors. Memory that ends only after the
+** event is durable is no failure: the status is OK and `stored` gets NULL; the event can be read with moonpad_session_event.
 */
 MOONPAD_API moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
                                                 moonpad_error *error);
 
-/* `event` (NULL on failure) and `error` (NULL on success) are borrowed for the call. */
+/* `event` (NULL on failure) and `error` (NULL on success) are borrowed for the call; `session` is NULL when it has been freed meanwhile. */
 typedef void (*moonpad_append_callback)(void *context, moonpad_session *session, const moonpad_event *event,
                                         const moonpad_error *error);
 

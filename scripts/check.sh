@@ -188,10 +188,19 @@ check links "links between the pages lead to files" links
 check rockspec "the rockspec builds and installs without a network" rockspec
 check install "an installed moonpad links, loads and is removed again" installation
 
-tests gc -b "$build" -g lua
-tests valgrind -b "$build" \
-  -w "valgrind -q --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
-check asan-build "builds with AddressSanitizer and UBSan" asan_build
-tests asan -b "$build/check/asan" -s lua c
+# The long ones go side by side, as two lines of work whose outputs are shown one after the other.
+collector_and_valgrind() {
+  tests gc -b "$build" -g lua
+  tests valgrind -b "$build" \
+    -w "valgrind -q --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
+}
+sanitizers() {
+  check asan-build "builds with AddressSanitizer and UBSan" asan_build
+  tests asan -b "$build/check/asan" -s lua c
+}
+collector_and_valgrind >"$temporary/beside" 2>&1 &
+sanitizers
+wait
+cat "$temporary/beside"
 
 scripts/total.sh "$results" check

@@ -180,6 +180,28 @@ static moonpad_status fills_session(mp_tx *tx, void *context, moonpad_error *err
   return append_next(tx, row.id, "e2", "{\"id\":\"e2\"}", error);
 }
 
+static moonpad_status removes_base_keys(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  TRY(tx->ops->write_base_key(tx, scene->session, moonpad_text("start"), NULL, error));
+  TRY(tx->ops->write_base_key(tx, scene->session, moonpad_text("never there"), NULL, error));
+  EXPECT_TEXT(dump_base_keys(tx, scene->session, &text, error), "");
+  return MOONPAD_OK;
+}
+
+static moonpad_status has_no_base_keys(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  EXPECT_TEXT(dump_base_keys(tx, scene->session, &text, error), "");
+  return MOONPAD_OK;
+}
+
+static void test_removed_base_keys(void **state) {
+  test_scene scene = scene_of(state);
+  write_ok(scene.opened, makes_sessions, &scene);
+  write_ok(scene.opened, fills_session, &scene);
+  write_ok(scene.opened, removes_base_keys, &scene);
+  read_ok(scene.opened, has_no_base_keys, &scene);
+}
+
 static void test_delete_and_create_again(void **state) {
   test_scene scene = scene_of(state);
   write_ok(scene.opened, makes_sessions, &scene);
@@ -638,6 +660,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       STORE_TEST(test_sessions),
       STORE_TEST(test_names),
+      STORE_TEST(test_removed_base_keys),
       STORE_TEST(test_delete_and_create_again),
       STORE_TEST(test_delete_and_create_in_one_transaction),
       STORE_TEST(test_users_and_apps),

@@ -106,6 +106,7 @@ typedef struct mp_tx_ops {
   /* value NULL: a tombstone. */
   moonpad_status (*write_key)(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value *value,
                               int64_t revision, moonpad_error *error);
+  /* value NULL: the key was absent at the base, its row is removed. */
   moonpad_status (*write_base_key)(mp_tx *tx, int64_t session, moonpad_string key, mp_value *value,
                                    moonpad_error *error);
   /* The revision of a user or an app. */
