@@ -189,10 +189,11 @@ check rockspec "the rockspec builds and installs without a network" rockspec
 check install "an installed moonpad links, loads and is removed again" installation
 
 # The long ones go side by side, as two lines of work whose outputs are shown one after the other.
+# Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others wait for their turn.
 collector_and_valgrind() {
   tests gc -b "$build" -g lua
   tests valgrind -b "$build" \
-    -w "valgrind -q --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
+    -w "valgrind -q --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 }
 sanitizers() {
   check asan-build "builds with AddressSanitizer and UBSan" asan_build
