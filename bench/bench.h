@@ -231,18 +231,19 @@ static inline void append(moonpad_session *session, const event_text *event) {
   must_call(moonpad_append_event(session, event_string(event), NULL, &error), &error);
 }
 
-/* A history of `count` events, by the fastest way in: many in one commit. */
+/* `count` events more, by the fastest way in: many in one commit. */
 static inline void fill_history(moonpad_service *service, moonpad_session *session, long first, long count) {
   event_text event;
   moonpad_error error;
+  long held = (long)moonpad_session_revision(session);
   for (long i = 0; i < count; i++) {
     event.length = write_event(event.text, first + i, 0, true);
     must_call(moonpad_append_event_async(session, event_string(&event), NULL, NULL, &error), &error);
     if (i % 1000 == 999) {
-      while (moonpad_session_revision(session) < i - 1000) moonpad_poll(service, 1000);
+      while (moonpad_session_revision(session) < held + i - 1000) moonpad_poll(service, 1000);
     }
   }
-  while (moonpad_session_revision(session) < count) moonpad_poll(service, 1000);
+  while (moonpad_session_revision(session) < held + count) moonpad_poll(service, 1000);
 }
 
 /* ---- The command line: FOLDER FULL(0|1) ---- */

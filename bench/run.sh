@@ -1,19 +1,22 @@
 #!/bin/bash
 # Measures moonpad against limit programs, which do the least that the same work takes, in the same run, and prints one table.
-#   bench/run.sh [-b BUILD] [-d FOLDER] [--full]
+#   bench/run.sh [-b BUILD] [-d FOLDER] [--full] [--plot]
 #   -b      the build folder, made by `make` (default build)
 #   -d      where database files are written (default: a temporary folder inside BUILD, so on the disk of the project)
 #   --full  1,000,000 events of history instead of 100,000
+#   --plot  measures only what docs/history.svg shows, and draws it
+# Other implementations are measured too once they are installed: npm install --prefix build/peers @google/adk adk-typescript
 # Ratios are what counts: absolute figures change with the machine, and with what else it does. It always exits with 0 unless something did not run.
 set -eu
 cd "$(dirname "$0")/.."
-build=build place="" full=0
+build=build place="" full=0 plot=""
 while [ $# -gt 0 ]; do
   case $1 in
     -b) build=$2; shift ;;
     -d) place=$2; shift ;;
     --full) full=1 ;;
-    *) sed -n '2,7s/^# //p' "$0" >&2; exit 2 ;;
+    --plot) plot=yes full=1 ;;
+    *) sed -n '2,9s/^# //p' "$0" >&2; exit 2 ;;
   esac
   shift
 done
@@ -26,7 +29,7 @@ trap 'rm -rf "$folder"' EXIT
 
 read -ra compiler <<<"${CC:-cc}"
 compile=("${compiler[@]}" -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -Wall -Wextra -Iinclude -pthread)
-for program in memory sqlite contention fill; do
+for program in memory sqlite contention history fill; do
   "${compile[@]}" -o "$out/$program" "bench/$program.c" "$build/libmoonpad.a" -lsqlite3 -lpthread -lm
 done
 # shellcheck disable=SC2046 # pkg-config prints a list of words
@@ -41,12 +44,42 @@ measure() { # COMMAND...: what it prints goes into the table
   rm -rf "${folder:?}"/*
 }
 
+# What an append and a get cost with a growing history, here and elsewhere: lines for bench/plot.lua.
+measure_history() {
+  "$out/history" "$folder" "$full"
+  rm -rf "${folder:?}"/*
+  [ ! -d "$build/peers/node_modules" ] || node bench/peers.cjs "$build/peers"
+}
+
+# The same in lines of the table: others as the limit, ours in memory.
+compare_with_peers() {
+  awk -F'\t' '
+    $1 == "moonpad memory" { append[$2] = $3; get[$2] = $4; next }
+    $1 ~ /^moonpad/ || $2 < 10 { next }
+    {
+      printf "\tappend, memory, at %d events: %s / moonpad\t%.2f us\t%.2f us\t%.3fx\t\t\n", $2, $1, $3, append[$2], append[$2] / $3
+      printf "\tgetSession, memory, %d events: %s / moonpad\t%.2f us\t%.2f us\t%.5fx\t\t\n", $2, $1, $4, get[$2], get[$2] / $4
+    }'
+}
+
+if [ -n "$plot" ]; then
+  measure_history >"$out/history.lines"
+  lua5.4 bench/plot.lua "$out/history.lines" >docs/history.svg
+  cat "$out/history.lines"
+  echo "Drawn: docs/history.svg"
+  exit
+fi
+
 echo "bench: $(date -u +%F), $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg), SQLite $(sqlite3 --version | cut -d' ' -f1), $(lua5.4 -v | cut -d' ' -f1,2)" >&2
 measure "$out/memory"
 measure "$out/sqlite"
 measure "$out/contention"
 "$out/fill" "$folder" "$full"
 measure lua5.4 bench/lua.lua
+if [ -d "$build/peers/node_modules" ]; then
+  echo "  peers" >&2
+  measure_history | compare_with_peers >>"$lines"
+fi
 
 {
   printf '#\twork\tlimit\tours\tratio\tpromised\t\n'
