@@ -116,6 +116,85 @@ support.each_store(function(open)
       assert.equal("b", events[2]:functionResponses()[2].response.result)
     end)
 
+    it("called twice in one answer adds what both add, and joins what both write into one table", function()
+      local events = run(poet { model = function(request, context)
+        local text = request.contents[1].parts[1].text
+        context.state:increment "count"
+        context.state:increment("user:count", 2)
+        context.state:append("list", text)
+        context.state.prefs[text] = true
+        table.insert(context.state.extended, text)
+        coroutine.yield()
+        context.state:increment "count"
+        return text
+      end, afterAgentCallback = function(context)
+        context.state:increment "count"
+        context.state:append("list", "bye")
+        context.state.prefs.after = context.state.count
+      end }, { requests = { "a", "b" }, start = { count = 10, prefs = { old = true }, extended = { "x" } } })
+      assert.same({
+        count = 16, ["user:count"] = 4, list = { "a", "bye", "b", "bye" }, extended = { "x", "a", "b" },
+        prefs = { old = true, a = true, b = true, after = 13 },
+      }, events[2].actions.stateDelta)
+      assert.same(events[2].actions.stateDelta, support.stored(service).state:getAll())
+    end)
+
+    it("adds to what its caller's callbacks have written before, and takes in what was emitted by hand", function()
+      local child = moonpad.customAgent { name = "Poet", run = function(context)
+        context.state:increment "count"
+        context:emit { actions = { stateDelta = { byHand = { 1 }, gone = moonpad.removed, ["temp:x"] = 1 } } }
+        context.state:increment "count"
+        context:emit "done"
+      end }
+      local events = run(child, { start = { count = 1, gone = 1 }, fields = {
+        beforeToolCallback = function(context) context.state:increment("count", 10) end,
+      } })
+      assert.same({ count = 13, byHand = { 1 }, gone = moonpad.removed }, events[2].actions.stateDelta)
+    end)
+
+    -- Somebody else writes while the agent works.
+    local function meanwhile(delta)
+      local other = support.stored(service)
+      service:appendEvent(other, { author = "other", actions = { stateDelta = delta } })
+    end
+
+    it("looks at no key that its agent does not look at", function()
+      local events = run(poet { model = function(_, context)
+        meanwhile { ["user:a"] = 1, ["user:b"] = 1, ["user:c"] = 1 }
+        context.state["user:a"] = 2
+        return "x"
+      end }, { start = { ["user:a"] = 0, ["user:b"] = 0, ["user:c"] = 0 }, fields = {
+        afterToolCallback = function(context) context.state["user:b"] = 2 end,
+      } })
+      assert.same({ ["user:a"] = 2, ["user:b"] = 2 }, events[2].actions.stateDelta)
+      assert.equal(1, support.stored(service).state["user:c"])
+    end)
+
+    it("conflicts where its agent has decided by what somebody else has changed since", function()
+      local err = failure(run, poet { model = function(_, context)
+        meanwhile { ["user:a"] = 5 }
+        context.state["user:a"] = context.state["user:a"] + 1
+        return "x"
+      end }, { start = { ["user:a"] = 0 } })
+      assert.equal("conflict", err.code)
+      assert.same({ "user:a" }, err.keys)
+      local whole = failure(run, poet { model = function(_, context)
+        meanwhile { ["user:a"] = 7 }
+        context.state["user:a"] = #context.state:getAll()
+        return "x"
+      end })
+      assert.same({ "user:a" }, whole.keys)
+    end)
+
+    it("never conflicts over a counter", function()
+      run(poet { model = function(_, context)
+        meanwhile { ["user:a"] = 5 }
+        context.state:increment "user:a"
+        return "x"
+      end }, { start = { ["user:a"] = 0 } })
+      assert.equal(6, support.stored(service).state["user:a"])
+    end)
+
     it("that fails tells the model why, and has changed nothing", function()
       local events = run(poet { tools = { { name = "t", run = function() end } }, model = function(_, context)
         context.state.lost = 1

@@ -42,11 +42,39 @@ local function finish(child)
   end
 end
 
-local function applyDelta(state, delta)
-  for key, value in pairs(delta or {}) do
+---- State: the child begins with a copy of what the caller shows; what it writes is done over again at the caller's.
+
+local Copy = {
+  __close = function(self) core.finish(self.state, "its tool call is over") end,
+}
+
+-- The copy stays open during the call, so that what others store meanwhile is noticed. Reading all of the caller's own
+-- state would count as a look at every key.
+local function copyState(phase)
+  local state = core.changes(phase.invocation.session, phase.invocation.branch)
+  core.merge(state, phase.state)
+  return setmetatable({ state = state }, Copy)
+end
+
+local function writeByHand(state, delta)
+  for key, value in pairs(delta) do
     if value == core.removed then state:delete(key) else state:set(key, value) end
   end
 end
+
+-- Gathers the child's writes as they were made: an event tells what an increment came to, not by how much.
+local function newJournal()
+  local journal = {}
+  function journal.note(phase, event)
+    journal.state = journal.state or core.changes(phase.invocation.session)
+    core.merge(journal.state, phase.state)
+    local delta = event.actions and event.actions.stateDelta
+    if type(delta) == "table" then writeByHand(journal.state, delta) end
+  end
+  return journal
+end
+
+---- Events
 
 local function applyArtifacts(actions, delta)
   if type(delta) ~= "table" or next(delta) == nil then return end
@@ -64,11 +92,10 @@ local function textOf(event)
   return table.concat(texts, "\n")
 end
 
--- Takes over what the child has changed; returns its last event that says something, or says what went wrong.
+-- Takes over what the child has saved; returns its last event that says something, or says what went wrong.
 local function takeOver(session, context)
   local last
   for _, event in ipairs(session.events) do
-    applyDelta(context.state, event.actions.stateDelta)
     applyArtifacts(context.actions, event.actions.artifactDelta)
     if event.author ~= "user" and (not content.isEmpty(event.content) or event.errorCode) then last = event end
   end
@@ -87,19 +114,21 @@ end
 local function run(agent, request, context)
   local phase = contexts.phaseOf(context)
   if not phase then core.error("invalid_argument", "an agent as a tool needs the context of a run") end
-  local invocation = phase.invocation
-  local service <close> = core.open "memory:"
-  local session = invocation.session
+  local invocation, session = phase.invocation, phase.invocation.session
+  local service <close> = core.openBeside(session)
+  local copied <close> = copyState(phase)
+  local journal = newJournal()
   local who = { appName = session.appName, userId = session.userId, sessionId = session.id }
   service:createSession {
-    appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = context.state:getAll(),
+    appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = copied.state:getAll(),
   }
-  local runner = childRunner(agent, invocation, service)
-  local child <close> = runners.startWithin(runner, invocation, {
+  local child <close> = runners.startWithin(childRunner(agent, invocation, service), {
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
-  })
+  }, { counts = invocation.counts, journal = journal.note })
   finish(child)
-  return answerOf(agent, takeOver(service:getSession(who), context))
+  local answer = answerOf(agent, takeOver(service:getSession(who), context))
+  core.absorb(phase.state, journal.state, copied.state)
+  return answer
 end
 
 ---Makes a tool of an agent.

@@ -39,7 +39,7 @@ local function appendUserEvent(run, answered)
   if run.userContent or hasDelta or contexts.hasChanges(phase) then
     local actions = { stateDelta = delta }
     for name, value in pairs(phase.actions) do actions[name] = value end
-    core.commit(phase.state, {
+    publish.commit(phase, {
       invocationId = run.id, author = "user", content = run.userContent, actions = actions,
       branch = answered and answered.branch,
     })

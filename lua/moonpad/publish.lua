@@ -58,6 +58,17 @@ local function summary(invocation, event)
   return told
 end
 
+---Stores an event with all that its phase has pending. The run of an agent that is a tool keeps what was written for its
+---caller.
+---@param phase moonpad.Phase
+---@param event table
+---@return moonpad.Event stored
+function publish.commit(phase, event)
+  local journal = phase.invocation.journal
+  if journal then journal(phase, event) end
+  return core.commit(phase.state, event)
+end
+
 ---Publishes an event of a phase.
 ---@param phase moonpad.Phase
 ---@param event table
@@ -77,7 +88,7 @@ function publish.event(phase, event)
   event.actions = mergeTables(event.actions, phase.actions)
   event = askEventHandlers(phase, event)
   output.save(phase, event)
-  local stored = core.commit(phase.state, event)
+  local stored = publish.commit(phase, event)
   phase.actions = {}
   local told = summary(invocation, stored)
   tellLoops(invocation, stored)

@@ -12,6 +12,7 @@ local runs = {}
 ---@field userContent moonpad.Content?
 ---@field branch string? of a parallel agent; a run as a whole has none
 ---@field counts { llmCalls: integer } shared with the runs of agents that are tools
+---@field journal (fun(phase: moonpad.Phase, event: table))? hears of writes before they are stored
 ---@field transfers integer
 ---@field toolsets table<moonpad.Agent, moonpad.Toolset>
 ---@field innerFailure { err: any, traceback: string }? of a coroutine within it

@@ -113,7 +113,7 @@ local function sessionIdOf(options)
   return id == "" and core.uuid4() or id
 end
 
-local function start(self, options, method, counts)
+local function start(self, options, method, outer)
   if getmetatable(self) ~= Runner then
     refuse(("runner:%s{...}"):format(method), "call it with a colon, not with a dot")
   end
@@ -131,7 +131,8 @@ local function start(self, options, method, counts)
     numRecentEvents = options.numRecentEvents,
     stateDelta = copy(options.stateDelta),
     userContent = userContent(options.newMessage),
-    counts = counts,
+    counts = outer and outer.counts,
+    journal = outer and outer.journal,
   }
   -- Names contain no NUL, so different sessions have different keys.
   local key = table.concat({ self.appName, run.userId, run.sessionId }, "\0")
@@ -152,13 +153,14 @@ function Runner:start(options)
   return start(self, options, "start")
 end
 
----Starts a run for the sake of another one: its model calls count there.
+---Starts a run for the sake of another one.
 ---@param runner moonpad.Runner
----@param invocation moonpad.Run
 ---@param options moonpad.RunOptions
+---@param outer { counts: table, journal: fun(phase: moonpad.Phase, event: table) } where its model calls count, and who is
+---told of its writes before they are stored
 ---@return moonpad.Invocation
-function runners.startWithin(runner, invocation, options)
-  return start(runner, options, "start", invocation.counts)
+function runners.startWithin(runner, options, outer)
+  return start(runner, options, "start", outer)
 end
 
 return runners

@@ -94,6 +94,21 @@ static int merge(lua_State *L) {
   return 0;
 }
 
+/* core.absorb(target, source, copied) */
+static int absorb(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_lua_state *target = mp_check_state(L, binding, 1, "core.absorb");
+  mp_lua_state *source = mp_check_state(L, binding, 2, "core.absorb");
+  mp_lua_state *copied = mp_check_state(L, binding, 3, "core.absorb");
+  if (target->box->session != copied->box->session) {
+    mp_raise_argument(L, "core.absorb: target and copied must be of one session object");
+  }
+  moonpad_error error;
+  moonpad_changes *from = copied->box->changes;
+  mp_check(L, mp_changes_absorb(target->box->changes, source->box->changes, from, &error), &error);
+  return 0;
+}
+
 /* core.putUnchecked(state, key, value) */
 static int put_unchecked(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
@@ -306,6 +321,7 @@ void mp_context_module(lua_State *L, int binding_index) {
                                        {"savepoint", savepoint},
                                        {"rollback", rollback},
                                        {"merge", merge},
+                                       {"absorb", absorb},
                                        {"putUnchecked", put_unchecked},
                                        {"commit", commit},
                                        {"finish", finish},

@@ -132,6 +132,16 @@ static int open_service(lua_State *L) {
   return 1;
 }
 
+/* core.openBeside(session): a service in memory with the hooks and limits of the session's own */
+static int open_beside(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_session_box *session = mp_check_session(L, binding, 1, "core.openBeside");
+  mp_lua_service *service = mp_push_service(L, binding);
+  moonpad_error error;
+  mp_check(L, mp_service_open_beside(session->session->service, &service->service, &error), &error);
+  return 1;
+}
+
 /* ---- Registration ---- */
 
 void mp_service_setup(lua_State *L, int binding_index) {
@@ -150,4 +160,6 @@ void mp_service_setup(lua_State *L, int binding_index) {
 void mp_service_module(lua_State *L, int binding_index) {
   mp_push_function(L, binding_index, open_service);
   lua_setfield(L, -2, "open");
+  mp_push_function(L, binding_index, open_beside);
+  lua_setfield(L, -2, "openBeside");
 }

@@ -53,6 +53,12 @@ moonpad_status mp_changes_rollback(moonpad_changes *changes, moonpad_error *erro
 
 /* Adds the writes of `source` on top of those of `target` (contract 1.4 point 3): both lie over the same session object. All or nothing. */
 moonpad_status mp_changes_merge(moonpad_changes *target, moonpad_changes *source, moonpad_error *error);
+/*
+** The same with the writes of a session of its own (an agent as a tool), which began with all that `copied` showed: a change set over the session of `target`,
+** whole read then and open since. What was read there counts as read in `copied`; temp: stays there. Both sessions share one env.
+*/
+moonpad_status mp_changes_absorb(moonpad_changes *target, moonpad_changes *source, moonpad_changes *copied,
+                                 moonpad_error *error);
 
 /* Ends it: pending writes are dropped, its nodes become stale, later writes are invalid_argument with `reason` ("its invocation has ended"); reading goes on.
 ** `reason` is a constant. */

@@ -65,34 +65,45 @@ static moonpad_status merge_operand(mp_change *target, mp_change *source, moonpa
   return status;
 }
 
-/* What the source looked at, the target has looked at. */
-static void merge_marks(mp_change *target, const mp_change *source) {
+/* What was looked at, and when: of two times the earlier one. */
+static void merge_marks(mp_change *target, const mp_change *looked, bool read) {
   if (!target->touched) {
     target->touched = true;
-    target->base = source->base;
-    target->reach = source->reach;
+    target->base = looked->base;
+    target->reach = looked->reach;
     target->read = false;
   }
-  if (source->base < target->base) {
-    target->base = source->base;
-    target->reach = source->reach;
+  if (looked->base < target->base) {
+    target->base = looked->base;
+    target->reach = looked->reach;
   }
-  if (source->read) target->read = true;
+  if (read) target->read = true;
+}
+
+static void merge_all_read(moonpad_changes *target, const moonpad_changes *looked) {
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    bool older = !target->all_read || looked->all_base[scope] < target->all_base[scope];
+    if (older) target->all_base[scope] = looked->all_base[scope];
+  }
+  target->all_read = true;
+}
+
+static moonpad_status merge_write(mp_change *target, mp_change *source, moonpad_error *error) {
+  switch (source->kind) {
+  case MP_SET:
+    return merge_set(target, source, error);
+  case MP_REMOVE:
+    return put_like(target, source, NULL, error);
+  default:
+    return merge_operand(target, source, error);
+  }
 }
 
 static moonpad_status merge_change(moonpad_changes *target, mp_change *source, moonpad_error *error) {
   mp_change *change = mp_change_of(target, mp_key_text(source->entry->key));
   if (change == NULL) return mp_no_memory(error);
-  if (source->touched) merge_marks(change, source);
-  if (!source->pending) return MOONPAD_OK;
-  switch (source->kind) {
-  case MP_SET:
-    return merge_set(change, source, error);
-  case MP_REMOVE:
-    return put_like(change, source, NULL, error);
-  default:
-    return merge_operand(change, source, error);
-  }
+  if (source->touched) merge_marks(change, source, source->read);
+  return source->pending ? merge_write(change, source, error) : MOONPAD_OK;
 }
 
 static moonpad_status merge_all(moonpad_changes *target, moonpad_changes *source, moonpad_error *error) {
@@ -103,13 +114,7 @@ static moonpad_status merge_all(moonpad_changes *target, moonpad_changes *source
     mp_change *change = slot->value;
     if (change->touched || change->pending) status = merge_change(target, change, error);
   }
-  if (status == MOONPAD_OK && source->all_read) {
-    for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-      bool older = !target->all_read || source->all_base[scope] < target->all_base[scope];
-      if (older) target->all_base[scope] = source->all_base[scope];
-    }
-    target->all_read = true;
-  }
+  if (status == MOONPAD_OK && source->all_read) merge_all_read(target, source);
   return status;
 }
 
@@ -128,17 +133,54 @@ static moonpad_status copy_pending(moonpad_changes *changes, moonpad_changes **c
   return status;
 }
 
-moonpad_status mp_changes_merge(moonpad_changes *target, moonpad_changes *source, moonpad_error *error) {
+/* The other session's revisions mean nothing here: what counts is when its beginning was copied. */
+static moonpad_status absorb_change(moonpad_changes *target, mp_change *source, moonpad_changes *copied,
+                                    moonpad_error *error) {
+  moonpad_string key = mp_key_text(source->entry->key);
+  mp_change *looked = mp_change_of(copied, key);
+  mp_change *change = mp_change_of(target, key);
+  if (looked == NULL || change == NULL) return mp_no_memory(error);
+  mp_change_touch(looked, false);
+  merge_marks(change, looked, source->read);
+  return source->pending ? merge_write(change, source, error) : MOONPAD_OK;
+}
+
+static moonpad_status absorb_all(moonpad_changes *target, moonpad_changes *source, moonpad_changes *copied,
+                                 moonpad_error *error) {
+  size_t position = 0;
+  moonpad_status status = MOONPAD_OK;
+  const mp_map_slot *slot;
+  while (status == MOONPAD_OK && (slot = mp_map_next(&source->map, &position)) != NULL) {
+    mp_change *change = slot->value;
+    bool counts = (change->touched || change->pending) && change->entry->scope != MP_SCOPE_TEMP;
+    if (counts) status = absorb_change(target, change, copied, error);
+  }
+  if (status == MOONPAD_OK && source->all_read) merge_all_read(target, copied);
+  return status;
+}
+
+/* Merges, or absorbs where there is `copied`; all of it or nothing. */
+static moonpad_status merge_whole(moonpad_changes *target, moonpad_changes *source, moonpad_changes *copied,
+                                  moonpad_error *error) {
   moonpad_changes *before;
   moonpad_status status = copy_pending(target, &before, error);
   if (status != MOONPAD_OK) return status;
-  status = merge_all(target, source, error);
+  status = copied == NULL ? merge_all(target, source, error) : absorb_all(target, source, copied, error);
   if (status != MOONPAD_OK) {
     mp_changes_reset(target, true);
     merge_all(target, before, NULL);
   }
   moonpad_changes_free(before);
   return status;
+}
+
+moonpad_status mp_changes_merge(moonpad_changes *target, moonpad_changes *source, moonpad_error *error) {
+  return merge_whole(target, source, NULL, error);
+}
+
+moonpad_status mp_changes_absorb(moonpad_changes *target, moonpad_changes *source, moonpad_changes *copied,
+                                 moonpad_error *error) {
+  return merge_whole(target, source, copied, error);
 }
 
 moonpad_status mp_changes_savepoint(moonpad_changes *changes, moonpad_error *error) {

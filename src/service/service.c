@@ -84,14 +84,9 @@ static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_
                  "%s unknown scheme; built in are memory: and sqlite:", mp_quote(shown).text);
 }
 
-moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, moonpad_service **service,
-                            moonpad_error *error) {
-  *service = NULL;
-  moonpad_options complete;
-  moonpad_status status = check_options(options, &complete, error);
-  if (status != MOONPAD_OK) return status;
-  mp_env *env = mp_env_new(&complete);
-  if (env == NULL) return mp_no_memory(error);
+/* Takes over the reference to `env`. */
+static moonpad_status open_in(mp_env *env, moonpad_string url, const moonpad_options *options,
+                              moonpad_service **service, moonpad_error *error) {
   moonpad_service *made = mp_allocate_zeroed(env, sizeof *made);
   if (made == NULL) {
     mp_env_release(env);
@@ -99,8 +94,8 @@ moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, 
   }
   atomic_init(&made->references, 1);
   made->env = env;
-  made->options = complete;
-  status = open_store(env, url, &complete, &made->store, error);
+  made->options = *options;
+  moonpad_status status = open_store(env, url, options, &made->store, error);
   if (status == MOONPAD_OK && pthread_mutex_init(&made->writer_mutex, NULL) != 0) {
     made->store->ops->close(made->store);
     made->store->ops->free(made->store);
@@ -113,6 +108,23 @@ moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, 
   }
   *service = made;
   return MOONPAD_OK;
+}
+
+moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, moonpad_service **service,
+                            moonpad_error *error) {
+  *service = NULL;
+  moonpad_options complete;
+  moonpad_status status = check_options(options, &complete, error);
+  if (status != MOONPAD_OK) return status;
+  mp_env *env = mp_env_new(&complete);
+  return env == NULL ? mp_no_memory(error) : open_in(env, url, &complete, service, error);
+}
+
+moonpad_status mp_service_open_beside(const moonpad_service *host, moonpad_service **service, moonpad_error *error) {
+  *service = NULL;
+  moonpad_options options = host->options;
+  options.num_recent_events = MOONPAD_ALL_EVENTS;
+  return open_in(mp_env_retain(host->env), moonpad_text("memory:"), &options, service, error);
 }
 
 void moonpad_service_close(moonpad_service *service) {

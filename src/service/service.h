@@ -19,6 +19,9 @@ struct moonpad_service {
   bool closed;
 };
 
+/* A store in memory with the hooks and limits of another service: values may go from the one to the other. */
+moonpad_status mp_service_open_beside(const moonpad_service *host, moonpad_service **service, moonpad_error *error);
+
 /* Checks the three names of a session; the id is trimmed. `generate` allows an empty id. */
 moonpad_status mp_check_session_name(const moonpad_session_name *given, bool generate, moonpad_session_name *name,
                                      moonpad_error *error);

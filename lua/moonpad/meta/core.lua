@@ -305,6 +305,12 @@ function Json.decode(text) end
 ---@nodiscard
 function core.open(url, config) end
 
+---Opens a store in memory with the hooks and limits of the service that a session belongs to.
+---@param session moonpad.Session
+---@return moonpad.Service
+---@nodiscard
+function core.openBeside(session) end
+
 ---Marks a table as an array, so that it stays one when it is empty, and returns it.
 ---@param table? table
 ---@return table
@@ -379,6 +385,13 @@ function core.rollback(state) end
 ---@param target moonpad.State
 ---@param source moonpad.State
 function core.merge(target, source) end
+
+---The same with the writes of another session, which began with all that `copied` showed (over the session of `target`,
+---and open since). What was read there counts as read in `copied`; `temp:` keys stay there.
+---@param target moonpad.State
+---@param source moonpad.State of a session of a service that `core.openBeside` made
+---@param copied moonpad.State
+function core.absorb(target, source, copied) end
 
 ---A write that never conflicts.
 ---@param state moonpad.State
