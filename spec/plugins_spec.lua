@@ -208,6 +208,49 @@ support.each_store(function(open)
       assert.same({ a = 1 }, support.stored(service).events[1].actions.stateDelta)
     end)
 
+    it("is seen by onEvent as the event will carry it", function()
+      local seen = {}
+      run({
+        outputKey = "out", beforeAgentCallback = function(context)
+          context.state:update { list = { 1 }, ["temp:t"] = 1 }
+          context.state:increment "n"
+          context.state.gone = nil
+        end,
+      }, { { onEvent = function(_, event) seen[#seen + 1] = event.actions.stateDelta end } })
+      assert.same({ { list = { 1 }, ["temp:t"] = 1, n = 1, gone = moonpad.removed }, { out = "hello" } }, seen)
+    end)
+
+    it("that onEvent answers is stored; what it leaves alone stays what it was, and nothing is lost", function()
+      local events = run({
+        beforeAgentCallback = function(context)
+          context.state:increment("user:n", 2)
+          context.state:update { secret = "1234", kept = { a = 1 } }
+        end,
+      }, { { onEvent = function(_, event)
+        local delta = event.actions.stateDelta
+        if not delta.secret then return end
+        -- Somebody else counts in between: the increment must still be one.
+        service:incrementState { appName = "app", userId = "u", key = "n", by = 5 }
+        delta.secret, delta.kept, delta.more = "****", nil, true
+        return event
+      end } })
+      assert.same({ ["user:n"] = 7, secret = "****", kept = { a = 1 }, more = true }, events[1].actions.stateDelta)
+      local state = support.stored(service).state
+      assert.same({ ["user:n"] = 7, secret = "****", kept = { a = 1 }, more = true }, state:getAll())
+    end)
+
+    it("of an event that is replaced follows the text that is stored", function()
+      local events = run({ outputKey = "out" }, { { onEvent = function(_, event)
+        event.content.parts[1].text = "changed"
+        return event
+      end } })
+      assert.same({ out = "changed" }, events[1].actions.stateDelta)
+      local fixed = run({
+        outputKey = "out", outputSchema = { type = "integer" }, model = function() return "about 4" end,
+      }, { { onEvent = function() return { content = { role = "model", parts = { { text = "4" } } } } end } })
+      assert.same({ out = 4 }, fixed[1].actions.stateDelta)
+    end)
+
     it("cannot be written in onEvent", function()
       local err
       run({}, { { onEvent = function(context)

@@ -32,20 +32,28 @@ function output.parse(agent, text)
   return value
 end
 
+---The output that an event of an agent holds; nothing where it holds none.
+---@param agent moonpad.Agent
+---@param event table
+---@return string? key nil where the agent has no outputKey: then the value has only been checked
+---@return any value
+function output.of(agent, event)
+  if not (agent.outputKey or agent.outputSchema) or event.author ~= agent.name then return nil end
+  if not events.isFinalResponse(event) or not events.hasText(event) then return nil end
+  local value = events.text(event)
+  if agent.outputSchema then
+    -- A stream may end with an empty piece; that is no answer.
+    if not value:find "%S" then return nil end
+    value = output.parse(agent, value)
+  end
+  return agent.outputKey, value
+end
+
 ---Puts the output that an event holds into what the phase has pending, so that it is stored with the event.
 ---@param phase moonpad.Phase
 ---@param event table
 function output.save(phase, event)
-  local agent = phase.agent
-  local key = agent.outputKey
-  if not (key or agent.outputSchema) or event.author ~= agent.name then return end
-  if not events.isFinalResponse(event) or not events.hasText(event) then return end
-  local value = events.text(event)
-  if agent.outputSchema then
-    -- A stream may end with an empty piece; that is no answer.
-    if not value:find "%S" then return end
-    value = output.parse(agent, value)
-  end
+  local key, value = output.of(phase.agent, event)
   if key then core.putUnchecked(phase.state, key, value) end
 end
 

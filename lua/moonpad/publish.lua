@@ -1,9 +1,9 @@
 --- Publishing: an event is stored, with everything that its phase has changed, and only then shown to the caller.
-local callbacks = require "moonpad.callbacks"
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
+local onEvent = require "moonpad.on_event"
 local output = require "moonpad.output"
 local signals = require "moonpad.signals"
 
@@ -14,27 +14,6 @@ local publish = {}
 ---@field isFinal boolean
 ---@field calls table[] copies of its function calls
 ---@field transfer string? the agent that goes on
-
-local function mergeTables(first, second)
-  local merged = {}
-  for key, value in pairs(first or {}) do merged[key] = value end
-  for key, value in pairs(second) do merged[key] = value end
-  return merged
-end
-
--- What an event handler answers replaces the fields that it sets, but never who the event is.
-local function askEventHandlers(phase, event)
-  if #phase.invocation.runner.plugins == 0 then return event end
-  local reader = { invocation = phase.invocation, agent = phase.agent, context = contexts.readOnly(phase) }
-  local answer = callbacks.askPlugins(reader, "onEvent", core.newEvent(event))
-  if answer == nil then return event end
-  if type(answer) ~= "table" then
-    core.error("invalid_argument", "onEvent: expected an event (a table) or nothing, got " .. type(answer))
-  end
-  local replaced = mergeTables(event, answer)
-  replaced.id, replaced.invocationId, replaced.timestamp = event.id, event.invocationId, event.timestamp
-  return replaced
-end
 
 -- The enclosing loops hear that something has happened; the innermost one is left by `escalate`.
 local function tellLoops(invocation, event)
@@ -58,8 +37,8 @@ local function summary(invocation, event)
   return told
 end
 
----Stores an event with all that its phase has pending. The run of an agent that is a tool keeps what was written for its
----caller.
+---Stores an event with all that its phase has pending. The run of an agent that is a tool keeps what was written for
+---its caller.
 ---@param phase moonpad.Phase
 ---@param event table
 ---@return moonpad.Event stored
@@ -81,12 +60,12 @@ function publish.event(phase, event)
   event.branch = event.branch or invocation.branch
   if event.partial then
     event.actions = { stateDelta = {} }
-    local shown = core.newEvent(askEventHandlers(phase, event))
+    local shown = core.newEvent(onEvent.ask(phase, event))
     signals.emit(shown)
     return { event = shown, isFinal = false, calls = {} }
   end
-  event.actions = mergeTables(event.actions, phase.actions)
-  event = askEventHandlers(phase, event)
+  event.actions = onEvent.merge(event.actions, phase.actions)
+  event = onEvent.ask(phase, event)
   output.save(phase, event)
   local stored = publish.commit(phase, event)
   phase.actions = {}

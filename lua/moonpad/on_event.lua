@@ -1,0 +1,76 @@
+--- The plugins' look at every event before it is stored. They see it with all the state that it will carry, and may
+--- change it.
+local callbacks = require "moonpad.callbacks"
+local contexts = require "moonpad.context"
+local copy = require "moonpad.copy"
+local core = require "moonpad.core"
+local output = require "moonpad.output"
+
+local onEvent = {}
+
+---@param first table?
+---@param second table?
+---@return table merged a new table
+function onEvent.merge(first, second)
+  local merged = {}
+  for key, value in pairs(first or {}) do merged[key] = value end
+  for key, value in pairs(second or {}) do merged[key] = value end
+  return merged
+end
+
+-- What the event will carry: what is pending, what it holds itself, and the output. An output that does not fit its
+-- schema is not complained about yet: a plugin may put it right.
+local function deltaOf(phase, event)
+  local delta = onEvent.merge(phase.state:delta(), event.actions.stateDelta)
+  local ok, key, value = pcall(output.of, phase.agent, event)
+  if ok and key then delta[key] = value end
+  return delta
+end
+
+local function isSame(a, b)
+  if a == b and math.type(a) == math.type(b) then return true end
+  local okA, textA = pcall(core.json.encode, a)
+  local okB, textB = pcall(core.json.encode, b)
+  return okA and okB and textA == textB
+end
+
+-- What a plugin has set to another value is stored as it says. The rest stays as it was written, so that an increment
+-- remains one.
+local function changedDelta(own, shown, answered)
+  local delta = onEvent.merge(own)
+  for key, value in pairs(answered or {}) do
+    if shown[key] == nil or not isSame(value, shown[key]) then delta[key] = value end
+  end
+  return delta
+end
+
+local function apply(event, shown, answer)
+  local replaced = onEvent.merge(event, answer)
+  if type(answer.actions) == "table" then
+    replaced.actions = onEvent.merge(answer.actions)
+    replaced.actions.stateDelta = changedDelta(event.actions.stateDelta, shown, answer.actions.stateDelta)
+  end
+  -- Who the event is stays.
+  replaced.id, replaced.invocationId, replaced.timestamp = event.id, event.invocationId, event.timestamp
+  return replaced
+end
+
+---Asks the plugins about an event. What one answers replaces the fields that it sets.
+---@param phase moonpad.Phase
+---@param event table
+---@return table event
+function onEvent.ask(phase, event)
+  if #phase.invocation.runner.plugins == 0 then return event end
+  local shown = event.partial and {} or deltaOf(phase, event)
+  local view = onEvent.merge(event)
+  view.actions = onEvent.merge(event.actions, { stateDelta = copy(shown) })
+  local reader = { invocation = phase.invocation, agent = phase.agent, context = contexts.readOnly(phase) }
+  local answer = callbacks.askPlugins(reader, "onEvent", core.newEvent(view))
+  if answer == nil then return event end
+  if type(answer) ~= "table" then
+    core.error("invalid_argument", "onEvent: expected an event (a table) or nothing, got " .. type(answer))
+  end
+  return apply(event, shown, answer)
+end
+
+return onEvent
