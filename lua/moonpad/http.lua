@@ -18,7 +18,7 @@ local http = {}
 ---@field maxRetryDelayMs integer? a server that asks for a longer wait gets no further attempt; default 60000
 ---@field maxBodyBytes integer? of what `collect` and `poll` put together; default 64 MiB
 ---@field maxUnreadBytes integer? above it the transfer pauses until it is read; default 1 MiB
----@field caFile string? certificates to trust instead of the system's
+---@field caFile string? certificates to trust instead of the system's; default: what CURL_CA_BUNDLE or SSL_CERT_FILE name
 
 local FIELDS = {
   "url", "method", "headers", "body", "timeoutMs", "connectTimeoutMs", "idleTimeoutMs", "attempts", "retryDelayMs",
@@ -83,6 +83,16 @@ local function methodOption(options, body)
   return method
 end
 
+-- libcurl leaves these two to the curl command.
+local function caFileOption(options)
+  local given = textOption(options, "caFile")
+  for _, name in ipairs { "CURL_CA_BUNDLE", "SSL_CERT_FILE" } do
+    local file = os.getenv(name)
+    if given == nil and file ~= "" then given = file end
+  end
+  return given
+end
+
 local WITH_BODY = { POST = true, PUT = true, PATCH = true }
 
 ---Starts a request. It goes on by itself; a retry begins when the request is stepped, or in `http.poll`.
@@ -97,7 +107,7 @@ function http.request(options)
   for field in pairs(INTEGERS) do plan[field] = integerOption(options, field) end
   if plan.attempts < 1 then refuse("attempts", "expected at least 1") end
   plan.url, plan.headers = urlOption(options), headerOption(options)
-  plan.body, plan.caFile = textOption(options, "body"), textOption(options, "caFile")
+  plan.body, plan.caFile = textOption(options, "body"), caFileOption(options)
   plan.method = methodOption(options, plan.body)
   if plan.body == nil and WITH_BODY[plan.method] then plan.body = "" end
   return jobs.new(plan)
