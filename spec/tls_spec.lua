@@ -9,8 +9,8 @@ describe("https", function()
   local folder, pipe, pid, url
 
   local function certificate(name, subject)
-    local command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=moonpad"
-      .. " -addext subjectAltName=%s -keyout %s -out %s 2>&1"
+    local command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+      .. " -subj /CN=moonpad -addext subjectAltName=%s -keyout %s -out %s 2>&1"
     local files = { quote(("%s/%s.key"):format(folder, name)), quote(("%s/%s.pem"):format(folder, name)) }
     local made <close> = io.popen(command:format(subject, files[1], files[2]))
     made:read "a"

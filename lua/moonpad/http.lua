@@ -18,7 +18,7 @@ local http = {}
 ---@field maxRetryDelayMs integer? a server that asks for a longer wait gets no further attempt; default 60000
 ---@field maxBodyBytes integer? of what `collect` and `poll` put together; default 64 MiB
 ---@field maxUnreadBytes integer? above it the transfer pauses until it is read; default 1 MiB
----@field caFile string? certificates to trust instead of the system's; default: what CURL_CA_BUNDLE or SSL_CERT_FILE name
+---@field caFile string? certificates to trust instead of the system's; default: $CURL_CA_BUNDLE, or $SSL_CERT_FILE
 
 local FIELDS = {
   "url", "method", "headers", "body", "timeoutMs", "connectTimeoutMs", "idleTimeoutMs", "attempts", "retryDelayMs",
