@@ -3,6 +3,7 @@
 --
 --   POST /_script     { "path": [ REPLY, ... ] }   the replies to a path, one after the other; the last is repeated
 --   GET  /_requests   what it has been asked: a JSON list of { method, path, headers, body, connection, sent, closed }
+--   POST /_release                                 replies that are held go on
 --   GET  /_quit
 --
 -- REPLY: { status = 200, headers = {}, body = "" } and
@@ -10,6 +11,7 @@
 --   split = N      the body goes out in chunks of N bytes, each written by itself
 --   pause = S      seconds between two chunks
 --   delay = S      seconds before the answer
+--   hold = N       after N bytes of the body it waits for /_release
 --   drop = N       after N bytes of the body the connection is closed
 --   hang = true    there is never an answer
 --   raw = "..."    these bytes, and then the connection is closed
@@ -19,7 +21,7 @@ local socket = require "socket"
 local IDLE_SECONDS = 120
 local MAX_REPLY_REPEATS = 1000000
 
-local script, requests, isOver = {}, {}, false
+local script, requests, isOver, isReleased = {}, {}, false, false
 local connections = 0
 local lastActivity = socket.gettime()
 
@@ -102,14 +104,25 @@ local function headOf(reply, extra)
   return table.concat(lines, "\r\n") .. "\r\n\r\n"
 end
 
+-- Where the next chunk ends: at the latest where the reply is held.
+local function endOfChunk(reply, first, size, stop)
+  local last = math.min(first + size - 1, stop)
+  local hold = reply.hold or 0
+  return first <= hold and math.min(last, hold) or last
+end
+
 local function sendChunks(client, body, reply, request)
   local stop = reply.drop or #body
   local size = reply.split or math.max(#body, 1)
-  for first = 1, stop, size do
-    local chunk = body:sub(first, math.min(first + size - 1, stop))
+  local first = 1
+  while first <= stop do
+    local last = endOfChunk(reply, first, size, stop)
+    local chunk = body:sub(first, last)
     if not send(client, ("%x\r\n%s\r\n"):format(#chunk, chunk)) then return false end
-    request.sent = math.min(first + size - 1, stop)
+    request.sent = last
     if reply.pause then sleep(reply.pause) end
+    while reply.hold == last and not isReleased do sleep(0.002) end
+    first = last + 1
   end
   return not reply.drop and send(client, "0\r\n\r\n")
 end
@@ -132,7 +145,7 @@ local function answer(reader, request, reply)
     return false
   end
   local body = (reply.body or ""):rep(reply.times or 1)
-  if reply.split or reply.drop or reply.pause then
+  if reply.split or reply.drop or reply.pause or reply.hold then
     local isComplete = send(client, headOf(reply, "Transfer-Encoding: chunked"))
       and sendChunks(client, body, reply, request)
     if not isComplete then request.closed = not reply.drop end
@@ -146,7 +159,12 @@ end
 local control = {}
 
 control["/_script"] = function(request)
-  script, requests = cjson.decode(request.body), {}
+  script, requests, isReleased = cjson.decode(request.body), {}, false
+  return "{}"
+end
+
+control["/_release"] = function()
+  isReleased = true
   return "{}"
 end
 

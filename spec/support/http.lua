@@ -45,6 +45,11 @@ function server:sent(number)
   return moonpad.json.decode(self:requests()[number or 1].body)
 end
 
+---Lets replies that are held go on.
+function server:release()
+  self:control("POST", "/_release")
+end
+
 function server:stop()
   self:control("GET", "/_quit")
   self.pipe:close()

@@ -1,0 +1,316 @@
+-- Conversations with the command, as a user has them: in a process of its own, with models over HTTP.
+local core = require "moonpad.core"
+local moonpad = require "moonpad"
+local server = require "spec.support.http"
+local support = require "spec.support"
+
+local quote = support.quote
+
+-- Far beyond what anything here takes: who waits that long has failed.
+local PATIENCE = 60
+
+local function waitUntil(what, condition)
+  local deadline = core.monotonic() + PATIENCE
+  while not condition() do
+    assert(core.monotonic() < deadline, "waited in vain for " .. what)
+    core.sleep(0.005)
+  end
+end
+
+local function read(path)
+  local file = io.open(path, "rb")
+  if not file then return "" end
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+local function write(path, text)
+  local file <close> = assert(io.open(path, "wb"))
+  file:write(text)
+end
+
+local function here()
+  local pipe <close> = io.popen "pwd"
+  return pipe:read "l"
+end
+
+-- No key of the developer's may come in.
+local ENVIRONMENT = "env -u OPENAI_API_KEY -u OPENAI_BASE_URL -u GOOGLE_API_KEY -u GEMINI_API_KEY USER=ann"
+
+describe("bin/moonpad", function()
+  local folder, db
+
+  before_each(function()
+    folder = support.tmpdir()
+    db = folder .. "/state.db"
+  end)
+  after_each(support.cleanup)
+
+  local function commandLine(line, environment)
+    return ("exec %s XDG_DATA_HOME=%s %s %s/bin/moonpad %s"):format(
+      ENVIRONMENT, quote(folder .. "/data"), environment or "", quote(here()), line)
+  end
+
+  -- Runs to its end; returns the exit code, standard output and standard error.
+  local function run(line, input, environment)
+    write(folder .. "/in", input or "")
+    local _, _, code = os.execute(("cd %s && %s < in > out 2> err"):format(
+      quote(folder), commandLine(line, environment)))
+    return code, read(folder .. "/out"), read(folder .. "/err")
+  end
+
+  local function agentFile(source)
+    local path = folder .. "/agent.lua"
+    write(path, source)
+    return quote(path)
+  end
+
+  local function stored(app)
+    local service <close> = moonpad.open("sqlite:" .. db)
+    local session = service:getSession { appName = app, userId = "ann", sessionId = "default" }
+    local texts = {}
+    for index, event in ipairs(session and session.events or {}) do
+      texts[index] = event.author .. ": " .. event:text()
+    end
+    return texts, session and session.state:getAll()
+  end
+
+  describe("in a conversation", function()
+    local counter = [[
+      return require("moonpad").agent {
+        name = "Counter",
+        model = function(request, context)
+          context.state:increment "count"
+          context.state["user:last"] = request.contents[#request.contents].parts[1].text
+          return ("%d of %d"):format(context.state.count, (#request.contents + 1) // 2)
+        end,
+      }
+    ]]
+
+    local function talk(lines)
+      return run(("run %s --db %s"):format(agentFile(counter), quote(db)), table.concat(lines, "\n") .. "\n")
+    end
+
+    it("/state shows the state, /events the events as JSON lines", function()
+      local code, out, err = talk { "/state", "/events", "hello", "/state", "/events" }
+      assert.same({ 0, "" }, { code, err })
+      local lines = {}
+      for line in out:gmatch "[^\n]+" do lines[#lines + 1] = line end
+      assert.same({ "1 of 1", "count = 1", 'user:last = "hello"' }, { table.unpack(lines, 1, 3) })
+      assert.equal(5, #lines)
+      local message, answer = moonpad.json.decode(lines[4]), moonpad.json.decode(lines[5])
+      assert.same({ "user", "hello" }, { message.author, message.content.parts[1].text })
+      assert.same({ count = 1, ["user:last"] = "hello" }, answer.actions.stateDelta)
+    end)
+
+    it("/rewind takes back one turn after the other", function()
+      local code, out, err = talk {
+        "one", "two", "/rewind", "/state", "three", "/rewind", "/rewind", "/rewind", "four",
+      }
+      assert.equal(0, code)
+      local told = "The last turn has been taken back.\n"
+      local state = 'count = 1\nuser:last = "two"\n'
+      assert.equal("1 of 1\n2 of 2\n" .. told .. state .. "2 of 2\n" .. told .. told .. "1 of 1\n", out)
+      assert.equal("There is no turn to take back.\n", err)
+      assert.same({ count = 1, ["user:last"] = "four" }, (select(2, stored "Counter")))
+    end)
+
+    it("/quit ends it, and what comes behind is not read", function()
+      local code, out = talk { "one", "/quit", "two" }
+      assert.same({ 0, "1 of 1\n" }, { code, out })
+      assert.equal(2, #stored "Counter")
+    end)
+
+    it("another word with a slash is no message: the commands are named", function()
+      local code, out, err = talk { "/stat", "/", "/state now", "one" }
+      assert.same({ 0, "1 of 1\n" }, { code, out })
+      assert.matches("^/stat is no command. Commands: /state  /events  /rewind .* /quit\n/ is no command", err)
+      assert.equal(2, #stored "Counter")
+    end)
+
+    it("goes on in the next process where it was", function()
+      talk { "one" }
+      local _, out = talk { "two", "/rewind", "/rewind", "/state" }
+      assert.matches("^2 of 2\n", out)
+      assert.same({ ["user:last"] = "two" }, (select(2, stored "Counter")))
+    end)
+  end)
+
+  describe("new", function()
+    it("writes an agent and a spec; what it tells to try works", function()
+      local code, out, err = run "new helper"
+      assert.same({ 0, "" }, { code, err })
+      assert.matches("^Wrote helper/agent.lua and helper/agent_spec.lua. Try:\n", out)
+      local tries = {}
+      for line in out:gmatch "\n  ([^\n]+)" do tries[#tries + 1] = line end
+      assert.equal(2, #tries)
+      code, out, err = run(tries[1]:match "^moonpad (.*)$")
+      assert.same({ 0, "You have 1 notes.\n", "" }, { code, out, err })
+      local lua, build = here() .. "/lua/", os.getenv "MOONPAD_BUILD" or here() .. "/build"
+      local paths = ("LUA_PATH=%s LUA_CPATH=%s"):format(
+        quote(("%s?.lua;%s?/init.lua;;"):format(lua, lua)), quote(build .. "/?.so;;"))
+      local _, _, exit = os.execute(("cd %s && %s %s -o TAP > out 2>&1"):format(quote(folder), paths, tries[2]))
+      out = read(folder .. "/out")
+      assert.equal(0, exit, out)
+      assert.matches("ok 1 %- helper remembers what it is told", out)
+      assert.matches("ok 2 %- ", out)
+    end)
+
+    it("leaves alone what is there", function()
+      assert(os.execute("mkdir " .. quote(folder .. "/helper")))
+      write(folder .. "/helper/agent.lua", "mine")
+      local code, out, err = run "new helper"
+      assert.same({ 1, "", "moonpad: helper is there already\n" }, { code, out, err })
+      assert.equal("mine", read(folder .. "/helper/agent.lua"))
+      write(folder .. "/taken", "mine")
+      code, out, err = run "new taken"
+      assert.same({ 1, "", "moonpad: taken is there already\n" }, { code, out, err })
+      assert.equal("mine", read(folder .. "/taken"))
+    end)
+
+    it("wants an identifier", function()
+      for _, name in ipairs { "../escape", "two words", "1st", "''" } do
+        local code, out, err = run("new " .. (name == "''" and name or quote(name)))
+        assert.same({ 1, "" }, { code, out })
+        assert.matches("a name is an identifier", err)
+      end
+    end)
+  end)
+
+  describe("with a model over HTTP", function()
+    local KEY = "sk-test-0123456789abcdefghij"
+    local PATH = "/chat/completions"
+    local web
+
+    setup(function() web = server.start() end)
+    teardown(function() web:stop() end)
+
+    local function environment()
+      return ("OPENAI_API_KEY=%s OPENAI_BASE_URL=%s"):format(KEY, web.url)
+    end
+
+    local function stream(texts, more)
+      local events = {}
+      for index, text in ipairs(texts) do
+        events[index] = moonpad.json.encode { choices = { { index = 0, delta = { content = text } } } }
+      end
+      events[#events + 1] = '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
+      events[#events + 1] = "[DONE]"
+      return server.stream(events, more)
+    end
+
+    -- The agent's own model would be heard of.
+    local function line(more)
+      local agent = agentFile [[
+        return require("moonpad").agent { name = "Guide", model = function() error "not this one" end }
+      ]]
+      return ("run %s --db %s --model gpt-4o %s"):format(agent, quote(db), more or "")
+    end
+
+    -- Starts the command; returns what its standard input is, and its process id once it is there.
+    local function start(command)
+      local pipe = assert(io.popen(("cd %s && echo $$ > pid && %s > out 2> err"):format(
+        quote(folder), commandLine(command, environment())), "w"))
+      waitUntil("the command", function() return read(folder .. "/pid"):find "\n" end)
+      return pipe, tonumber(read(folder .. "/pid"))
+    end
+
+    local function waitForText(file, text)
+      waitUntil(text, function() return read(folder .. "/" .. file):find(text, 1, true) end)
+    end
+
+    it("shows the text while the server is still sending", function()
+      local reply = stream { "Once upon ", "a time." }
+      reply.hold = reply.body:find("data: ", 2, true) - 1
+      web:script { [PATH] = reply }
+      local input = start(line "'Tell me a tale'")
+      waitForText("out", "Once upon ")
+      assert.equal("Once upon ", read(folder .. "/out"))
+      assert.equal(reply.hold, web:requests()[1].sent)
+      web:release()
+      assert.is_true(input:close())
+      assert.equal("Once upon a time.\n", read(folder .. "/out"))
+      assert.equal("", read(folder .. "/err"))
+      assert.same({ "user: Tell me a tale", "Guide: Once upon a time." }, (stored "Guide"))
+      local sent = web:sent()
+      assert.equal("gpt-4o", sent.model)
+      assert.equal("Bearer " .. KEY, web:requests()[1].headers.authorization)
+    end)
+
+    it("Ctrl-C cancels the turn and keeps the session, in this process and in the next", function()
+      local held = stream { "Let me ", "think for ever." }
+      held.hold = held.body:find("data: ", 2, true) - 1
+      web:script { [PATH] = { held, stream { "Yes?" }, stream { "Still here." } } }
+      local input, pid = start(line())
+      input:write("A hard question\n"):flush()
+      waitForText("out", "Let me ")
+      assert(os.execute("kill -INT " .. pid))
+      waitForText("err", "(cancelled)")
+      input:write("Hello?\n"):flush()
+      waitForText("out", "Yes?")
+      assert.is_true(input:close())
+      assert.same({ "user: A hard question", "user: Hello?", "Guide: Yes?" }, (stored "Guide"))
+      local code, out = run(line "'And now?'", nil, environment())
+      assert.same({ 0, "Still here.\n" }, { code, out })
+      local asked = {}
+      for index, message in ipairs(web:sent(3).messages) do asked[index] = message.content end
+      assert.same({ "A hard question", "Hello?", "Yes?", "And now?" }, asked)
+    end)
+
+    it("Ctrl-C ends the run of a single message as well", function()
+      local held = stream { "Let me ", "think for ever." }
+      held.hold = held.body:find("data: ", 2, true) - 1
+      web:script { [PATH] = held }
+      local input, pid = start(line "'A hard question'")
+      waitForText("out", "Let me ")
+      assert(os.execute("kill -INT " .. pid))
+      input:close()
+      assert.matches("%(cancelled%)", read(folder .. "/err"))
+      assert.same({ "user: A hard question" }, (stored "Guide"))
+    end)
+
+    it("says which variable is missing", function()
+      local code, out, err = run(line "Hello", nil, "OPENAI_BASE_URL=" .. web.url)
+      assert.same({ 1, "" }, { code, out })
+      local problem = 'model "gpt-4o": no API key: set the environment variable OPENAI_API_KEY'
+      assert.equal(("moonpad: invalid_argument: %s\n"):format(problem), err)
+      code, out, err = run(line "--model gemini-2.0-flash Hello")
+      assert.same({ 1, "" }, { code, out })
+      assert.matches("GOOGLE_API_KEY or GEMINI_API_KEY", err)
+      code, out, err = run(line "--model nonesuch Hello")
+      assert.same({ 1, "" }, { code, out })
+      assert.matches('model "nonesuch": no adapter is known', err)
+    end)
+
+    it("tells the provider's errors in a line, without the key", function()
+      web:script { [PATH] = server.json({ error = { message = "Incorrect API key provided: " .. KEY .. "." } },
+        { status = 401 }) }
+      for _, flag in ipairs { "", "--debug " } do
+        local code, out, err = run(flag .. line "Hello", nil, environment())
+        assert.same({ 1, "" }, { code, out })
+        assert.matches("^moonpad: model: openai \"gpt%-4o\": HTTP 401: Incorrect API key provided: %[redacted%]", err)
+        assert.is_nil(err:find(KEY, 1, true))
+      end
+      assert.same({ "user: Hello", "user: Hello" }, (stored "Guide"))
+    end)
+
+    it("at a terminal goes on after an error, and after Ctrl-C at the prompt", function()
+      local failing = server.json({ error = { message = "bad weather" } }, { status = 400 })
+      web:script { [PATH] = { failing, stream { "Yes?" } } }
+      local command = commandLine(line(), environment())
+      local input = assert(io.popen(("cd %s && TERM=dumb script -qec %s /dev/null > out 2>&1"):format(
+        quote(folder), quote(command)), "w"))
+      waitForText("out", "/rewind")
+      input:write("One\n"):flush()
+      waitForText("out", "bad weather")
+      input:write("\3"):flush()
+      waitForText("out", "^C")
+      input:write("Two\n"):flush()
+      waitForText("out", "Yes?")
+      input:write("/quit\n"):flush()
+      assert.is_true(input:close())
+      assert.same({ "user: One", "user: Two", "Guide: Yes?" }, (stored "Guide"))
+    end)
+  end)
+end)
