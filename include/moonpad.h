@@ -57,8 +57,8 @@ typedef enum moonpad_status {
   MOONPAD_ALREADY_EXISTS,   /* a session with this id, or another event with this id */
   MOONPAD_CONFLICT,         /* somebody else changed a key since it was read (contract 2.2) */
   MOONPAD_TEMPLATE,         /* an instruction template names something that is not there */
-  MOONPAD_MODEL,            /* reserved for the agent layer */
-  MOONPAD_TOOL,             /* reserved for the agent layer */
+  MOONPAD_MODEL,            /* a model answered with an error (agents, moonpad_lua.h) */
+  MOONPAD_TOOL,             /* a script of an agent raised an error of its own (agents, moonpad_lua.h) */
   MOONPAD_LIMIT,            /* a configured limit was exceeded */
   MOONPAD_BUSY,             /* a lock was not had within busy_timeout_ms */
   MOONPAD_CLOSED,           /* the service has been closed */

@@ -1,5 +1,5 @@
 /*
-** moonpad in a host's own Lua 5.4: opening the module, sharing an open service.
+** moonpad in a host's own Lua 5.4: opening the module, sharing an open service, running agents.
 **
 ** Every function runs on the Lua state's own thread. One that is marked [e] may raise a Lua error (a moonpad error object, or memory), so call it in protected mode;
 ** [-] raises nothing. One service may be shared by any number of Lua states on any threads.
@@ -32,6 +32,55 @@ MOONPAD_API void moonpad_lua_push_service(lua_State *L, moonpad_service *service
 
 /* The service of the service object at `index`, borrowed from it; NULL when there is something else, or one that was closed. [-] */
 MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
+
+/* ---- Running an agent from C (contract section 6) ---- */
+
+/*
+** A run of a Lua agent that a C host steps, as `runner:start` and `invocation:step` do it in Lua. None of these functions raises a Lua error or leaves
+** anything on the stack: whatever happens in a script comes back as a status, and `error` (may be NULL) says more. `L` may be any coroutine of the Lua state that
+** the run was started in; a run is used by one thread at a time, as its Lua state is.
+*/
+typedef struct moonpad_lua_run moonpad_lua_run;
+
+typedef struct moonpad_lua_run_options {
+  size_t size;
+  moonpad_string user_id;
+  moonpad_string session_id;  /* empty: a new session */
+  moonpad_string new_message; /* the user's text; empty: none */
+  moonpad_string new_content; /* instead of new_message: a Content as a JSON object, {"parts":[...]} */
+  moonpad_string state_delta; /* a JSON object that goes with the message; empty: none */
+  int64_t
+      num_recent_events; /* how much history the run gets to see; MOONPAD_ALL_EVENTS; as the service has it by default */
+} moonpad_lua_run_options;
+
+/* Call it first: fields of later versions get their defaults. [-] */
+MOONPAD_API void moonpad_lua_run_options_init(moonpad_lua_run_options *options);
+
+/*
+** Starts a run of the runner (what `moonpad.runner` returned) at `index`; nothing of it has run when this returns. `run` is the caller's until moonpad_lua_run_free, which comes
+** before lua_close. Errors: invalid_argument, no_memory, those of runner:start. [-]
+*/
+MOONPAD_API moonpad_status moonpad_lua_run_start(lua_State *L, int index, const moonpad_lua_run_options *options,
+                                                 moonpad_lua_run **run, moonpad_error *error);
+
+typedef enum moonpad_lua_progress {
+  MOONPAD_LUA_RUN_EVENT = 0, /* there is an event */
+  MOONPAD_LUA_RUN_WAITING,   /* a tool or a model waits, or a run ahead on the same session: step again in a while */
+  MOONPAD_LUA_RUN_DONE       /* it is over */
+} moonpad_lua_progress;
+
+/*
+** Lets the run go on, without ever blocking. `event` (may be NULL) gets the event as JSON, its revision included; it is borrowed until the next call for this run.
+** Errors: what ended the run, by the code of its moonpad error; `tool` for any other error of a script; no_memory. After an error the run is over. [-]
+*/
+MOONPAD_API moonpad_status moonpad_lua_run_step(lua_State *L, moonpad_lua_run *run, moonpad_lua_progress *progress,
+                                                moonpad_string *event, moonpad_error *error);
+
+/* Ends the run: what waits in it gets the error `cancelled`, what is stored stays, the rest is rolled back. A step after it is DONE. Idempotent. [-] */
+MOONPAD_API moonpad_status moonpad_lua_run_cancel(lua_State *L, moonpad_lua_run *run, moonpad_error *error);
+
+/* Cancels the run when it is not over, and forgets it. NULL is ignored. [-] */
+MOONPAD_API void moonpad_lua_run_free(lua_State *L, moonpad_lua_run *run);
 
 #ifdef __cplusplus
 }

@@ -148,6 +148,7 @@ function agents.define(definition)
   local agent, where = agents.build(definition, FIELDS, flow.run)
   checkFields(definition, where)
   agent.isLlm = true
+  if type(agent.model) == "string" then require("moonpad.models.resolve").prepare(agent.model) end
   agent.tools, agent.toolsByName = toolList(definition, where)
   return agent
 end

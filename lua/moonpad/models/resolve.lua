@@ -60,6 +60,16 @@ function resolve.isKnown(name)
   return ruleOf(name) ~= nil
 end
 
+---Loads what a model of that name needs, so that the first step of a run does not spend its time on it. Never fails: an
+---unknown name is told when the model is called.
+---@param name string
+function resolve.prepare(name)
+  local rule = ruleOf(name)
+  if not rule then return end
+  require("moonpad.models." .. rule.adapter)
+  require("moonpad.http").prepare()
+end
+
 ---Makes the model of that name, with the key from the environment.
 ---@param name string
 ---@return moonpad.HttpModel

@@ -1,0 +1,317 @@
+/* Runs of Lua agents that a C host starts, steps and cancels (moonpad_lua.h). */
+#include "lua_support.h"
+
+static const char village[] =
+    "local service = moonpad.open 'memory:'\n"
+    "local waits = moonpad.tool { name = 'look', parameters = { type = 'object' }, run = function(args, context)\n"
+    "  local ok, err = pcall(coroutine.yield)\n"
+    "  if not ok then caught = err.code error(err, 0) end\n"
+    "  context.state.seen = args.what\n"
+    "  return { seen = args.what }\n"
+    "end }\n"
+    "local function answer(request)\n"
+    "  local part = request.contents[#request.contents].parts[1]\n"
+    "  if part.functionResponse then return 'I saw ' .. part.functionResponse.response.seen end\n"
+    "  if part.text == 'fail' then error('out of thoughts', 0) end\n"
+    "  if part.text == 'refuse' then error(moonpad.state().x.y) end\n"
+    "  if part.text == 'limit' then require('moonpad.core').error('limit', 'too much') end\n"
+    "  return { content = { role = 'model', parts = { { functionCall = { name = 'look', args = { what = part.text } } "
+    "} } } }\n"
+    "end\n"
+    "local function hurt(context) if context.userContent.parts[1].text == 'hurt' then error('ouch', 0) end end\n"
+    "agent = moonpad.agent { name = 'Mira', model = answer, tools = { waits }, outputKey = 'said', "
+    "beforeAgentCallback = hurt }\n"
+    "runner = moonpad.runner { appName = 'village', agent = agent, sessionService = service }\n"
+    "function read(key) local session = service:getSession { appName = 'village', userId = 'player', sessionId = "
+    "'mira' }\n"
+    "  return session and session.state[key] end\n";
+
+static lua_State *open_village(void) {
+  lua_State *L = new_state();
+  run(L, village);
+  lua_getglobal(L, "runner");
+  return L;
+}
+
+static moonpad_lua_run_options options_for(const char *message) {
+  moonpad_lua_run_options options;
+  moonpad_lua_run_options_init(&options);
+  options.user_id = moonpad_text("player");
+  options.session_id = moonpad_text("mira");
+  options.new_message = moonpad_text(message);
+  return options;
+}
+
+static moonpad_lua_run *start_ok(lua_State *L, const moonpad_lua_run_options *options) {
+  moonpad_lua_run *started;
+  moonpad_error error = {MOONPAD_OK, ""};
+  int top = lua_gettop(L);
+  if (moonpad_lua_run_start(L, 1, options, &started, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  assert_int_equal(lua_gettop(L), top);
+  assert_non_null(started);
+  return started;
+}
+
+static moonpad_lua_progress step_ok(lua_State *L, moonpad_lua_run *stepped, moonpad_string *event) {
+  moonpad_lua_progress progress;
+  moonpad_error error = {MOONPAD_OK, ""};
+  int top = lua_gettop(L);
+  if (moonpad_lua_run_step(L, stepped, &progress, event, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  assert_int_equal(lua_gettop(L), top);
+  return progress;
+}
+
+/* The next event, waiting for it by stepping. False: the run is over. */
+static bool next_event(lua_State *L, moonpad_lua_run *stepped, char text[1024]) {
+  moonpad_string event;
+  moonpad_lua_progress progress;
+  while ((progress = step_ok(L, stepped, &event)) == MOONPAD_LUA_RUN_WAITING) assert_int_equal(event.length, 0);
+  if (progress == MOONPAD_LUA_RUN_DONE) return false;
+  assert_true(event.length < 1024);
+  memcpy(text, event.data, event.length);
+  text[event.length] = '\0';
+  return true;
+}
+
+static void expect_state(lua_State *L, const char *key, const char *expected) {
+  lua_getglobal(L, "read");
+  lua_pushstring(L, key);
+  assert_int_equal(lua_pcall(L, 1, 1, 0), LUA_OK);
+  if (expected == NULL) {
+    assert_true(lua_isnil(L, -1));
+  } else {
+    assert_string_equal(lua_tostring(L, -1), expected);
+  }
+  lua_pop(L, 1);
+}
+
+static void test_whole_run(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  char text[1024];
+  moonpad_lua_run_options options = options_for("a wolf");
+  options.state_delta = moonpad_text("{\"user:lamp\":true,\"hour\":7}");
+  moonpad_lua_run *thought = start_ok(L, &options);
+  assert_true(next_event(L, thought, text));
+  assert_non_null(strstr(text, "\"functionCall\""));
+  assert_non_null(strstr(text, "\"author\":\"Mira\""));
+  assert_int_equal(step_ok(L, thought, NULL), MOONPAD_LUA_RUN_WAITING);
+  assert_true(next_event(L, thought, text));
+  assert_non_null(strstr(text, "\"stateDelta\":{\"seen\":\"a wolf\"}"));
+  assert_true(next_event(L, thought, text));
+  assert_non_null(strstr(text, "I saw a wolf"));
+  assert_false(next_event(L, thought, text));
+  assert_false(next_event(L, thought, text));
+  moonpad_lua_run_free(L, thought);
+  expect_state(L, "seen", "a wolf");
+  expect_state(L, "said", "I saw a wolf");
+  expect_state(L, "hour", "7");
+  lua_close(L);
+}
+
+static void test_content_as_json(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  char text[1024];
+  moonpad_lua_run_options options = options_for("");
+  options.new_content = moonpad_text("{\"parts\":[{\"text\":\"smoke\"}]}");
+  moonpad_lua_run *thought = start_ok(L, &options);
+  while (next_event(L, thought, text)) assert_non_null(strstr(text, "smoke"));
+  moonpad_lua_run_free(L, thought);
+  expect_state(L, "seen", "smoke");
+  lua_close(L);
+}
+
+static void test_cancelling(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  char text[1024];
+  moonpad_error error;
+  moonpad_lua_run_options options = options_for("a wolf");
+  moonpad_lua_run *thought = start_ok(L, &options);
+  assert_true(next_event(L, thought, text));
+  assert_int_equal(step_ok(L, thought, NULL), MOONPAD_LUA_RUN_WAITING);
+  assert_int_equal(moonpad_lua_run_cancel(L, thought, &error), MOONPAD_OK);
+  assert_int_equal(moonpad_lua_run_cancel(L, thought, &error), MOONPAD_OK);
+  assert_int_equal(step_ok(L, thought, NULL), MOONPAD_LUA_RUN_DONE);
+  moonpad_lua_run_free(L, thought);
+  lua_getglobal(L, "caught");
+  assert_string_equal(lua_tostring(L, -1), "cancelled");
+  lua_pop(L, 1);
+  expect_state(L, "seen", NULL);
+
+  /* The session can be used at once. */
+  thought = start_ok(L, &options);
+  while (next_event(L, thought, text)) assert_non_null(strstr(text, "wolf"));
+  moonpad_lua_run_free(L, thought);
+  assert_int_equal(lua_gettop(L), 1);
+  lua_close(L);
+}
+
+static void expect_failure(lua_State *L, const char *message, moonpad_status status, const char *words) {
+  moonpad_lua_run_options options = options_for(message);
+  moonpad_lua_run *thought = start_ok(L, &options);
+  moonpad_lua_progress progress = MOONPAD_LUA_RUN_WAITING;
+  moonpad_error error = {MOONPAD_OK, ""};
+  moonpad_status found = MOONPAD_OK;
+  while (found == MOONPAD_OK && progress != MOONPAD_LUA_RUN_DONE) {
+    found = moonpad_lua_run_step(L, thought, &progress, NULL, &error);
+  }
+  assert_int_equal(found, status);
+  assert_int_equal(error.code, status);
+  assert_non_null(strstr(error.message, words));
+  assert_int_equal(step_ok(L, thought, NULL), MOONPAD_LUA_RUN_DONE);
+  moonpad_lua_run_free(L, thought);
+  assert_int_equal(lua_gettop(L), 1);
+}
+
+static void test_failing_scripts(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  expect_failure(L, "hurt", MOONPAD_TOOL, "ouch");
+  expect_failure(L, "fail", MOONPAD_MODEL, "out of thoughts");
+  expect_failure(L, "refuse", MOONPAD_MODEL, "attempt to index a nil value");
+  expect_failure(L, "limit", MOONPAD_LIMIT, "too much");
+  lua_close(L);
+}
+
+static void expect_refusal(lua_State *L, int index, const moonpad_lua_run_options *options, const char *words) {
+  moonpad_lua_run *started = (moonpad_lua_run *)&started;
+  moonpad_error error = {MOONPAD_OK, ""};
+  int top = lua_gettop(L);
+  assert_int_equal(moonpad_lua_run_start(L, index, options, &started, &error), MOONPAD_INVALID_ARGUMENT);
+  assert_null(started);
+  if (strstr(error.message, words) == NULL) fail_msg("%s: not in: %s", words, error.message);
+  assert_int_equal(moonpad_lua_run_start(L, index, options, &started, NULL), MOONPAD_INVALID_ARGUMENT);
+  assert_int_equal(lua_gettop(L), top);
+}
+
+static void test_wrong_arguments(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  moonpad_lua_run_options options = options_for("x");
+  lua_pushstring(L, "runner");
+  lua_newtable(L);
+  expect_refusal(L, 2, &options, "no moonpad.runner");
+  expect_refusal(L, 3, &options, "no moonpad.runner");
+  expect_refusal(L, 9, &options, "no moonpad.runner");
+  expect_refusal(L, 1, NULL, "moonpad_lua_run_options_init");
+  options.size = 1;
+  expect_refusal(L, 1, &options, "moonpad_lua_run_options_init");
+  options = options_for("x");
+  options.user_id = moonpad_text("");
+  expect_refusal(L, 1, &options, "userId");
+  options = options_for("x");
+  options.new_content = moonpad_text("{\"parts\":[]}");
+  expect_refusal(L, 1, &options, "exclude each other");
+  options.new_message = moonpad_text("");
+  expect_refusal(L, 1, &options, "has no parts");
+  options.new_content = moonpad_text("{\"parts\":[");
+  expect_refusal(L, 1, &options, "byte");
+  options = options_for("x");
+  options.state_delta = moonpad_text("[1]x");
+  expect_refusal(L, 1, &options, "byte");
+  lua_close(L);
+}
+
+static void test_freed_early(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  char text[1024];
+  moonpad_lua_run_options options = options_for("a wolf");
+  moonpad_lua_run_free(L, start_ok(L, &options));
+  moonpad_lua_run *thought = start_ok(L, &options);
+  assert_true(next_event(L, thought, text));
+  moonpad_lua_run_free(L, thought);
+  moonpad_lua_run_free(L, NULL);
+  expect_state(L, "seen", NULL);
+  /* One that is forgotten goes with its Lua state. */
+  thought = start_ok(L, &options);
+  assert_true(next_event(L, thought, text));
+  lua_close(L);
+}
+
+static void test_two_at_once(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  char text[1024];
+  moonpad_lua_run_options options = options_for("a wolf");
+  moonpad_lua_run *first = start_ok(L, &options), *second = start_ok(L, &options);
+  assert_int_equal(step_ok(L, second, NULL), MOONPAD_LUA_RUN_WAITING); /* it stands in line on the session */
+  while (next_event(L, first, text)) assert_non_null(strstr(text, "wolf"));
+  while (next_event(L, second, text)) assert_non_null(strstr(text, "wolf"));
+  moonpad_lua_run_free(L, first);
+  moonpad_lua_run_free(L, second);
+  lua_close(L);
+}
+
+/* ---- Every allocation of Lua failing in turn ---- */
+
+static moonpad_status run_to_its_end(lua_State *L) {
+  moonpad_lua_run_options options = options_for("a wolf");
+  moonpad_lua_run *thought;
+  moonpad_lua_progress progress = MOONPAD_LUA_RUN_WAITING;
+  moonpad_error error;
+  moonpad_status status = moonpad_lua_run_start(L, 1, &options, &thought, &error);
+  while (status == MOONPAD_OK && progress != MOONPAD_LUA_RUN_DONE) {
+    status = moonpad_lua_run_step(L, thought, &progress, NULL, &error);
+  }
+  moonpad_lua_run_free(L, thought);
+  return status;
+}
+
+static moonpad_status run_with(failing *allocator, long fail_at) {
+  lua_State *L = lua_newstate(failing_allocate, allocator);
+  assert_non_null(L);
+  luaL_openlibs(L);
+  luaL_requiref(L, "moonpad", luaopen_moonpad, 0);
+  lua_setglobal(L, "moonpad");
+  run(L, village);
+  lua_getglobal(L, "runner");
+  assert_int_equal(run_to_its_end(L), MOONPAD_OK); /* what loads when it is first used has been loaded */
+  allocator->count = 0;
+  allocator->fail_at = fail_at;
+  moonpad_status status = run_to_its_end(L);
+  allocator->fail_at = 0;
+  assert_int_equal(lua_gettop(L), 1);
+  lua_close(L);
+  assert_int_equal(allocator->live, 0);
+  return status;
+}
+
+static void fail_each_in_turn(bool for_good) {
+  failing allocator = {0, 0, 0, for_good};
+  assert_int_equal(run_with(&allocator, 0), MOONPAD_OK);
+  long total = allocator.count;
+  assert_true(total > 100);
+  for (long n = 1; n <= total; n += 7) {
+    moonpad_status status = run_with(&allocator, n);
+    if (status != MOONPAD_OK) assert_int_equal(status, MOONPAD_NO_MEMORY);
+    if (for_good && n < total / 2) assert_int_equal(status, MOONPAD_NO_MEMORY);
+  }
+}
+
+static void test_allocations_failing_once(void **context) {
+  (void)context;
+  fail_each_in_turn(false);
+}
+
+static void test_allocations_failing_for_good(void **context) {
+  (void)context;
+  fail_each_in_turn(true);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_whole_run),
+      cmocka_unit_test(test_content_as_json),
+      cmocka_unit_test(test_cancelling),
+      cmocka_unit_test(test_failing_scripts),
+      cmocka_unit_test(test_wrong_arguments),
+      cmocka_unit_test(test_freed_early),
+      cmocka_unit_test(test_two_at_once),
+      cmocka_unit_test(test_allocations_failing_once),
+      cmocka_unit_test(test_allocations_failing_for_good),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
