@@ -75,7 +75,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests demo test test-lua test-c check format deps bench clean help have-lua FORCE \
+.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz format deps bench clean help have-lua FORCE \
         install install-lib install-lua uninstall
 
 # ---- What users ask for ----
@@ -108,6 +108,10 @@ test-c: tests ## runs the C tests alone
 check: ## installs what is missing, then warnings, format, lint, sanitizers, valgrind, installation
 	@scripts/deps.sh check
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/check.sh
+
+fuzz: ## feeds random input to the fuzz targets: make fuzz TARGET=json RUNS=1000000
+	@scripts/deps.sh check
+	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh -r $(or $(RUNS),1000000) $(TARGET)
 
 format: ## formats all C files in place
 	@find include src spec bench examples -name '*.[ch]' | xargs clang-format -i
@@ -209,6 +213,19 @@ $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) -lcmocka $(LIBS)
+
+# ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c; wants CC=clang SANITIZE=fuzzer-no-link,... (scripts/fuzz.sh) ----
+
+FUZZERS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard spec/fuzz/fuzz_*.c)))
+
+fuzzers: $(FUZZERS)
+
+$(BUILD)/obj/spec/fuzz/%.o: MODULE_CFLAGS = $(LUA_CFLAGS)
+
+$(BUILD)/spec/fuzz/%: $(BUILD)/obj/spec/fuzz/%.o $(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -fsanitize=fuzzer -Wl,-E -o $@ $^ $(LUA_LIBS) $(LIBS)
 
 # As a user builds them: with the public headers alone.
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libmoonpad.a

@@ -104,6 +104,9 @@ struct mp_sqlite {
 
 /* ---- sqlite_open.c ---- */
 
+/* The path in a URL, whose "sqlite:" has been taken off; borrowed from it. Errors: invalid_argument. */
+moonpad_status mp_sqlite_path_of_url(moonpad_string rest, moonpad_string *path, moonpad_error *error);
+
 /* A path as SQLite takes it for a path whatever it looks like (not as ":memory:" or a "file:" URI). NULL when out of memory. */
 char *mp_sqlite_file_name(mp_env *env, moonpad_string path);
 

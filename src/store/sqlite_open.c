@@ -11,7 +11,7 @@
 static const char in_memory[] = ":memory:";
 
 /* SQLAlchemy writes three slashes before a relative path and four before an absolute one. */
-static moonpad_status path_of_url(moonpad_string rest, moonpad_string *path, moonpad_error *error) {
+moonpad_status mp_sqlite_path_of_url(moonpad_string rest, moonpad_string *path, moonpad_error *error) {
   *path = rest;
   if (rest.length >= 2 && memcmp(rest.data, "//", 2) == 0) {
     if (rest.length > 2 && rest.data[2] != '/') {
@@ -140,7 +140,7 @@ moonpad_status mp_sqlite_open(mp_env *env, moonpad_string rest, const moonpad_op
                               moonpad_error *error) {
   moonpad_string path;
   *store = NULL;
-  moonpad_status status = path_of_url(rest, &path, error);
+  moonpad_status status = mp_sqlite_path_of_url(rest, &path, error);
   if (status != MOONPAD_OK) return status;
   mp_sqlite *made = new_store(env, path, options);
   if (made == NULL) return mp_no_memory(error);
