@@ -6,8 +6,8 @@ set -eu
 
 packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev lua-socket openssl sqlite3"
 if [ "${1:-}" = check ]; then
-  # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-14-dev: what clang's fuzzer and sanitizers link.
-  packages="$packages g++ clang libclang-rt-14-dev clang-format valgrind libc6-dbg lua-check luarocks"
+  # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's fuzzer and sanitizers link.
+  packages="$packages g++ clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks"
 fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

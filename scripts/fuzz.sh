@@ -20,7 +20,7 @@ if [ "$sanitizers" = none ]; then
   folder=$build/fuzz-plain
   sanitizers=""
 fi
-make -s -j"$jobs" BUILD="$folder" CC=clang SANITIZE="fuzzer-no-link${sanitizers:+,$sanitizers}" CFLAGS="-O2 -g" fuzzers || exit 1
+make -s -j"$jobs" BUILD="$folder" WERROR=1 CC=clang SANITIZE="fuzzer-no-link${sanitizers:+,$sanitizers}" CFLAGS="-O2 -g" fuzzers || exit 1
 
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then

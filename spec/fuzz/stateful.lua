@@ -104,7 +104,7 @@ local OPERATIONS = {
     if ok then run.model:append(id, { { key, "set", value } }) end
   end,
   function(_, writer) both(function(index) return services[index]:refresh(writer.sessions[index]).revision end) end,
-  function(run, writer, key) -- read
+  function(_, writer, key) -- read
     local ok, answers = both(function(index) return { value = writer.sessions[index].state[key] } end)
     if not ok then return end -- a pending increment of what has become a text meanwhile
     expectSame("read", answers[1], answers[2])
