@@ -67,3 +67,11 @@ describe("docs/lua.md", function()
       "the table of error cases is out of date: run scripts/error_table.lua")
   end)
 end)
+
+describe("README.md", function()
+  it("tests an agent as the example does", function()
+    local shown = read("README.md"):match "## Test your agent\n.-\n```text\n(.-)```"
+    local indented = ("\n" .. shown):gsub("\n(%s*%S)", "\n  %1"):sub(2)
+    assert.is_truthy(read("examples/spec/barista_spec.lua"):find(indented, 1, true))
+  end)
+end)

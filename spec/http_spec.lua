@@ -527,6 +527,19 @@ describe("HTTP", function()
         print(package.loaded["moonpad.http_core"])]]))
     end)
 
+    it("goes through the proxy of its environment, save to hosts that need none", function()
+      web:script {
+        ["http://example.invalid/a"] = { body = "by the proxy" }, ["/a"] = { body = "from the host" },
+      }
+      local function fetchFrom(url)
+        return lua(PATHS .. ([[
+          local job = require("moonpad.http").request { url = "%s", attempts = 1 }
+          print(job:wait(), (job:collect()))]]):format(url), "no_proxy=127.0.0.1 NO_PROXY= http_proxy=" .. web.url)
+      end
+      assert.are.equal("200\tby the proxy\n", fetchFrom "http://example.invalid/a")
+      assert.are.equal("200\tfrom the host\n", fetchFrom(web.url .. "/a"))
+    end)
+
     it("is never told the password of a proxy", function()
       for _, proxy in ipairs { "foo://user:secret@localhost:1", "http://user:secret@localhost:1", "user:secret@[::" } do
         local text = lua(PATHS .. [[
