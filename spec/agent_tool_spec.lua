@@ -186,6 +186,43 @@ support.each_store(function(open)
       assert.same({ "user:a" }, whole.keys)
     end)
 
+    -- One branch waits in its tool until the other one has stored what it wrote.
+    local function sideBySide(work)
+      local isStored = false
+      local slow = moonpad.agentTool { agent = poet { name = "Slow", model = function(_, context)
+        work(context, function()
+          while not isStored do coroutine.yield() end
+        end)
+        return "x"
+      end } }
+      local function caller(fields)
+        fields.model = moonpad.models.scripted { support.calls { fields.tools[1].name, { request = "x" } }, "done" }
+        return moonpad.agent(fields)
+      end
+      support.run(moonpad.runner { appName = "app", sessionService = service, agent = moonpad.parallelAgent {
+        name = "P", subAgents = {
+          caller { name = "One", tools = { slow } },
+          caller { name = "Two", tools = { { name = "write", run = function(_, context) context.state.a = "two" end } },
+            afterAgentCallback = function() isStored = true end },
+        },
+      } }, { userId = "u", sessionId = "s", newMessage = "go", stateDelta = { a = "start" } })
+      return support.stored(service).state.a
+    end
+
+    it("on a branch overwrites without a look what a sibling has stored, and conflicts after a look", function()
+      assert.equal("one", sideBySide(function(context, wait)
+        wait()
+        context.state.a = "one"
+      end))
+      local err = failure(sideBySide, function(context, wait)
+        local before = context.state.a
+        wait()
+        context.state.a = before .. " one"
+      end)
+      assert.equal("conflict", err.code)
+      assert.same({ "a" }, err.keys)
+    end)
+
     it("never conflicts over a counter", function()
       run(poet { model = function(_, context)
         meanwhile { ["user:a"] = 5 }

@@ -76,6 +76,22 @@ describe("bin/moonpad", function()
       assert.equal(1, #service:listSessions { appName = "Counter" })
     end)
 
+    it("keeps the agent's artifacts in the same file", function()
+      local agent = agentFile [[
+        return require("moonpad").agent {
+          name = "Clerk", instruction = "Notes: {artifact.notes.txt?}",
+          beforeModelCallback = function(context, request) context:saveArtifact("notes.txt", "seen") end,
+          model = function(request) return request.systemInstruction end,
+        }
+      ]]
+      local line = ("run %s --db %s Hi"):format(agent, quote(db))
+      assert.equal("Notes: \n", (select(2, moonpadCommand(line))))
+      assert.equal("Notes: seen\n", (select(2, moonpadCommand(line))))
+      local artifacts <close> = moonpad.artifactService("sqlite:" .. db)
+      local name = { appName = "Clerk", userId = "ann", sessionId = "default", filename = "notes.txt" }
+      assert.same({ 0, 1 }, artifacts:versions(name))
+    end)
+
     it("prints events as JSON lines", function()
       local _, out = moonpadCommand(("run %s --db %s --events Hello"):format(agentFile(counter), quote(db)))
       local lines = {}

@@ -27,22 +27,18 @@ local function exists(path)
   return file ~= nil
 end
 
-local function service(path)
-  return moonpad.open("sqlite:" .. path)
-end
-
----Opens the file of an application for runs; it is created when it is missing.
+---The address of an application's file for runs. Its folder is created when it is missing.
 ---@param options table of the command line
 ---@param app string
----@return moonpad.Service
-function database.open(options, app)
-  if options.db then return service(options.db) end
+---@return string url
+function database.url(options, app)
+  if options.db then return "sqlite:" .. options.db end
   local path = defaultPath(app)
   local folder = path:match "^(.*)/"
   if not os.execute("mkdir -p -- " .. quote(folder) .. " 2>/dev/null") then
     failure.raise("the folder %s cannot be created; say --db FILE", folder)
   end
-  return service(path)
+  return "sqlite:" .. path
 end
 
 ---Opens a file that must be there.
@@ -51,7 +47,7 @@ end
 function database.openExisting(options)
   local path = options.db or defaultPath(options.app)
   if not exists(path) then failure.raise("there is no file %s", path) end
-  return service(path)
+  return moonpad.open("sqlite:" .. path)
 end
 
 ---@param options table of the command line

@@ -26,10 +26,12 @@ function command.run(options)
   local agent = loadAgent(options.agent)
   if options.model then agent.model = options.model end
   local app = options.app or agent.name
-  local service <close> = database.open(options, app)
+  local url = database.url(options, app)
+  local service <close> = moonpad.open(url)
+  local artifacts <close> = moonpad.artifactService(url)
   local talk = conversation.new {
     service = service,
-    runner = moonpad.runner { appName = app, agent = agent, sessionService = service },
+    runner = moonpad.runner { appName = app, agent = agent, sessionService = service, artifactService = artifacts },
     appName = app,
     userId = database.user(options),
     sessionId = options.session,
