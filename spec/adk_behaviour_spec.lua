@@ -495,6 +495,13 @@ support.each_store(function(open)
       assert.same({ ["user:turn"] = 3 }, restored(1))
     end)
 
+    it("is exact also from a session object that shows the last event only", function()
+      local session = service:getSession { appName = "app", userId = "u", sessionId = "s", numRecentEvents = 1 }
+      service:rewind(session, { invocationId = ids[2] })
+      assert.same({ turn = 1, only1 = true, log = { 1 }, ["user:turn"] = 3 }, support.stored(service).state:getAll())
+      assert.equal(1, session.state.turn)
+    end)
+
     it("hides the turns from the model, and the next turn goes on from there", function()
       restored(2)
       local model = moonpad.models.scripted { "ok" }
