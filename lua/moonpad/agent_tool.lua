@@ -62,14 +62,16 @@ local function writeByHand(state, delta)
   end
 end
 
--- Gathers the child's writes as they were made: an event tells what an increment came to, not by how much.
-local function newJournal()
-  local journal = {}
+-- Gathers the child's writes as they were made: an event tells what an increment came to, not by how much. `session` is
+-- the child's as it began, and stays so.
+local function newJournal(session)
+  local state, beginning = core.changes(session), core.changes(session)
+  pairs(beginning) -- to ask for all keys is to have looked at them
+  local journal = { state = state }
   function journal.note(phase, event)
-    journal.state = journal.state or core.changes(phase.invocation.session)
-    core.merge(journal.state, phase.state)
+    core.absorb(state, phase.state, beginning)
     local delta = event.actions and event.actions.stateDelta
-    if type(delta) == "table" then writeByHand(journal.state, delta) end
+    if type(delta) == "table" then writeByHand(state, delta) end
   end
   return journal
 end
@@ -117,11 +119,10 @@ local function run(agent, request, context)
   local invocation, session = phase.invocation, phase.invocation.session
   local service <close> = core.openBeside(session)
   local copied <close> = copyState(phase)
-  local journal = newJournal()
   local who = { appName = session.appName, userId = session.userId, sessionId = session.id }
-  service:createSession {
+  local journal = newJournal(service:createSession {
     appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = copied.state:getAll(),
-  }
+  })
   local child <close> = runners.startWithin(childRunner(agent, invocation, service), {
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
   }, { counts = invocation.counts, journal = journal.note })

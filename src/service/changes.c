@@ -423,8 +423,7 @@ moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_v
   }
   if (status != MOONPAD_OK) return status;
   mp_change_touch(change, false);
-  bool created = value != NULL && mp_is_composite(value->as.type) && value->as.as.text.length == 2 &&
-                 is_absent(change) && change->entry->value == NULL;
+  bool created = value != NULL && mp_is_composite(value->as.type) && value->as.as.text.length == 2 && is_absent(change);
   mp_change_drop_root(change);
   mp_value_retain(value);
   forget_pending(change);

@@ -2,8 +2,12 @@
 #include "base/error.h"
 #include "service/pending.h"
 
+/* An empty table that took the place of something is none to which siblings could add, even where the target shows nothing. */
 static moonpad_status put_like(mp_change *target, const mp_change *source, mp_value *value, moonpad_error *error) {
-  return mp_changes_put(target->owner, mp_key_text(target->entry->key), value, source->unchecked, error);
+  moonpad_status status =
+      mp_changes_put(target->owner, mp_key_text(target->entry->key), value, source->unchecked, error);
+  if (status == MOONPAD_OK && !source->created_empty) target->created_empty = false;
+  return status;
 }
 
 static bool shows_nothing(const mp_change *change) {
@@ -28,18 +32,37 @@ static moonpad_status merge_places(mp_change *target, mp_change *source, moonpad
   return put_like(target, source, source->value, error);
 }
 
-/* An empty table that the source put there because there was none: filled over again, so that a further sibling can merge into it. */
-static moonpad_status merge_created(mp_change *target, mp_change *source, moonpad_error *error) {
-  if (shows_nothing(target)) {
-    bool array = source->root == NULL ? source->value->as.type == MOONPAD_ARRAY : mp_node_is_array(source->root);
-    mp_value *empty = mp_value_new_json(target->owner->env, array ? MOONPAD_ARRAY : MOONPAD_OBJECT,
-                                        moonpad_text(array ? "[]" : "{}"));
-    if (empty == NULL) return mp_no_memory(error);
-    moonpad_status status = put_like(target, source, empty, error);
-    mp_value_release(target->owner->env, empty);
-    return status == MOONPAD_OK && source->root != NULL ? merge_places(target, source, error) : status;
+/* An array that began with an append where there was none. */
+static bool began_with_append(const mp_change *source) {
+  return source->by_place && source->root != NULL && source->entry->value == NULL;
+}
+
+/* Where the target shows nothing: an empty table, filled over again, so that a further sibling can merge into it. */
+static moonpad_status fill_anew(mp_change *target, mp_change *source, moonpad_error *error) {
+  bool array = source->root == NULL ? source->value->as.type == MOONPAD_ARRAY : mp_node_is_array(source->root);
+  mp_value *empty =
+      mp_value_new_json(target->owner->env, array ? MOONPAD_ARRAY : MOONPAD_OBJECT, moonpad_text(array ? "[]" : "{}"));
+  if (empty == NULL) return mp_no_memory(error);
+  moonpad_status status =
+      mp_changes_put(target->owner, mp_key_text(target->entry->key), empty, source->unchecked, error);
+  mp_value_release(target->owner->env, empty);
+  return status == MOONPAD_OK && source->root != NULL ? merge_places(target, source, error) : status;
+}
+
+static moonpad_status fill_appended(mp_change *target, mp_change *source, moonpad_error *error) {
+  moonpad_status status = fill_anew(target, source, error);
+  if (status == MOONPAD_OK) {
+    target->by_place = true;
+    target->created_empty = false;
   }
-  bool sibling_did_too = target->pending && (target->created_empty || target->kind == MP_APPEND);
+  return status;
+}
+
+/* An empty table that the source put there because there was none. */
+static moonpad_status merge_created(mp_change *target, mp_change *source, moonpad_error *error) {
+  if (shows_nothing(target)) return fill_anew(target, source, error);
+  bool sibling_did_too =
+      target->pending && (target->created_empty || target->kind == MP_APPEND || began_with_append(target));
   if (!sibling_did_too) return put_like(target, source, source->value, error);
   return source->root == NULL ? MOONPAD_OK : merge_places(target, source, error);
 }
@@ -47,8 +70,10 @@ static moonpad_status merge_created(mp_change *target, mp_change *source, moonpa
 static moonpad_status merge_set(mp_change *target, mp_change *source, moonpad_error *error) {
   moonpad_status status = mp_change_fold(source, error);
   if (status != MOONPAD_OK) return status;
-  if (source->created_empty) return merge_created(target, source, error);
+  bool none_was_stored = target->entry->value == NULL;
+  if (source->created_empty && none_was_stored) return merge_created(target, source, error);
   if (source->by_place && source->root != NULL && !shows_nothing(target)) return merge_places(target, source, error);
+  if (began_with_append(source) && none_was_stored) return fill_appended(target, source, error);
   return put_like(target, source, source->value, error);
 }
 
@@ -142,7 +167,11 @@ static moonpad_status absorb_change(moonpad_changes *target, mp_change *source, 
   if (looked == NULL || change == NULL) return mp_no_memory(error);
   mp_change_touch(looked, false);
   merge_marks(change, looked, source->read);
-  return source->pending ? merge_write(change, source, error) : MOONPAD_OK;
+  if (!source->pending) return MOONPAD_OK;
+  /* What came before in one's own session cannot be a sibling's: it was removed there. */
+  moonpad_status status = MOONPAD_OK;
+  if (source->created_empty && !shows_nothing(change)) status = put_like(change, source, NULL, error);
+  return status == MOONPAD_OK ? merge_write(change, source, error) : status;
 }
 
 static moonpad_status absorb_all(moonpad_changes *target, moonpad_changes *source, moonpad_changes *copied,

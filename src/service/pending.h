@@ -16,7 +16,7 @@ typedef struct mp_change {
   bool unchecked;       /* outputKey: never conflicts */
   bool by_place;        /* MP_SET by nested writes into what was there: siblings are merged place by place */
   bool
-      created_empty; /* an empty table put there because there was none, and only extended since: siblings merge into it */
+      created_empty; /* an empty table put there when there was none; where none was stored either, siblings merge into it */
   int64_t base;
   int64_t
       reach; /* above `base`: all changes from there up to here are this run's, the first of them a sibling branch's */
