@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   moonpad_status status = mp_json_compact(judge.env, input_text(data, size), DEPTH, "input", &out, &type, &error);
   if (status == MOONPAD_OK) {
     moonpad_string json = mp_buffer_text(&out);
-    HOLDS(mp_json_own_end(json.data, 0) == json.length);
+    if (type == MOONPAD_OBJECT || type == MOONPAD_ARRAY) HOLDS(mp_json_own_end(json.data, 0) == json.length);
     expect_same_again(judge.env, json, type);
     expect_tokens(judge.env, json);
     expect_sqlite_agrees(&judge, json);
