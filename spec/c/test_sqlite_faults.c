@@ -1,0 +1,394 @@
+/* The SQLite store on a disk that fails, and on one whose power is cut. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "faulty_vfs.h"
+#include "sqlite_support.h"
+
+/* MOONPAD_FAULTS: how many times as many power cuts as usual. */
+static long scaled(long count) {
+  const char *scale = getenv("MOONPAD_FAULTS");
+  return count * (scale == NULL ? 1 : atol(scale));
+}
+
+/* ---- A session whose events can be counted: the n-th writes n into each stored scope and into a key of its own ---- */
+
+typedef struct fault_scene {
+  char url[160];
+  moonpad_service *service;
+  moonpad_session *session;
+  long tried, acknowledged; /* events; those of failed calls may be stored or not */
+} fault_scene;
+
+static moonpad_session_name session_name(void) {
+  moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text("s")};
+  return name;
+}
+
+static moonpad_status open_scene(fault_scene *scene, const char *path, moonpad_durability durability,
+                                 moonpad_error *error) {
+  moonpad_options options;
+  moonpad_options_init(&options);
+  options.durability = durability;
+  options.busy_timeout_ms = 5;
+  snprintf(scene->url, sizeof scene->url, "sqlite:%s", path);
+  return moonpad_open(moonpad_text(scene->url), &options, &scene->service, error);
+}
+
+/* scene->session stays NULL when it is not there. */
+static moonpad_status find_session(fault_scene *scene, moonpad_error *error) {
+  moonpad_session_name name = session_name();
+  moonpad_status status = moonpad_get_session(scene->service, &name, NULL, &scene->session, error);
+  return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
+}
+
+static void create_scene(fault_scene *scene, const char *path, moonpad_durability durability) {
+  moonpad_error error = {MOONPAD_OK, ""};
+  moonpad_session_name name = session_name();
+  memset(scene, 0, sizeof *scene);
+  if (open_scene(scene, path, durability, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  assert_int_equal(moonpad_create_session(scene->service, &name, moonpad_text("{\"last\":0}"), &scene->session, &error),
+                   MOONPAD_OK);
+}
+
+static void close_scene(fault_scene *scene) {
+  moonpad_session_free(scene->session);
+  moonpad_service_release(scene->service);
+  scene->session = NULL;
+  scene->service = NULL;
+}
+
+static moonpad_status append_next(fault_scene *scene, moonpad_error *error) {
+  char event[256];
+  long number = ++scene->tried;
+  snprintf(event, sizeof event,
+           "{\"id\":\"e%ld\",\"author\":\"a\",\"actions\":{\"stateDelta\":{\"last\":%ld,\"user:last\":%ld,"
+           "\"app:last\":%ld,\"k%ld\":%ld}}}",
+           number, number, number, number, number, number);
+  moonpad_status status = moonpad_append_event(scene->session, moonpad_text(event), NULL, error);
+  if (status == MOONPAD_OK) scene->acknowledged++;
+  return status;
+}
+
+/* ---- What must hold whatever has happened ---- */
+
+static int64_t integer_of(moonpad_session *session, const char *key) {
+  moonpad_value value;
+  assert_int_equal(moonpad_session_read(session, moonpad_text(key), moonpad_text(""), &value, NULL), MOONPAD_OK);
+  return value.type == MOONPAD_INTEGER ? value.as.integer : value.type == MOONPAD_ABSENT ? 0 : -1;
+}
+
+/* The events are whole and in order, each has left its key, and the last one speaks in all scopes. Returns the number of the last; `count` gets how many there are. */
+static long expect_whole(moonpad_session *session, size_t *count) {
+  long last = 0;
+  assert_int_equal(moonpad_session_event_count(session, count, NULL), MOONPAD_OK);
+  assert_int_equal(moonpad_session_revision(session), (int64_t)*count);
+  for (size_t i = 0; i < *count; i++) {
+    moonpad_event *event;
+    char key[32];
+    assert_int_equal(moonpad_session_event(session, i, &event, NULL), MOONPAD_OK);
+    moonpad_string id = moonpad_event_id(event);
+    snprintf(key, sizeof key, "%.*s", (int)id.length, id.data);
+    long number = strtol(key + 1, NULL, 10);
+    assert_int_equal(moonpad_event_revision(event), (int64_t)i + 1);
+    moonpad_event_free(event);
+    assert_true(number > last);
+    last = number;
+    snprintf(key, sizeof key, "k%ld", number);
+    assert_int_equal(integer_of(session, key), number);
+  }
+  assert_int_equal(integer_of(session, "last"), last);
+  assert_int_equal(integer_of(session, "user:last"), last);
+  assert_int_equal(integer_of(session, "app:last"), last);
+  return last;
+}
+
+/* ---- 1: calls that fail ---- */
+
+static bool is_expected(moonpad_status status) {
+  return status == MOONPAD_OK || status == MOONPAD_STORAGE || status == MOONPAD_BUSY || status == MOONPAD_CORRUPT;
+}
+
+static void expect_outcome(moonpad_status status, const moonpad_error *error, fault_kind kind, long n) {
+  if (!is_expected(status)) fail_msg("fault %d at %ld: status %d: %s", kind, n, status, error->message);
+  if (status != MOONPAD_OK) assert_true(error->message[0] != '\0');
+}
+
+/* Some of everything that touches the file, with the fault in one of the calls. */
+static void use_scene(fault_scene *scene, fault_kind kind, long n) {
+  moonpad_error error = {MOONPAD_OK, ""};
+  moonpad_session *found = NULL;
+  moonpad_session_name name = session_name();
+  for (int i = 0; i < 3; i++) expect_outcome(append_next(scene, &error), &error, kind, n);
+  expect_outcome(moonpad_get_session(scene->service, &name, NULL, &found, &error), &error, kind, n);
+  if (found != NULL) {
+    moonpad_event *event = NULL;
+    expect_outcome(moonpad_session_event(found, 0, &event, &error), &error, kind, n);
+    moonpad_event_free(event);
+  }
+  moonpad_session_free(found);
+  expect_outcome(moonpad_refresh(scene->session, &error), &error, kind, n);
+  expect_outcome(append_next(scene, &error), &error, kind, n);
+}
+
+static void expect_repaired(fault_scene *scene, const sqlite_place *place) {
+  moonpad_error error = {MOONPAD_OK, ""};
+  size_t count;
+  long before = scene->acknowledged;
+  if (moonpad_refresh(scene->session, &error) != MOONPAD_OK) fail_msg("refresh afterwards: %s", error.message);
+  if (append_next(scene, &error) != MOONPAD_OK) fail_msg("an append afterwards: %s", error.message);
+  assert_int_equal(scene->acknowledged, before + 1);
+  close_scene(scene);
+  expect_sound_file(place->path);
+  if (open_scene(scene, place->path, MOONPAD_DURABILITY_FULL, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  assert_int_equal(find_session(scene, &error), MOONPAD_OK);
+  assert_int_equal(expect_whole(scene->session, &count), scene->tried);
+  assert_in_range(count, (size_t)scene->acknowledged, (size_t)scene->tried);
+}
+
+static void remove_files(const char *path) {
+  static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+  char name[200];
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+    remove(name);
+  }
+}
+
+/* The n-th operation of a kind, for each n until there are no more of them. */
+static void fail_each(const sqlite_place *place, fault_kind kind, bool lasting) {
+  bool has_failed = true;
+  long n = 1;
+  for (; has_failed; n++) {
+    fault_scene scene;
+    moonpad_error error = {MOONPAD_OK, ""};
+    create_scene(&scene, place->path, MOONPAD_DURABILITY_FULL);
+    assert_int_equal(append_next(&scene, &error), MOONPAD_OK);
+    faulty_vfs_arm(kind, n, lasting);
+    use_scene(&scene, kind, n);
+    has_failed = faulty_vfs_has_failed();
+    faulty_vfs_arm(FAULT_NONE, 0, false);
+    expect_repaired(&scene, place);
+    close_scene(&scene);
+    remove_files(place->path);
+  }
+  assert_true(n > 2 || kind == FAULT_READ); /* what was read before is in the cache */
+}
+
+static void test_calls_on_a_failing_disk(void **state) {
+  for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
+    if (kind == FAULT_OPEN) continue;
+    fail_each(*state, (fault_kind)kind, false);
+    fail_each(*state, (fault_kind)kind, true);
+  }
+}
+
+/* ---- 2: opening and closing on a failing disk ---- */
+
+static void test_opening_on_a_failing_disk(void **state) {
+  const sqlite_place *place = *state;
+  for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
+    bool has_failed = true;
+    for (long n = 1; has_failed; n++) {
+      fault_scene scene;
+      moonpad_error error = {MOONPAD_OK, ""};
+      size_t count;
+      create_scene(&scene, place->path, MOONPAD_DURABILITY_FULL);
+      assert_int_equal(append_next(&scene, &error), MOONPAD_OK);
+      faulty_vfs_arm((fault_kind)kind, n, true);
+      close_scene(&scene); /* writes the WAL back */
+      moonpad_status status = open_scene(&scene, place->path, MOONPAD_DURABILITY_FULL, &error);
+      expect_outcome(status, &error, (fault_kind)kind, n);
+      if (status == MOONPAD_OK) moonpad_service_release(scene.service);
+      has_failed = faulty_vfs_has_failed();
+      faulty_vfs_arm(FAULT_NONE, 0, false);
+      assert_int_equal(open_scene(&scene, place->path, MOONPAD_DURABILITY_FULL, &error), MOONPAD_OK);
+      assert_int_equal(find_session(&scene, &error), MOONPAD_OK);
+      assert_int_equal(expect_whole(scene.session, &count), 1);
+      close_scene(&scene);
+      expect_sound_file(place->path);
+      remove_files(place->path);
+    }
+  }
+}
+
+/* ---- 3: a power cut ---- */
+
+#define EVENTS_BEFORE_CUT 300 /* more than one checkpoint */
+
+typedef struct cut {
+  fault_scene *scene;
+  long acknowledged, tried; /* when the power went */
+} cut;
+
+static void note_cut(void *context) {
+  cut *noted = context;
+  noted->acknowledged = noted->scene->acknowledged;
+  noted->tried = noted->scene->tried;
+}
+
+/* Returns how many writes and syncs it took. */
+static long run_until_cut(const sqlite_place *place, const char *folder, moonpad_durability durability, long cut_at,
+                          uint64_t seed, cut *noted) {
+  fault_scene scene;
+  moonpad_error error = {MOONPAD_OK, ""};
+  noted->scene = &scene;
+  memset(&scene, 0, sizeof scene);
+  faulty_vfs_record(folder, cut_at, seed, note_cut, noted);
+  create_scene(&scene, place->path, durability);
+  for (int i = 0; i < EVENTS_BEFORE_CUT; i++) {
+    if (append_next(&scene, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  }
+  long operations = faulty_vfs_stop();
+  close_scene(&scene);
+  remove_files(place->path);
+  return operations;
+}
+
+/* What is found after the cut: all that was acknowledged (`full`), or the beginning of it (`normal`), and nothing by halves. */
+static void expect_survivors(const char *path, moonpad_durability durability, const cut *noted, uint64_t seed) {
+  fault_scene scene;
+  moonpad_error error = {MOONPAD_OK, ""};
+  size_t count = 0;
+  long last = 0;
+  memset(&scene, 0, sizeof scene);
+  expect_sound_file(path);
+  if (open_scene(&scene, path, durability, &error) != MOONPAD_OK) fail_msg("seed %ld: %s", (long)seed, error.message);
+  moonpad_status status = find_session(&scene, &error);
+  if (status != MOONPAD_OK) fail_msg("seed %ld: %s", (long)seed, error.message);
+  if (scene.session != NULL) last = expect_whole(scene.session, &count);
+  assert_int_equal(last, (long)count);
+  if (last > noted->tried) fail_msg("seed %ld: %ld events of %ld", (long)seed, last, noted->tried);
+  if (durability == MOONPAD_DURABILITY_FULL && last < noted->acknowledged) {
+    fail_msg("seed %ld: %ld events, and %ld were acknowledged", (long)seed, last, noted->acknowledged);
+  }
+  close_scene(&scene);
+}
+
+static void cut_often(const sqlite_place *place, moonpad_durability durability, long cuts) {
+  char folder[128], path[160];
+  cut noted;
+  snprintf(folder, sizeof folder, "%s/after", place->folder);
+  snprintf(path, sizeof path, "%s/state.db", folder);
+  assert_int_equal(mkdir(folder, 0700), 0);
+  long operations = run_until_cut(place, folder, durability, 0, 0, &noted);
+  assert_true(operations > EVENTS_BEFORE_CUT);
+  for (long i = 0; i < cuts; i++) {
+    uint64_t seed = (uint64_t)i * 2654435761u + (uint64_t)durability;
+    long cut_at = 1 + (long)(seed % (uint64_t)operations);
+    run_until_cut(place, folder, durability, cut_at, seed, &noted);
+    expect_survivors(path, durability, &noted, seed);
+    remove_files(path);
+  }
+  rmdir(folder);
+}
+
+static void test_power_cuts_lose_nothing_acknowledged(void **state) {
+  cut_often(*state, MOONPAD_DURABILITY_FULL, scaled(60));
+}
+
+static void test_power_cuts_leave_whole_events(void **state) {
+  cut_often(*state, MOONPAD_DURABILITY_NORMAL, scaled(60));
+}
+
+/* ---- 4: SQLite without memory ---- */
+
+static struct {
+  sqlite3_mem_methods under;
+  long countdown; /* 0: nothing fails */
+  bool lasting, has_failed;
+} memory;
+
+static bool refuses(void) {
+  if (memory.countdown == 0) return false;
+  if (memory.countdown > 1) {
+    memory.countdown--;
+    return false;
+  }
+  memory.has_failed = true;
+  if (!memory.lasting) memory.countdown = 0;
+  return true;
+}
+
+static void *allocate(int size) {
+  return refuses() ? NULL : memory.under.xMalloc(size);
+}
+
+static void *resize(void *block, int size) {
+  return refuses() ? NULL : memory.under.xRealloc(block, size);
+}
+
+static void install_memory(void) {
+  assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &memory.under), SQLITE_OK);
+  sqlite3_mem_methods failing = memory.under;
+  failing.xMalloc = allocate;
+  failing.xRealloc = resize;
+  assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &failing), SQLITE_OK);
+}
+
+static bool may_lack_memory(moonpad_status status) {
+  return status == MOONPAD_OK || status == MOONPAD_NO_MEMORY;
+}
+
+/* Opening, creating, appending, reading, closing. False when nothing failed. */
+static bool live_without_memory(const sqlite_place *place, long n, bool lasting, fault_scene *scene) {
+  moonpad_error error = {MOONPAD_OK, ""};
+  moonpad_session_name name = session_name();
+  memory.countdown = n;
+  memory.lasting = lasting;
+  memory.has_failed = false;
+  moonpad_status status = open_scene(scene, place->path, MOONPAD_DURABILITY_NORMAL, &error);
+  if (status == MOONPAD_OK) {
+    status = moonpad_create_session(scene->service, &name, moonpad_text("{\"last\":0}"), &scene->session, &error);
+    for (int i = 0; status == MOONPAD_OK && i < 2; i++) status = append_next(scene, &error);
+    moonpad_session *found = NULL;
+    moonpad_status reading = moonpad_get_session(scene->service, &name, NULL, &found, &error);
+    bool was_created = scene->session != NULL;
+    if (!may_lack_memory(reading) && (was_created || reading != MOONPAD_NOT_FOUND))
+      fail_msg("reading at %ld: status %d: %s", n, reading, error.message);
+    moonpad_session_free(found);
+    close_scene(scene);
+  }
+  if (!may_lack_memory(status)) fail_msg("at %ld: status %d: %s", n, status, error.message);
+  memory.countdown = 0;
+  return memory.has_failed;
+}
+
+static void test_sqlite_without_memory(void **state) {
+  const sqlite_place *place = *state;
+  for (int lasting = 0; lasting < 2; lasting++) {
+    bool has_failed = true;
+    for (long n = 1; has_failed; n += n < 200 ? 1 : 13) {
+      fault_scene scene;
+      moonpad_error error = {MOONPAD_OK, ""};
+      size_t count = 0;
+      memset(&scene, 0, sizeof scene);
+      sqlite3_int64 used = sqlite3_memory_used();
+      has_failed = live_without_memory(place, n, lasting == 1, &scene);
+      assert_int_equal(sqlite3_memory_used(), used);
+      assert_int_equal(open_scene(&scene, place->path, MOONPAD_DURABILITY_NORMAL, &error), MOONPAD_OK);
+      assert_int_equal(find_session(&scene, &error), MOONPAD_OK);
+      if (scene.session != NULL) expect_whole(scene.session, &count);
+      assert_in_range(count, (size_t)scene.acknowledged, (size_t)scene.tried);
+      close_scene(&scene);
+      remove_files(place->path);
+    }
+  }
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(test_calls_on_a_failing_disk),
+      TEST(test_opening_on_a_failing_disk),
+      TEST(test_power_cuts_lose_nothing_acknowledged),
+      TEST(test_power_cuts_leave_whole_events),
+      TEST(test_sqlite_without_memory),
+  };
+  install_memory();
+  faulty_vfs_install();
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
