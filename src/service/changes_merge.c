@@ -73,7 +73,7 @@ static moonpad_status merge_set(mp_change *target, mp_change *source, moonpad_er
   bool none_was_stored = target->entry->value == NULL;
   if (source->created_empty && none_was_stored) return merge_created(target, source, error);
   if (source->by_place && source->root != NULL && !shows_nothing(target)) return merge_places(target, source, error);
-  if (began_with_append(source) && none_was_stored) return fill_appended(target, source, error);
+  if (began_with_append(source) && none_was_stored && !target->pending) return fill_appended(target, source, error);
   return put_like(target, source, source->value, error);
 }
 
