@@ -75,7 +75,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz format deps bench clean help have-lua FORCE \
+.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help have-lua FORCE \
         install install-lib install-lua uninstall
 
 # ---- What users ask for ----
@@ -112,6 +112,10 @@ check: ## installs what is missing, then warnings, format, lint, sanitizers, val
 fuzz: ## feeds random input to the fuzz targets: make fuzz TARGET=json RUNS=1000000
 	@scripts/deps.sh check
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh -r $(or $(RUNS),1000000) $(TARGET)
+
+soak: all tests ## goes on with random tests, faults and fuzzing: make soak MINUTES=60
+	@scripts/deps.sh check
+	@scripts/soak.sh -b $(BUILD) -m $(or $(MINUTES),60)
 
 format: ## formats all C files in place
 	@find include src spec bench examples -name '*.[ch]' | xargs clang-format -i

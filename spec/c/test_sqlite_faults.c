@@ -8,10 +8,15 @@
 #include "faulty_vfs.h"
 #include "sqlite_support.h"
 
-/* MOONPAD_FAULTS: how many times as many power cuts as usual. */
+/* From the environment: MOONPAD_FAULTS, how many times as many power cuts as usual; MOONPAD_SEED, which ones. */
 static long scaled(long count) {
   const char *scale = getenv("MOONPAD_FAULTS");
   return count * (scale == NULL ? 1 : atol(scale));
+}
+
+static uint64_t chosen_seed(void) {
+  const char *seed = getenv("MOONPAD_SEED");
+  return seed == NULL ? 0 : (uint64_t)atol(seed);
 }
 
 /* ---- A session whose events can be counted: the n-th writes n into each stored scope and into a key of its own ---- */
@@ -256,14 +261,14 @@ static void expect_survivors(const char *path, moonpad_durability durability, co
   long last = 0;
   memset(&scene, 0, sizeof scene);
   expect_sound_file(path);
-  if (open_scene(&scene, path, durability, &error) != MOONPAD_OK) fail_msg("seed %ld: %s", (long)seed, error.message);
+  if (open_scene(&scene, path, durability, &error) != MOONPAD_OK) fail_msg("cut %ld: %s", (long)seed, error.message);
   moonpad_status status = find_session(&scene, &error);
-  if (status != MOONPAD_OK) fail_msg("seed %ld: %s", (long)seed, error.message);
+  if (status != MOONPAD_OK) fail_msg("cut %ld: %s", (long)seed, error.message);
   if (scene.session != NULL) last = expect_whole(scene.session, &count);
   assert_int_equal(last, (long)count);
-  if (last > noted->tried) fail_msg("seed %ld: %ld events of %ld", (long)seed, last, noted->tried);
+  if (last > noted->tried) fail_msg("cut %ld: %ld events of %ld", (long)seed, last, noted->tried);
   if (durability == MOONPAD_DURABILITY_FULL && last < noted->acknowledged) {
-    fail_msg("seed %ld: %ld events, and %ld were acknowledged", (long)seed, last, noted->acknowledged);
+    fail_msg("cut %ld: %ld events, and %ld were acknowledged", (long)seed, last, noted->acknowledged);
   }
   close_scene(&scene);
 }
@@ -277,7 +282,7 @@ static void cut_often(const sqlite_place *place, moonpad_durability durability, 
   long operations = run_until_cut(place, folder, durability, 0, 0, &noted);
   assert_true(operations > EVENTS_BEFORE_CUT);
   for (long i = 0; i < cuts; i++) {
-    uint64_t seed = (uint64_t)i * 2654435761u + (uint64_t)durability;
+    uint64_t seed = (chosen_seed() + (uint64_t)i) * 2654435761u + (uint64_t)durability;
     long cut_at = 1 + (long)(seed % (uint64_t)operations);
     run_until_cut(place, folder, durability, cut_at, seed, &noted);
     expect_survivors(path, durability, &noted, seed);
