@@ -15,45 +15,57 @@ typedef enum kind { ANYTHING, TEXT, NUMBER, BOOLEAN, OBJECT, ARRAY, TEXT_LIST } 
 
 typedef struct field {
   const char *name;
+  size_t length;
   kind kind;
 } field;
 
+#define FIELD(name, kind)                                                                                              \
+  { name, sizeof(name) - 1, kind }
+#define END_OF_FIELDS                                                                                                  \
+  { NULL, 0, ANYTHING }
+
 /* The known fields of contract 3. Others are kept as they are, near misses of these are refused. */
-static const field event_fields[] = {{"id", TEXT},
-                                     {"invocationId", TEXT},
-                                     {"author", TEXT},
-                                     {"timestamp", NUMBER},
-                                     {"content", OBJECT},
-                                     {"actions", OBJECT},
-                                     {"partial", BOOLEAN},
-                                     {"turnComplete", BOOLEAN},
-                                     {"interrupted", BOOLEAN},
-                                     {"errorCode", TEXT},
-                                     {"errorMessage", TEXT},
-                                     {"branch", TEXT},
-                                     {"longRunningToolIds", TEXT_LIST},
-                                     {"usageMetadata", OBJECT},
-                                     {"customMetadata", ANYTHING},
-                                     {"finishReason", TEXT},
-                                     {"removedStateKeys", TEXT_LIST},
-                                     {"revision", ANYTHING},
-                                     {NULL, ANYTHING}};
+static const field event_fields[] = {FIELD("id", TEXT),
+                                     FIELD("invocationId", TEXT),
+                                     FIELD("author", TEXT),
+                                     FIELD("timestamp", NUMBER),
+                                     FIELD("content", OBJECT),
+                                     FIELD("actions", OBJECT),
+                                     FIELD("partial", BOOLEAN),
+                                     FIELD("turnComplete", BOOLEAN),
+                                     FIELD("interrupted", BOOLEAN),
+                                     FIELD("errorCode", TEXT),
+                                     FIELD("errorMessage", TEXT),
+                                     FIELD("branch", TEXT),
+                                     FIELD("longRunningToolIds", TEXT_LIST),
+                                     FIELD("usageMetadata", OBJECT),
+                                     FIELD("customMetadata", ANYTHING),
+                                     FIELD("finishReason", TEXT),
+                                     FIELD("removedStateKeys", TEXT_LIST),
+                                     FIELD("revision", ANYTHING),
+                                     END_OF_FIELDS};
 
-static const field action_fields[] = {{"stateDelta", OBJECT},
-                                      {"artifactDelta", OBJECT},
-                                      {"transferToAgent", TEXT},
-                                      {"escalate", BOOLEAN},
-                                      {"skipSummarization", BOOLEAN},
-                                      {"compaction", OBJECT},
-                                      {"rewindBeforeInvocationId", TEXT},
-                                      {"requestedAuthConfigs", OBJECT},
-                                      {"requestedToolConfirmations", OBJECT},
-                                      {NULL, ANYTHING}};
+static const field action_fields[] = {FIELD("stateDelta", OBJECT),
+                                      FIELD("artifactDelta", OBJECT),
+                                      FIELD("transferToAgent", TEXT),
+                                      FIELD("escalate", BOOLEAN),
+                                      FIELD("skipSummarization", BOOLEAN),
+                                      FIELD("compaction", OBJECT),
+                                      FIELD("rewindBeforeInvocationId", TEXT),
+                                      FIELD("requestedAuthConfigs", OBJECT),
+                                      FIELD("requestedToolConfirmations", OBJECT),
+                                      END_OF_FIELDS};
 
-static const field content_fields[] = {{"role", TEXT}, {"parts", ARRAY}, {NULL, ANYTHING}};
-static const field part_fields[] = {{"text", TEXT},           {"thought", BOOLEAN},
-                                    {"functionCall", OBJECT}, {"functionResponse", OBJECT},
-                                    {"inlineData", OBJECT},   {NULL, ANYTHING}};
+static const field content_fields[] = {FIELD("role", TEXT), FIELD("parts", ARRAY), END_OF_FIELDS};
+static const field part_fields[] = {FIELD("text", TEXT),           FIELD("thought", BOOLEAN),
+                                    FIELD("functionCall", OBJECT), FIELD("functionResponse", OBJECT),
+                                    FIELD("inlineData", OBJECT),   END_OF_FIELDS};
+
+/* Where an object stands in the event, spelt out only for an error. */
+typedef struct place {
+  const char *name;
+  int index; /* of a part; 0: none */
+} place;
 
 /* Equal but for case and underscores? */
 static bool near_miss(moonpad_string given, const char *known) {
@@ -77,17 +89,23 @@ static bool text_is(moonpad_string given, const char *known) {
 
 static const field *find_field(const field *fields, moonpad_string name) {
   for (const field *known = fields; known->name != NULL; known++) {
-    if (text_is(name, known->name)) return known;
+    if (name.length == known->length && memcmp(name.data, known->name, known->length) == 0) return known;
   }
   return NULL;
 }
 
-static moonpad_status refuse_near_miss(const field *fields, const char *where, moonpad_string name,
-                                       moonpad_error *error) {
+static const char *place_text(place where, char text[64]) {
+  if (where.index == 0) return where.name;
+  snprintf(text, 64, "%s[%d]", where.name, where.index);
+  return text;
+}
+
+static moonpad_status refuse_near_miss(const field *fields, place where, moonpad_string name, moonpad_error *error) {
+  char text[64];
   for (const field *known = fields; known->name != NULL; known++) {
     if (near_miss(name, known->name)) {
-      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%.*s: unknown field, did you mean %s?", where,
-                     (int)(name.length > 80 ? 80 : name.length), name.data, known->name);
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%.*s: unknown field, did you mean %s?",
+                     place_text(where, text), (int)(name.length > 80 ? 80 : name.length), name.data, known->name);
     }
   }
   return MOONPAD_OK;
@@ -103,8 +121,8 @@ static bool is_text_list(moonpad_string value) {
   return true;
 }
 
-static moonpad_status check_kind(const field *known, const char *where, moonpad_string value, moonpad_error *error) {
-  char first = value.data[0];
+static moonpad_status check_kind(const field *known, place where, moonpad_string value, moonpad_error *error) {
+  char first = value.data[0], text[64];
   const char *wanted = NULL;
   switch (known->kind) {
   case ANYTHING:
@@ -129,46 +147,60 @@ static moonpad_status check_kind(const field *known, const char *where, moonpad_
     break;
   }
   if (wanted == NULL) return MOONPAD_OK;
-  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%s: must be %s", where, known->name, wanted);
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%s: must be %s", place_text(where, text), known->name, wanted);
 }
 
-/* Checks the members of one object against its known fields; null stands for absent. */
-static moonpad_status check_members(const field *fields, const char *where, moonpad_string object,
-                                    moonpad_error *error) {
-  mp_members members = mp_members_of(object);
-  moonpad_string key, value;
-  while (mp_members_next(&members, &key, &value)) {
-    const field *known = find_field(fields, key);
-    moonpad_status status = MOONPAD_OK;
-    if (known == NULL) {
-      status = refuse_near_miss(fields, where, key, error);
-    } else if (value.data[0] != 'n') {
-      status = check_kind(known, where, value, error);
-    }
-    if (status != MOONPAD_OK) return status;
+/* Checks one member against the known fields of its object; null stands for absent. `known` gets its field, or NULL. */
+static moonpad_status check_member(const field *fields, place where, moonpad_string key, moonpad_string value,
+                                   const field **known, moonpad_error *error) {
+  *known = find_field(fields, key);
+  if (*known == NULL) return refuse_near_miss(fields, where, key, error);
+  return value.data[0] == 'n' ? MOONPAD_OK : check_kind(*known, where, value, error);
+}
+
+static moonpad_status check_part(moonpad_string part, int index, moonpad_error *error) {
+  const place where = {"event.content.parts", index};
+  char text[64];
+  if (part.data[0] != '{') {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: must be an object", place_text(where, text));
   }
-  return MOONPAD_OK;
+  mp_members members = mp_members_of(part);
+  moonpad_string key, value;
+  const field *known;
+  moonpad_status status = MOONPAD_OK;
+  while (status == MOONPAD_OK && mp_members_next(&members, &key, &value)) {
+    status = check_member(part_fields, where, key, value, &known, error);
+  }
+  return status;
 }
 
-static moonpad_status check_content(moonpad_string content, bool *has_parts, moonpad_error *error) {
-  moonpad_status status = check_members(content_fields, "event.content", content, error);
-  moonpad_string parts;
-  *has_parts = false;
-  if (status != MOONPAD_OK || !mp_member_find(content, "parts", &parts) || parts.data[0] != '[') return status;
+static moonpad_status check_parts(moonpad_string parts, bool *has_parts, moonpad_error *error) {
   int index = 0;
-  for (size_t at = 1; parts.data[at] != ']';) {
+  moonpad_status status = MOONPAD_OK;
+  for (size_t at = 1; status == MOONPAD_OK && parts.data[at] != ']';) {
     if (parts.data[at] == ',') at++;
-    char where[64];
-    snprintf(where, sizeof where, "event.content.parts[%d]", ++index);
-    if (parts.data[at] != '{') return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: must be an object", where);
     size_t end = mp_json_own_end(parts.data, at);
     moonpad_string part = {parts.data + at, end - at};
-    status = check_members(part_fields, where, part, error);
-    if (status != MOONPAD_OK) return status;
+    status = check_part(part, ++index, error);
     at = end;
   }
   *has_parts = index > 0;
-  return MOONPAD_OK;
+  return status;
+}
+
+static moonpad_status check_content(moonpad_string content, bool *has_parts, moonpad_error *error) {
+  const place where = {"event.content", 0};
+  mp_members members = mp_members_of(content);
+  moonpad_string key, value;
+  const field *known;
+  moonpad_status status = MOONPAD_OK;
+  *has_parts = false;
+  while (status == MOONPAD_OK && mp_members_next(&members, &key, &value)) {
+    status = check_member(content_fields, where, key, value, &known, error);
+    bool is_parts = known != NULL && known->kind == ARRAY && value.data[0] == '[';
+    if (status == MOONPAD_OK && is_parts) status = check_parts(value, has_parts, error);
+  }
+  return status;
 }
 
 /* ---- stateDelta ---- */
@@ -273,16 +305,20 @@ static uint64_t member_digest(const char *group, moonpad_string key, uint64_t va
 
 static moonpad_status read_actions(mp_event_draft *draft, moonpad_string actions, mp_buffer *scratch,
                                    moonpad_error *error) {
-  moonpad_status status = check_members(action_fields, "event.actions", actions, error);
+  const place where = {"event.actions", 0};
   mp_members members = mp_members_of(actions);
   moonpad_string key, value;
+  moonpad_status status = MOONPAD_OK;
   while (status == MOONPAD_OK && mp_members_next(&members, &key, &value)) {
-    if (find_field(action_fields, key) != NULL && value.data[0] == 'n') continue;
-    if (text_is(key, "stateDelta")) {
+    const field *known;
+    status = check_member(action_fields, where, key, value, &known, error);
+    if (status != MOONPAD_OK) break;
+    if (known != NULL && value.data[0] == 'n') continue;
+    if (known == action_fields) {
       status = read_delta(draft, value, scratch, error);
     } else {
       add_member(&draft->actions, key, value);
-      draft->digest += member_digest("actions", key, mp_json_digest(value));
+      if (draft->has_id) draft->digest += member_digest("actions", key, mp_json_digest(value));
     }
   }
   return status;
@@ -312,10 +348,24 @@ typedef struct special {
   bool has_parts;
 } special;
 
+static moonpad_status refuse_misplaced(moonpad_string key, moonpad_error *error) {
+  for (const field *known = action_fields; known->name != NULL; known++) {
+    if (near_miss(key, known->name)) {
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event.%.*s: belongs into event.actions.%s",
+                     (int)(key.length > 80 ? 80 : key.length), key.data, known->name);
+    }
+  }
+  return MOONPAD_OK;
+}
+
 /* Fields that this library looks at are taken out; all others go to draft->fields as they are. */
 static moonpad_status read_field(mp_event_draft *draft, moonpad_string key, moonpad_string value, special *seen,
                                  mp_buffer *scratch, moonpad_error *error) {
-  const field *known = find_field(event_fields, key);
+  const place where = {"event", 0};
+  const field *known;
+  moonpad_status status = check_member(event_fields, where, key, value, &known, error);
+  if (status == MOONPAD_OK && known == NULL) status = refuse_misplaced(key, error);
+  if (status != MOONPAD_OK) return status;
   if (known != NULL && value.data[0] == 'n') return MOONPAD_OK;
   if (text_is(key, "revision")) return MOONPAD_OK;
   if (text_is(key, "actions")) return read_actions(draft, value, scratch, error);
@@ -324,7 +374,7 @@ static moonpad_status read_field(mp_event_draft *draft, moonpad_string key, moon
     return MOONPAD_OK;
   }
   if (text_is(key, "id") && value.length == 2) return MOONPAD_OK; /* "" stands for missing, as in ADK */
-  draft->digest += member_digest("event", key, mp_json_digest(value));
+  if (draft->has_id) draft->digest += member_digest("event", key, mp_json_digest(value));
   if (text_is(key, "id")) return read_id(draft, value, scratch, error);
   if (text_is(key, "timestamp")) return read_timestamp(draft, value, error);
   if (text_is(key, "invocationId") && value.length > 2) {
@@ -338,25 +388,9 @@ static moonpad_status read_field(mp_event_draft *draft, moonpad_string key, moon
   }
   if (text_is(key, "author")) seen->author = value;
   if (text_is(key, "partial")) draft->partial = value.data[0] == 't';
-  moonpad_status status = MOONPAD_OK;
   if (text_is(key, "content")) status = check_content(value, &seen->has_parts, error);
   add_member(&draft->fields, key, value);
   return status;
-}
-
-static moonpad_status refuse_misplaced(moonpad_string event, moonpad_error *error) {
-  mp_members members = mp_members_of(event);
-  moonpad_string key, value;
-  while (mp_members_next(&members, &key, &value)) {
-    if (find_field(event_fields, key) != NULL) continue;
-    for (const field *known = action_fields; known->name != NULL; known++) {
-      if (near_miss(key, known->name)) {
-        return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event.%.*s: belongs into event.actions.%s",
-                       (int)(key.length > 80 ? 80 : key.length), key.data, known->name);
-      }
-    }
-  }
-  return MOONPAD_OK;
 }
 
 static uint64_t delta_digest(const mp_event_draft *draft, mp_buffer *scratch) {
@@ -380,11 +414,11 @@ static moonpad_status read_event(mp_event_draft *draft, moonpad_string event, mp
   if (event.length == 0 || event.data[0] != '{') {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event: must be an object");
   }
-  moonpad_status status = refuse_misplaced(event, error);
-  if (status == MOONPAD_OK) status = check_members(event_fields, "event", event, error);
+  moonpad_status status = MOONPAD_OK;
   special seen = {{NULL, 0}, {NULL, 0}, false};
-  mp_members members = mp_members_of(event);
   moonpad_string key, value;
+  draft->has_id = mp_member_find(event, "id", &value) && value.data[0] == '"' && value.length > 2;
+  mp_members members = mp_members_of(event);
   while (status == MOONPAD_OK && mp_members_next(&members, &key, &value)) {
     status = read_field(draft, key, value, &seen, scratch, error);
   }
@@ -393,7 +427,7 @@ static moonpad_status read_event(mp_event_draft *draft, moonpad_string event, mp
   }
   if (status != MOONPAD_OK) return status;
   draft->is_user_message = seen.has_parts && text_is(seen.author, "\"user\"");
-  if (draft->id.length != 0) draft->digest += delta_digest(draft, scratch);
+  if (draft->has_id) draft->digest += delta_digest(draft, scratch);
   bool failed = draft->fields.failed || draft->actions.failed || draft->id.failed || draft->invocation_id.failed ||
                 draft->timestamp_json.failed;
   return failed ? mp_no_memory(error) : MOONPAD_OK;

@@ -27,7 +27,8 @@ typedef struct mp_event_draft {
   mp_delta_entry *delta;
   size_t delta_count;
   size_t delta_capacity;
-  uint64_t digest; /* of what was given, order of members apart, without temp: */
+  bool has_id;     /* given by the caller */
+  uint64_t digest; /* with an id: of what was given, order of members apart, without temp: */
   bool partial;
   bool is_user_message; /* counts for conversationCount */
 } mp_event_draft;
