@@ -18,7 +18,13 @@ static const char village[] =
     "  return { content = { role = 'model', parts = { { functionCall = { name = 'look', args = { what = part.text } } "
     "} } } }\n"
     "end\n"
-    "local function hurt(context) if context.userContent.parts[1].text == 'hurt' then error('ouch', 0) end end\n"
+    "local mute = setmetatable({}, { __tostring = function() error('no words', 0) end })\n"
+    "local silent = setmetatable({}, { __tostring = function() return nil end })\n"
+    "local errors = { hurt = 'ouch', mute = mute, silent = silent }\n"
+    "local function hurt(context)\n"
+    "  local err = errors[context.userContent.parts[1].text]\n"
+    "  if err then error(err, 0) end\n"
+    "end\n"
     "agent = moonpad.agent { name = 'Mira', model = answer, tools = { waits }, outputKey = 'said', "
     "beforeAgentCallback = hurt }\n"
     "runner = moonpad.runner { appName = 'village', agent = agent, sessionService = service }\n"
@@ -169,6 +175,8 @@ static void test_failing_scripts(void **context) {
   (void)context;
   lua_State *L = open_village();
   expect_failure(L, "hurt", MOONPAD_TOOL, "ouch");
+  expect_failure(L, "mute", MOONPAD_TOOL, "(an error object that cannot be shown as text)");
+  expect_failure(L, "silent", MOONPAD_TOOL, "(an error object that cannot be shown as text)");
   expect_failure(L, "fail", MOONPAD_MODEL, "out of thoughts");
   expect_failure(L, "refuse", MOONPAD_MODEL, "attempt to index a nil value");
   expect_failure(L, "limit", MOONPAD_LIMIT, "too much");
@@ -225,9 +233,10 @@ static void test_freed_early(void **context) {
   moonpad_lua_run_free(L, thought);
   moonpad_lua_run_free(L, NULL);
   expect_state(L, "seen", NULL);
-  /* One that is forgotten goes with its Lua state. */
+  /* One that is forgotten goes with its Lua state, also while it waits. */
   thought = start_ok(L, &options);
   assert_true(next_event(L, thought, text));
+  assert_int_equal(step_ok(L, thought, NULL), MOONPAD_LUA_RUN_WAITING);
   lua_close(L);
 }
 
@@ -242,6 +251,41 @@ static void test_two_at_once(void **context) {
   while (next_event(L, second, text)) assert_non_null(strstr(text, "wolf"));
   moonpad_lua_run_free(L, first);
   moonpad_lua_run_free(L, second);
+  lua_close(L);
+}
+
+static void fill_stack(lua_State *L) {
+  while (lua_checkstack(L, 1)) lua_pushnil(L);
+}
+
+static void test_full_stack(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  char text[1024];
+  moonpad_lua_run *thought, *none;
+  moonpad_lua_progress progress;
+  moonpad_error error;
+  moonpad_lua_run_options options = options_for("a wolf");
+  thought = start_ok(L, &options);
+  assert_true(next_event(L, thought, text));
+  fill_stack(L);
+  assert_int_equal(moonpad_lua_run_start(L, 1, &options, &none, &error), MOONPAD_NO_MEMORY);
+  assert_null(none);
+  assert_int_equal(moonpad_lua_run_step(L, thought, &progress, NULL, &error), MOONPAD_NO_MEMORY);
+  assert_int_equal(moonpad_lua_run_cancel(L, thought, &error), MOONPAD_NO_MEMORY);
+  lua_settop(L, 1);
+
+  /* No call was made: the run can go on. */
+  assert_int_equal(step_ok(L, thought, NULL), MOONPAD_LUA_RUN_WAITING);
+  fill_stack(L);
+  moonpad_lua_run_free(L, thought);
+  lua_settop(L, 1);
+  lua_gc(L, LUA_GCCOLLECT);
+
+  /* It does not stand in the way of another one on its session. */
+  thought = start_ok(L, &options);
+  assert_int_equal(step_ok(L, thought, NULL), MOONPAD_LUA_RUN_EVENT);
+  moonpad_lua_run_free(L, thought);
   lua_close(L);
 }
 
@@ -310,6 +354,7 @@ int main(void) {
       cmocka_unit_test(test_wrong_arguments),
       cmocka_unit_test(test_freed_early),
       cmocka_unit_test(test_two_at_once),
+      cmocka_unit_test(test_full_stack),
       cmocka_unit_test(test_allocations_failing_once),
       cmocka_unit_test(test_allocations_failing_for_good),
   };

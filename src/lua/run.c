@@ -6,16 +6,13 @@
 #include "base/error.h"
 #include "moonpad_lua.h"
 
-/* A userdata that the registry holds. */
+/* A userdata that the registry holds, under its own address. */
 struct moonpad_lua_run {
-  int reference;
+  lua_State *reserve; /* its stack has room when the host's has none, so that a run can always be forgotten */
 };
 
-enum {
-  RUN_INVOCATION = 1,
-  RUN_EVENT,
-  RUN_VALUES = RUN_EVENT
-}; /* its user values; the event keeps the JSON alive that was handed out last */
+/* Its user values; the event keeps the JSON alive that was handed out last. */
+enum { RUN_INVOCATION = 1, RUN_EVENT, RUN_RESERVE, RUN_VALUES = RUN_RESERVE };
 
 /* What goes into a protected call and comes out of it. */
 typedef struct run_call {
@@ -72,10 +69,9 @@ static moonpad_status take_error(lua_State *L, int result, bool is_refused, moon
     lua_pushlightuserdata(L, &described);
     result = lua_pcall(L, 2, 0, 0);
   }
-  if (result != LUA_OK) {
-    lua_pop(L, 1);
-    return mp_no_memory(error);
-  }
+  if (result != LUA_OK) lua_pop(L, 1);
+  if (result == LUA_ERRMEM) return mp_no_memory(error);
+  if (result != LUA_OK) mp_fail(&described, MOONPAD_TOOL, "(an error object that cannot be shown as text)");
   if (is_refused) described.code = MOONPAD_INVALID_ARGUMENT;
   if (error != NULL) *error = described;
   return described.code;
@@ -158,7 +154,9 @@ static int start(lua_State *L) {
   moonpad_lua_run *run = lua_newuserdatauv(L, sizeof *run, RUN_VALUES);
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, RUN_INVOCATION);
-  run->reference = luaL_ref(L, LUA_REGISTRYINDEX);
+  run->reserve = lua_newthread(L);
+  lua_setiuservalue(L, -2, RUN_RESERVE);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, run);
   call->run = run;
   return 0;
 }
@@ -185,7 +183,7 @@ moonpad_status moonpad_lua_run_start(lua_State *L, int index, const moonpad_lua_
 /* Pushes the run's userdata, the method and the invocation. */
 static void push_method(lua_State *L, const moonpad_lua_run *run, const char *method) {
   luaL_checkstack(L, 10, NULL);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, run->reference);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, run);
   lua_getiuservalue(L, -1, RUN_INVOCATION);
   lua_getfield(L, -1, method);
   lua_insert(L, -2);
@@ -237,5 +235,6 @@ void moonpad_lua_run_free(lua_State *L, moonpad_lua_run *run) {
   if (run == NULL) return;
   /* Should memory be too short even for this, the collector ends the run. */
   moonpad_lua_run_cancel(L, run, NULL);
-  luaL_unref(L, LUA_REGISTRYINDEX, run->reference);
+  lua_pushnil(run->reserve);
+  lua_rawsetp(run->reserve, LUA_REGISTRYINDEX, run); /* the key is there: nothing is allocated */
 }
