@@ -52,6 +52,40 @@ describe("a step while a model answers over HTTP", function()
     assert.is_true(best <= LIMIT_SECONDS, ("the longest step took %.2f ms at best"):format(best * 1e3))
   end)
 
+  -- In a process of its own: only there nothing has been loaded yet. Prints how long the first step took.
+  local FIRST_STEP = [[
+    local core, moonpad = require "moonpad.core", require "moonpad"
+    local agent = moonpad.agent { name = "Clerk", model = "gpt-test" }
+    local service = moonpad.open "memory:"
+    local runner = moonpad.runner { appName = "office", agent = agent, sessionService = service }
+    local invocation = runner:start { userId = "u", newMessage = "Hi" }
+    core.sleep(0.001) -- whoever has just been loading may be interrupted at once
+    local start = core.monotonic()
+    local event = invocation:step()
+    print(event, core.monotonic() - start)
+    assert(invocation:wait(10):text() == "Hello")
+  ]]
+
+  local function firstStep()
+    web:script { ["/chat/completions"] = server.stream { chunk("Hello", "stop"), "[DONE]" } }
+    local line = ("OPENAI_API_KEY=key OPENAI_BASE_URL=%s lua5.4 -e '%s' 2>&1"):format(web.url, FIRST_STEP)
+    local pipe <close> = assert(io.popen(line))
+    local output = pipe:read "a"
+    assert.is_true((pipe:close()), output)
+    local event, seconds = output:match "^(%w+)\t([%d.e-]+)\n$"
+    assert.equal("waiting", event, output)
+    return tonumber(seconds)
+  end
+
+  it("ends within 2 ms, also when it is the first of the process", function()
+    local best = math.huge
+    for _ = 1, TRIES do
+      best = math.min(best, firstStep())
+      if best <= LIMIT_SECONDS then return end
+    end
+    assert.is_true(best <= LIMIT_SECONDS, ("the first step took %.2f ms at best"):format(best * 1e3))
+  end)
+
   it("has nothing to load any more, where the model is a name", function()
     local program = [[
       local moonpad = require "moonpad"

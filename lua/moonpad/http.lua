@@ -124,9 +124,10 @@ function http.poll(seconds)
   return driver.poll(seconds)
 end
 
----Loads what requests need, so that the first one does not spend its time on it. Never fails.
+---Loads what requests need and makes libcurl ready, so that the first one does not spend its time on it. Never fails.
 function http.prepare()
-  pcall(require, "moonpad.http_core")
+  local ok, module = pcall(require, "moonpad.http_core")
+  if ok then module.prepare() end
 end
 
 ---@return integer count of the requests whose answer is still to come or under way

@@ -232,8 +232,12 @@ static bool furnish(mp_http_client *client) {
   return false;
 }
 
+bool mp_http_prepare(void) {
+  return pthread_once(&library_once, initialize_library) == 0 && library_result == CURLE_OK;
+}
+
 mp_http_client *mp_http_client_new(void) {
-  if (pthread_once(&library_once, initialize_library) != 0 || library_result != CURLE_OK) return NULL;
+  if (!mp_http_prepare()) return NULL;
   mp_env *env = mp_env_new(NULL);
   if (env == NULL) return NULL;
   mp_http_client *client = mp_allocate_zeroed(env, sizeof *client);

@@ -42,6 +42,9 @@ typedef struct mp_http_options {
   size_t max_unread; /* the transfer pauses when more than this waits to be read */
 } mp_http_options;
 
+/* Makes libcurl ready, once in a process: it takes milliseconds, which a first request need not spend. False: libcurl cannot be used. */
+bool mp_http_prepare(void);
+
 /* NULL when there is no memory or no thread to be had, or when libcurl cannot be used. */
 mp_http_client *mp_http_client_new(void);
 /* Ends what is under way (such requests fail with MP_HTTP_CLOSED) and waits for the thread, which does not take long. */

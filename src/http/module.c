@@ -38,6 +38,13 @@ static int push_failure(lua_State *L, mp_http_failure failure, const char *messa
 
 /* ---- Clients ---- */
 
+/* prepare(): what fails is told by client() */
+static int prepare(lua_State *L) {
+  (void)L;
+  mp_http_prepare();
+  return 0;
+}
+
 static mp_http_client *check_client(lua_State *L) {
   const client_handle *handle = luaL_checkudata(L, 1, CLIENT_TYPE);
   if (handle->client == NULL) luaL_error(L, "the HTTP client is closed");
@@ -278,5 +285,7 @@ int luaopen_moonpad_http_core(lua_State *L) {
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, client_new);
   lua_setfield(L, -2, "client");
+  lua_pushcfunction(L, prepare);
+  lua_setfield(L, -2, "prepare");
   return 1;
 }
