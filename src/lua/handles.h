@@ -37,9 +37,14 @@ typedef struct mp_lua_events {
   mp_session_box *box;
 } mp_lua_events;
 
+#define MP_STATE_KEYS 16
+
 typedef struct mp_lua_state {
+  const void *type; /* marks a state object: faster to ask for than its metatable */
   mp_changes_box *box;
   bool read_only;
+  mp_change *keys
+      [MP_STATE_KEYS]; /* used by index lately, by the address of the string; none has the name of a method. They live as long as the box. */
 } mp_lua_state;
 
 typedef struct mp_lua_node {

@@ -1,18 +1,23 @@
 /* The state object: `context.state`, `session.state`, `moonpad.state{...}` (contract 1.3). */
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/scope.h"
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"
+#include "service/change_scalar.h"
 
 /* ---- Handles ---- */
+
+/* Its address marks state objects. */
+static const char state_type = 0;
 
 mp_lua_state *mp_push_state(lua_State *L, mp_lua *binding) {
   (void)binding;
   mp_lua_state *state = lua_newuserdatauv(L, sizeof *state, 0);
-  state->box = NULL;
-  state->read_only = false;
+  memset(state, 0, sizeof *state);
+  state->type = &state_type;
   mp_push_anchor(L, MP_ANCHOR_STATE_META);
   lua_setmetatable(L, -2);
   return state;
@@ -74,8 +79,51 @@ static int push_key(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   return 1;
 }
 
+/* ---- Keys used lately: an access by index goes straight to what the change set knows of the key ---- */
+
+/* The open state object at argument 1, or NULL. */
+static mp_lua_state *quick_state(lua_State *L) {
+  mp_lua_state *state = lua_touserdata(L, 1);
+  if (state == NULL || lua_rawlen(L, 1) != sizeof *state || state->type != &state_type) return NULL;
+  return state->box == NULL ? NULL : state;
+}
+
+/* Lua keeps one copy of a short string, so that its address tells what it was last time; a long one is found by luck. */
+static mp_change **key_place(mp_lua_state *state, const char *key) {
+  return &state->keys[(uint64_t)(uintptr_t)key * UINT64_C(0x9E3779B97F4A7C15) >> 60];
+}
+
+/* Under the key at argument 2, of a state object that is open; NULL where it is not known. */
+static mp_change *known_key(lua_State *L, mp_lua_state *state) {
+  size_t length;
+  if (state == NULL || lua_type(L, 2) != LUA_TSTRING) return NULL;
+  const char *key = lua_tolstring(L, 2, &length);
+  mp_change *known = *key_place(state, key);
+  return known != NULL && mp_change_is(known, key, length) ? known : NULL;
+}
+
+/* Remembers a key that has been read or written, and is no method's name. */
+static void remember_key(mp_lua_state *state, moonpad_string key) {
+  if (state->box != NULL && key.length <= MOONPAD_MAX_KEY_BYTES)
+    *key_place(state, key.data) = mp_change_of(state->box->changes, key);
+}
+
+static bool push_quickly(lua_State *L) {
+  static const moonpad_value absent = {.type = MOONPAD_ABSENT};
+  mp_change *known = known_key(L, quick_state(L));
+  const moonpad_value *scalar = known == NULL ? NULL : mp_change_scalar(known, &absent);
+  if (scalar == NULL) return false;
+  if (scalar->type == MOONPAD_INTEGER) {
+    lua_pushinteger(L, scalar->as.integer);
+  } else {
+    mp_push_value(L, NULL, scalar); /* no composite: takes no binding */
+  }
+  return true;
+}
+
 /* Upvalue 2: the methods. */
 static int state_index(lua_State *L) {
+  if (push_quickly(L)) return 1;
   mp_lua *binding = mp_lua_of(L);
   mp_lua_state *state = mp_check_state(L, binding, 1, "state:get");
   lua_settop(L, 2);
@@ -87,7 +135,9 @@ static int state_index(lua_State *L) {
   if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL) return 1;
   moonpad_string key;
   key.data = lua_tolstring(L, 2, &key.length);
-  return push_key(L, binding, state, key);
+  push_key(L, binding, state, key);
+  remember_key(state, key);
+  return 1;
 }
 
 /* state:get(key [, default]) */
@@ -229,8 +279,39 @@ void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   mp_check(L, status, &error);
 }
 
+/* The place of a number or boolean that has been written before and may be overwritten, or NULL. */
+static moonpad_value *written_scalar(lua_State *L) {
+  mp_lua_state *state = quick_state(L);
+  mp_change *known = known_key(L, state);
+  return known == NULL || state->read_only ? NULL : mp_change_overwrite(known);
+}
+
+static bool write_quickly(lua_State *L) {
+  moonpad_value *place;
+  lua_Number number;
+  switch (lua_type(L, 3)) {
+  case LUA_TNUMBER:
+    if (lua_isinteger(L, 3)) {
+      if ((place = written_scalar(L)) == NULL) return false;
+      *place = moonpad_integer(lua_tointeger(L, 3));
+      return true;
+    }
+    number = lua_tonumber(L, 3);
+    if (!isfinite(number) || (place = written_scalar(L)) == NULL) return false;
+    *place = moonpad_float(number);
+    return true;
+  case LUA_TBOOLEAN:
+    if ((place = written_scalar(L)) == NULL) return false;
+    *place = moonpad_boolean(lua_toboolean(L, 3));
+    return true;
+  default:
+    return false;
+  }
+}
+
 /* Upvalue 2: the methods. */
 static int state_newindex(lua_State *L) {
+  if (write_quickly(L)) return 0;
   mp_lua *binding = mp_lua_of(L);
   mp_lua_state *state = mp_check_state(L, binding, 1, "state:set");
   moonpad_string key = check_key(L, 2, "state");
@@ -242,6 +323,7 @@ static int state_newindex(lua_State *L) {
   }
   lua_pop(L, 1);
   mp_state_write(L, binding, state, key, 3, false);
+  remember_key(state, key);
   return 0;
 }
 

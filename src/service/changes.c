@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "core/json.h"
-#include "service/pending.h"
+#include "service/change_scalar.h"
 
 /* ---- life ---- */
 
@@ -329,12 +329,14 @@ static void borrow_result(mp_change *change, const mp_value *shown, mp_value *ow
   mp_value_release(change->owner->env, owned);
 }
 
-moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_item *item, moonpad_error *error) {
+moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *error) {
   item->node = NULL;
   item->scalar.type = MOONPAD_ABSENT;
-  if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
-  mp_change *change = mp_change_of(changes, key);
-  if (change == NULL) return mp_no_memory(error);
+  const moonpad_value *scalar = mp_change_scalar(change, &item->scalar);
+  if (scalar != NULL) {
+    item->scalar = *scalar;
+    return MOONPAD_OK;
+  }
   mp_change_touch(change, true);
   mp_value *owned = NULL;
   const mp_value *shown = NULL;
@@ -346,7 +348,7 @@ moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_
     if (status != MOONPAD_OK) return status;
   }
   if (shown != NULL && mp_is_composite(shown->as.type)) {
-    mp_value_release(changes->env, owned);
+    mp_value_release(change->owner->env, owned);
     status = mp_change_root(change, &item->node, error);
     if (status == MOONPAD_OK && item->node != NULL) {
       item->scalar.type = mp_node_is_array(item->node) ? MOONPAD_ARRAY : MOONPAD_OBJECT;
@@ -355,6 +357,14 @@ moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_
   }
   borrow_result(change, shown, owned, item);
   return MOONPAD_OK;
+}
+
+moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_item *item, moonpad_error *error) {
+  item->node = NULL;
+  item->scalar.type = MOONPAD_ABSENT;
+  if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
+  mp_change *change = mp_change_of(changes, key);
+  return change == NULL ? mp_no_memory(error) : mp_change_item(change, item, error);
 }
 
 moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error) {

@@ -23,7 +23,15 @@ moonpad_status mp_changes_set_branch(moonpad_changes *changes, moonpad_string br
 ** says). type ABSENT: no such key. Marks the key as read.
 */
 moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_item *item, moonpad_error *error);
-/* As above, but only whether it is there. */
+/*
+** What a change set knows of one key, for callers that come back to it: made when there is none, valid as long as the change set. NULL when out of memory. The key is
+** at most MOONPAD_MAX_KEY_BYTES long.
+*/
+typedef struct mp_change mp_change;
+mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key);
+/* As mp_changes_item. */
+moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *error);
+/* As mp_changes_item, but only whether it is there. */
 moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error);
 
 /* Sets (value NULL: removes). Takes its own reference. `unchecked`: never conflicts (outputKey). */

@@ -6,7 +6,7 @@
 #include "service/changes.h"
 
 /* What a change set knows of one key. */
-typedef struct mp_change {
+struct mp_change {
   moonpad_changes *owner;
   mp_view_entry *entry;
   bool pending;
@@ -27,7 +27,7 @@ typedef struct mp_change {
   mp_value *root_source; /* what `root` was opened from, counted; for a pending MP_SET it is `value` */
   bool extending;        /* an append is being shown in the opened array: no write by the user */
   mp_tree_owner tree_owner;
-} mp_change;
+};
 
 struct moonpad_changes {
   mp_env *env;
@@ -46,8 +46,6 @@ struct moonpad_changes {
   moonpad_changes *next;  /* in the session's list */
 };
 
-/* The change of a key, made when there is none; NULL when out of memory. */
-mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key);
 /* Notes the base on first contact. */
 void mp_change_touch(mp_change *change, bool reading);
 /* What the change set shows for a key now: *value is borrowed (a local result of an increment or append: one counted reference in *owned). */
