@@ -168,18 +168,31 @@ local function eventReader(service, id)
   end
 end
 
+local function readEvent(number)
+  local event = newEvent(number, 3)
+  event.content.parts[1].text = TEXT .. number
+  return event
+end
+
+-- The same events for the limit, kept in C.
+local function storeForLimit()
+  local list = {}
+  for i = 1, READ do
+    local event = readEvent(i)
+    local delta = event.actions.stateDelta
+    list[i] = { id = event.id, invocationId = event.invocationId, timestamp = event.timestamp, step = delta.step,
+      wish = delta["user:wish"], text = event.content.parts[1].text }
+  end
+  return limits.store(list)
+end
+
 local function measureReadAll(memory, sqlite)
-  local ids, texts = {}, {}
-  for i = 1, READ do ids[i], texts[i] = eventId(i, 0), TEXT .. i end
+  local stored = storeForLimit()
   for _, service in ipairs { memory, sqlite } do
     local session = service:createSession { appName = "hotel", userId = "ann", sessionId = "read" }
-    for i = 1, READ do
-      local event = newEvent(i, 3)
-      event.content.parts[1].text = texts[i]
-      service:appendEvent(session, event)
-    end
+    for i = 1, READ do service:appendEvent(session, readEvent(i)) end
   end
-  local limit, fromMemory, fromSqlite = measure(9, 1, function() limits.events(ids, texts) end,
+  local limit, fromMemory, fromSqlite = measure(9, 1, function() limits.events(stored) end,
     eventReader(memory, "read"), eventReader(sqlite, "read"))
   atMost("8", "10,000 events as Lua tables, memory", "ms", limit * 1e-3, fromMemory * 1e-3, 1.3)
   atMost("8", "10,000 events as Lua tables, SQLite", "ms", limit * 1e-3, fromSqlite * 1e-3, 1.5)

@@ -5,7 +5,6 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,13 +19,6 @@ static int now(lua_State *L) {
 }
 
 /* ---- Events: the typical one, with what moonpad hands out beside it (revision) ---- */
-
-static void set_string(lua_State *L, const char *field, const char *format, long number) {
-  char text[128];
-  int length = snprintf(text, sizeof text, format, number);
-  lua_pushlstring(L, text, (size_t)length);
-  lua_setfield(L, -2, field);
-}
 
 static void set_integer(lua_State *L, const char *field, lua_Integer integer) {
   lua_pushinteger(L, integer);
@@ -45,40 +37,75 @@ static void push_content(lua_State *L, const char *text, size_t length) {
   lua_setfield(L, -2, "role");
 }
 
-static void push_actions(lua_State *L, long step) {
+static void push_actions(lua_State *L, lua_Integer step, const char *wish, size_t length) {
   lua_createtable(L, 0, 1);
   lua_createtable(L, 0, 3);
   set_integer(L, "app:served", step);
   set_integer(L, "step", step);
-  set_string(L, "user:wish", "taxi %ld", step);
+  lua_pushlstring(L, wish, length);
+  lua_setfield(L, -2, "user:wish");
   lua_setfield(L, -2, "stateDelta");
 }
 
-/* ids: an array of strings made beforehand, for formatting them is not the work. events(ids, texts) -> array */
-static int events(lua_State *L) {
+/* What differs from event to event, in memory of C: a string that Lua held already would cost nothing to push. */
+typedef struct stored_event {
+  char id[48], invocation_id[48], text[160], wish[32];
+  size_t id_length, invocation_id_length, text_length, wish_length;
+  lua_Integer step;
+  double timestamp;
+} stored_event;
+
+static size_t take_field(lua_State *L, const char *field, char *out, size_t size) {
+  size_t length;
+  lua_getfield(L, -1, field);
+  const char *text = luaL_checklstring(L, -1, &length);
+  if (length > size) return (size_t)luaL_error(L, "%s is too long for this limit", field);
+  memcpy(out, text, length);
+  lua_pop(L, 1);
+  return length;
+}
+
+/* store(list of { id, invocationId, text, wish, step, timestamp }) -> userdata */
+static int store(lua_State *L) {
   lua_Integer count = luaL_len(L, 1);
+  stored_event *stored = lua_newuserdatauv(L, (size_t)count * sizeof *stored, 0);
+  for (lua_Integer i = 0; i < count; i++) {
+    stored_event *event = &stored[i];
+    lua_rawgeti(L, 1, i + 1);
+    event->id_length = take_field(L, "id", event->id, sizeof event->id);
+    event->invocation_id_length = take_field(L, "invocationId", event->invocation_id, sizeof event->invocation_id);
+    event->text_length = take_field(L, "text", event->text, sizeof event->text);
+    event->wish_length = take_field(L, "wish", event->wish, sizeof event->wish);
+    lua_getfield(L, -1, "step");
+    event->step = luaL_checkinteger(L, -1);
+    lua_getfield(L, -2, "timestamp");
+    event->timestamp = luaL_checknumber(L, -1);
+    lua_pop(L, 3);
+  }
+  return 1;
+}
+
+/* events(stored) -> array of event tables */
+static int events(lua_State *L) {
+  const stored_event *stored = lua_touserdata(L, 1);
+  lua_Integer count = (lua_Integer)(lua_rawlen(L, 1) / sizeof *stored);
   lua_createtable(L, (int)count, 0);
-  for (lua_Integer i = 1; i <= count; i++) {
-    size_t id_length, text_length;
-    lua_rawgeti(L, 1, i);
-    lua_rawgeti(L, 2, i);
-    const char *id = lua_tolstring(L, -2, &id_length), *text = lua_tolstring(L, -1, &text_length);
+  for (lua_Integer i = 1; i <= count; i++, stored++) {
     lua_createtable(L, 0, 7);
-    lua_pushlstring(L, id, id_length);
+    lua_pushlstring(L, stored->id, stored->id_length);
     lua_setfield(L, -2, "id");
-    lua_pushlstring(L, id, id_length);
+    lua_pushlstring(L, stored->invocation_id, stored->invocation_id_length);
     lua_setfield(L, -2, "invocationId");
-    lua_pushnumber(L, 1763700000.0 + (double)i);
+    lua_pushnumber(L, stored->timestamp);
     lua_setfield(L, -2, "timestamp");
     lua_pushliteral(L, "concierge");
     lua_setfield(L, -2, "author");
-    push_content(L, text, text_length);
+    push_content(L, stored->text, stored->text_length);
     lua_setfield(L, -2, "content");
-    push_actions(L, 1000000 + (long)i);
+    push_actions(L, stored->step, stored->wish, stored->wish_length);
     lua_setfield(L, -2, "actions");
     set_integer(L, "revision", i);
-    lua_rawseti(L, 3, i);
-    lua_settop(L, 3);
+    lua_rawseti(L, 2, i);
   }
   return 1;
 }
@@ -182,8 +209,8 @@ static int render(lua_State *L) {
 }
 
 int luaopen_lua_limits(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"now", now}, {"events", events}, {"state", new_state}, {"render", render}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"now", now},         {"store", store},   {"events", events},
+                                       {"state", new_state}, {"render", render}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -163,6 +163,8 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   anchor_weak(L, index, MP_ANCHOR_NODES);
   anchor_weak(L, index, MP_ANCHOR_READ_ONLY_NODES);
   anchor_names(L, index);
+  lua_createtable(L, 1 << MP_NAME_BITS, 0);
+  lua_setiuservalue(L, index, MP_ANCHOR_FIELD_NAMES);
   binding->array_meta = anchor_type(L, index, MP_ANCHOR_ARRAY_META, "moonpad.array", NULL);
   binding->event_meta = anchor_type(L, index, MP_ANCHOR_EVENT_META, "moonpad.event", event_setup);
   binding->error_meta = anchor_type(L, index, MP_ANCHOR_ERROR_META, "moonpad.error", mp_error_setup);

@@ -29,8 +29,10 @@ typedef enum mp_anchor {
   MP_ANCHOR_EVENTS_META,
   MP_ANCHOR_STATE_META,
   MP_ANCHOR_NODE_META,
-  MP_ANCHOR_SPARE_NODE, /* an empty node proxy, or nil */
-  MP_ANCHOR_NAMES,      /* strings that the encoder looks up: pushing them from here allocates nothing */
+  MP_ANCHOR_SPARE_NODE,  /* an empty node proxy, or nil */
+  MP_ANCHOR_SPARE_EVENT, /* a box of an event that nobody uses, or nil */
+  MP_ANCHOR_FIELD_NAMES, /* the strings of `names`, by slot from 1 */
+  MP_ANCHOR_NAMES,       /* strings that the encoder looks up: pushing them from here allocates nothing */
   MP_ANCHOR_COUNT = MP_ANCHOR_NAMES
 } mp_anchor;
 
@@ -40,6 +42,17 @@ typedef struct mp_segment {
   size_t length;
   moonpad_string name; /* of a Lua string that the table on the stack keeps alive */
 } mp_segment;
+
+/* A name of a field, of which the Lua string is at hand. */
+#define MP_NAME_BITS  7
+#define MP_NAME_WORDS 3
+typedef struct mp_name {
+  uint64_t words[MP_NAME_WORDS]; /* its bytes, then zeros */
+  uint64_t masks[MP_NAME_WORDS]; /* which of them count */
+  uint8_t length;                /* 0: none */
+  uint8_t next;                  /* the slot of the name that came after it last time */
+  uint8_t members;               /* of the object that stood there */
+} mp_name;
 
 typedef struct mp_lua {
   mp_env *env; /* NULL: the Lua state is being closed */
@@ -60,7 +73,9 @@ typedef struct mp_lua {
   size_t segment_count;
   size_t segment_capacity;
   bool has_spare_node;
-  size_t unseen; /* bytes of C memory that the collector has not been told about */
+  moonpad_event **spare_event;      /* what is in the box of MP_ANCHOR_SPARE_EVENT; NULL: there is none */
+  mp_name names[1 << MP_NAME_BITS]; /* a cache: where each belongs, its bytes tell */
+  size_t unseen;                    /* bytes of C memory that the collector has not been told about */
 } mp_lua;
 
 /* Pushes the binding of this Lua state, made when there is none. Raises m. */

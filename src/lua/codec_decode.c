@@ -1,4 +1,4 @@
-/* JSON text to Lua values, and deep copies of Lua values. */
+/* JSON text of others to Lua values, scalars, and deep copies of Lua values. What this library wrote itself, codec_own.c reads. */
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"
@@ -7,7 +7,7 @@
 
 typedef struct decoder {
   mp_json_reader reader;
-  const char *where; /* NULL: our own text */
+  const char *where;
   mp_env *env;
 } decoder;
 
@@ -18,9 +18,9 @@ static void release_decoder(void *payload) {
   mp_env_release(d->env);
 }
 
-static decoder *push_decoder(lua_State *L, mp_lua *binding, moonpad_string text, const char *where, unsigned depth) {
+static decoder *push_decoder(lua_State *L, mp_lua *binding, moonpad_string text, const char *where) {
   decoder *d = mp_box_push(L, sizeof *d, release_decoder);
-  mp_json_reader_init(&d->reader, binding->env, text, depth);
+  mp_json_reader_init(&d->reader, binding->env, text, MOONPAD_MAX_DEPTH);
   d->where = where;
   d->env = mp_env_retain(binding->env);
   return d;
@@ -28,7 +28,7 @@ static decoder *push_decoder(lua_State *L, mp_lua *binding, moonpad_string text,
 
 static _Noreturn void fail(lua_State *L, const decoder *d) {
   moonpad_error error;
-  mp_json_fail(&d->reader, d->where != NULL ? d->where : "stored JSON", &error);
+  mp_json_fail(&d->reader, d->where, &error);
   mp_raise(L, &error);
 }
 
@@ -53,7 +53,7 @@ static void decode_object(lua_State *L, decoder *d) {
     if (token == MP_JSON_OBJECT_END) return;
     if (token != MP_JSON_KEY) fail(L, d);
     lua_pushlstring(L, d->reader.string.data, d->reader.string.length);
-    if (d->where != NULL) check_duplicate(L, d);
+    check_duplicate(L, d);
     decode_value(L, d, mp_json_next(&d->reader));
     lua_rawset(L, -3);
   }
@@ -102,21 +102,13 @@ static void decode_value(lua_State *L, decoder *d, mp_json_token token) {
   }
 }
 
-static void decode(lua_State *L, mp_lua *binding, moonpad_string text, const char *where, unsigned depth) {
+void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where) {
   luaL_checkstack(L, 12, NULL);
-  decoder *d = push_decoder(L, binding, text, where, depth);
+  decoder *d = push_decoder(L, binding, text, where);
   decode_value(L, d, mp_json_next(&d->reader));
   if (mp_json_next(&d->reader) != MP_JSON_END) fail(L, d);
   mp_box_release(d);
   lua_remove(L, -2);
-}
-
-void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text) {
-  decode(L, binding, text, NULL, MP_JSON_DEPTH_LIMIT);
-}
-
-void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where) {
-  decode(L, binding, text, where, MOONPAD_MAX_DEPTH);
 }
 
 void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value) {

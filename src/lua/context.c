@@ -130,13 +130,14 @@ static int commit(lua_State *L) {
   const char *ended = state->box->changes->ended;
   if (ended != NULL) mp_raise_argument(L, "core.commit: this state takes no more writes: %s", ended);
   moonpad_session *session = state->box->session->session;
-  moonpad_event **stored = mp_box_push_event(L);
+  moonpad_event **stored = mp_box_push_event(L, binding);
+  int box_index = lua_gettop(L);
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit");
   moonpad_error error;
   if (mp_append_event_now(session, state->box->changes, json, true, stored, &error) != MOONPAD_OK) {
     mp_raise_append(L, session, &error, 2);
   }
-  return mp_push_stored(L, binding, stored);
+  return mp_push_stored(L, binding, box_index, stored);
 }
 
 /* core.finish(state, reason): the first reason stays. */

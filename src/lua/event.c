@@ -8,8 +8,23 @@ static void release_event(void *payload) {
   moonpad_event_free(*(moonpad_event **)payload);
 }
 
-moonpad_event **mp_box_push_event(lua_State *L) {
-  return mp_box_push(L, sizeof(moonpad_event *), release_event);
+/* A userdata with a finalizer for every append would cost more than all the rest that the collector has to do for it. */
+moonpad_event **mp_box_push_event(lua_State *L, mp_lua *binding) {
+  if (binding->spare_event == NULL) return mp_box_push(L, sizeof(moonpad_event *), release_event);
+  moonpad_event **box = binding->spare_event;
+  mp_push_anchor(L, MP_ANCHOR_SPARE_EVENT);
+  lua_pushnil(L);
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_EVENT);
+  binding->spare_event = NULL;
+  return box;
+}
+
+static void keep_box(lua_State *L, mp_lua *binding, int index, moonpad_event **box) {
+  moonpad_event_free(*box);
+  *box = NULL;
+  lua_pushvalue(L, index);
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_EVENT);
+  binding->spare_event = box;
 }
 
 /* ---- Out ---- */
@@ -40,24 +55,24 @@ static void mark_removed(lua_State *L, mp_lua *binding, int event) {
 /* The table of the event's JSON, with methods. */
 static void push_event_table(lua_State *L, mp_lua *binding, moonpad_string json) {
   luaL_checkstack(L, 12, NULL);
-  mp_decode_own(L, binding, json);
-  mark_removed(L, binding, lua_gettop(L));
+  if (mp_decode_own_event(L, binding, json)) mark_removed(L, binding, lua_gettop(L));
   mp_push_anchor(L, MP_ANCHOR_EVENT_META);
   lua_setmetatable(L, -2);
 }
 
-void mp_push_event(lua_State *L, mp_lua *binding, const moonpad_event *event) {
-  push_event_table(L, binding, moonpad_event_json(event));
-  lua_pushinteger(L, moonpad_event_revision(event));
-  lua_setfield(L, -2, "revision");
+void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
+  push_event_table(L, binding, json);
+  lua_pushliteral(L, "revision");
+  lua_pushinteger(L, revision);
+  lua_rawset(L, -3);
 }
 
-int mp_push_stored(lua_State *L, mp_lua *binding, moonpad_event **stored) {
+int mp_push_stored(lua_State *L, mp_lua *binding, int index, moonpad_event **stored) {
   if (*stored == NULL) {
     mp_raise_status(L, MOONPAD_NO_MEMORY, "the event has been stored, but there is no memory left to show it");
   }
-  mp_push_event(L, binding, *stored);
-  mp_box_release(stored);
+  mp_push_event(L, binding, moonpad_event_json(*stored), moonpad_event_revision(*stored));
+  keep_box(L, binding, index, stored);
   return 1;
 }
 

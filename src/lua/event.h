@@ -4,14 +4,14 @@
 
 #include "lua/codec.h"
 
-/* Pushes a box for an event, to be filled by a call. Raises m. */
-moonpad_event **mp_box_push_event(lua_State *L);
+/* Pushes a box for an event, to be filled by a call and given to mp_push_stored. Raises m. */
+moonpad_event **mp_box_push_event(lua_State *L, mp_lua *binding);
 
-/* Pushes the event as a table of its own, with methods and `revision`. Raises e. */
-void mp_push_event(lua_State *L, mp_lua *binding, const moonpad_event *event);
+/* Pushes a stored event as a table of its own, with methods and `revision`. The text must not move meanwhile. Raises e. */
+void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
-/* Pushes the event of a box that a successful append has filled, and empties the box; returns 1, for `return`. Raises e. */
-int mp_push_stored(lua_State *L, mp_lua *binding, moonpad_event **stored);
+/* Pushes the event of the box at `index`, which a successful append has filled, and empties the box; returns 1, for `return`. Raises e. */
+int mp_push_stored(lua_State *L, mp_lua *binding, int index, moonpad_event **stored);
 
 /* Writes the event table at `index` to binding->text: see mp_encode. `where` names the call. Raises e. */
 moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where);

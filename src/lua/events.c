@@ -1,4 +1,5 @@
 /* session.events: reads as a list, fetches what it is asked for. Every access gives a table of its own. */
+#include "base/error.h"
 #include "lua/errors.h"
 #include "lua/event.h"
 #include "lua/handles.h"
@@ -31,18 +32,36 @@ static int events_len(lua_State *L) {
   return 1;
 }
 
-/* Pushes the event at `position` (from 1), or nil. */
-static void push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
-  if (position < 1 || (lua_Unsigned)position > count_of(L, session)) {
-    lua_pushnil(L);
+#define SHORT_EVENT 2048
+
+/* Making tables may run finalizers, which may read events too: the text is brought to safety first. */
+static void push_copied(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
+  char copy[SHORT_EVENT];
+  if (json.length <= sizeof copy) {
+    memcpy(copy, json.data, json.length);
+    mp_push_event(L, binding, (moonpad_string){copy, json.length}, revision);
     return;
   }
-  moonpad_event **event = mp_box_push_event(L);
   moonpad_error error;
-  mp_check(L, moonpad_session_event(session, (size_t)(position - 1), event, &error), &error);
-  mp_push_event(L, binding, *event);
-  mp_box_release(event);
+  mp_buffer *boxed = mp_box_push_buffer(L, binding);
+  mp_buffer_add_string(boxed, json);
+  if (boxed->failed) mp_check(L, mp_no_memory(&error), &error);
+  mp_push_event(L, binding, mp_buffer_text(boxed), revision);
+  mp_box_release(boxed);
   lua_remove(L, -2);
+}
+
+/* Pushes the event at `position` (from 1), or nil. */
+static void push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
+  moonpad_string json = {NULL, 0};
+  int64_t revision = 0;
+  moonpad_error error;
+  if (position >= 1)
+    mp_check(L, mp_session_event_text(session, (size_t)(position - 1), &json, &revision, &error), &error);
+  if (json.data != NULL)
+    push_copied(L, binding, json, revision);
+  else
+    lua_pushnil(L);
 }
 
 static int events_index(lua_State *L) {

@@ -47,12 +47,13 @@ static int rewind_session(lua_State *L) {
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_options_table options = mp_check_options(L, 3, where, known);
   moonpad_string invocation = mp_field_string(options, "invocationId");
-  moonpad_event **stored = mp_box_push_event(L);
+  moonpad_event **stored = mp_box_push_event(L, binding);
+  int box_index = lua_gettop(L);
   moonpad_error error;
   if (moonpad_rewind(box->session, invocation, stored, &error) != MOONPAD_OK) {
     mp_raise_append(L, box->session, &error, 0);
   }
-  return mp_push_stored(L, binding, stored);
+  return mp_push_stored(L, binding, box_index, stored);
 }
 
 /* service:backup(path) */

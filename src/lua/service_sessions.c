@@ -160,13 +160,14 @@ static int append_event(lua_State *L) {
   sort_append_arguments(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   if (mp_is_partial_event(L, 3)) return 1;
-  moonpad_event **stored = mp_box_push_event(L);
+  moonpad_event **stored = mp_box_push_event(L, binding);
+  int box_index = lua_gettop(L);
   moonpad_string json = mp_encode_event(L, binding, 3, where);
   moonpad_error error;
   if (mp_append_event_now(box->session, NULL, json, true, stored, &error) != MOONPAD_OK) {
     mp_raise_append(L, box->session, &error, 3);
   }
-  return mp_push_stored(L, binding, stored);
+  return mp_push_stored(L, binding, box_index, stored);
 }
 
 /* The event that a failed updateSession would have appended, for the error object. */
@@ -196,13 +197,14 @@ static int update_session(lua_State *L) {
     lua_pushnil(L);
     return 1;
   }
-  moonpad_event **stored = mp_box_push_event(L);
+  moonpad_event **stored = mp_box_push_event(L, binding);
+  int box_index = lua_gettop(L);
   moonpad_status status = moonpad_update_session(box->session, stored, &error);
   if (status != MOONPAD_OK) {
     if (status == MOONPAD_CONFLICT) push_pending_event(L, binding, box->session);
     mp_raise_append(L, box->session, &error, -1);
   }
-  return mp_push_stored(L, binding, stored);
+  return mp_push_stored(L, binding, box_index, stored);
 }
 
 /* service:refresh(session) */

@@ -50,54 +50,85 @@ double moonpad_event_timestamp(const moonpad_event *event) {
 /* ---- pages ---- */
 
 #define SMALL_PAGE 16  /* the first look may be the only one */
-#define LARGE_PAGE 256 /* events read in order */
+#define LARGE_PAGE 128 /* events read in order */
+
+typedef struct paged_event {
+  size_t json; /* offsets into the page's bytes */
+  size_t id;
+  size_t end;
+  double timestamp;
+} paged_event;
 
 /* A run of events by revision, copied out of the store in one read. */
 struct mp_page {
   int64_t first;
   size_t count;
-  moonpad_event *events[LARGE_PAGE];
+  size_t capacity;
+  mp_buffer bytes;
+  paged_event events[];
 };
 
-void mp_page_free(moonpad_session *session) {
+/* The page there is, emptied, or a new one: reading in order goes from page to page in the same memory. */
+static mp_page *page_for(moonpad_session *session, size_t capacity) {
   mp_page *page = session->page;
-  if (page == NULL) return;
-  for (size_t i = 0; i < page->count; i++) moonpad_event_free(page->events[i]);
-  mp_release(session->env, page);
+  if (page != NULL && page->capacity < capacity) {
+    mp_page_free(session);
+    page = NULL;
+  }
+  if (page == NULL) {
+    page = mp_allocate(session->env, sizeof *page + capacity * sizeof page->events[0]);
+    if (page == NULL) return NULL;
+    page->capacity = capacity;
+    mp_buffer_init(&page->bytes, session->env);
+  }
+  page->first = 0;
+  page->count = 0;
+  mp_buffer_clear(&page->bytes);
+  session->page = page;
+  return page;
+}
+
+void mp_page_free(moonpad_session *session) {
+  if (session->page == NULL) return;
+  mp_buffer_free(&session->page->bytes);
+  mp_release(session->env, session->page);
   session->page = NULL;
 }
 
 typedef struct page_read {
   moonpad_session *session;
   mp_page *page;
+  int64_t first;
   int64_t last;
 } page_read;
 
 static moonpad_status add_to_page(void *context, const mp_event_row *row, moonpad_error *error) {
-  page_read *read = context;
-  mp_page *page = read->page;
-  moonpad_event *event = mp_event_new(read->session->env, row->json, row->id, row->revision, row->timestamp);
-  if (event == NULL) return mp_no_memory(error);
+  mp_page *page = ((page_read *)context)->page;
+  mp_buffer *bytes = &page->bytes;
+  if (page->count == page->capacity) return MOONPAD_OK;
   if (page->count == 0) page->first = row->revision;
-  page->events[page->count++] = event;
-  return MOONPAD_OK;
-}
-
-static void empty_page(mp_page *page) {
-  for (size_t i = 0; i < page->count; i++) moonpad_event_free(page->events[i]);
-  page->count = 0;
+  paged_event *event = &page->events[page->count++];
+  event->timestamp = row->timestamp;
+  event->json = bytes->length;
+  mp_buffer_add_string(bytes, row->json);
+  mp_buffer_add_char(bytes, '\0');
+  event->id = bytes->length;
+  mp_buffer_add_string(bytes, row->id);
+  event->end = bytes->length;
+  return bytes->failed ? mp_no_memory(error) : MOONPAD_OK;
 }
 
 static moonpad_status read_page_in(mp_tx *tx, void *context, moonpad_error *error) {
   page_read *read = context;
-  empty_page(read->page);
-  return tx->ops->each_event(tx, read->session->row.id, read->page->first, read->last, add_to_page, read, error);
+  read->page->count = 0;
+  mp_buffer_clear(&read->page->bytes);
+  return tx->ops->each_event(tx, read->session->row.id, read->first, read->last, add_to_page, read, error);
 }
 
-static moonpad_event *in_page(const mp_page *page, int64_t revision) {
+static const paged_event *in_page(const mp_page *page, int64_t revision) {
   if (page == NULL || page->count == 0 || revision < page->first) return NULL;
   uint64_t offset = (uint64_t)(revision - page->first);
-  return offset < page->count ? page->events[offset] : NULL;
+  return offset < page->count ? &page->events[offset] : NULL;
 }
 
 /* Forwards in large pages once a small one has been read to its end, backwards likewise. */
@@ -117,24 +148,18 @@ static void choose_range(const moonpad_session *session, int64_t revision, int64
 }
 
 static moonpad_status load_page(moonpad_session *session, int64_t revision, moonpad_error *error) {
-  page_read read = {session, NULL, 0};
-  read.page = mp_allocate_zeroed(session->env, sizeof *read.page);
+  page_read read = {session, NULL, 0, 0};
+  choose_range(session, revision, &read.first, &read.last);
+  read.page = page_for(session, (size_t)(read.last - read.first + 1));
   if (read.page == NULL) return mp_no_memory(error);
-  choose_range(session, revision, &read.page->first, &read.last);
   mp_store *store = session->service->store;
   moonpad_status status = store->ops->read(store, read_page_in, &read, error);
   if (status == MOONPAD_OK && in_page(read.page, revision) == NULL) {
     status =
         mp_fail(error, MOONPAD_NOT_FOUND, "event %lld of this session is not stored any more", (long long)revision);
   }
-  if (status != MOONPAD_OK) {
-    empty_page(read.page);
-    mp_release(session->env, read.page);
-    return status;
-  }
-  mp_page_free(session);
-  session->page = read.page;
-  return MOONPAD_OK;
+  if (status != MOONPAD_OK) mp_page_free(session);
+  return status;
 }
 
 /* ---- the after_timestamp filter: applied when events are first looked at ---- */
@@ -195,22 +220,45 @@ moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *cou
   return MOONPAD_OK;
 }
 
+/* The page's event at `index` of those that the session object shows; NULL: it does not show so many. */
+static moonpad_status find_event(moonpad_session *session, size_t index, const paged_event **event, int64_t *revision,
+                                 moonpad_error *error) {
+  size_t count;
+  *event = NULL;
+  moonpad_status status = moonpad_session_event_count(session, &count, error);
+  if (status != MOONPAD_OK || index >= count) return status;
+  *revision = index < session->chosen_count ? session->chosen[index]
+                                            : session->first_event + (int64_t)(index - session->chosen_count);
+  *event = in_page(session->page, *revision);
+  if (*event != NULL) return MOONPAD_OK;
+  status = load_page(session, *revision, error);
+  if (status == MOONPAD_OK) *event = in_page(session->page, *revision);
+  return status;
+}
+
+static moonpad_string json_of(const moonpad_session *session, const paged_event *event) {
+  return (moonpad_string){session->page->bytes.data + event->json, event->id - event->json - 1};
+}
+
+moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moonpad_string *json, int64_t *revision,
+                                     moonpad_error *error) {
+  const paged_event *found;
+  moonpad_status status = find_event(session, index, &found, revision, error);
+  *json = found != NULL ? json_of(session, found) : moonpad_text(NULL);
+  return status;
+}
+
 moonpad_status moonpad_session_event(moonpad_session *session, size_t index, moonpad_event **event,
                                      moonpad_error *error) {
+  const paged_event *found;
+  int64_t revision;
   *event = NULL;
-  size_t count;
-  moonpad_status status = moonpad_session_event_count(session, &count, error);
+  moonpad_status status = find_event(session, index, &found, &revision, error);
   if (status != MOONPAD_OK) return status;
-  if (index >= count) {
-    return mp_fail(error, MOONPAD_NOT_FOUND, "the session shows %zu events, there is no event %zu", count, index + 1);
+  if (found == NULL) {
+    return mp_fail(error, MOONPAD_NOT_FOUND, "the session does not show as many as %zu events", index + 1);
   }
-  int64_t revision = index < session->chosen_count ? session->chosen[index]
-                                                   : session->first_event + (int64_t)(index - session->chosen_count);
-  if (in_page(session->page, revision) == NULL) {
-    status = load_page(session, revision, error);
-    if (status != MOONPAD_OK) return status;
-  }
-  const moonpad_event *paged = in_page(session->page, revision);
-  *event = mp_event_new(session->env, paged->json, paged->id, paged->revision, paged->timestamp);
+  moonpad_string id = {session->page->bytes.data + found->id, found->end - found->id};
+  *event = mp_event_new(session->env, json_of(session, found), id, revision, found->timestamp);
   return *event == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }

@@ -141,6 +141,11 @@ moonpad_changes *mp_session_own_changes(moonpad_session *session);
 /* A stored event from its row. NULL when out of memory. */
 moonpad_event *mp_event_new(mp_env *env, moonpad_string json, moonpad_string id, int64_t revision, double timestamp);
 
+/* As moonpad_session_event, without an object for the caller: the text is borrowed until anything else is done with the session object; data NULL: there are not as
+** many events. */
+moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moonpad_string *json, int64_t *revision,
+                                     moonpad_error *error);
+
 void mp_page_free(moonpad_session *session);
 
 #endif
