@@ -151,6 +151,8 @@ end
 ---@param phase moonpad.Phase? none: there are no artifacts
 ---@return string
 function services.render(template, state, options, phase)
+  local rendered = core.render(template, state, options)
+  if rendered ~= nil then return rendered end
   local texts, problems, seen = {}, {}, {}
   for _, file in ipairs(core.templateArtifacts(template, options.syntax)) do
     if not seen[file] then

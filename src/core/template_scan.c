@@ -55,6 +55,11 @@ static size_t skip_blanks(moonpad_string source, size_t position) {
 static size_t identifier_end(moonpad_string source, size_t position) {
   size_t begin = position;
   while (position < source.length) {
+    char byte = source.data[position];
+    if ((byte >= 'a' && byte <= 'z') || byte == '_') { /* the most */
+      position++;
+      continue;
+    }
     uint32_t character;
     size_t size = mp_utf8_decode(source.data + position, source.length - position, &character);
     if (size == 0) break;

@@ -168,17 +168,19 @@ typedef struct artifact {
 /* What a template may ask for. All text is kept by Lua values on the stack. */
 typedef struct sources {
   moonpad_changes *changes;
-  const artifact *artifacts;
+  const artifact *artifacts; /* NULL: not given */
   size_t count;
+  bool asked; /* for an artifact */
 } sources;
 
 static bool look_up(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error) {
   static const char prefix[] = "artifact.";
-  const sources *from = context;
+  sources *from = context;
   const size_t skip = sizeof prefix - 1;
   if (name.length < skip || memcmp(name.data, prefix, skip) != 0) {
     return mp_changes_peek(from->changes, name, value, error) == MOONPAD_OK;
   }
+  from->asked = true;
   for (size_t i = 0; i < from->count; i++) {
     moonpad_string file = from->artifacts[i].file;
     if (file.length == name.length - skip && memcmp(file.data, name.data + skip, file.length) == 0) {
@@ -210,7 +212,7 @@ static void gather_artifacts(mp_options_table options, sources *from) {
   }
 }
 
-/* core.render(template, state, { syntax?, agentName?, artifacts? }) */
+/* core.render(template, state, { syntax?, agentName?, artifacts? }) -> text; nil where it asks for artifacts and none were given */
 static int render(lua_State *L) {
   static const char *const known[] = {"syntax", "agentName", "artifacts", NULL};
   mp_lua *binding = mp_lua_of(L);
@@ -226,15 +228,19 @@ static int render(lua_State *L) {
   moonpad_template_options_init(&choice);
   choice.syntax = syntax_of(options);
   choice.agent_name = mp_field_optional_string(options, "agentName");
-  sources from = {state->box->changes, NULL, 0};
+  sources from = {state->box->changes, NULL, 0, false};
   gather_artifacts(options, &from);
-  mp_buffer *out = mp_box_push_buffer(L, binding);
+  mp_buffer *out = &binding->text; /* nothing runs Lua before it is copied */
+  mp_buffer_clear(out);
   moonpad_error error;
   moonpad_status status = mp_template_render(binding->env, text, &choice, look_up, &from, out, &error);
   if (status == MOONPAD_OK && out->failed) status = mp_no_memory(&error);
+  if (from.asked && from.artifacts == NULL && status != MOONPAD_NO_MEMORY) {
+    lua_pushnil(L);
+    return 1;
+  }
   mp_check(L, status, &error);
   lua_pushlstring(L, out->data, out->length);
-  mp_box_release(out);
   return 1;
 }
 

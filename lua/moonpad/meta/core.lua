@@ -417,11 +417,11 @@ function core.finish(state, reason) end
 ---@field agentName? string named in errors
 ---@field artifacts? table<string, string> texts by file name
 
----Renders an instruction template.
+---Renders an instruction template; nil: it asks for an artifact, and `artifacts` was not given.
 ---@param template string
 ---@param state moonpad.State
 ---@param options? moonpad.RenderOptions
----@return string
+---@return string?
 ---@nodiscard
 function core.render(template, state, options) end
 
