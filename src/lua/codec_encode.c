@@ -176,9 +176,9 @@ static moonpad_status encode_member(mp_encoder *e, moonpad_string name) {
   mp_lua *binding = e->binding;
   if (!push_segment(binding, e->out->length, name)) return mp_no_memory(e->error);
   size_t number = binding->segment_count - 1;
-  mp_json_write_string(e->out, name);
+  moonpad_status status = mp_encode_key(e, name);
   mp_buffer_add_char(e->out, ':');
-  moonpad_status status = encode_any(e, lua_gettop(e->L));
+  if (status == MOONPAD_OK) status = encode_any(e, lua_gettop(e->L));
   if (status != MOONPAD_OK) return status;
   mp_buffer_add_char(e->out, ',');
   binding->segments[number].length = e->out->length - binding->segments[number].begin;
@@ -224,7 +224,8 @@ static moonpad_status encode_object(mp_encoder *e, int table) {
       return refuse_table(e, table);
     }
     here->name.data = lua_tolstring(L, -2, &here->name.length);
-    moonpad_status status = mp_encoder_check_text(e, e->depth - 1, here->name, "a key is");
+    moonpad_status status = MOONPAD_OK;
+    if (e->kind == MP_ENCODE_SHARED) status = mp_encoder_check_text(e, e->depth - 1, here->name, "a key is");
     if (status == MOONPAD_OK && !is_left_out(e, here->name)) status = encode_member(e, here->name);
     if (status != MOONPAD_OK) return status;
     lua_pop(L, 1);

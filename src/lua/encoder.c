@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "core/json_scan.h"
 #include "lua/encoder.h"
 #include "lua/handles.h"
 
@@ -107,9 +108,66 @@ moonpad_status mp_encoder_check_number(const mp_encoder *e, lua_Number number) {
   return MOONPAD_OK;
 }
 
+/* Has the top bit of a byte set if there is one that is not plain: control characters, '"', '\\' and what is more than ASCII. */
+static inline uint64_t not_plain(uint64_t word) {
+  uint64_t quote = word ^ MP_EVERY_BYTE('"'), backslash = word ^ MP_EVERY_BYTE('\\');
+  return word | (word - MP_EVERY_BYTE(0x20)) | (quote - MP_EVERY_BYTE(1)) | (backslash - MP_EVERY_BYTE(1));
+}
+
+/* Copies a piece of text word by word; the last one overlaps the one before. At least 8 bytes. */
+static inline uint64_t copy_words(char *to, const char *from, size_t length) {
+  uint64_t word, found = 0;
+  for (size_t at = 0; length - at > sizeof word; at += sizeof word) {
+    memcpy(&word, from + at, sizeof word);
+    memcpy(to + at, &word, sizeof word);
+    found |= not_plain(word);
+  }
+  memcpy(&word, from + length - sizeof word, sizeof word);
+  memcpy(to + length - sizeof word, &word, sizeof word);
+  return found | not_plain(word);
+}
+
+/* The same of at most 8 bytes. */
+static inline uint64_t copy_short(char *to, const char *from, size_t length) {
+  uint64_t word = MP_EVERY_BYTE(' ');
+  if (length >= 4) {
+    uint32_t low, high;
+    memcpy(&low, from, sizeof low);
+    memcpy(&high, from + length - sizeof high, sizeof high);
+    memcpy(to, &low, sizeof low);
+    memcpy(to + length - sizeof high, &high, sizeof high);
+    word = (uint64_t)high << 32 | low;
+  } else {
+    for (size_t i = 0; i < length; i++) {
+      to[i] = from[i];
+      word = word << 8 | (unsigned char)from[i];
+    }
+  }
+  return not_plain(word);
+}
+
+bool mp_encode_plain(mp_buffer *out, moonpad_string text) {
+  if (text.length > SIZE_MAX - 2 || !mp_buffer_room(out, text.length + 2)) return false;
+  char *to = out->data + out->length;
+  uint64_t found =
+      text.length >= 8 ? copy_words(to + 1, text.data, text.length) : copy_short(to + 1, text.data, text.length);
+  if ((found & MP_EVERY_BYTE(0x80)) != 0) return false;
+  to[0] = to[text.length + 1] = '"';
+  out->length += text.length + 2;
+  return true;
+}
+
+moonpad_status mp_encode_key(const mp_encoder *e, moonpad_string key) {
+  if (mp_encode_plain(e->out, key)) return MOONPAD_OK;
+  moonpad_status status = mp_encoder_check_text(e, e->depth - 1, key, "a key is");
+  if (status == MOONPAD_OK) mp_json_write_string(e->out, key);
+  return status;
+}
+
 moonpad_status mp_encode_string(mp_encoder *e, int index) {
   moonpad_string text;
   text.data = lua_tolstring(e->L, index, &text.length);
+  if (mp_encode_plain(e->out, text)) return MOONPAD_OK;
   moonpad_status status = mp_encoder_check_text(e, e->depth, text, "the string is");
   if (status == MOONPAD_OK) mp_json_write_string(e->out, text);
   return status;

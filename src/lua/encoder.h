@@ -39,6 +39,11 @@ unsigned mp_encoder_depth_limit(const mp_encoder *e);
 moonpad_status mp_encoder_check_text(const mp_encoder *e, unsigned steps, moonpad_string text, const char *what);
 moonpad_status mp_encoder_check_number(const mp_encoder *e, lua_Number number);
 
+/* Writes a string literal if its text is all plain ASCII; false: nothing has been written. */
+bool mp_encode_plain(mp_buffer *out, moonpad_string text);
+/* Writes a key as a string literal; refuses it with its path where it is not valid UTF-8. */
+moonpad_status mp_encode_key(const mp_encoder *e, moonpad_string key);
+
 moonpad_status mp_encode_string(mp_encoder *e, int index);
 moonpad_status mp_encode_number(mp_encoder *e, int index);
 moonpad_status mp_encode_light_userdata(mp_encoder *e, int index);
