@@ -292,11 +292,11 @@ static void cut_often(const sqlite_place *place, moonpad_durability durability, 
 }
 
 static void test_power_cuts_lose_nothing_acknowledged(void **state) {
-  cut_often(*state, MOONPAD_DURABILITY_FULL, scaled(60));
+  cut_often(*state, MOONPAD_DURABILITY_FULL, scaled(25));
 }
 
 static void test_power_cuts_leave_whole_events(void **state) {
-  cut_often(*state, MOONPAD_DURABILITY_NORMAL, scaled(60));
+  cut_often(*state, MOONPAD_DURABILITY_NORMAL, scaled(25));
 }
 
 /* ---- 4: SQLite without memory ---- */
