@@ -2,8 +2,8 @@
 --- them. Run it twice on one file, and they remember what they saw the first time:
 ---   export LUA_PATH="lua/?.lua;lua/?/init.lua;;" LUA_CPATH="build/?.so;;"
 ---   lua5.4 examples/game_loop.lua --db /tmp/village.db
---- Options: --db FILE (default: memory only), --seconds N (default 6), --model NAME (a real model over HTTP, such as
---- "gpt-4o-mini", with its key in the environment; default: one in Lua that needs no network).
+--- Options: --db FILE (SQLite; default: a temporary file), --seconds N (default 6), --model NAME (a real model over
+--- HTTP, such as "gpt-4o-mini", with its key in the environment; default: one in Lua that needs no network).
 ---
 --- What a villager has seen belongs to that villager's session, what the village thinks of the player (`user:`) to all
 --- of its sessions, the number of all rumours (`app:`) to the game.
@@ -15,19 +15,19 @@ local FRAME_SECONDS = 1 / FRAMES_PER_SECOND
 
 ---- The command line
 
+local function refuseArguments()
+  io.stderr:write("usage: game_loop.lua [--db FILE] [--seconds N] [--model NAME]\n")
+  os.exit(2)
+end
+
 local function readOptions(arguments)
   local options = { seconds = 6 }
-  local index = 1
-  while arguments[index] do
+  for index = 1, #arguments, 2 do
     local name, value = arguments[index]:match "^%-%-(%w+)$", arguments[index + 1]
-    if not (name == "db" or name == "seconds" or name == "model") or not value then
-      io.stderr:write("usage: game_loop.lua [--db FILE] [--seconds N] [--model NAME]\n")
-      os.exit(2)
-    end
+    if name == "seconds" then value = tonumber(value) end
+    if not (name == "db" or name == "seconds" or name == "model") or not value then refuseArguments() end
     options[name] = value
-    index = index + 2
   end
-  options.seconds = tonumber(options.seconds) or 6
   return options
 end
 
@@ -92,7 +92,7 @@ local function standIn(request)
     }
   end
   local seen = heard.functionResponse.response.seen
-  return stream(("That makes %d things I have seen. %s"):format(seen, request.systemInstruction:match "Say: ([^\n]*)"))
+  return stream(("That is number %d on my list. %s"):format(seen, request.systemInstruction:match "Say: ([^\n]*)"))
 end
 
 ---- The villagers
@@ -124,11 +124,11 @@ local function newVillager(definition, model, service)
   }
 end
 
-local function showEvent(villager, event)
+local function showEvent(villager, frame, event)
   if event.errorCode then
-    print(("%-6s is lost for words: %s"):format(villager.name, event.errorMessage))
+    print(("frame %4d  %s is lost for words: %s"):format(frame, villager.name, event.errorMessage))
   elseif not event.partial and event:text() ~= "" then
-    print(("%-6s %s"):format(villager.name .. ":", event:text()))
+    print(("frame %4d  %-6s %s"):format(frame, villager.name .. ":", event:text()))
   end
 end
 
@@ -136,25 +136,30 @@ end
 local function update(villager, frame)
   if not villager.thought then
     if (frame - villager.offset) % (2 * FRAMES_PER_SECOND) ~= 0 then return end
+    local sight = SIGHTS[(villager.thoughts + villager.offset) % #SIGHTS + 1]
     villager.thoughts = villager.thoughts + 1
+    print(("frame %4d  (%s sees: %s)"):format(frame, villager.name, sight))
     villager.thought = villager.runner:start {
       userId = "player",
       sessionId = villager.name:lower(),
-      newMessage = SIGHTS[(villager.thoughts + villager.offset) % #SIGHTS + 1],
+      newMessage = sight,
     }
   end
   local event = villager.thought:step()
   if event == nil then
     villager.thought = nil
   elseif event ~= "waiting" then
-    showEvent(villager, event)
+    showEvent(villager, frame, event)
   end
 end
 
 ---- The loop
 
+-- A game decides itself when garbage is collected: a little in each frame instead of much in some.
+local COLLECTOR_STEP_KB = 20
+
 local function newTimes()
-  return { steps = 0, sum = 0, worst = 0, collector = 0 }
+  return { steps = 0, frames = 0, sum = 0, worst = 0, worstFrame = 0, collector = 0 }
 end
 
 -- How long each step took: the promise to a game is the worst of them.
@@ -163,19 +168,26 @@ local function timedUpdate(villager, frame, times)
   update(villager, frame)
   local took = core.monotonic() - start
   times.steps, times.sum = times.steps + 1, times.sum + took
-  if took > times.worst then times.worst, times.worstOf = took, villager.name end
+  if took > times.worst then times.worst, times.worstOf = took, ("%s in frame %d"):format(villager.name, frame) end
+end
+
+local function playFrame(villagers, frame, times)
+  local start = core.monotonic()
+  for _, villager in ipairs(villagers) do timedUpdate(villager, frame, times) end
+  local stepped = core.monotonic()
+  collectgarbage("step", COLLECTOR_STEP_KB)
+  local finish = core.monotonic()
+  times.frames = times.frames + 1
+  times.collector = math.max(times.collector, finish - stepped)
+  times.worstFrame = math.max(times.worstFrame, finish - start)
 end
 
 local function play(villagers, seconds)
   local times = newTimes()
-  -- A game decides itself when garbage is collected: a little in each frame instead of much in some.
   collectgarbage "stop"
   local next = core.monotonic()
   for frame = 0, math.floor(seconds * FRAMES_PER_SECOND) - 1 do
-    for _, villager in ipairs(villagers) do timedUpdate(villager, frame, times) end
-    local start = core.monotonic()
-    collectgarbage("step", 20)
-    times.collector = math.max(times.collector, core.monotonic() - start)
+    playFrame(villagers, frame, times)
     next = next + FRAME_SECONDS
     local left = next - core.monotonic()
     if left > 0 then core.sleep(left) end
@@ -184,22 +196,46 @@ local function play(villagers, seconds)
   return times
 end
 
-local options = readOptions(arg)
-local service <close> = moonpad.open(options.db and "sqlite:" .. options.db or "memory:", { durability = "normal" })
-local villagers = {}
-for index, definition in ipairs(VILLAGERS) do
-  villagers[index] = newVillager(definition, options.model or standIn, service)
-  villagers[index].offset = index - 1 -- they begin a frame apart, and think at the same time
+---- What came of it
+
+local function showTimes(times)
+  local function share(seconds) return seconds / FRAME_SECONDS * 100 end
+  local perFrame = times.sum / math.max(times.frames, 1)
+  print(("%d steps in %d frames, %d frames a second"):format(times.steps, times.frames, FRAMES_PER_SECOND))
+  print(("step: %.3f ms on average, worst step %.3f ms (%s)"):format(
+    times.sum / math.max(times.steps, 1) * 1e3, times.worst * 1e3, times.worstOf or "-"))
+  print(("share of a frame's %.1f ms: %.2f %% on average; in the worst frame %.1f %%, its collection included"):format(
+    FRAME_SECONDS * 1e3, share(perFrame), share(times.worstFrame)))
+  print(("worst collection %.3f ms, a step of %d KB in every frame"):format(times.collector * 1e3, COLLECTOR_STEP_KB))
 end
 
-local times = play(villagers, options.seconds)
-for _, villager in ipairs(villagers) do
-  if villager.thought then villager.thought:cancel() end
+local function removeDatabase(path)
+  for _, suffix in ipairs { "", "-wal", "-shm" } do os.remove(path .. suffix) end
 end
 
-print(("Rumours in the game: %d; what the village thinks of the player: %d"):format(
-  service:getAppState({ appName = "village" }).rumours or 0,
-  service:getUserState({ appName = "village", userId = "player" }).reputation or 0))
-print(("%d steps at %d frames a second: %.3f ms on average, worst step %.3f ms (%s), worst collection %.3f ms"):format(
-  times.steps, FRAMES_PER_SECOND, times.sum / times.steps * 1e3, times.worst * 1e3, times.worstOf or "-",
-  times.collector * 1e3))
+local function main(options)
+  local path = options.db or os.tmpname()
+  local _ <close> = setmetatable({}, {
+    __close = function()
+      if not options.db then removeDatabase(path) end
+    end,
+  })
+  local service <close> = moonpad.open("sqlite:" .. path, { durability = "normal" })
+  local villagers = {}
+  for index, definition in ipairs(VILLAGERS) do
+    villagers[index] = newVillager(definition, options.model or standIn, service)
+    villagers[index].offset = index - 1 -- they begin a frame apart, and think at the same time
+  end
+  -- The first write after a file has been opened waits for the disk. A game does it while it loads, not in a frame.
+  print(("Night %d in the village"):format(service:incrementState { appName = "village", key = "nights" }))
+  local times = play(villagers, options.seconds)
+  for _, villager in ipairs(villagers) do
+    if villager.thought then villager.thought:cancel() end
+  end
+  print(("Rumours in the game: %d; what the village thinks of the player: %d"):format(
+    service:getAppState({ appName = "village" }).rumours or 0,
+    service:getUserState({ appName = "village", userId = "player" }).reputation or 0))
+  showTimes(times)
+end
+
+main(readOptions(arg))
