@@ -91,6 +91,14 @@ describe("moonpad.open", function()
     raises("unsupported", { "memory:", "sqlite:" }, moonpad.open, "mongodb://host/db")
   end)
 
+  it("takes nothing but a scheme for a scheme: before another colon may stand a password", function()
+    for _, url in ipairs { "s3cr3t@host:6379/0", "//s3cr3t@host:1/db", "s3cr3t/x:y", "1s3cr3t:x", ":s3cr3t" } do
+      local err = raises("unsupported", "no scheme", moonpad.open, url)
+      assert.is_nil(err.message:find("s3cr3t", 1, true))
+    end
+    raises("unsupported", "web+x.y-1:", moonpad.open, "web+x.y-1:z")
+  end)
+
   it("never repeats a password", function()
     for _, scheme in ipairs { "redis", "postgresql", "mysql", "mongodb", "rediss", "http" } do
       for _, login in ipairs { "joe:s3cr3t@", ":s3cr3t@", "s3cr3t@", "joe:s3cr3t%40x@" } do
