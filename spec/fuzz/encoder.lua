@@ -4,6 +4,8 @@ local moonpad = require "moonpad"
 local core = require "moonpad.core"
 
 local encode, decode, null = moonpad.json.encode, moonpad.json.decode, moonpad.null
+local arrayMark = getmetatable(moonpad.array {})
+local PROXY_DEPTH = 2 -- of the one that `build` puts in
 
 -- Reads bytes one after the other; past the end, zeros.
 local input, position
@@ -84,9 +86,54 @@ local function same(a, b)
   return true
 end
 
-local function expectMoonpadError(err)
-  local isOurs = core.isError(err) and (err.code == "invalid_argument" or err.code == "no_memory")
-  if not isOurs or err.message == "" then error(err, 0) end
+local MAX_DEPTH = 128
+
+-- Contract 1.2 once more, in the plainest way: may this be stored? `above` holds the tables around it.
+local storable
+
+-- Every key once: are they 1 to n, or all of them names?
+local function isListOrObject(t, isMarked)
+  local count, names = 0, 0
+  for key in next, t do
+    count = count + 1
+    if type(key) == "string" then
+      if not utf8.len(key) then return false end
+      names = names + 1
+    end
+  end
+  if names > 0 then return names == count and not isMarked end
+  for index = 1, count do
+    if rawget(t, index) == nil then return false end
+  end
+  return true
+end
+
+local function isStorableTable(t, depth, above)
+  if depth == MAX_DEPTH or above[t] or not isListOrObject(t, getmetatable(t) == arrayMark) then return false end
+  above[t] = true
+  for _, value in next, t do
+    if not storable(value, depth + 1, above) then
+      above[t] = nil
+      return false
+    end
+  end
+  above[t] = nil
+  return true
+end
+
+function storable(value, depth, above)
+  local kind = type(value)
+  if kind == "string" then return utf8.len(value) ~= nil end
+  if kind == "number" then return value == value and value ~= math.huge and value ~= -math.huge end
+  if kind == "table" then return isStorableTable(value, depth, above) end
+  -- The only userdata that is built here is a node of PROXY_DEPTH tables.
+  if kind == "userdata" then return value == null or value ~= moonpad.removed and depth + PROXY_DEPTH <= MAX_DEPTH end
+  return kind == "boolean"
+end
+
+local function expectRefusal(err, start)
+  local isOurs = core.isError(err) and err.code == "invalid_argument"
+  if not isOurs or err.message:sub(1, #start) ~= start or err.message == start then error(err, 0) end
 end
 
 local state = moonpad.state {}
@@ -96,17 +143,17 @@ return function(bytes)
   made = {}
   local value = build(0)
   if value == nil then return end
-  local ok, json = pcall(encode, value)
-  local stored, err = pcall(state.set, state, "k", value)
-  if not ok then
-    expectMoonpadError(json)
-    if stored and value ~= moonpad.removed then error("the state takes what JSON refuses: " .. tostring(json), 0) end
-    if not stored then expectMoonpadError(err) end
-    return
-  end
+  local isStorable = storable(value, 0, {})
+  local isEncoded, json = pcall(encode, value)
+  local isSet, err = pcall(state.set, state, "k", value)
+  -- An error that is no refusal, a lack of memory above all, goes up as it is.
+  if not isEncoded then expectRefusal(json, "") end
+  if not isSet then expectRefusal(err, 'state["k"]') end
+  assert(isEncoded == isStorable, isEncoded and "is encoded but cannot be stored" or json)
+  assert(isSet == isStorable, isSet and "is set but cannot be stored" or err)
+  if not isStorable then return end
   local back = decode(json)
   assert(same(value, back), "decodes to another value")
   assert(encode(back) == json, "encodes to another text")
-  if not stored then return expectMoonpadError(err) end
   assert(encode(state:get "k") == json, "the state holds another value")
 end

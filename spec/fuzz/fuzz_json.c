@@ -1,6 +1,8 @@
 /*
-** The JSON reader: text that is accepted becomes compact text that is accepted again unchanged, that every way of reading agrees on, and that SQLite takes for JSON too.
+** The JSON reader. Text that is accepted becomes compact text that says the same, that is accepted again unchanged, and that every way of reading agrees on.
+** SQLite judges beside it: what is accepted is JSON there too, and what is refused is either no JSON there or refused for a reason that only moonpad has.
 */
+#include <errno.h>
 #include <sqlite3.h>
 
 #include "core/event.h"
@@ -9,12 +11,15 @@
 #include "core/value.h"
 #include "fuzz.h"
 
-#define DEPTH 128
+#define DEPTH      128
+#define MAX_PLACES 64 /* read by path, of each input */
+#define MAX_PATH   512
 
 typedef struct judge {
   mp_env *env;
   sqlite3 *db;
   sqlite3_stmt *valid;
+  sqlite3_stmt *text;
 } judge;
 
 static judge the_judge(void) {
@@ -25,89 +30,217 @@ static judge the_judge(void) {
     made.env = mp_env_new(&options);
     HOLDS(sqlite3_open(":memory:", &made.db) == SQLITE_OK);
     HOLDS(sqlite3_prepare_v2(made.db, "SELECT json_valid(?1)", -1, &made.valid, NULL) == SQLITE_OK);
+    HOLDS(sqlite3_prepare_v2(made.db, "SELECT json_extract(?1, '$')", -1, &made.text, NULL) == SQLITE_OK);
   }
   return made;
 }
 
-static void expect_sqlite_agrees(const judge *judge, moonpad_string json) {
+/* ---- SQLite's verdict ---- */
+
+static bool sqlite_accepts(const judge *judge, moonpad_string json) {
   sqlite3_bind_text(judge->valid, 1, json.data, (int)json.length, SQLITE_STATIC);
   HOLDS(sqlite3_step(judge->valid) == SQLITE_ROW);
-  HOLDS(sqlite3_column_int(judge->valid, 0) == 1);
+  bool valid = sqlite3_column_int(judge->valid, 0) == 1;
   sqlite3_reset(judge->valid);
+  return valid;
 }
 
-/* Every member, found by walking, is found by its name too, and is JSON itself. */
-static void expect_members(mp_env *env, moonpad_string object) {
-  mp_members members = mp_members_of(object);
-  moonpad_string key, value;
-  while (mp_members_next(&members, &key, &value)) {
-    mp_buffer again, scratch;
-    moonpad_type type;
-    moonpad_string name;
-    mp_buffer_init(&again, env);
-    mp_buffer_init(&scratch, env);
-    HOLDS(mp_json_compact(env, value, DEPTH, NULL, &again, &type, NULL) == MOONPAD_OK);
-    HOLDS(same_text(mp_buffer_text(&again), value));
-    HOLDS(mp_literal_text(key, &scratch, &name));
-    mp_buffer_free(&again);
-    mp_buffer_free(&scratch);
+/* SQLite ends a text at a NUL, looks at no UTF-8 and no surrogates, and knows no limits. */
+static void expect_reason(const judge *judge, moonpad_string given, const char *message) {
+  static const char *const reasons[] = {"nested too deep", "invalid UTF-8", "surrogate", "too large for a double",
+                                        "comes twice in one object"};
+  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+    if (strstr(message, reasons[i]) != NULL) return;
+  }
+  if (memchr(given.data, '\0', given.length) != NULL) return;
+  if (sqlite_accepts(judge, given)) broken("SQLite takes it, but: %s", message);
+}
+
+/* A string by itself: SQLite finds the same characters. It ends one at \u0000. */
+static void expect_characters(const judge *judge, const mp_value *value, moonpad_string json) {
+  moonpad_string own = value->as.as.text;
+  if (own.length != 0 && memchr(own.data, '\0', own.length) != NULL) return;
+  sqlite3_bind_text(judge->text, 1, json.data, (int)json.length, SQLITE_STATIC);
+  HOLDS(sqlite3_step(judge->text) == SQLITE_ROW);
+  moonpad_string theirs = {(const char *)sqlite3_column_text(judge->text, 0), 0};
+  theirs.length = (size_t)sqlite3_column_bytes(judge->text, 0);
+  HOLDS(same_text(own, theirs));
+  sqlite3_reset(judge->text);
+}
+
+/* ---- The same tokens in what was given and in what was made of it ---- */
+
+static void expect_same_number(const mp_json_reader *given, const mp_json_reader *compact, mp_json_token token) {
+  const char *digits = given->text + given->token_position;
+  if (token == MP_JSON_INTEGER) {
+    errno = 0;
+    HOLDS(given->integer == compact->integer && given->integer == strtoll(digits, NULL, 10) && errno == 0);
+  } else {
+    double expected = strtod(digits, NULL);
+    HOLDS(memcmp(&given->number, &expected, sizeof expected) == 0);
+    HOLDS(memcmp(&given->number, &compact->number, sizeof expected) == 0);
   }
 }
 
-static void expect_tokens(mp_env *env, moonpad_string json) {
-  mp_json_reader reader;
-  mp_json_reader_init(&reader, env, json, DEPTH);
+/* Both texts end with a NUL, for strtod. */
+static void expect_same_tokens(mp_env *env, moonpad_string given_text, moonpad_string compact_text) {
+  mp_json_reader given, compact;
+  mp_json_reader_init(&given, env, given_text, DEPTH);
+  mp_json_reader_init(&compact, env, compact_text, DEPTH);
   mp_json_token token;
-  int depth = 0;
   do {
-    token = mp_json_next(&reader);
-    HOLDS(token != MP_JSON_ERROR);
-    if (token == MP_JSON_OBJECT_BEGIN || token == MP_JSON_ARRAY_BEGIN) depth++;
-    if (token == MP_JSON_OBJECT_END || token == MP_JSON_ARRAY_END) depth--;
+    token = mp_json_next(&given);
+    HOLDS(token != MP_JSON_ERROR && token == mp_json_next(&compact) && given.depth == compact.depth);
+    if (token == MP_JSON_KEY || token == MP_JSON_STRING) HOLDS(same_text(given.string, compact.string));
+    if (token == MP_JSON_INTEGER || token == MP_JSON_FLOAT) expect_same_number(&given, &compact, token);
   } while (token != MP_JSON_END);
-  HOLDS(depth == 0);
-  mp_json_reader_free(&reader);
+  HOLDS(compact.depth == 0);
+  mp_json_reader_free(&given);
+  mp_json_reader_free(&compact);
+}
+
+/* ---- Every place, found by walking, is found by its path ---- */
+
+typedef struct places {
+  mp_env *env;
+  mp_value *root;
+  mp_buffer scratch;
+  size_t left;
+  char path[MAX_PATH];
+} places;
+
+static void expect_place(places *places, size_t length, moonpad_string json) {
+  moonpad_value found;
+  moonpad_string path = {places->path, length};
+  mp_buffer written;
+  mp_buffer_init(&written, places->env);
+  HOLDS(mp_json_walk(places->env, &places->root->as, path, &places->scratch, &found, NULL) == MOONPAD_OK);
+  mp_value_write_borrowed(&written, &found);
+  HOLDS(same_text(mp_buffer_text(&written), json));
+  mp_buffer_free(&written);
+}
+
+static void expect_places(places *places, size_t length, moonpad_string json);
+
+static void expect_items(places *places, size_t length, moonpad_string array) {
+  int index = 0;
+  for (size_t at = 1; array.data[at] != ']';) {
+    if (array.data[at] == ',') at++;
+    size_t end = mp_json_own_end(array.data, at);
+    moonpad_string item = {array.data + at, end - at};
+    int digits = snprintf(places->path + length, MAX_PATH - length, "[%d]", ++index);
+    if (length + (size_t)digits < MAX_PATH) expect_places(places, length + (size_t)digits, item);
+    at = end;
+  }
+}
+
+/* Names that a path cannot spell are passed by. */
+static void expect_members(places *places, size_t length, moonpad_string object) {
+  mp_members members = mp_members_of(object);
+  moonpad_string key, value, name;
+  while (mp_members_next(&members, &key, &value)) {
+    HOLDS(mp_literal_text(key, &places->scratch, &name));
+    bool is_plain = name.length != 0;
+    for (size_t i = 0; i < name.length; i++) is_plain = is_plain && strchr(".[]", name.data[i]) == NULL;
+    if (!is_plain || length + 1 + name.length >= MAX_PATH) continue;
+    size_t dot = length == 0 ? 0 : 1;
+    if (dot == 1) places->path[length] = '.';
+    memcpy(places->path + length + dot, name.data, name.length);
+    expect_places(places, length + dot + name.length, value);
+  }
+}
+
+static void expect_places(places *places, size_t length, moonpad_string json) {
+  if (places->left == 0) return;
+  places->left--;
+  if (length != 0) expect_place(places, length, json);
+  if (json.data[0] == '{') expect_members(places, length, json);
+  if (json.data[0] == '[') expect_items(places, length, json);
+}
+
+static void expect_paths(mp_env *env, mp_value *root, moonpad_string json) {
+  places places = {.env = env, .root = root, .left = MAX_PLACES};
+  mp_buffer_init(&places.scratch, env);
+  expect_places(&places, 0, json);
+  mp_buffer_free(&places.scratch);
+}
+
+/* Any text may be asked for a place without being checked first. */
+static void read_unchecked(moonpad_string given, bool accepted) {
+  static const char *const paths[] = {"", "a", "[1]", "a.b[2].c"};
+  moonpad_buffer scratch = {0};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    moonpad_value value;
+    moonpad_error error = {MOONPAD_OK, ""};
+    moonpad_status status = moonpad_json_read(given, moonpad_text(paths[i]), &scratch, &value, &error);
+    if (status == MOONPAD_OK) continue;
+    expect_error(&error, status, MOONPAD_INVALID_ARGUMENT, MOONPAD_INVALID_ARGUMENT);
+    HOLDS(!accepted && value.type == MOONPAD_ABSENT);
+  }
+  moonpad_buffer_free(&scratch);
+}
+
+/* ---- Compact text ---- */
+
+static void expect_written(mp_env *env, mp_value *value, moonpad_string json) {
+  mp_buffer written;
+  mp_buffer_init(&written, env);
+  mp_value_write(&written, value);
+  HOLDS(same_text(mp_buffer_text(&written), json));
+  mp_buffer_free(&written);
 }
 
 static void expect_same_again(mp_env *env, moonpad_string json, moonpad_type type) {
   mp_buffer again;
   moonpad_type type_again;
-  mp_value *value;
   mp_buffer_init(&again, env);
   HOLDS(mp_json_compact(env, json, DEPTH, NULL, &again, &type_again, NULL) == MOONPAD_OK);
   HOLDS(type == type_again && same_text(mp_buffer_text(&again), json));
-  mp_buffer_clear(&again);
-  HOLDS(mp_value_parse(env, json, NULL, &value, NULL) == MOONPAD_OK);
-  HOLDS(value->as.type == type);
-  mp_value_write(&again, value);
-  HOLDS(same_text(mp_buffer_text(&again), json));
-  mp_value_release(env, value);
-  value = mp_value_from_own_json(env, json);
-  mp_buffer_clear(&again);
-  mp_value_write(&again, value);
-  HOLDS(same_text(mp_buffer_text(&again), json));
-  mp_value_release(env, value);
+  HOLDS(mp_json_digest(mp_buffer_text(&again)) == mp_json_digest(json));
   mp_buffer_free(&again);
+}
+
+static void expect_value(const judge *judge, moonpad_string json, moonpad_type type) {
+  mp_value *value, *own = mp_value_from_own_json(judge->env, json);
+  HOLDS(mp_value_parse(judge->env, json, NULL, &value, NULL) == MOONPAD_OK);
+  HOLDS(value->as.type == type && own->as.type == type);
+  expect_written(judge->env, value, json);
+  expect_written(judge->env, own, json);
+  if (type == MOONPAD_STRING) expect_characters(judge, value, json);
+  expect_paths(judge->env, value, json);
+  mp_value_release(judge->env, value);
+  mp_value_release(judge->env, own);
+}
+
+static void expect_accepted(const judge *judge, moonpad_string given, moonpad_string json, moonpad_type type) {
+  if (type == MOONPAD_OBJECT || type == MOONPAD_ARRAY) HOLDS(mp_json_own_end(json.data, 0) == json.length);
+  HOLDS(sqlite_accepts(judge, given) && sqlite_accepts(judge, json));
+  expect_same_tokens(judge->env, given, json);
+  expect_same_again(judge->env, json, type);
+  expect_value(judge, json, type);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   judge judge = the_judge();
-  mp_buffer out;
+  mp_buffer given, out;
   moonpad_type type;
   moonpad_error error = {MOONPAD_OK, ""};
+  moonpad_string text = input_text(data, size); /* of exactly this size: a byte too many that is read is seen */
   mp_buffer_init(&out, judge.env);
-  moonpad_status status = mp_json_compact(judge.env, input_text(data, size), DEPTH, "input", &out, &type, &error);
+  moonpad_status status = mp_json_compact(judge.env, text, DEPTH, "input", &out, &type, &error);
   if (status == MOONPAD_OK) {
-    moonpad_string json = mp_buffer_text(&out);
-    if (type == MOONPAD_OBJECT || type == MOONPAD_ARRAY) HOLDS(mp_json_own_end(json.data, 0) == json.length);
-    expect_same_again(judge.env, json, type);
-    expect_tokens(judge.env, json);
-    expect_sqlite_agrees(&judge, json);
-    HOLDS(mp_json_digest(json) == mp_json_digest(json));
-    if (type == MOONPAD_OBJECT) expect_members(judge.env, json);
+    mp_buffer_init(&given, judge.env);
+    mp_buffer_add_string(&given, text);
+    mp_buffer_add_char(&given, '\0');
+    mp_buffer_add_char(&out, '\0');
+    moonpad_string ended = {given.data, size}, json = {out.data, out.length - 1};
+    expect_accepted(&judge, ended, json, type);
+    mp_buffer_free(&given);
   } else {
     expect_error(&error, status, MOONPAD_INVALID_ARGUMENT, MOONPAD_INVALID_ARGUMENT);
+    expect_reason(&judge, text, error.message);
   }
+  read_unchecked(text, status == MOONPAD_OK);
   mp_buffer_free(&out);
   return 0;
 }
