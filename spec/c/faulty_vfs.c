@@ -28,7 +28,7 @@ typedef struct unsynced {
 typedef struct recorded {
   char path[256];
   char *image;
-  size_t size;
+  size_t size, capacity;
   unsynced *first, *last;
   bool is_deleted;
 } recorded;
@@ -84,8 +84,11 @@ bool faulty_vfs_has_failed(void) {
 
 static void reserve(recorded *record, size_t size) {
   if (size <= record->size) return;
-  record->image = realloc(record->image, size);
-  assert_non_null(record->image);
+  if (size > record->capacity) {
+    record->capacity = size * 2;
+    record->image = realloc(record->image, record->capacity);
+    assert_non_null(record->image);
+  }
   memset(record->image + record->size, 0, size - record->size);
   record->size = size;
 }
@@ -144,7 +147,8 @@ static void cut_power(void) {
     recorded *record = &faulty.files[i];
     if (record->is_deleted) continue;
     recorded left = *record;
-    left.image = malloc(record->size + 1);
+    left.capacity = record->size + 1;
+    left.image = malloc(left.capacity);
     assert_non_null(left.image);
     if (record->size > 0) memcpy(left.image, record->image, record->size);
     keep_by_chance(&left, mercy);
