@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,6 +293,48 @@ static void test_asynchronous_appends_of_many_sessions_lose_nothing(void **state
   expect_history(opened, THREADS * APPENDS);
 }
 
+/* ---- A session waits for its own appends, not for everybody's ---- */
+
+enum { QUEUED_AT_MOST = 100000 };
+
+static atomic_bool enough;
+
+static void *keep_the_writer_busy(void *argument) {
+  worker *self = argument;
+  moonpad_session *session = own_session(self);
+  while (session != NULL && !atomic_load(&enough) && self->done < QUEUED_AT_MOST && self->failed == NULL) {
+    gave(self, moonpad_append_event_async(session, moonpad_text("{\"author\":\"agent\"}"), NULL, NULL, &self->error),
+         "append_event_async");
+    self->done++;
+    atomic_store(&completed, self->done);
+  }
+  moonpad_session_free(session);
+  return NULL;
+}
+
+static void test_a_session_waits_for_its_own_appends_only(void **state) {
+  store *opened = *state;
+  moonpad_error error;
+  moonpad_session *own = NULL;
+  moonpad_session_name name = NAME;
+  name.session_id = moonpad_text("own");
+  atomic_store(&enough, false);
+  atomic_store(&completed, 0);
+  assert_int_equal(moonpad_create_session(opened->service, &name, moonpad_text(""), &own, &error), MOONPAD_OK);
+  worker other = {opened, 0, 0, {MOONPAD_OK, ""}, NULL};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, keep_the_writer_busy, &other), 0);
+  while (atomic_load(&completed) < 200) sched_yield(); /* more than what the writer takes at once */
+  assert_int_equal(moonpad_append_event_async(own, moonpad_text("{\"author\":\"agent\"}"), NULL, NULL, &error),
+                   MOONPAD_OK);
+  moonpad_session_free(own);
+  atomic_store(&enough, true);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_null(other.failed);
+  assert_in_range(other.done, 1, QUEUED_AT_MOST - 1);
+  while (moonpad_poll(opened->service, 10000) > 0) continue;
+}
+
 /* ---- Readers among writers ---- */
 
 static void *write_or_read(void *argument) {
@@ -385,6 +428,8 @@ int main(void) {
       ON_BOTH(test_commits_lose_nothing),
       ON_BOTH(test_events_and_direct_increments_lose_nothing),
       ON_BOTH(test_asynchronous_appends_of_many_sessions_lose_nothing),
+      {"test_a_session_waits_for_its_own_appends_only", test_a_session_waits_for_its_own_appends_only, setup_file,
+       teardown, NULL},
       ON_BOTH(test_snapshots_are_whole_while_others_write),
       ON_BOTH(test_closing_waits_for_calls_under_way),
   };

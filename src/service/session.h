@@ -45,9 +45,11 @@ struct moonpad_session {
   mp_key **conflicts;
   size_t conflict_count;
 
-  struct mp_lane *lane; /* of asynchronous appends that have not been applied yet; NULL: none */
-  size_t jobs_in_flight;
-  bool reloaded; /* one of them failed, and the view was read again from the store */
+  struct mp_lane *lane;  /* of asynchronous appends that have not been applied yet; NULL: none */
+  size_t jobs_in_flight; /* not applied yet */
+  uint64_t jobs_queued;  /* ever */
+  uint64_t jobs_done;    /* of these; guarded by the service's writer_mutex */
+  bool reloaded;         /* one of them failed, and the view was read again from the store */
 };
 
 /* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. */

@@ -16,7 +16,7 @@
 typedef struct mp_job {
   struct mp_job *next;
   mp_append append;
-  moonpad_session *session; /* NULL once the object has been freed; the host's thread only */
+  moonpad_session *session; /* NULL once the object has been freed, which waits until the job is done */
   mp_lane *lane;
   moonpad_append_callback callback;
   void *context;
@@ -132,7 +132,10 @@ static void *write_queued(void *context) {
     pthread_mutex_unlock(mutex);
     store_batch(writer, &batch);
     pthread_mutex_lock(mutex);
-    for (size_t i = 0; i < batch.count; i++) push(&writer->done, batch.jobs[i]);
+    for (size_t i = 0; i < batch.count; i++) {
+      batch.jobs[i]->session->jobs_done++;
+      push(&writer->done, batch.jobs[i]);
+    }
     writer->working = 0;
     pthread_cond_broadcast(&writer->finished);
   }
@@ -263,6 +266,7 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
   if (status != MOONPAD_OK) return status;
   job->append.changes = NULL;
   job->session->jobs_in_flight++;
+  job->session->jobs_queued++;
   pthread_mutex_lock(&service->writer_mutex);
   push(&service->writer->waiting, job);
   pthread_cond_signal(&service->writer->work);
@@ -394,21 +398,13 @@ size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms) {
   return called;
 }
 
-static bool has_unfinished(const job_queue *queue, const moonpad_session *session) {
-  for (const mp_job *job = queue->first; job != NULL; job = job->next) {
-    if (job->session == session) return true;
-  }
-  return false;
-}
-
 void mp_session_settle(moonpad_session *session) {
   if (session->jobs_in_flight == 0) return;
   moonpad_service *service = session->service;
   pthread_mutex_lock(&service->writer_mutex);
   mp_writer *writer = service->writer;
-  while (writer->working > 0 || has_unfinished(&writer->waiting, session)) {
-    pthread_cond_wait(&writer->finished, &service->writer_mutex);
-  }
+  /* Not for everybody's: the writer may never run out of those. */
+  while (session->jobs_done < session->jobs_queued) pthread_cond_wait(&writer->finished, &service->writer_mutex);
   for (mp_job *job = writer->done.first; session->jobs_in_flight > 0 && job != NULL; job = job->next) {
     if (job->session == session) apply_job(job);
   }
