@@ -57,6 +57,14 @@ layers() {
 # A fixed number of inputs from a fixed seed: what was found once is not found again. `make fuzz` looks for more.
 fuzz() { BUILD=$build JOBS=$jobs scripts/fuzz.sh -r 20000 json template event url encoder && BUILD=$build JOBS=$jobs scripts/fuzz.sh -r 3000 stateful; }
 
+# What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what goes in and comes out is guarded, and nothing inside
+# is reported, so there is nothing to suppress.
+threaded="test_threads test_lua_threads test_service test_sqlite_life"
+tsan_build() {
+  # shellcheck disable=SC2046 # a list of words
+  build_in tsan CC=gcc SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
+}
+
 asan_build() { build_in asan CC=gcc SANITIZE=address,undefined CFLAGS="-O1 -g" all tests; }
 
 # In a copy, because LuaRocks builds in the tree, and without a network: the rock must not ask for one.
@@ -201,6 +209,8 @@ collector_and_valgrind() {
 sanitizers() {
   check asan-build "builds with AddressSanitizer and UBSan" asan_build
   tests asan -b "$build/check/asan" -s lua c
+  check tsan-build "builds with ThreadSanitizer" tsan_build
+  TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
   check fuzz "random input finds nothing in the fuzz targets" fuzz
 }
 collector_and_valgrind >"$temporary/beside" 2>&1 &

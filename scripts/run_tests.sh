@@ -7,15 +7,16 @@
 #   -w   put before each C test program (valgrind and its options)
 #   -g   Lua specs with an aggressive garbage collector (spec/helper.lua)
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
+#   -o   only these C test programs, "test_one test_two"
 set -u
 # The specs talk to servers on this machine, whatever proxy its user has.
 export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
 cd "$(dirname "$0")/.." || exit 1
 
-build=build results="" label=test launcher="" sanitized=""
-while getopts b:r:l:w:gs option; do
+build=build results="" label=test launcher="" sanitized="" only=""
+while getopts b:r:l:w:o:gs option; do
   case $option in
-    b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;;
+    b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;; o) only=$OPTARG ;;
     g) export MOONPAD_GC=aggressive ;; s) sanitized=yes ;; *) exit 2 ;;
   esac
 done
@@ -82,6 +83,7 @@ run_c() {
   for source in spec/c/test_*.c; do
     [ -e "$source" ] || continue
     name=$(basename "$source" .c)
+    [ -z "$only" ] || [[ " $only " == *" $name "* ]] || continue
     log=$results/$label-$name.log
     # shellcheck disable=SC2086 # the launcher is a list of words
     limit $c_seconds $launcher "$folder/spec/c/$name" >"$log" 2>&1

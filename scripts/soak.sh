@@ -35,6 +35,7 @@ while [ $SECONDS -lt $until ]; do
   attempt "random writers against a model" specs spec/conflict_model_spec.lua spec/sibling_property_spec.lua spec/property_spec.lua
   attempt "processes, some of them killed" specs spec/process_spec.lua
   attempt "threads" "$folder/spec/c/test_threads"
+  attempt "threads with a Lua state each" "$folder/spec/c/test_lua_threads"
   attempt "killed while appending, full disk" "$folder/spec/c/test_sqlite_life"
   attempt "failing disks and power cuts" env MOONPAD_FAULTS=20 "$folder/spec/c/test_sqlite_faults"
   attempt "random input" env BUILD="$folder" SEED=$MOONPAD_SEED scripts/fuzz.sh -r 200000 json template event url encoder

@@ -1018,7 +1018,7 @@ static void test_export_and_import(void **state) {
     second->next = 0;
     second->text[i][second->lengths[i] / 2] = '\x01';
     FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_import_session(self->service, &name, give_line, second, &copy, &failure));
-    char number[24];
+    char number[32];
     snprintf(number, sizeof number, "line %zu", i + 1);
     assert_non_null(strstr(failure.message, number));
     FAILS(MOONPAD_NOT_FOUND, moonpad_get_session(self->service, &(moonpad_session_name){T("app"), T("u"), T("broken")},
