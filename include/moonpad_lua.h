@@ -70,7 +70,8 @@ typedef enum moonpad_lua_progress {
 } moonpad_lua_progress;
 
 /*
-** Lets the run go on, without ever blocking. `event` (may be NULL) gets the event as JSON, its revision included; it is borrowed until the next call for this run.
+** Lets the run go on, without waiting for anything but the disk: an event is stored as durably as the service was opened for. `event` (may be NULL) gets the event as
+** JSON, its revision included; it is borrowed until the next call for this run.
 ** Errors: what ended the run, by the code of its moonpad error; `tool` for any other error of a script; no_memory. After an error the run is over. [-]
 */
 MOONPAD_API moonpad_status moonpad_lua_run_step(lua_State *L, moonpad_lua_run *run, moonpad_lua_progress *progress,
