@@ -4,9 +4,8 @@
 */
 #include "bench.h"
 
-#define BATCH   250 /* appends per sample: one alone is too short for the clock */
-#define BATCHES 40
-#define WORK    ((long)BATCH * BATCHES)
+#define BATCH 250 /* appends per sample: one alone is too short for the clock */
+#define WORK  10000L
 
 /* ---- The limit of an append: bytes, three keys, an index of ids ---- */
 
@@ -18,13 +17,21 @@ typedef struct limit_key {
 } limit_key;
 
 #define KEY_SLOTS 64
+#define FIRST_IDS 64
+
+/* An id is where its event begins; its hash stands beside it, so that growing and most searches go to no event. */
+typedef struct limit_id {
+  const char *id; /* in `bytes`; NULL: a free slot */
+  uint32_t hash;
+} limit_id;
 
 typedef struct limit_store {
   char *bytes;
   size_t used;
   limit_key keys[KEY_SLOTS];
-  const char **ids; /* in `bytes` */
-  size_t id_slots;  /* a power of two, large enough from the start */
+  limit_id *ids;
+  size_t id_slots; /* a power of two, at most three quarters of them taken */
+  size_t id_count;
 } limit_store;
 
 static uint32_t hash_bytes(const char *data, size_t length) {
@@ -46,13 +53,32 @@ static void upsert(limit_store *store, const char *key, size_t key_length, const
   entry->value_length = value_length;
 }
 
+static void grow_ids(limit_store *store) {
+  size_t slots = store->id_slots == 0 ? FIRST_IDS : store->id_slots * 2;
+  limit_id *ids = calloc(slots, sizeof *ids);
+  must(ids != NULL, "calloc");
+  for (size_t i = 0; i < store->id_slots; i++) {
+    if (store->ids[i].id == NULL) continue;
+    size_t slot = store->ids[i].hash & (slots - 1);
+    while (ids[slot].id != NULL) slot = (slot + 1) & (slots - 1);
+    ids[slot] = store->ids[i];
+  }
+  free(store->ids);
+  store->ids = ids;
+  store->id_slots = slots;
+}
+
 static bool index_id(limit_store *store, const char *id) {
-  size_t slot = hash_bytes(id, EVENT_ID_BYTES) & (store->id_slots - 1);
-  while (store->ids[slot] != NULL) {
-    if (memcmp(store->ids[slot], id, EVENT_ID_BYTES) == 0) return false;
+  uint32_t hash = hash_bytes(id, EVENT_ID_BYTES);
+  if (store->id_count >= store->id_slots / 4 * 3) grow_ids(store);
+  size_t slot = hash & (store->id_slots - 1);
+  while (store->ids[slot].id != NULL) {
+    if (store->ids[slot].hash == hash && memcmp(store->ids[slot].id, id, EVENT_ID_BYTES) == 0) return false;
     slot = (slot + 1) & (store->id_slots - 1);
   }
-  store->ids[slot] = id;
+  store->ids[slot].id = id;
+  store->ids[slot].hash = hash;
+  store->id_count++;
   return true;
 }
 
@@ -61,10 +87,6 @@ static limit_store *new_limit_store(size_t events) {
   memset(store, 0, sizeof *store);
   store->bytes = must_allocate(events * EVENT_BYTES);
   memset(store->bytes, 1, events * EVENT_BYTES); /* warm: the pages are there */
-  store->id_slots = 1;
-  while (store->id_slots < events * 2) store->id_slots *= 2;
-  store->ids = must_allocate(store->id_slots * sizeof *store->ids);
-  memset(store->ids, 0, store->id_slots * sizeof *store->ids);
   return store;
 }
 
@@ -88,47 +110,47 @@ static void limit_append(limit_store *store, const event_text *event) {
 
 /* ---- 1: append ---- */
 
-static void time_limit(limit_store *store, const event_text *events, samples *out) {
-  for (int batch = 0; batch < BATCHES; batch++) {
-    double start = worked_us();
-    for (int i = 0; i < BATCH; i++) limit_append(store, &events[batch * BATCH + i]);
-    add_sample(out, (worked_us() - start) / BATCH);
-  }
+static double time_limit(limit_store *store, const event_text *events) {
+  double start = worked_us();
+  for (int i = 0; i < BATCH; i++) limit_append(store, &events[i]);
+  return (worked_us() - start) / BATCH;
+}
+
+static double time_batch(moonpad_session *session, const event_text *events) {
+  double start = worked_us();
+  for (int i = 0; i < BATCH; i++) append(session, &events[i]);
+  return (worked_us() - start) / BATCH;
 }
 
 static void time_appends(moonpad_session *session, const event_text *events, samples *out) {
-  for (int batch = 0; batch < BATCHES; batch++) {
-    double start = worked_us();
-    for (int i = 0; i < BATCH; i++) append(session, &events[batch * BATCH + i]);
-    add_sample(out, (worked_us() - start) / BATCH);
-  }
+  for (long i = 0; i < WORK; i += BATCH) add_sample(out, time_batch(session, events + i));
 }
 
-/* Its index of ids is as large as the history is to be: that is what makes looking an id up cost what it does. */
+/* The history grows from nothing to `history` events, and the index of ids with it. Each batch is made just before, as an event is that is to be stored. */
 static void measure_append(long history) {
   samples limit = {0}, ours = {0}, without_id = {0};
-  event_text *events = make_events(0, WORK, 0, true);
-  event_text *plain = make_events(0, WORK, 0, false);
   for (int round = 0; round < ROUNDS; round++) {
     limit_store *store = new_limit_store((size_t)history);
-    time_limit(store, events, &limit);
-    free_limit_store(store);
-
     moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
     moonpad_session *given = create_session(service, "given"), *made = create_session(service, "made");
-    time_appends(given, events, &ours);
-    time_appends(made, plain, &without_id);
+    for (long first = 0; first < history; first += BATCH) {
+      event_text *events = make_events(first, BATCH, 0, true), *plain = make_events(first, BATCH, 0, false);
+      add_sample(&limit, time_limit(store, events));
+      add_sample(&ours, time_batch(given, events));
+      add_sample(&without_id, time_batch(made, plain));
+      free(plain);
+      free(events);
+    }
     moonpad_session_free(made);
     moonpad_session_free(given);
     moonpad_service_release(service);
+    free_limit_store(store);
   }
   print_at_most("1", "append, memory, id given and checked, p50", "us", median(&limit), median(&ours), 2);
   print_compared("1", "append, memory, id made by us, p50", "us", median(&limit), median(&without_id));
   clear_samples(&limit);
   clear_samples(&ours);
   clear_samples(&without_id);
-  free(plain);
-  free(events);
 }
 
 /* ---- 14: memory per event ---- */
