@@ -41,6 +41,13 @@ size_t mp_format_integer(int64_t integer, char *out) {
   return sign + length;
 }
 
+size_t mp_integer_length(int64_t integer) {
+  uint64_t magnitude = integer < 0 ? 0 - (uint64_t)integer : (uint64_t)integer;
+  size_t length = integer < 0 ? 2 : 1;
+  for (; magnitude >= 10000; magnitude /= 10000) length += 4;
+  return length + (magnitude >= 10) + (magnitude >= 100) + (magnitude >= 1000);
+}
+
 /* ---- doubles to text: the Schubfach algorithm (Raffaello Giulietti, "The Schubfach way to render doubles") ---- */
 
 typedef struct decimal {
@@ -239,9 +246,31 @@ static double convert_exactly(number_text *number) {
   return result;
 }
 
+static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+/* digits.digits of up to 18 digits, not too many to be exact. */
+static bool parse_short_float(const char *text, size_t length, double *result) {
+  uint64_t mantissa = 0;
+  size_t point = length;
+  if (FLT_EVAL_METHOD != 0 || length == 0 || length > 19) return false;
+  for (size_t i = 0; i < length; i++) {
+    unsigned digit = (unsigned)(unsigned char)text[i] - '0';
+    if (digit < 10) {
+      mantissa = mantissa * 10 + digit;
+    } else if (text[i] == '.') {
+      point = i + 1;
+    } else {
+      return false;
+    }
+  }
+  if (mantissa > UINT64_C(1) << 53) return false;
+  *result = (double)mantissa / powers[length - point];
+  return true;
+}
+
 bool mp_parse_float(const char *text, size_t length, double *result) {
-  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  if (parse_short_float(text, length, result)) return true;
   bool negative = length > 0 && text[0] == '-';
   number_text number;
   take_number(&number, text + negative, length - negative);

@@ -10,6 +10,8 @@
 
 /* Writes without a NUL; returns the bytes written. */
 size_t mp_format_integer(int64_t integer, char *out);
+/* The bytes that mp_format_integer writes. */
+size_t mp_integer_length(int64_t integer);
 /* The shortest text that reads back as the same double, always with '.', 'e' or both ("1.0", "1e+300"): a float stays a float. Finite numbers only. */
 size_t mp_format_float(double number, char *out);
 /* Decimal digits with an optional '-'; false when it does not fit into 64 bits. The text is a valid JSON integer. */

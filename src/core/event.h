@@ -1,45 +1,72 @@
 /*
-** An event on its way into the store (contract 2.1 and 3): read from JSON, checked, its stateDelta taken apart, and written again once ids and resolved values
-** are known.
+** An event on its way into the store (contract 2.1 and 3): read from JSON, checked, its stateDelta taken apart (event_read.c), and written again once ids and
+** resolved values are known (event.c).
 */
 #ifndef MP_CORE_EVENT_H
 #define MP_CORE_EVENT_H
 
 #include "base/map.h"
+#include "base/number.h"
+#include "base/uuid.h"
 #include "core/scope.h"
 #include "core/value.h"
 
 /* One entry of the event's own stateDelta. */
 typedef struct mp_delta_entry {
-  mp_key *key; /* with prefix */
+  moonpad_string key; /* with prefix: in the event's text, or in `unescaped` */
+  uint64_t hash;      /* of the key */
+  mp_key *unescaped;  /* NULL: the key has no escapes */
   mp_scope scope;
   mp_value *value; /* NULL: removal */
 } mp_delta_entry;
 
+#define MP_FEW_KEYS 6 /* that an event changes, as a rule: more take an allocation */
+
+/* Members of an object of the event, as they stand in its text; neighbours are one piece. */
+#define MP_EVENT_PIECES 20 /* between fields that are taken out, of which there are fewer */
+typedef struct mp_pieces {
+  size_t count;
+  moonpad_string list[MP_EVENT_PIECES];
+} mp_pieces;
+
+/* It borrows from the text that was read, which has to stay as long as the draft is used. A draft does not move. */
 typedef struct mp_event_draft {
   mp_env *env;
-  mp_buffer fields;         /* top-level members as given, joined by commas, without those below */
-  mp_buffer actions;        /* members of `actions` without stateDelta */
-  mp_buffer id;             /* characters; empty when not given */
-  mp_buffer invocation_id;  /* JSON literal; empty when not given */
-  mp_buffer timestamp_json; /* as given; empty when not */
+  mp_buffer compact;             /* the text in canonical spelling, where the given one was not */
+  mp_pieces fields;              /* top-level members as given, without those below */
+  mp_pieces actions;             /* members of `actions` without stateDelta */
+  moonpad_string id;             /* characters; empty when not given */
+  moonpad_string id_literal;     /* the same as JSON */
+  moonpad_string invocation;     /* JSON literal; empty when not given */
+  moonpad_string timestamp_json; /* empty when not given */
+  moonpad_string delta_text;     /* the members of stateDelta as given */
   double timestamp;
-  mp_delta_entry *delta;
+  mp_delta_entry *delta; /* few_delta, or allocated */
   size_t delta_count;
   size_t delta_capacity;
-  bool has_id;     /* given by the caller */
-  uint64_t digest; /* with an id: of what was given, order of members apart, without temp: */
+  uint64_t digest; /* of what was given, order of members apart, without temp: */
   bool partial;
   bool is_user_message; /* counts for conversationCount */
+  bool removes;         /* one of `delta` is a removal */
+  mp_buffer unescaped_id;
+  mp_delta_entry few_delta[MP_FEW_KEYS];
+  char id_made[MP_UUID_BYTES + 2];
+  char invocation_made[MP_UUID_BYTES + 4];
+  char timestamp_made[MP_NUMBER_BYTES];
 } mp_event_draft;
 
 /*
-** Reads an event. `own` says that the text is compact valid JSON without duplicate keys that this library's encoder made. On success the caller frees the draft;
-** on failure nothing is left. Errors: invalid_argument naming the path, no_memory.
+** Reads an event. `own` says that the text is compact valid JSON without duplicate keys that this library's encoder made: it is not checked again for that, only
+** for being an event. On success the caller frees the draft, before or after which the text may go, but it is not to be written from then; on failure nothing is
+** left. Errors: invalid_argument naming the path, no_memory.
 */
 moonpad_status mp_event_draft_read(mp_env *env, moonpad_string json, bool own, mp_event_draft *draft,
                                    moonpad_error *error);
 void mp_event_draft_free(mp_event_draft *draft);
+/* For what was not given. */
+void mp_event_draft_make_id(mp_event_draft *draft, double now);
+void mp_event_draft_make_invocation(mp_event_draft *draft, double now);
+void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp);
 
 /* What an event's delta becomes. */
 typedef struct mp_resolved {
@@ -47,7 +74,7 @@ typedef struct mp_resolved {
   mp_value *value; /* NULL: removed */
 } mp_resolved;
 
-/* Writes the event as stored: id, timestamp and invocationId from the draft, which must have them by now, and this delta. */
+/* Writes the event as stored: id, timestamp and invocationId from the draft, which must have them by now, and this delta; NULL: the one that was given. */
 void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta, size_t count, mp_buffer *out);
 
 /* Takes the delta out of a stored event's JSON: each entry goes to `each` with the key's characters; NULL value: removed. */

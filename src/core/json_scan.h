@@ -1,4 +1,4 @@
-/* Finding the end of plain text in JSON strings, eight bytes at a time. */
+/* Finding the end of plain text in JSON strings, sixteen or eight bytes at a time. */
 #ifndef MP_CORE_JSON_SCAN_H
 #define MP_CORE_JSON_SCAN_H
 
@@ -7,15 +7,43 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__SSE2__) && defined(__GNUC__)
+#include <emmintrin.h>
+#endif
+
 #define MP_EVERY_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 static inline bool mp_json_is_special(unsigned char byte) {
   return byte < 0x20 || byte == '"' || byte == '\\';
 }
 
+#if defined(__SSE2__) && defined(__GNUC__)
+#define MP_SCANS_16 1
+/* A bit for each of sixteen bytes that is '"', '\\' or a control character; `*high` gets those beyond ASCII. */
+static inline unsigned mp_json_special_16(const char *text, unsigned *high) {
+  __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)text);
+  __m128i quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), backslash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
+  __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
+  *high = (unsigned)_mm_movemask_epi8(bytes);
+  return (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, backslash), control));
+}
+#endif
+
 /* The offset of the first '"', '\' or control character at or after `position`, or `length`. `*beyond` gets bits of
 ** 0x80 where there was more than ASCII (maybe also for what follows within the same eight bytes). */
 static inline size_t mp_json_plain_end(const char *text, size_t position, size_t length, uint64_t *beyond) {
+#if defined(MP_SCANS_16)
+  while (length - position >= 16) {
+    unsigned high, special = mp_json_special_16(text + position, &high);
+    if (special != 0) {
+      unsigned offset = (unsigned)__builtin_ctz(special);
+      if ((high & ((1u << offset) - 1)) != 0) *beyond |= 0x80;
+      return position + offset;
+    }
+    if (high != 0) *beyond |= 0x80;
+    position += 16;
+  }
+#endif
   const uint64_t ones = MP_EVERY_BYTE(1), tops = MP_EVERY_BYTE(0x80);
   while (length - position >= 8) {
     uint64_t word;

@@ -2,6 +2,7 @@
 #include "core/event.h"
 
 #include "core/json.h"
+#include "core/scan.h"
 
 mp_members mp_members_of(moonpad_string object) {
   mp_members members = {object.data, 1};
@@ -55,44 +56,11 @@ bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *
   return !scratch->failed;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b) {
-  uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
-  return x ^ (x >> 32);
-}
-
-/* The nesting of stored JSON is limited, so this recursion is too. */
-static uint64_t digest_at(const char *text, size_t *position) {
-  size_t begin = *position;
-  if (text[begin] == '{') {
-    uint64_t sum = 11;
-    size_t at = begin + 1;
-    while (text[at] != '}') {
-      if (text[at] == ',') at++;
-      size_t key_end = literal_end(text, at);
-      uint64_t key = mp_hash(text + at, key_end - at);
-      at = key_end + 1;
-      sum += mix(key, digest_at(text, &at));
-    }
-    *position = at + 1;
-    return mix(sum, 1);
-  }
-  if (text[begin] == '[') {
-    uint64_t chain = 13;
-    size_t at = begin + 1;
-    while (text[at] != ']') {
-      if (text[at] == ',') at++;
-      chain = mix(chain, digest_at(text, &at));
-    }
-    *position = at + 1;
-    return mix(chain, 2);
-  }
-  *position = mp_json_own_end(text, begin);
-  return mp_hash(text + begin, *position - begin);
-}
-
 uint64_t mp_json_digest(moonpad_string json) {
-  size_t position = 0;
-  bool composite = json.data[0] == '{' || json.data[0] == '[';
-  if (!composite) return mp_hash(json.data, json.length); /* nothing after it ends a lone scalar */
-  return digest_at(json.data, &position);
+  mp_scan scan;
+  moonpad_string all;
+  uint64_t digest = 0;
+  mp_scan_init(&scan, json, MP_JSON_DEPTH_LIMIT, true);
+  (void)mp_scan_value(&scan, &all, &digest); /* our own text: it is valid */
+  return digest;
 }

@@ -24,12 +24,11 @@ moonpad_string mp_scope_prefix(mp_scope scope) {
 }
 
 mp_scope mp_scope_of(moonpad_string key) {
-  if (key.length < 4 || (key.data[3] != ':' && key.data[key.length > 4 ? 4 : 3] != ':')) return MP_SCOPE_SESSION;
-  static const mp_scope prefixed[] = {MP_SCOPE_USER, MP_SCOPE_APP, MP_SCOPE_TEMP};
-  for (size_t i = 0; i < sizeof prefixed / sizeof prefixed[0]; i++) {
-    if (starts_with(key, mp_scope_prefix(prefixed[i]))) return prefixed[i];
-  }
-  return MP_SCOPE_SESSION;
+  if (key.length < 4) return MP_SCOPE_SESSION;
+  if (memcmp(key.data, "app:", 4) == 0) return MP_SCOPE_APP;
+  if (key.length == 4 || key.data[4] != ':') return MP_SCOPE_SESSION;
+  if (memcmp(key.data, "user", 4) == 0) return MP_SCOPE_USER;
+  return memcmp(key.data, "temp", 4) == 0 ? MP_SCOPE_TEMP : MP_SCOPE_SESSION;
 }
 
 moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) {

@@ -70,10 +70,15 @@ static mp_value *own_string(mp_env *env, moonpad_string literal) {
 }
 
 static mp_value *own_number(mp_env *env, moonpad_string json) {
-  int64_t integer;
+  int64_t integer = 0;
   double number;
+  size_t digits = 0;
+  while (digits < json.length && digits < 18 && json.data[digits] >= '0' && json.data[digits] <= '9') {
+    integer = integer * 10 + (json.data[digits++] - '0');
+  }
+  if (digits == json.length) return mp_value_new_integer(env, integer);
   bool is_float = false;
-  for (size_t i = 0; i < json.length; i++) {
+  for (size_t i = digits; i < json.length; i++) {
     is_float = is_float || json.data[i] == '.' || json.data[i] == 'e' || json.data[i] == 'E';
   }
   if (!is_float && mp_parse_integer(json.data, json.length, &integer)) return mp_value_new_integer(env, integer);
@@ -232,7 +237,7 @@ size_t mp_value_size(const mp_value *value) {
   case MOONPAD_BOOLEAN:
     return value->as.as.boolean ? 4 : 5;
   case MOONPAD_INTEGER:
-    return mp_format_integer(value->as.as.integer, number);
+    return mp_integer_length(value->as.as.integer);
   case MOONPAD_FLOAT:
     return mp_format_float(value->as.as.number, number);
   case MOONPAD_STRING:

@@ -1,45 +1,58 @@
 /* Appending an event (contract 2.1, 2.2): prepare, run in a transaction, apply to the session object. */
 #include "service/append.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/number.h"
-#include "base/uuid.h"
 #include "core/json.h"
 #include "service/lane.h"
 #include "service/pending.h"
 
 /* ---- prepare ---- */
 
-static moonpad_status add_operation(mp_append *append, moonpad_session *session, mp_operation_kind kind,
-                                    moonpad_string key, mp_value *value, mp_operation **added, moonpad_error *error) {
-  if (!mp_reserve(append->env, (void **)&append->operations, &append->capacity, sizeof *append->operations,
-                  append->count + 1)) {
-    return mp_no_memory(error);
+static bool reserve_operation(mp_append *append) {
+  if (append->count < append->capacity) return true;
+  bool first = append->operations == append->few_operations;
+  void *operations = first ? NULL : append->operations;
+  if (first) append->capacity = 0;
+  bool grown = mp_reserve(append->env, &operations, &append->capacity, sizeof *append->operations, append->count * 2);
+  if (!grown) {
+    if (first) append->capacity = MP_FEW_KEYS;
+    return false;
   }
-  mp_view_entry *entry = mp_view_touch(&session->view, append->env, key);
-  if (entry == NULL) return mp_no_memory(error);
+  if (first) memcpy(operations, append->few_operations, sizeof append->few_operations);
+  append->operations = operations;
+  return true;
+}
+
+static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp_view_entry *entry,
+                                   mp_delta_entry *given, mp_value *value) {
+  if (!reserve_operation(append)) return NULL;
   mp_operation *operation = &append->operations[append->count++];
-  memset(operation, 0, sizeof *operation);
   operation->kind = kind;
-  operation->key = mp_key_retain(entry->key);
+  operation->key = entry->key;
   operation->scope = entry->scope;
-  operation->value = mp_value_retain(value);
+  operation->given = given;
+  operation->value = value;
+  operation->checked = false;
+  operation->base = 0;
   operation->entry = entry;
+  operation->shown_before = NULL;
+  operation->bytes_before = 0;
+  operation->result = NULL;
   operation->previous_revision = -1;
   if (entry->scope == MP_SCOPE_SESSION && entry->value != NULL) {
     operation->bytes_before = entry->key->length + mp_value_size(entry->value);
   }
-  *added = operation;
-  return MOONPAD_OK;
+  return operation;
 }
 
 static bool in_draft(const mp_append *append, const mp_key *key) {
   for (size_t i = 0; i < append->draft.delta_count; i++) {
-    const mp_key *there = append->draft.delta[i].key;
-    if (there->hash == key->hash && there->length == key->length &&
-        memcmp(there->bytes, key->bytes, key->length) == 0) {
+    const mp_delta_entry *there = &append->draft.delta[i];
+    if (there->hash == key->hash && there->key.length == key->length &&
+        (key->length == 0 || memcmp(there->key.data, key->bytes, key->length) == 0)) {
       return true;
     }
   }
@@ -61,22 +74,21 @@ static bool checks_conflicts(const mp_append *append) {
 static moonpad_status add_given(mp_append *append, moonpad_session *session, const moonpad_changes *reader,
                                 moonpad_error *error) {
   for (size_t i = 0; i < append->draft.delta_count; i++) {
-    const mp_delta_entry *entry = &append->draft.delta[i];
-    mp_operation *operation;
-    moonpad_status status = add_operation(append, session, entry->value == NULL ? MP_REMOVE : MP_SET,
-                                          mp_key_text(entry->key), entry->value, &operation, error);
-    if (status != MOONPAD_OK) return status;
+    mp_delta_entry *given = &append->draft.delta[i];
+    mp_view_entry *entry = mp_view_touch_hashed(&session->view, append->env, given->key, given->hash);
+    mp_operation *operation =
+        entry == NULL ? NULL
+                      : add_operation(append, given->value == NULL ? MP_REMOVE : MP_SET, entry, given, given->value);
+    if (operation == NULL) return mp_no_memory(error);
     if (operation->scope == MP_SCOPE_TEMP) continue;
     bool decided = append->decided_at != MP_DECIDED_AS_HELD && operation->scope == MP_SCOPE_SESSION;
     operation->base = decided ? append->decided_at : mp_held_revision(session, operation->scope);
-    operation->checked =
-        checks_conflicts(append) && (operation->scope == MP_SCOPE_SESSION || has_read(reader, operation->entry));
+    operation->checked = checks_conflicts(append) && (operation->scope == MP_SCOPE_SESSION || has_read(reader, entry));
   }
   return MOONPAD_OK;
 }
 
-static moonpad_status add_pending(mp_append *append, moonpad_session *session, moonpad_changes *changes,
-                                  moonpad_error *error) {
+static moonpad_status add_pending(mp_append *append, moonpad_changes *changes, moonpad_error *error) {
   if (changes == NULL || changes->pending_count == 0) return MOONPAD_OK;
   mp_change **list;
   size_t count;
@@ -84,12 +96,14 @@ static moonpad_status add_pending(mp_append *append, moonpad_session *session, m
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
     mp_change *change = list[i];
     if (in_draft(append, change->entry->key)) continue;
-    mp_operation *operation;
     status = mp_change_fold(change, error);
     if (status != MOONPAD_OK) break;
-    status =
-        add_operation(append, session, change->kind, mp_key_text(change->entry->key), change->value, &operation, error);
-    if (status != MOONPAD_OK) continue;
+    mp_operation *operation = add_operation(append, change->kind, change->entry, NULL, change->value);
+    if (operation == NULL) {
+      status = mp_no_memory(error);
+      break;
+    }
+    mp_value_retain(change->value);
     operation->base = mp_change_measure(change);
     operation->checked = checks_conflicts(append) && !change->unchecked &&
                          (change->kind == MP_SET || change->kind == MP_REMOVE) &&
@@ -104,7 +118,8 @@ static moonpad_status add_pending(mp_append *append, moonpad_session *session, m
 /* Stored scopes to the front, so that the transaction need not look at temp:. */
 static void sort_temp_last(mp_append *append) {
   size_t stored = 0;
-  for (size_t i = 0; i < append->count; i++) {
+  while (stored < append->count && append->operations[stored].scope != MP_SCOPE_TEMP) stored++;
+  for (size_t i = stored; i < append->count; i++) {
     if (append->operations[i].scope == MP_SCOPE_TEMP) continue;
     mp_operation moved = append->operations[i];
     memmove(&append->operations[stored + 1], &append->operations[stored], (i - stored) * sizeof moved);
@@ -127,7 +142,7 @@ static moonpad_status resolve_temp(mp_append *append, moonpad_error *error) {
       status = mp_extend_array(append->env, key, operation->entry->value, operation->value, &operation->result, error);
       break;
     default:
-      operation->result = mp_value_retain(operation->value);
+      operation->result = operation->value;
     }
   }
   return status;
@@ -137,7 +152,7 @@ static moonpad_status resolve_temp(mp_append *append, moonpad_error *error) {
 static void digest_operations(mp_append *append) {
   for (size_t i = 0; i < append->stored_count; i++) {
     const mp_operation *operation = &append->operations[i];
-    if (in_draft(append, operation->key)) continue;
+    if (operation->given != NULL) continue;
     mp_buffer text;
     mp_buffer_init(&text, append->env);
     if (operation->value != NULL) mp_value_write(&text, operation->value);
@@ -154,30 +169,29 @@ static void fill_in(mp_append *append) {
   append->timestamp_given = draft->timestamp_json.length != 0;
   if (append->id_given) digest_operations(append);
   double now = append->id_given && append->timestamp_given ? draft->timestamp : mp_now(append->env);
-  if (!append->id_given) {
-    char id[MP_UUID_BYTES];
-    mp_uuid7(append->env, now, id);
-    mp_buffer_add(&draft->id, id, sizeof id);
-  }
-  if (!append->timestamp_given) {
-    draft->timestamp = now;
-    mp_json_write_float(&draft->timestamp_json, now);
-  }
-  if (draft->invocation_id.length == 0) {
-    char id[MP_UUID_BYTES];
-    mp_uuid7(append->env, now, id);
-    mp_buffer_add_literal(&draft->invocation_id, "\"e-");
-    mp_buffer_add(&draft->invocation_id, id, sizeof id);
-    mp_buffer_add_char(&draft->invocation_id, '"');
-  }
+  if (!append->id_given) mp_event_draft_make_id(draft, now);
+  if (!append->timestamp_given) mp_event_draft_set_timestamp(draft, now);
+  if (draft->invocation.length == 0) mp_event_draft_make_invocation(draft, now);
+}
+
+/* Room for what the delta becomes, unless it stays as it is: nothing else pending, nothing temporary. */
+static bool reserve_resolved(mp_append *append) {
+  append->delta_as_given = append->stored_count == append->count && append->count == append->draft.delta_count;
+  if (append->delta_as_given) return true;
+  append->resolved = append->few_resolved;
+  if (append->stored_count <= MP_FEW_KEYS) return true;
+  append->resolved = mp_allocate(append->env, append->stored_count * sizeof *append->resolved);
+  return append->resolved != NULL;
 }
 
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
                                  moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error) {
-  memset(append, 0, sizeof *append);
+  memset(append, 0, offsetof(mp_append, draft));
   append->decided_at = decided_at;
   append->service = session->service;
   append->env = session->env;
+  append->operations = append->few_operations;
+  append->capacity = MP_FEW_KEYS;
   mp_buffer_init(&append->json, append->env);
   mp_gathering_init(&append->others, append->env);
   append->held = session->row;
@@ -187,18 +201,14 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
   if (status != MOONPAD_OK) return status;
   if (append->draft.partial) return MOONPAD_OK;
   status = add_given(append, session, changes != NULL ? changes : session->own, error);
-  if (status == MOONPAD_OK) status = add_pending(append, session, changes, error);
+  if (status == MOONPAD_OK) status = add_pending(append, changes, error);
   if (status == MOONPAD_OK) {
     sort_temp_last(append);
     status = resolve_temp(append, error);
   }
   if (status == MOONPAD_OK) {
     fill_in(append);
-    const mp_event_draft *draft = &append->draft;
-    append->resolved = mp_allocate(append->env, append->stored_count * sizeof *append->resolved);
-    if (append->resolved == NULL || draft->id.failed || draft->timestamp_json.failed || draft->invocation_id.failed) {
-      status = mp_no_memory(error);
-    }
+    if (!reserve_resolved(append)) status = mp_no_memory(error);
   }
   append->state_bytes = session->state_bytes;
   if (status != MOONPAD_OK) mp_append_free(append);
@@ -207,11 +217,16 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
 
 /* ---- run ---- */
 
+static void forget_result(mp_append *append, mp_operation *operation) {
+  bool computed = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
+  if (computed) mp_value_release(append->env, operation->result);
+  operation->result = NULL;
+}
+
 /* A transaction function may be called again: it starts afresh. */
 static void forget_outcome(mp_append *append) {
   for (size_t i = 0; i < append->stored_count; i++) {
-    mp_value_release(append->env, append->operations[i].result);
-    append->operations[i].result = NULL;
+    forget_result(append, &append->operations[i]);
     append->operations[i].previous_revision = -1;
   }
   for (size_t i = 0; i < append->conflict_count; i++) mp_key_release(append->env, append->conflicts[i]);
@@ -247,7 +262,7 @@ static moonpad_status note_duplicate(void *context, const mp_event_row *row, moo
 
 static moonpad_status check_duplicate(mp_append *append, mp_tx *tx, moonpad_error *error) {
   if (!append->id_given) return MOONPAD_OK;
-  moonpad_string id = mp_buffer_text(&append->draft.id);
+  moonpad_string id = append->draft.id;
   moonpad_status status = tx->ops->find_event(tx, append->held.id, id, note_duplicate, append, error);
   if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
   if (status == MOONPAD_ALREADY_EXISTS) {
@@ -258,12 +273,12 @@ static moonpad_status check_duplicate(mp_append *append, mp_tx *tx, moonpad_erro
   return status;
 }
 
-static moonpad_status add_conflict(mp_append *append, mp_key *key, moonpad_error *error) {
+static moonpad_status add_conflict(mp_append *append, const mp_operation *operation, moonpad_error *error) {
   if (!mp_reserve(append->env, (void **)&append->conflicts, &append->conflict_capacity, sizeof *append->conflicts,
                   append->conflict_count + 1)) {
     return mp_no_memory(error);
   }
-  append->conflicts[append->conflict_count++] = mp_key_retain(key);
+  append->conflicts[append->conflict_count++] = mp_key_retain(operation->key);
   return MOONPAD_OK;
 }
 
@@ -280,7 +295,7 @@ static moonpad_status resolve(mp_append *append, mp_tx *tx, mp_operation *operat
     if (status != MOONPAD_OK) return status;
     int64_t changed = operation->previous_revision;
     if (operation->checked && changed > operation->base && !mp_lane_wrote(append->lane, operation->key, changed)) {
-      status = add_conflict(append, operation->key, error);
+      status = add_conflict(append, operation, error);
     }
   }
   if (status == MOONPAD_OK && operation->kind == MP_INCREMENT) {
@@ -288,7 +303,7 @@ static moonpad_status resolve(mp_append *append, mp_tx *tx, mp_operation *operat
   } else if (status == MOONPAD_OK && operation->kind == MP_APPEND) {
     status = mp_extend_array(append->env, key, there, operation->value, &operation->result, error);
   } else if (status == MOONPAD_OK) {
-    operation->result = mp_value_retain(operation->value);
+    operation->result = operation->value;
   }
   mp_value_release(append->env, there);
   if (status != MOONPAD_OK) return status;
@@ -364,8 +379,8 @@ static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) 
   if (status != MOONPAD_OK) return status;
   uint64_t digest = append->id_given ? append->draft.digest : 0;
   if (append->id_given && digest == 0) digest = 1;
-  mp_event_row event = {row->revision, append->draft.timestamp, mp_buffer_text(&append->draft.id),
-                        mp_buffer_text(&append->json), digest};
+  mp_event_row event = {row->revision, append->draft.timestamp, append->draft.id, mp_buffer_text(&append->json),
+                        digest};
   status = tx->ops->append_event(tx, row->id, &event, error);
   return status == MOONPAD_OK ? tx->ops->update_session(tx, row, error) : status;
 }
@@ -376,11 +391,11 @@ static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error)
     status = resolve(append, tx, &append->operations[i], error);
   }
   for (size_t i = append->stored_count; status == MOONPAD_OK && i < append->count; i++) {
-    if (append->operations[i].checked) status = add_conflict(append, append->operations[i].key, error);
+    if (append->operations[i].checked) status = add_conflict(append, &append->operations[i], error);
   }
   if (status == MOONPAD_OK && append->conflict_count > 0) status = conflict(append, error);
   if (status != MOONPAD_OK) return status;
-  for (size_t i = 0; i < append->stored_count; i++) {
+  for (size_t i = 0; append->resolved != NULL && i < append->stored_count; i++) {
     append->resolved[i].key = append->operations[i].key;
     append->resolved[i].value = append->operations[i].result;
   }
@@ -408,6 +423,16 @@ moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
 
 /* ---- apply ---- */
 
+/* The view takes over the draft's reference, where it has one. */
+static void show_result(moonpad_session *session, mp_operation *operation, int64_t revision) {
+  if (operation->given != NULL && operation->kind == MP_SET) {
+    mp_view_give(session, operation->entry, operation->value, revision);
+    operation->given->value = operation->value = operation->result = NULL;
+  } else {
+    mp_view_set(session, operation->entry, operation->result, revision);
+  }
+}
+
 void mp_append_apply(mp_append *append, moonpad_session *session) {
   mp_view_apply(session, &append->others);
   size_t count = append->duplicate ? 0 : append->count;
@@ -415,7 +440,7 @@ void mp_append_apply(mp_append *append, moonpad_session *session) {
     mp_operation *operation = &append->operations[i];
     int64_t before = operation->entry->revision;
     int64_t after = mp_row_revision(&append->row, operation->scope);
-    mp_view_set(session, operation->entry, operation->result, after);
+    show_result(session, operation, after);
     mp_changes_after_own_append(session, operation->entry, before, after, append->changes);
   }
   if (append->changes != NULL && append->duplicate) mp_changes_reset(append->changes, false);
@@ -426,14 +451,13 @@ void mp_append_free(mp_append *append) {
   forget_outcome(append);
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
-    mp_key_release(append->env, operation->key);
-    mp_value_release(append->env, operation->value);
-    mp_value_release(append->env, operation->result);
+    forget_result(append, operation);
+    if (operation->given == NULL) mp_value_release(append->env, operation->value);
     mp_value_release(append->env, operation->shown_before);
   }
-  mp_release(append->env, append->operations);
+  if (append->operations != append->few_operations) mp_release(append->env, append->operations);
+  if (append->resolved != append->few_resolved) mp_release(append->env, append->resolved);
   mp_release(append->env, append->conflicts);
-  mp_release(append->env, append->resolved);
   mp_buffer_free(&append->json);
   mp_gathering_free(&append->others);
   mp_event_draft_free(&append->draft);
@@ -441,6 +465,6 @@ void mp_append_free(mp_append *append) {
 }
 
 moonpad_event *mp_append_event(const mp_append *append) {
-  return mp_event_new(append->env, mp_buffer_text(&append->json), mp_buffer_text(&append->draft.id),
-                      append->event_revision, append->timestamp);
+  return mp_event_new(append->env, mp_buffer_text(&append->json), append->draft.id, append->event_revision,
+                      append->timestamp);
 }

@@ -13,29 +13,32 @@ typedef enum mp_operation_kind { MP_SET, MP_REMOVE, MP_INCREMENT, MP_APPEND } mp
 /* One key's change. */
 typedef struct mp_operation {
   mp_operation_kind kind;
-  mp_key *key; /* with prefix */
   mp_scope scope;
-  mp_value *value; /* what to set; the number to add; the array of items to append */
-  bool checked;    /* conflicts when somebody else changed the key after `base`; of a temp: key: somebody has */
+  mp_key *key;           /* with prefix; the entry's */
+  mp_delta_entry *given; /* in the event's own delta; NULL: a pending write */
+  mp_value *
+      value; /* what to set; the number to add; the array of items to append. Counted for a pending write, else the draft's */
+  bool checked; /* conflicts when somebody else changed the key after `base`; of a temp: key: somebody has */
   int64_t base;
-  mp_view_entry *entry;   /* of the session object: not to be looked at inside the transaction */
+  mp_view_entry *entry;   /* of the session object, which lives as long as this is to be stored */
   mp_value *shown_before; /* asynchronous: what the session object showed before this append */
   size_t bytes_before;    /* that the key took in the session's own state */
   /* outcome */
-  mp_value *result;          /* what was stored; NULL: removed */
+  mp_value *result;          /* what was stored: counted where it was computed, else `value`; NULL: removed */
   int64_t previous_revision; /* of the key before, where it was looked up; else -1 */
 } mp_operation;
 
+/* Its strings point into the event's text, which is to stay as long as it does. It does not move. */
 typedef struct mp_append {
   moonpad_service *service;
   mp_env *env;
-  mp_event_draft draft;
   mp_operation *operations; /* stored scopes first in call order; temp: at the end */
   size_t count;
   size_t capacity;
   size_t stored_count; /* without temp: */
   bool id_given;
   bool timestamp_given;
+  bool delta_as_given;        /* what is stored is the event's own delta as it stands */
   mp_session_row held;        /* what the session object held when this was prepared */
   struct mp_lane *lane;       /* of an asynchronous append; NULL: synchronous */
   moonpad_session *live;      /* the session object, where nobody uses it while the transaction runs; else NULL */
@@ -53,13 +56,17 @@ typedef struct mp_append {
   mp_key **conflicts;
   size_t conflict_count;
   size_t conflict_capacity;
-  mp_resolved *resolved;
+  mp_resolved *resolved; /* NULL when the delta is as given */
+  mp_event_draft draft;
+  mp_operation few_operations[MP_FEW_KEYS];
+  mp_resolved few_resolved[MP_FEW_KEYS];
 } mp_append;
 
 /* What the session object holds: the rule for a delta by hand (contract 2.2). */
 #define MP_DECIDED_AS_HELD INT64_C(-1)
 
-/* Reads the event and takes the change set's pending writes along (changes may be NULL). On failure there is nothing to free. */
+/* Reads the event and takes the change set's pending writes along (changes may be NULL). The text stays the caller's, and is to stay. On failure there is
+** nothing to free. */
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
                                  moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error);
 /* The transaction function; the context is the mp_append. */
@@ -70,7 +77,10 @@ void mp_append_free(mp_append *append);
 /* The stored event as an object for the caller; NULL when out of memory. */
 moonpad_event *mp_append_event(const mp_append *append);
 
-/* As moonpad_append_event / moonpad_changes_commit, for JSON that this library's encoder wrote. `changes` may be NULL. */
+/*
+** As moonpad_append_event / moonpad_changes_commit. `own_json` is the short way in: the text is what this library's encoder wrote (compact, valid, no key twice),
+** and is only checked for being an event. `changes` may be NULL.
+*/
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool own_json, moonpad_event **stored, moonpad_error *error);
 

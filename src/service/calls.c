@@ -11,6 +11,20 @@ static void keep_conflicts(moonpad_session *session, mp_append *append) {
   append->conflict_count = append->conflict_capacity = 0;
 }
 
+#define SPARE_BYTES 65536 /* beyond it, the memory of a large event is given back */
+
+/* What one append wrote its event into serves the next one. */
+static void lend_spare(moonpad_session *session, mp_append *append) {
+  append->json = session->spare;
+  mp_buffer_init(&session->spare, session->env);
+}
+
+static void take_spare_back(moonpad_session *session, mp_append *append) {
+  if (append->json.capacity > SPARE_BYTES) return;
+  session->spare = append->json;
+  mp_buffer_init(&append->json, append->env);
+}
+
 /* A partial event is given back as it came. */
 static moonpad_status pass_partial(mp_env *env, moonpad_string json, moonpad_event **stored, moonpad_error *error) {
   if (stored == NULL) return MOONPAD_OK;
@@ -30,6 +44,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
     status = pass_partial(session->env, event, stored, error);
   } else {
     mp_store *store = session->service->store;
+    lend_spare(session, &append);
     status = store->ops->write(store, mp_append_run, &append, error);
     keep_conflicts(session, &append);
     if (status == MOONPAD_OK) {
@@ -37,6 +52,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
       if (stored != NULL) *stored = mp_append_event(&append);
       /* It is stored: without memory for the answer the caller gets no event object, yet no error either. */
     }
+    take_spare_back(session, &append);
   }
   mp_append_free(&append);
   return status;

@@ -7,7 +7,10 @@
 /* ---- view ---- */
 
 mp_view_entry *mp_view_touch(mp_map *view, mp_env *env, moonpad_string key) {
-  uint64_t hash = mp_hash(key.data, key.length);
+  return mp_view_touch_hashed(view, env, key, mp_hash(key.data, key.length));
+}
+
+mp_view_entry *mp_view_touch_hashed(mp_map *view, mp_env *env, moonpad_string key, uint64_t hash) {
   mp_view_entry *entry = mp_map_get_hashed(view, key.data, key.length, hash);
   if (entry != NULL) return entry;
   entry = mp_allocate_zeroed(env, sizeof *entry);
@@ -28,8 +31,11 @@ static size_t entry_bytes(const mp_view_entry *entry) {
 }
 
 void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
+  mp_view_give(session, entry, mp_value_retain(value), revision);
+}
+
+void mp_view_give(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
   session->state_bytes -= entry_bytes(entry);
-  mp_value_retain(value);
   mp_value_release(session->env, entry->value);
   entry->value = value;
   entry->revision = revision;
@@ -140,6 +146,7 @@ moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_
   session->service = moonpad_service_retain(service);
   session->env = mp_env_retain(env);
   mp_map_init(&session->view, env);
+  mp_buffer_init(&session->spare, env);
   session->app_name = mp_key_new(env, name->app_name);
   session->user_id = mp_key_new(env, name->user_id);
   session->id = mp_key_new(env, name->session_id);
@@ -168,6 +175,7 @@ void moonpad_session_free(moonpad_session *session) {
   mp_page_free(session);
   mp_env *env = session->env;
   mp_release(env, session->chosen);
+  mp_buffer_free(&session->spare);
   mp_view_free(&session->view, env);
   mp_key_release(env, session->app_name);
   mp_key_release(env, session->user_id);

@@ -45,6 +45,8 @@ struct moonpad_session {
   mp_key **conflicts;
   size_t conflict_count;
 
+  mp_buffer spare; /* memory for the next event that is appended */
+
   struct mp_lane *lane;  /* of asynchronous appends that have not been applied yet; NULL: none */
   size_t jobs_in_flight; /* not applied yet */
   uint64_t jobs_queued;  /* ever */
@@ -86,8 +88,11 @@ moonpad_session_name mp_session_names(const moonpad_session *session);
 
 /* The view's entry, made (absent) when there is none; NULL when out of memory. */
 mp_view_entry *mp_view_touch(mp_map *view, mp_env *env, moonpad_string key);
+mp_view_entry *mp_view_touch_hashed(mp_map *view, mp_env *env, moonpad_string key, uint64_t hash);
 /* Replaces what the view shows. */
 void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
+/* The same with the caller's own reference to the value. */
+void mp_view_give(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
 void mp_view_free(mp_map *view, mp_env *env);
 
 /* The revision that the object holds for a scope. */

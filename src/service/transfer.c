@@ -264,7 +264,7 @@ static moonpad_status read_import_event(importing *import, size_t number, moonpa
     }
     return status;
   }
-  if (draft.id.length == 0 || draft.timestamp_json.length == 0 || draft.invocation_id.length == 0 || draft.partial) {
+  if (draft.id.length == 0 || draft.timestamp_json.length == 0 || draft.invocation.length == 0 || draft.partial) {
     status = bad_line(number, "an exported event has id, timestamp and invocationId, and is not partial", error);
   } else if (!mp_reserve(import->service->env, (void **)&import->events, &import->capacity, sizeof *import->events,
                          import->count + 1)) {
@@ -272,7 +272,7 @@ static moonpad_status read_import_event(importing *import, size_t number, moonpa
   } else {
     imported_event event = {import->text.length, json.length, draft.timestamp, import->ids.length, draft.id.length};
     mp_buffer_add_string(&import->text, json);
-    mp_buffer_add_string(&import->ids, mp_buffer_text(&draft.id));
+    mp_buffer_add_string(&import->ids, draft.id);
     import->events[import->count++] = event;
     int64_t revision = import->row.base_revision + (int64_t)import->count;
     status = mp_replay_event(&import->replay, json, revision, draft.timestamp, error);

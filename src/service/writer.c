@@ -16,6 +16,7 @@
 typedef struct mp_job {
   struct mp_job *next;
   mp_append append;
+  mp_buffer event;          /* what the append reads from */
   moonpad_session *session; /* NULL once the object has been freed, which waits until the job is done */
   mp_lane *lane;
   moonpad_append_callback callback;
@@ -192,6 +193,7 @@ void mp_writer_stop(moonpad_service *service) {
 static void free_job(mp_job *job) {
   mp_env *env = job->append.env;
   mp_append_free(&job->append);
+  mp_buffer_free(&job->event);
   mp_lane_release(job->lane);
   mp_release(env, job);
 }
@@ -221,7 +223,7 @@ static moonpad_status show_expected(mp_append *append, moonpad_session *session,
     } else if (operation->kind == MP_APPEND) {
       status = mp_extend_array(append->env, key, there, operation->value, &operation->result, error);
     } else {
-      operation->result = mp_value_retain(operation->value);
+      operation->result = operation->value;
     }
   }
   if (status != MOONPAD_OK) return status;
@@ -240,13 +242,20 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
                                moonpad_error *error) {
   mp_job *job = mp_allocate_zeroed(session->env, sizeof *job);
   if (job == NULL) return mp_no_memory(error);
-  moonpad_status status = mp_append_prepare(&job->append, session, changes, event, false, MP_DECIDED_AS_HELD, error);
+  mp_buffer_init(&job->event, session->env);
+  mp_buffer_add_string(&job->event, event);
+  moonpad_status status = job->event.failed
+                              ? mp_no_memory(error)
+                              : mp_append_prepare(&job->append, session, changes, mp_buffer_text(&job->event), false,
+                                                  MP_DECIDED_AS_HELD, error);
   if (status != MOONPAD_OK) {
+    mp_buffer_free(&job->event);
     mp_release(session->env, job);
     return status;
   }
   if (session->lane == NULL && (session->lane = mp_lane_new(session->env)) == NULL) {
     mp_append_free(&job->append);
+    mp_buffer_free(&job->event);
     mp_release(session->env, job);
     return mp_no_memory(error);
   }

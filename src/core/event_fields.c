@@ -1,0 +1,174 @@
+/* What is known of the fields of an event. */
+#include "core/event_fields.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/json.h"
+
+#define FIELD(name, kind)                                                                                              \
+  { name, sizeof(name) - 1, MP_FIELD_##kind }
+#define END_OF_FIELDS                                                                                                  \
+  { NULL, 0, MP_FIELD_ANYTHING }
+
+const mp_field mp_event_fields[] = {[MP_EVENT_ID] = FIELD("id", TEXT),
+                                    [MP_EVENT_INVOCATION] = FIELD("invocationId", TEXT),
+                                    [MP_EVENT_AUTHOR] = FIELD("author", TEXT),
+                                    [MP_EVENT_TIMESTAMP] = FIELD("timestamp", NUMBER),
+                                    [MP_EVENT_CONTENT] = FIELD("content", OBJECT),
+                                    [MP_EVENT_ACTIONS] = FIELD("actions", OBJECT),
+                                    [MP_EVENT_PARTIAL] = FIELD("partial", BOOLEAN),
+                                    [MP_EVENT_REMOVED_KEYS] = FIELD("removedStateKeys", TEXT_LIST),
+                                    [MP_EVENT_REVISION] = FIELD("revision", ANYTHING),
+                                    FIELD("turnComplete", BOOLEAN),
+                                    FIELD("interrupted", BOOLEAN),
+                                    FIELD("errorCode", TEXT),
+                                    FIELD("errorMessage", TEXT),
+                                    FIELD("branch", TEXT),
+                                    FIELD("longRunningToolIds", TEXT_LIST),
+                                    FIELD("usageMetadata", OBJECT),
+                                    FIELD("customMetadata", ANYTHING),
+                                    FIELD("finishReason", TEXT),
+                                    END_OF_FIELDS};
+
+const mp_field mp_action_fields[] = {[MP_ACTIONS_DELTA] = FIELD("stateDelta", OBJECT),
+                                     FIELD("artifactDelta", OBJECT),
+                                     FIELD("transferToAgent", TEXT),
+                                     FIELD("escalate", BOOLEAN),
+                                     FIELD("skipSummarization", BOOLEAN),
+                                     FIELD("compaction", OBJECT),
+                                     FIELD("rewindBeforeInvocationId", TEXT),
+                                     FIELD("requestedAuthConfigs", OBJECT),
+                                     FIELD("requestedToolConfirmations", OBJECT),
+                                     END_OF_FIELDS};
+
+const mp_field mp_content_fields[] = {[MP_CONTENT_PARTS] = FIELD("parts", ARRAY), FIELD("role", TEXT), END_OF_FIELDS};
+const mp_field mp_part_fields[] = {FIELD("text", TEXT),           FIELD("thought", BOOLEAN),
+                                   FIELD("functionCall", OBJECT), FIELD("functionResponse", OBJECT),
+                                   FIELD("inlineData", OBJECT),   END_OF_FIELDS};
+
+/* Both `length` bytes long. */
+static inline bool same_bytes(const char *a, const char *b, size_t length) {
+  uint64_t x, y;
+  if (length < sizeof x) return memcmp(a, b, length) == 0;
+  for (size_t i = 0; i + sizeof x < length; i += sizeof x) {
+    memcpy(&x, a + i, sizeof x);
+    memcpy(&y, b + i, sizeof y);
+    if (x != y) return false;
+  }
+  memcpy(&x, a + length - sizeof x, sizeof x);
+  memcpy(&y, b + length - sizeof y, sizeof y);
+  return x == y;
+}
+
+const mp_field *mp_field_find(const mp_field *fields, moonpad_string name) {
+  for (const mp_field *known = fields; known->name != NULL; known++) {
+    if (name.length == known->length && name.data[0] == known->name[0] &&
+        same_bytes(name.data, known->name, name.length)) {
+      return known;
+    }
+  }
+  return NULL;
+}
+
+/* ---- near misses ---- */
+
+/* Equal but for case and underscores? */
+static bool near_miss(moonpad_string given, const char *known) {
+  size_t at = 0;
+  for (size_t i = 0; i < given.length; i++) {
+    char byte = given.data[i];
+    if (byte == '_') continue;
+    char expected = known[at];
+    if (expected == '\0') return false;
+    if (byte >= 'A' && byte <= 'Z') byte = (char)(byte - 'A' + 'a');
+    if (expected >= 'A' && expected <= 'Z') expected = (char)(expected - 'A' + 'a');
+    if (byte != expected) return false;
+    at++;
+  }
+  return known[at] == '\0';
+}
+
+static const mp_field *find_near_miss(const mp_field *fields, moonpad_string name) {
+  for (const mp_field *known = fields; known->name != NULL; known++) {
+    if (near_miss(name, known->name)) return known;
+  }
+  return NULL;
+}
+
+static const char *place_text(mp_place where, char text[64]) {
+  if (where.index == 0) return where.name;
+  snprintf(text, 64, "%s[%d]", where.name, where.index);
+  return text;
+}
+
+static int shown_length(moonpad_string name) {
+  return (int)(name.length > 80 ? 80 : name.length);
+}
+
+moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_place where, moonpad_string name,
+                                         moonpad_error *error) {
+  char text[64];
+  const mp_field *meant = find_near_miss(fields, name);
+  if (meant != NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%.*s: unknown field, did you mean %s?", place_text(where, text),
+                   shown_length(name), name.data, meant->name);
+  }
+  if (fields != mp_event_fields) return MOONPAD_OK;
+  meant = find_near_miss(mp_action_fields, name);
+  if (meant == NULL) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event.%.*s: belongs into event.actions.%s", shown_length(name),
+                 name.data, meant->name);
+}
+
+moonpad_status mp_field_refuse(mp_place where, const char *problem, moonpad_error *error) {
+  char text[64];
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: %s", place_text(where, text), problem);
+}
+
+/* ---- values ---- */
+
+static bool is_text_list(moonpad_string value) {
+  if (value.data[0] != '[') return false;
+  for (size_t at = 1; value.data[at] != ']';) {
+    if (value.data[at] == ',') at++;
+    if (value.data[at] != '"') return false;
+    at = mp_json_own_end(value.data, at);
+  }
+  return true;
+}
+
+static bool is_empty_object(moonpad_string value) {
+  return value.length == 2 && value.data[0] == '{';
+}
+
+/* NULL: it is as it must be. */
+static const char *wanted_instead(mp_field_kind kind, moonpad_string value) {
+  char first = value.data[0];
+  switch (kind) {
+  case MP_FIELD_ANYTHING:
+    return NULL;
+  case MP_FIELD_TEXT:
+    return first == '"' ? NULL : "a string";
+  case MP_FIELD_NUMBER:
+    return first == '-' || (first >= '0' && first <= '9') ? NULL : "a number";
+  case MP_FIELD_BOOLEAN:
+    return first == 't' || first == 'f' ? NULL : "a boolean";
+  case MP_FIELD_OBJECT:
+    return first == '{' ? NULL : "an object";
+  case MP_FIELD_ARRAY:
+    return first == '[' || is_empty_object(value) ? NULL : "an array";
+  case MP_FIELD_TEXT_LIST:
+    return is_text_list(value) || is_empty_object(value) ? NULL : "an array of strings";
+  }
+  return NULL;
+}
+
+moonpad_status mp_field_check(const mp_field *known, mp_place where, moonpad_string value, moonpad_error *error) {
+  char text[64];
+  if (value.data[0] == 'n') return MOONPAD_OK;
+  const char *wanted = wanted_instead(known->kind, value);
+  if (wanted == NULL) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%s: must be %s", place_text(where, text), known->name, wanted);
+}

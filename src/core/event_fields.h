@@ -1,0 +1,60 @@
+/* The known fields of an event (contract 3) and of what it holds. Others are kept as they are, near misses of these are refused. */
+#ifndef MP_CORE_EVENT_FIELDS_H
+#define MP_CORE_EVENT_FIELDS_H
+
+#include "moonpad.h"
+
+typedef enum mp_field_kind {
+  MP_FIELD_ANYTHING,
+  MP_FIELD_TEXT,
+  MP_FIELD_NUMBER,
+  MP_FIELD_BOOLEAN,
+  MP_FIELD_OBJECT,
+  MP_FIELD_ARRAY,
+  MP_FIELD_TEXT_LIST
+} mp_field_kind;
+
+typedef struct mp_field {
+  const char *name;
+  size_t length;
+  mp_field_kind kind;
+} mp_field;
+
+/* The fields that are more than kept; the rest of the table follows. */
+enum {
+  MP_EVENT_ID,
+  MP_EVENT_INVOCATION,
+  MP_EVENT_AUTHOR,
+  MP_EVENT_TIMESTAMP,
+  MP_EVENT_CONTENT,
+  MP_EVENT_ACTIONS,
+  MP_EVENT_PARTIAL,
+  MP_EVENT_REMOVED_KEYS,
+  MP_EVENT_REVISION
+};
+enum { MP_ACTIONS_DELTA };
+enum { MP_CONTENT_PARTS };
+
+/* Each ends with a field without a name. */
+extern const mp_field mp_event_fields[];
+extern const mp_field mp_action_fields[];
+extern const mp_field mp_content_fields[];
+extern const mp_field mp_part_fields[];
+
+/* Where an object stands in the event, spelt out only for an error. */
+typedef struct mp_place {
+  const char *name;
+  int index; /* of a part; 0: none */
+} mp_place;
+
+/* NULL: not known. */
+const mp_field *mp_field_find(const mp_field *fields, moonpad_string name);
+/* For a name that is not known: is it a slip of the pen? At the top level, a field of `actions` is one as well. */
+moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_place where, moonpad_string name,
+                                         moonpad_error *error);
+/* The value of a known field, as compact JSON: null stands for absent. */
+moonpad_status mp_field_check(const mp_field *known, mp_place where, moonpad_string value, moonpad_error *error);
+/* "event.content.parts[2]: must be an object" */
+moonpad_status mp_field_refuse(mp_place where, const char *problem, moonpad_error *error);
+
+#endif

@@ -1,0 +1,444 @@
+/*
+** Reading events (contract 2.1, 3): one pass over their text checks that it is JSON in canonical spelling, checks the known fields, digests all of it and notes
+** where things stand. Text that does not come through is looked at again with more patience: it is compacted first, which also finds what is wrong with it.
+*/
+#include <string.h>
+
+#include "base/error.h"
+#include "core/event.h"
+#include "core/event_fields.h"
+#include "core/json.h"
+#include "core/scan.h"
+
+/* Room for what surrounds a value inside an event, so that a value of the full depth fits. */
+#define EVENT_MAX_DEPTH (MOONPAD_MAX_DEPTH + 8)
+
+typedef struct event_reader {
+  mp_scan scan;
+  mp_event_draft *draft;
+  moonpad_string removed_keys; /* the list, or empty */
+  bool by_user;
+  bool has_parts;
+  moonpad_error *error;
+} event_reader;
+
+/* What a member adds to the digest: by where it stands, its key and its value. */
+#define GROUP_EVENT   UINT64_C(0x9E3779B97F4A7C15)
+#define GROUP_ACTIONS UINT64_C(0xC2B2AE3D27D4EB4F)
+#define GROUP_DELTA   UINT64_C(0x165667B19E3779F9)
+#define REMOVED       UINT64_C(7) /* the value of a key that is removed */
+
+static uint64_t member_digest(uint64_t group, uint64_t key, uint64_t value) {
+  uint64_t name = key * 3 + group;
+  return (name ^ (name >> 29)) * (value | 1) + value;
+}
+
+/* Not valid JSON in canonical spelling. Only text that is not trusted comes here. */
+static moonpad_status not_canonical(const event_reader *reader) {
+  return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event: its JSON is damaged");
+}
+
+static moonpad_status read_value(event_reader *reader, moonpad_string *value, uint64_t *digest) {
+  return mp_scan_value(&reader->scan, value, digest) ? MOONPAD_OK : not_canonical(reader);
+}
+
+/* One member of an object: its key, and the field that this is (NULL: an unknown one, and no near miss). At its end `done`. */
+static moonpad_status read_key(event_reader *reader, mp_scan_inside *inside, const mp_field *fields, mp_place where,
+                               moonpad_string *key, uint64_t *hash, const mp_field **known, bool *done) {
+  mp_scan_step step = mp_scan_member(&reader->scan, inside, key, hash);
+  *done = step == MP_SCAN_DONE;
+  if (step == MP_SCAN_FAILED) return not_canonical(reader);
+  if (*done) return MOONPAD_OK;
+  *known = mp_field_find(fields, *key);
+  return *known != NULL ? MOONPAD_OK : mp_field_refuse_near_miss(fields, where, *key, reader->error);
+}
+
+static moonpad_status read_checked(event_reader *reader, const mp_field *known, mp_place where, moonpad_string *value,
+                                   uint64_t *digest) {
+  moonpad_status status = read_value(reader, value, digest);
+  return status == MOONPAD_OK && known != NULL ? mp_field_check(known, where, *value, reader->error) : status;
+}
+
+/* ---- content ---- */
+
+static moonpad_status read_part(event_reader *reader, int index, uint64_t *digest) {
+  const mp_place where = {"event.content.parts", index};
+  mp_scan_inside inside;
+  moonpad_string key, value;
+  uint64_t sum = MP_DIGEST_OBJECT, hash, member = 0;
+  if (mp_scan_peek(&reader->scan) != '{') return mp_field_refuse(where, "must be an object", reader->error);
+  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  for (;;) {
+    const mp_field *known;
+    bool done;
+    moonpad_status status = read_key(reader, &inside, mp_part_fields, where, &key, &hash, &known, &done);
+    if (status != MOONPAD_OK) return status;
+    if (done) break;
+    status = read_checked(reader, known, where, &value, &member);
+    if (status != MOONPAD_OK) return status;
+    sum += mp_digest_mix(hash, member);
+  }
+  *digest = mp_digest_object_end(sum);
+  return MOONPAD_OK;
+}
+
+static moonpad_status read_parts(event_reader *reader, uint64_t *digest) {
+  mp_scan_inside inside;
+  uint64_t chain = MP_DIGEST_ARRAY, item = 0;
+  int index = 0;
+  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  for (;;) {
+    mp_scan_step step = mp_scan_item(&reader->scan, &inside);
+    if (step == MP_SCAN_FAILED) return not_canonical(reader);
+    if (step == MP_SCAN_DONE) break;
+    moonpad_status status = read_part(reader, ++index, &item);
+    if (status != MOONPAD_OK) return status;
+    chain = mp_digest_mix(chain, item);
+  }
+  *digest = mp_digest_array_end(chain);
+  reader->has_parts = index > 0;
+  return MOONPAD_OK;
+}
+
+static moonpad_status read_content(event_reader *reader, uint64_t *digest) {
+  const mp_place where = {"event.content", 0};
+  mp_scan_inside inside;
+  moonpad_string key, value;
+  uint64_t sum = MP_DIGEST_OBJECT, hash, member = 0;
+  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  for (;;) {
+    const mp_field *known;
+    bool done;
+    moonpad_status status = read_key(reader, &inside, mp_content_fields, where, &key, &hash, &known, &done);
+    if (status != MOONPAD_OK) return status;
+    if (done) break;
+    if (known == &mp_content_fields[MP_CONTENT_PARTS] && mp_scan_peek(&reader->scan) == '[') {
+      status = read_parts(reader, &member);
+    } else {
+      status = read_checked(reader, known, where, &value, &member);
+    }
+    if (status != MOONPAD_OK) return status;
+    sum += mp_digest_mix(hash, member);
+  }
+  *digest = mp_digest_object_end(sum);
+  return MOONPAD_OK;
+}
+
+/* ---- stateDelta ---- */
+
+/* A key with escapes gets memory of its own. */
+static moonpad_status unescape_key(mp_event_draft *draft, moonpad_string inside, mp_delta_entry *entry,
+                                   moonpad_error *error) {
+  mp_buffer characters;
+  mp_buffer_init(&characters, draft->env);
+  if (mp_literal_text(inside, &characters, &entry->key)) entry->unescaped = mp_key_new(draft->env, entry->key);
+  mp_buffer_free(&characters);
+  if (entry->unescaped == NULL) return mp_no_memory(error);
+  entry->key = mp_key_text(entry->unescaped);
+  entry->hash = entry->unescaped->hash;
+  return MOONPAD_OK;
+}
+
+static bool reserve_delta(mp_event_draft *draft) {
+  if (draft->delta_count < draft->delta_capacity) return true;
+  if (draft->delta != draft->few_delta) {
+    void *delta = draft->delta;
+    bool grown = mp_reserve(draft->env, &delta, &draft->delta_capacity, sizeof *draft->delta, draft->delta_count + 1);
+    draft->delta = delta;
+    return grown;
+  }
+  mp_delta_entry *delta = mp_allocate(draft->env, 4 * sizeof draft->few_delta);
+  if (delta == NULL) return false;
+  memcpy(delta, draft->few_delta, sizeof draft->few_delta);
+  draft->delta = delta;
+  draft->delta_capacity = (size_t)4 * MP_FEW_KEYS;
+  return true;
+}
+
+static moonpad_status add_delta(event_reader *reader, moonpad_string inside, uint64_t hash, moonpad_string value,
+                                bool too_deep) {
+  mp_event_draft *draft = reader->draft;
+  if (!reserve_delta(draft)) return mp_no_memory(reader->error);
+  mp_delta_entry *entry = &draft->delta[draft->delta_count];
+  *entry = (mp_delta_entry){inside, hash, NULL, MP_SCOPE_SESSION, NULL};
+  moonpad_status status = MOONPAD_OK;
+  if (inside.length != 0 && memchr(inside.data, '\\', inside.length) != NULL) {
+    status = unescape_key(draft, inside, entry, reader->error);
+    if (status != MOONPAD_OK) return status;
+  }
+  draft->delta_count++; /* from here on the draft frees it */
+  if (entry->key.length > MOONPAD_MAX_KEY_BYTES) return mp_check_key(entry->key, reader->error);
+  if (too_deep) {
+    return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.actions.stateDelta[%s]: nested deeper than %d",
+                   mp_quote(entry->key).text, MOONPAD_MAX_DEPTH);
+  }
+  entry->scope = mp_scope_of(entry->key);
+  entry->value = mp_value_from_own_json(draft->env, value);
+  return entry->value == NULL ? mp_no_memory(reader->error) : MOONPAD_OK;
+}
+
+static moonpad_status read_delta(event_reader *reader) {
+  mp_scan *scan = &reader->scan;
+  mp_event_draft *draft = reader->draft;
+  mp_scan_inside inside;
+  moonpad_string key, value;
+  uint64_t hash, digest = 0;
+  if (!mp_scan_enter(scan, &inside)) return not_canonical(reader);
+  draft->delta_text.data = scan->at;
+  for (;;) {
+    mp_scan_step step = mp_scan_member(scan, &inside, &key, &hash);
+    if (step == MP_SCAN_FAILED) return not_canonical(reader);
+    if (step == MP_SCAN_DONE) break;
+    scan->deepest = scan->depth;
+    moonpad_status status = read_value(reader, &value, &digest);
+    if (status != MOONPAD_OK) return status;
+    status = add_delta(reader, key, hash, value, scan->deepest - scan->depth > MOONPAD_MAX_DEPTH);
+    if (status != MOONPAD_OK) return status;
+    const mp_delta_entry *entry = &draft->delta[draft->delta_count - 1];
+    if (entry->scope != MP_SCOPE_TEMP) draft->digest += member_digest(GROUP_DELTA, entry->hash, digest);
+  }
+  draft->delta_text.length = (size_t)(scan->at - draft->delta_text.data) - 1;
+  return MOONPAD_OK;
+}
+
+static mp_delta_entry *find_delta(mp_event_draft *draft, moonpad_string key) {
+  for (size_t i = 0; i < draft->delta_count; i++) {
+    moonpad_string there = draft->delta[i].key;
+    if (there.length == key.length && (key.length == 0 || memcmp(there.data, key.data, key.length) == 0)) {
+      return &draft->delta[i];
+    }
+  }
+  return NULL;
+}
+
+static void mark_entry_removed(mp_event_draft *draft, mp_delta_entry *entry) {
+  static const moonpad_string null = {"null", 4};
+  mp_value_release(draft->env, entry->value);
+  entry->value = NULL;
+  draft->removes = true;
+  if (entry->scope == MP_SCOPE_TEMP) return;
+  draft->digest -= member_digest(GROUP_DELTA, entry->hash, mp_digest_text(null));
+  draft->digest += member_digest(GROUP_DELTA, entry->hash, REMOVED);
+}
+
+/* The keys of removedStateKeys lose their (null) value. */
+static moonpad_status mark_removed(mp_event_draft *draft, moonpad_string list, mp_buffer *scratch,
+                                   moonpad_error *error) {
+  for (size_t at = 1; list.data[at] != ']';) {
+    if (list.data[at] == ',') at++;
+    size_t end = mp_json_own_end(list.data, at);
+    moonpad_string inside = {list.data + at + 1, end - at - 2}, key;
+    if (!mp_literal_text(inside, scratch, &key)) return mp_no_memory(error);
+    mp_delta_entry *entry = find_delta(draft, key);
+    bool listed_twice = entry != NULL && entry->value == NULL;
+    if (!listed_twice) {
+      if (entry == NULL || entry->value->as.type != MOONPAD_NULL) {
+        return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                       "event.removedStateKeys: %s must be null in actions.stateDelta to be removed",
+                       mp_quote(key).text);
+      }
+      mark_entry_removed(draft, entry);
+    }
+    at = end;
+  }
+  return MOONPAD_OK;
+}
+
+/* ---- the event ---- */
+
+/* A member of the text that is kept as it stands: from its key's opening quote to the end of its value. */
+static moonpad_status keep_member(event_reader *reader, mp_pieces *pieces, moonpad_string key) {
+  const char *begin = key.data - 1, *end = reader->scan.at;
+  if (pieces->count != 0) {
+    moonpad_string *last = &pieces->list[pieces->count - 1];
+    if (last->data + last->length + 1 == begin) {
+      last->length = (size_t)(end - last->data);
+      return MOONPAD_OK;
+    }
+  }
+  if (pieces->count == MP_EVENT_PIECES) return not_canonical(reader); /* a known field comes twice */
+  pieces->list[pieces->count++] = (moonpad_string){begin, (size_t)(end - begin)};
+  return MOONPAD_OK;
+}
+
+static moonpad_status read_actions(event_reader *reader) {
+  const mp_place where = {"event.actions", 0};
+  mp_event_draft *draft = reader->draft;
+  mp_scan_inside inside;
+  moonpad_string key, value;
+  uint64_t hash, digest = 0;
+  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  for (;;) {
+    const mp_field *known;
+    bool done;
+    moonpad_status status = read_key(reader, &inside, mp_action_fields, where, &key, &hash, &known, &done);
+    if (status != MOONPAD_OK || done) return status;
+    if (known == &mp_action_fields[MP_ACTIONS_DELTA] && mp_scan_peek(&reader->scan) == '{') {
+      status = read_delta(reader);
+      if (status != MOONPAD_OK) return status;
+      continue;
+    }
+    status = read_checked(reader, known, where, &value, &digest);
+    if (status != MOONPAD_OK) return status;
+    if (known != NULL && value.data[0] == 'n') continue;
+    draft->digest += member_digest(GROUP_ACTIONS, hash, digest);
+    status = keep_member(reader, &draft->actions, key);
+    if (status != MOONPAD_OK) return status;
+  }
+}
+
+static moonpad_status take_id(event_reader *reader, moonpad_string literal) {
+  mp_event_draft *draft = reader->draft;
+  moonpad_string inside = {literal.data + 1, literal.length - 2};
+  if (!mp_literal_text(inside, &draft->unescaped_id, &draft->id)) return mp_no_memory(reader->error);
+  if (draft->id.length > MOONPAD_MAX_NAME_BYTES) {
+    return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.id: longer than %d bytes", MOONPAD_MAX_NAME_BYTES);
+  }
+  draft->id_literal = literal;
+  return MOONPAD_OK;
+}
+
+/* A float with needless zeros is common here, and no reason to read all again. */
+static moonpad_status read_timestamp(event_reader *reader, uint64_t *digest) {
+  mp_event_draft *draft = reader->draft;
+  bool canonical;
+  if (!mp_scan_number(&reader->scan, &draft->timestamp_json, &canonical)) return not_canonical(reader);
+  if (!mp_parse_float(draft->timestamp_json.data, draft->timestamp_json.length, &draft->timestamp)) {
+    return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.timestamp: out of range");
+  }
+  if (!canonical) {
+    bool is_float = memchr(draft->timestamp_json.data, '.', draft->timestamp_json.length) != NULL;
+    if (!is_float) return not_canonical(reader);
+    mp_event_draft_set_timestamp(draft, draft->timestamp);
+  }
+  *digest = mp_digest_text(draft->timestamp_json);
+  return MOONPAD_OK;
+}
+
+static moonpad_status read_member_value(event_reader *reader, const mp_field *known, moonpad_string *value,
+                                        uint64_t *digest) {
+  const mp_place where = {"event", 0};
+  char first = mp_scan_peek(&reader->scan);
+  value->data = reader->scan.at;
+  value->length = 1; /* of a field that is read by itself, only where it begins is looked at */
+  if (known == &mp_event_fields[MP_EVENT_CONTENT] && first == '{') return read_content(reader, digest);
+  if (known == &mp_event_fields[MP_EVENT_TIMESTAMP] && (first == '-' || (first >= '0' && first <= '9'))) {
+    return read_timestamp(reader, digest);
+  }
+  return read_checked(reader, known, where, value, digest);
+}
+
+/* Takes out what this library looks at; all else goes to draft->fields as it is. */
+static moonpad_status take_member(event_reader *reader, const mp_field *known, moonpad_string key, uint64_t hash,
+                                  moonpad_string value, uint64_t digest) {
+  mp_event_draft *draft = reader->draft;
+  int field = known == NULL ? -1 : (int)(known - mp_event_fields);
+  if (known != NULL && value.data[0] == 'n') return MOONPAD_OK;
+  if (field == MP_EVENT_REVISION) return MOONPAD_OK;
+  if (field == MP_EVENT_REMOVED_KEYS) {
+    if (value.data[0] == '[') reader->removed_keys = value;
+    return MOONPAD_OK;
+  }
+  if (field == MP_EVENT_ID && value.length == 2) return MOONPAD_OK; /* "" stands for missing, as in ADK */
+  draft->digest += member_digest(GROUP_EVENT, hash, digest);
+  switch (field) {
+  case MP_EVENT_ID:
+    return take_id(reader, value);
+  case MP_EVENT_INVOCATION:
+    if (value.length > 2) draft->invocation = value;
+    return MOONPAD_OK;
+  case MP_EVENT_TIMESTAMP:
+    return MOONPAD_OK;
+  case MP_EVENT_AUTHOR:
+    reader->by_user = value.length == 6 && memcmp(value.data, "\"user\"", 6) == 0;
+    break;
+  case MP_EVENT_PARTIAL:
+    draft->partial = value.data[0] == 't';
+    break;
+  default:
+    break;
+  }
+  return keep_member(reader, &draft->fields, key);
+}
+
+static moonpad_status read_member(event_reader *reader, const mp_field *known, moonpad_string key, uint64_t hash) {
+  mp_scan *scan = &reader->scan;
+  moonpad_string value;
+  uint64_t digest = 0;
+  if (known == &mp_event_fields[MP_EVENT_ACTIONS] && mp_scan_peek(scan) == '{') return read_actions(reader);
+  scan->deepest = scan->depth;
+  moonpad_status status = read_member_value(reader, known, &value, &digest);
+  if (status != MOONPAD_OK) return status;
+  if (known == NULL && scan->deepest - scan->depth > MOONPAD_MAX_DEPTH) {
+    return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.%.*s: nested deeper than %d",
+                   (int)(key.length > 80 ? 80 : key.length), key.data, MOONPAD_MAX_DEPTH);
+  }
+  return take_member(reader, known, key, hash, value, digest);
+}
+
+static moonpad_status read_members(event_reader *reader) {
+  const mp_place where = {"event", 0};
+  mp_scan_inside inside;
+  moonpad_string key;
+  uint64_t hash;
+  if (mp_scan_peek(&reader->scan) != '{') return mp_field_refuse(where, "must be an object", reader->error);
+  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  for (;;) {
+    const mp_field *known;
+    bool done;
+    moonpad_status status = read_key(reader, &inside, mp_event_fields, where, &key, &hash, &known, &done);
+    if (status == MOONPAD_OK && !done) status = read_member(reader, known, key, hash);
+    if (status != MOONPAD_OK || done) return status;
+  }
+}
+
+static void init_draft(mp_event_draft *draft, mp_env *env) {
+  const moonpad_string none = {"", 0};
+  draft->env = env;
+  mp_buffer_init(&draft->compact, env);
+  mp_buffer_init(&draft->unescaped_id, env);
+  draft->fields.count = draft->actions.count = 0;
+  draft->id = draft->id_literal = draft->invocation = draft->timestamp_json = draft->delta_text = none;
+  draft->timestamp = 0;
+  draft->delta = draft->few_delta;
+  draft->delta_count = 0;
+  draft->delta_capacity = MP_FEW_KEYS;
+  draft->digest = 0;
+  draft->partial = draft->is_user_message = draft->removes = false;
+}
+
+/* On failure nothing is left in the draft. */
+static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json, bool trusted, moonpad_error *error) {
+  event_reader reader;
+  if (json.length == 0) json.data = "";
+  mp_scan_init(&reader.scan, json, trusted ? MP_JSON_DEPTH_LIMIT : EVENT_MAX_DEPTH, trusted);
+  reader.draft = draft;
+  reader.removed_keys = (moonpad_string){NULL, 0};
+  reader.by_user = reader.has_parts = false;
+  reader.error = error;
+  moonpad_status status = read_members(&reader);
+  if (status == MOONPAD_OK && reader.scan.at != reader.scan.end) status = not_canonical(&reader);
+  if (status == MOONPAD_OK && reader.removed_keys.length != 0) {
+    mp_buffer scratch;
+    mp_buffer_init(&scratch, draft->env);
+    status = mark_removed(draft, reader.removed_keys, &scratch, error);
+    mp_buffer_free(&scratch);
+  }
+  draft->is_user_message = reader.has_parts && reader.by_user;
+  return status;
+}
+
+moonpad_status mp_event_draft_read(mp_env *env, moonpad_string json, bool own, mp_event_draft *draft,
+                                   moonpad_error *error) {
+  init_draft(draft, env);
+  moonpad_status status = read_canonical(draft, json, own, own ? error : NULL);
+  if (status == MOONPAD_OK) return MOONPAD_OK;
+  mp_event_draft_free(draft);
+  if (own || status == MOONPAD_NO_MEMORY) return status == MOONPAD_NO_MEMORY ? mp_no_memory(error) : status;
+  moonpad_type type;
+  init_draft(draft, env);
+  status = mp_json_compact(env, json, EVENT_MAX_DEPTH, "event", &draft->compact, &type, error);
+  if (status == MOONPAD_OK) status = read_canonical(draft, mp_buffer_text(&draft->compact), true, error);
+  if (status != MOONPAD_OK) mp_event_draft_free(draft);
+  return status;
+}

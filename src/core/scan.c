@@ -1,0 +1,260 @@
+/* Scanning JSON in canonical spelling. Nesting is limited, and so is the recursion here. */
+#include "core/scan.h"
+
+#include <string.h>
+
+#include "base/map.h"
+#include "base/number.h"
+#include "base/utf8.h"
+#include "core/json_scan.h"
+
+void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, bool trusted) {
+  scan->at = text.data;
+  scan->end = text.data + text.length;
+  scan->trusted = trusted;
+  scan->depth = 0;
+  scan->max_depth = max_depth;
+  scan->deepest = 0;
+  scan->key_count = 0;
+}
+
+uint64_t mp_digest_text(moonpad_string text) {
+  return mp_hash(text.data, text.length);
+}
+
+/* ---- strings ---- */
+
+/* The escapes that are written: all others have a shorter spelling, or are rare enough to be compacted. */
+static bool is_written_escape(char name) {
+  return name == '"' || name == '\\' || name == 'n' || name == 't' || name == 'r' || name == 'b' || name == 'f';
+}
+
+static const char *long_string_end(const mp_scan *scan, const char *begin) {
+  size_t length = (size_t)(scan->end - begin), position = 0;
+  uint64_t beyond = 0;
+  for (;;) {
+    position = mp_json_plain_end(begin, position, length, &beyond);
+    if (position == length) return NULL;
+    if (begin[position] == '"') break;
+    if (begin[position] != '\\' || length - position < 2) return NULL;
+    if (!scan->trusted && !is_written_escape(begin[position + 1])) return NULL;
+    position += 2;
+  }
+  bool valid = scan->trusted || !mp_json_beyond_ascii(beyond) || mp_utf8_valid_prefix(begin, position) == position;
+  return valid ? begin + position : NULL;
+}
+
+/* The closing quote of the string of which the characters begin there; NULL: there is none, or one is not as it should be. */
+static inline const char *string_end(const mp_scan *scan, const char *begin) {
+#if defined(MP_SCANS_16)
+  if (scan->end - begin >= 16) {
+    unsigned high, special = mp_json_special_16(begin, &high);
+    if (special != 0) {
+      unsigned offset = (unsigned)__builtin_ctz(special);
+      if (begin[offset] == '"' && (high & ((1u << offset) - 1)) == 0) return begin + offset;
+    }
+  }
+#endif
+  return long_string_end(scan, begin);
+}
+
+/* ---- numbers ---- */
+
+/* More digits than these may have a shorter spelling, or none that reads back the same. */
+#define SURE_FLOAT_DIGITS   15
+#define SURE_INTEGER_DIGITS 18
+
+static inline size_t count_digits(const char *at, const char *end) {
+  const char *begin = at;
+  while (at < end && *at >= '0' && *at <= '9') at++;
+  return (size_t)(at - begin);
+}
+
+static bool is_as_formatted(moonpad_string text, bool is_float) {
+  char formatted[MP_NUMBER_BYTES];
+  int64_t integer;
+  double number;
+  size_t length;
+  if (!is_float && mp_parse_integer(text.data, text.length, &integer)) {
+    length = mp_format_integer(integer, formatted);
+  } else if (mp_parse_float(text.data, text.length, &number)) {
+    length = mp_format_float(number, formatted);
+  } else {
+    return false;
+  }
+  return length == text.length && memcmp(formatted, text.data, length) == 0;
+}
+
+/* Digits that stand for a number of their own, and do not end in needless zeros, are what formatting that number gives. */
+static inline bool is_surely_canonical(const char *whole, size_t whole_digits, size_t fraction_digits) {
+  if (whole[0] == '0') return false; /* 0, -0, 0.5, 0.000001 */
+  if (fraction_digits == 0) return whole_digits <= SURE_INTEGER_DIGITS;
+  char last = whole[whole_digits + fraction_digits];
+  return whole_digits + fraction_digits <= SURE_FLOAT_DIGITS && (last != '0' || fraction_digits == 1);
+}
+
+bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical) {
+  const char *begin = scan->at, *end = scan->end;
+  const char *whole = begin < end && *begin == '-' ? begin + 1 : begin;
+  size_t whole_digits = count_digits(whole, end), fraction_digits = 0;
+  if (whole_digits == 0 || (whole_digits > 1 && whole[0] == '0')) return false;
+  const char *at = whole + whole_digits;
+  if (at < end && *at == '.') {
+    fraction_digits = count_digits(at + 1, end);
+    if (fraction_digits == 0) return false;
+    at += 1 + fraction_digits;
+  }
+  bool has_exponent = at < end && (*at == 'e' || *at == 'E');
+  if (has_exponent) {
+    at++;
+    if (at < end && (*at == '+' || *at == '-')) at++;
+    size_t exponent_digits = count_digits(at, end);
+    if (exponent_digits == 0) return false;
+    at += exponent_digits;
+  }
+  text->data = begin;
+  text->length = (size_t)(at - begin);
+  scan->at = at;
+  *canonical = scan->trusted || (!has_exponent && is_surely_canonical(whole, whole_digits, fraction_digits)) ||
+               is_as_formatted(*text, has_exponent || fraction_digits != 0);
+  return true;
+}
+
+/* ---- arrays and objects ---- */
+
+bool mp_scan_enter(mp_scan *scan, mp_scan_inside *inside) {
+  if (scan->depth >= scan->max_depth) return false;
+  scan->depth++;
+  if (scan->depth > scan->deepest) scan->deepest = scan->depth;
+  inside->first_key = scan->key_count;
+  inside->begun = false;
+  scan->at++;
+  return true;
+}
+
+/* The same hash twice in one object is most likely the same key; who is to say so for sure has more time. */
+static inline bool add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
+  if (scan->trusted) return true;
+  if (scan->key_count == MP_SCAN_KEYS) return false;
+  for (size_t i = inside->first_key; i < scan->key_count; i++) {
+    if (scan->keys[i] == hash) return false;
+  }
+  scan->keys[scan->key_count++] = hash;
+  return true;
+}
+
+static inline mp_scan_step next_inside(mp_scan *scan, mp_scan_inside *inside, char close) {
+  char byte = mp_scan_peek(scan);
+  if (byte == close) {
+    scan->at++;
+    scan->depth--;
+    scan->key_count = inside->first_key;
+    return MP_SCAN_DONE;
+  }
+  if (!inside->begun) {
+    inside->begun = true;
+    return MP_SCAN_NEXT;
+  }
+  if (byte != ',') return MP_SCAN_FAILED;
+  scan->at++;
+  return MP_SCAN_NEXT;
+}
+
+mp_scan_step mp_scan_member(mp_scan *scan, mp_scan_inside *inside, moonpad_string *key, uint64_t *hash) {
+  mp_scan_step step = next_inside(scan, inside, '}');
+  if (step != MP_SCAN_NEXT) return step;
+  const char *begin = scan->at + 1;
+  if (mp_scan_peek(scan) != '"') return MP_SCAN_FAILED;
+  const char *quote = string_end(scan, begin);
+  if (quote == NULL || scan->end - quote < 2 || quote[1] != ':') return MP_SCAN_FAILED;
+  scan->at = quote + 2;
+  key->data = begin;
+  key->length = (size_t)(quote - begin);
+  *hash = mp_hash(begin, key->length);
+  return add_key(scan, inside, *hash) ? MP_SCAN_NEXT : MP_SCAN_FAILED;
+}
+
+mp_scan_step mp_scan_item(mp_scan *scan, mp_scan_inside *inside) {
+  return next_inside(scan, inside, ']');
+}
+
+static bool scan_any(mp_scan *scan, uint64_t *digest);
+
+static bool scan_object(mp_scan *scan, uint64_t *digest) {
+  mp_scan_inside inside;
+  moonpad_string key;
+  uint64_t sum = MP_DIGEST_OBJECT, hash, value;
+  if (!mp_scan_enter(scan, &inside)) return false;
+  for (;;) {
+    mp_scan_step step = mp_scan_member(scan, &inside, &key, &hash);
+    if (step == MP_SCAN_DONE) break;
+    if (step == MP_SCAN_FAILED || !scan_any(scan, &value)) return false;
+    sum += mp_digest_mix(hash, value);
+  }
+  *digest = mp_digest_object_end(sum);
+  return true;
+}
+
+static bool scan_array(mp_scan *scan, uint64_t *digest) {
+  mp_scan_inside inside;
+  uint64_t chain = MP_DIGEST_ARRAY, item;
+  if (!mp_scan_enter(scan, &inside)) return false;
+  for (;;) {
+    mp_scan_step step = mp_scan_item(scan, &inside);
+    if (step == MP_SCAN_DONE) break;
+    if (step == MP_SCAN_FAILED || !scan_any(scan, &item)) return false;
+    chain = mp_digest_mix(chain, item);
+  }
+  *digest = mp_digest_array_end(chain);
+  return true;
+}
+
+static bool scan_word(mp_scan *scan, const char *word, size_t length) {
+  if ((size_t)(scan->end - scan->at) < length || memcmp(scan->at, word, length) != 0) return false;
+  scan->at += length;
+  return true;
+}
+
+/* A string, number or word. */
+static bool scan_scalar(mp_scan *scan, uint64_t *digest) {
+  moonpad_string text = {scan->at, 4};
+  const char *quote;
+  bool canonical = true;
+  switch (*scan->at) {
+  case '"':
+    quote = string_end(scan, scan->at + 1);
+    if (quote == NULL) return false;
+    text.length = (size_t)(quote - text.data) + 1;
+    scan->at = quote + 1;
+    break;
+  case 't':
+    if (!scan_word(scan, "true", 4)) return false;
+    break;
+  case 'f':
+    text.length = 5;
+    if (!scan_word(scan, "false", 5)) return false;
+    break;
+  case 'n':
+    if (!scan_word(scan, "null", 4)) return false;
+    break;
+  default:
+    if (!mp_scan_number(scan, &text, &canonical) || !canonical) return false;
+    break;
+  }
+  *digest = mp_digest_text(text);
+  return true;
+}
+
+static bool scan_any(mp_scan *scan, uint64_t *digest) {
+  if (scan->at >= scan->end) return false;
+  if (*scan->at == '{') return scan_object(scan, digest);
+  if (*scan->at == '[') return scan_array(scan, digest);
+  return scan_scalar(scan, digest);
+}
+
+bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {
+  text->data = scan->at;
+  if (!scan_any(scan, digest)) return false;
+  text->length = (size_t)(scan->at - text->data);
+  return true;
+}

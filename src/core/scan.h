@@ -1,0 +1,68 @@
+/*
+** One pass over JSON text that is already as this library writes it: compact, canonically spelt. It checks the text and digests it on the way, and copies
+** nothing. Text that is valid but spelt otherwise fails here as invalid text does: mp_json_compact tells them apart and says what is wrong.
+*/
+#ifndef MP_CORE_SCAN_H
+#define MP_CORE_SCAN_H
+
+#include "moonpad.h"
+
+#define MP_SCAN_KEYS                                                                                                   \
+  128 /* of the objects that are open at one time; text with more is not scanned, unless it is trusted */
+
+typedef struct mp_scan {
+  const char *at;
+  const char *end;
+  bool trusted; /* this library wrote it: valid UTF-8, canonical numbers, no key twice */
+  unsigned depth;
+  unsigned max_depth;
+  unsigned deepest; /* where `depth` has been; may be set back */
+  size_t key_count;
+  uint64_t keys[MP_SCAN_KEYS]; /* hashes; of an untrusted text only */
+} mp_scan;
+
+void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, bool trusted);
+
+/* The next byte, NUL at the end. */
+static inline char mp_scan_peek(const mp_scan *scan) {
+  return scan->at < scan->end ? *scan->at : '\0';
+}
+
+/*
+** Any value. `text` gets where it stands, `digest` a hash that does not depend on the order of members. False: not valid, or not canonical.
+*/
+bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest);
+/* At a number: the same, but *canonical may come out false, which is not a failure; `digest` is that of the text as it stands. */
+bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical);
+
+/* Walking an array or object whose members the caller scans one by one. */
+typedef enum mp_scan_step { MP_SCAN_FAILED, MP_SCAN_NEXT, MP_SCAN_DONE } mp_scan_step;
+typedef struct mp_scan_inside {
+  size_t first_key;
+  bool begun;
+} mp_scan_inside;
+/* At '{' or '['. */
+bool mp_scan_enter(mp_scan *scan, mp_scan_inside *inside);
+/* MP_SCAN_NEXT: at the value of a member, `key` is what stands between the quotes, escapes included. */
+mp_scan_step mp_scan_member(mp_scan *scan, mp_scan_inside *inside, moonpad_string *key, uint64_t *hash);
+/* MP_SCAN_NEXT: at an item. */
+mp_scan_step mp_scan_item(mp_scan *scan, mp_scan_inside *inside);
+
+/* ---- digests ---- */
+
+uint64_t mp_digest_text(moonpad_string text);
+static inline uint64_t mp_digest_mix(uint64_t a, uint64_t b) {
+  uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
+  return x ^ (x >> 32);
+}
+#define MP_DIGEST_OBJECT                                                                                               \
+  UINT64_C(11)                       /* to begin with; then add mp_digest_mix(hash of the key, value) for each member */
+#define MP_DIGEST_ARRAY UINT64_C(13) /* to begin with; then mp_digest_mix(so far, item) for each item */
+static inline uint64_t mp_digest_object_end(uint64_t sum) {
+  return mp_digest_mix(sum, 1);
+}
+static inline uint64_t mp_digest_array_end(uint64_t chain) {
+  return mp_digest_mix(chain, 2);
+}
+
+#endif
