@@ -116,6 +116,52 @@ describe("a SQLite file", function()
     end
   end)
 
+  it("takes 10,000 events of each of four processes while others read whole events", function()
+    -- "normal", because it is the order and the wholeness that are looked at: "full" waits for the disk 40,000 times.
+    local WRITERS, COUNT <const> = 4, os.getenv "ASAN_OPTIONS" and 1000 or checks.scaled(10000)
+    local TOTAL <const> = WRITERS * COUNT
+    do
+      local service <close> = moonpad.open(url)
+      checks.create(service)
+    end
+    local reader = assert(io.popen(script("read_together.lua", url, "s", TOTAL) .. " 2>&1", "r"))
+    local pipes = {}
+    for writer = 1, WRITERS do
+      pipes[writer] = assert(io.popen(script("write_together.lua", url, "s", writer, COUNT, "normal") .. " 2>&1", "r"))
+    end
+    for _, pipe in ipairs(pipes) do
+      assert.are.equal("ok\n", pipe:read "a")
+      assert.is_true(pipe:close())
+    end
+    local looks = reader:read "a"
+    assert(tonumber(looks), looks)
+    assert.is_true(reader:close())
+    expectSound()
+    local service <close> = moonpad.open(url)
+    local session = checks.get(service)
+    local expected = {}
+    for _, prefix in ipairs { "", "user:", "app:" } do
+      expected[prefix .. "n"] = TOTAL
+      for writer = 1, WRITERS do expected[prefix .. "of " .. writer] = COUNT end
+    end
+    assert.are.same(expected, session.state:getAll())
+    assert.are.equal(TOTAL, #session.events)
+    local last, ids = {}, {}
+    for index, event in ipairs(session.events) do
+      local delta, writer = event.actions.stateDelta, nil
+      for key, number in pairs(delta) do
+        local found = key:match "^of (.*)"
+        if found then
+          assert(not writer and number == (last[found] or 0) + 1, "an event is lost, doubled or out of order")
+          writer, last[found] = found, number
+        end
+      end
+      assert(writer and event.revision == index and delta.n == index and not ids[event.id])
+      ids[event.id] = true
+    end
+    for writer = 1, WRITERS do assert.are.equal(COUNT, last[tostring(writer)]) end
+  end)
+
   it("is opened for the first time by several processes at once", function()
     local command = script("open_and_append.lua", url)
     local pipes = {}
