@@ -34,6 +34,7 @@ while [ $SECONDS -lt $until ]; do
   echo "soak: round $round, MOONPAD_SEED=$MOONPAD_SEED"
   attempt "random writers against a model" specs spec/conflict_model_spec.lua spec/sibling_property_spec.lua spec/property_spec.lua
   attempt "processes, some of them killed" specs spec/process_spec.lua
+  attempt "SQLite's own limit" env MOONPAD_LARGE=1 lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" spec/limits_spec.lua
   attempt "threads" "$folder/spec/c/test_threads"
   attempt "threads with a Lua state each" "$folder/spec/c/test_lua_threads"
   attempt "killed while appending, full disk" "$folder/spec/c/test_sqlite_life"

@@ -1036,6 +1036,47 @@ static void test_export_and_import(void **state) {
   moonpad_session_free(session);
 }
 
+/* What another service let in is measured by the one that takes it. The state is at its largest in revision 0, 9 bytes: gone [1], k 0. */
+static void test_import_keeps_to_the_limits(void **state) {
+  host *self = *state;
+  moonpad_session *session = with_history(self), *copy = NULL;
+  lines *exported = calloc(1, sizeof *exported);
+  assert_non_null(exported);
+  OK(moonpad_export_session(session, keep_line, exported, &failure));
+  moonpad_session_free(session);
+  size_t event = 0; /* the longest, without its newline */
+  for (size_t i = 1; i < exported->count; i++) {
+    if (exported->lengths[i] - 1 > event) event = exported->lengths[i] - 1;
+  }
+  const struct {
+    int64_t value, event, state;
+    bool fits;
+  } limits[] = {{3, (int64_t)event, 9, true},
+                {2, (int64_t)event, 9, false},
+                {3, (int64_t)event - 1, 9, false},
+                {3, (int64_t)event, 8, false},
+                {0, 0, 0, true}};
+  for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+    moonpad_options options = self->options;
+    moonpad_service *service = NULL;
+    options.max_value_bytes = limits[i].value;
+    options.max_event_bytes = limits[i].event;
+    options.max_state_bytes = limits[i].state;
+    OK(moonpad_open(T("memory:"), &options, &service, &failure));
+    exported->next = 0;
+    if (limits[i].fits) {
+      OK(moonpad_import_session(service, NULL, give_line, exported, &copy, &failure));
+      moonpad_session_free(copy);
+    } else {
+      FAILS(MOONPAD_LIMIT, moonpad_import_session(service, NULL, give_line, exported, &copy, &failure));
+      moonpad_session_name name = name_of("s");
+      FAILS(MOONPAD_NOT_FOUND, moonpad_get_session(service, &name, NULL, &copy, &failure));
+    }
+    moonpad_service_release(service);
+  }
+  free(exported);
+}
+
 /* ---- JSON and templates ---- */
 
 static void test_json_read(void **state) {
@@ -1530,6 +1571,7 @@ int main(void) {
       ON_BOTH(test_history),
       ON_BOTH(test_backup),
       ON_BOTH(test_export_and_import),
+      ON_BOTH(test_import_keeps_to_the_limits),
       cmocka_unit_test(test_json_read),
       cmocka_unit_test(test_render),
       ON_BOTH(test_session_render),

@@ -323,12 +323,9 @@ static moonpad_status conflict(const mp_append *append, moonpad_error *error) {
 }
 
 static moonpad_status check_sizes(const mp_append *append, moonpad_error *error) {
-  int64_t limit = append->service->options.max_event_bytes;
-  if (limit != 0 && append->json.length > (size_t)limit) {
-    return mp_fail(error, MOONPAD_LIMIT, "the event: %zu bytes, and maxEventBytes is %lld", append->json.length,
-                   (long long)limit);
-  }
-  limit = append->service->options.max_state_bytes;
+  moonpad_status status = mp_check_event_size(append->service, append->json.length, error);
+  if (status != MOONPAD_OK) return status;
+  int64_t limit = append->service->options.max_state_bytes;
   if (limit == 0) return MOONPAD_OK;
   size_t bytes = append->state_bytes;
   for (size_t i = 0; i < append->stored_count; i++) {

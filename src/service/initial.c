@@ -24,16 +24,14 @@ static moonpad_status add_entry(moonpad_service *service, mp_initial_state *init
   return mp_check_value_size(service, key, entry.value, error);
 }
 
-static moonpad_status check_total(const moonpad_service *service, const mp_initial_state *initial,
-                                  moonpad_error *error) {
+moonpad_status mp_initial_check_total(const moonpad_service *service, const mp_initial_state *initial,
+                                      moonpad_error *error) {
   size_t bytes = 0;
   for (size_t i = 0; i < initial->count; i++) {
     const mp_initial_entry *entry = &initial->entries[i];
     if (entry->scope == MP_SCOPE_SESSION) bytes += entry->key->length + mp_value_size(entry->value);
   }
-  int64_t limit = service->options.max_state_bytes;
-  if (limit == 0 || bytes <= (size_t)limit) return MOONPAD_OK;
-  return mp_fail(error, MOONPAD_LIMIT, "state: %zu bytes, and maxStateBytes is %lld", bytes, (long long)limit);
+  return mp_check_state_size(service, bytes, error);
 }
 
 static moonpad_status read_members(moonpad_service *service, moonpad_string object, mp_initial_state *initial,
@@ -45,7 +43,7 @@ static moonpad_status read_members(moonpad_service *service, moonpad_string obje
     moonpad_status status = add_entry(service, initial, key, value, error);
     if (status != MOONPAD_OK) return status;
   }
-  return check_total(service, initial, error);
+  return MOONPAD_OK;
 }
 
 moonpad_status mp_initial_read(moonpad_service *service, moonpad_string state, mp_initial_state *initial,

@@ -21,6 +21,9 @@ typedef struct mp_initial_state {
 /* Empty text gives no entries. On failure there is nothing to free. */
 moonpad_status mp_initial_read(moonpad_service *service, moonpad_string state, mp_initial_state *initial,
                                moonpad_error *error);
+/* What is of the session's scope against max_state_bytes. */
+moonpad_status mp_initial_check_total(const moonpad_service *service, const mp_initial_state *initial,
+                                      moonpad_error *error);
 /* Adds removals for the strings of a JSON array (or empty text). */
 moonpad_status mp_initial_read_removed(moonpad_service *service, moonpad_string removed, mp_initial_state *initial,
                                        moonpad_error *error);

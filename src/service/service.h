@@ -35,6 +35,9 @@ mp_session_label mp_label(const moonpad_session_name *name);
 /* One state value against max_value_bytes; `key` without its prefix is fine for the message. */
 moonpad_status mp_check_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
                                    moonpad_error *error);
+/* A session's own state, a stored event. */
+moonpad_status mp_check_state_size(const moonpad_service *service, size_t bytes, moonpad_error *error);
+moonpad_status mp_check_event_size(const moonpad_service *service, size_t bytes, moonpad_error *error);
 /* Can no number, boolean or null be too large? */
 static inline bool mp_fits_small_scalars(const moonpad_service *service) {
   int64_t limit = service->options.max_value_bytes;

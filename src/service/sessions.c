@@ -87,7 +87,11 @@ moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_se
   create.service = service;
   moonpad_status status = mp_check_session_name(given, true, &create.name, error);
   if (status == MOONPAD_OK) status = mp_initial_read(service, state, &create.initial, error);
-  if (status != MOONPAD_OK) return status;
+  if (status == MOONPAD_OK) status = mp_initial_check_total(service, &create.initial, error);
+  if (status != MOONPAD_OK) {
+    mp_initial_free(&create.initial);
+    return status;
+  }
   char id[MP_UUID_BYTES];
   if (create.name.session_id.length == 0) {
     mp_uuid4(service->env, id);

@@ -152,6 +152,9 @@ static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *erro
   if (status == MOONPAD_OK) {
     status = mp_add_number(env, increment->key, there, increment->by, &increment->result, error);
   }
+  if (status == MOONPAD_OK) {
+    status = mp_check_value_size(increment->shared.service, increment->key, increment->result, error);
+  }
   mp_value_release(env, there);
   if (status == MOONPAD_OK) status = tx->ops->set_shared_revision(tx, scope, id, ++revision, error);
   if (status != MOONPAD_OK) return status;

@@ -297,8 +297,12 @@ static moonpad_status read_all(importing *import, const moonpad_session_name *gi
     status = mp_json_compact(import->service->env, line, MOONPAD_MAX_DEPTH + 8, where, &compact, &type, error);
     if (status == MOONPAD_OK && type != MOONPAD_OBJECT) status = bad_line(number, "not an object", error);
     if (status != MOONPAD_OK) break;
-    status = number == 1 ? read_import_header(import, given, mp_buffer_text(&compact), error)
-                         : read_import_event(import, number, mp_buffer_text(&compact), error);
+    if (number == 1) {
+      status = read_import_header(import, given, mp_buffer_text(&compact), error);
+      continue;
+    }
+    status = mp_check_event_size(import->service, compact.length, error);
+    if (status == MOONPAD_OK) status = read_import_event(import, number, mp_buffer_text(&compact), error);
   }
   mp_buffer_free(&compact);
   if (status == MOONPAD_OK && number == 0) return bad_line(1, "there is no header", error);
@@ -307,6 +311,24 @@ static moonpad_status read_all(importing *import, const moonpad_session_name *gi
                    (long long)(import->row.revision - import->row.base_revision), import->count);
   }
   return status;
+}
+
+/* The state that the session would have, against the limits of the service that takes it. */
+static moonpad_status check_state(const importing *import, moonpad_error *error) {
+  const mp_replay *states[] = {&import->base, &import->replay};
+  for (size_t i = 0; i < 2; i++) {
+    size_t position = 0, bytes = 0;
+    for (const mp_map_slot *slot; (slot = mp_map_next(&states[i]->map, &position)) != NULL;) {
+      const mp_replayed *entry = slot->value;
+      if (entry->value == NULL) continue;
+      moonpad_status status = mp_check_value_size(import->service, mp_key_text(entry->key), entry->value, error);
+      if (status != MOONPAD_OK) return status;
+      bytes += entry->key->length + mp_value_size(entry->value);
+    }
+    moonpad_status status = mp_check_state_size(import->service, bytes, error);
+    if (status != MOONPAD_OK) return status;
+  }
+  return MOONPAD_OK;
 }
 
 static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) {
@@ -356,6 +378,7 @@ moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_se
   mp_replay_init(&import.base, env);
   mp_replay_init(&import.replay, env);
   moonpad_status status = read_all(&import, name, read, context, error);
+  if (status == MOONPAD_OK) status = check_state(&import, error);
   if (status == MOONPAD_OK) status = service->store->ops->write(service->store, import_in, &import, error);
   if (status == MOONPAD_OK) {
     *session = import.session;
