@@ -1036,6 +1036,48 @@ static void test_export_and_import(void **state) {
   moonpad_session_free(session);
 }
 
+/* Whatever it is called, a session that travels is only ever itself. */
+static void test_export_and_import_keep_names_apart(void **state) {
+  static const char *const names[] = {
+      "a",  "a/b",     "a:b",      "%",         "'; DROP TABLE sessions; --", "\"",   "a\",\"b",
+      "\\", "\\u0061", "\xc3\xa9", "e\xcc\x81", "\xf0\x9f\x8c\x99",           "null", "{}",
+      "A",  "user:"};
+  enum { COUNT = sizeof names / sizeof names[0] };
+  host *self = *state;
+  lines *exported = calloc(1, sizeof *exported);
+  assert_non_null(exported);
+  for (size_t i = 0; i < COUNT; i++) {
+    char json[64];
+    moonpad_session_name name = {T(names[i]), T(names[i]), T(names[i])};
+    moonpad_session *session = NULL;
+    snprintf(json, sizeof json, "{\"k\":%zu}", i);
+    OK(moonpad_create_session(self->service, &name, T(json), &session, &failure));
+    moonpad_session_free(session);
+  }
+  for (size_t i = 0; i < COUNT; i++) {
+    char json[64];
+    moonpad_session_name name = {T(names[i]), T(names[i]), T(names[i])}, renamed = {T(""), T("taken over"), T("")};
+    moonpad_session *session = NULL, *copy = NULL;
+    snprintf(json, sizeof json, "{\"k\":%zu}", i);
+    OK(moonpad_get_session(self->service, &name, NULL, &session, &failure));
+    exported->count = exported->next = 0;
+    OK(moonpad_export_session(session, keep_line, exported, &failure));
+    moonpad_session_free(session);
+    FAILS(MOONPAD_ALREADY_EXISTS, moonpad_import_session(self->service, NULL, give_line, exported, &copy, &failure));
+    exported->next = 0;
+    OK(moonpad_import_session(self->service, &renamed, give_line, exported, &copy, &failure));
+    STATE(copy, json);
+    SAYS(moonpad_session_app_name(copy), names[i]);
+    SAYS(moonpad_session_id(copy), names[i]);
+    SAYS(moonpad_session_user_id(copy), "taken over");
+    moonpad_session_free(copy);
+    OK(moonpad_get_session(self->service, &name, NULL, &session, &failure));
+    STATE(session, json);
+    moonpad_session_free(session);
+  }
+  free(exported);
+}
+
 /* What another service let in is measured by the one that takes it. The state is at its largest in revision 0, 9 bytes: gone [1], k 0. */
 static void test_import_keeps_to_the_limits(void **state) {
   host *self = *state;
@@ -1571,6 +1613,7 @@ int main(void) {
       ON_BOTH(test_history),
       ON_BOTH(test_backup),
       ON_BOTH(test_export_and_import),
+      ON_BOTH(test_export_and_import_keep_names_apart),
       ON_BOTH(test_import_keeps_to_the_limits),
       cmocka_unit_test(test_json_read),
       cmocka_unit_test(test_render),
