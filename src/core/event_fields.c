@@ -8,9 +8,9 @@
 #include "core/json.h"
 
 #define FIELD(name, kind)                                                                                              \
-  { name, sizeof(name) - 1, MP_FIELD_##kind }
+  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_##kind }
 #define END_OF_FIELDS                                                                                                  \
-  { NULL, 0, MP_FIELD_ANYTHING }
+  { NULL, NULL, 0, MP_FIELD_ANYTHING }
 
 const mp_field mp_event_fields[] = {[MP_EVENT_ID] = FIELD("id", TEXT),
                                     [MP_EVENT_INVOCATION] = FIELD("invocationId", TEXT),

@@ -15,17 +15,18 @@ typedef enum mp_field_kind {
 } mp_field_kind;
 
 typedef struct mp_field {
+  const char *quoted; /* as it stands in canonical text, with the colon after it */
   const char *name;
-  size_t length;
+  size_t length; /* of the name */
   mp_field_kind kind;
 } mp_field;
 
-/* The fields that are more than kept; the rest of the table follows. */
+/* The fields that are more than kept, among others. */
 enum {
   MP_EVENT_ID,
   MP_EVENT_INVOCATION,
-  MP_EVENT_AUTHOR,
   MP_EVENT_TIMESTAMP,
+  MP_EVENT_AUTHOR,
   MP_EVENT_CONTENT,
   MP_EVENT_ACTIONS,
   MP_EVENT_PARTIAL,
@@ -35,7 +36,7 @@ enum {
 enum { MP_ACTIONS_DELTA };
 enum { MP_CONTENT_PARTS };
 
-/* Each ends with a field without a name. */
+/* In the order in which they are mostly met, at most 32; each ends with a field without a name. */
 extern const mp_field mp_event_fields[];
 extern const mp_field mp_action_fields[];
 extern const mp_field mp_content_fields[];

@@ -42,15 +42,64 @@ static moonpad_status read_value(event_reader *reader, moonpad_string *value, ui
   return mp_scan_value(&reader->scan, value, digest) ? MOONPAD_OK : not_canonical(reader);
 }
 
-/* One member of an object: its key, and the field that this is (NULL: an unknown one, and no near miss). At its end `done`. */
-static moonpad_status read_key(event_reader *reader, mp_scan_inside *inside, const mp_field *fields, mp_place where,
-                               moonpad_string *key, uint64_t *hash, const mp_field **known, bool *done) {
-  mp_scan_step step = mp_scan_member(&reader->scan, inside, key, hash);
+/* An object of the event of which fields are known. */
+typedef struct known_object {
+  mp_scan_inside inside;
+  const mp_field *fields;
+  mp_place where;
+  uint32_t seen;         /* a bit for each known field */
+  const mp_field *guess; /* what comes next if the fields stand in the order in which they are known */
+} known_object;
+
+/* One member of it. */
+typedef struct known_member {
+  const mp_field *field; /* NULL: an unknown one, and no near miss */
+  moonpad_string key;
+  uint64_t hash; /* for the digest */
+} known_member;
+
+static bool enter_known(event_reader *reader, known_object *object, const mp_field *fields, mp_place where) {
+  object->fields = object->guess = fields;
+  object->where = where;
+  object->seen = 0;
+  return mp_scan_enter(&reader->scan, &object->inside);
+}
+
+/* At a key: is it the guessed one? Then goes over it and the colon. */
+static inline bool take_guess(mp_scan *scan, const mp_field *guess, moonpad_string *key) {
+  size_t length = guess->length;
+  if (length == 0 || (size_t)(scan->end - scan->at) < length + 3 || memcmp(scan->at, guess->quoted, length + 3) != 0) {
+    return false;
+  }
+  *key = (moonpad_string){scan->at + 1, length};
+  scan->at += length + 3;
+  return true;
+}
+
+/* The next member's key; `done` at the end of the object. */
+static moonpad_status read_key(event_reader *reader, known_object *object, known_member *member, bool *done) {
+  mp_scan *scan = &reader->scan;
+  mp_scan_step step = mp_scan_next(scan, &object->inside, '}');
   *done = step == MP_SCAN_DONE;
-  if (step == MP_SCAN_FAILED) return not_canonical(reader);
   if (*done) return MOONPAD_OK;
-  *known = mp_field_find(fields, *key);
-  return *known != NULL ? MOONPAD_OK : mp_field_refuse_near_miss(fields, where, *key, reader->error);
+  if (step == MP_SCAN_FAILED) return not_canonical(reader);
+  if (take_guess(scan, object->guess, &member->key)) {
+    member->field = object->guess;
+  } else {
+    if (!mp_scan_key(scan, &member->key)) return not_canonical(reader);
+    member->field = mp_field_find(object->fields, member->key);
+  }
+  if (member->field == NULL) {
+    member->hash = mp_digest_text(member->key);
+    if (!mp_scan_add_key(scan, &object->inside, member->hash)) return not_canonical(reader);
+    return mp_field_refuse_near_miss(object->fields, object->where, member->key, reader->error);
+  }
+  unsigned number = (unsigned)(member->field - object->fields);
+  if ((object->seen >> number & 1) != 0) return not_canonical(reader);
+  object->seen |= UINT32_C(1) << number;
+  object->guess = member->field + 1;
+  member->hash = number;
+  return MOONPAD_OK;
 }
 
 static moonpad_status read_checked(event_reader *reader, const mp_field *known, mp_place where, moonpad_string *value,
@@ -63,20 +112,19 @@ static moonpad_status read_checked(event_reader *reader, const mp_field *known, 
 
 static moonpad_status read_part(event_reader *reader, int index, uint64_t *digest) {
   const mp_place where = {"event.content.parts", index};
-  mp_scan_inside inside;
-  moonpad_string key, value;
-  uint64_t sum = MP_DIGEST_OBJECT, hash, member = 0;
+  known_object part;
+  known_member member;
+  moonpad_string value;
+  uint64_t sum = MP_DIGEST_OBJECT, inner = 0;
+  bool done;
   if (mp_scan_peek(&reader->scan) != '{') return mp_field_refuse(where, "must be an object", reader->error);
-  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  if (!enter_known(reader, &part, mp_part_fields, where)) return not_canonical(reader);
   for (;;) {
-    const mp_field *known;
-    bool done;
-    moonpad_status status = read_key(reader, &inside, mp_part_fields, where, &key, &hash, &known, &done);
+    moonpad_status status = read_key(reader, &part, &member, &done);
+    if (status == MOONPAD_OK && done) break;
+    if (status == MOONPAD_OK) status = read_checked(reader, member.field, where, &value, &inner);
     if (status != MOONPAD_OK) return status;
-    if (done) break;
-    status = read_checked(reader, known, where, &value, &member);
-    if (status != MOONPAD_OK) return status;
-    sum += mp_digest_mix(hash, member);
+    sum += mp_digest_mix(member.hash, inner);
   }
   *digest = mp_digest_object_end(sum);
   return MOONPAD_OK;
@@ -88,7 +136,7 @@ static moonpad_status read_parts(event_reader *reader, uint64_t *digest) {
   int index = 0;
   if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
   for (;;) {
-    mp_scan_step step = mp_scan_item(&reader->scan, &inside);
+    mp_scan_step step = mp_scan_next(&reader->scan, &inside, ']');
     if (step == MP_SCAN_FAILED) return not_canonical(reader);
     if (step == MP_SCAN_DONE) break;
     moonpad_status status = read_part(reader, ++index, &item);
@@ -102,23 +150,23 @@ static moonpad_status read_parts(event_reader *reader, uint64_t *digest) {
 
 static moonpad_status read_content(event_reader *reader, uint64_t *digest) {
   const mp_place where = {"event.content", 0};
-  mp_scan_inside inside;
-  moonpad_string key, value;
-  uint64_t sum = MP_DIGEST_OBJECT, hash, member = 0;
-  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  known_object content;
+  known_member member;
+  moonpad_string value;
+  uint64_t sum = MP_DIGEST_OBJECT, inner = 0;
+  bool done;
+  if (!enter_known(reader, &content, mp_content_fields, where)) return not_canonical(reader);
   for (;;) {
-    const mp_field *known;
-    bool done;
-    moonpad_status status = read_key(reader, &inside, mp_content_fields, where, &key, &hash, &known, &done);
+    moonpad_status status = read_key(reader, &content, &member, &done);
+    if (status == MOONPAD_OK && done) break;
     if (status != MOONPAD_OK) return status;
-    if (done) break;
-    if (known == &mp_content_fields[MP_CONTENT_PARTS] && mp_scan_peek(&reader->scan) == '[') {
-      status = read_parts(reader, &member);
+    if (member.field == &mp_content_fields[MP_CONTENT_PARTS] && mp_scan_peek(&reader->scan) == '[') {
+      status = read_parts(reader, &inner);
     } else {
-      status = read_checked(reader, known, where, &value, &member);
+      status = read_checked(reader, member.field, where, &value, &inner);
     }
     if (status != MOONPAD_OK) return status;
-    sum += mp_digest_mix(hash, member);
+    sum += mp_digest_mix(member.hash, inner);
   }
   *digest = mp_digest_object_end(sum);
   return MOONPAD_OK;
@@ -182,13 +230,15 @@ static moonpad_status read_delta(event_reader *reader) {
   mp_event_draft *draft = reader->draft;
   mp_scan_inside inside;
   moonpad_string key, value;
-  uint64_t hash, digest = 0;
+  uint64_t digest = 0;
   if (!mp_scan_enter(scan, &inside)) return not_canonical(reader);
   draft->delta_text.data = scan->at;
   for (;;) {
-    mp_scan_step step = mp_scan_member(scan, &inside, &key, &hash);
-    if (step == MP_SCAN_FAILED) return not_canonical(reader);
+    mp_scan_step step = mp_scan_next(scan, &inside, '}');
     if (step == MP_SCAN_DONE) break;
+    if (step == MP_SCAN_FAILED || !mp_scan_key(scan, &key)) return not_canonical(reader);
+    uint64_t hash = mp_digest_text(key);
+    if (!mp_scan_add_key(scan, &inside, hash)) return not_canonical(reader);
     scan->deepest = scan->depth;
     moonpad_status status = read_value(reader, &value, &digest);
     if (status != MOONPAD_OK) return status;
@@ -264,25 +314,25 @@ static moonpad_status keep_member(event_reader *reader, mp_pieces *pieces, moonp
 static moonpad_status read_actions(event_reader *reader) {
   const mp_place where = {"event.actions", 0};
   mp_event_draft *draft = reader->draft;
-  mp_scan_inside inside;
-  moonpad_string key, value;
-  uint64_t hash, digest = 0;
-  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  known_object actions;
+  known_member member;
+  moonpad_string value;
+  uint64_t digest = 0;
+  bool done;
+  if (!enter_known(reader, &actions, mp_action_fields, where)) return not_canonical(reader);
   for (;;) {
-    const mp_field *known;
-    bool done;
-    moonpad_status status = read_key(reader, &inside, mp_action_fields, where, &key, &hash, &known, &done);
+    moonpad_status status = read_key(reader, &actions, &member, &done);
     if (status != MOONPAD_OK || done) return status;
-    if (known == &mp_action_fields[MP_ACTIONS_DELTA] && mp_scan_peek(&reader->scan) == '{') {
+    if (member.field == &mp_action_fields[MP_ACTIONS_DELTA] && mp_scan_peek(&reader->scan) == '{') {
       status = read_delta(reader);
       if (status != MOONPAD_OK) return status;
       continue;
     }
-    status = read_checked(reader, known, where, &value, &digest);
+    status = read_checked(reader, member.field, where, &value, &digest);
     if (status != MOONPAD_OK) return status;
-    if (known != NULL && value.data[0] == 'n') continue;
-    draft->digest += member_digest(GROUP_ACTIONS, hash, digest);
-    status = keep_member(reader, &draft->actions, key);
+    if (member.field != NULL && value.data[0] == 'n') continue;
+    draft->digest += member_digest(GROUP_ACTIONS, member.hash, digest);
+    status = keep_member(reader, &draft->actions, member.key);
     if (status != MOONPAD_OK) return status;
   }
 }
@@ -329,18 +379,18 @@ static moonpad_status read_member_value(event_reader *reader, const mp_field *kn
 }
 
 /* Takes out what this library looks at; all else goes to draft->fields as it is. */
-static moonpad_status take_member(event_reader *reader, const mp_field *known, moonpad_string key, uint64_t hash,
-                                  moonpad_string value, uint64_t digest) {
+static moonpad_status take_member(event_reader *reader, const known_member *member, moonpad_string value,
+                                  uint64_t digest) {
   mp_event_draft *draft = reader->draft;
-  int field = known == NULL ? -1 : (int)(known - mp_event_fields);
-  if (known != NULL && value.data[0] == 'n') return MOONPAD_OK;
+  int field = member->field == NULL ? -1 : (int)(member->field - mp_event_fields);
+  if (field >= 0 && value.data[0] == 'n') return MOONPAD_OK;
   if (field == MP_EVENT_REVISION) return MOONPAD_OK;
   if (field == MP_EVENT_REMOVED_KEYS) {
     if (value.data[0] == '[') reader->removed_keys = value;
     return MOONPAD_OK;
   }
   if (field == MP_EVENT_ID && value.length == 2) return MOONPAD_OK; /* "" stands for missing, as in ADK */
-  draft->digest += member_digest(GROUP_EVENT, hash, digest);
+  draft->digest += member_digest(GROUP_EVENT, member->hash, digest);
   switch (field) {
   case MP_EVENT_ID:
     return take_id(reader, value);
@@ -358,36 +408,35 @@ static moonpad_status take_member(event_reader *reader, const mp_field *known, m
   default:
     break;
   }
-  return keep_member(reader, &draft->fields, key);
+  return keep_member(reader, &draft->fields, member->key);
 }
 
-static moonpad_status read_member(event_reader *reader, const mp_field *known, moonpad_string key, uint64_t hash) {
+static moonpad_status read_member(event_reader *reader, const known_member *member) {
   mp_scan *scan = &reader->scan;
   moonpad_string value;
   uint64_t digest = 0;
-  if (known == &mp_event_fields[MP_EVENT_ACTIONS] && mp_scan_peek(scan) == '{') return read_actions(reader);
+  bool is_actions = member->field == &mp_event_fields[MP_EVENT_ACTIONS];
+  if (is_actions && mp_scan_peek(scan) == '{') return read_actions(reader);
   scan->deepest = scan->depth;
-  moonpad_status status = read_member_value(reader, known, &value, &digest);
+  moonpad_status status = read_member_value(reader, member->field, &value, &digest);
   if (status != MOONPAD_OK) return status;
-  if (known == NULL && scan->deepest - scan->depth > MOONPAD_MAX_DEPTH) {
+  if (member->field == NULL && scan->deepest - scan->depth > MOONPAD_MAX_DEPTH) {
     return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.%.*s: nested deeper than %d",
-                   (int)(key.length > 80 ? 80 : key.length), key.data, MOONPAD_MAX_DEPTH);
+                   (int)(member->key.length > 80 ? 80 : member->key.length), member->key.data, MOONPAD_MAX_DEPTH);
   }
-  return take_member(reader, known, key, hash, value, digest);
+  return take_member(reader, member, value, digest);
 }
 
 static moonpad_status read_members(event_reader *reader) {
   const mp_place where = {"event", 0};
-  mp_scan_inside inside;
-  moonpad_string key;
-  uint64_t hash;
+  known_object event;
+  known_member member;
+  bool done;
   if (mp_scan_peek(&reader->scan) != '{') return mp_field_refuse(where, "must be an object", reader->error);
-  if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
+  if (!enter_known(reader, &event, mp_event_fields, where)) return not_canonical(reader);
   for (;;) {
-    const mp_field *known;
-    bool done;
-    moonpad_status status = read_key(reader, &inside, mp_event_fields, where, &key, &hash, &known, &done);
-    if (status == MOONPAD_OK && !done) status = read_member(reader, known, key, hash);
+    moonpad_status status = read_key(reader, &event, &member, &done);
+    if (status == MOONPAD_OK && !done) status = read_member(reader, &member);
     if (status != MOONPAD_OK || done) return status;
   }
 }

@@ -122,18 +122,8 @@ bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical) {
 
 /* ---- arrays and objects ---- */
 
-bool mp_scan_enter(mp_scan *scan, mp_scan_inside *inside) {
-  if (scan->depth >= scan->max_depth) return false;
-  scan->depth++;
-  if (scan->depth > scan->deepest) scan->deepest = scan->depth;
-  inside->first_key = scan->key_count;
-  inside->begun = false;
-  scan->at++;
-  return true;
-}
-
 /* The same hash twice in one object is most likely the same key; who is to say so for sure has more time. */
-static inline bool add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
+bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
   if (scan->trusted) return true;
   if (scan->key_count == MP_SCAN_KEYS) return false;
   for (size_t i = inside->first_key; i < scan->key_count; i++) {
@@ -143,39 +133,14 @@ static inline bool add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t
   return true;
 }
 
-static inline mp_scan_step next_inside(mp_scan *scan, mp_scan_inside *inside, char close) {
-  char byte = mp_scan_peek(scan);
-  if (byte == close) {
-    scan->at++;
-    scan->depth--;
-    scan->key_count = inside->first_key;
-    return MP_SCAN_DONE;
-  }
-  if (!inside->begun) {
-    inside->begun = true;
-    return MP_SCAN_NEXT;
-  }
-  if (byte != ',') return MP_SCAN_FAILED;
-  scan->at++;
-  return MP_SCAN_NEXT;
-}
-
-mp_scan_step mp_scan_member(mp_scan *scan, mp_scan_inside *inside, moonpad_string *key, uint64_t *hash) {
-  mp_scan_step step = next_inside(scan, inside, '}');
-  if (step != MP_SCAN_NEXT) return step;
-  const char *begin = scan->at + 1;
-  if (mp_scan_peek(scan) != '"') return MP_SCAN_FAILED;
-  const char *quote = string_end(scan, begin);
-  if (quote == NULL || scan->end - quote < 2 || quote[1] != ':') return MP_SCAN_FAILED;
+bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
+  if (mp_scan_peek(scan) != '"') return false;
+  const char *begin = scan->at + 1, *quote = string_end(scan, begin);
+  if (quote == NULL || scan->end - quote < 2 || quote[1] != ':') return false;
   scan->at = quote + 2;
   key->data = begin;
   key->length = (size_t)(quote - begin);
-  *hash = mp_hash(begin, key->length);
-  return add_key(scan, inside, *hash) ? MP_SCAN_NEXT : MP_SCAN_FAILED;
-}
-
-mp_scan_step mp_scan_item(mp_scan *scan, mp_scan_inside *inside) {
-  return next_inside(scan, inside, ']');
+  return true;
 }
 
 static bool scan_any(mp_scan *scan, uint64_t *digest);
@@ -183,12 +148,14 @@ static bool scan_any(mp_scan *scan, uint64_t *digest);
 static bool scan_object(mp_scan *scan, uint64_t *digest) {
   mp_scan_inside inside;
   moonpad_string key;
-  uint64_t sum = MP_DIGEST_OBJECT, hash, value;
+  uint64_t sum = MP_DIGEST_OBJECT, value;
   if (!mp_scan_enter(scan, &inside)) return false;
   for (;;) {
-    mp_scan_step step = mp_scan_member(scan, &inside, &key, &hash);
+    mp_scan_step step = mp_scan_next(scan, &inside, '}');
     if (step == MP_SCAN_DONE) break;
-    if (step == MP_SCAN_FAILED || !scan_any(scan, &value)) return false;
+    if (step == MP_SCAN_FAILED || !mp_scan_key(scan, &key)) return false;
+    uint64_t hash = mp_digest_text(key);
+    if (!mp_scan_add_key(scan, &inside, hash) || !scan_any(scan, &value)) return false;
     sum += mp_digest_mix(hash, value);
   }
   *digest = mp_digest_object_end(sum);
@@ -200,7 +167,7 @@ static bool scan_array(mp_scan *scan, uint64_t *digest) {
   uint64_t chain = MP_DIGEST_ARRAY, item;
   if (!mp_scan_enter(scan, &inside)) return false;
   for (;;) {
-    mp_scan_step step = mp_scan_item(scan, &inside);
+    mp_scan_step step = mp_scan_next(scan, &inside, ']');
     if (step == MP_SCAN_DONE) break;
     if (step == MP_SCAN_FAILED || !scan_any(scan, &item)) return false;
     chain = mp_digest_mix(chain, item);

@@ -42,15 +42,40 @@ typedef struct mp_scan_inside {
   bool begun;
 } mp_scan_inside;
 /* At '{' or '['. */
-bool mp_scan_enter(mp_scan *scan, mp_scan_inside *inside);
-/* MP_SCAN_NEXT: at the value of a member, `key` is what stands between the quotes, escapes included. */
-mp_scan_step mp_scan_member(mp_scan *scan, mp_scan_inside *inside, moonpad_string *key, uint64_t *hash);
-/* MP_SCAN_NEXT: at an item. */
-mp_scan_step mp_scan_item(mp_scan *scan, mp_scan_inside *inside);
+static inline bool mp_scan_enter(mp_scan *scan, mp_scan_inside *inside) {
+  if (scan->depth >= scan->max_depth) return false;
+  scan->depth++;
+  if (scan->depth > scan->deepest) scan->deepest = scan->depth;
+  inside->first_key = scan->key_count;
+  inside->begun = false;
+  scan->at++;
+  return true;
+}
+/* MP_SCAN_NEXT: at the key of a member, or at an item. `close` is what ends the object or array. */
+static inline mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, char close) {
+  char byte = mp_scan_peek(scan);
+  if (byte == close) {
+    scan->at++;
+    scan->depth--;
+    scan->key_count = inside->first_key;
+    return MP_SCAN_DONE;
+  }
+  if (!inside->begun) {
+    inside->begun = true;
+    return MP_SCAN_NEXT;
+  }
+  if (byte != ',') return MP_SCAN_FAILED;
+  scan->at++;
+  return MP_SCAN_NEXT;
+}
+/* At a key: goes over it and the colon. `key` is what stands between the quotes, escapes included. */
+bool mp_scan_key(mp_scan *scan, moonpad_string *key);
+/* False: the object has a key with this hash already, or there are too many keys to tell. */
+bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash);
 
 /* ---- digests ---- */
 
-uint64_t mp_digest_text(moonpad_string text);
+uint64_t mp_digest_text(moonpad_string text); /* also of a key */
 static inline uint64_t mp_digest_mix(uint64_t a, uint64_t b) {
   uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
   return x ^ (x >> 32);

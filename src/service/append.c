@@ -406,13 +406,11 @@ static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error)
 moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
   mp_append *append = context;
   forget_outcome(append);
+  if (append->live != NULL) append->others.view = &append->live->view;
   moonpad_status status = tx->ops->load_session(tx, append->held.id, &append->row, error);
   if (status == MOONPAD_NOT_FOUND) return not_found(append, error);
   if (status == MOONPAD_OK) status = check_duplicate(append, tx, error);
   if (status == MOONPAD_OK) status = mp_gather_changes(&append->others, tx, &append->row, &append->held, error);
-  if (status == MOONPAD_OK && append->live != NULL && !mp_view_reserve(append->live, &append->others)) {
-    status = mp_no_memory(error);
-  }
   if (status != MOONPAD_OK || append->duplicate) return status;
   status = decide(append, tx, error);
   return status == MOONPAD_OK ? store(append, tx, error) : status;

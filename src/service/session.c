@@ -57,23 +57,38 @@ void mp_view_free(mp_map *view, mp_env *env) {
 /* ---- gathering in a transaction, applying after it ---- */
 
 void mp_gathering_init(mp_gathering *gathering, mp_env *env) {
-  memset(gathering, 0, sizeof *gathering);
   gathering->env = env;
+  gathering->view = NULL;
+  gathering->keys = gathering->few;
+  gathering->count = 0;
+  gathering->capacity = MP_FEW_GATHERED;
 }
 
 void mp_gathering_clear(mp_gathering *gathering) {
   for (size_t i = 0; i < gathering->count; i++) {
-    mp_key_release(gathering->env, gathering->keys[i].key);
-    mp_value_release(gathering->env, gathering->keys[i].value);
+    const mp_gathered_key *gathered = &gathering->keys[i];
+    if (gathered->entry == NULL) mp_key_release(gathering->env, gathered->key);
+    mp_value_release(gathering->env, gathered->value);
   }
   gathering->count = 0;
 }
 
 void mp_gathering_free(mp_gathering *gathering) {
   mp_gathering_clear(gathering);
-  mp_release(gathering->env, gathering->keys);
-  gathering->keys = NULL;
-  gathering->capacity = 0;
+  if (gathering->keys != gathering->few) mp_release(gathering->env, gathering->keys);
+  mp_gathering_init(gathering, gathering->env);
+}
+
+static bool reserve_gathered(mp_gathering *gathering) {
+  if (gathering->count < gathering->capacity) return true;
+  bool first = gathering->keys == gathering->few;
+  void *keys = first ? NULL : gathering->keys;
+  size_t capacity = first ? 0 : gathering->capacity;
+  if (!mp_reserve(gathering->env, &keys, &capacity, sizeof *gathering->keys, gathering->count + 1)) return false;
+  if (first) memcpy(keys, gathering->few, sizeof gathering->few);
+  gathering->keys = keys;
+  gathering->capacity = capacity;
+  return true;
 }
 
 typedef struct gather_context {
@@ -92,14 +107,20 @@ static moonpad_status gather_row(void *context, const mp_state_row *row, moonpad
   memcpy(full, prefix.data, prefix.length);
   if (row->key.length != 0) memcpy(full + prefix.length, row->key.data, row->key.length);
   moonpad_string name = {full, prefix.length + row->key.length};
-  if (!mp_reserve(gathering->env, (void **)&gathering->keys, &gathering->capacity, sizeof *gathering->keys,
-                  gathering->count + 1)) {
-    return mp_no_memory(error);
+  if (!reserve_gathered(gathering)) return mp_no_memory(error);
+  mp_gathered_key *gathered = &gathering->keys[gathering->count];
+  gathered->entry = gathering->view == NULL ? NULL : mp_view_touch(gathering->view, gathering->env, name);
+  if (gathering->view != NULL) {
+    if (gathered->entry == NULL) return mp_no_memory(error);
+    gathered->key = gathered->entry->key;
+  } else {
+    gathered->key = mp_key_new(gathering->env, name);
+    if (gathered->key == NULL) return mp_no_memory(error);
   }
-  mp_key *key = mp_key_new(gathering->env, name);
-  if (key == NULL) return mp_no_memory(error);
-  mp_gathered_key gathered = {key, gather->scope, mp_value_retain(row->value), row->revision};
-  gathering->keys[gathering->count++] = gathered;
+  gathered->scope = gather->scope;
+  gathered->value = mp_value_retain(row->value);
+  gathered->revision = row->revision;
+  gathering->count++;
   return MOONPAD_OK;
 }
 
@@ -123,7 +144,10 @@ moonpad_status mp_gather_changes(mp_gathering *gathering, mp_tx *tx, const mp_se
 
 bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
   for (size_t i = 0; i < gathering->count; i++) {
-    if (mp_view_touch(&session->view, session->env, mp_key_text(gathering->keys[i].key)) == NULL) return false;
+    const mp_gathered_key *gathered = &gathering->keys[i];
+    if (gathered->entry != NULL) continue;
+    const mp_key *key = gathered->key;
+    if (mp_view_touch_hashed(&session->view, session->env, mp_key_text(key), key->hash) == NULL) return false;
   }
   return true;
 }
@@ -131,7 +155,9 @@ bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
 void mp_view_apply(moonpad_session *session, const mp_gathering *gathering) {
   for (size_t i = 0; i < gathering->count; i++) {
     const mp_gathered_key *gathered = &gathering->keys[i];
-    mp_view_entry *entry = mp_map_get(&session->view, mp_key_text(gathered->key));
+    const mp_key *key = gathered->key;
+    mp_view_entry *entry = gathered->entry;
+    if (entry == NULL) entry = mp_map_get_hashed(&session->view, key->bytes, key->length, key->hash);
     bool shows_own = entry->in_flight > 0;
     mp_view_set(session, entry, shows_own ? entry->value : gathered->value, gathered->revision);
   }

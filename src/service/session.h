@@ -56,16 +56,20 @@ struct moonpad_session {
 
 /* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. */
 typedef struct mp_gathered_key {
-  mp_key *key; /* with prefix */
+  mp_key *key;          /* with prefix; the entry's, or counted */
+  mp_view_entry *entry; /* where the view is known; else NULL */
   mp_scope scope;
   mp_value *value;
   int64_t revision;
 } mp_gathered_key;
+#define MP_FEW_GATHERED 4 /* as a rule: more take an allocation */
 typedef struct mp_gathering {
   mp_env *env;
-  mp_gathered_key *keys;
+  mp_map *view;          /* that it is for, where nobody uses it meanwhile: its entries are made at once; else NULL */
+  mp_gathered_key *keys; /* `few`, or allocated: a gathering does not move */
   size_t count;
   size_t capacity;
+  mp_gathered_key few[MP_FEW_GATHERED];
 } mp_gathering;
 void mp_gathering_init(mp_gathering *gathering, mp_env *env);
 void mp_gathering_clear(mp_gathering *gathering);
