@@ -1,4 +1,4 @@
-/* The inside of a change set, shared by changes.c, changes_merge.c and append.c. */
+/* The inside of a change set, shared by the files of change sets (changes_*.c) and append.c. */
 #ifndef MP_SERVICE_PENDING_H
 #define MP_SERVICE_PENDING_H
 
@@ -45,6 +45,24 @@ struct moonpad_changes {
   mp_buffer scratch;      /* of the same: an unescaped string */
   moonpad_changes *next;  /* in the session's list */
 };
+
+/* ---- among the files of a change set ---- */
+
+/* A key becomes pending, and is not any more. */
+void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
+void mp_change_forget_pending(mp_change *change);
+moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error);
+/* Of two composites. */
+bool mp_same_json(const mp_value *a, const mp_value *b);
+/* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
+moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
+/*
+** A pending append shows in the opened array as an extension, without making the key a plain write: it is still the items that are appended at commit.
+** False (out of memory): the root is dropped.
+*/
+bool mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown);
+
+/* ---- one key ---- */
 
 /* Notes the base on first contact. */
 void mp_change_touch(mp_change *change, bool reading);

@@ -1,0 +1,137 @@
+/* Change sets: the opened value of a key (contract 1.3). */
+#include "service/changes.h"
+
+#include "base/error.h"
+#include "core/json.h"
+#include "service/pending.h"
+
+moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error) {
+  if (changes->ended == NULL) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: %s", changes->ended);
+}
+
+bool mp_same_json(const mp_value *a, const mp_value *b) {
+  return a->as.type == b->as.type && a->as.as.text.length == b->as.as.text.length &&
+         memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
+}
+
+/* Under a pending append, others may have changed the array since it was opened. */
+static moonpad_status refuse_if_overtaken(mp_change *change, moonpad_error *error) {
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  if (status != MOONPAD_OK) return status;
+  bool same = shown != NULL && mp_is_composite(shown->as.type) &&
+              (shown == change->root_source || mp_same_json(shown, change->root_source));
+  mp_value_release(change->owner->env, owned);
+  if (same) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                 "state[%s] is stale: it has been replaced or removed, read it again from the state before writing",
+                 mp_quote(mp_key_text(change->entry->key)).text);
+}
+
+/* A nested write makes the whole key pending. */
+static moonpad_status tree_will_change(void *context, moonpad_error *error) {
+  mp_change *change = context;
+  if (change->extending) return MOONPAD_OK;
+  moonpad_status status = mp_changes_refuse_if_ended(change->owner, error);
+  if (status != MOONPAD_OK) return status;
+  if (change->pending && change->kind == MP_SET) return MOONPAD_OK;
+  status = refuse_if_overtaken(change, error);
+  if (status != MOONPAD_OK) return status;
+  mp_change_touch(change, false);
+  mp_value *value = mp_value_retain(change->root_source);
+  mp_change_forget_pending(change);
+  mp_change_begin_pending(change, MP_SET);
+  change->value = value;
+  change->by_place = true;
+  return MOONPAD_OK;
+}
+
+/* Opens the composite that the key shows; keeps the nodes there are as long as nothing replaced them. */
+static moonpad_status open_root(mp_change *change, mp_value *shown, moonpad_error *error) {
+  if (change->root != NULL) {
+    if (change->root_source == shown) return MOONPAD_OK;
+    mp_change_drop_root(change);
+  }
+  change->tree_owner.will_change = tree_will_change;
+  change->tree_owner.context = change;
+  change->tree_owner.key = change->entry->key;
+  change->root = mp_tree_new(change->owner->env, shown, &change->tree_owner);
+  if (change->root == NULL) return mp_no_memory(error);
+  change->root_source = mp_value_retain(shown);
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error) {
+  mp_env *env = mp_node_env(node);
+  size_t count;
+  moonpad_status status = mp_node_count(node, &count, error);
+  if (status == MOONPAD_OK && count > 0 && !mp_node_is_array(node)) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: an object cannot be appended to", mp_quote(key).text);
+  }
+  const char *text = items->as.as.text.data;
+  for (size_t at = 1; status == MOONPAD_OK && text[at] != ']';) {
+    if (text[at] == ',') at++;
+    size_t end = mp_json_own_end(text, at);
+    moonpad_string item = {text + at, end - at};
+    mp_value *value = mp_value_from_own_json(env, item);
+    if (value == NULL) return mp_no_memory(error);
+    status = mp_node_set_index(node, (int64_t)++count, value, error);
+    mp_value_release(env, value);
+    at = end;
+  }
+  return status;
+}
+
+bool mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown) {
+  change->extending = true;
+  moonpad_status status = mp_change_extend_node(change->root, mp_key_text(change->entry->key), items, NULL);
+  change->extending = false;
+  if (status != MOONPAD_OK) {
+    mp_change_drop_root(change);
+    return false;
+  }
+  mp_value_retain(shown);
+  mp_value_release(change->owner->env, change->root_source);
+  change->root_source = shown;
+  return true;
+}
+
+/* Opens the array under a pending append: what was there, extended. */
+static moonpad_status open_appended(mp_change *change, mp_value *shown, moonpad_error *error) {
+  mp_env *env = change->owner->env;
+  if (change->root != NULL && mp_same_json(shown, change->root_source)) return MOONPAD_OK;
+  mp_value *there = mp_value_retain(change->entry->value);
+  if (there == NULL || there->as.type != MOONPAD_ARRAY) {
+    mp_value_release(env, there);
+    there = mp_value_new_json(env, MOONPAD_ARRAY, moonpad_text("[]"));
+    if (there == NULL) return mp_no_memory(error);
+  }
+  moonpad_status status = open_root(change, there, error);
+  if (status == MOONPAD_OK && !mp_change_extend_root(change, change->value, shown)) status = mp_no_memory(error);
+  mp_value_release(env, there);
+  return status;
+}
+
+moonpad_status mp_change_root(mp_change *change, mp_node **root, moonpad_error *error) {
+  *root = NULL;
+  if (change->pending && change->kind == MP_SET && change->root != NULL) {
+    *root = change->root;
+    return MOONPAD_OK;
+  }
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  if (status != MOONPAD_OK) return status;
+  if (owned != NULL && mp_is_composite(owned->as.type)) {
+    status = open_appended(change, owned, error);
+  } else if (shown != NULL && mp_is_composite(shown->as.type)) {
+    status = open_root(change, change->pending ? change->value : change->entry->value, error);
+  } else {
+    mp_change_drop_root(change);
+  }
+  if (status == MOONPAD_OK) *root = change->root;
+  mp_value_release(change->owner->env, owned);
+  return status;
+}
