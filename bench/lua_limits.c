@@ -10,6 +10,14 @@
 
 int luaopen_lua_limits(lua_State *L);
 
+/* wall() -> microseconds on the wall, for what may wait */
+static int wall(lua_State *L) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  lua_pushnumber(L, (lua_Number)time.tv_sec * 1e6 + (lua_Number)time.tv_nsec * 1e-3);
+  return 1;
+}
+
 /* now() -> microseconds that the process has worked: nothing here waits, so what else runs on the machine counts less */
 static int now(lua_State *L) {
   struct timespec time;
@@ -209,7 +217,7 @@ static int render(lua_State *L) {
 }
 
 int luaopen_lua_limits(lua_State *L) {
-  static const luaL_Reg functions[] = {{"now", now},         {"store", store},   {"events", events},
+  static const luaL_Reg functions[] = {{"now", now},         {"wall", wall},     {"store", store}, {"events", events},
                                        {"state", new_state}, {"render", render}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;

@@ -29,7 +29,7 @@ trap 'rm -rf "$folder"' EXIT
 
 read -ra compiler <<<"${CC:-cc}"
 compile=("${compiler[@]}" -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -g -Wall -Wextra -Iinclude -pthread)
-for program in memory sqlite contention history fill; do
+for program in memory sqlite contention history fill frames; do
   "${compile[@]}" -o "$out/$program" "bench/$program.c" "$build/libmoonpad.a" -lsqlite3 -lpthread -lm
 done
 # shellcheck disable=SC2046 # pkg-config prints a list of words
@@ -76,6 +76,8 @@ measure "$out/sqlite"
 measure "$out/contention"
 "$out/fill" "$folder" "$full"
 measure lua5.4 bench/lua.lua
+measure lua5.4 bench/frames.lua
+measure "$out/frames"
 if [ -d "$build/peers/node_modules" ]; then
   echo "  peers" >&2
   measure_history | compare_with_peers >>"$lines"
