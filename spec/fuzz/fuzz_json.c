@@ -45,10 +45,14 @@ static bool sqlite_accepts(const judge *judge, moonpad_string json) {
   return valid;
 }
 
-/* SQLite ends a text at a NUL, looks at no UTF-8 and no surrogates, and knows no limits. */
+/* SQLite ends a text at a NUL, looks at no UTF-8 and no surrogates, knows no limits, and takes an array or object for a key if a string is last in it. */
 static void expect_reason(const judge *judge, moonpad_string given, const char *message) {
-  static const char *const reasons[] = {"nested too deep", "invalid UTF-8", "surrogate", "too large for a double",
-                                        "comes twice in one object"};
+  static const char *const reasons[] = {"nested too deep",
+                                        "invalid UTF-8",
+                                        "surrogate",
+                                        "too large for a double",
+                                        "comes twice in one object",
+                                        "a key in double quotes was expected"};
   for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
     if (strstr(message, reasons[i]) != NULL) return;
   }
