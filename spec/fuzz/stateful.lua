@@ -1,16 +1,17 @@
--- Random operations on a memory and an SQLite store side by side: every answer is the same on both, and what is stored
--- is what the model holds. Two bytes choose an operation and its argument.
+-- Random operations on a memory and an SQLite store side by side: every answer is the same on both, and what the
+-- model says.
+-- Three bytes choose an operation and who does it, its key, its value. Two writers have session objects of their own.
 local moonpad = require "moonpad"
 local folder = os.getenv "MOONPAD_FUZZ_LUA" or "spec/fuzz"
 local Model = dofile(folder .. "/model.lua")
 
-local encode = moonpad.json.encode
+local encode, removed = moonpad.json.encode, moonpad.removed
 local KEYS = { "a", "b", "user:a", "user:n", "app:a", "app:n", "temp:t", "n", "list", "user:list", "app:app:x", "" }
 local VALUES = {
   1, 2.5, "text", true, { 1, 2, 3 }, { x = { y = 1 } }, moonpad.null, math.mininteger, moonpad.array {}, {}, "ä\0😀",
-  moonpad.removed, -0.0, { { {} } },
+  removed, -0.0, { { {} } }, math.maxinteger, 7,
 }
-local RENEW_AFTER = 3000 -- inputs; user and app state stay behind, so the stores would grow
+local RENEW_AFTER = 2000 -- inputs; the apps stay behind, so the stores would grow
 
 local services, inputs = nil, 0
 
@@ -19,65 +20,168 @@ local function renewServices()
   services = { moonpad.open "memory:", moonpad.open "sqlite::memory:" }
 end
 
--- Calls the same on both: (true, answers) or (false). Anything else than the same outcome is a finding.
-local function both(call)
-  local outcomes = {}
-  for index = 1, 2 do
-    local ok, answer = pcall(call, index)
-    if not ok and (type(answer) ~= "table" or not answer.code) then error(answer, 0) end
-    outcomes[index] = { ok = ok, answer = answer }
-  end
-  local first, second = outcomes[1], outcomes[2]
-  if first.ok ~= second.ok then
-    error(("one store succeeds, the other does not: %s / %s"):format(first.answer, second.answer), 0)
-  end
-  if first.ok then return true, { first.answer, second.answer } end
-  assert(first.answer.code == second.answer.code, "different errors")
-  assert(encode(first.answer.keys or {}) == encode(second.answer.keys or {}), "different conflicts")
-  return false
-end
-
 local function expectSame(what, one, other)
   local a, b = encode(one), encode(other)
   if a ~= b then error(("%s: %s\nand: %s"):format(what, a, b), 0) end
 end
 
+-- Calls the same on both: true and the answers, or false and the error. The outcome has to be the same.
+local function both(call)
+  local ok, first = pcall(call, 1)
+  local alsoOk, second = pcall(call, 2)
+  for _, outcome in ipairs { { ok, first }, { alsoOk, second } } do
+    if not outcome[1] and (type(outcome[2]) ~= "table" or not outcome[2].code) then error(outcome[2], 0) end
+  end
+  if ok ~= alsoOk then error(("one store succeeds, the other does not: %s / %s"):format(first, second), 0) end
+  if ok then return true, { first, second } end
+  if first.code ~= second.code then error(("different errors: %s / %s"):format(first, second), 0) end
+  expectSame("conflicts", first.keys or {}, second.keys or {})
+  return false, first
+end
+
+-- What succeeds on one and the other, and says the same.
+local function sameAnswer(what, call)
+  local ok, answers = both(call)
+  if not ok then return nil end
+  expectSame(what, answers[1], answers[2])
+  return answers[1]
+end
+
+-- An event without what each store fills in for itself; a removal is no JSON, so it gets a name of its own.
+local function comparable(event)
+  local copy = moonpad.toTable(event)
+  if not copy.invocationId:find "^[ie]%d" then copy.invocationId, copy.timestamp = nil, nil end
+  if not copy.id:find "^e%d+$" then copy.id = nil end
+  for key, value in pairs(copy.actions and copy.actions.stateDelta or {}) do
+    if value == removed then copy.actions.stateDelta[key] = "-removed-" end
+  end
+  return copy
+end
+
+---- A writer: a session object of each store, and what the model knows about it.
+
+local Writer = {}
+Writer.__index = Writer
+
+function Writer.new(name, model)
+  return setmetatable({ name = name, model = model, sessions = {} }, Writer)
+end
+
+-- It shows what is stored now.
+function Writer:catchUp()
+  self.held, self.view = self.model.tick, {}
+  for key, value in pairs(self.model.values) do self.view[key] = value end
+end
+
+function Writer:open(run)
+  for index = 1, 2 do self.sessions[index] = run:get(index) end
+  self.pending, self.bases, self.reads, self.model = {}, {}, {}, run.model
+  self:catchUp()
+  self.refreshed = self.held
+end
+
+function Writer:noteRead(key)
+  self.reads[key] = true
+end
+
+-- A value that is set stands for all that was pending of its key.
+function Writer:note(key, kind, value)
+  if kind == "set" then
+    for index = #self.pending, 1, -1 do
+      if self.pending[index][1] == key then table.remove(self.pending, index) end
+    end
+  end
+  self.bases[key] = self.bases[key] or self.held
+  table.insert(self.pending, { key, kind, value })
+end
+
+function Writer:isPending(key)
+  for _, write in ipairs(self.pending) do
+    if write[1] == key then return true end
+  end
+  return false
+end
+
+-- Has it to conflict? Of keys that were read before, the base may be older than what is known here, so that more may.
+function Writer:mustConflict(writes, isByHand)
+  for _, write in ipairs(writes) do
+    local key = write[1]
+    if write[2] == "set" and Model.isSessionKey(key) and not (isByHand and self:isPending(key)) then
+      local base = not isByHand and self.bases[key] or self.held
+      if self.model:changedByOthers(key, self.name, base) then return key end
+    end
+  end
+end
+
+function Writer:expectConflict(err, writes)
+  local written = {}
+  for _, write in ipairs(writes) do written[write[1]] = write[2] == "set" or written[write[1]] end
+  assert(#err.keys > 0)
+  for _, key in ipairs(err.keys) do
+    local isReason = written[key] and self.model:changedByOthers(key, self.name, self.refreshed)
+      and (Model.isSessionKey(key) or self.reads[key] or self.readsAll)
+    if not isReason then error("conflicts for no reason: " .. key, 0) end
+  end
+end
+
+-- Of an increment or an append, on what is stored, nobody knows before whether it can be done.
+local function hasOperation(writes)
+  for _, write in ipairs(writes) do
+    if write[2] ~= "set" then return true end
+  end
+  return false
+end
+
+-- After an attempt to store these writes.
+function Writer:settle(ok, answers, event, writes, isByHand)
+  if ok then
+    local key = self:mustConflict(writes, isByHand)
+    if key then error("should have conflicted: " .. key, 0) end
+    self.model:append(self.name, event, writes)
+    for index = 1, 2 do
+      assert(answers[index].revision == #self.model.events and self.sessions[index].revision == #self.model.events)
+    end
+    expectSame("event", comparable(answers[1]), comparable(answers[2]))
+    return self:catchUp()
+  end
+  if answers.code == "conflict" then return self:expectConflict(answers, writes) end
+  assert(answers.code == "invalid_argument" and hasOperation(writes), tostring(answers))
+end
+
+-- What its session objects show: what it held, and what is pending. What is temporary is nobody's business here.
+function Writer:shown()
+  local shown = {}
+  for key, value in pairs(self.view) do shown[key] = value end
+  for _, write in ipairs(self.pending) do
+    if not pcall(Model.apply, shown, table.unpack(write)) then return nil end
+  end
+  return shown
+end
+
+local function withoutTemporary(state)
+  local rest = {}
+  for key, value in pairs(state) do rest[key] = not key:find "^temp:" and value or nil end
+  return rest
+end
+
+function Writer:write(kind, key, value)
+  local ok, answers = both(function(index)
+    local state = self.sessions[index].state
+    if value == removed then return state:delete(key) end
+    return state[kind](state, key, value)
+  end)
+  if value == removed then self:noteRead(key) end
+  -- What is not there to be deleted is no change.
+  if ok and answers[1] ~= false then self:note(key, kind, value) end
+end
+
+---- Operations
+
 local Run = {}
 Run.__index = Run
 
 function Run:get(index)
-  local session = services[index]:getSession(self.who)
-  return session or error("the session is gone", 0)
-end
-
--- What a fresh look at the stores shows, against the model.
-function Run:check()
-  local shown = {}
-  for key, value in pairs(self.model.values) do shown[key] = value end
-  for index = 1, 2 do
-    local session = self:get(index)
-    expectSame("state", session.state:getAll(), shown)
-    assert(session.revision == self.model.revision and #session.events == self.model.revision, "revision")
-  end
-end
-
--- A value that is set stands for all that was pending of its key.
-local function forget(pending, key)
-  for index = #pending, 1, -1 do
-    if pending[index][1] == key then table.remove(pending, index) end
-  end
-end
-
-local function apply(writer, key, kind, value)
-  local ok, answers = both(function(index)
-    local state = writer.sessions[index].state
-    if value == moonpad.removed then return state:delete(key) end
-    return state[kind](state, key, value)
-  end)
-  -- What is not there to be deleted is no change.
-  if not ok or answers[1] == false then return end
-  if kind == "set" then forget(writer.pending, key) end
-  table.insert(writer.pending, { key, kind, value })
+  return services[index]:getSession(self.who) or error("the session is gone", 0)
 end
 
 function Run:newInvocation()
@@ -85,113 +189,244 @@ function Run:newInvocation()
   return "i" .. self.number
 end
 
-local OPERATIONS = {
-  function(_, writer, key, value) apply(writer, key, "set", value) end,
-  function(_, writer, key, value) apply(writer, key, "set", value) end,
-  function(_, writer, key) apply(writer, key, "increment", #key + 1) end,
-  function(_, writer, key, value) apply(writer, key, "append", value ~= moonpad.removed and value or 1) end,
-  function(run, writer) -- updateSession
-    local ok, events = both(function(index) return services[index]:updateSession(writer.sessions[index]) end)
-    if ok and events[1] then run.model:append("update", writer.pending) end
-    if ok then writer.pending = {} end
-  end,
-  function(run, writer, key, value) -- appendEvent
-    local id = run:newInvocation()
-    local ok = both(function(index)
-      return services[index]:appendEvent(writer.sessions[index],
-        { author = "a", invocationId = id, timestamp = 1.5, actions = { stateDelta = { [key] = value } } })
-    end)
-    if ok then run.model:append(id, { { key, "set", value } }) end
-  end,
-  function(_, writer) both(function(index) return services[index]:refresh(writer.sessions[index]).revision end) end,
-  function(_, writer, key) -- read
-    local ok, answers = both(function(index) return { value = writer.sessions[index].state[key] } end)
-    if not ok then return end -- a pending increment of what has become a text meanwhile
-    expectSame("read", answers[1], answers[2])
-    if #writer.pending == 0 then return end
-    both(function(index) return encode(writer.sessions[index].state:delta()) end)
-  end,
-  function(run, writer) -- a new session object instead
-    for index = 1, 2 do writer.sessions[index] = run:get(index) end
-    writer.pending = {}
-  end,
-  function(run, writer, _, _, number) -- rewind
-    if #writer.pending > 0 or run.number == 0 then return end
-    local target = "i" .. number % run.number + 1
-    local ok, events = both(function(index)
-      return services[index]:rewind(writer.sessions[index], { invocationId = target })
-    end)
-    if ok then run.model:rewind(target, events[1].invocationId) end
-  end,
-  function(run, writer, _, _, number) -- stateAt
-    local revision = number % (run.model.revision + 1)
-    local ok, answers = both(function(index) return services[index]:stateAt(writer.sessions[index], revision) end)
-    if not ok then return end
-    expectSame("stateAt", answers[1], run.model.snapshots[revision])
-    expectSame("stateAt", answers[1], answers[2])
-  end,
-  function(run, writer, _, _, number) -- fork
-    local revision = number % (run.model.revision + 1)
-    local ok, forks = both(function(index)
-      return services[index]:fork(writer.sessions[index], { at = revision, sessionId = "fork" })
-    end)
-    if not ok then return end
-    for index = 1, 2 do
-      assert(#forks[index].events == revision and forks[index].revision == revision, "fork")
-      expectSame("fork", services[index]:stateAt(forks[index], revision), run.model.snapshots[revision])
-      assert(services[index]:deleteSession { appName = run.who.appName, userId = "u", sessionId = "fork" })
+local OPERATIONS = {}
+
+function OPERATIONS.set(_, writer, key, value) writer:write("set", key, value) end
+
+OPERATIONS.setAgain = OPERATIONS.set
+
+function OPERATIONS.increment(_, writer, key, _, number) writer:write("increment", key, number) end
+
+function OPERATIONS.add(_, writer, key, value) writer:write("append", key, value ~= removed and value or 1) end
+
+function OPERATIONS.nested(_, writer, key, _, number)
+  for _, write in ipairs(writer.pending) do
+    if write[1] == key and write[2] ~= "set" then return end
+  end
+  local wrote = sameAnswer("nested", function(index)
+    local state = writer.sessions[index].state
+    local node = state[key]
+    if type(node) ~= "userdata" or node == moonpad.null then return moonpad.null end
+    node[number % 2 == 0 and #node + 1 or "x"] = number
+    return node
+  end)
+  writer:noteRead(key)
+  if wrote and wrote ~= moonpad.null then writer:note(key, "set", moonpad.toTable(wrote)) end
+end
+
+function OPERATIONS.setDefault(_, writer, key, value)
+  if value == removed then return end
+  local shown = writer:shown()
+  local ok = sameAnswer("setDefault", function(index)
+    return writer.sessions[index].state:setDefault(key, value)
+  end)
+  writer:noteRead(key)
+  if ok ~= nil and not key:find "^temp:" and shown and shown[key] == nil then writer:note(key, "set", value) end
+end
+
+-- What an event is known by that moonpad makes: each store has its own invocation for it.
+local function ownEvent(events)
+  return { invocationId = events[1].invocationId, alsoKnownAs = events[2].invocationId, timestamp = math.huge }
+end
+
+function OPERATIONS.update(run, writer)
+  local writes = writer.pending
+  local ok, events = both(function(index) return services[index]:updateSession(writer.sessions[index]) end)
+  if ok and not events[1] then return assert(#writes == 0) end
+  writer:settle(ok, events, ok and ownEvent(events), writes)
+  if ok then writer.pending, writer.bases = {}, {} end
+  run.number = run.number + 1
+end
+
+-- Two keys at once; the odd ones come with an id, which may have been there before.
+function OPERATIONS.append(run, writer, key, value, number)
+  local id = number % 2 == 1 and "e" .. number % 16 or nil
+  local event = {
+    id = id, author = "a", invocationId = id or run:newInvocation(), timestamp = number % 8 + 0.5,
+    actions = { stateDelta = { [key] = value, b = number } },
+  }
+  local known = id and run.ids[id]
+  local ok, answers = both(function(index) return services[index]:appendEvent(writer.sessions[index], event) end)
+  if known then
+    local isSame = known.key == key and known.value == value and known.number == number
+    if not ok then return assert(not isSame and answers.code == "already_exists", tostring(answers)) end
+    assert((isSame or key:find "^temp:" or known.key:find "^temp:") and answers[1].revision == known.revision)
+    assert(writer.sessions[1].revision == #run.model.events and writer.sessions[2].revision == #run.model.events)
+    writer:catchUp()
+    return expectSame("again", comparable(answers[1]), comparable(answers[2]))
+  end
+  local writes = { { key, "set", value }, key ~= "b" and { "b", "set", number } or nil }
+  if key == "b" then writes[1][3] = number end
+  writer:settle(ok, answers, event, writes, true)
+  if ok and id then run.ids[id] = { key = key, value = value, number = number, revision = answers[1].revision } end
+end
+
+function OPERATIONS.refresh(_, writer)
+  for index = 1, 2 do services[index]:refresh(writer.sessions[index]) end
+  writer:catchUp()
+  writer.refreshed = writer.held
+  for key in pairs(writer.bases) do writer.bases[key] = writer.held end
+end
+
+function OPERATIONS.read(_, writer, key)
+  local shown = writer:shown()
+  local value = sameAnswer("read", function(index) return { writer.sessions[index].state[key] } end)
+  writer:noteRead(key)
+  if shown and value and not key:find "^temp:" then expectSame("shown", value, { shown[key] }) end
+  if #writer.pending > 0 then both(function(index) return encode(writer.sessions[index].state:delta()) end) end
+end
+
+function OPERATIONS.getAll(_, writer)
+  local shown = writer:shown()
+  local all = sameAnswer("getAll", function(index) return writer.sessions[index].state:getAll() end)
+  writer.readsAll = true
+  if shown and all then expectSame("shows", withoutTemporary(all), withoutTemporary(shown)) end
+end
+
+function OPERATIONS.open(run, writer) writer:open(run) end
+
+function OPERATIONS.rewind(run, writer, _, _, number)
+  if #writer.pending > 0 or #run.model.events == 0 then return end
+  local target = run.model.events[number % #run.model.events + 1]
+  local writes = run.model:rewindWrites(target.invocationId)
+  local ok, events = both(function(index)
+    local invocationId = index == 2 and target.alsoKnownAs or target.invocationId
+    return services[index]:rewind(writer.sessions[index], { invocationId = invocationId })
+  end)
+  assert(ok, tostring(events))
+  run.model:append(writer.name, ownEvent(events), writes)
+  writer:catchUp()
+end
+
+function OPERATIONS.stateAt(run, writer, _, _, number)
+  local revision = number % (#run.model.events + 1)
+  local state = sameAnswer("stateAt", function(index)
+    return services[index]:stateAt(writer.sessions[index], revision)
+  end)
+  expectSame("stateAt", state, run.model.snapshots[revision])
+end
+
+function OPERATIONS.fork(run, writer, _, _, number)
+  local revision = number % (#run.model.events + 1)
+  local who = { appName = run.who.appName, userId = "u", sessionId = "fork" }
+  for index = 1, 2 do
+    local fork = services[index]:fork(writer.sessions[index], { at = revision, sessionId = "fork" })
+    assert(#fork.events == revision and fork.revision == revision, "fork")
+    expectSame("fork", services[index]:stateAt(fork, revision), run.model.snapshots[revision])
+    assert(services[index]:deleteSession(who))
+  end
+end
+
+function OPERATIONS.shareState(run, _, key, value)
+  if value == removed and key == "" then return end
+  local ok = both(function(index)
+    services[index]:updateUserState { appName = run.who.appName, userId = "u", state = { [key] = value } }
+    services[index]:updateAppState { appName = run.who.appName, state = { [key] = value } }
+  end)
+  if not ok then return end
+  run.model:write("update", "user:" .. key, "set", value)
+  run.model:write("update", "app:" .. key, "set", value)
+end
+
+function OPERATIONS.incrementState(run, _, key, _, number)
+  local sum = sameAnswer("incrementState", function(index)
+    return services[index]:incrementState { appName = run.who.appName, userId = "u", key = key, by = number }
+  end)
+  if sum == nil then return end
+  run.model:write("update", "user:" .. key, "increment", number)
+  expectSame("incrementState", sum, run.model.values["user:" .. key])
+end
+
+-- A view of some events: those from a time on, and of these the last.
+function OPERATIONS.view(run, _, _, _, number)
+  local after, last = number % 16 < 8 and number % 8 or nil, number // 64
+  local expected = {}
+  for _, event in ipairs(run.model.events) do
+    if not after or event.timestamp >= after then expected[#expected + 1] = event.invocationId end
+  end
+  expected = { table.unpack(expected, math.max(1, #expected - last + 1)) }
+  for index = 1, 2 do
+    local who = run.who
+    local session = services[index]:getSession { appName = who.appName, userId = who.userId, sessionId = who.sessionId,
+      numRecentEvents = last, afterTimestamp = after }
+    assert(#session.events == #expected, "view")
+    for position, event in ipairs(session.events) do
+      -- What an update was given for an invocation differs between the stores.
+      if event.timestamp < 100 then assert(event.invocationId == expected[position], "view") end
     end
-  end,
-  function(run, _, key, value) -- updateUserState, updateAppState
-    if value == moonpad.removed and key == "" then return end
-    local ok = both(function(index)
-      services[index]:updateUserState { appName = run.who.appName, userId = "u", state = { [key] = value } }
-      services[index]:updateAppState { appName = run.who.appName, state = { [key] = value } }
+  end
+end
+
+function OPERATIONS.list(run)
+  local who = run.who
+  for index, service in ipairs(services) do
+    service:createSession { appName = who.appName, userId = "v", sessionId = "other" }
+    local all, newest = service:listSessions { appName = who.appName },
+      service:listSessions { appName = who.appName, order = "newest" }
+    assert(#all == 2 and #newest == 2 and all[1].id == newest[2].id and all[2].id == newest[1].id, "list")
+    local first, cursor = service:listSessions { appName = who.appName, limit = 1 }
+    local second, noCursor = service:listSessions { appName = who.appName, limit = 1, after = cursor }
+    assert(first[1].id == all[1].id and second[1].id == all[2].id and noCursor == nil, "pages")
+    assert(#service:listSessions { appName = who.appName, userId = "u" } == 1, "list of a user")
+    assert(services[index]:deleteSession { appName = who.appName, userId = "v", sessionId = "other" })
+    expectSame("user", service:getUserState { appName = who.appName, userId = "u" }, run.model:shared "user:")
+    expectSame("app", service:getAppState { appName = who.appName }, run.model:shared "app:")
+  end
+end
+
+-- Deleted and made again: session objects of the former one are of no use, user and app state stay.
+function OPERATIONS.delete(run, writer, key, value)
+  local shared = {}
+  for name, stored in pairs(run.model.values) do
+    if not Model.isSessionKey(name) then shared[name] = stored end
+  end
+  for index = 1, 2 do assert(services[index]:deleteSession(run.who)) end
+  run:create({ [key] = value ~= removed and not key:find ":" and value or nil }, shared)
+  for _, stale in ipairs { "appendEvent", "refresh" } do
+    local ok, err = both(function(index)
+      return services[index][stale](services[index], writer.sessions[index], stale == "appendEvent" and {} or nil)
     end)
-    if not ok then return end
-    run.model:write("user:" .. key, "set", value)
-    run.model:write("app:" .. key, "set", value)
-  end,
-  function(run, _, key, _, number) -- incrementState
-    local ok, sums = both(function(index)
-      return services[index]:incrementState { appName = run.who.appName, userId = "u", key = key, by = number }
-    end)
-    if not ok then return end
-    run.model:write("user:" .. key, "increment", number)
-    expectSame("incrementState", sums[1], run.model.values["user:" .. key])
-    expectSame("incrementState", sums[1], sums[2])
-  end,
-  function(run) -- the shared states and the list
-    for index = 1, 2 do
-      local who = run.who
-      expectSame("user", services[index]:getUserState { appName = who.appName, userId = "u" }, run.model:shared "user:")
-      expectSame("app", services[index]:getAppState { appName = who.appName }, run.model:shared "app:")
-      assert(#services[index]:listSessions { appName = who.appName } == 1, "list")
-    end
-  end,
-}
+    assert(not ok and err.code == "not_found", "a stale session object is of use")
+  end
+  for _, each in ipairs(run.writers) do each:open(run) end
+end
+
+local NAMES = {}
+for name in pairs(OPERATIONS) do NAMES[#NAMES + 1] = name end
+table.sort(NAMES)
+
+function Run:create(state, shared)
+  self.model, self.ids = Model.new(state, shared), {}
+  for index = 1, 2 do
+    services[index]:createSession { appName = self.who.appName, userId = "u", sessionId = "s", state = state }
+  end
+end
 
 local function newRun()
-  local initial = { a = 0, ["user:a"] = "u", list = { 1 } }
   local run = setmetatable({ who = { appName = "app" .. inputs, userId = "u", sessionId = "s" }, number = 0 }, Run)
-  run.model = Model.new(initial)
-  run.writers = { { sessions = {}, pending = {} }, { sessions = {}, pending = {} } }
-  for index = 1, 2 do
-    local options = { appName = run.who.appName, userId = "u", sessionId = "s", state = initial }
-    run.writers[1].sessions[index] = services[index]:createSession(options)
-    run.writers[2].sessions[index] = run:get(index)
-  end
+  run:create({ a = 0, ["user:a"] = "u", list = { 1 } }, {})
+  run.writers = { Writer.new("first", run.model), Writer.new("second", run.model) }
+  for _, writer in ipairs(run.writers) do writer:open(run) end
   return run
+end
+
+-- What a fresh look at the stores shows, against the model.
+function Run:check()
+  for index = 1, 2 do
+    local session = self:get(index)
+    expectSame("state", session.state:getAll(), self.model.values)
+    assert(session.revision == #self.model.events and #session.events == #self.model.events, "revision")
+  end
 end
 
 return function(bytes)
   if inputs % RENEW_AFTER == 0 then renewServices() end
   inputs = inputs + 1
   local run = newRun()
-  for position = 1, #bytes - 1, 2 do
-    local choice, argument = bytes:byte(position, position + 1)
-    OPERATIONS[choice % #OPERATIONS + 1](run, run.writers[choice // 128 + 1], KEYS[argument % #KEYS + 1],
-                                         VALUES[argument % #VALUES + 1], argument)
+  for position = 1, #bytes - 2, 3 do
+    local choice, key, number = bytes:byte(position, position + 2)
+    local writer = run.writers[choice // 128 + 1]
+    OPERATIONS[NAMES[choice % #NAMES + 1]](run, writer, KEYS[key % #KEYS + 1], VALUES[number % #VALUES + 1], number)
   end
   run:check()
   for index = 1, 2 do assert(services[index]:deleteSession(run.who)) end
