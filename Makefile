@@ -109,9 +109,9 @@ check: ## installs what is missing, then warnings, format, lint, sanitizers, val
 	@scripts/deps.sh check
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/check.sh
 
-fuzz: ## feeds random input to the fuzz targets: make fuzz TARGET=json RUNS=1000000
+fuzz: ## feeds random input to the fuzz targets: TARGET=json RUNS=1000000, or TIME=600 (seconds, of each)
 	@scripts/deps.sh check
-	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh -r $(or $(RUNS),1000000) $(TARGET)
+	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh $(if $(TIME),-t $(TIME) $(if $(RUNS),-r $(RUNS)),-r $(or $(RUNS),1000000)) $(TARGET)
 
 soak: all tests ## goes on with random tests, faults and fuzzing: make soak MINUTES=60
 	@scripts/deps.sh check

@@ -55,7 +55,11 @@ layers() {
 }
 
 # A fixed number of inputs from a fixed seed: what was found once is not found again. `make fuzz` looks for more.
-fuzz() { BUILD=$build JOBS=$jobs scripts/fuzz.sh -r 20000 json template event url encoder && BUILD=$build JOBS=$jobs scripts/fuzz.sh -r 3000 stateful; }
+fuzz() {
+  BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 100000 json template url &&
+    BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 30000 event encoder &&
+    BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 5000 stateful
+}
 
 # What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what goes in and comes out is guarded, and nothing inside
 # is reported, so there is nothing to suppress.

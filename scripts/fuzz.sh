@@ -1,17 +1,21 @@
 #!/bin/bash
 # Builds the fuzz targets with libFuzzer, ASan and UBSan, and runs them one after the other on their corpora.
-#   scripts/fuzz.sh [-r RUNS] [-s SANITIZERS] [TARGET...]      TARGET: json, template, ... (default: all)
-#   -r  executions of each target (default 20000)
+#   scripts/fuzz.sh [-r RUNS] [-t SECONDS] [-s SANITIZERS] [-f] [TARGET...]      TARGET: json, template, ... (default: all)
+#   -r  executions of each target (default 20000; with -t as many as there is time for)
+#   -t  ends each target after so many seconds
 #   -s  sanitizers besides the fuzzer (default address,undefined; "none" is faster)
+#   -f  afresh: neither uses nor keeps the inputs that former runs have found
 # What a target finds is kept in $BUILD/fuzz/TARGET.crash-*; run it again with: $BUILD/fuzz/spec/fuzz/fuzz_TARGET FILE
+# Environment: BUILD (build), JOBS, SEED (1: a failure in one place is one in every place)
 # Exit code: 0 when nothing was found.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${BUILD:-build} jobs=${JOBS:-$(nproc)}
-runs=20000 sanitizers=address,undefined
-while getopts r:s: option; do
-  case $option in r) runs=$OPTARG ;; s) sanitizers=$OPTARG ;; *) exit 2 ;; esac
+runs="" seconds=0 sanitizers=address,undefined afresh=""
+while getopts r:t:s:f option; do
+  case $option in r) runs=$OPTARG ;; t) seconds=$OPTARG ;; s) sanitizers=$OPTARG ;; f) afresh=yes ;; *) exit 2 ;; esac
 done
+[ -n "$runs" ] || { [ "$seconds" = 0 ] && runs=20000 || runs=-1; }
 shift $((OPTIND - 1))
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
@@ -29,20 +33,28 @@ if [ ${#targets[@]} -eq 0 ]; then
     targets+=("${source%.c}")
   done
 fi
+temporary=$(mktemp -d) || exit 1
+trap 'rm -rf "$temporary"' EXIT
 
-# The same seed, so that a failure in one place is one in every place.
+# Leaks are looked for at the end: after each input that would cost more than all the rest.
+run_target() { # NAME
+  local found=$folder/corpus/$1 dictionary=spec/fuzz/$1.dict
+  [ -z "$afresh" ] || found=$temporary/$1
+  mkdir -p "$found"
+  local options=(-seed="${SEED:-1}" -runs="$runs" -max_total_time="$seconds" -max_len=4096 -timeout=60 -detect_leaks=0
+    -rss_limit_mb=4096 -print_final_stats=1 -verbosity=0 -artifact_prefix="$folder/$1.")
+  [ ! -e "$dictionary" ] || options+=(-dict="$dictionary")
+  MOONPAD_FUZZ_LUA=$PWD/spec/fuzz "$folder/spec/fuzz/fuzz_$1" "${options[@]}" "$found" "spec/fuzz/corpus/$1" \
+    >"$folder/$1.log" 2>&1
+}
+
 status=0
 for target in "${targets[@]}"; do
-  found=$folder/corpus/$target
-  mkdir -p "$found"
-  dictionary=spec/fuzz/$target.dict
-  MOONPAD_FUZZ_LUA=$PWD/spec/fuzz ASAN_OPTIONS=detect_leaks=1 "$folder/spec/fuzz/fuzz_$target" -seed="${SEED:-1}" -runs="$runs" -max_len=4096 -timeout=60 \
-    -rss_limit_mb=4096 -print_final_stats=1 -verbosity=0 -artifact_prefix="$folder/$target." ${dictionary:+$([ -e "$dictionary" ] && echo "-dict=$dictionary")} \
-    "$found" "spec/fuzz/corpus/$target" >"$folder/$target.log" 2>&1
+  run_target "$target"
   code=$?
   executed=$(awk '/stat::number_of_executed_units/ { print $2 }' "$folder/$target.log")
-  if [ $code -eq 0 ]; then
-    echo "fuzz $target: ${executed:-?} executions, nothing found"
+  if [ $code -eq 0 ] && [ -n "$executed" ]; then
+    echo "fuzz $target: $executed executions, nothing found"
   else
     echo "fuzz $target: exit code $code after ${executed:-?} executions"
     tail -n 40 "$folder/$target.log"
