@@ -122,18 +122,16 @@ static double time_batch(moonpad_session *session, const event_text *events) {
   return (worked_us() - start) / BATCH;
 }
 
-static void time_appends(moonpad_session *session, const event_text *events, samples *out) {
-  for (long i = 0; i < WORK; i += BATCH) add_sample(out, time_batch(session, events + i));
-}
+#define GROWN 100000L
 
-/* The history grows from nothing to `history` events, and the index of ids with it. Each batch is made just before, as an event is that is to be stored. */
-static void measure_append(long history) {
+/* The history grows from nothing to so many events, and the index of ids with it. Each batch is made just before, as an event is that is to be stored. */
+static void measure_append(void) {
   samples limit = {0}, ours = {0}, without_id = {0};
   for (int round = 0; round < ROUNDS; round++) {
-    limit_store *store = new_limit_store((size_t)history);
+    limit_store *store = new_limit_store((size_t)GROWN);
     moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
     moonpad_session *given = create_session(service, "given"), *made = create_session(service, "made");
-    for (long first = 0; first < history; first += BATCH) {
+    for (long first = 0; first < GROWN; first += BATCH) {
       event_text *events = make_events(first, BATCH, 0, true), *plain = make_events(first, BATCH, 0, false);
       add_sample(&limit, time_limit(store, events));
       add_sample(&ours, time_batch(given, events));
@@ -198,6 +196,36 @@ static void measure_memory(long history) {
   moonpad_service_release(service);
 }
 
+#define SESSIONS 100000L
+
+/* Sessions of as many users, stored with a state of three keys and an event each; and one that is only there. */
+static void measure_sessions(void) {
+  size_t bytes = 0, before = 0;
+  double each[2];
+  moonpad_allocator allocator = {count_allocate, count_resize, count_release, &bytes};
+  for (int used = 0; used < 2; used++) {
+    moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, &allocator);
+    before = bytes;
+    for (long i = 0; i < SESSIONS; i++) {
+      char user[32], id[32];
+      moonpad_session *session;
+      moonpad_error error;
+      event_text event;
+      snprintf(user, sizeof user, "user %ld", i);
+      snprintf(id, sizeof id, "session %ld", i);
+      moonpad_session_name name = {moonpad_text("hotel"), moonpad_text(user), moonpad_text(id)};
+      must_call(moonpad_create_session(service, &name, moonpad_text("{}"), &session, &error), &error);
+      event.length = write_event(event.text, i, 0, true);
+      if (used) append(session, &event);
+      moonpad_session_free(session);
+    }
+    each[used] = (double)(bytes - before) / (double)SESSIONS;
+    moonpad_service_release(service);
+  }
+  print_noted("14", "memory per session and its user, 100,000 of them, empty", "B", each[0]);
+  print_noted("14", "memory per session and its user, 100,000 of them, with one event and its state", "B", each[1]);
+}
+
 /* ---- 1, 6, 7: with a long history ---- */
 
 static double time_get(moonpad_service *service, const char *id) {
@@ -215,19 +243,23 @@ static double time_get(moonpad_service *service, const char *id) {
 static void measure_history(long history) {
   char work[96], counted[32];
   samples at_start = {0}, at_end = {0};
-  event_text *events = make_events(history, WORK, 0, true);
   moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
   moonpad_session *longest = create_session(service, "long");
   fill_history(service, longest, 0, history);
+  long next = history;
   for (int round = 0; round < ROUNDS; round++) {
     char id[16];
     snprintf(id, sizeof id, "short %d", round);
     moonpad_session *shortest = create_session(service, id);
-    time_appends(shortest, events, &at_start);
+    for (long first = 0; first < WORK;
+         first += BATCH, next += BATCH) { /* in turns, so that both meet the same machine */
+      event_text *events = make_events(first, BATCH, 0, true), *more = make_events(next, BATCH, 0, true);
+      add_sample(&at_start, time_batch(shortest, events));
+      add_sample(&at_end, time_batch(longest, more));
+      free(more);
+      free(events);
+    }
     moonpad_session_free(shortest);
-    event_text *more = make_events(history + (round + 1) * WORK, WORK, 0, true);
-    time_appends(longest, more, &at_end);
-    free(more);
   }
   snprintf(work, sizeof work, "append, memory, at 0 / at %s events, p50", count_text(counted, history));
   print_at_most("1", work, "us", median(&at_start), median(&at_end), 1.2);
@@ -241,7 +273,6 @@ static void measure_history(long history) {
   moonpad_service_release(service);
   clear_samples(&at_start);
   clear_samples(&at_end);
-  free(events);
 }
 
 /* ---- 9: a session object that is behind ---- */
@@ -372,10 +403,11 @@ static void measure_template(void) {
 
 int main(int count, char **values) {
   bench_arguments arguments = read_arguments(count, values);
-  measure_append(arguments.history);
+  measure_append();
   measure_history(arguments.history);
   measure_behind();
   measure_template();
   measure_memory(arguments.history);
+  measure_sessions();
   return 0;
 }
