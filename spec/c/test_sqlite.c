@@ -217,7 +217,7 @@ static void test_permissions(void **state) {
   assert_int_equal(chmod(place->folder, 0777), 0);
   assert_int_equal(remove(place->path), 0);
   assert_int_equal(chmod(place->folder, 0555), 0);
-  assert_int_equal(open_as_nobody(place, "cannot be opened"), MOONPAD_STORAGE);
+  assert_int_equal(open_as_nobody(place, "cannot be written: Permission denied"), MOONPAD_STORAGE);
 }
 
 /* ---- what is in a file is not trusted ---- */

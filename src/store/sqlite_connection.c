@@ -1,5 +1,6 @@
 /* One connection: how it is set up, how it waits for others, and what SQLite's errors mean to a caller. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -150,6 +151,11 @@ static moonpad_status explain(const char *path, int number, moonpad_error *error
   }
   if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
     return mp_fail(error, MOONPAD_STORAGE, "%s: is a folder, not a file", path);
+  }
+  /* SQLite tries a second time, to read only: what it reports then is that a file it could not make is not there. */
+  if (stat(path, &status) != 0 && errno == ENOENT && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0) {
+    return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s cannot be written: %s", path, folder,
+                   system_message(errno, reason, sizeof reason));
   }
   return mp_fail(error, MOONPAD_STORAGE, "%s: cannot be opened: %s", path,
                  system_message(number, reason, sizeof reason));
