@@ -169,6 +169,25 @@ describe("error objects", function()
     assert.matches("^failed: invalid_argument: ", "failed: " .. err)
   end)
 
+  it("know the user's line when moonpad's own Lua raises them", function()
+    local function here() return debug.getinfo(2, "l").currentline end
+    local place
+    local err = failure(function()
+      place = here() + 1
+      local agent = moonpad.agent { nam = "x" }
+      return agent
+    end)
+    assert.matches("binding_spec%.lua:" .. place .. "$", err.where)
+    err = failure(function()
+      place = here() + 1
+      local tool = moonpad.tool { name = "t", run = 5 }
+      return tool
+    end)
+    assert.matches("binding_spec%.lua:" .. place .. "$", err.where)
+    err = failure(function() return moonpad.agent { nam = "x" } end)
+    assert.is_nil(err.where) -- a tail call leaves no line of the user's behind
+  end)
+
   it("are made and raised by core.error and core.newError", function()
     local err = core.newError("model", "no answer", { status = 500 })
     assert.is_true(core.isError(err))

@@ -1,6 +1,11 @@
 --- moonpad: an agent state runtime. This facade re-exports the C core and loads the rest when it is first used.
 local core = require "moonpad.core"
 
+-- `require` tells where this file was found. Errors name the user's line, so lines in this folder are passed over.
+local path = select(2, ...)
+local folder = type(path) == "string" and path:match "^(.*[/\\])init%.lua$"
+if folder then core.setFolder(folder) end
+
 ---@class moonpad
 ---@field open fun(url: string, config?: table): moonpad.Service
 ---@field null lightuserdata the JSON null that can be stored in state; the same value as `cjson.null`

@@ -32,6 +32,7 @@ typedef enum mp_anchor {
   MP_ANCHOR_SPARE_NODE,  /* an empty node proxy, or nil */
   MP_ANCHOR_SPARE_EVENT, /* a box of an event that nobody uses, or nil */
   MP_ANCHOR_FIELD_NAMES, /* the strings of `names`, by slot from 1 */
+  MP_ANCHOR_FOLDER,      /* where moonpad's own Lua files are, or nil */
   MP_ANCHOR_NAMES,       /* strings that the encoder looks up: pushing them from here allocates nothing */
   MP_ANCHOR_COUNT = MP_ANCHOR_NAMES
 } mp_anchor;

@@ -16,12 +16,33 @@ void mp_push_error(lua_State *L, const char *code, const char *message) {
   lua_setmetatable(L, -2);
 }
 
+/* Is this a function of moonpad's own Lua files? Compiled in they have the names of their modules. */
+static bool is_own(const lua_Debug *function, moonpad_string folder) {
+  const char *source = function->source;
+  if (*source == '=') return strcmp(source, "=moonpad") == 0 || strncmp(source, "=moonpad.", 9) == 0;
+  return folder.length > 0 && *source == '@' && strncmp(source + 1, folder.data, folder.length) == 0;
+}
+
+/* The nearest caller outside of moonpad: its own lines say nothing to users. A tail call has left none behind. */
+static bool find_caller(lua_State *L, moonpad_string folder, lua_Debug *caller) {
+  for (int level = 1; lua_getstack(L, level, caller); level++) {
+    lua_getinfo(L, "Slt", caller);
+    if (!is_own(caller, folder)) return caller->currentline > 0;
+    if (caller->istailcall) return false;
+  }
+  return false;
+}
+
 /* Notes the line of the caller in the error object at the top: "app.lua:12". */
 static void note_place(lua_State *L) {
   lua_Debug caller;
-  if (!lua_getstack(L, 1, &caller)) return;
-  lua_getinfo(L, "Sl", &caller);
-  if (caller.currentline <= 0) return;
+  moonpad_string folder = {NULL, 0};
+  luaL_checkstack(L, 4, NULL);
+  mp_push_anchor(L, MP_ANCHOR_FOLDER);
+  if (lua_type(L, -1) == LUA_TSTRING) folder.data = lua_tolstring(L, -1, &folder.length);
+  bool found = find_caller(L, folder, &caller);
+  lua_pop(L, 1);
+  if (!found) return;
   lua_pushfstring(L, "%s:%d", caller.short_src, caller.currentline);
   lua_setfield(L, -2, "where");
 }
@@ -181,10 +202,19 @@ static int new_error(lua_State *L) {
   return 1;
 }
 
-/* core.error(code, message [, extra]): raises. The facade's own line says nothing to users, so none is noted. */
+/* core.error(code, message [, extra]): raises. */
 static int raise_error(lua_State *L) {
   new_error(L);
+  note_place(L);
   return lua_error(L);
+}
+
+/* core.setFolder(path): where moonpad's own Lua files are, with the separator at its end. */
+static int set_folder(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TSTRING);
+  lua_settop(L, 1);
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_FOLDER);
+  return 0;
 }
 
 static bool is_error(lua_State *L, int index) {
@@ -254,11 +284,9 @@ void mp_error_setup(lua_State *L, int binding_index) {
 }
 
 void mp_error_module(lua_State *L, int binding_index) {
-  static const luaL_Reg functions[] = {{"error", raise_error},
-                                       {"newError", new_error},
-                                       {"isError", is_error_value},
-                                       {"checkFields", check_fields},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"error", raise_error},      {"newError", new_error},
+                                       {"isError", is_error_value}, {"checkFields", check_fields},
+                                       {"setFolder", set_folder},   {NULL, NULL}};
   mp_set_functions(L, binding_index, functions);
   lua_getiuservalue(L, binding_index, MP_ANCHOR_ERROR_META);
   lua_setfield(L, -2, "errorMetatable");

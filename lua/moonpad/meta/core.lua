@@ -359,6 +359,10 @@ function core.isError(value) end
 ---@param known string[]
 function core.checkFields(table, where, known) end
 
+---Where moonpad's own Lua files are: the place that an error names is the nearest one outside.
+---@param folder string with the separator at its end
+function core.setFolder(folder) end
+
 ---A state object over a change set of its own: reads see the session object and its own writes.
 ---With a branch ("team.writer") those of the branches beside it are other writers to it, wherever it has read.
 ---@param session moonpad.Session
