@@ -178,11 +178,23 @@ describe("bin/moonpad", function()
     end)
 
     it("while the agent runs is told in one line, and with --debug with a traceback", function()
-      local agent = agentFile [[return require("moonpad").agent { name = "A", model = function() error "oops" end }]]
+      local agent = agentFile [[local function fail() error "oops" end
+        return require("moonpad").agent { name = "A", model = function() fail() return "never" end }]]
       mistake(("run %s --db %s Hi"):format(agent, quote(db)), "agent.lua:1: oops")
       local code, _, err = moonpadCommand(("--debug run %s --db %s Hi"):format(agent, quote(db)))
       assert.equal(1, code)
       assert.matches("stack traceback", err)
+      assert.matches("agent.lua:2: in ", err, 1, true)
+    end)
+
+    it("names no line of moonpad's own, however long the path to it is", function()
+      local deep = folder .. "/" .. ("a-long-name/"):rep(6)
+      assert(os.execute(("mkdir -p %s && cp -r bin lua %s"):format(quote(deep), quote(deep))))
+      write(db, ("not a database "):rep(100))
+      local build = os.getenv "MOONPAD_BUILD" or "build"
+      local pipe <close> = assert(io.popen(("MOONPAD_BUILD=%s %sbin/moonpad state --app A --db %s 2>&1"):format(
+        quote(build), deep, quote(db))))
+      assert.equal(("moonpad: corrupt: %s: not a database\n"):format(db), pipe:read "a")
     end)
 
     it("of the model is told in one line", function()

@@ -2,6 +2,7 @@
 local callbacks = require "moonpad.callbacks"
 local core = require "moonpad.core"
 local responses = require "moonpad.response"
+local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
 
 local modelCall = {}
@@ -91,11 +92,18 @@ local function modelError(phase, err)
   return core.newError("model", ('the model of agent "%s" failed: %s'):format(phase.agent.name, err), { cause = err })
 end
 
+-- The traceback of where it failed is noted for the error that is raised in its stead.
 local function attempt(phase, run, ...)
-  local results = table.pack(pcall(run, ...))
+  local traceback
+  local results = table.pack(xpcall(run, function(err)
+    traceback = debug and debug.traceback(nil, 2)
+    return err
+  end, ...))
   if results[1] then return true, table.unpack(results, 2, results.n) end
   signals.raiseIfEnding(phase.invocation)
-  return false, modelError(phase, results[2])
+  local err = modelError(phase, results[2])
+  if traceback then sections.noteFailure(phase.invocation, err, traceback) end
+  return false, err
 end
 
 -- Only the model itself runs protected: what `take` raises is none of the model's.
