@@ -197,6 +197,17 @@ describe("bin/moonpad", function()
       assert.equal(("moonpad: corrupt: %s: not a database\n"):format(db), pipe:read "a")
     end)
 
+    it("when the output cannot be written is told, not passed over", function()
+      local agent = agentFile(counter)
+      assert.equal(0, (moonpadCommand(("run %s --db %s Hi"):format(agent, quote(db)))))
+      for _, line in ipairs { "run " .. agent .. " Hi", "events --app Counter", "state --app Counter", "sessions --app Counter" } do
+        local command = ("USER=ann bin/moonpad %s --db %s 2>&1 > /dev/full"):format(line, quote(db))
+        local pipe = assert(io.popen(command))
+        assert.equal("moonpad: standard output could not be written\n", pipe:read "a")
+        assert.same({ nil, "exit", 1 }, { pipe:close() })
+      end
+    end)
+
     it("of the model is told in one line", function()
       mistake(("run %s --db %s Hi"):format(agentFile [[
         return require("moonpad").agent { name = "A", model = function()

@@ -1,11 +1,13 @@
 /*
-** What the command needs of the system and Lua does not have: is there a terminal, has the user pressed Ctrl-C.
+** What the command needs of the system and Lua does not have: is there a terminal, has the user pressed Ctrl-C, did
+** all of the output go out.
 ** A module of its own, because a signal handler belongs to a program and not to a library.
 */
 #include <lauxlib.h>
 #include <lua.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* The one thing that a signal handler can reach is a global. */
@@ -47,6 +49,12 @@ static int wait_for_input(lua_State *L) {
   return 1;
 }
 
+/* hasLostOutput(): did any write to standard output fail? Each flush knows of its own only. */
+static int has_lost_output(lua_State *L) {
+  lua_pushboolean(L, fflush(stdout) != 0 || ferror(stdout) != 0);
+  return 1;
+}
+
 __attribute__((visibility("default"))) int luaopen_moonpad_cli_core(lua_State *L);
 
 int luaopen_moonpad_cli_core(lua_State *L) {
@@ -54,6 +62,7 @@ int luaopen_moonpad_cli_core(lua_State *L) {
                                        {"catchInterrupts", catch_interrupts},
                                        {"interrupted", interrupted},
                                        {"waitForInput", wait_for_input},
+                                       {"hasLostOutput", has_lost_output},
                                        {NULL, NULL}};
   luaL_checkversion(L);
   luaL_newlib(L, functions);

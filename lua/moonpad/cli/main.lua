@@ -1,4 +1,5 @@
 --- The moonpad command: reads its arguments, does what they say, and tells what went wrong in one line.
+local cli = require "moonpad.cli_core"
 local failure = require "moonpad.cli.failure"
 local options = require "moonpad.cli.options"
 
@@ -18,6 +19,11 @@ local function traced(err)
   return { err = err, traceback = debug.traceback(failure.line(err), 2) }
 end
 
+local function execute(values)
+  commands[values.command](values)
+  if cli.hasLostOutput() then failure.raise "standard output could not be written" end
+end
+
 ---@param arguments string[]
 ---@return integer exit code
 function main.run(arguments)
@@ -27,7 +33,7 @@ function main.run(arguments)
     io.stderr:write(("moonpad: %s (see `moonpad --help`)\n"):format(values))
     return USAGE_ERROR
   end
-  local ok, problem = xpcall(commands[values.command], traced, values)
+  local ok, problem = xpcall(execute, traced, values)
   io.stdout:flush()
   if ok then return 0 end
   local line = failure.line(problem.err)
