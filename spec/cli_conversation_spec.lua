@@ -109,7 +109,7 @@ describe("bin/moonpad", function()
         "one", "two", "/rewind", "/state", "three", "/rewind", "/rewind", "/rewind", "four",
       }
       assert.equal(0, code)
-      local told = "The last turn has been taken back.\n"
+      local told = "The last turn has been taken back. What other sessions share stays: user:last.\n"
       local state = 'count = 1\nuser:last = "two"\n'
       assert.equal("1 of 1\n2 of 2\n" .. told .. state .. "2 of 2\n" .. told .. told .. "1 of 1\n", out)
       assert.equal("There is no turn to take back.\n", err)

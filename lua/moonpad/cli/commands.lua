@@ -39,12 +39,28 @@ local function lastInvocation(events)
   return nil
 end
 
+-- What a rewind leaves as it is: user and app state belongs to other sessions as well.
+local function sharedKeys(events, invocationId)
+  local isThere, keys = {}, {}
+  for _, event in ipairs(events) do
+    for key in pairs(event.invocationId == invocationId and event.actions.stateDelta or {}) do
+      if (key:find "^user:" or key:find "^app:") and not isThere[key] then
+        isThere[key], keys[#keys + 1] = true, key
+      end
+    end
+  end
+  table.sort(keys)
+  return keys
+end
+
 local function rewind(talk)
   local found = session(talk)
   local invocationId = found and lastInvocation(found.events)
   if not invocationId then return io.stderr:write "There is no turn to take back.\n" end
   talk.service:rewind(found, { invocationId = invocationId })
-  print "The last turn has been taken back."
+  local kept = sharedKeys(found.events, invocationId)
+  print("The last turn has been taken back." .. (#kept > 0
+    and (" What other sessions share stays: %s."):format(table.concat(kept, ", ")) or ""))
 end
 
 local actions = {
