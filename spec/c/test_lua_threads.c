@@ -1,18 +1,11 @@
 /* Eight threads with a Lua state each share one service: nothing is lost, and whoever reads sees whole events. */
 #include "lua_support.h"
+#include "shared_service.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <unistd.h>
 
 enum { THREADS = 8, ROUNDS = 40 };
-
-typedef struct shared_store {
-  moonpad_service *service;
-  char folder[64];
-  char file[96];
-} shared_store;
 
 typedef struct worker {
   moonpad_service *service;
@@ -24,44 +17,13 @@ typedef struct worker {
 
 /* ---- Opening ---- */
 
-static int open_store(void **state, bool in_file) {
-  shared_store *opened = calloc(1, sizeof *opened);
-  assert_non_null(opened);
-  char url[128] = "memory:";
-  if (in_file) {
-    strcpy(opened->folder, "/tmp/moonpad-lua-threads-XXXXXX");
-    assert_non_null(mkdtemp(opened->folder));
-    snprintf(opened->file, sizeof opened->file, "%s/test.db", opened->folder);
-    snprintf(url, sizeof url, "sqlite:%s", opened->file);
-  }
-  moonpad_options options;
-  moonpad_options_init(&options);
-  options.busy_timeout_ms = 60000;
-  moonpad_error error = {MOONPAD_OK, ""};
-  if (moonpad_open(moonpad_text(url), &options, &opened->service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
-  *state = opened;
+static int setup_memory(void **state) {
+  *state = shared_open(false);
   return 0;
 }
 
-static int setup_memory(void **state) {
-  return open_store(state, false);
-}
-
 static int setup_file(void **state) {
-  return open_store(state, true);
-}
-
-static int teardown(void **state) {
-  shared_store *opened = *state;
-  moonpad_service_release(opened->service);
-  static const char *const endings[] = {"", "-wal", "-shm"};
-  for (size_t i = 0; i < 3 && opened->folder[0] != '\0'; i++) {
-    char path[128];
-    snprintf(path, sizeof path, "%s%s", opened->file, endings[i]);
-    unlink(path);
-  }
-  if (opened->folder[0] != '\0') rmdir(opened->folder);
-  free(opened);
+  *state = shared_open(true);
   return 0;
 }
 
@@ -132,7 +94,7 @@ static void *run_worker(void *argument) {
 }
 
 /* `programs` has one for each thread. */
-static void run_workers(shared_store *opened, const char *const programs[THREADS], bool appends_later) {
+static void run_workers(shared_service *opened, const char *const programs[THREADS], bool appends_later) {
   pthread_t threads[THREADS];
   static worker workers[THREADS];
   for (int i = 0; i < THREADS; i++) {
@@ -145,14 +107,14 @@ static void run_workers(shared_store *opened, const char *const programs[THREADS
   }
 }
 
-static void run_everywhere(shared_store *opened, const char *program, bool appends_later) {
+static void run_everywhere(shared_service *opened, const char *program, bool appends_later) {
   const char *programs[THREADS];
   for (int i = 0; i < THREADS; i++) programs[i] = program;
   run_workers(opened, programs, appends_later);
 }
 
 /* Runs a program on this thread, before or after the workers. */
-static void run_here(shared_store *opened, const char *program) {
+static void run_here(shared_service *opened, const char *program) {
   worker self = {opened->service, program, -1, false, ""};
   run_worker(&self);
   if (self.failed[0] != '\0') fail_msg("%s", self.failed);
@@ -212,7 +174,7 @@ static const char check_history[] =
     "end\n";
 
 static void test_states_share_a_session(void **state) {
-  shared_store *opened = *state;
+  shared_service *opened = *state;
   run_here(opened, make_session);
   run_everywhere(opened, write_and_read, false);
   run_here(opened, check_history);
@@ -280,7 +242,7 @@ static const char read_together[] =
     "same(kept, 'the end')\n";
 
 static void test_readers_see_whole_events(void **state) {
-  shared_store *opened = *state;
+  shared_service *opened = *state;
   const char *programs[THREADS];
   for (int i = 0; i < THREADS; i++) programs[i] = i < THREADS / 2 ? write_together : read_together;
   run_here(opened, make_session);
@@ -307,7 +269,7 @@ static const char check_own[] =
     "assert(#service:listSessions { appName = 'app' } == 2 * threads)\n";
 
 static void test_asynchronous_appends_beside_states(void **state) {
-  shared_store *opened = *state;
+  shared_service *opened = *state;
   atomic_store(&completed, 0);
   atomic_store(&broken, 0);
   run_everywhere(opened, write_own, true);
@@ -345,15 +307,15 @@ static const char run_agent[] =
     "assert(session.state.said:find(tostring(runs), 1, true))\n";
 
 static void test_agents_in_every_state(void **state) {
-  shared_store *opened = *state;
+  shared_service *opened = *state;
   run_everywhere(opened, run_agent, false);
   run_here(opened, "local service, _, threads, rounds = ...\n"
                    "assert(service:getAppState { appName = 'app' }.calls == threads * (rounds // 4))\n");
 }
 
 #define ON_BOTH(test)                                                                                                  \
-  {#test " on memory:", test, setup_memory, teardown, NULL}, {                                                         \
-#test " on sqlite:", test, setup_file, teardown, NULL                                                              \
+  {#test " on memory:", test, setup_memory, shared_close, NULL}, {                                                     \
+#test " on sqlite:", test, setup_file, shared_close, NULL                                                          \
   }
 
 int main(void) {

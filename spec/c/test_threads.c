@@ -1,32 +1,15 @@
 /* Many threads on one service: no event and no increment is lost, doubled or out of order. Public C API only. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "shared_service.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-#include "moonpad.h"
 
 enum { THREADS = 8, APPENDS = 150 };
 
-typedef struct store {
-  moonpad_service *service;
-  char folder[64];
-  char file[96];
-} store;
-
 typedef struct worker {
-  store *store;
+  shared_service *store;
   int number;
   int done;
   moonpad_error error;
@@ -37,22 +20,10 @@ static const moonpad_session_name NAME = {{"app", 3}, {"u", 1}, {"s", 1}};
 
 /* ---- Opening ---- */
 
-static int open_store(void **state, bool in_file) {
-  store *opened = calloc(1, sizeof *opened);
-  assert_non_null(opened);
-  char url[128] = "memory:";
-  if (in_file) {
-    strcpy(opened->folder, "/tmp/moonpad-threads-XXXXXX");
-    assert_non_null(mkdtemp(opened->folder));
-    snprintf(opened->file, sizeof opened->file, "%s/test.db", opened->folder);
-    snprintf(url, sizeof url, "sqlite:%s", opened->file);
-  }
-  moonpad_options options;
-  moonpad_options_init(&options);
-  options.busy_timeout_ms = 60000;
-  moonpad_error error = {MOONPAD_OK, ""};
-  if (moonpad_open(moonpad_text(url), &options, &opened->service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+static int open_with_session(void **state, bool in_file) {
+  shared_service *opened = shared_open(in_file);
   moonpad_session *session = NULL;
+  moonpad_error error;
   assert_int_equal(moonpad_create_session(opened->service, &NAME, moonpad_text("{}"), &session, &error), MOONPAD_OK);
   moonpad_session_free(session);
   *state = opened;
@@ -60,25 +31,11 @@ static int open_store(void **state, bool in_file) {
 }
 
 static int setup_memory(void **state) {
-  return open_store(state, false);
+  return open_with_session(state, false);
 }
 
 static int setup_file(void **state) {
-  return open_store(state, true);
-}
-
-static int teardown(void **state) {
-  store *opened = *state;
-  moonpad_service_release(opened->service);
-  static const char *const endings[] = {"", "-wal", "-shm"};
-  for (size_t i = 0; i < 3 && opened->folder[0] != '\0'; i++) {
-    char path[128];
-    snprintf(path, sizeof path, "%s%s", opened->file, endings[i]);
-    unlink(path);
-  }
-  if (opened->folder[0] != '\0') rmdir(opened->folder);
-  free(opened);
-  return 0;
+  return open_with_session(state, true);
 }
 
 /* ---- Workers: cmocka's assertions are for the main thread alone ---- */
@@ -95,7 +52,7 @@ static moonpad_session *own_session(worker *self) {
   return session;
 }
 
-static void run_workers(store *opened, void *(*run)(void *), worker workers[THREADS]) {
+static void run_workers(shared_service *opened, void *(*run)(void *), worker workers[THREADS]) {
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; i++) {
     workers[i] = (worker){opened, i, 0, {MOONPAD_OK, ""}, NULL};
@@ -110,7 +67,7 @@ static void run_workers(store *opened, void *(*run)(void *), worker workers[THRE
   }
 }
 
-static int64_t stored_integer(store *opened, const char *key) {
+static int64_t stored_integer(shared_service *opened, const char *key) {
   moonpad_session *session = NULL;
   moonpad_value value;
   moonpad_error error;
@@ -123,7 +80,7 @@ static int64_t stored_integer(store *opened, const char *key) {
 }
 
 /* Every event is there once, in order, and those of each thread in the order in which it appended them. */
-static void expect_history(store *opened, int64_t events) {
+static void expect_history(shared_service *opened, int64_t events) {
   moonpad_session *session = NULL;
   moonpad_error error;
   assert_int_equal(moonpad_get_session(opened->service, &NAME, NULL, &session, &error), MOONPAD_OK);
@@ -191,7 +148,7 @@ static void *commit_changes(void *argument) {
 }
 
 static void test_commits_lose_nothing(void **state) {
-  store *opened = *state;
+  shared_service *opened = *state;
   worker workers[THREADS];
   run_workers(opened, commit_changes, workers);
   assert_int_equal(stored_integer(opened, "n"), THREADS * APPENDS);
@@ -233,7 +190,7 @@ static void *append_events(void *argument) {
 }
 
 static void test_events_and_direct_increments_lose_nothing(void **state) {
-  store *opened = *state;
+  shared_service *opened = *state;
   worker workers[THREADS];
   run_workers(opened, append_events, workers);
   assert_int_equal(stored_integer(opened, "user:direct"), THREADS * APPENDS);
@@ -260,7 +217,7 @@ static void count_completion(void *context, moonpad_session *session, const moon
 }
 
 static void test_asynchronous_appends_of_many_sessions_lose_nothing(void **state) {
-  store *opened = *state;
+  shared_service *opened = *state;
   moonpad_session *sessions[THREADS];
   moonpad_error error;
   atomic_store(&completed, 0);
@@ -313,7 +270,7 @@ static void *keep_the_writer_busy(void *argument) {
 }
 
 static void test_a_session_waits_for_its_own_appends_only(void **state) {
-  store *opened = *state;
+  shared_service *opened = *state;
   moonpad_error error;
   moonpad_session *own = NULL;
   moonpad_session_name name = NAME;
@@ -390,7 +347,7 @@ static void *append_until_closed(void *argument) {
 }
 
 static void *close_soon(void *argument) {
-  store *opened = argument;
+  shared_service *opened = argument;
   struct timespec pause = {0, 50 * 1000 * 1000};
   nanosleep(&pause, NULL);
   moonpad_service_close(opened->service);
@@ -398,7 +355,7 @@ static void *close_soon(void *argument) {
 }
 
 static void test_closing_waits_for_calls_under_way(void **state) {
-  store *opened = *state;
+  shared_service *opened = *state;
   pthread_t closer;
   assert_int_equal(pthread_create(&closer, NULL, close_soon, opened), 0);
   worker workers[THREADS];
@@ -419,8 +376,8 @@ static void test_closing_waits_for_calls_under_way(void **state) {
 }
 
 #define ON_BOTH(test)                                                                                                  \
-  {#test " on memory:", test, setup_memory, teardown, NULL}, {                                                         \
-#test " on sqlite:", test, setup_file, teardown, NULL                                                              \
+  {#test " on memory:", test, setup_memory, shared_close, NULL}, {                                                     \
+#test " on sqlite:", test, setup_file, shared_close, NULL                                                          \
   }
 
 int main(void) {
@@ -429,7 +386,7 @@ int main(void) {
       ON_BOTH(test_events_and_direct_increments_lose_nothing),
       ON_BOTH(test_asynchronous_appends_of_many_sessions_lose_nothing),
       {"test_a_session_waits_for_its_own_appends_only", test_a_session_waits_for_its_own_appends_only, setup_file,
-       teardown, NULL},
+       shared_close, NULL},
       ON_BOTH(test_snapshots_are_whole_while_others_write),
       ON_BOTH(test_closing_waits_for_calls_under_way),
   };
