@@ -158,6 +158,15 @@ function Writer:shown()
   return shown
 end
 
+-- The same of one key, whatever is the matter with others: whether that can be said, and the value.
+function Writer:shownOf(key)
+  local shown = { [key] = self.view[key] }
+  for _, write in ipairs(self.pending) do
+    if write[1] == key and not pcall(Model.apply, shown, table.unpack(write)) then return false end
+  end
+  return true, shown[key]
+end
+
 local function withoutTemporary(state)
   local rest = {}
   for key, value in pairs(state) do rest[key] = not key:find "^temp:" and value or nil end
@@ -216,12 +225,12 @@ end
 
 function OPERATIONS.setDefault(_, writer, key, value)
   if value == removed then return end
-  local shown = writer:shown()
+  local isKnown, shown = writer:shownOf(key)
   local ok = sameAnswer("setDefault", function(index)
     return writer.sessions[index].state:setDefault(key, value)
   end)
   writer:noteRead(key)
-  if ok ~= nil and not key:find "^temp:" and shown and shown[key] == nil then writer:note(key, "set", value) end
+  if ok ~= nil and not key:find "^temp:" and isKnown and shown == nil then writer:note(key, "set", value) end
 end
 
 -- What an event is known by that moonpad makes: each store has its own invocation for it.
