@@ -1,0 +1,231 @@
+/* A host for tests of the public C API, and what is asked of its service in few words. */
+#include "service_support.h"
+
+#include <stdio.h>
+
+/* ---- Hooks ---- */
+
+static bool may_allocate(host *self) {
+  if (self->allowed < 0) return true;
+  if (self->allowed == 0) return false;
+  self->allowed--;
+  return true;
+}
+
+/* A new block holds digits, other ones each time: who reads beyond what was written finds a longer number, and is found out. */
+static void soil(host *self, void *block, size_t size) {
+  self->alive++;
+  memset(block, '0' + (int)(++self->soiled % 10), size);
+}
+
+static void *host_allocate(void *context, size_t size) {
+  host *self = context;
+  pthread_mutex_lock(&self->lock);
+  void *block = may_allocate(self) ? malloc(size) : NULL;
+  if (block != NULL) soil(self, block, size);
+  pthread_mutex_unlock(&self->lock);
+  return block;
+}
+
+static void *host_resize(void *context, void *block, size_t size) {
+  host *self = context;
+  pthread_mutex_lock(&self->lock);
+  void *grown = may_allocate(self) ? realloc(block, size) : NULL;
+  if (grown != NULL && block == NULL) soil(self, grown, size);
+  pthread_mutex_unlock(&self->lock);
+  return grown;
+}
+
+static void host_release(void *context, void *block) {
+  host *self = context;
+  pthread_mutex_lock(&self->lock);
+  if (block != NULL) self->alive--;
+  pthread_mutex_unlock(&self->lock);
+  free(block);
+}
+
+static double host_clock(void *context) {
+  host *self = context;
+  pthread_mutex_lock(&self->lock);
+  double now = self->now;
+  pthread_mutex_unlock(&self->lock);
+  return now;
+}
+
+/* The n-th answer: all bytes alike while that tells answers apart, then mixed. */
+static void host_random(void *context, unsigned char bytes[16]) {
+  host *self = context;
+  pthread_mutex_lock(&self->lock);
+  uint64_t seed = ++self->seed;
+  pthread_mutex_unlock(&self->lock);
+  for (int i = 0; i < 16; i++) {
+    if (seed > 255) seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    bytes[i] = (unsigned char)(seed > 255 ? seed >> 56 : seed);
+  }
+}
+
+static void host_log(void *context, moonpad_status status, const char *message) {
+  host *self = context;
+  pthread_mutex_lock(&self->lock);
+  self->warnings++;
+  self->last_warning = status;
+  pthread_mutex_unlock(&self->lock);
+  assert_non_null(message);
+}
+
+static int setup(void **state, bool in_file) {
+  host *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  pthread_mutex_init(&self->lock, NULL);
+  self->allowed = -1;
+  self->now = 1000.5;
+  strcpy(self->url, "memory:");
+  if (in_file) {
+    strcpy(self->folder, "/tmp/moonpad-service-XXXXXX");
+    assert_non_null(mkdtemp(self->folder));
+    snprintf(self->url, sizeof self->url, "sqlite:%s/test.db", self->folder);
+  }
+  self->allocator = (moonpad_allocator){host_allocate, host_resize, host_release, self};
+  moonpad_options_init(&self->options);
+  self->options.allocator = &self->allocator;
+  self->options.clock = host_clock;
+  self->options.clock_context = self;
+  self->options.random = host_random;
+  self->options.random_context = self;
+  self->options.log = host_log;
+  self->options.log_context = self;
+  moonpad_error error;
+  if (moonpad_open(T(self->url), &self->options, &self->service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  *state = self;
+  return 0;
+}
+
+int host_setup_memory(void **state) {
+  return setup(state, false);
+}
+
+int host_setup_file(void **state) {
+  return setup(state, true);
+}
+
+int host_teardown(void **state) {
+  host *self = *state;
+  moonpad_service_release(self->service);
+  long alive = self->alive;
+  if (self->folder[0] != '\0') {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", self->folder);
+    assert_int_equal(system(command), 0);
+  }
+  pthread_mutex_destroy(&self->lock);
+  free(self);
+  assert_int_equal(alive, 0);
+  return 0;
+}
+
+/* ---- Short forms ---- */
+
+moonpad_error failure;
+
+void expect_ok(moonpad_status status, int line) {
+  if (status != MOONPAD_OK) fail_msg("line %d: %s: %s", line, moonpad_status_name(status), failure.message);
+}
+
+void expect_failure(moonpad_status expected, moonpad_status status, int line) {
+  if (status != expected) {
+    fail_msg("line %d: expected %s, got %s", line, moonpad_status_name(expected), moonpad_status_name(status));
+  }
+  if (failure.code != expected) fail_msg("line %d: the error's code is %s", line, moonpad_status_name(failure.code));
+  if (failure.message[0] == '\0') fail_msg("line %d: the error has no message", line);
+}
+
+void expect_text(moonpad_string found, const char *expected, int line) {
+  if (found.length != strlen(expected) || memcmp(found.data, expected, found.length) != 0) {
+    fail_msg("line %d: \"%.*s\" is not \"%s\"", line, (int)found.length, found.data, expected);
+  }
+}
+
+void expect_buffer(moonpad_buffer *buffer, const char *expected, int line) {
+  expect_text((moonpad_string){buffer->data, buffer->length}, expected, line);
+  if (buffer->data[buffer->length] != '\0') fail_msg("line %d: the buffer does not end in NUL", line);
+  moonpad_buffer_free(buffer);
+}
+
+moonpad_session_name host_name(const char *id) {
+  return (moonpad_session_name){T("app"), T("u"), T(id)};
+}
+
+moonpad_session *host_create(host *self, const char *id, const char *state) {
+  moonpad_session_name name = host_name(id);
+  moonpad_session *session = NULL;
+  OK(moonpad_create_session(self->service, &name, T(state), &session, &failure));
+  assert_non_null(session);
+  return session;
+}
+
+moonpad_session *host_get(host *self, const char *id) {
+  moonpad_session_name name = host_name(id);
+  moonpad_session *session = NULL;
+  OK(moonpad_get_session(self->service, &name, NULL, &session, &failure));
+  return session;
+}
+
+moonpad_value host_read(moonpad_session *session, const char *key, const char *path) {
+  moonpad_value value;
+  OK(moonpad_session_read(session, T(key), T(path), &value, &failure));
+  return value;
+}
+
+void expect_state(moonpad_session *session, const char *expected, int line) {
+  moonpad_buffer json = {0};
+  expect_ok(moonpad_session_state(session, &json, &failure), line);
+  expect_buffer(&json, expected, line);
+}
+
+void expect_stored(host *self, const char *id, const char *expected, int line) {
+  moonpad_session *session = host_get(self, id);
+  expect_state(session, expected, line);
+  moonpad_session_free(session);
+}
+
+void host_append(moonpad_session *session, const char *delta) {
+  char event[512];
+  snprintf(event, sizeof event, "{\"author\":\"agent\",\"actions\":{\"stateDelta\":%s}}", delta);
+  OK(moonpad_append_event(session, T(event), NULL, &failure));
+}
+
+size_t host_event_count(moonpad_session *session) {
+  size_t count = 99;
+  OK(moonpad_session_event_count(session, &count, &failure));
+  return count;
+}
+
+const char *host_in_event(const moonpad_event *event, const char *path) {
+  static char text[256];
+  moonpad_buffer scratch = {0};
+  moonpad_value value;
+  OK(moonpad_json_read(moonpad_event_json(event), T(path), &scratch, &value, &failure));
+  if (value.type == MOONPAD_INTEGER)
+    snprintf(text, sizeof text, "%lld", (long long)value.as.integer);
+  else if (value.type == MOONPAD_NULL)
+    strcpy(text, "null");
+  else if (value.type == MOONPAD_ABSENT)
+    strcpy(text, "absent");
+  else if (value.type >= MOONPAD_STRING)
+    snprintf(text, sizeof text, "%.*s", (int)value.as.text.length, value.as.text.data);
+  else
+    strcpy(text, "other");
+  moonpad_buffer_free(&scratch);
+  return text;
+}
+
+void set_json(moonpad_changes *changes, const char *key, const char *path, const char *json) {
+  moonpad_value value = moonpad_json(T(json));
+  OK(moonpad_changes_set(changes, T(key), T(path), &value, &failure));
+}
+
+moonpad_value changed(moonpad_changes *changes, const char *key, const char *path) {
+  moonpad_value value;
+  OK(moonpad_changes_get(changes, T(key), T(path), &value, &failure));
+  return value;
+}

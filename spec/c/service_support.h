@@ -1,0 +1,82 @@
+/* For tests of the public C API: a service with every hook of the host injected, and short forms for what is asked of it. */
+#ifndef SERVICE_SUPPORT_H
+#define SERVICE_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "moonpad.h"
+
+#define T(text) moonpad_text(text)
+
+typedef struct host {
+  moonpad_service *service;
+  moonpad_options options;
+  moonpad_allocator allocator;
+  pthread_mutex_t lock;
+  long alive; /* blocks */
+  unsigned soiled;
+  long allowed; /* allocations until one fails; -1: none does */
+  double now;
+  unsigned seed; /* what the next random bytes are made of */
+  int warnings;
+  moonpad_status last_warning;
+  char folder[64];
+  char url[128];
+} host;
+
+/* *state is a host. Afterwards every block that its service allocated is back. */
+int host_setup_memory(void **state);
+int host_setup_file(void **state);
+int host_teardown(void **state);
+
+#define ON_BOTH(test)                                                                                                  \
+  {#test " on memory:", test, host_setup_memory, host_teardown, NULL}, {                                               \
+#test " on sqlite:", test, host_setup_file, host_teardown, NULL                                                    \
+  }
+
+/* ---- What a call answers; `line` is the line of the test ---- */
+
+extern moonpad_error failure; /* of the last call that failed */
+
+void expect_ok(moonpad_status status, int line);
+void expect_failure(moonpad_status expected, moonpad_status status, int line);
+void expect_text(moonpad_string found, const char *expected, int line);
+/* Frees the buffer. */
+void expect_buffer(moonpad_buffer *buffer, const char *expected, int line);
+#define OK(call)                expect_ok((call), __LINE__)
+#define FAILS(status, call)     expect_failure((status), (call), __LINE__)
+#define SAYS(found, expected)   expect_text((found), (expected), __LINE__)
+#define GIVES(buffer, expected) expect_buffer(&(buffer), (expected), __LINE__)
+
+/* ---- Sessions of user "u" of "app"; what fails, fails the test ---- */
+
+moonpad_session_name host_name(const char *id);
+moonpad_session *host_create(host *self, const char *id, const char *state);
+moonpad_session *host_get(host *self, const char *id);
+moonpad_value host_read(moonpad_session *session, const char *key, const char *path);
+/* An event of "agent" with this stateDelta. */
+void host_append(moonpad_session *session, const char *delta);
+size_t host_event_count(moonpad_session *session);
+/* A string or integer inside an event, as text; overwritten by the next call. */
+const char *host_in_event(const moonpad_event *event, const char *path);
+
+/* The whole state, as a session object shows it and as the store has it. */
+void expect_state(moonpad_session *session, const char *expected, int line);
+void expect_stored(host *self, const char *id, const char *expected, int line);
+#define STATE(session, expected)   expect_state((session), (expected), __LINE__)
+#define STORED(self, id, expected) expect_stored((self), (id), (expected), __LINE__)
+
+/* What a change set is told and shows; `json` is JSON. */
+void set_json(moonpad_changes *changes, const char *key, const char *path, const char *json);
+moonpad_value changed(moonpad_changes *changes, const char *key, const char *path);
+
+#endif

@@ -1,0 +1,252 @@
+/* The public C API call by call, on both stores: appends that do not wait. */
+#include "service_support.h"
+
+#include <stdio.h>
+
+/* ---- Asynchronous appends ---- */
+
+typedef struct completion {
+  int order[16];
+  int64_t revisions[16];
+  moonpad_status statuses[16];
+  int count;
+  pthread_t thread;
+} completion;
+
+typedef struct request {
+  completion *done;
+  moonpad_session *session;
+  int number;
+} request;
+
+static void complete(void *context, moonpad_session *session, const moonpad_event *event, const moonpad_error *error) {
+  request *asked = context;
+  completion *done = asked->done;
+  assert_ptr_equal(session, asked->session);
+  assert_true((event == NULL) != (error == NULL));
+  done->order[done->count] = asked->number;
+  done->revisions[done->count] = event != NULL ? moonpad_event_revision(event) : -1;
+  done->statuses[done->count] = error != NULL ? error->code : MOONPAD_OK;
+  done->count++;
+  done->thread = pthread_self();
+}
+
+static void poll_until(host *self, completion *done, int count) {
+  for (int i = 0; done->count < count && i < 100; i++) moonpad_poll(self->service, 100);
+  assert_int_equal(done->count, count);
+  assert_int_equal(moonpad_poll(self->service, 0), 0);
+  assert_int_equal(done->count, count);
+}
+
+static void append_async(request *asked, const char *delta) {
+  char event[256];
+  snprintf(event, sizeof event, "{\"author\":\"agent\",\"actions\":{\"stateDelta\":%s}}", delta);
+  OK(moonpad_append_event_async(asked->session, T(event), complete, asked, &failure));
+}
+
+static void test_async_appends_complete_in_order(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "");
+  request asked[10];
+  assert_int_equal(moonpad_poll(self->service, 0), 0);
+  for (int i = 0; i < 10; i++) {
+    asked[i] = (request){&done, session, i};
+    char delta[64];
+    snprintf(delta, sizeof delta, "{\"k\":%d,\"user:k\":%d,\"temp:t\":%d}", i, i, i);
+    append_async(&asked[i], delta);
+    /* The object changes at once, its revision on completion. */
+    assert_int_equal(host_read(session, "k", "").as.integer, i);
+    assert_int_equal(host_read(session, "temp:t", "").as.integer, i);
+    assert_int_equal(moonpad_session_revision(session), 0);
+  }
+  assert_int_equal(done.count, 0);
+  poll_until(self, &done, 10);
+  for (int i = 0; i < 10; i++) {
+    assert_int_equal(done.order[i], i);
+    assert_int_equal(done.statuses[i], MOONPAD_OK);
+    assert_int_equal(done.revisions[i], i + 1);
+  }
+  assert_true(pthread_equal(done.thread, pthread_self()));
+  assert_int_equal(moonpad_session_revision(session), 10);
+  assert_int_equal(host_event_count(session), 10);
+  STATE(session, "{\"k\":9,\"temp:t\":9,\"user:k\":9}");
+  STORED(self, "s", "{\"k\":9,\"user:k\":9}");
+  moonpad_session_free(session);
+}
+
+static void test_async_failure_fails_those_behind_it(void **state) {
+  host *self = *state;
+  completion done = {.count = 0}, other_done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "{\"k\":\"old\"}"), *theirs = host_get(self, "s"),
+                  *other = host_create(self, "other", "");
+  host_append(theirs, "{\"k\":\"theirs\",\"more\":1}");
+  request asked[4];
+  static const char *const deltas[] = {"{\"fine\":1}", "{\"k\":\"mine\",\"user:k\":1,\"temp:t\":1}", "{\"behind\":1}",
+                                       "{\"behind\":2,\"k\":\"again\"}"};
+  for (int i = 0; i < 4; i++) {
+    asked[i] = (request){&done, session, i};
+    append_async(&asked[i], deltas[i]);
+  }
+  request elsewhere = {&other_done, other, 0};
+  append_async(&elsewhere, "{\"k\":\"other\"}");
+  poll_until(self, &done, 4);
+  for (int i = 0; i < 4; i++) assert_int_equal(done.order[i], i);
+  assert_int_equal(done.statuses[0], MOONPAD_OK);
+  assert_int_equal(done.statuses[1], MOONPAD_CONFLICT);
+  assert_int_not_equal(done.statuses[2], MOONPAD_OK);
+  assert_int_not_equal(done.statuses[3], MOONPAD_OK);
+  /* The other session is not concerned. */
+  poll_until(self, &other_done, 1);
+  assert_int_equal(other_done.statuses[0], MOONPAD_OK);
+  /* The object is as stored. */
+  STORED(self, "s", "{\"fine\":1,\"k\":\"theirs\",\"more\":1}");
+  STATE(session, "{\"fine\":1,\"k\":\"theirs\",\"more\":1}");
+  assert_int_equal(moonpad_session_revision(session), 2);
+  assert_int_equal(host_event_count(session), 2);
+  /* And can be used again, both ways. */
+  host_append(session, "{\"k\":\"mine\"}");
+  append_async(&asked[0], "{\"k\":\"mine again\"}");
+  poll_until(self, &done, 5);
+  assert_int_equal(done.statuses[4], MOONPAD_OK);
+  STORED(self, "s", "{\"fine\":1,\"k\":\"mine again\",\"more\":1}");
+  moonpad_session_free(other);
+  moonpad_session_free(theirs);
+  moonpad_session_free(session);
+}
+
+static void test_async_append_to_a_deleted_session(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "");
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  request asked[2] = {{&done, session, 0}, {&done, session, 1}};
+  append_async(&asked[0], "{\"k\":1}");
+  append_async(&asked[1], "{\"k\":2}");
+  poll_until(self, &done, 2);
+  assert_int_equal(done.statuses[0], MOONPAD_NOT_FOUND);
+  assert_int_not_equal(done.statuses[1], MOONPAD_OK);
+  STATE(session, "{}");
+  moonpad_session_free(session);
+}
+
+static void test_async_refuses_a_malformed_event_at_once(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "");
+  request asked = {&done, session, 0};
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_append_event_async(session, T("{\"author\":7}"), complete, &asked, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_append_event_async(session, T("nonsense"), complete, &asked, &failure));
+  append_async(&asked, "{\"k\":1}");
+  poll_until(self, &done, 1);
+  assert_int_equal(done.revisions[0], 1);
+  moonpad_session_free(session);
+}
+
+static void test_async_and_sync_appends_keep_their_order(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "");
+  request asked[2] = {{&done, session, 0}, {&done, session, 1}};
+  append_async(&asked[0], "{\"k\":1}");
+  moonpad_event *event = NULL;
+  OK(moonpad_append_event(session, T("{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":2}}}"), &event, &failure));
+  assert_int_equal(moonpad_event_revision(event), 2);
+  moonpad_event_free(event);
+  append_async(&asked[1], "{\"k\":3}");
+  OK(moonpad_refresh(session, &failure));
+  assert_int_equal(host_read(session, "k", "").as.integer, 3);
+  poll_until(self, &done, 2);
+  assert_int_equal(done.revisions[0], 1);
+  assert_int_equal(done.revisions[1], 3);
+  STORED(self, "s", "{\"k\":3}");
+  moonpad_session_free(session);
+}
+
+static void test_async_commit_of_a_change_set(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "{\"n\":1,\"k\":\"old\"}"), *theirs = host_get(self, "s");
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  moonpad_value five = moonpad_integer(5);
+  request asked[2] = {{&done, session, 0}, {&done, session, 1}};
+  host_append(theirs, "{\"n\":100}");
+  OK(moonpad_changes_increment(changes, T("n"), &five, &failure));
+  OK(moonpad_changes_commit_async(changes, T("{\"author\":\"a\"}"), complete, &asked[0], &failure));
+  assert_false(moonpad_changes_pending(changes));
+  assert_int_equal(changed(changes, "n", "").as.integer, 6);
+  poll_until(self, &done, 1);
+  assert_int_equal(done.statuses[0], MOONPAD_OK);
+  assert_int_equal(changed(changes, "n", "").as.integer, 105);
+  OK(moonpad_refresh(theirs, &failure));
+  host_append(theirs, "{\"k\":\"theirs\"}");
+  set_json(changes, "k", "", "[\"mine\"]");
+  OK(moonpad_changes_commit_async(changes, T("{\"author\":\"a\"}"), complete, &asked[1], &failure));
+  assert_false(moonpad_changes_pending(changes));
+  poll_until(self, &done, 2);
+  assert_int_equal(done.statuses[1], MOONPAD_CONFLICT);
+  assert_false(moonpad_changes_pending(changes));
+  SAYS(changed(changes, "k", "").as.text, "theirs");
+  moonpad_changes_free(changes);
+  moonpad_session_free(theirs);
+  moonpad_session_free(session);
+}
+
+static void test_async_failure_without_callback_is_logged(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "");
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
+  for (int i = 0; i < 100 && moonpad_session_revision(session) == 0; i++) moonpad_poll(self->service, 100);
+  assert_int_equal(moonpad_session_revision(session), 1);
+  assert_int_equal(self->warnings, 0);
+  OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
+  for (int i = 0; i < 100 && self->warnings == 0; i++) moonpad_poll(self->service, 100);
+  assert_true(self->warnings > 0);
+  assert_int_equal(self->last_warning, MOONPAD_NOT_FOUND);
+  moonpad_session_free(session);
+}
+
+static void test_close_and_free_wait_for_asynchronous_appends(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *freed = host_create(self, "freed", ""), *kept = host_create(self, "kept", "");
+  request asked[10];
+  for (int i = 0; i < 5; i++) OK(moonpad_append_event_async(freed, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
+  moonpad_session_free(freed);
+  moonpad_session *again = host_get(self, "freed");
+  assert_int_equal(moonpad_session_revision(again), 5);
+  moonpad_session_free(again);
+  for (int i = 0; i < 10; i++) {
+    asked[i] = (request){&done, kept, i};
+    append_async(&asked[i], "{\"k\":1}");
+  }
+  moonpad_service_close(self->service);
+  for (int i = 0; done.count < 10 && i < 20; i++) moonpad_poll(self->service, 10);
+  assert_int_equal(done.count, 10);
+  for (int i = 0; i < 10; i++) assert_int_equal(done.statuses[i], MOONPAD_OK);
+  moonpad_session_free(kept);
+  if (self->folder[0] == '\0') return;
+  moonpad_service_release(self->service);
+  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+  kept = host_get(self, "kept");
+  assert_int_equal(moonpad_session_revision(kept), 10);
+  moonpad_session_free(kept);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      ON_BOTH(test_async_appends_complete_in_order),
+      ON_BOTH(test_async_failure_fails_those_behind_it),
+      ON_BOTH(test_async_append_to_a_deleted_session),
+      ON_BOTH(test_async_refuses_a_malformed_event_at_once),
+      ON_BOTH(test_async_and_sync_appends_keep_their_order),
+      ON_BOTH(test_async_commit_of_a_change_set),
+      ON_BOTH(test_async_failure_without_callback_is_logged),
+      ON_BOTH(test_close_and_free_wait_for_asynchronous_appends),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

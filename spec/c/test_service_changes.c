@@ -1,0 +1,172 @@
+/* The public C API call by call, on both stores: change sets, and what users and apps share. */
+#include "service_support.h"
+
+/* ---- Change sets ---- */
+
+static void test_change_sets(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"k\":1,\"o\":{\"a\":[1,2]},\"gone\":1}");
+  moonpad_changes *one = NULL, *two = NULL;
+  OK(moonpad_changes_begin(session, &one, &failure));
+  OK(moonpad_changes_begin(session, &two, &failure));
+  assert_false(moonpad_changes_pending(one));
+  moonpad_value five = moonpad_integer(5), item = moonpad_string_value(T("x"));
+  set_json(one, "o", "a[3]", "{\"b\":[]}");
+  set_json(one, "o", "c", "[true]");
+  OK(moonpad_changes_remove(one, T("gone"), T(""), &failure));
+  OK(moonpad_changes_remove(one, T("never"), T(""), &failure));
+  OK(moonpad_changes_increment(one, T("k"), &five, &failure));
+  OK(moonpad_changes_append(one, T("list"), &item, &failure));
+  OK(moonpad_changes_set(one, T("temp:t"), T(""), &five, &failure));
+  assert_true(moonpad_changes_pending(one));
+  SAYS(changed(one, "o", "").as.text, "{\"a\":[1,2,{\"b\":[]}],\"c\":[true]}");
+  SAYS(changed(one, "o", "a[3].b").as.text, "[]");
+  assert_int_equal(changed(one, "k", "").as.integer, 6);
+  assert_int_equal(changed(one, "gone", "").type, MOONPAD_ABSENT);
+  SAYS(changed(one, "list", "[1]").as.text, "x");
+  /* Neither the session object nor another change set sees it before it is committed. */
+  assert_int_equal(changed(two, "k", "").as.integer, 1);
+  assert_int_equal(changed(two, "gone", "").as.integer, 1);
+  SAYS(host_read(session, "o", "").as.text, "{\"a\":[1,2]}");
+  moonpad_event *event = NULL;
+  OK(moonpad_changes_commit(one, T("{\"author\":\"me\",\"actions\":{\"stateDelta\":{\"extra\":1}}}"), &event,
+                            &failure));
+  assert_string_equal(host_in_event(event, "author"), "me");
+  assert_string_equal(host_in_event(event, "actions.stateDelta.k"), "6");
+  assert_string_equal(host_in_event(event, "actions.stateDelta.extra"), "1");
+  assert_string_equal(host_in_event(event, "removedStateKeys[1]"), "gone");
+  moonpad_event_free(event);
+  assert_false(moonpad_changes_pending(one));
+  STATE(session, "{\"extra\":1,\"k\":6,\"list\":[\"x\"],\"o\":{\"a\":[1,2,{\"b\":[]}],\"c\":[true]},\"temp:t\":5}");
+  assert_int_equal(changed(two, "k", "").as.integer, 6);
+  moonpad_changes_free(two);
+  moonpad_changes_free(one);
+  moonpad_session_free(session);
+}
+
+static void test_change_sets_refuse_what_cannot_be(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"k\":\"text\",\"list\":[1,2,3],\"max\":9223372036854775807}");
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  moonpad_value one = moonpad_integer(1);
+  static const char *const places[][2] = {{"missing", "a"}, {"k", "x"},      {"list", "[5]"},
+                                          {"list", "x"},    {"list", "[0]"}, {"list", "["}};
+  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(changes, T(places[i][0]), T(places[i][1]), &one, &failure));
+  }
+  static const char *const wrong[] = {"", "{", "[1,]", "nope", "{\"a\":1}x", "[\"\xff\"]"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    moonpad_value value = moonpad_json(T(wrong[i]));
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(changes, T("new"), T(""), &value, &failure));
+  }
+  double zero = 0;
+  moonpad_value values[] = {moonpad_float(zero / zero), moonpad_float(1e308 * 10), moonpad_string_value(T("\xff"))};
+  for (size_t i = 0; i < 3; i++) {
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(changes, T("new"), T(""), &values[i], &failure));
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_increment(changes, T("n"), &values[i], &failure));
+  }
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_increment(changes, T("k"), &one, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_increment(changes, T("max"), &one, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_append(changes, T("k"), &one, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_remove(changes, T("list"), T("[1]"), &failure));
+  OK(moonpad_changes_remove(changes, T("list"), T("[9]"), &failure));
+  assert_false(moonpad_changes_pending(changes));
+  OK(moonpad_changes_remove(changes, T("list"), T("[3]"), &failure));
+  SAYS(changed(changes, "list", "").as.text, "[1,2]");
+  moonpad_changes_discard(changes);
+  assert_false(moonpad_changes_pending(changes));
+  SAYS(changed(changes, "list", "").as.text, "[1,2,3]");
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+}
+
+static void test_a_failed_commit_leaves_its_writes_pending(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"k\":1}"), *other = host_get(self, "s");
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  set_json(changes, "k", "", "{\"mine\":true}");
+  host_append(other, "{\"k\":2}");
+  FAILS(MOONPAD_CONFLICT, moonpad_changes_commit(changes, T("{\"author\":\"a\"}"), NULL, &failure));
+  SAYS(moonpad_session_conflict_key(session, 0), "k");
+  assert_true(moonpad_changes_pending(changes));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_commit(changes, T("[]"), NULL, &failure));
+  assert_true(moonpad_changes_pending(changes));
+  OK(moonpad_refresh(session, &failure));
+  assert_int_equal(changed(changes, "k", "").type, MOONPAD_OBJECT);
+  OK(moonpad_changes_commit(changes, T("{}"), NULL, &failure));
+  STORED(self, "s", "{\"k\":{\"mine\":true}}");
+  moonpad_changes_free(changes);
+  moonpad_session_free(other);
+  moonpad_session_free(session);
+}
+
+static void test_update_session(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"k\":1}");
+  moonpad_event *event = (moonpad_event *)1;
+  OK(moonpad_update_session(session, &event, &failure));
+  assert_null(event);
+  moonpad_changes *changes = NULL, *same = NULL;
+  OK(moonpad_session_changes(session, &changes, &failure));
+  OK(moonpad_session_changes(session, &same, &failure));
+  assert_ptr_equal(changes, same);
+  set_json(changes, "k", "", "[2]");
+  STATE(session, "{\"k\":[2]}");
+  STORED(self, "s", "{\"k\":1}");
+  OK(moonpad_update_session(session, &event, &failure));
+  assert_string_equal(host_in_event(event, "author"), "system");
+  moonpad_event_free(event);
+  STORED(self, "s", "{\"k\":[2]}");
+  set_json(changes, "k", "", "[3]");
+  OK(moonpad_update_session(session, NULL, &failure));
+  STORED(self, "s", "{\"k\":[3]}");
+  moonpad_session_free(session);
+}
+
+/* ---- User and app state ---- */
+
+static void test_shared_state(void **state) {
+  host *self = *state;
+  moonpad_buffer json = {0};
+  OK(moonpad_get_shared_state(self->service, T("app"), T("u"), &json, &failure));
+  GIVES(json, "{}");
+  OK(moonpad_update_shared_state(self->service, T("app"), T("u"), T("{\"b\":{\"x\":1},\"a\":1}"), T(""), &failure));
+  OK(moonpad_update_shared_state(self->service, T("app"), T("u"), T("{\"b\":{\"y\":2.0},\"c\":null}"),
+                                 T("[\"a\",\"never\"]"), &failure));
+  OK(moonpad_get_shared_state(self->service, T("app"), T("u"), &json, &failure));
+  GIVES(json, "{\"b\":{\"y\":2.0},\"c\":null}");
+  OK(moonpad_update_shared_state(self->service, T("app"), T(""), T("{\"a\":7}"), T("[]"), &failure));
+  OK(moonpad_get_shared_state(self->service, T("app"), T(""), &json, &failure));
+  GIVES(json, "{\"a\":7}");
+  FAILS(MOONPAD_INVALID_ARGUMENT,
+        moonpad_update_shared_state(self->service, T("app"), T("u"), T("[]"), T(""), &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT,
+        moonpad_update_shared_state(self->service, T("app"), T("u"), T("{}"), T("[1]"), &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_update_shared_state(self->service, T(""), T("u"), T("{}"), T(""), &failure));
+
+  moonpad_value by = moonpad_integer(3), result;
+  OK(moonpad_increment_state(self->service, T("app"), T(""), T("a"), &by, &result, &failure));
+  assert_int_equal(result.as.integer, 10);
+  by = moonpad_float(0.5);
+  OK(moonpad_increment_state(self->service, T("app"), T("u"), T("n"), &by, &result, &failure));
+  assert_int_equal(result.type, MOONPAD_FLOAT);
+  assert_true(result.as.number == 0.5);
+  FAILS(MOONPAD_INVALID_ARGUMENT,
+        moonpad_increment_state(self->service, T("app"), T("u"), T("b"), &by, &result, &failure));
+  by = moonpad_boolean(true);
+  FAILS(MOONPAD_INVALID_ARGUMENT,
+        moonpad_increment_state(self->service, T("app"), T("u"), T("n"), &by, &result, &failure));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      ON_BOTH(test_change_sets),
+      ON_BOTH(test_change_sets_refuse_what_cannot_be),
+      ON_BOTH(test_a_failed_commit_leaves_its_writes_pending),
+      ON_BOTH(test_update_session),
+      ON_BOTH(test_shared_state),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
