@@ -58,12 +58,9 @@ static int has_lost_output(lua_State *L) {
 __attribute__((visibility("default"))) int luaopen_moonpad_cli_core(lua_State *L);
 
 int luaopen_moonpad_cli_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"isTerminal", is_terminal},
-                                       {"catchInterrupts", catch_interrupts},
-                                       {"interrupted", interrupted},
-                                       {"waitForInput", wait_for_input},
-                                       {"hasLostOutput", has_lost_output},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"isTerminal", is_terminal},        {"catchInterrupts", catch_interrupts},
+                                       {"interrupted", interrupted},       {"waitForInput", wait_for_input},
+                                       {"hasLostOutput", has_lost_output}, {NULL, NULL}};
   luaL_checkversion(L);
   luaL_newlib(L, functions);
   return 1;
