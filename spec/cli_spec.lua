@@ -200,7 +200,9 @@ describe("bin/moonpad", function()
     it("when the output cannot be written is told, not passed over", function()
       local agent = agentFile(counter)
       assert.equal(0, (moonpadCommand(("run %s --db %s Hi"):format(agent, quote(db)))))
-      for _, line in ipairs { "run " .. agent .. " Hi", "events --app Counter", "state --app Counter", "sessions --app Counter" } do
+      local lines = { "run " .. agent .. " Hi", "events --app Counter", "state --app Counter",
+        "sessions --app Counter" }
+      for _, line in ipairs(lines) do
         local command = ("USER=ann bin/moonpad %s --db %s 2>&1 > /dev/full"):format(line, quote(db))
         local pipe = assert(io.popen(command))
         assert.equal("moonpad: standard output could not be written\n", pipe:read "a")
