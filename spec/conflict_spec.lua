@@ -584,6 +584,38 @@ describe("two writers", function()
         assert.are.equal("theirs and mine", stored "user:k")
       end)
 
+      for _, key in ipairs { "k", "user:k", "app:k" } do
+        it("take in a change of " .. key .. " that was read before: what is written then is in sight of it", function()
+          local _ = mine.state[key]
+          elsewhere { [key] = 2 }
+          mine.state.j = "mine"
+          service:updateSession(mine)
+          mine.state[key] = mine.state[key] + 1
+          service:updateSession(mine)
+          assert.are.equal(3, stored(key))
+        end)
+
+        it("take in a change of " .. key .. " by an event by hand as well", function()
+          mine.state:getAll()
+          elsewhere { [key] = 2 }
+          checks.append(service, mine, { j = "mine" })
+          mine.state[key] = mine.state[key] + 1
+          service:updateSession(mine)
+          assert.are.equal(3, stored(key))
+        end)
+
+        it("conflict with what comes after they took in a change of " .. key, function()
+          local _ = mine.state[key]
+          elsewhere { [key] = 2 }
+          mine.state.j = "mine"
+          service:updateSession(mine)
+          elsewhere { [key] = 4 }
+          mine.state[key] = 3
+          expectConflict { key }
+          assert.are.equal(4, stored(key))
+        end)
+      end
+
       it("conflict when what they write was computed before they took in a change", function()
         local value = mine.state["user:n"]
         service:incrementState { appName = "app", userId = "u", key = "n", by = 10 }

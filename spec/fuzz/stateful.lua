@@ -71,6 +71,8 @@ end
 function Writer:catchUp()
   self.held, self.view = self.model.tick, {}
   for key, value in pairs(self.model.values) do self.view[key] = value end
+  -- With nothing pending, what was read before counts as read in sight of this.
+  if #self.pending == 0 then self.refreshed = self.held end
 end
 
 function Writer:open(run)
@@ -243,7 +245,10 @@ function OPERATIONS.update(run, writer)
   local ok, events = both(function(index) return services[index]:updateSession(writer.sessions[index]) end)
   if ok and not events[1] then return assert(#writes == 0) end
   writer:settle(ok, events, ok and ownEvent(events), writes)
-  if ok then writer.pending, writer.bases = {}, {} end
+  if ok then
+    writer.pending, writer.bases = {}, {}
+    writer.refreshed = writer.held
+  end
   run.number = run.number + 1
 end
 

@@ -440,6 +440,8 @@ void mp_append_apply(mp_append *append, moonpad_session *session) {
   }
   if (append->changes != NULL && append->duplicate) mp_changes_reset(append->changes, false);
   session->row = append->row;
+  moonpad_changes *writer = append->changes != NULL ? append->changes : session->own;
+  if (writer != NULL && writer->pending_count == 0) mp_changes_note_clean(writer);
 }
 
 void mp_append_free(mp_append *append) {

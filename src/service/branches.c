@@ -25,6 +25,7 @@ bool mp_changes_run_beside(const moonpad_changes *a, const moonpad_changes *b) {
 }
 
 void mp_change_follow(mp_change *change, int64_t before, int64_t after, bool beside) {
+  mp_change_renew_base(change);
   bool overtaken = change->reach > change->base;
   int64_t known = overtaken ? change->reach : change->base;
   if (before > known) return; /* somebody else's change came in between */

@@ -85,7 +85,21 @@ mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key) {
   return change;
 }
 
+/* Temporary keys go with those of the session. */
+static mp_scope base_scope(const mp_change *change) {
+  mp_scope scope = change->entry->scope;
+  return scope == MP_SCOPE_TEMP ? MP_SCOPE_SESSION : scope;
+}
+
+void mp_change_renew_base(mp_change *change) {
+  int64_t clean_at = change->owner->clean_at[base_scope(change)];
+  if (!change->touched || change->pending || change->base >= clean_at) return;
+  change->base = clean_at;
+  change->reach = 0;
+}
+
 void mp_change_touch(mp_change *change, bool reading) {
+  mp_change_renew_base(change);
   if (!change->touched) {
     moonpad_changes *changes = change->owner;
     mp_scope scope = change->entry->scope;
@@ -95,7 +109,7 @@ void mp_change_touch(mp_change *change, bool reading) {
     if (changes->session == NULL) {
       change->base = 0;
     } else if (looked_at) {
-      change->base = changes->all_base[scope == MP_SCOPE_TEMP ? MP_SCOPE_SESSION : scope];
+      change->base = changes->all_base[base_scope(change)];
     } else {
       change->base = mp_held_revision(changes->session, scope);
     }
@@ -263,6 +277,12 @@ void mp_changes_entry_changed(moonpad_session *session, const mp_view_entry *ent
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
     mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
     if (change != NULL && !change->pending && change->root_source != entry->value) mp_change_drop_root(change);
+  }
+}
+
+void mp_changes_note_clean(moonpad_changes *changes) {
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    changes->all_base[scope] = changes->clean_at[scope] = mp_held_revision(changes->session, (mp_scope)scope);
   }
 }
 

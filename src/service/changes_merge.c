@@ -91,7 +91,8 @@ static moonpad_status merge_operand(mp_change *target, mp_change *source, moonpa
 }
 
 /* What was looked at, and when: of two times the earlier one. */
-static void merge_marks(mp_change *target, const mp_change *looked, bool read) {
+static void merge_marks(mp_change *target, mp_change *looked, bool read) {
+  mp_change_renew_base(looked);
   if (!target->touched) {
     target->touched = true;
     target->base = looked->base;

@@ -39,6 +39,7 @@ struct moonpad_changes {
   size_t pending_count;
   bool all_read; /* the whole state was looked at when these revisions were held */
   int64_t all_base[MP_STORED_SCOPES];
+  int64_t clean_at[MP_STORED_SCOPES]; /* what was held when it was last clean after an append: no base is older */
   const char *ended;      /* why it takes no more writes, or NULL */
   moonpad_changes *saved; /* a copy of what was pending at the savepoint */
   mp_value *lent;         /* what the last moonpad_changes_get handed out, where it is kept nowhere else */
@@ -66,6 +67,8 @@ bool mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *s
 
 /* Notes the base on first contact. */
 void mp_change_touch(mp_change *change, bool reading);
+/* Moves a base up that is older than when its owner was last clean. */
+void mp_change_renew_base(mp_change *change);
 /* What the change set shows for a key now: *value is borrowed (a local result of an increment or append: one counted reference in *owned). */
 moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error);
 /* Clean again: nothing pending, marks forgotten. The root stays. */
@@ -93,6 +96,8 @@ void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry,
                                  const moonpad_changes *by);
 /* Do the two belong to branches that run side by side, so that each is somebody else to the other? */
 bool mp_changes_run_beside(const moonpad_changes *a, const moonpad_changes *b);
+/* After an append that left nothing pending: what it read before counts as read now, in sight of what the session object has taken in. */
+void mp_changes_note_clean(moonpad_changes *changes);
 /* The key of `change` was changed through this session object, by a sibling branch (`beside`) or by the writer's own run. */
 void mp_change_follow(mp_change *change, int64_t before, int64_t after, bool beside);
 /* What a pending write is measured against: a sibling's change counts only against a write that depends on a read. */
