@@ -116,6 +116,17 @@ describe("bin/moonpad", function()
       assert.same({ count = 1, ["user:last"] = "four" }, (select(2, stored "Counter")))
     end)
 
+    it("shows events that took keys away", function()
+      local code, out, err = talk { "one", "/rewind", "/events" }
+      assert.same({ 0, "" }, { code, err })
+      assert.matches('"removedStateKeys":["count"]', out, 1, true)
+      code, out, err = run(("events --app Counter --db %s"):format(quote(db)))
+      assert.same({ 0, "" }, { code, err })
+      assert.matches('"removedStateKeys":["count"]', out, 1, true)
+      local _, lines = out:gsub("\n", "")
+      assert.equal(3, lines)
+    end)
+
     it("/quit ends it, and what comes behind is not read", function()
       local code, out = talk { "one", "/quit", "two" }
       assert.same({ 0, "1 of 1\n" }, { code, out })

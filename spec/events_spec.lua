@@ -16,6 +16,40 @@ local image = { inlineData = { mimeType = "image/png", data = "iVBORw0=" } }
 local code = { executableCode = { language = "LUA", code = "return 1" } }
 local result = { codeExecutionResult = { outcome = "OUTCOME_OK", output = "1" } }
 
+describe("an event as JSON", function()
+  support.each_store(function(open)
+    it("says a removal as null and in removedStateKeys, and can be read back", function()
+      local service = open()
+      local session = checks.create(service, "s", { k = 1, ["user:k"] = 1, other = 1 })
+      session.state.k, session.state["user:k"], session.state.other = nil, nil, moonpad.null
+      local stored = service:updateSession(session)
+      for _, event in ipairs { stored, session.events[1], checks.get(service).events[1] } do
+        local text = moonpad.json.encode(event)
+        assert.matches('"stateDelta":{"k":null,"other":null,"user:k":null}', text, 1, true)
+        assert.matches('"removedStateKeys":["k","user:k"]', text, 1, true)
+        assert.matches('"revision":1', text, 1, true)
+        local again = moonpad.event(moonpad.json.decode(text))
+        assert.are.equal(moonpad.removed, again.actions.stateDelta.k)
+        assert.are.equal(moonpad.null, again.actions.stateDelta.other)
+        assert.are.equal(stored.id, again.id)
+      end
+    end)
+  end)
+
+  it("of one that is not stored has no revision", function()
+    local text = moonpad.json.encode(moonpad.event { actions = { stateDelta = { k = moonpad.removed } } })
+    assert.are.equal('{"actions":{"stateDelta":{"k":null}},"removedStateKeys":["k"]}', text)
+  end)
+
+  it("names what cannot be encoded", function()
+    local event = moonpad.event {}
+    event.customMetadata = { f = print }
+    raises("invalid_argument", "value.customMetadata.f: a function cannot be encoded", moonpad.json.encode, event)
+    event.customMetadata = { k = moonpad.removed }
+    raises("invalid_argument", "value.customMetadata.k: moonpad.removed has a meaning only", moonpad.json.encode, event)
+  end)
+end)
+
 describe("an event's methods", function()
   -- What, the event's fields, is it final?
   local final = {

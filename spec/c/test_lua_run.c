@@ -24,6 +24,7 @@ static const char village[] =
     "local function hurt(context)\n"
     "  local err = errors[context.userContent.parts[1].text]\n"
     "  if err then error(err, 0) end\n"
+    "  if context.state.dream then context.state.dream = nil end\n"
     "end\n"
     "agent = moonpad.agent { name = 'Mira', model = answer, tools = { waits }, outputKey = 'said', "
     "beforeAgentCallback = hurt }\n"
@@ -112,6 +113,21 @@ static void test_whole_run(void **context) {
   expect_state(L, "seen", "a wolf");
   expect_state(L, "said", "I saw a wolf");
   expect_state(L, "hour", "7");
+  lua_close(L);
+}
+
+static void test_event_that_removes(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  char text[1024];
+  moonpad_lua_run_options options = options_for("a wolf");
+  options.state_delta = moonpad_text("{\"dream\":1}");
+  moonpad_lua_run *thought = start_ok(L, &options);
+  assert_true(next_event(L, thought, text));
+  assert_non_null(strstr(text, "\"stateDelta\":{\"dream\":null}"));
+  assert_non_null(strstr(text, "\"removedStateKeys\":[\"dream\"]"));
+  while (next_event(L, thought, text)) continue;
+  expect_state(L, "dream", NULL);
   lua_close(L);
 }
 
@@ -348,6 +364,7 @@ static void test_allocations_failing_for_good(void **context) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_whole_run),
+      cmocka_unit_test(test_event_that_removes),
       cmocka_unit_test(test_content_as_json),
       cmocka_unit_test(test_cancelling),
       cmocka_unit_test(test_failing_scripts),

@@ -44,7 +44,8 @@ typedef enum mp_encode_kind {
   MP_ENCODE_JSON,   /* moonpad.json.encode */
   MP_ENCODE_VALUE,  /* a state value, or a table of them */
   MP_ENCODE_SHARED, /* a table of state values in which moonpad.removed deletes: such keys are left out and noted in binding->removed_keys */
-  MP_ENCODE_EVENT /* an event: moonpad.removed in actions.stateDelta is null plus removedStateKeys; `revision` is left out */
+  MP_ENCODE_EVENT, /* an event: moonpad.removed in actions.stateDelta is null plus removedStateKeys; `revision` is left out */
+  MP_ENCODE_SHOWN_EVENT /* the same for moonpad.json.encode: with `revision` */
 } mp_encode_kind;
 
 /*

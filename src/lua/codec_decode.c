@@ -200,6 +200,14 @@ void mp_push_copy(lua_State *L, mp_lua *binding, int index) {
 
 /* ---- For Lua ---- */
 
+/* One that was handed out or made by moonpad.event: its JSON says in its own way what has been removed. */
+static bool is_event(lua_State *L, const mp_lua *binding, int index) {
+  if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return false;
+  bool same = lua_topointer(L, -1) == binding->event_meta;
+  lua_pop(L, 1);
+  return same;
+}
+
 /* json.encode(value) */
 static int json_encode(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
@@ -207,7 +215,8 @@ static int json_encode(lua_State *L) {
   moonpad_error error;
   mp_buffer_clear(&binding->text);
   if (lua_isnone(L, 1)) lua_settop(L, 1);
-  mp_check(L, mp_encode(L, binding, 1, mp_place_named("value"), MP_ENCODE_JSON, &binding->text, NULL, &error), &error);
+  mp_encode_kind kind = is_event(L, binding, 1) ? MP_ENCODE_SHOWN_EVENT : MP_ENCODE_JSON;
+  mp_check(L, mp_encode(L, binding, 1, mp_place_named("value"), kind, &binding->text, NULL, &error), &error);
   lua_pushlstring(L, binding->text.data, binding->text.length);
   return 1;
 }

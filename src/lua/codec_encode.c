@@ -47,7 +47,7 @@ static moonpad_status refuse_table(mp_encoder *e, int table) {
     } else {
       char problem[120];
       snprintf(problem, sizeof problem, "%s as a key cannot be %s: keys are strings, or 1 to n for an array",
-               kind_of_key(L, -1), e->kind == MP_ENCODE_JSON ? "encoded" : "stored");
+               kind_of_key(L, -1), mp_encoder_verb(e));
       return mp_encoder_refuse(e, steps, problem);
     }
   }
@@ -162,7 +162,8 @@ static bool push_segment(mp_lua *binding, size_t begin, moonpad_string name) {
 /* Members that the rules of the whole value leave out. */
 static bool is_left_out(mp_encoder *e, moonpad_string name) {
   if (e->depth != 1) return false;
-  if (e->kind == MP_ENCODE_EVENT) return mp_text_is(name, "revision") || mp_text_is(name, "removedStateKeys");
+  if (mp_encodes_event(e) && mp_text_is(name, "removedStateKeys")) return true;
+  if (e->kind == MP_ENCODE_EVENT) return mp_text_is(name, "revision");
   if (e->kind != MP_ENCODE_SHARED || lua_type(e->L, -1) != LUA_TLIGHTUSERDATA ||
       lua_touserdata(e->L, -1) != e->binding->removed) {
     return false;
@@ -230,7 +231,7 @@ static moonpad_status encode_object(mp_encoder *e, int table) {
     if (status != MOONPAD_OK) return status;
     lua_pop(L, 1);
   } while (lua_next(L, table));
-  if (e->kind == MP_ENCODE_EVENT && e->depth == 1) {
+  if (mp_encodes_event(e) && e->depth == 1) {
     moonpad_status status = encode_removed_keys(e, table);
     if (status != MOONPAD_OK) return status;
   }

@@ -87,7 +87,7 @@ moonpad_status mp_encoder_refuse(const mp_encoder *e, unsigned steps, const char
 
 moonpad_status mp_encoder_refuse_kind(const mp_encoder *e, unsigned steps, const char *what) {
   char problem[160];
-  snprintf(problem, sizeof problem, "%s cannot be %s", what, e->kind == MP_ENCODE_JSON ? "encoded" : "stored");
+  snprintf(problem, sizeof problem, "%s cannot be %s", what, mp_encoder_verb(e));
   return mp_encoder_refuse(e, steps, problem);
 }
 
@@ -235,8 +235,16 @@ bool mp_text_is(moonpad_string name, const char *literal) {
   return name.data != NULL && name.length == strlen(literal) && memcmp(name.data, literal, name.length) == 0;
 }
 
+bool mp_encodes_event(const mp_encoder *e) {
+  return e->kind == MP_ENCODE_EVENT || e->kind == MP_ENCODE_SHOWN_EVENT;
+}
+
+const char *mp_encoder_verb(const mp_encoder *e) {
+  return e->kind == MP_ENCODE_JSON || e->kind == MP_ENCODE_SHOWN_EVENT ? "encoded" : "stored";
+}
+
 static bool in_state_delta(const mp_encoder *e) {
-  return e->kind == MP_ENCODE_EVENT && e->depth >= MP_DELTA_LEVEL && mp_text_is(e->path[0].name, "actions") &&
+  return mp_encodes_event(e) && e->depth >= MP_DELTA_LEVEL && mp_text_is(e->path[0].name, "actions") &&
          mp_text_is(e->path[1].name, "stateDelta");
 }
 
@@ -255,7 +263,7 @@ moonpad_status mp_encode_light_userdata(mp_encoder *e, int index) {
   if (address == e->binding->removed) {
     if (!in_state_delta(e) || e->depth != MP_DELTA_LEVEL) {
       return mp_encoder_refuse(e, e->depth,
-                               e->kind == MP_ENCODE_EVENT
+                               mp_encodes_event(e)
                                    ? "moonpad.removed has a meaning only for the keys of actions.stateDelta"
                                    : "moonpad.removed is not a value: to delete a state key, assign nil");
     }
@@ -295,7 +303,7 @@ static unsigned json_height(moonpad_string text) {
 }
 
 unsigned mp_encoder_depth_limit(const mp_encoder *e) {
-  if (e->kind != MP_ENCODE_EVENT) return MOONPAD_MAX_DEPTH;
+  if (!mp_encodes_event(e)) return MOONPAD_MAX_DEPTH;
   return in_state_delta(e) ? MP_DELTA_LEVEL + MOONPAD_MAX_DEPTH : MP_EVENT_DEPTH;
 }
 

@@ -55,6 +55,10 @@ mp_array_mark mp_encoder_mark(mp_encoder *e, int table);
 
 /* Adds a key to binding->removed_keys. */
 void mp_encoder_note_removed(mp_encoder *e, moonpad_string key);
+/* Is an event being written, with all its rules? */
+bool mp_encodes_event(const mp_encoder *e);
+/* What messages say of a value: it cannot be "stored" or "encoded". */
+const char *mp_encoder_verb(const mp_encoder *e);
 bool mp_text_is(moonpad_string text, const char *literal);
 
 #endif

@@ -40,11 +40,11 @@ struct moonpad_changes {
   bool all_read; /* the whole state was looked at when these revisions were held */
   int64_t all_base[MP_STORED_SCOPES];
   int64_t clean_at[MP_STORED_SCOPES]; /* what was held when it was last clean after an append: no base is older */
-  const char *ended;      /* why it takes no more writes, or NULL */
-  moonpad_changes *saved; /* a copy of what was pending at the savepoint */
-  mp_value *lent;         /* what the last moonpad_changes_get handed out, where it is kept nowhere else */
-  mp_buffer scratch;      /* of the same: an unescaped string */
-  moonpad_changes *next;  /* in the session's list */
+  const char *ended;                  /* why it takes no more writes, or NULL */
+  moonpad_changes *saved;             /* a copy of what was pending at the savepoint */
+  mp_value *lent;                     /* what the last moonpad_changes_get handed out, where it is kept nowhere else */
+  mp_buffer scratch;                  /* of the same: an unescaped string */
+  moonpad_changes *next;              /* in the session's list */
 };
 
 /* ---- among the files of a change set ---- */
