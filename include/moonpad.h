@@ -334,7 +334,7 @@ MOONPAD_API moonpad_status moonpad_session_state(moonpad_session *session, moonp
 ** Deleted or expired meanwhile: not_found. */
 MOONPAD_API moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error);
 
-/* The keys of the last `conflict` that an append of this session object got. Borrowed until its next append. */
+/* The keys of the last `conflict` that an append of this session object got; of an asynchronous one they are there from its callback on. Borrowed until its next append. */
 MOONPAD_API size_t moonpad_session_conflict_count(const moonpad_session *session);
 MOONPAD_API moonpad_string moonpad_session_conflict_key(const moonpad_session *session, size_t index);
 
@@ -428,7 +428,7 @@ MOONPAD_API moonpad_status moonpad_get_shared_state(moonpad_service *service, mo
 MOONPAD_API moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_string app_name,
                                                        moonpad_string user_id, moonpad_string state,
                                                        moonpad_string removed, moonpad_error *error);
-/* Adds to a number at once and returns the committed value; a missing key counts from 0. */
+/* Adds to a number at once; *result (may be NULL) is the committed value. A missing key counts from 0. */
 MOONPAD_API moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string app_name,
                                                    moonpad_string user_id, moonpad_string key, const moonpad_value *by,
                                                    moonpad_value *result, moonpad_error *error);

@@ -48,6 +48,12 @@ static void test_open_refuses_what_it_cannot_open(void **state) {
   moonpad_options_init(&options);
   options.busy_timeout_ms = -1;
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_open(T("memory:"), &options, &service, &failure));
+  moonpad_options_init(&options);
+  options.durability = (moonpad_durability)7;
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_open(T("memory:"), &options, &service, &failure));
+  moonpad_options_init(&options);
+  options.on_conflict = (moonpad_on_conflict)7;
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_open(T("memory:"), &options, &service, &failure));
   OK(moonpad_open(T("memory:"), NULL, &service, &failure));
   moonpad_service_release(service);
 }

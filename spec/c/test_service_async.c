@@ -9,6 +9,7 @@ typedef struct completion {
   int order[16];
   int64_t revisions[16];
   moonpad_status statuses[16];
+  char conflicts[16][16]; /* the first key of each */
   int count;
   pthread_t thread;
 } completion;
@@ -27,6 +28,8 @@ static void complete(void *context, moonpad_session *session, const moonpad_even
   done->order[done->count] = asked->number;
   done->revisions[done->count] = event != NULL ? moonpad_event_revision(event) : -1;
   done->statuses[done->count] = error != NULL ? error->code : MOONPAD_OK;
+  moonpad_string key = moonpad_session_conflict_key(session, 0);
+  snprintf(done->conflicts[done->count], sizeof done->conflicts[0], "%.*s", (int)key.length, key.data);
   done->count++;
   done->thread = pthread_self();
 }
@@ -94,6 +97,8 @@ static void test_async_failure_fails_those_behind_it(void **state) {
   for (int i = 0; i < 4; i++) assert_int_equal(done.order[i], i);
   assert_int_equal(done.statuses[0], MOONPAD_OK);
   assert_int_equal(done.statuses[1], MOONPAD_CONFLICT);
+  assert_string_equal(done.conflicts[0], "");
+  assert_string_equal(done.conflicts[1], "k");
   assert_int_not_equal(done.statuses[2], MOONPAD_OK);
   assert_int_not_equal(done.statuses[3], MOONPAD_OK);
   /* The other session is not concerned. */

@@ -158,6 +158,10 @@ static void test_shared_state(void **state) {
   by = moonpad_boolean(true);
   FAILS(MOONPAD_INVALID_ARGUMENT,
         moonpad_increment_state(self->service, T("app"), T("u"), T("n"), &by, &result, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT,
+        moonpad_increment_state(self->service, T("app"), T("u"), T("n"), NULL, &result, &failure));
+  by = moonpad_integer(0);
+  OK(moonpad_increment_state(self->service, T("app"), T("u"), T("n"), &by, NULL, &failure));
 }
 
 int main(void) {

@@ -444,6 +444,15 @@ void mp_append_apply(mp_append *append, moonpad_session *session) {
   if (writer != NULL && writer->pending_count == 0) mp_changes_note_clean(writer);
 }
 
+void mp_append_keep_conflicts(mp_append *append, moonpad_session *session) {
+  for (size_t i = 0; i < session->conflict_count; i++) mp_key_release(session->env, session->conflicts[i]);
+  mp_release(session->env, session->conflicts);
+  session->conflicts = append->conflicts;
+  session->conflict_count = append->conflict_count;
+  append->conflicts = NULL;
+  append->conflict_count = append->conflict_capacity = 0;
+}
+
 void mp_append_free(mp_append *append) {
   forget_outcome(append);
   for (size_t i = 0; i < append->count; i++) {

@@ -73,6 +73,8 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
 moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
 /* After success: the session object shows it; the change set is clean. Synchronous appends only. */
 void mp_append_apply(mp_append *append, moonpad_session *session);
+/* Hands the keys that conflicted to the session object, for moonpad_session_conflict_key. */
+void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 void mp_append_free(mp_append *append);
 /* The stored event as an object for the caller; NULL when out of memory. */
 moonpad_event *mp_append_event(const mp_append *append);

@@ -2,15 +2,6 @@
 #include "base/error.h"
 #include "service/pending.h"
 
-static void keep_conflicts(moonpad_session *session, mp_append *append) {
-  for (size_t i = 0; i < session->conflict_count; i++) mp_key_release(session->env, session->conflicts[i]);
-  mp_release(session->env, session->conflicts);
-  session->conflicts = append->conflicts;
-  session->conflict_count = append->conflict_count;
-  append->conflicts = NULL;
-  append->conflict_count = append->conflict_capacity = 0;
-}
-
 #define SPARE_BYTES 65536 /* beyond it, the memory of a large event is given back */
 
 /* What one append wrote its event into serves the next one. */
@@ -46,7 +37,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
     mp_store *store = session->service->store;
     lend_spare(session, &append);
     status = store->ops->write(store, mp_append_run, &append, error);
-    keep_conflicts(session, &append);
+    mp_append_keep_conflicts(&append, session);
     if (status == MOONPAD_OK) {
       mp_append_apply(&append, session);
       if (stored != NULL) *stored = mp_append_event(&append);

@@ -31,6 +31,12 @@ static moonpad_status check_options(const moonpad_options *given, moonpad_option
   if (options->busy_timeout_ms < 0) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "busyTimeoutMs: must not be negative");
   }
+  if (options->durability != MOONPAD_DURABILITY_FULL && options->durability != MOONPAD_DURABILITY_NORMAL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "durability: no such value: %d", (int)options->durability);
+  }
+  if (options->on_conflict != MOONPAD_ON_CONFLICT_ERROR && options->on_conflict != MOONPAD_ON_CONFLICT_OVERWRITE) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "onConflict: no such value: %d", (int)options->on_conflict);
+  }
   if (options->num_recent_events < MOONPAD_ALL_EVENTS) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "numRecentEvents: must not be negative");
   }

@@ -164,7 +164,7 @@ static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *erro
 moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
                                        moonpad_string key, const moonpad_value *by, moonpad_value *result,
                                        moonpad_error *error) {
-  result->type = MOONPAD_ABSENT;
+  if (result != NULL) result->type = MOONPAD_ABSENT;
   shared_increment increment;
   memset(&increment, 0, sizeof increment);
   increment.key = key;
@@ -174,7 +174,7 @@ moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string 
   if (status == MOONPAD_OK) status = mp_value_copy_in(service->env, by, "by", &increment.by, error);
   if (status != MOONPAD_OK) return status;
   status = service->store->ops->write(service->store, increment_in, &increment, error);
-  if (status == MOONPAD_OK) *result = increment.result->as;
+  if (status == MOONPAD_OK && result != NULL) *result = increment.result->as;
   mp_value_release(service->env, increment.result);
   mp_value_release(service->env, increment.by);
   return status;

@@ -361,6 +361,9 @@ static void apply_job(mp_job *job) {
 }
 
 static void report(mp_job *job) {
+  if (job->error.code == MOONPAD_CONFLICT && job->append.conflict_count > 0 && job->session != NULL) {
+    mp_append_keep_conflicts(&job->append, job->session);
+  }
   if (job->callback == NULL) {
     if (job->error.code != MOONPAD_OK) mp_log(job->append.env, job->error.code, job->error.message);
     return;
