@@ -3,43 +3,7 @@
 
 #include <string.h>
 
-#include "base/multiply.h"
-
 #define SMALLEST 8
-
-static uint64_t read_8(const char *data) {
-  uint64_t word;
-  memcpy(&word, data, sizeof word);
-  return word;
-}
-
-static uint64_t read_4(const char *data) {
-  uint32_t word;
-  memcpy(&word, data, sizeof word);
-  return word;
-}
-
-/* After wyhash: 16 bytes a step, and short keys without a loop. */
-uint64_t mp_hash(const char *data, size_t length) {
-  const uint64_t first = UINT64_C(0xA0761D6478BD642F), second = UINT64_C(0xE7037ED1A0B428DB);
-  uint64_t seed = UINT64_C(0x8EBC6AF09C88C6E3), a = 0, b = 0;
-  if (length > 16) {
-    size_t left = length;
-    for (; left > 16; left -= 16, data += 16) seed = mp_mix(read_8(data) ^ first, read_8(data + 8) ^ seed);
-    a = read_8(data + left - 16);
-    b = read_8(data + left - 8);
-  } else if (length >= 8) {
-    a = read_8(data);
-    b = read_8(data + length - 8);
-  } else if (length >= 4) {
-    a = read_4(data);
-    b = read_4(data + length - 4);
-  } else if (length > 0) {
-    a = (uint64_t)(unsigned char)data[0] << 16 | (uint64_t)(unsigned char)data[length >> 1] << 8 |
-        (unsigned char)data[length - 1];
-  }
-  return mp_mix(second ^ length, mp_mix(a ^ first, b ^ seed));
-}
 
 mp_key *mp_key_new(mp_env *env, moonpad_string text) {
   return mp_key_new_hashed(env, text, mp_hash(text.data, text.length));
@@ -55,15 +19,6 @@ mp_key *mp_key_new_hashed(mp_env *env, moonpad_string text, uint64_t hash) {
   if (text.length != 0) memcpy(key->bytes, text.data, text.length);
   key->bytes[text.length] = '\0';
   return key;
-}
-
-mp_key *mp_key_retain(mp_key *key) {
-  if (key != NULL) atomic_fetch_add_explicit(&key->references, 1, memory_order_relaxed);
-  return key;
-}
-
-void mp_key_release(mp_env *env, mp_key *key) {
-  if (key != NULL && atomic_fetch_sub_explicit(&key->references, 1, memory_order_acq_rel) == 1) mp_release(env, key);
 }
 
 int mp_text_compare(moonpad_string a, moonpad_string b) {
@@ -86,28 +41,9 @@ void mp_map_free(mp_map *map) {
   mp_map_init(map, map->env);
 }
 
-/* The slot that holds the key, or the empty one where it belongs. The map has a free slot. */
-static mp_map_slot *find_slot(const mp_map *map, const char *data, size_t length, uint64_t hash) {
-  size_t mask = map->capacity - 1;
-  for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
-    mp_map_slot *slot = &map->slots[i];
-    const mp_key *key = slot->key;
-    if (key == NULL) return slot;
-    if (key->hash == hash && key->length == length && (length == 0 || memcmp(key->bytes, data, length) == 0)) {
-      return slot;
-    }
-  }
-}
-
 void *mp_map_get(const mp_map *map, moonpad_string text) {
   if (map->count == 0) return NULL;
   return mp_map_get_hashed(map, text.data, text.length, mp_hash(text.data, text.length));
-}
-
-void *mp_map_get_hashed(const mp_map *map, const char *data, size_t length, uint64_t hash) {
-  if (map->count == 0) return NULL;
-  const mp_map_slot *slot = find_slot(map, data, length, hash);
-  return slot->key == NULL ? NULL : slot->value;
 }
 
 static bool rehash(mp_map *map, size_t capacity) {
@@ -137,14 +73,14 @@ bool mp_map_reserve(mp_map *map, size_t more) {
 
 bool mp_map_put(mp_map *map, mp_key *key, void *value) {
   if (map->count != 0) {
-    mp_map_slot *slot = find_slot(map, key->bytes, key->length, key->hash);
+    mp_map_slot *slot = mp_map_slot_of(map, key->bytes, key->length, key->hash);
     if (slot->key != NULL) {
       slot->value = value;
       return true;
     }
   }
   if (!mp_map_reserve(map, 1)) return false;
-  mp_map_slot *slot = find_slot(map, key->bytes, key->length, key->hash);
+  mp_map_slot *slot = mp_map_slot_of(map, key->bytes, key->length, key->hash);
   slot->key = mp_key_retain(key);
   slot->value = value;
   map->count++;
@@ -167,7 +103,7 @@ static void close_hole(mp_map *map, size_t hole) {
 
 void *mp_map_remove(mp_map *map, moonpad_string text) {
   if (map->count == 0) return NULL;
-  mp_map_slot *slot = find_slot(map, text.data, text.length, mp_hash(text.data, text.length));
+  mp_map_slot *slot = mp_map_slot_of(map, text.data, text.length, mp_hash(text.data, text.length));
   if (slot->key == NULL) return NULL;
   void *value = slot->value;
   mp_key *key = slot->key;

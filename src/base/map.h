@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/bytes.h"
 #include "base/env.h"
 
 typedef struct mp_key {
@@ -13,13 +14,16 @@ typedef struct mp_key {
   char bytes[]; /* NUL-terminated; the NUL is not counted */
 } mp_key;
 
-uint64_t mp_hash(const char *data, size_t length);
-
 /* One reference for the caller; NULL when out of memory. */
 mp_key *mp_key_new(mp_env *env, moonpad_string text);
 mp_key *mp_key_new_hashed(mp_env *env, moonpad_string text, uint64_t hash);
-mp_key *mp_key_retain(mp_key *key);
-void mp_key_release(mp_env *env, mp_key *key);
+static inline mp_key *mp_key_retain(mp_key *key) {
+  if (key != NULL) atomic_fetch_add_explicit(&key->references, 1, memory_order_relaxed);
+  return key;
+}
+static inline void mp_key_release(mp_env *env, mp_key *key) {
+  if (key != NULL && atomic_fetch_sub_explicit(&key->references, 1, memory_order_acq_rel) == 1) mp_release(env, key);
+}
 static inline moonpad_string mp_key_text(const mp_key *key) {
   moonpad_string text;
   text.data = key->bytes;
@@ -44,9 +48,22 @@ typedef struct mp_map {
 void mp_map_init(mp_map *map, mp_env *env);
 void mp_map_free(mp_map *map); /* releases the keys, not the values */
 
+/* The slot that holds the key, or the empty one where it belongs. The map has a free slot; an empty one has no value. */
+static inline mp_map_slot *mp_map_slot_of(const mp_map *map, const char *data, size_t length, uint64_t hash) {
+  size_t mask = map->capacity - 1;
+  for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
+    mp_map_slot *slot = &map->slots[i];
+    const mp_key *key = slot->key;
+    if (key == NULL) return slot;
+    if (key->hash == hash && key->length == length && mp_same_bytes(key->bytes, data, length)) return slot;
+  }
+}
+
 /* The value, or NULL. */
 void *mp_map_get(const mp_map *map, moonpad_string text);
-void *mp_map_get_hashed(const mp_map *map, const char *data, size_t length, uint64_t hash);
+static inline void *mp_map_get_hashed(const mp_map *map, const char *data, size_t length, uint64_t hash) {
+  return map->count == 0 ? NULL : mp_map_slot_of(map, data, length, hash)->value;
+}
 /* Makes room for `more` insertions, which then cannot fail. */
 bool mp_map_reserve(mp_map *map, size_t more);
 /* Inserts or replaces; takes a reference of its own to `key`. False when out of memory: the map is as it was. `value` is not NULL. */

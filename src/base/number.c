@@ -252,9 +252,10 @@ static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  
 /* digits.digits of up to 18 digits, not too many to be exact. */
 static bool parse_short_float(const char *text, size_t length, double *result) {
   uint64_t mantissa = 0;
-  size_t point = length;
+  size_t point = length, i = 0;
   if (FLT_EVAL_METHOD != 0 || length == 0 || length > 19) return false;
-  for (size_t i = 0; i < length; i++) {
+  for (; i < length && is_digit(text[i]); i++) mantissa = mantissa * 10 + (uint64_t)(text[i] - '0');
+  for (; i < length; i++) {
     unsigned digit = (unsigned)(unsigned char)text[i] - '0';
     if (digit < 10) {
       mantissa = mantissa * 10 + digit;

@@ -4,13 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "core/json.h"
 
+#define NO_OPENING        '\0'
+#define OPENING_ANYTHING  NO_OPENING
+#define OPENING_NUMBER    NO_OPENING
+#define OPENING_TEXT_LIST NO_OPENING
+#define OPENING_TEXT      '"'
+#define OPENING_BOOLEAN   't'
+#define OPENING_OBJECT    '{'
+#define OPENING_ARRAY     '['
 #define FIELD(name, kind)                                                                                              \
-  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_##kind }
+  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_##kind, OPENING_##kind }
 #define END_OF_FIELDS                                                                                                  \
-  { NULL, NULL, 0, MP_FIELD_ANYTHING }
+  { NULL, NULL, 0, MP_FIELD_ANYTHING, NO_OPENING }
 
 const mp_field mp_event_fields[] = {[MP_EVENT_ID] = FIELD("id", TEXT),
                                     [MP_EVENT_INVOCATION] = FIELD("invocationId", TEXT),
@@ -48,24 +57,10 @@ const mp_field mp_part_fields[] = {FIELD("text", TEXT),           FIELD("thought
                                    FIELD("functionCall", OBJECT), FIELD("functionResponse", OBJECT),
                                    FIELD("inlineData", OBJECT),   END_OF_FIELDS};
 
-/* Both `length` bytes long. */
-static inline bool same_bytes(const char *a, const char *b, size_t length) {
-  uint64_t x, y;
-  if (length < sizeof x) return memcmp(a, b, length) == 0;
-  for (size_t i = 0; i + sizeof x < length; i += sizeof x) {
-    memcpy(&x, a + i, sizeof x);
-    memcpy(&y, b + i, sizeof y);
-    if (x != y) return false;
-  }
-  memcpy(&x, a + length - sizeof x, sizeof x);
-  memcpy(&y, b + length - sizeof y, sizeof y);
-  return x == y;
-}
-
 const mp_field *mp_field_find(const mp_field *fields, moonpad_string name) {
   for (const mp_field *known = fields; known->name != NULL; known++) {
     if (name.length == known->length && name.data[0] == known->name[0] &&
-        same_bytes(name.data, known->name, name.length)) {
+        mp_same_bytes(name.data, known->name, name.length)) {
       return known;
     }
   }
@@ -165,7 +160,8 @@ static const char *wanted_instead(mp_field_kind kind, moonpad_string value) {
   return NULL;
 }
 
-moonpad_status mp_field_check(const mp_field *known, mp_place where, moonpad_string value, moonpad_error *error) {
+moonpad_status mp_field_check_closely(const mp_field *known, mp_place where, moonpad_string value,
+                                      moonpad_error *error) {
   char text[64];
   if (value.data[0] == 'n') return MOONPAD_OK;
   const char *wanted = wanted_instead(known->kind, value);

@@ -68,7 +68,8 @@ static bool enter_known(event_reader *reader, known_object *object, const mp_fie
 /* At a key: is it the guessed one? Then goes over it and the colon. */
 static inline bool take_guess(mp_scan *scan, const mp_field *guess, moonpad_string *key) {
   size_t length = guess->length;
-  if (length == 0 || (size_t)(scan->end - scan->at) < length + 3 || memcmp(scan->at, guess->quoted, length + 3) != 0) {
+  if (length == 0 || (size_t)(scan->end - scan->at) < length + 3 ||
+      !mp_same_bytes(scan->at, guess->quoted, length + 3)) {
     return false;
   }
   *key = (moonpad_string){scan->at + 1, length};

@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-#include "base/map.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "core/json_scan.h"
 
 void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, bool trusted) {
   scan->at = text.data;
@@ -18,10 +16,6 @@ void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, bool t
   scan->key_count = 0;
 }
 
-uint64_t mp_digest_text(moonpad_string text) {
-  return mp_hash(text.data, text.length);
-}
-
 /* ---- strings ---- */
 
 /* The escapes that are written: all others have a shorter spelling, or are rare enough to be compacted. */
@@ -29,7 +23,7 @@ static bool is_written_escape(char name) {
   return name == '"' || name == '\\' || name == 'n' || name == 't' || name == 'r' || name == 'b' || name == 'f';
 }
 
-static const char *long_string_end(const mp_scan *scan, const char *begin) {
+const char *mp_scan_long_string_end(const mp_scan *scan, const char *begin) {
   size_t length = (size_t)(scan->end - begin), position = 0;
   uint64_t beyond = 0;
   for (;;) {
@@ -44,20 +38,6 @@ static const char *long_string_end(const mp_scan *scan, const char *begin) {
   return valid ? begin + position : NULL;
 }
 
-/* The closing quote of the string of which the characters begin there; NULL: there is none, or one is not as it should be. */
-static inline const char *string_end(const mp_scan *scan, const char *begin) {
-#if defined(MP_SCANS_16)
-  if (scan->end - begin >= 16) {
-    unsigned high, special = mp_json_special_16(begin, &high);
-    if (special != 0) {
-      unsigned offset = (unsigned)__builtin_ctz(special);
-      if (begin[offset] == '"' && (high & ((1u << offset) - 1)) == 0) return begin + offset;
-    }
-  }
-#endif
-  return long_string_end(scan, begin);
-}
-
 /* ---- numbers ---- */
 
 /* More digits than these may have a shorter spelling, or none that reads back the same. */
@@ -66,6 +46,14 @@ static inline const char *string_end(const mp_scan *scan, const char *begin) {
 
 static inline size_t count_digits(const char *at, const char *end) {
   const char *begin = at;
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  for (; end - at >= 8; at += 8) {
+    uint64_t digits =
+        mp_read_8(at) ^ MP_EVERY_BYTE('0'); /* 0 to 9, where they are; what is above them carries only upwards */
+    uint64_t others = ((digits + MP_EVERY_BYTE(0x76)) | digits) & MP_EVERY_BYTE(0x80);
+    if (others != 0) return (size_t)(at - begin) + (size_t)__builtin_ctzll(others) / 8;
+  }
+#endif
   while (at < end && *at >= '0' && *at <= '9') at++;
   return (size_t)(at - begin);
 }
@@ -122,32 +110,9 @@ bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical) {
 
 /* ---- arrays and objects ---- */
 
-/* The same hash twice in one object is most likely the same key; who is to say so for sure has more time. */
-bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
-  if (scan->trusted) return true;
-  if (scan->key_count == MP_SCAN_KEYS) return false;
-  for (size_t i = inside->first_key; i < scan->key_count; i++) {
-    if (scan->keys[i] == hash) return false;
-  }
-  scan->keys[scan->key_count++] = hash;
-  return true;
-}
-
-bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
-  if (mp_scan_peek(scan) != '"') return false;
-  const char *begin = scan->at + 1, *quote = string_end(scan, begin);
-  if (quote == NULL || scan->end - quote < 2 || quote[1] != ':') return false;
-  scan->at = quote + 2;
-  key->data = begin;
-  key->length = (size_t)(quote - begin);
-  return true;
-}
-
-static bool scan_any(mp_scan *scan, uint64_t *digest);
-
 static bool scan_object(mp_scan *scan, uint64_t *digest) {
   mp_scan_inside inside;
-  moonpad_string key;
+  moonpad_string key, text;
   uint64_t sum = MP_DIGEST_OBJECT, value;
   if (!mp_scan_enter(scan, &inside)) return false;
   for (;;) {
@@ -155,7 +120,7 @@ static bool scan_object(mp_scan *scan, uint64_t *digest) {
     if (step == MP_SCAN_DONE) break;
     if (step == MP_SCAN_FAILED || !mp_scan_key(scan, &key)) return false;
     uint64_t hash = mp_digest_text(key);
-    if (!mp_scan_add_key(scan, &inside, hash) || !scan_any(scan, &value)) return false;
+    if (!mp_scan_add_key(scan, &inside, hash) || !mp_scan_value(scan, &text, &value)) return false;
     sum += mp_digest_mix(hash, value);
   }
   *digest = mp_digest_object_end(sum);
@@ -164,12 +129,13 @@ static bool scan_object(mp_scan *scan, uint64_t *digest) {
 
 static bool scan_array(mp_scan *scan, uint64_t *digest) {
   mp_scan_inside inside;
+  moonpad_string text;
   uint64_t chain = MP_DIGEST_ARRAY, item;
   if (!mp_scan_enter(scan, &inside)) return false;
   for (;;) {
     mp_scan_step step = mp_scan_next(scan, &inside, ']');
     if (step == MP_SCAN_DONE) break;
-    if (step == MP_SCAN_FAILED || !scan_any(scan, &item)) return false;
+    if (step == MP_SCAN_FAILED || !mp_scan_value(scan, &text, &item)) return false;
     chain = mp_digest_mix(chain, item);
   }
   *digest = mp_digest_array_end(chain);
@@ -182,18 +148,11 @@ static bool scan_word(mp_scan *scan, const char *word, size_t length) {
   return true;
 }
 
-/* A string, number or word. */
+/* A number or word. */
 static bool scan_scalar(mp_scan *scan, uint64_t *digest) {
   moonpad_string text = {scan->at, 4};
-  const char *quote;
   bool canonical = true;
   switch (*scan->at) {
-  case '"':
-    quote = string_end(scan, scan->at + 1);
-    if (quote == NULL) return false;
-    text.length = (size_t)(quote - text.data) + 1;
-    scan->at = quote + 1;
-    break;
   case 't':
     if (!scan_word(scan, "true", 4)) return false;
     break;
@@ -212,16 +171,9 @@ static bool scan_scalar(mp_scan *scan, uint64_t *digest) {
   return true;
 }
 
-static bool scan_any(mp_scan *scan, uint64_t *digest) {
+bool mp_scan_any(mp_scan *scan, uint64_t *digest) {
   if (scan->at >= scan->end) return false;
   if (*scan->at == '{') return scan_object(scan, digest);
   if (*scan->at == '[') return scan_array(scan, digest);
   return scan_scalar(scan, digest);
-}
-
-bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {
-  text->data = scan->at;
-  if (!scan_any(scan, digest)) return false;
-  text->length = (size_t)(scan->at - text->data);
-  return true;
 }

@@ -5,6 +5,8 @@
 #ifndef MP_CORE_SCAN_H
 #define MP_CORE_SCAN_H
 
+#include "base/bytes.h"
+#include "core/json_scan.h"
 #include "moonpad.h"
 
 #define MP_SCAN_KEYS                                                                                                   \
@@ -28,10 +30,81 @@ static inline char mp_scan_peek(const mp_scan *scan) {
   return scan->at < scan->end ? *scan->at : '\0';
 }
 
+/* ---- digests ---- */
+
+/* Also of a key. */
+static inline uint64_t mp_digest_text(moonpad_string text) {
+  return mp_hash(text.data, text.length);
+}
+static inline uint64_t mp_digest_mix(uint64_t a, uint64_t b) {
+  uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
+  return x ^ (x >> 32);
+}
+#define MP_DIGEST_OBJECT                                                                                               \
+  UINT64_C(11)                       /* to begin with; then add mp_digest_mix(hash of the key, value) for each member */
+#define MP_DIGEST_ARRAY UINT64_C(13) /* to begin with; then mp_digest_mix(so far, item) for each item */
+static inline uint64_t mp_digest_object_end(uint64_t sum) {
+  return mp_digest_mix(sum, 1);
+}
+static inline uint64_t mp_digest_array_end(uint64_t chain) {
+  return mp_digest_mix(chain, 2);
+}
+
+/* ---- strings ---- */
+
+/* The long way of mp_scan_string_end: with escapes, beyond ASCII, near the end of the text. */
+const char *mp_scan_long_string_end(const mp_scan *scan, const char *begin);
+
+/* The closing quote of the string of which the characters begin there; NULL: there is none, or one is not as it should be. */
+static inline const char *mp_scan_string_end(const mp_scan *scan, const char *begin) {
+#if defined(MP_SCANS_16)
+  for (const char *at = begin; scan->end - at >= 16; at += 16) {
+    unsigned high, special = mp_json_special_16(at, &high);
+    if (special != 0) {
+      unsigned offset = (unsigned)__builtin_ctz(special);
+      if (at[offset] != '"' || (high & ((1u << offset) - 1)) != 0) break;
+      return at + offset;
+    }
+    if (high != 0) break;
+  }
+#endif
+  return mp_scan_long_string_end(scan, begin);
+}
+
+/* At a key: goes over it and the colon. `key` is what stands between the quotes, escapes included. */
+static inline bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
+  if (mp_scan_peek(scan) != '"') return false;
+  const char *begin = scan->at + 1, *quote = mp_scan_string_end(scan, begin);
+  if (quote == NULL || scan->end - quote < 2 || quote[1] != ':') return false;
+  scan->at = quote + 2;
+  key->data = begin;
+  key->length = (size_t)(quote - begin);
+  return true;
+}
+
+/* ---- values ---- */
+
+/* The long way of mp_scan_value: all but a string. */
+bool mp_scan_any(mp_scan *scan, uint64_t *digest);
+
 /*
 ** Any value. `text` gets where it stands, `digest` a hash that does not depend on the order of members. False: not valid, or not canonical.
 */
-bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest);
+static inline bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {
+  const char *begin = scan->at;
+  text->data = begin;
+  if (mp_scan_peek(scan) == '"') {
+    const char *quote = mp_scan_string_end(scan, begin + 1);
+    if (quote == NULL) return false;
+    scan->at = quote + 1;
+    text->length = (size_t)(scan->at - begin);
+    *digest = mp_digest_text(*text);
+    return true;
+  }
+  if (!mp_scan_any(scan, digest)) return false;
+  text->length = (size_t)(scan->at - begin);
+  return true;
+}
 /* At a number: the same, but *canonical may come out false, which is not a failure; `digest` is that of the text as it stands. */
 bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical);
 
@@ -68,26 +141,15 @@ static inline mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, c
   scan->at++;
   return MP_SCAN_NEXT;
 }
-/* At a key: goes over it and the colon. `key` is what stands between the quotes, escapes included. */
-bool mp_scan_key(mp_scan *scan, moonpad_string *key);
-/* False: the object has a key with this hash already, or there are too many keys to tell. */
-bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash);
-
-/* ---- digests ---- */
-
-uint64_t mp_digest_text(moonpad_string text); /* also of a key */
-static inline uint64_t mp_digest_mix(uint64_t a, uint64_t b) {
-  uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
-  return x ^ (x >> 32);
-}
-#define MP_DIGEST_OBJECT                                                                                               \
-  UINT64_C(11)                       /* to begin with; then add mp_digest_mix(hash of the key, value) for each member */
-#define MP_DIGEST_ARRAY UINT64_C(13) /* to begin with; then mp_digest_mix(so far, item) for each item */
-static inline uint64_t mp_digest_object_end(uint64_t sum) {
-  return mp_digest_mix(sum, 1);
-}
-static inline uint64_t mp_digest_array_end(uint64_t chain) {
-  return mp_digest_mix(chain, 2);
+/* The same hash twice in one object is most likely the same key; who is to say so for sure has more time. False: that, or too many keys to tell. */
+static inline bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
+  if (scan->trusted) return true;
+  if (scan->key_count == MP_SCAN_KEYS) return false;
+  for (size_t i = inside->first_key; i < scan->key_count; i++) {
+    if (scan->keys[i] == hash) return false;
+  }
+  scan->keys[scan->key_count++] = hash;
+  return true;
 }
 
 #endif

@@ -6,10 +6,6 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-static bool starts_with(moonpad_string text, moonpad_string prefix) {
-  return text.length >= prefix.length && memcmp(text.data, prefix.data, prefix.length) == 0;
-}
-
 moonpad_string mp_scope_prefix(mp_scope scope) {
   switch (scope) {
   case MP_SCOPE_USER:
@@ -21,20 +17,6 @@ moonpad_string mp_scope_prefix(mp_scope scope) {
   default:
     return (moonpad_string){"", 0};
   }
-}
-
-mp_scope mp_scope_of(moonpad_string key) {
-  if (key.length < 4) return MP_SCOPE_SESSION;
-  if (memcmp(key.data, "app:", 4) == 0) return MP_SCOPE_APP;
-  if (key.length == 4 || key.data[4] != ':') return MP_SCOPE_SESSION;
-  if (memcmp(key.data, "user", 4) == 0) return MP_SCOPE_USER;
-  return memcmp(key.data, "temp", 4) == 0 ? MP_SCOPE_TEMP : MP_SCOPE_SESSION;
-}
-
-moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) {
-  moonpad_string prefix = mp_scope_prefix(scope);
-  if (prefix.length == 0 || !starts_with(key, prefix)) return key;
-  return (moonpad_string){key.data + prefix.length, key.length - prefix.length};
 }
 
 moonpad_status mp_check_key(moonpad_string key, moonpad_error *error) {

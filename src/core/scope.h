@@ -2,16 +2,28 @@
 #ifndef MP_CORE_SCOPE_H
 #define MP_CORE_SCOPE_H
 
+#include <string.h>
+
 #include "moonpad.h"
 
 typedef enum mp_scope { MP_SCOPE_SESSION = 0, MP_SCOPE_USER, MP_SCOPE_APP, MP_SCOPE_TEMP } mp_scope;
 #define MP_STORED_SCOPES 3 /* the first three are kept by stores */
 
-mp_scope mp_scope_of(moonpad_string key);
+static inline mp_scope mp_scope_of(moonpad_string key) {
+  if (key.length < 4) return MP_SCOPE_SESSION;
+  if (memcmp(key.data, "app:", 4) == 0) return MP_SCOPE_APP;
+  if (key.length == 4 || key.data[4] != ':') return MP_SCOPE_SESSION;
+  if (memcmp(key.data, "user", 4) == 0) return MP_SCOPE_USER;
+  return memcmp(key.data, "temp", 4) == 0 ? MP_SCOPE_TEMP : MP_SCOPE_SESSION;
+}
 /* "", "user:", "app:", "temp:". */
 moonpad_string mp_scope_prefix(mp_scope scope);
 /* The key without its scope's prefix. */
-moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key);
+static inline moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) {
+  if (scope == MP_SCOPE_SESSION || mp_scope_of(key) != scope) return key;
+  size_t prefix = scope == MP_SCOPE_APP ? 4 : 5;
+  return (moonpad_string){key.data + prefix, key.length - prefix};
+}
 /* Valid UTF-8 of at most MOONPAD_MAX_KEY_BYTES? */
 moonpad_status mp_check_key(moonpad_string key, moonpad_error *error);
 /* A name (appName...): non-empty UTF-8 up to MOONPAD_MAX_NAME_BYTES without NUL. `field` is named in the message. */

@@ -189,17 +189,6 @@ moonpad_status mp_value_copy_in(mp_env *env, const moonpad_value *given, const c
 
 /* ---- life and writing ---- */
 
-mp_value *mp_value_retain(mp_value *value) {
-  if (value != NULL) atomic_fetch_add_explicit(&value->references, 1, memory_order_relaxed);
-  return value;
-}
-
-void mp_value_release(mp_env *env, mp_value *value) {
-  if (value != NULL && atomic_fetch_sub_explicit(&value->references, 1, memory_order_acq_rel) == 1) {
-    mp_release(env, value);
-  }
-}
-
 void mp_value_write(mp_buffer *out, const mp_value *value) {
   mp_value_write_borrowed(out, &value->as);
 }

@@ -31,8 +31,19 @@ mp_value *mp_value_from_own_json(mp_env *env, moonpad_string json);
 moonpad_status mp_value_copy_in(mp_env *env, const moonpad_value *given, const char *where, mp_value **value,
                                 moonpad_error *error);
 
-mp_value *mp_value_retain(mp_value *value); /* NULL is accepted */
-void mp_value_release(mp_env *env, mp_value *value);
+/* Both accept NULL. */
+static inline mp_value *mp_value_retain(mp_value *value) {
+  if (value != NULL) atomic_fetch_add_explicit(&value->references, 1, memory_order_relaxed);
+  return value;
+}
+/* Who holds the only reference shares it with nobody: an atomic subtraction, which costs as much as all else here, would tell it nothing new. */
+static inline void mp_value_release(mp_env *env, mp_value *value) {
+  if (value == NULL) return;
+  if (atomic_load_explicit(&value->references, memory_order_acquire) == 1 ||
+      atomic_fetch_sub_explicit(&value->references, 1, memory_order_acq_rel) == 1) {
+    mp_release(env, value);
+  }
+}
 
 /* As JSON, strings quoted. */
 void mp_value_write(mp_buffer *out, const mp_value *value);

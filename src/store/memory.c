@@ -71,19 +71,25 @@ static memory_store *store_of(mp_tx *tx) {
 
 /* ---- the log ---- */
 
-/* Makes the next step's place sure; before anything is changed. */
-static moonpad_status reserve_step(mp_tx *tx, moonpad_error *error) {
+/* The long way of reserve_step. */
+static moonpad_status grow_steps(mp_tx *tx, moonpad_error *error) {
   memory_store *store = store_of(tx);
   if (!((memory_tx *)tx)->writing) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "a transaction that reads cannot write");
   }
-  if (store->step_count < store->step_capacity) return MOONPAD_OK;
   void *steps = store->steps;
   if (!mp_reserve(store->env, &steps, &store->step_capacity, sizeof(undo_record), store->step_count + 1)) {
     return mp_no_memory(error);
   }
   store->steps = steps;
   return MOONPAD_OK;
+}
+
+/* Makes the next step's place sure; before anything is changed. */
+static inline moonpad_status reserve_step(mp_tx *tx, moonpad_error *error) {
+  const memory_store *store = store_of(tx);
+  bool has_room = ((memory_tx *)tx)->writing && store->step_count < store->step_capacity;
+  return has_room ? MOONPAD_OK : grow_steps(tx, error);
 }
 
 static undo_record *add_step(memory_store *store, step_kind kind) {

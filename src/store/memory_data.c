@@ -93,19 +93,6 @@ mp_memory_session *mp_memory_data_session(const mp_memory_data *data, moonpad_st
   return session == NULL || session->deleted ? NULL : session;
 }
 
-mp_memory_app *mp_memory_data_app_by_id(const mp_memory_data *data, int64_t id) {
-  return mp_memory_slots_get(&data->app_slots, id);
-}
-
-mp_memory_user *mp_memory_data_user_by_id(const mp_memory_data *data, int64_t id) {
-  return mp_memory_slots_get(&data->user_slots, id);
-}
-
-mp_memory_session *mp_memory_data_session_by_id(const mp_memory_data *data, int64_t id) {
-  mp_memory_session *session = mp_memory_slots_get(&data->session_slots, id);
-  return session == NULL || session->deleted ? NULL : session;
-}
-
 /* Room in both tables, the name and `size` zeroed bytes: all that an insertion needs. */
 static void *make_item(mp_memory_data *data, mp_map *map, mp_memory_slots *slots, moonpad_string text, size_t size,
                        mp_key **name) {
@@ -204,11 +191,4 @@ void mp_memory_data_bury(mp_memory_data *data, mp_memory_session *session) {
   if (mp_map_get(&data->sessions, name) == session) mp_map_remove(&data->sessions, name);
   mp_memory_slots_drop(&data->session_slots, session->row.id);
   unlink_session(session);
-}
-
-mp_session_row mp_memory_session_row(const mp_memory_session *session) {
-  mp_session_row row = session->row;
-  row.user_revision = session->user->revision;
-  row.app_revision = session->user->app->revision;
-  return row;
 }

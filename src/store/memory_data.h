@@ -60,9 +60,16 @@ moonpad_string mp_memory_session_id(const mp_memory_session *session);
 mp_memory_app *mp_memory_data_app(const mp_memory_data *data, moonpad_string name);
 mp_memory_user *mp_memory_data_user(const mp_memory_data *data, moonpad_string name);
 mp_memory_session *mp_memory_data_session(const mp_memory_data *data, moonpad_string name);
-mp_memory_app *mp_memory_data_app_by_id(const mp_memory_data *data, int64_t id);
-mp_memory_user *mp_memory_data_user_by_id(const mp_memory_data *data, int64_t id);
-mp_memory_session *mp_memory_data_session_by_id(const mp_memory_data *data, int64_t id);
+static inline mp_memory_app *mp_memory_data_app_by_id(const mp_memory_data *data, int64_t id) {
+  return mp_memory_slots_get(&data->app_slots, id);
+}
+static inline mp_memory_user *mp_memory_data_user_by_id(const mp_memory_data *data, int64_t id) {
+  return mp_memory_slots_get(&data->user_slots, id);
+}
+static inline mp_memory_session *mp_memory_data_session_by_id(const mp_memory_data *data, int64_t id) {
+  mp_memory_session *session = mp_memory_slots_get(&data->session_slots, id);
+  return session == NULL || session->deleted ? NULL : session;
+}
 
 /* Make what is not there yet; NULL when out of memory: nothing has changed. */
 mp_memory_app *mp_memory_data_make_app(mp_memory_data *data, moonpad_string name);
@@ -81,7 +88,12 @@ void mp_memory_data_bury(mp_memory_data *data, mp_memory_session *session);
 void mp_memory_session_free(mp_env *env, mp_memory_session *session);
 
 /* With the revisions of its user and app. */
-mp_session_row mp_memory_session_row(const mp_memory_session *session);
+static inline mp_session_row mp_memory_session_row(const mp_memory_session *session) {
+  mp_session_row row = session->row;
+  row.user_revision = session->user->revision;
+  row.app_revision = session->user->app->revision;
+  return row;
+}
 
 /* mp_tx_ops.each_session */
 moonpad_status mp_memory_list(mp_memory_data *data, const mp_list_query *query, mp_each_session each, void *context,

@@ -1,13 +1,11 @@
 /* Slots with generations: an id is (generation, index), so a slot can be used again while its earlier ids stay unknown for ever. */
 #include "store/memory_slots.h"
 
-#define GENERATION_SHIFT 32
-#define INDEX_MASK       UINT32_C(0xffffffff)
-#define MAX_GENERATION   UINT32_C(0x7fffffff) /* keeps ids positive; a slot that reaches it is retired */
+#define MAX_GENERATION UINT32_C(0x7fffffff) /* keeps ids positive; a slot that reaches it is retired */
 
 bool mp_memory_slots_reserve(mp_env *env, mp_memory_slots *slots) {
   if (slots->free != 0) return true;
-  if (slots->count >= INDEX_MASK) return false;
+  if (slots->count >= MP_SLOT_INDEX_MASK) return false;
   void *items = slots->slots;
   if (!mp_reserve(env, &items, &slots->capacity, sizeof(mp_memory_slot), slots->count + 1)) return false;
   slots->slots = items;
@@ -27,18 +25,11 @@ int64_t mp_memory_slots_take(mp_memory_slots *slots, void *item) {
   slot->item = item;
   slot->generation++;
   slot->next_free = 0;
-  return (int64_t)(((uint64_t)slot->generation << GENERATION_SHIFT) | index);
-}
-
-void *mp_memory_slots_get(const mp_memory_slots *slots, int64_t id) {
-  uint64_t bits = (uint64_t)id;
-  size_t index = (size_t)(bits & INDEX_MASK);
-  if (index >= slots->count || slots->slots[index].generation != bits >> GENERATION_SHIFT) return NULL;
-  return slots->slots[index].item;
+  return (int64_t)(((uint64_t)slot->generation << MP_SLOT_GENERATION_SHIFT) | index);
 }
 
 void mp_memory_slots_drop(mp_memory_slots *slots, int64_t id) {
-  uint32_t index = (uint32_t)((uint64_t)id & INDEX_MASK);
+  uint32_t index = (uint32_t)((uint64_t)id & MP_SLOT_INDEX_MASK);
   mp_memory_slot *slot = &slots->slots[index];
   slot->item = NULL;
   if (slot->generation == MAX_GENERATION) return;

@@ -17,12 +17,21 @@ typedef struct mp_memory_slots {
   uint32_t free; /* index + 1; 0: none */
 } mp_memory_slots;
 
+/* An id is (generation, index). */
+#define MP_SLOT_GENERATION_SHIFT 32
+#define MP_SLOT_INDEX_MASK       UINT32_C(0xffffffff)
+
 /* Makes sure that the next mp_memory_slots_take has a place; false when there is none. */
 bool mp_memory_slots_reserve(mp_env *env, mp_memory_slots *slots);
 /* The new id of `item`, greater than 0. */
 int64_t mp_memory_slots_take(mp_memory_slots *slots, void *item);
 /* NULL when nothing has that id any more, or ever had. */
-void *mp_memory_slots_get(const mp_memory_slots *slots, int64_t id);
+static inline void *mp_memory_slots_get(const mp_memory_slots *slots, int64_t id) {
+  uint64_t bits = (uint64_t)id;
+  size_t index = (size_t)(bits & MP_SLOT_INDEX_MASK);
+  if (index >= slots->count || slots->slots[index].generation != bits >> MP_SLOT_GENERATION_SHIFT) return NULL;
+  return slots->slots[index].item;
+}
 void mp_memory_slots_drop(mp_memory_slots *slots, int64_t id);
 void mp_memory_slots_free(mp_env *env, mp_memory_slots *slots);
 
