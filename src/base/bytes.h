@@ -9,6 +9,13 @@
 
 #include "base/multiply.h"
 
+/* On the path of every append, and short where nothing is out of the ordinary. */
+#if defined(__GNUC__)
+#define MP_INLINE static inline __attribute__((always_inline))
+#else
+#define MP_INLINE static inline
+#endif
+
 static inline uint64_t mp_read_8(const char *data) {
   uint64_t word;
   memcpy(&word, data, sizeof word);

@@ -38,7 +38,7 @@ static moonpad_status not_canonical(const event_reader *reader) {
   return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event: its JSON is damaged");
 }
 
-static moonpad_status read_value(event_reader *reader, moonpad_string *value, uint64_t *digest) {
+MP_INLINE moonpad_status read_value(event_reader *reader, moonpad_string *value, uint64_t *digest) {
   return mp_scan_value(&reader->scan, value, digest) ? MOONPAD_OK : not_canonical(reader);
 }
 
@@ -66,7 +66,7 @@ static bool enter_known(event_reader *reader, known_object *object, const mp_fie
 }
 
 /* At a key: is it the guessed one? Then goes over it and the colon. */
-static inline bool take_guess(mp_scan *scan, const mp_field *guess, moonpad_string *key) {
+MP_INLINE bool take_guess(mp_scan *scan, const mp_field *guess, moonpad_string *key) {
   size_t length = guess->length;
   if (length == 0 || (size_t)(scan->end - scan->at) < length + 3 ||
       !mp_same_bytes(scan->at, guess->quoted, length + 3)) {
@@ -77,34 +77,43 @@ static inline bool take_guess(mp_scan *scan, const mp_field *guess, moonpad_stri
   return true;
 }
 
+/* A known field; not if it comes twice. */
+MP_INLINE bool note_field(known_object *object, known_member *member, const mp_field *field) {
+  unsigned number = (unsigned)(field - object->fields);
+  uint32_t bit = UINT32_C(1) << number;
+  if ((object->seen & bit) != 0) return false;
+  object->seen |= bit;
+  object->guess = field + 1;
+  member->field = field;
+  member->hash = number;
+  return true;
+}
+
+/* A key that was not guessed. */
+static moonpad_status read_other_key(event_reader *reader, known_object *object, known_member *member) {
+  mp_scan *scan = &reader->scan;
+  if (!mp_scan_key(scan, &member->key)) return not_canonical(reader);
+  const mp_field *field = mp_field_find(object->fields, member->key);
+  if (field != NULL) return note_field(object, member, field) ? MOONPAD_OK : not_canonical(reader);
+  member->field = NULL;
+  member->hash = mp_digest_text(member->key);
+  if (!mp_scan_add_key(scan, &object->inside, member->hash)) return not_canonical(reader);
+  return mp_field_refuse_near_miss(object->fields, object->where, member->key, reader->error);
+}
+
 /* The next member's key; `done` at the end of the object. */
-static moonpad_status read_key(event_reader *reader, known_object *object, known_member *member, bool *done) {
+MP_INLINE moonpad_status read_key(event_reader *reader, known_object *object, known_member *member, bool *done) {
   mp_scan *scan = &reader->scan;
   mp_scan_step step = mp_scan_next(scan, &object->inside, '}');
   *done = step == MP_SCAN_DONE;
   if (*done) return MOONPAD_OK;
   if (step == MP_SCAN_FAILED) return not_canonical(reader);
-  if (take_guess(scan, object->guess, &member->key)) {
-    member->field = object->guess;
-  } else {
-    if (!mp_scan_key(scan, &member->key)) return not_canonical(reader);
-    member->field = mp_field_find(object->fields, member->key);
-  }
-  if (member->field == NULL) {
-    member->hash = mp_digest_text(member->key);
-    if (!mp_scan_add_key(scan, &object->inside, member->hash)) return not_canonical(reader);
-    return mp_field_refuse_near_miss(object->fields, object->where, member->key, reader->error);
-  }
-  unsigned number = (unsigned)(member->field - object->fields);
-  if ((object->seen >> number & 1) != 0) return not_canonical(reader);
-  object->seen |= UINT32_C(1) << number;
-  object->guess = member->field + 1;
-  member->hash = number;
-  return MOONPAD_OK;
+  if (!take_guess(scan, object->guess, &member->key)) return read_other_key(reader, object, member);
+  return note_field(object, member, object->guess) ? MOONPAD_OK : not_canonical(reader);
 }
 
-static moonpad_status read_checked(event_reader *reader, const mp_field *known, mp_place where, moonpad_string *value,
-                                   uint64_t *digest) {
+MP_INLINE moonpad_status read_checked(event_reader *reader, const mp_field *known, mp_place where,
+                                      moonpad_string *value, uint64_t *digest) {
   moonpad_status status = read_value(reader, value, digest);
   return status == MOONPAD_OK && known != NULL ? mp_field_check(known, where, *value, reader->error) : status;
 }
@@ -204,25 +213,36 @@ static bool reserve_delta(mp_event_draft *draft) {
   return true;
 }
 
-static moonpad_status add_delta(event_reader *reader, moonpad_string inside, uint64_t hash, moonpad_string value,
-                                bool too_deep) {
+/* What was scanned of one entry. */
+typedef struct scanned_entry {
+  moonpad_string key; /* between the quotes */
+  uint64_t hash;      /* of that */
+  moonpad_string value;
+  bool key_escaped;
+  bool value_escaped; /* of a string */
+  bool too_deep;
+} scanned_entry;
+
+static moonpad_status add_delta(event_reader *reader, const scanned_entry *scanned) {
   mp_event_draft *draft = reader->draft;
   if (!reserve_delta(draft)) return mp_no_memory(reader->error);
   mp_delta_entry *entry = &draft->delta[draft->delta_count];
-  *entry = (mp_delta_entry){inside, hash, NULL, MP_SCOPE_SESSION, NULL};
-  moonpad_status status = MOONPAD_OK;
-  if (inside.length != 0 && memchr(inside.data, '\\', inside.length) != NULL) {
-    status = unescape_key(draft, inside, entry, reader->error);
+  *entry = (mp_delta_entry){scanned->key, scanned->hash, NULL, MP_SCOPE_SESSION, NULL};
+  if (scanned->key_escaped) {
+    moonpad_status status = unescape_key(draft, scanned->key, entry, reader->error);
     if (status != MOONPAD_OK) return status;
   }
   draft->delta_count++; /* from here on the draft frees it */
   if (entry->key.length > MOONPAD_MAX_KEY_BYTES) return mp_check_key(entry->key, reader->error);
-  if (too_deep) {
+  if (scanned->too_deep) {
     return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.actions.stateDelta[%s]: nested deeper than %d",
                    mp_quote(entry->key).text, MOONPAD_MAX_DEPTH);
   }
   entry->scope = mp_scope_of(entry->key);
-  entry->value = mp_value_from_own_json(draft->env, value);
+  moonpad_string value = scanned->value;
+  bool is_plain = value.data[0] == '"' && !scanned->value_escaped;
+  entry->value = is_plain ? mp_value_new_string(draft->env, (moonpad_string){value.data + 1, value.length - 2})
+                          : mp_value_from_own_json(draft->env, value);
   return entry->value == NULL ? mp_no_memory(reader->error) : MOONPAD_OK;
 }
 
@@ -230,20 +250,23 @@ static moonpad_status read_delta(event_reader *reader) {
   mp_scan *scan = &reader->scan;
   mp_event_draft *draft = reader->draft;
   mp_scan_inside inside;
-  moonpad_string key, value;
+  scanned_entry scanned;
   uint64_t digest = 0;
   if (!mp_scan_enter(scan, &inside)) return not_canonical(reader);
   draft->delta_text.data = scan->at;
   for (;;) {
     mp_scan_step step = mp_scan_next(scan, &inside, '}');
     if (step == MP_SCAN_DONE) break;
-    if (step == MP_SCAN_FAILED || !mp_scan_key(scan, &key)) return not_canonical(reader);
-    uint64_t hash = mp_digest_text(key);
-    if (!mp_scan_add_key(scan, &inside, hash)) return not_canonical(reader);
+    if (step == MP_SCAN_FAILED || !mp_scan_key(scan, &scanned.key)) return not_canonical(reader);
+    scanned.key_escaped = scan->escaped;
+    scanned.hash = mp_digest_text(scanned.key);
+    if (!mp_scan_add_key(scan, &inside, scanned.hash)) return not_canonical(reader);
     scan->deepest = scan->depth;
-    moonpad_status status = read_value(reader, &value, &digest);
+    moonpad_status status = read_value(reader, &scanned.value, &digest);
     if (status != MOONPAD_OK) return status;
-    status = add_delta(reader, key, hash, value, scan->deepest - scan->depth > MOONPAD_MAX_DEPTH);
+    scanned.value_escaped = scan->escaped;
+    scanned.too_deep = scan->deepest - scan->depth > MOONPAD_MAX_DEPTH;
+    status = add_delta(reader, &scanned);
     if (status != MOONPAD_OK) return status;
     const mp_delta_entry *entry = &draft->delta[draft->delta_count - 1];
     if (entry->scope != MP_SCOPE_TEMP) draft->digest += member_digest(GROUP_DELTA, entry->hash, digest);
@@ -341,7 +364,11 @@ static moonpad_status read_actions(event_reader *reader) {
 static moonpad_status take_id(event_reader *reader, moonpad_string literal) {
   mp_event_draft *draft = reader->draft;
   moonpad_string inside = {literal.data + 1, literal.length - 2};
-  if (!mp_literal_text(inside, &draft->unescaped_id, &draft->id)) return mp_no_memory(reader->error);
+  if (!reader->scan.escaped) {
+    draft->id = inside;
+  } else if (!mp_literal_text(inside, &draft->unescaped_id, &draft->id)) {
+    return mp_no_memory(reader->error);
+  }
   if (draft->id.length > MOONPAD_MAX_NAME_BYTES) {
     return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.id: longer than %d bytes", MOONPAD_MAX_NAME_BYTES);
   }

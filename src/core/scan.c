@@ -9,6 +9,7 @@
 void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, bool trusted) {
   scan->at = text.data;
   scan->end = text.data + text.length;
+  scan->escaped = false;
   scan->trusted = trusted;
   scan->depth = 0;
   scan->max_depth = max_depth;
@@ -23,15 +24,17 @@ static bool is_written_escape(char name) {
   return name == '"' || name == '\\' || name == 'n' || name == 't' || name == 'r' || name == 'b' || name == 'f';
 }
 
-const char *mp_scan_long_string_end(const mp_scan *scan, const char *begin) {
+const char *mp_scan_long_string_end(mp_scan *scan, const char *begin) {
   size_t length = (size_t)(scan->end - begin), position = 0;
   uint64_t beyond = 0;
+  scan->escaped = false;
   for (;;) {
     position = mp_json_plain_end(begin, position, length, &beyond);
     if (position == length) return NULL;
     if (begin[position] == '"') break;
     if (begin[position] != '\\' || length - position < 2) return NULL;
     if (!scan->trusted && !is_written_escape(begin[position + 1])) return NULL;
+    scan->escaped = true;
     position += 2;
   }
   bool valid = scan->trusted || !mp_json_beyond_ascii(beyond) || mp_utf8_valid_prefix(begin, position) == position;

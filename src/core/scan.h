@@ -15,6 +15,7 @@
 typedef struct mp_scan {
   const char *at;
   const char *end;
+  bool escaped; /* the last string may hold escapes */
   bool trusted; /* this library wrote it: valid UTF-8, canonical numbers, no key twice */
   unsigned depth;
   unsigned max_depth;
@@ -53,16 +54,17 @@ static inline uint64_t mp_digest_array_end(uint64_t chain) {
 /* ---- strings ---- */
 
 /* The long way of mp_scan_string_end: with escapes, beyond ASCII, near the end of the text. */
-const char *mp_scan_long_string_end(const mp_scan *scan, const char *begin);
+const char *mp_scan_long_string_end(mp_scan *scan, const char *begin);
 
 /* The closing quote of the string of which the characters begin there; NULL: there is none, or one is not as it should be. */
-static inline const char *mp_scan_string_end(const mp_scan *scan, const char *begin) {
+MP_INLINE const char *mp_scan_string_end(mp_scan *scan, const char *begin) {
 #if defined(MP_SCANS_16)
   for (const char *at = begin; scan->end - at >= 16; at += 16) {
     unsigned high, special = mp_json_special_16(at, &high);
     if (special != 0) {
       unsigned offset = (unsigned)__builtin_ctz(special);
       if (at[offset] != '"' || (high & ((1u << offset) - 1)) != 0) break;
+      scan->escaped = false;
       return at + offset;
     }
     if (high != 0) break;
@@ -72,7 +74,7 @@ static inline const char *mp_scan_string_end(const mp_scan *scan, const char *be
 }
 
 /* At a key: goes over it and the colon. `key` is what stands between the quotes, escapes included. */
-static inline bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
+MP_INLINE bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
   if (mp_scan_peek(scan) != '"') return false;
   const char *begin = scan->at + 1, *quote = mp_scan_string_end(scan, begin);
   if (quote == NULL || scan->end - quote < 2 || quote[1] != ':') return false;
@@ -90,7 +92,7 @@ bool mp_scan_any(mp_scan *scan, uint64_t *digest);
 /*
 ** Any value. `text` gets where it stands, `digest` a hash that does not depend on the order of members. False: not valid, or not canonical.
 */
-static inline bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {
+MP_INLINE bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {
   const char *begin = scan->at;
   text->data = begin;
   if (mp_scan_peek(scan) == '"') {
@@ -125,7 +127,7 @@ static inline bool mp_scan_enter(mp_scan *scan, mp_scan_inside *inside) {
   return true;
 }
 /* MP_SCAN_NEXT: at the key of a member, or at an item. `close` is what ends the object or array. */
-static inline mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, char close) {
+MP_INLINE mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, char close) {
   char byte = mp_scan_peek(scan);
   if (byte == close) {
     scan->at++;
