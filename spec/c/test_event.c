@@ -55,8 +55,14 @@ static void show(mp_event_draft *draft, mp_buffer *out) {
   if (draft->id.length == 0) draft->id_literal = moonpad_text("\"-\"");
   if (draft->invocation.length == 0) draft->invocation = moonpad_text("\"-\"");
   if (draft->timestamp_json.length == 0) mp_event_draft_set_timestamp(draft, 1.5);
+  size_t begin = out->length;
   mp_event_draft_write(draft, NULL, 0, out);
   assert_false(out->failed);
+  moonpad_string stands;
+  if (mp_event_draft_stands(draft, &stands)) {
+    assert_int_equal(stands.length, out->length - begin);
+    assert_memory_equal(stands.data, out->data + begin, stands.length);
+  }
 }
 
 static moonpad_status read_compacted(mp_env *env, moonpad_string text, mp_buffer *compact, mp_event_draft *draft,
@@ -310,6 +316,48 @@ static void nothing_is_left_when_memory_runs_out(void **state) {
   assert_int_equal(counter.alive, 0);
 }
 
+/* What is written need not be where it stands in the text already, members in the order in which they are stored. */
+static void only_what_is_spelt_as_stored_stands(void **state) {
+#define BEGIN "{\"id\":\"i\",\"invocationId\":\"e\",\"timestamp\":1.5"
+#define DELTA ",\"actions\":{\"stateDelta\":{\"a\":1}"
+  static const struct {
+    const char *text;
+    bool stands;
+  } cases[] = {
+      {BEGIN DELTA "}}", true},
+      {BEGIN ",\"author\":\"x\",\"own\":[1]" DELTA ",\"escalate\":true,\"own\":{}}}", true},
+      {BEGIN ",\"actions\":{\"stateDelta\":{}}}", true},
+      {" " BEGIN DELTA "}}", true}, /* compacted first */
+      {BEGIN DELTA "},\"author\":\"x\"}", false},
+      {BEGIN ",\"revision\":1" DELTA "}}", false},
+      {BEGIN DELTA "},\"revision\":1}", false},
+      {BEGIN DELTA ",\"escalate\":null}}", false},
+      {BEGIN ",\"author\":null" DELTA "}}", false},
+      {BEGIN ",\"author\":\"x\",\"branch\":null,\"own\":1" DELTA "}}", false},
+      {BEGIN ",\"actions\":{\"escalate\":true,\"stateDelta\":{}}}", false},
+      {BEGIN ",\"actions\":{\"stateDelta\":{\"a\":null}},\"removedStateKeys\":[\"a\"]}", false},
+      {BEGIN ",\"actions\":{}}", false},
+      {BEGIN "}", false},
+      {"{\"id\":\"i\",\"invocationId\":\"e\",\"timestamp\":1.50" DELTA "}}", false},
+      {"{\"id\":\"i\",\"timestamp\":1.5,\"invocationId\":\"e\"" DELTA "}}", false},
+      {"{\"invocationId\":\"e\",\"timestamp\":1.5" DELTA "}}", false},
+  };
+  (void)state;
+  mp_env *env = mp_env_new(NULL);
+  mp_buffer shown;
+  mp_buffer_init(&shown, env);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    mp_event_draft draft;
+    moonpad_string text;
+    assert_int_equal(mp_event_draft_read(env, moonpad_text(cases[i].text), false, &draft, NULL), MOONPAD_OK);
+    if (mp_event_draft_stands(&draft, &text) != cases[i].stands) fail_msg("%s", cases[i].text);
+    show(&draft, &shown);
+    mp_event_draft_free(&draft);
+  }
+  mp_buffer_free(&shown);
+  mp_env_release(env);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(events_in_canonical_spelling_are_read_in_one_pass),
@@ -319,6 +367,7 @@ int main(void) {
       cmocka_unit_test(objects_of_many_keys_are_read),
       cmocka_unit_test(numbers_are_canonical_as_they_are_formatted),
       cmocka_unit_test(mutated_events_are_read_alike),
+      cmocka_unit_test(only_what_is_spelt_as_stored_stands),
       cmocka_unit_test(nothing_is_left_when_memory_runs_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <locale.h>
 #include <math.h>
 
+#include "base/digits.h"
 #include "base/number.h"
 #include "repeatable_random.h"
 
@@ -183,6 +184,31 @@ static void the_locale_does_not_matter(void **state) {
   if (!found) print_message("no locale with a decimal comma here: checked in the C locale only\n");
 }
 
+/* Whatever stands around them, in memory of exactly their size. */
+static void digits_are_counted_and_read_eight_at_a_time(void **state) {
+  static const char digits[] = "9876543210123456789", ends[] = {'\0', '/', ':', '.', ' ', '\xB0', '\xFF', 'e'};
+  (void)state;
+  for (size_t length = 0; length < sizeof digits; length++) {
+    char *exact = malloc(length + 9);
+    assert_non_null(exact);
+    memcpy(exact, digits, length);
+    for (size_t i = 0; i < sizeof ends; i++) {
+      memset(exact + length, '7', 9);
+      exact[length] = ends[i];
+      assert_int_equal(mp_count_digits(exact, exact + length + 9), length);
+      assert_int_equal(mp_count_digits(exact, exact + length), length);
+    }
+    uint64_t expected = 5;
+    for (size_t i = 0; i < length; i++) expected = expected * 10 + (uint64_t)(digits[i] - '0');
+    char *alone = malloc(length + 1);
+    assert_non_null(alone);
+    memcpy(alone + 1, digits, length);
+    assert_true(mp_digits_value(5, alone + 1, length) == expected);
+    free(alone);
+    free(exact);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(integers_are_exact),
@@ -190,6 +216,7 @@ int main(void) {
       cmocka_unit_test(random_floats_survive),
       cmocka_unit_test(floats_are_read_to_the_nearest),
       cmocka_unit_test(long_digit_strings_stay_exact),
+      cmocka_unit_test(digits_are_counted_and_read_eight_at_a_time),
       cmocka_unit_test(the_locale_does_not_matter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

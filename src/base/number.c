@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digits.h"
 #include "base/multiply.h"
 #include "base/number_table.h"
 
@@ -165,8 +166,7 @@ bool mp_parse_integer(const char *text, size_t length, int64_t *integer) {
   bool negative = length > 0 && text[0] == '-';
   size_t i = negative;
   if (length - i > 19) return false;
-  uint64_t magnitude = 0; /* 19 digits fit */
-  for (; i < length; i++) magnitude = magnitude * 10 + (uint64_t)(text[i] - '0');
+  uint64_t magnitude = mp_digits_value(0, text + i, length - i); /* 19 digits fit */
   if (magnitude > (uint64_t)INT64_MAX + negative) return false;
   *integer = (int64_t)(negative ? 0 - magnitude : magnitude);
   return true;
@@ -251,22 +251,16 @@ static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  
 
 /* digits.digits of up to 18 digits, not too many to be exact. */
 static bool parse_short_float(const char *text, size_t length, double *result) {
-  uint64_t mantissa = 0;
-  size_t point = length, i = 0;
   if (FLT_EVAL_METHOD != 0 || length == 0 || length > 19) return false;
-  for (; i < length && is_digit(text[i]); i++) mantissa = mantissa * 10 + (uint64_t)(text[i] - '0');
-  for (; i < length; i++) {
-    unsigned digit = (unsigned)(unsigned char)text[i] - '0';
-    if (digit < 10) {
-      mantissa = mantissa * 10 + digit;
-    } else if (text[i] == '.') {
-      point = i + 1;
-    } else {
-      return false;
-    }
+  size_t whole = mp_count_digits(text, text + length), fraction = 0;
+  if (whole < length) {
+    fraction = length - whole - 1;
+    const char *digits = text + whole + 1;
+    if (text[whole] != '.' || mp_count_digits(digits, digits + fraction) != fraction) return false;
   }
+  uint64_t mantissa = mp_digits_value(mp_digits_value(0, text, whole), text + length - fraction, fraction);
   if (mantissa > UINT64_C(1) << 53) return false;
-  *result = (double)mantissa / powers[length - point];
+  *result = (double)mantissa / powers[fraction];
   return true;
 }
 

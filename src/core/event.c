@@ -41,6 +41,11 @@ void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp) {
 
 /* ---- writing ---- */
 
+#define EVENT_BEGIN      "{\"id\":"
+#define INVOCATION_BEGIN ",\"invocationId\":"
+#define TIMESTAMP_BEGIN  ",\"timestamp\":"
+#define DELTA_BEGIN      ",\"actions\":{\"stateDelta\":{"
+
 static void write_removed_keys(const mp_resolved *delta, size_t count, mp_buffer *out) {
   bool any = false;
   for (size_t i = 0; i < count; i++) {
@@ -101,14 +106,14 @@ static void write_pieces(const mp_pieces *pieces, mp_buffer *out) {
 void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta, size_t count, mp_buffer *out) {
   mp_buffer_room(out, pieces_length(&draft->fields) + pieces_length(&draft->actions) + draft->id_literal.length +
                           draft->invocation.length + draft->timestamp_json.length + draft->delta_text.length + 96);
-  mp_buffer_add_literal(out, "{\"id\":");
+  mp_buffer_add_literal(out, EVENT_BEGIN);
   mp_buffer_add_string(out, draft->id_literal);
-  mp_buffer_add_literal(out, ",\"invocationId\":");
+  mp_buffer_add_literal(out, INVOCATION_BEGIN);
   mp_buffer_add_string(out, draft->invocation);
-  mp_buffer_add_literal(out, ",\"timestamp\":");
+  mp_buffer_add_literal(out, TIMESTAMP_BEGIN);
   mp_buffer_add_string(out, draft->timestamp_json);
   write_pieces(&draft->fields, out);
-  mp_buffer_add_literal(out, ",\"actions\":{\"stateDelta\":{");
+  mp_buffer_add_literal(out, DELTA_BEGIN);
   if (delta == NULL) {
     mp_buffer_add_string(out, draft->delta_text);
   } else {
@@ -123,6 +128,33 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta,
     write_given_removed_keys(draft, out);
   }
   mp_buffer_add_char(out, '}');
+}
+
+/* At most one piece, and it stands after a comma there; then goes over it. */
+static bool follows(const mp_pieces *pieces, uintptr_t *at) {
+  if (pieces->count == 0) return true;
+  if ((uintptr_t)pieces->list[0].data != *at + 1) return false;
+  *at += 1 + pieces->list[0].length;
+  return true;
+}
+
+/* Where everything stands decides it: between two members that are written one after the other, compact text has no room for anything else. */
+bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text) {
+  uintptr_t at = (uintptr_t)draft->text.data + sizeof EVENT_BEGIN - 1;
+  if (draft->removes || draft->fields.count > 1 || draft->actions.count > 1) return false;
+  if ((uintptr_t)draft->id_literal.data != at) return false;
+  at += draft->id_literal.length + sizeof INVOCATION_BEGIN - 1;
+  if ((uintptr_t)draft->invocation.data != at) return false;
+  at += draft->invocation.length + sizeof TIMESTAMP_BEGIN - 1;
+  if ((uintptr_t)draft->timestamp_json.data != at) return false;
+  at += draft->timestamp_json.length;
+  if (!follows(&draft->fields, &at)) return false;
+  at += sizeof DELTA_BEGIN - 1;
+  if ((uintptr_t)draft->delta_text.data != at) return false;
+  at += draft->delta_text.length + 1;
+  if (!follows(&draft->actions, &at)) return false;
+  *text = draft->text;
+  return at + 2 == (uintptr_t)draft->text.data + draft->text.length;
 }
 
 static bool listed(moonpad_string list, moonpad_string literal) {

@@ -40,6 +40,7 @@ typedef struct mp_event_draft {
   moonpad_string invocation;     /* JSON literal; empty when not given */
   moonpad_string timestamp_json; /* empty when not given */
   moonpad_string delta_text;     /* the members of stateDelta as given */
+  moonpad_string text;           /* all that was read */
   double timestamp;
   mp_delta_entry *delta; /* few_delta, or allocated */
   size_t delta_count;
@@ -76,6 +77,9 @@ typedef struct mp_resolved {
 
 /* Writes the event as stored: id, timestamp and invocationId from the draft, which must have them by now, and this delta; NULL: the one that was given. */
 void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta, size_t count, mp_buffer *out);
+
+/* Is the text that was read, with its own delta, what would be written? Then it need not be. */
+bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text);
 
 /* Takes the delta out of a stored event's JSON: each entry goes to `each` with the key's characters; NULL value: removed. */
 typedef moonpad_status (*mp_each_delta)(void *context, moonpad_string key, mp_value *value, moonpad_error *error);

@@ -490,6 +490,7 @@ static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json,
   if (json.length == 0) json.data = "";
   mp_scan_init(&reader.scan, json, trusted ? MP_JSON_DEPTH_LIMIT : EVENT_MAX_DEPTH, trusted);
   reader.draft = draft;
+  draft->text = json;
   reader.removed_keys = (moonpad_string){NULL, 0};
   reader.by_user = reader.has_parts = false;
   reader.error = error;

@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/digits.h"
+
 #if defined(__SSE2__) && defined(__GNUC__)
 #include <emmintrin.h>
 #endif
-
-#define MP_EVERY_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 static inline bool mp_json_is_special(unsigned char byte) {
   return byte < 0x20 || byte == '"' || byte == '\\';

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/digits.h"
 #include "base/number.h"
 #include "base/utf8.h"
 
@@ -47,20 +48,6 @@ const char *mp_scan_long_string_end(mp_scan *scan, const char *begin) {
 #define SURE_FLOAT_DIGITS   15
 #define SURE_INTEGER_DIGITS 18
 
-static inline size_t count_digits(const char *at, const char *end) {
-  const char *begin = at;
-#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  for (; end - at >= 8; at += 8) {
-    uint64_t digits =
-        mp_read_8(at) ^ MP_EVERY_BYTE('0'); /* 0 to 9, where they are; what is above them carries only upwards */
-    uint64_t others = ((digits + MP_EVERY_BYTE(0x76)) | digits) & MP_EVERY_BYTE(0x80);
-    if (others != 0) return (size_t)(at - begin) + (size_t)__builtin_ctzll(others) / 8;
-  }
-#endif
-  while (at < end && *at >= '0' && *at <= '9') at++;
-  return (size_t)(at - begin);
-}
-
 static bool is_as_formatted(moonpad_string text, bool is_float) {
   char formatted[MP_NUMBER_BYTES];
   int64_t integer;
@@ -87,11 +74,11 @@ static inline bool is_surely_canonical(const char *whole, size_t whole_digits, s
 bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical) {
   const char *begin = scan->at, *end = scan->end;
   const char *whole = begin < end && *begin == '-' ? begin + 1 : begin;
-  size_t whole_digits = count_digits(whole, end), fraction_digits = 0;
+  size_t whole_digits = mp_count_digits(whole, end), fraction_digits = 0;
   if (whole_digits == 0 || (whole_digits > 1 && whole[0] == '0')) return false;
   const char *at = whole + whole_digits;
   if (at < end && *at == '.') {
-    fraction_digits = count_digits(at + 1, end);
+    fraction_digits = mp_count_digits(at + 1, end);
     if (fraction_digits == 0) return false;
     at += 1 + fraction_digits;
   }
@@ -99,7 +86,7 @@ bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical) {
   if (has_exponent) {
     at++;
     if (at < end && (*at == '+' || *at == '-')) at++;
-    size_t exponent_digits = count_digits(at, end);
+    size_t exponent_digits = mp_count_digits(at, end);
     if (exponent_digits == 0) return false;
     at += exponent_digits;
   }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/digits.h"
 #include "base/error.h"
 #include "base/number.h"
 #include "base/utf8.h"
@@ -70,13 +71,12 @@ static mp_value *own_string(mp_env *env, moonpad_string literal) {
 }
 
 static mp_value *own_number(mp_env *env, moonpad_string json) {
-  int64_t integer = 0;
+  int64_t integer;
   double number;
-  size_t digits = 0;
-  while (digits < json.length && digits < 18 && json.data[digits] >= '0' && json.data[digits] <= '9') {
-    integer = integer * 10 + (json.data[digits++] - '0');
+  size_t digits = mp_count_digits(json.data, json.data + json.length);
+  if (digits == json.length && digits <= 18) {
+    return mp_value_new_integer(env, (int64_t)mp_digits_value(0, json.data, digits));
   }
-  if (digits == json.length) return mp_value_new_integer(env, integer);
   bool is_float = false;
   for (size_t i = digits; i < json.length; i++) {
     is_float = is_float || json.data[i] == '.' || json.data[i] == 'e' || json.data[i] == 'E';

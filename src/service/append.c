@@ -186,7 +186,7 @@ static bool reserve_resolved(mp_append *append) {
 
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
                                  moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error) {
-  memset(append, 0, offsetof(mp_append, draft));
+  memset(append, 0, offsetof(mp_append, others));
   append->decided_at = decided_at;
   append->service = session->service;
   append->env = session->env;
@@ -225,12 +225,14 @@ static void forget_result(mp_append *append, mp_operation *operation) {
 
 /* A transaction function may be called again: it starts afresh. */
 static void forget_outcome(mp_append *append) {
+  if (!append->has_outcome) return;
   for (size_t i = 0; i < append->stored_count; i++) {
     forget_result(append, &append->operations[i]);
     append->operations[i].previous_revision = -1;
   }
   for (size_t i = 0; i < append->conflict_count; i++) mp_key_release(append->env, append->conflicts[i]);
   append->conflict_count = 0;
+  append->stored = (moonpad_string){"", 0};
   mp_buffer_clear(&append->json);
   mp_gathering_clear(&append->others);
   append->duplicate = false;
@@ -249,6 +251,7 @@ static moonpad_status note_duplicate(void *context, const mp_event_row *row, moo
   append->timestamp = row->timestamp;
   mp_buffer_clear(&append->json);
   mp_buffer_add_string(&append->json, row->json);
+  append->stored = mp_buffer_text(&append->json);
   bool same = row->digest != 0 && row->digest == append->draft.digest;
   if (!same && !append->json.failed) {
     mp_event_draft stored; /* what was stored may itself have been handed in again, with all that was filled in */
@@ -323,7 +326,7 @@ static moonpad_status conflict(const mp_append *append, moonpad_error *error) {
 }
 
 static moonpad_status check_sizes(const mp_append *append, moonpad_error *error) {
-  moonpad_status status = mp_check_event_size(append->service, append->json.length, error);
+  moonpad_status status = mp_check_event_size(append->service, append->stored.length, error);
   if (status != MOONPAD_OK) return status;
   int64_t limit = append->service->options.max_state_bytes;
   if (limit == 0) return MOONPAD_OK;
@@ -376,8 +379,7 @@ static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) 
   if (status != MOONPAD_OK) return status;
   uint64_t digest = append->id_given ? append->draft.digest : 0;
   if (append->id_given && digest == 0) digest = 1;
-  mp_event_row event = {row->revision, append->draft.timestamp, append->draft.id, mp_buffer_text(&append->json),
-                        digest};
+  mp_event_row event = {row->revision, append->draft.timestamp, append->draft.id, append->stored, digest};
   status = tx->ops->append_event(tx, row->id, &event, error);
   return status == MOONPAD_OK ? tx->ops->update_session(tx, row, error) : status;
 }
@@ -396,8 +398,11 @@ static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error)
     append->resolved[i].key = append->operations[i].key;
     append->resolved[i].value = append->operations[i].result;
   }
-  mp_event_draft_write(&append->draft, append->resolved, append->stored_count, &append->json);
-  if (append->json.failed) return mp_no_memory(error);
+  if (append->resolved != NULL || !mp_event_draft_stands(&append->draft, &append->stored)) {
+    mp_event_draft_write(&append->draft, append->resolved, append->stored_count, &append->json);
+    if (append->json.failed) return mp_no_memory(error);
+    append->stored = mp_buffer_text(&append->json);
+  }
   append->timestamp = append->draft.timestamp;
   append->event_revision = append->row.revision + 1;
   return check_sizes(append, error);
@@ -406,6 +411,7 @@ static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error)
 moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
   mp_append *append = context;
   forget_outcome(append);
+  append->has_outcome = true;
   if (append->live != NULL) append->others.view = &append->live->view;
   moonpad_status status = tx->ops->load_session(tx, append->held.id, &append->row, error);
   if (status == MOONPAD_NOT_FOUND) return not_found(append, error);
@@ -454,7 +460,7 @@ void mp_append_keep_conflicts(mp_append *append, moonpad_session *session) {
 }
 
 void mp_append_free(mp_append *append) {
-  forget_outcome(append);
+  for (size_t i = 0; i < append->conflict_count; i++) mp_key_release(append->env, append->conflicts[i]);
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     forget_result(append, operation);
@@ -471,6 +477,5 @@ void mp_append_free(mp_append *append) {
 }
 
 moonpad_event *mp_append_event(const mp_append *append) {
-  return mp_event_new(append->env, mp_buffer_text(&append->json), append->draft.id, append->event_revision,
-                      append->timestamp);
+  return mp_event_new(append->env, append->stored, append->draft.id, append->event_revision, append->timestamp);
 }

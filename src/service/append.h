@@ -47,16 +47,18 @@ typedef struct mp_append {
   moonpad_session_name names; /* borrowed from the session, for messages */
   size_t state_bytes;
   /* outcome */
-  mp_session_row row; /* as stored now */
-  mp_buffer json;     /* the stored event */
+  mp_session_row row;    /* as stored now */
+  mp_buffer json;        /* what was written for it */
+  moonpad_string stored; /* the stored event: that, or the given text, where it is stored as it stands */
   double timestamp;
   int64_t event_revision;
-  bool duplicate;      /* the event was there already */
-  mp_gathering others; /* what others changed since `held` */
+  bool duplicate;   /* the event was there already */
+  bool has_outcome; /* there may be one: of an earlier attempt, or what an asynchronous append shows */
   mp_key **conflicts;
   size_t conflict_count;
   size_t conflict_capacity;
   mp_resolved *resolved; /* NULL when the delta is as given */
+  mp_gathering others;   /* what others changed since `held` */
   mp_event_draft draft;
   mp_operation few_operations[MP_FEW_KEYS];
   mp_resolved few_resolved[MP_FEW_KEYS];

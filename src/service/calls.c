@@ -7,6 +7,7 @@
 /* What one append wrote its event into serves the next one. */
 static void lend_spare(moonpad_session *session, mp_append *append) {
   append->json = session->spare;
+  mp_buffer_clear(&append->json);
   mp_buffer_init(&session->spare, session->env);
 }
 

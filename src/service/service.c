@@ -192,11 +192,10 @@ mp_session_label mp_label(const moonpad_session_name *name) {
   return label;
 }
 
-moonpad_status mp_check_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
-                                   moonpad_error *error) {
+moonpad_status mp_check_long_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
+                                        moonpad_error *error) {
   int64_t limit = service->options.max_value_bytes;
-  if (value == NULL || limit == 0) return MOONPAD_OK;
-  if (mp_is_small_scalar(value->as.type) && mp_fits_small_scalars(service)) return MOONPAD_OK;
+  if (limit == 0) return MOONPAD_OK;
   if (mp_value_size(value) <= (size_t)limit) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_LIMIT, "state[%s]: %zu bytes, and maxValueBytes is %lld", mp_quote(key).text,
                  mp_value_size(value), (long long)limit);

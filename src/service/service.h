@@ -32,9 +32,6 @@ typedef struct mp_session_label {
 } mp_session_label;
 mp_session_label mp_label(const moonpad_session_name *name);
 
-/* One state value against max_value_bytes; `key` without its prefix is fine for the message. */
-moonpad_status mp_check_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
-                                   moonpad_error *error);
 /* A session's own state, a stored event. */
 moonpad_status mp_check_state_size(const moonpad_service *service, size_t bytes, moonpad_error *error);
 moonpad_status mp_check_event_size(const moonpad_service *service, size_t bytes, moonpad_error *error);
@@ -42,6 +39,15 @@ moonpad_status mp_check_event_size(const moonpad_service *service, size_t bytes,
 static inline bool mp_fits_small_scalars(const moonpad_service *service) {
   int64_t limit = service->options.max_value_bytes;
   return limit == 0 || limit >= MP_NUMBER_BYTES;
+}
+/* The long way of mp_check_value_size. */
+moonpad_status mp_check_long_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
+                                        moonpad_error *error);
+/* One state value against max_value_bytes; `key` without its prefix is fine for the message. */
+static inline moonpad_status mp_check_value_size(const moonpad_service *service, moonpad_string key,
+                                                 const mp_value *value, moonpad_error *error) {
+  if (value == NULL || (mp_is_small_scalar(value->as.type) && mp_fits_small_scalars(service))) return MOONPAD_OK;
+  return mp_check_long_value_size(service, key, value, error);
 }
 
 #endif

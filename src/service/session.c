@@ -10,10 +10,8 @@ mp_view_entry *mp_view_touch(mp_map *view, mp_env *env, moonpad_string key) {
   return mp_view_touch_hashed(view, env, key, mp_hash(key.data, key.length));
 }
 
-mp_view_entry *mp_view_touch_hashed(mp_map *view, mp_env *env, moonpad_string key, uint64_t hash) {
-  mp_view_entry *entry = mp_map_get_hashed(view, key.data, key.length, hash);
-  if (entry != NULL) return entry;
-  entry = mp_allocate_zeroed(env, sizeof *entry);
+mp_view_entry *mp_view_add(mp_map *view, mp_env *env, moonpad_string key, uint64_t hash) {
+  mp_view_entry *entry = mp_allocate_zeroed(env, sizeof *entry);
   mp_key *name = mp_key_new_hashed(env, key, hash);
   if (entry == NULL || name == NULL || !mp_map_put(view, name, entry)) {
     mp_key_release(env, name);

@@ -92,7 +92,11 @@ moonpad_session_name mp_session_names(const moonpad_session *session);
 
 /* The view's entry, made (absent) when there is none; NULL when out of memory. */
 mp_view_entry *mp_view_touch(mp_map *view, mp_env *env, moonpad_string key);
-mp_view_entry *mp_view_touch_hashed(mp_map *view, mp_env *env, moonpad_string key, uint64_t hash);
+mp_view_entry *mp_view_add(mp_map *view, mp_env *env, moonpad_string key, uint64_t hash); /* that is not there */
+static inline mp_view_entry *mp_view_touch_hashed(mp_map *view, mp_env *env, moonpad_string key, uint64_t hash) {
+  mp_view_entry *entry = mp_map_get_hashed(view, key.data, key.length, hash);
+  return entry != NULL ? entry : mp_view_add(view, env, key, hash);
+}
 /* Replaces what the view shows. */
 void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
 /* The same with the caller's own reference to the value. */

@@ -214,6 +214,7 @@ void mp_writer_free(moonpad_service *service) {
 /* What the session object shows at once. */
 static moonpad_status show_expected(mp_append *append, moonpad_session *session, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
+  append->has_outcome = true;
   for (size_t i = 0; status == MOONPAD_OK && i < append->stored_count; i++) {
     mp_operation *operation = &append->operations[i];
     moonpad_string key = mp_key_text(operation->key);
