@@ -279,6 +279,36 @@ static void test_text_that_is_not_ours(void **state) {
   place_close(store);
 }
 
+/* Events that are read along with their session are not what it is got for: who looks at them learns what is wrong. */
+static void test_a_damaged_event_does_not_keep_its_session(void **state) {
+  sqlite_place *place = *state;
+  char url[160];
+  snprintf(url, sizeof url, "sqlite:%s", place->path);
+  moonpad_session_name name = {moonpad_text("hotel"), moonpad_text("ann"), moonpad_text("s")};
+  moonpad_error *error = &place->error;
+  moonpad_service *service;
+  moonpad_session *session;
+  moonpad_event *event;
+  moonpad_value value;
+  assert_int_equal(moonpad_open(moonpad_text(url), NULL, &service, error), MOONPAD_OK);
+  assert_int_equal(moonpad_create_session(service, &name, moonpad_text("{\"a\":1}"), &session, error), MOONPAD_OK);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(moonpad_append_event(session, moonpad_text("{\"author\":\"x\"}"), NULL, error), MOONPAD_OK);
+  }
+  moonpad_session_free(session);
+  sql_run(place->path, "UPDATE events SET event = '{{' WHERE rowid = (SELECT max(rowid) FROM events)");
+  moonpad_get_options options;
+  moonpad_get_options_init(&options);
+  options.num_recent_events = 2;
+  assert_int_equal(moonpad_get_session(service, &name, &options, &session, error), MOONPAD_OK);
+  assert_int_equal(moonpad_session_revision(session), 3);
+  assert_int_equal(moonpad_session_read(session, moonpad_text("a"), moonpad_text(""), &value, error), MOONPAD_OK);
+  assert_int_equal(value.as.integer, 1);
+  assert_int_equal(moonpad_session_event(session, 1, &event, error), MOONPAD_CORRUPT);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+}
+
 static void test_bytes_that_change(void **state) {
   sqlite_place *place = *state;
   appender one = {place->env, "s", 1, 0, 200, false};
@@ -363,6 +393,7 @@ int main(void) {
       TEST(test_missing_folders),
       TEST(test_permissions),
       TEST(test_text_that_is_not_ours),
+      TEST(test_a_damaged_event_does_not_keep_its_session),
       TEST(test_bytes_that_change),
       TEST(test_backup),
       TEST(test_backup_of_memory),

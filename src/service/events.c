@@ -68,42 +68,33 @@ struct mp_page {
   paged_event events[];
 };
 
-/* The page there is, emptied, or a new one: reading in order goes from page to page in the same memory. */
-static mp_page *page_for(moonpad_session *session, size_t capacity) {
-  mp_page *page = session->page;
-  if (page != NULL && page->capacity < capacity) {
-    mp_page_free(session);
-    page = NULL;
-  }
-  if (page == NULL) {
-    page = mp_allocate(session->env, sizeof *page + capacity * sizeof page->events[0]);
-    if (page == NULL) return NULL;
-    page->capacity = capacity;
-    mp_buffer_init(&page->bytes, session->env);
-  }
+mp_page *mp_page_new(mp_env *env, size_t capacity) {
+  mp_page *page = mp_allocate(env, sizeof *page + capacity * sizeof page->events[0]);
+  if (page == NULL) return NULL;
   page->first = 0;
   page->count = 0;
-  mp_buffer_clear(&page->bytes);
-  session->page = page;
+  page->capacity = capacity;
+  mp_buffer_init(&page->bytes, env);
   return page;
 }
 
-void mp_page_free(moonpad_session *session) {
-  if (session->page == NULL) return;
-  mp_buffer_free(&session->page->bytes);
-  mp_release(session->env, session->page);
-  session->page = NULL;
+void mp_page_free(mp_env *env, mp_page *page) {
+  if (page == NULL) return;
+  mp_buffer_free(&page->bytes);
+  mp_release(env, page);
 }
 
-typedef struct page_read {
-  moonpad_session *session;
-  mp_page *page;
-  int64_t first;
-  int64_t last;
-} page_read;
+/* The page there is, or a larger one: reading in order goes from page to page in the same memory. */
+static mp_page *page_for(moonpad_session *session, size_t capacity) {
+  if (session->page == NULL || session->page->capacity < capacity) {
+    mp_page_free(session->env, session->page);
+    session->page = mp_page_new(session->env, capacity);
+  }
+  return session->page;
+}
 
 static moonpad_status add_to_page(void *context, const mp_event_row *row, moonpad_error *error) {
-  mp_page *page = ((page_read *)context)->page;
+  mp_page *page = context;
   mp_buffer *bytes = &page->bytes;
   if (page->count == page->capacity) return MOONPAD_OK;
   if (page->count == 0) page->first = row->revision;
@@ -118,11 +109,23 @@ static moonpad_status add_to_page(void *context, const mp_event_row *row, moonpa
   return bytes->failed ? mp_no_memory(error) : MOONPAD_OK;
 }
 
+moonpad_status mp_page_read(mp_page *page, mp_tx *tx, int64_t session, int64_t first, int64_t last,
+                            moonpad_error *error) {
+  page->count = 0;
+  mp_buffer_clear(&page->bytes);
+  return tx->ops->each_event(tx, session, first, last, add_to_page, page, error);
+}
+
+typedef struct page_read {
+  const moonpad_session *session;
+  mp_page *page;
+  int64_t first;
+  int64_t last;
+} page_read;
+
 static moonpad_status read_page_in(mp_tx *tx, void *context, moonpad_error *error) {
   page_read *read = context;
-  read->page->count = 0;
-  mp_buffer_clear(&read->page->bytes);
-  return tx->ops->each_event(tx, read->session->row.id, read->first, read->last, add_to_page, read, error);
+  return mp_page_read(read->page, tx, read->session->row.id, read->first, read->last, error);
 }
 
 static const paged_event *in_page(const mp_page *page, int64_t revision) {
@@ -158,7 +161,10 @@ static moonpad_status load_page(moonpad_session *session, int64_t revision, moon
     status =
         mp_fail(error, MOONPAD_NOT_FOUND, "event %lld of this session is not stored any more", (long long)revision);
   }
-  if (status != MOONPAD_OK) mp_page_free(session);
+  if (status != MOONPAD_OK) {
+    mp_page_free(session->env, session->page);
+    session->page = NULL;
+  }
   return status;
 }
 

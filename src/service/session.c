@@ -196,8 +196,8 @@ void moonpad_session_free(moonpad_session *session) {
   mp_session_leave(session);
   moonpad_changes_free(session->own);
   free_conflicts(session);
-  mp_page_free(session);
   mp_env *env = session->env;
+  mp_page_free(env, session->page);
   mp_release(env, session->chosen);
   mp_buffer_free(&session->spare);
   mp_view_free(&session->view, env);

@@ -161,6 +161,11 @@ moonpad_event *mp_event_new(mp_env *env, moonpad_string json, moonpad_string id,
 moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moonpad_string *json, int64_t *revision,
                                      moonpad_error *error);
 
-void mp_page_free(moonpad_session *session);
+/* Room for so many events; NULL when out of memory. */
+mp_page *mp_page_new(mp_env *env, size_t capacity);
+void mp_page_free(mp_env *env, mp_page *page);
+/* Fills it with the events of a stored session from one revision to another. */
+moonpad_status mp_page_read(mp_page *page, mp_tx *tx, int64_t session, int64_t first, int64_t last,
+                            moonpad_error *error);
 
 #endif

@@ -117,18 +117,49 @@ void moonpad_get_options_init(moonpad_get_options *options) {
   options->num_recent_events = MOONPAD_ALL_EVENTS;
 }
 
+/* So many events that are asked for by number are most likely about to be looked at: they come with the session, in one transaction. */
+#define READ_ALONG 16
+
 typedef struct reading {
   const moonpad_session_name *name;
+  mp_env *env;
+  int64_t recent; /* events to read along; 0: none */
+  mp_page *page;  /* these */
+  bool failed;    /* to read them: that is for whoever looks at them to find out */
   mp_session_row row;
   mp_gathering state;
 } reading;
 
+static moonpad_status read_along(reading *read, mp_tx *tx) {
+  const mp_session_row *row = &read->row;
+  int64_t first = row->revision - read->recent + 1;
+  if (first <= row->base_revision) first = row->base_revision + 1;
+  if (first > row->revision) return MOONPAD_OK;
+  if (read->page == NULL) read->page = mp_page_new(read->env, READ_ALONG);
+  moonpad_status status =
+      read->page == NULL ? MOONPAD_NO_MEMORY : mp_page_read(read->page, tx, row->id, first, row->revision, NULL);
+  read->failed = status != MOONPAD_OK;
+  return status;
+}
+
 static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   reading *read = context;
+  read->failed = false;
   mp_gathering_clear(&read->state);
   moonpad_status status = tx->ops->find_session(tx, read->name, &read->row, error);
   if (status == MOONPAD_NOT_FOUND) return mp_fail(error, status, "%s does not exist", mp_label(read->name).text);
-  return status == MOONPAD_OK ? mp_gather_changes(&read->state, tx, &read->row, NULL, error) : status;
+  if (status == MOONPAD_OK) status = mp_gather_changes(&read->state, tx, &read->row, NULL, error);
+  return status == MOONPAD_OK && read->recent > 0 ? read_along(read, tx) : status;
+}
+
+static moonpad_status read_session(moonpad_service *service, reading *read, moonpad_error *error) {
+  mp_store *store = service->store;
+  moonpad_status status = store->ops->read(store, read_in, read, error);
+  if (!read->failed) return status;
+  mp_page_free(service->env, read->page);
+  read->page = NULL;
+  read->recent = 0;
+  return store->ops->read(store, read_in, read, error);
 }
 
 static void set_filter(moonpad_session *session, const moonpad_get_options *options) {
@@ -161,10 +192,18 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   reading read;
   memset(&read, 0, sizeof read);
   read.name = &name;
+  read.env = service->env;
+  bool few = options.num_recent_events > 0 && options.num_recent_events <= READ_ALONG;
+  if (few && !options.has_after_timestamp) read.recent = options.num_recent_events;
   mp_gathering_init(&read.state, service->env);
-  status = service->store->ops->read(service->store, read_in, &read, error);
+  status = read_session(service, &read, error);
   if (status == MOONPAD_OK) status = mp_session_make(service, &name, &read.row, &read.state, session, error);
-  if (status == MOONPAD_OK) set_filter(*session, &options);
+  if (status == MOONPAD_OK) {
+    set_filter(*session, &options);
+    (*session)->page = read.page;
+  } else {
+    mp_page_free(service->env, read.page);
+  }
   mp_gathering_free(&read.state);
   return status;
 }
