@@ -49,8 +49,8 @@ static bool check_escape(checker *check) {
   return unit >= 0xDC00 && unit <= 0xDFFF;
 }
 
-static bool check_string(checker *check) {
-  check->at++;
+/* The rest of a string that is more than plain ASCII, or stands near the end of the text. */
+static bool check_long_string(checker *check) {
   for (;;) {
     check->at = mp_json_plain_end(check->text, check->at, check->length, &check->beyond);
     char byte = check->text[check->at];
@@ -62,10 +62,27 @@ static bool check_string(checker *check) {
   }
 }
 
+/* At the opening quote. */
+static inline bool check_string(checker *check) {
+  check->at++;
+#if defined(MP_SCANS_16)
+  for (; check->length - check->at >= 16; check->at += 16) {
+    unsigned high, special = mp_json_special_16(check->text + check->at, &high);
+    if (high != 0) check->beyond |= 0x80;
+    if (special == 0) continue;
+    size_t end = check->at + (size_t)__builtin_ctz(special);
+    if (check->text[end] != '"') break;
+    check->at = end + 1;
+    return true;
+  }
+#endif
+  return check_long_string(check);
+}
+
 static bool check_digits(checker *check) {
-  size_t begin = check->at;
-  while (is_digit(check->text[check->at])) check->at++;
-  return check->at > begin;
+  size_t count = mp_count_digits(check->text + check->at, check->text + check->length);
+  check->at += count;
+  return count > 0;
 }
 
 static bool check_number(checker *check) {
