@@ -159,6 +159,21 @@ describe("appendEvent", function()
         expectNothingHappened()
       end)
 
+      it("and refuses near misses inside of parts", function()
+        for _, row in ipairs {
+          { "inlineData", { mime_type = "a/b", data = "x" }, "parts[1].inlineData.mime_type", "mimeType" },
+          { "functionCall", { name = "f", Args = {} }, "parts[1].functionCall.Args", "args" },
+          { "functionResponse", { Response = {}, name = "f" }, "parts[1].functionResponse.Response", "response" },
+        } do
+          raises("invalid_argument", { row[3], row[4] }, service.appendEvent, service, session,
+            { author = "a", content = { parts = { { [row[1]] = row[2] } } } })
+        end
+        expectNothingHappened()
+        local call = { name = "f", args = { Args = 1, mime_type = 2 }, willContinue = true }
+        local event = service:appendEvent(session, { author = "a", content = { parts = { { functionCall = call } } } })
+        checks.identical(call, event.content.parts[1].functionCall)
+      end)
+
       it("and refuses a field of `actions` at the top level", function()
         for _, field in ipairs { "stateDelta", "artifactDelta", "transferToAgent", "escalate", "skipSummarization",
           "compaction", "state_delta" } do

@@ -17,9 +17,11 @@
 #define OPENING_OBJECT    '{'
 #define OPENING_ARRAY     '['
 #define FIELD(name, kind)                                                                                              \
-  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_##kind, OPENING_##kind }
+  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_##kind, OPENING_##kind, NULL }
+#define OBJECT_OF(name, inside)                                                                                        \
+  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_OBJECT, OPENING_OBJECT, inside }
 #define END_OF_FIELDS                                                                                                  \
-  { NULL, NULL, 0, MP_FIELD_ANYTHING, NO_OPENING }
+  { NULL, NULL, 0, MP_FIELD_ANYTHING, NO_OPENING, NULL }
 
 const mp_field mp_event_fields[] = {[MP_EVENT_ID] = FIELD("id", TEXT),
                                     [MP_EVENT_INVOCATION] = FIELD("invocationId", TEXT),
@@ -53,9 +55,17 @@ const mp_field mp_action_fields[] = {[MP_ACTIONS_DELTA] = FIELD("stateDelta", OB
                                      END_OF_FIELDS};
 
 const mp_field mp_content_fields[] = {[MP_CONTENT_PARTS] = FIELD("parts", ARRAY), FIELD("role", TEXT), END_OF_FIELDS};
-const mp_field mp_part_fields[] = {FIELD("text", TEXT),           FIELD("thought", BOOLEAN),
-                                   FIELD("functionCall", OBJECT), FIELD("functionResponse", OBJECT),
-                                   FIELD("inlineData", OBJECT),   END_OF_FIELDS};
+static const mp_field call_fields[] = {FIELD("id", TEXT), FIELD("name", TEXT), FIELD("args", OBJECT), END_OF_FIELDS};
+static const mp_field response_fields[] = {FIELD("id", TEXT), FIELD("name", TEXT), FIELD("response", OBJECT),
+                                           END_OF_FIELDS};
+static const mp_field data_fields[] = {FIELD("mimeType", TEXT), FIELD("data", TEXT), FIELD("displayName", TEXT),
+                                       END_OF_FIELDS};
+const mp_field mp_part_fields[] = {FIELD("text", TEXT),
+                                   FIELD("thought", BOOLEAN),
+                                   OBJECT_OF("functionCall", call_fields),
+                                   OBJECT_OF("functionResponse", response_fields),
+                                   OBJECT_OF("inlineData", data_fields),
+                                   END_OF_FIELDS};
 
 const mp_field *mp_field_find(const mp_field *fields, moonpad_string name) {
   for (const mp_field *known = fields; known->name != NULL; known++) {
@@ -115,6 +125,23 @@ moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_place where,
   if (meant == NULL) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event.%.*s: belongs into event.actions.%s", shown_length(name),
                  name.data, meant->name);
+}
+
+moonpad_status mp_field_check_inside(const mp_field *object, mp_place where, moonpad_string value,
+                                     moonpad_error *error) {
+  for (size_t at = 1; value.data[at] != '}';) {
+    if (value.data[at] == ',') at++;
+    size_t end = mp_json_own_end(value.data, at);
+    moonpad_string name = {value.data + at + 1, end - at - 2};
+    if (mp_field_find(object->inside, name) == NULL) {
+      char place[64], here[128];
+      snprintf(here, sizeof here, "%s.%s", place_text(where, place), object->name);
+      moonpad_status status = mp_field_refuse_near_miss(object->inside, (mp_place){here, 0}, name, error);
+      if (status != MOONPAD_OK) return status;
+    }
+    at = mp_json_own_end(value.data, end + 1);
+  }
+  return MOONPAD_OK;
 }
 
 moonpad_status mp_field_refuse(mp_place where, const char *problem, moonpad_error *error) {

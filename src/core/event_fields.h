@@ -19,7 +19,8 @@ typedef struct mp_field {
   const char *name;
   size_t length; /* of the name */
   mp_field_kind kind;
-  char opening; /* how a value of that kind begins as a rule */
+  char opening;                  /* how a value of that kind begins as a rule */
+  const struct mp_field *inside; /* of an object: the names that are known in it; or NULL */
 } mp_field;
 
 /* The fields that are more than kept, among others. */
@@ -62,6 +63,9 @@ static inline moonpad_status mp_field_check(const mp_field *known, mp_place wher
                                             moonpad_error *error) {
   return value.data[0] == known->opening ? MOONPAD_OK : mp_field_check_closely(known, where, value, error);
 }
+/* The value of such an object, as compact JSON: no name in it is a slip of the pen. */
+moonpad_status mp_field_check_inside(const mp_field *object, mp_place where, moonpad_string value,
+                                     moonpad_error *error);
 /* "event.content.parts[2]: must be an object" */
 moonpad_status mp_field_refuse(mp_place where, const char *problem, moonpad_error *error);
 

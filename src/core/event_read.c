@@ -120,6 +120,10 @@ MP_INLINE moonpad_status read_checked(event_reader *reader, const mp_field *know
 
 /* ---- content ---- */
 
+static bool has_inside(const mp_field *field, moonpad_string value) {
+  return field != NULL && field->inside != NULL && value.data[0] == '{';
+}
+
 static moonpad_status read_part(event_reader *reader, int index, uint64_t *digest) {
   const mp_place where = {"event.content.parts", index};
   known_object part;
@@ -133,6 +137,9 @@ static moonpad_status read_part(event_reader *reader, int index, uint64_t *diges
     moonpad_status status = read_key(reader, &part, &member, &done);
     if (status == MOONPAD_OK && done) break;
     if (status == MOONPAD_OK) status = read_checked(reader, member.field, where, &value, &inner);
+    if (status == MOONPAD_OK && has_inside(member.field, value)) {
+      status = mp_field_check_inside(member.field, where, value, reader->error);
+    }
     if (status != MOONPAD_OK) return status;
     sum += mp_digest_mix(member.hash, inner);
   }
