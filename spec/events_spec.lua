@@ -20,13 +20,13 @@ describe("an event as JSON", function()
   support.each_store(function(open)
     it("says a removal as null and in removedStateKeys, and can be read back", function()
       local service = open()
-      local session = checks.create(service, "s", { k = 1, ["user:k"] = 1, other = 1 })
-      session.state.k, session.state["user:k"], session.state.other = nil, nil, moonpad.null
+      local session = checks.create(service, "s", { b = 1, k = 1, ["user:k"] = 1, other = 1 })
+      session.state["user:k"], session.state.k, session.state.b, session.state.other = nil, nil, nil, moonpad.null
       local stored = service:updateSession(session)
       for _, event in ipairs { stored, session.events[1], checks.get(service).events[1] } do
         local json = moonpad.json.encode(event)
-        assert.matches('"stateDelta":{"k":null,"other":null,"user:k":null}', json, 1, true)
-        assert.matches('"removedStateKeys":["k","user:k"]', json, 1, true)
+        assert.matches('"stateDelta":{"b":null,"k":null,"other":null,"user:k":null}', json, 1, true)
+        assert.matches('"removedStateKeys":["b","k","user:k"]', json, 1, true)
         assert.matches('"revision":1', json, 1, true)
         local again = moonpad.event(moonpad.json.decode(json))
         assert.are.equal(moonpad.removed, again.actions.stateDelta.k)

@@ -42,6 +42,7 @@ typedef struct mp_segment {
   size_t begin;
   size_t length;
   moonpad_string name; /* of a Lua string that the table on the stack keeps alive */
+  bool removed;        /* its value is moonpad.removed */
 } mp_segment;
 
 /* A name of a field, of which the Lua string is at hand. */

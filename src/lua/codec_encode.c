@@ -156,6 +156,7 @@ static bool push_segment(mp_lua *binding, size_t begin, moonpad_string name) {
   segment->begin = begin;
   segment->length = 0;
   segment->name = name;
+  segment->removed = false;
   return true;
 }
 
@@ -183,6 +184,10 @@ static moonpad_status encode_member(mp_encoder *e, moonpad_string name) {
   if (status != MOONPAD_OK) return status;
   mp_buffer_add_char(e->out, ',');
   binding->segments[number].length = e->out->length - binding->segments[number].begin;
+  if (e->removed) {
+    binding->segments[number].removed = e->removes = true;
+    e->removed = false;
+  }
   return MOONPAD_OK;
 }
 
@@ -193,6 +198,14 @@ static bool is_sorted(const mp_segment *segments, size_t count) {
     if (mp_text_compare(segments[i - 1].name, segments[i].name) > 0) return false;
   }
   return true;
+}
+
+/* In their order, for removedStateKeys. */
+static void note_removed(mp_encoder *e, const mp_segment *segments, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (segments[i].removed) mp_encoder_note_removed(e, segments[i].name);
+  }
+  e->removes = false;
 }
 
 /* Puts the segments from `first` on in order, and closes the object that they are in. */
@@ -208,6 +221,7 @@ static void finish_object(mp_encoder *e, size_t begin, size_t first) {
     sort_segments(segments, count);
     permute(e, begin, segments, count);
   }
+  if (e->removes) note_removed(e, segments, count);
   if (!e->out->failed) e->out->data[e->out->length - 1] = '}';
   binding->segment_count = first;
 }
@@ -368,6 +382,7 @@ static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_place place, 
   e->kind = kind;
   e->base = place.node != NULL ? mp_node_level(place.node) + 1 : 0;
   e->depth = 0;
+  e->removed = e->removes = false;
   binding->segment_count = 0;
   mp_buffer_clear(&binding->removed_keys);
 }

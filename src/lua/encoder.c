@@ -267,7 +267,7 @@ moonpad_status mp_encode_light_userdata(mp_encoder *e, int index) {
                                    ? "moonpad.removed has a meaning only for the keys of actions.stateDelta"
                                    : "moonpad.removed is not a value: to delete a state key, assign nil");
     }
-    mp_encoder_note_removed(e, e->path[MP_DELTA_LEVEL - 1].name);
+    e->removed = true;
     mp_buffer_add_literal(e->out, "null");
     return MOONPAD_OK;
   }

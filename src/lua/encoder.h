@@ -24,6 +24,8 @@ typedef struct mp_encoder {
   mp_encode_kind kind;
   unsigned base;  /* tables around the whole value */
   unsigned depth; /* tables around the value at hand, without those */
+  bool removed;   /* the value that was written last is moonpad.removed */
+  bool removes;   /* and so is one of the object at hand */
   mp_encoder_step path[MP_EVENT_DEPTH];
 } mp_encoder;
 
