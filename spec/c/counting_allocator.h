@@ -1,7 +1,8 @@
-/* An allocator for tests: counts the blocks that are alive, and can let the n-th allocation fail. One thread at a time. */
+/* An allocator for tests: counts the blocks that are alive, and can let the n-th allocation fail, or all from the n-th on. Any thread. */
 #ifndef COUNTING_ALLOCATOR_H
 #define COUNTING_ALLOCATOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -9,13 +10,15 @@
 
 typedef struct counting_allocator {
   moonpad_allocator hooks;
-  size_t alive;   /* blocks */
-  size_t calls;   /* allocations asked for since it was armed */
-  size_t fail_at; /* which of these fails; 0: none */
+  atomic_size_t alive; /* blocks */
+  atomic_size_t calls; /* allocations asked for since it was armed */
+  size_t fail_at;      /* which of these fails; 0: none */
+  bool lasting;        /* and all after it */
 } counting_allocator;
 
 static bool counting_refuses(counting_allocator *counter) {
-  return ++counter->calls == counter->fail_at;
+  size_t call = ++counter->calls;
+  return counter->fail_at != 0 && (counter->lasting ? call >= counter->fail_at : call == counter->fail_at);
 }
 
 static void *counting_allocate(void *context, size_t size) {
@@ -43,13 +46,27 @@ static inline void counting_init(counting_allocator *counter) {
   counter->hooks.resize = counting_resize;
   counter->hooks.release = counting_release;
   counter->hooks.context = counter;
-  counter->alive = counter->calls = counter->fail_at = 0;
+  counter->alive = counter->calls = 0;
+  counter->fail_at = 0;
+  counter->lasting = false;
 }
 
 /* From now on, the `fail_at`-th allocation fails. */
 static inline void counting_arm(counting_allocator *counter, size_t fail_at) {
   counter->calls = 0;
   counter->fail_at = fail_at;
+  counter->lasting = false;
+}
+
+/* The same, and all after it. */
+static inline void counting_arm_lasting(counting_allocator *counter, size_t fail_at) {
+  counting_arm(counter, fail_at);
+  counter->lasting = true;
+}
+
+/* Has an allocation failed since it was armed? */
+static inline bool counting_has_failed(const counting_allocator *counter) {
+  return counter->fail_at != 0 && counter->calls >= counter->fail_at;
 }
 
 #endif

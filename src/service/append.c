@@ -149,29 +149,34 @@ static moonpad_status resolve_temp(mp_append *append, moonpad_error *error) {
 }
 
 /* Increments and appends are part of what was given (contract 2.1 point 3). */
-static void digest_operations(mp_append *append) {
+static bool digest_operations(mp_append *append) {
   for (size_t i = 0; i < append->stored_count; i++) {
     const mp_operation *operation = &append->operations[i];
     if (operation->given != NULL) continue;
     mp_buffer text;
     mp_buffer_init(&text, append->env);
     if (operation->value != NULL) mp_value_write(&text, operation->value);
-    uint64_t value = text.length == 0 ? 7 : mp_json_digest(mp_buffer_text(&text));
+    bool starved = text.failed;
+    uint64_t value = text.length == 0 || starved ? 7 : mp_json_digest(mp_buffer_text(&text));
     mp_buffer_free(&text);
+    if (starved) return false;
     append->draft.digest +=
         (operation->key->hash ^ (value * 31 + (uint64_t)operation->kind)) * UINT64_C(0x9e3779b97f4a7c15);
   }
+  return true;
 }
 
-static void fill_in(mp_append *append) {
+/* False without memory. */
+static bool fill_in(mp_append *append) {
   mp_event_draft *draft = &append->draft;
   append->id_given = draft->id.length != 0;
   append->timestamp_given = draft->timestamp_json.length != 0;
-  if (append->id_given) digest_operations(append);
+  if (append->id_given && !digest_operations(append)) return false;
   double now = append->id_given && append->timestamp_given ? draft->timestamp : mp_now(append->env);
   if (!append->id_given) mp_event_draft_make_id(draft, now);
   if (!append->timestamp_given) mp_event_draft_set_timestamp(draft, now);
   if (draft->invocation.length == 0) mp_event_draft_make_invocation(draft, now);
+  return true;
 }
 
 /* Room for what the delta becomes, unless it stays as it is: nothing else pending, nothing temporary. */
@@ -207,8 +212,7 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
     status = resolve_temp(append, error);
   }
   if (status == MOONPAD_OK) {
-    fill_in(append);
-    if (!reserve_resolved(append)) status = mp_no_memory(error);
+    if (!fill_in(append) || !reserve_resolved(append)) status = mp_no_memory(error);
   }
   append->state_bytes = session->state_bytes;
   if (status != MOONPAD_OK) mp_append_free(append);
@@ -245,7 +249,6 @@ static moonpad_status not_found(const mp_append *append, moonpad_error *error) {
 
 static moonpad_status note_duplicate(void *context, const mp_event_row *row, moonpad_error *error) {
   mp_append *append = context;
-  (void)error;
   append->duplicate = true;
   append->event_revision = row->revision;
   append->timestamp = row->timestamp;
@@ -253,9 +256,12 @@ static moonpad_status note_duplicate(void *context, const mp_event_row *row, moo
   mp_buffer_add_string(&append->json, row->json);
   append->stored = mp_buffer_text(&append->json);
   bool same = row->digest != 0 && row->digest == append->draft.digest;
-  if (!same && !append->json.failed) {
+  if (append->json.failed) return mp_no_memory(error);
+  if (!same) {
     mp_event_draft stored; /* what was stored may itself have been handed in again, with all that was filled in */
-    if (mp_event_draft_read(append->env, row->json, true, &stored, NULL) == MOONPAD_OK) {
+    moonpad_status status = mp_event_draft_read(append->env, row->json, true, &stored, error);
+    if (status == MOONPAD_NO_MEMORY) return status;
+    if (status == MOONPAD_OK) {
       same = stored.digest == append->draft.digest;
       mp_event_draft_free(&stored);
     }
@@ -272,7 +278,6 @@ static moonpad_status check_duplicate(mp_append *append, mp_tx *tx, moonpad_erro
     return mp_fail(error, status, "%s has an event with id %s and other content", mp_label(&append->names).text,
                    mp_quote(id).text);
   }
-  if (status == MOONPAD_OK && append->json.failed) return mp_no_memory(error);
   return status;
 }
 

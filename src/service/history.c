@@ -225,16 +225,18 @@ static moonpad_status rewind_in(mp_tx *tx, void *context, moonpad_error *error) 
   return status == MOONPAD_OK ? mp_gather(&rewind->now, tx, MP_SCOPE_SESSION, row.id, -1, error) : status;
 }
 
-static bool same_value(mp_env *env, const mp_value *a, const mp_value *b) {
+/* False without memory. */
+static bool compare_values(mp_env *env, const mp_value *a, const mp_value *b, bool *same) {
   mp_buffer x, y;
   mp_buffer_init(&x, env);
   mp_buffer_init(&y, env);
   mp_value_write(&x, a);
   mp_value_write(&y, b);
-  bool same = !x.failed && !y.failed && x.length == y.length && memcmp(x.data, y.data, x.length) == 0;
+  bool written = !x.failed && !y.failed;
+  *same = written && x.length == y.length && memcmp(x.data, y.data, x.length) == 0;
   mp_buffer_free(&x);
   mp_buffer_free(&y);
-  return same;
+  return written;
 }
 
 static void write_entry(mp_buffer *delta, const mp_key *key, const mp_value *value) {
@@ -270,7 +272,9 @@ static moonpad_status write_difference(const rewinding *rewind, mp_buffer *delta
     const mp_replayed *before = slot->value;
     if (before->value == NULL) continue;
     const mp_gathered_key *there = mp_map_get(&now, mp_key_text(before->key));
-    if (there == NULL || !same_value(env, there->value, before->value)) write_entry(delta, before->key, before->value);
+    bool same = false;
+    if (there != NULL && !compare_values(env, there->value, before->value, &same)) status = mp_no_memory(error);
+    if (!same) write_entry(delta, before->key, before->value);
   }
   mp_map_free(&now);
   return status;

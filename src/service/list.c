@@ -59,7 +59,8 @@ static void write_cursor(mp_buffer *out, const moonpad_session *session) {
 }
 
 /* `names` keeps the characters of the two names. */
-static bool read_cursor(mp_env *env, moonpad_string cursor, mp_list_query *query, mp_buffer *names) {
+static moonpad_status read_cursor(mp_env *env, moonpad_string cursor, mp_list_query *query, mp_buffer *names,
+                                  moonpad_error *error) {
   mp_json_reader reader;
   mp_json_reader_init(&reader, env, cursor, 1);
   bool read = mp_json_next(&reader) == MP_JSON_ARRAY_BEGIN && mp_json_next(&reader) == MP_JSON_FLOAT;
@@ -71,14 +72,16 @@ static bool read_cursor(mp_env *env, moonpad_string cursor, mp_list_query *query
   }
   if (read && (read = mp_json_next(&reader) == MP_JSON_STRING)) mp_buffer_add_string(names, reader.string);
   read = read && mp_json_next(&reader) == MP_JSON_ARRAY_END && mp_json_next(&reader) == MP_JSON_END;
+  bool starved = names->failed || reader.scratch.failed;
   mp_json_reader_free(&reader);
-  if (!read || names->failed) return false;
+  if (starved) return mp_no_memory(error);
+  if (!read) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "after: not a cursor that listSessions returned");
   query->has_after = true;
   query->after_user_id.data = names->data;
   query->after_user_id.length = user_length;
   query->after_session_id.data = names->data + user_length;
   query->after_session_id.length = names->length - user_length;
-  return true;
+  return MOONPAD_OK;
 }
 
 /* ---- reading ---- */
@@ -174,10 +177,8 @@ static moonpad_status check_query(listing *page, const moonpad_list_options *opt
   page->query.newest_first = options->newest_first;
   page->limit = options->limit;
   page->query.limit = options->limit > 0 ? options->limit + 1 : 0; /* one more tells whether there is another page */
-  if (options->after.length != 0 && !read_cursor(page->service->env, options->after, &page->query, names)) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "after: not a cursor that listSessions returned");
-  }
-  return MOONPAD_OK;
+  if (options->after.length == 0) return MOONPAD_OK;
+  return read_cursor(page->service->env, options->after, &page->query, names, error);
 }
 
 moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string app_name,

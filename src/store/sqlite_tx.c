@@ -37,6 +37,8 @@ static void roll_back(mp_sqlite_connection *connection) {
 
 static moonpad_status begin(mp_sqlite_connection *connection, mp_sqlite_statement_id how, moonpad_error *error) {
   connection->failure = MOONPAD_OK;
+  /* What ends a transaction that fails is made ready first: without memory it could not be, and the transaction would stay open. */
+  if (mp_sqlite_statement(connection, MP_SQL_ROLLBACK, error) == NULL) return connection->failure;
   return mp_sqlite_run_id(connection, how, error);
 }
 

@@ -1,0 +1,50 @@
+/*
+** Which of many possible faults a test tries. The first ones are tried one by one, those behind them more and more rarely, by chance. From the environment: MOONPAD_SEED,
+** which ones; MOONPAD_FAULTS, how many times as many as usual. Where each takes many times as long, under a sanitizer and under valgrind, there are fewer.
+*/
+#ifndef FAULT_STEPS_H
+#define FAULT_STEPS_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "repeatable_random.h"
+
+static inline long fault_number(const char *name, long otherwise) {
+  const char *text = getenv(name);
+  return text == NULL ? otherwise : atol(text);
+}
+
+static inline bool runs_under_valgrind(void) {
+  const char *preloaded = getenv("LD_PRELOAD");
+  return preloaded != NULL && strstr(preloaded, "vgpreload") != NULL;
+}
+
+static inline long fault_rarity(void) {
+#ifdef __SANITIZE_ADDRESS__
+  return 4;
+#else
+  return runs_under_valgrind() ? 16 : 1;
+#endif
+}
+
+/* How often to do what is done `count` times usually. */
+static inline long fault_count(long count) {
+  long scaled = count * fault_number("MOONPAD_FAULTS", 1) / fault_rarity();
+  return scaled < 1 ? 1 : scaled;
+}
+
+/* Near seeds begin alike. */
+static inline void fault_seed(void) {
+  random_state = (uint64_t)fault_number("MOONPAD_SEED", 0) * 2 + 1;
+  for (int i = 0; i < 20; i++) next_random();
+}
+
+/* The number of the next fault to be tried after the n-th, when usually `all` are tried one by one. */
+static inline long fault_after(long n, long all) {
+  long most = n * fault_rarity() / 3;
+  return n + 1 + (n < fault_count(all) || most == 0 ? 0 : (long)(next_random() % (uint64_t)most));
+}
+
+#endif

@@ -1,0 +1,125 @@
+/*
+** Every allocation of every call failing, one by one and from one on: moonpad's own, on both stores, and SQLite's. The answer is no_memory or what it would have been,
+** what there is afterwards is what there was or what there would have been, the call works when there is memory again, and all of it is given back. Which are tried:
+** fault_steps.h.
+*/
+#include "call_support.h"
+#include "counting_allocator.h"
+#include "fault_steps.h"
+#include "faulty_vfs.h"
+#include "sqlite_support.h"
+
+/* How many allocations fail one by one: a trial without a file takes a tenth of one with it. */
+#define ONE_BY_ONE_IN_MEMORY 100
+#define ONE_BY_ONE_IN_FILE   12
+
+static counting_allocator own;    /* what moonpad allocates */
+static counting_allocator sqlite; /* what SQLite allocates: it has one allocator for the whole process */
+
+/* ---- SQLite's allocator ---- */
+
+static sqlite3_mem_methods under_sqlite;
+
+static void *sqlite_allocate(int size) {
+  return counting_refuses(&sqlite) ? NULL : under_sqlite.xMalloc(size);
+}
+
+static void *sqlite_resize(void *block, int size) {
+  return counting_refuses(&sqlite) ? NULL : under_sqlite.xRealloc(block, size);
+}
+
+static void install_sqlite_allocator(void) {
+  counting_init(&sqlite);
+  assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &under_sqlite), SQLITE_OK);
+  sqlite3_mem_methods failing = under_sqlite;
+  failing.xMalloc = sqlite_allocate;
+  failing.xRealloc = sqlite_resize;
+  assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &failing), SQLITE_OK);
+}
+
+/* ---- Failing ---- */
+
+typedef struct trial {
+  call_setting setting;
+  counting_allocator *failing;
+  call_expectation expected;
+} trial;
+
+/* The call has failed: nothing has changed, and it works now. */
+static void expect_before(const trial *self, call_scene *scene, long n) {
+  const call_expectation *expected = &self->expected;
+  moonpad_error error;
+  call_expect(expected, n, "the store", call_stored(scene->service, "app"), &expected->stored_before);
+  if (!call_expect_object_before(expected, n, scene)) return;
+  if (call_run(scene, expected->call, &error) != MOONPAD_OK)
+    fail_msg("%s, allocation %ld, when there is memory again: %s", expected->call->name, n, error.message);
+  call_expect_after(expected, n, scene);
+}
+
+/* False when so many allocations were not made. */
+static bool fail_once(const trial *self, long n, bool lasting) {
+  call_scene scene;
+  moonpad_error error;
+  counting_init(&own);
+  call_scene_make(&scene, &self->setting);
+  if (lasting) {
+    counting_arm_lasting(self->failing, (size_t)n);
+  } else {
+    counting_arm(self->failing, (size_t)n);
+  }
+  moonpad_status status = call_run(&scene, self->expected.call, &error);
+  bool has_failed = counting_has_failed(self->failing);
+  counting_arm(self->failing, 0);
+  if (status == MOONPAD_OK) {
+    call_expect_after(&self->expected, n, &scene);
+  } else {
+    if (status != MOONPAD_NO_MEMORY || !has_failed)
+      fail_msg("%s, allocation %ld: %s: %s", self->expected.call->name, n, moonpad_status_name(status), error.message);
+    assert_int_equal(error.code, MOONPAD_NO_MEMORY);
+    assert_true(error.message[0] != '\0');
+    expect_before(self, &scene, n);
+  }
+  call_scene_free(&scene);
+  assert_int_equal(own.alive, 0);
+  return has_failed;
+}
+
+static void fail_each(call_setting setting, counting_allocator *failing, long one_by_one) {
+  fault_seed();
+  setting.allocator = &own.hooks;
+  for (size_t i = 0; i < every_call_count; i++) {
+    trial one = {.setting = setting, .failing = failing};
+    sqlite3_int64 used = sqlite3_memory_used();
+    counting_init(&own);
+    call_learn(&one.expected, &every_calls[i], &one.setting);
+    assert_int_equal(own.alive, 0);
+    for (int lasting = 0; lasting < 2; lasting++) {
+      for (long n = 1; fail_once(&one, n, lasting == 1);) n = fault_after(n, one_by_one);
+    }
+    call_forget(&one.expected);
+    assert_int_equal(sqlite3_memory_used(), used);
+  }
+}
+
+static void test_memory_store(void **state) {
+  (void)state;
+  fail_each(call_in_memory(), &own, ONE_BY_ONE_IN_MEMORY);
+}
+
+static void test_sqlite_store(void **state) {
+  const sqlite_place *place = *state;
+  fail_each(call_in_file(place->path), &own, ONE_BY_ONE_IN_FILE);
+}
+
+static void test_sqlite_itself(void **state) {
+  const sqlite_place *place = *state;
+  fail_each(call_in_file(place->path), &sqlite, ONE_BY_ONE_IN_FILE);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+  const struct CMUnitTest tests[] = {TEST(test_memory_store), TEST(test_sqlite_store), TEST(test_sqlite_itself)};
+  install_sqlite_allocator();
+  faulty_vfs_install(); /* fails nothing here, and does not wait for the disk */
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
