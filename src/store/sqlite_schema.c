@@ -247,8 +247,8 @@ static moonpad_status use_wal(mp_sqlite_connection *connection, moonpad_error *e
 
 moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_error *error) {
   bool empty = false;
-  /* A file that turns out not to be ours keeps the WAL that it may have. */
-  sqlite3_db_config(connection->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  /* A file that turns out not to be ours keeps the WAL that it has. An empty one, which SQLite makes in order to look, goes when it is closed. */
+  if (has_journal(connection->path)) sqlite3_db_config(connection->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   moonpad_status status = look(connection, "BEGIN", false, &empty, error);
   if (status == MOONPAD_OK && empty) {
     /* Made in the file itself, before WAL is switched on: from the first moment its header says whose it is. */
