@@ -1,4 +1,6 @@
 /* moonpad in a host's own Lua states: opening, sharing a service, and every allocation of Lua failing in turn. */
+#include "call_support.h"
+#include "fault_steps.h"
 #include "lua_support.h"
 
 /* ---- Tests ---- */
@@ -105,6 +107,14 @@ static const char everything[] =
     "service:getAppState { appName = 'a' } service:stateAt(session, 1)\n"
     "for _, s in ipairs(service:listSessions { appName = 'a' }) do local _ = s.saveKey .. tostring(s) end\n"
     "service:fork(session, { at = 1 })\n"
+    "service:updateUserState { appName = 'a', userId = 'u', state = { m = { 1 }, x = removed } }\n"
+    "service:getUserState { appName = 'a', userId = 'u' }\n"
+    "service:incrementState { appName = 'a', userId = 'u', key = 'n' }\n"
+    "local same = service:getSession { appName = 'a', userId = 'u', sessionId = session.id, numRecentEvents = 1 }\n"
+    "service:refresh(session)\n"
+    "service:rewind(same, { invocationId = event.invocationId })\n"
+    "local other = service:createSession { appName = 'a', userId = 'u', sessionId = 'other' }\n"
+    "service:deleteSession { appName = 'a', userId = 'u', sessionId = other.id }\n"
     "core.json.decode(core.json.encode { z = 1, a = { true, 1.5, 'e\\0' } })\n"
     "for _, call in ipairs { function() state.x = print end, function() service:getSession { appNam = 1 } end,\n"
     "    function() core.json.decode '[\"\\\\n\",}' end, function() state.get() end } do\n"
@@ -125,9 +135,26 @@ static bool ended_well(lua_State *L, int status) {
   return false;
 }
 
+static const char *const stores[] = {"memory:", "sqlite::memory:"};
+
+static moonpad_service *open_store(const char *url, const moonpad_allocator *allocator) {
+  moonpad_service *service = NULL;
+  moonpad_error error;
+  moonpad_options options;
+  moonpad_options_init(&options);
+  options.allocator = allocator;
+  assert_int_equal(moonpad_open(moonpad_text(url), &options, &service, &error), MOONPAD_OK);
+  return service;
+}
+
+/* What was stored before memory ended is whole: each session's events make its state. */
+static void expect_whole(moonpad_service *service) {
+  free(call_stored(service, "a").data);
+}
+
 /* Runs everything in a state of its own; true when it came to its end. */
-static bool run_everything(failing *allocator) {
-  moonpad_service *service = open_memory();
+static bool run_everything(failing *allocator, const char *url) {
+  moonpad_service *service = open_store(url, NULL);
   allocator->live = 0;
   allocator->count = 0;
   long fail_at = allocator->fail_at;
@@ -150,31 +177,32 @@ static bool run_everything(failing *allocator) {
   allocator->fail_at = 0;
   bool done = ended_well(L, status);
   lua_close(L);
+  expect_whole(service);
   moonpad_service_release(service);
   assert_int_equal(allocator->live, 0);
   return done;
 }
 
-static void fail_each_in_turn(bool for_good, long step) {
+static void fail_each_in_turn(bool for_good, const char *url) {
   failing allocator = {0, 0, 0, for_good};
-  assert_true(run_everything(&allocator));
+  assert_true(run_everything(&allocator, url));
   long total = allocator.count;
   assert_true(total > 300);
-  for (long n = 1; n <= total; n += step) {
+  for (long n = 1; n <= total; n += fault_rarity()) {
     allocator.fail_at = n;
-    bool done = run_everything(&allocator);
+    bool done = run_everything(&allocator, url);
     if (for_good && n < total / 2) assert_false(done);
   }
 }
 
 static void test_every_allocation_failing_once(void **context) {
   (void)context;
-  fail_each_in_turn(false, 1);
+  for (int i = 0; i < 2; i++) fail_each_in_turn(false, stores[i]);
 }
 
 static void test_every_allocation_failing_for_good(void **context) {
   (void)context;
-  fail_each_in_turn(true, 1);
+  for (int i = 0; i < 2; i++) fail_each_in_turn(true, stores[i]);
 }
 
 /* ---- The same with the allocations of the service failing ---- */
@@ -202,16 +230,11 @@ static void service_release(void *context, void *block) {
   free(block);
 }
 
-static bool run_with_service(failing *state) {
+static bool run_with_service(failing *state, const char *url) {
   moonpad_allocator allocator = {service_allocate, service_resize, service_release, state};
-  moonpad_options options;
-  moonpad_options_init(&options);
-  options.allocator = &allocator;
   long fail_at = state->fail_at;
   state->fail_at = 0;
-  moonpad_service *service = NULL;
-  moonpad_error error;
-  assert_int_equal(moonpad_open(moonpad_text("memory:"), &options, &service, &error), MOONPAD_OK);
+  moonpad_service *service = open_store(url, &allocator);
   lua_State *L = luaL_newstate();
   luaL_openlibs(L);
   assert_int_equal(luaL_loadbuffer(L, everything, sizeof everything - 1, "=everything"), LUA_OK);
@@ -224,28 +247,29 @@ static bool run_with_service(failing *state) {
   bool done = ended_well(L, lua_pcall(L, 2, 1, 0));
   state->fail_at = 0;
   lua_close(L);
+  expect_whole(service);
   moonpad_service_release(service);
   assert_int_equal(state->live, 0);
   return done;
 }
 
-static void fail_service_in_turn(bool for_good) {
+static void fail_service_in_turn(bool for_good, const char *url) {
   failing state = {0, 0, 0, for_good};
-  for (long n = 1;; n++) {
+  for (long n = 1;; n += fault_rarity()) {
     state.fail_at = n;
-    if (run_with_service(&state) && state.count < n) break;
+    if (run_with_service(&state, url) && state.count < n) break;
   }
   assert_true(state.count > 100);
 }
 
 static void test_every_allocation_of_the_service_failing_once(void **context) {
   (void)context;
-  fail_service_in_turn(false);
+  for (int i = 0; i < 2; i++) fail_service_in_turn(false, stores[i]);
 }
 
 static void test_every_allocation_of_the_service_failing_for_good(void **context) {
   (void)context;
-  fail_service_in_turn(true);
+  for (int i = 0; i < 2; i++) fail_service_in_turn(true, stores[i]);
 }
 
 int main(void) {
