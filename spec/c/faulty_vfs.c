@@ -41,8 +41,7 @@ static struct {
   bool lasting, has_failed;
   bool is_recording;
   char folder[256];
-  long operations, cut_at;
-  uint64_t seed;
+  long operations, cut_every, until_cut;
   void (*at_cut)(void *);
   void *context;
   recorded files[MOST_FILES];
@@ -140,8 +139,6 @@ static void put_down(const recorded *record) {
 }
 
 static void cut_power(void) {
-  random_state = faulty.seed * 2 + 1;
-  for (int i = 0; i < 20; i++) next_random(); /* near seeds begin alike */
   uint64_t mercy = next_random() % 5;
   for (int i = 0; i < faulty.file_count; i++) {
     recorded *record = &faulty.files[i];
@@ -155,12 +152,21 @@ static void cut_power(void) {
     put_down(&left);
     free(left.image);
   }
+  faulty.is_recording = false;
   faulty.at_cut(faulty.context);
+  faulty.is_recording = true;
+}
+
+static void choose_cut(void) {
+  faulty.until_cut = faulty.cut_every == 0 ? 0 : 1 + (long)(next_random() % (uint64_t)(2 * faulty.cut_every));
 }
 
 static void count_operation(void) {
   if (!faulty.is_recording) return;
-  if (++faulty.operations == faulty.cut_at) cut_power();
+  faulty.operations++;
+  if (faulty.until_cut == 0 || --faulty.until_cut > 0) return;
+  cut_power();
+  choose_cut();
 }
 
 static void note(recorded *record, const void *bytes, size_t size, sqlite3_int64 offset) {
@@ -188,14 +194,17 @@ static void note_sync(recorded *record) {
   forget_unsynced(record);
 }
 
-void faulty_vfs_record(const char *folder, long cut_at, uint64_t seed, void (*at_cut)(void *context), void *context) {
+void faulty_vfs_record(const char *folder, long cut_every, uint64_t seed, void (*at_cut)(void *context),
+                       void *context) {
   faulty.is_recording = true;
   snprintf(faulty.folder, sizeof faulty.folder, "%s", folder);
   faulty.operations = 0;
-  faulty.cut_at = cut_at;
-  faulty.seed = seed;
+  faulty.cut_every = cut_every;
   faulty.at_cut = at_cut;
   faulty.context = context;
+  random_state = seed * 2 + 1;
+  for (int i = 0; i < 20; i++) next_random(); /* near seeds begin alike */
+  choose_cut();
 }
 
 long faulty_vfs_stop(void) {

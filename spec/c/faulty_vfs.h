@@ -31,10 +31,10 @@ void faulty_vfs_arm(fault_kind kind, long n, bool lasting);
 bool faulty_vfs_has_failed(void);
 
 /*
-** Notes from now on what has been synced. At the `cut_at`-th write or sync (0: never) it puts down what a power cut would leave, of all files that are open, in `folder`,
-** by chance as `seed` has it, and calls `at_cut`.
+** Notes from now on what has been synced. Again and again, after `cut_every` writes and syncs in the middle (0: never) and by chance as `seed` has it, it puts down in
+** `folder` what a power cut would leave of all files that are open, and calls `at_cut`, which may open what it finds there. Then all goes on as if nothing had been.
 */
-void faulty_vfs_record(const char *folder, long cut_at, uint64_t seed, void (*at_cut)(void *context), void *context);
+void faulty_vfs_record(const char *folder, long cut_every, uint64_t seed, void (*at_cut)(void *context), void *context);
 /* How many writes and syncs there have been; recording ends. */
 long faulty_vfs_stop(void);
 

@@ -5,19 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fault_steps.h"
 #include "faulty_vfs.h"
 #include "sqlite_support.h"
-
-/* From the environment: MOONPAD_FAULTS, how many times as many power cuts as usual; MOONPAD_SEED, which ones. */
-static long scaled(long count) {
-  const char *scale = getenv("MOONPAD_FAULTS");
-  return count * (scale == NULL ? 1 : atol(scale));
-}
-
-static uint64_t chosen_seed(void) {
-  const char *seed = getenv("MOONPAD_SEED");
-  return seed == NULL ? 0 : (uint64_t)atol(seed);
-}
 
 /* ---- A session whose events can be counted: the n-th writes n into each stored scope and into a key of its own ---- */
 
@@ -222,81 +212,86 @@ static void test_opening_on_a_failing_disk(void **state) {
 
 /* ---- 3: a power cut ---- */
 
-#define EVENTS_BEFORE_CUT 300 /* more than one checkpoint */
+#define EVENTS_BEFORE_CLOSE 200 /* more than one checkpoint */
+#define EVENTS_AFTERWARDS   60
+#define WRITES_BETWEEN_CUTS 220
 
-typedef struct cut {
-  fault_scene *scene;
-  long acknowledged, tried; /* when the power went */
-} cut;
-
-static void note_cut(void *context) {
-  cut *noted = context;
-  noted->acknowledged = noted->scene->acknowledged;
-  noted->tried = noted->scene->tried;
-}
-
-/* Returns how many writes and syncs it took. */
-static long run_until_cut(const sqlite_place *place, const char *folder, moonpad_durability durability, long cut_at,
-                          uint64_t seed, cut *noted) {
+typedef struct power_run {
   fault_scene scene;
-  moonpad_error error = {MOONPAD_OK, ""};
-  noted->scene = &scene;
-  memset(&scene, 0, sizeof scene);
-  faulty_vfs_record(folder, cut_at, seed, note_cut, noted);
-  create_scene(&scene, place->path, durability);
-  for (int i = 0; i < EVENTS_BEFORE_CUT; i++) {
-    if (append_next(&scene, &error) != MOONPAD_OK) fail_msg("%s", error.message);
-  }
-  long operations = faulty_vfs_stop();
-  close_scene(&scene);
-  remove_files(place->path);
-  return operations;
-}
+  moonpad_durability durability;
+  char after[160]; /* what a cut leaves */
+  uint64_t seed;
+  long cuts;
+} power_run;
 
-/* What is found after the cut: all that was acknowledged (`full`), or the beginning of it (`normal`), and nothing by halves. */
-static void expect_survivors(const char *path, moonpad_durability durability, const cut *noted, uint64_t seed) {
+/* What is found after a cut: all that was acknowledged (`full`), or the beginning of it (`normal`), and nothing by halves. */
+static void expect_survivors(void *context) {
+  power_run *run = context;
   fault_scene scene;
   moonpad_error error = {MOONPAD_OK, ""};
   size_t count = 0;
   long last = 0;
   memset(&scene, 0, sizeof scene);
-  expect_sound_file(path);
-  if (open_scene(&scene, path, durability, &error) != MOONPAD_OK) fail_msg("cut %ld: %s", (long)seed, error.message);
-  moonpad_status status = find_session(&scene, &error);
-  if (status != MOONPAD_OK) fail_msg("cut %ld: %s", (long)seed, error.message);
+  run->cuts++;
+  expect_sound_file(run->after);
+  moonpad_status status = open_scene(&scene, run->after, run->durability, &error);
+  if (status == MOONPAD_OK) status = find_session(&scene, &error);
+  if (status != MOONPAD_OK) fail_msg("seed %llu, cut %ld: %s", (unsigned long long)run->seed, run->cuts, error.message);
   if (scene.session != NULL) last = expect_whole(scene.session, &count);
   assert_int_equal(last, (long)count);
-  if (last > noted->tried) fail_msg("cut %ld: %ld events of %ld", (long)seed, last, noted->tried);
-  if (durability == MOONPAD_DURABILITY_FULL && last < noted->acknowledged) {
-    fail_msg("cut %ld: %ld events, and %ld were acknowledged", (long)seed, last, noted->acknowledged);
+  bool lost = run->durability == MOONPAD_DURABILITY_FULL && last < run->scene.acknowledged;
+  if (lost || last > run->scene.tried) {
+    fail_msg("seed %llu, cut %ld: %ld events of %ld, and %ld were acknowledged", (unsigned long long)run->seed,
+             run->cuts, last, run->scene.tried, run->scene.acknowledged);
   }
   close_scene(&scene);
+  remove_files(run->after);
 }
 
-static void cut_often(const sqlite_place *place, moonpad_durability durability, long cuts) {
-  char folder[128], path[160];
-  cut noted;
-  snprintf(folder, sizeof folder, "%s/after", place->folder);
-  snprintf(path, sizeof path, "%s/state.db", folder);
-  assert_int_equal(mkdir(folder, 0700), 0);
-  long operations = run_until_cut(place, folder, durability, 0, 0, &noted);
-  assert_true(operations > EVENTS_BEFORE_CUT);
-  for (long i = 0; i < cuts; i++) {
-    uint64_t seed = (chosen_seed() + (uint64_t)i) * 2654435761u + (uint64_t)durability;
-    long cut_at = 1 + (long)(seed % (uint64_t)operations);
-    run_until_cut(place, folder, durability, cut_at, seed, &noted);
-    expect_survivors(path, durability, &noted, seed);
-    remove_files(path);
+static void append_many(fault_scene *scene, int count) {
+  moonpad_error error = {MOONPAD_OK, ""};
+  for (int i = 0; i < count; i++) {
+    if (append_next(scene, &error) != MOONPAD_OK) fail_msg("%s", error.message);
   }
+}
+
+/* Creating the file, appending, closing, opening again, appending: with power cuts now and then. */
+static void run_with_cuts(const sqlite_place *place, const char *folder, power_run *run) {
+  fault_scene *scene = &run->scene;
+  moonpad_error error = {MOONPAD_OK, ""};
+  memset(scene, 0, sizeof *scene);
+  faulty_vfs_record(folder, WRITES_BETWEEN_CUTS, run->seed, expect_survivors, run);
+  create_scene(scene, place->path, run->durability);
+  append_many(scene, EVENTS_BEFORE_CLOSE);
+  close_scene(scene);
+  assert_int_equal(open_scene(scene, place->path, run->durability, &error), MOONPAD_OK);
+  assert_int_equal(find_session(scene, &error), MOONPAD_OK);
+  append_many(scene, EVENTS_AFTERWARDS);
+  close_scene(scene);
+  assert_true(faulty_vfs_stop() > EVENTS_BEFORE_CLOSE + EVENTS_AFTERWARDS);
+  remove_files(place->path);
+}
+
+static void cut_often(const sqlite_place *place, moonpad_durability durability, long runs) {
+  char folder[128];
+  power_run run = {.durability = durability};
+  snprintf(folder, sizeof folder, "%s/after", place->folder);
+  snprintf(run.after, sizeof run.after, "%s/state.db", folder);
+  assert_int_equal(mkdir(folder, 0700), 0);
+  for (long i = 0; i < runs; i++) {
+    run.seed = (uint64_t)fault_number("MOONPAD_SEED", 0) + (uint64_t)i;
+    run_with_cuts(place, folder, &run);
+  }
+  assert_true(run.cuts > runs * 5);
   rmdir(folder);
 }
 
 static void test_power_cuts_lose_nothing_acknowledged(void **state) {
-  cut_often(*state, MOONPAD_DURABILITY_FULL, scaled(25));
+  cut_often(*state, MOONPAD_DURABILITY_FULL, fault_count(10));
 }
 
 static void test_power_cuts_leave_whole_events(void **state) {
-  cut_often(*state, MOONPAD_DURABILITY_NORMAL, scaled(25));
+  cut_often(*state, MOONPAD_DURABILITY_NORMAL, fault_count(10));
 }
 
 /* ---- 4: SQLite without memory ---- */
