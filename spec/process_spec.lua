@@ -59,7 +59,7 @@ describe("a SQLite file", function()
       checks.create(service)
     end
     local acknowledged = 0
-    local ROUNDS = checks.scaled(20)
+    local ROUNDS = checks.scaled(20) * (tonumber(os.getenv "MOONPAD_FAULTS") or 1)
     for round = 1, ROUNDS do
       local pipe, process = start(script("append_and_tell.lua", url, "s", 10000, round % 2 == 0 and "full" or "normal"))
       -- Somewhere in the middle: the writer goes on until the signal arrives.
@@ -114,6 +114,76 @@ describe("a SQLite file", function()
       assert(event.actions.stateDelta.n == index)
       ids[event.id] = true
     end
+  end)
+
+  it("keeps each acknowledged event exactly once while writers are killed and others take their place", function()
+    local WRITERS, ROUNDS <const> = 3, checks.scaled(20) * (tonumber(os.getenv "MOONPAD_FAULTS") or 1)
+    local seed = tonumber(os.getenv "MOONPAD_SEED") or 0
+    math.randomseed(seed)
+    do
+      local service <close> = moonpad.open(url)
+      checks.create(service)
+    end
+    local names, acknowledged, running = 0, {}, {}
+    local function begin(place)
+      names = names + 1
+      local pipe, process = start(script("share_counters.lua", url, "s", names, 100000))
+      acknowledged[names] = {}
+      running[place] = { name = names, pipe = pipe, process = process }
+    end
+    local function take(writer)
+      local revision = assert(tonumber(writer.pipe:read "l"), "a writer ended by itself")
+      table.insert(acknowledged[writer.name], revision)
+    end
+    local function kill(writer)
+      assert.is_true(os.execute(("kill -9 %d"):format(writer.process)))
+      for line in writer.pipe:lines "L" do
+        -- The last line may have been cut short with the writer.
+        local revision = line:find "\n" and tonumber(line)
+        if revision then table.insert(acknowledged[writer.name], revision) end
+      end
+      writer.pipe:close()
+    end
+    for place = 1, WRITERS do begin(place) end
+    for _ = 1, ROUNDS do
+      local place = math.random(WRITERS)
+      for _ = 1, math.random(25) do take(running[place]) end
+      kill(running[place])
+      begin(place)
+    end
+    for place = 1, WRITERS do
+      take(running[place])
+      kill(running[place])
+    end
+
+    expectSound()
+    local service <close> = moonpad.open(url)
+    local session = checks.get(service)
+    local where = ("with MOONPAD_SEED=%d"):format(seed)
+    local stored, ids = {}, {}
+    for index, event in ipairs(session.events) do
+      local delta, writer = event.actions.stateDelta, nil
+      for key in pairs(delta) do writer = writer or tonumber(key:match "^of (.*)") end
+      stored[writer] = stored[writer] or {}
+      table.insert(stored[writer], index)
+      assert(delta["of " .. writer] == #stored[writer] and delta.n == index and delta["user:n"] == index, where)
+      assert(event.revision == index and not ids[event.id], where)
+      ids[event.id] = true
+    end
+    local total, direct = 0, 0
+    for writer = 1, names do
+      local said, found = acknowledged[writer], stored[writer] or {}
+      -- The last event may be stored and not have been acknowledged any more.
+      assert(#found == #said or #found == #said + 1, where)
+      assert.are.same(said, table.move(found, 1, #said, 1, {}), where)
+      total, direct = total + #found, direct + math.max(0, #said - 1)
+    end
+    assert.are.equal(total, session.revision, where)
+    assert.are.equal(total, session.state.n, where)
+    assert.are.equal(total, session.state["user:n"], where)
+    assert.are.equal(total, #session.state.log, where)
+    local counted = session.state["user:direct"]
+    assert(counted >= direct and counted <= total, where)
   end)
 
   it("takes 10,000 events of each of four processes while others read whole events", function()

@@ -1,0 +1,31 @@
+-- A disk that is really full: a small file system in memory, mounted for a process of its own. Where that is not
+-- allowed, C tests have the same with a limit on file sizes (spec/c/test_sqlite_life.c) and with a file system that
+-- says so (spec/c/test_faults_disk.c).
+local support = require "spec.support"
+
+local quote = support.quote
+
+-- As root a mount of one's own is enough; anybody else becomes root of a name space of their own, where the kernel
+-- allows it.
+local function unshare()
+  for _, how in ipairs { "unshare --mount", "unshare --user --map-root-user --mount" } do
+    if os.execute(how .. " mount -t tmpfs none /mnt 2>/dev/null >&2") then return how end
+  end
+end
+
+describe("a full disk", function()
+  after_each(support.cleanup)
+
+  it("is `storage`; nothing is lost, and all goes on when there is room", function()
+    local how = unshare()
+    if not how then return pending "no file system may be mounted here" end
+    local folder = support.tmpdir()
+    local mounted = [[mount -t tmpfs -o size=4m none "$1" && shift && exec "$@"]]
+    local words = { how, "sh -c", quote(mounted), "sh", quote(folder), "env",
+      "LUA_PATH=" .. quote(package.path), "LUA_CPATH=" .. quote(package.cpath), "lua5.4",
+      quote "spec/helpers/fill_disk.lua", quote(folder), "2>&1" }
+    local pipe = assert(io.popen(table.concat(words, " "), "r"))
+    assert.are.equal("ok\n", pipe:read "a")
+    assert.is_true(pipe:close())
+  end)
+end)
