@@ -26,6 +26,7 @@ attempt() { # WHAT COMMAND...
 }
 
 specs() { lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" "$@"; }
+specs_of_faults() { MOONPAD_FAULTS=$1 specs "${@:2}"; }
 
 until=$((SECONDS + minutes * 60)) round=0
 while [ $SECONDS -lt $until ]; do
@@ -33,12 +34,15 @@ while [ $SECONDS -lt $until ]; do
   export MOONPAD_SEED=$((RANDOM * 32768 + RANDOM))
   echo "soak: round $round, MOONPAD_SEED=$MOONPAD_SEED"
   attempt "random writers against a model" specs spec/conflict_model_spec.lua spec/sibling_property_spec.lua spec/property_spec.lua
-  attempt "processes, some of them killed" specs spec/process_spec.lua
+  attempt "processes, some of them killed" specs_of_faults 5 spec/process_spec.lua
   attempt "SQLite's own limit" env MOONPAD_LARGE=1 lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" spec/limits_spec.lua
   attempt "threads" "$folder/spec/c/test_threads"
   attempt "threads with a Lua state each" "$folder/spec/c/test_lua_threads"
   attempt "killed while appending, full disk" "$folder/spec/c/test_sqlite_life"
   attempt "failing disks and power cuts" env MOONPAD_FAULTS=20 "$folder/spec/c/test_sqlite_faults"
+  attempt "every call without memory" env MOONPAD_FAULTS=20 "$folder/spec/c/test_faults_memory"
+  attempt "every call on a failing disk" "$folder/spec/c/test_faults_disk"
+  attempt "damaged files" env MOONPAD_FAULTS=20 "$folder/spec/c/test_sqlite_damage"
   attempt "random input" env BUILD="$folder" SEED=$MOONPAD_SEED scripts/fuzz.sh -r 200000 json template event url encoder
   attempt "random calls on both stores" env BUILD="$folder" SEED=$MOONPAD_SEED scripts/fuzz.sh -r 20000 stateful
 done
