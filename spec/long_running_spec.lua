@@ -84,6 +84,71 @@ support.each_store(function(open)
       assert.equal("Here you are.", contents[#contents].parts[1].text)
     end)
 
+    -- What a model is shown, a word for each part.
+    local function outline(contents)
+      local words = {}
+      for _, content in ipairs(contents) do
+        for _, part in ipairs(content.parts) do
+          local call, response = part.functionCall, part.functionResponse
+          words[#words + 1] = call and "call " .. call.id
+            or response and "answer " .. response.id .. " " .. moonpad.json.encode(response.response)
+            or content.role .. " " .. part.text
+        end
+      end
+      return words
+    end
+
+    it("that is answered after the user has chatted: the request ends with the answer, without the chat", function()
+      local model = moonpad.models.scripted {
+        support.calls { "approve", {}, "c1" }, "Still waiting.", "Granted.", "Bye.",
+      }
+      local runner = runnerOf(moonpad.agent { name = "A", model = model, tools = { approval() } })
+      support.run(runner, "go")
+      support.run(runner, "And?")
+      support.run(runner, answer("c1", { ok = true }))
+      assert.same({ "user go", "call c1", 'answer c1 {"ok":true}' }, outline(model.requests[3].contents))
+      support.run(runner, "Thanks")
+      assert.same({
+        "user go", "call c1", 'answer c1 {"ok":true}', "user And?", "model Still waiting.", "model Granted.",
+        "user Thanks",
+      }, outline(model.requests[4].contents))
+    end)
+
+    it("that is answered a second time: the request ends with the new answer", function()
+      local model = moonpad.models.scripted {
+        support.calls({ "approve", {}, "c1" }, { "look", {}, "c2" }), "I have asked.", "Granted.", "Taken back.",
+      }
+      local runner = runnerOf(moonpad.agent { name = "A", model = model, tools = {
+        approval(function() return { status = "asked" } end),
+        { name = "look", run = function() return { sea = 1 } end },
+      } })
+      support.run(runner, "go")
+      support.run(runner, answer("c1", { ok = true }, { text = "Here." }))
+      assert.same({ "user go", "call c1", "call c2", 'answer c1 {"ok":true}', 'answer c2 {"sea":1}', "user Here." },
+        outline(model.requests[3].contents))
+      support.run(runner, answer("c1", { ok = false }))
+      assert.same({ "user go", "call c1", "call c2", 'answer c1 {"ok":false}', 'answer c2 {"sea":1}' },
+        outline(model.requests[4].contents))
+    end)
+
+    it("that is answered late is shown to a model that sees its own turn only", function()
+      local model = moonpad.models.scripted {
+        "Hello.", support.calls { "approve", {}, "c1" }, "Still waiting.",
+        support.calls { "look", {}, "c2" }, "Granted.",
+      }
+      local look = { name = "look", run = function() return { sea = 1 } end }
+      local runner = runnerOf(moonpad.agent {
+        name = "A", model = model, tools = { approval(), look }, includeContents = "none",
+      })
+      for _, message in ipairs { "hi", "go", "And?" } do support.run(runner, message) end
+      support.run(runner, answer("c1", { ok = true }))
+      assert.same({ "user go", "call c1", 'answer c1 {"ok":true}' }, outline(model.requests[4].contents))
+      assert.same({
+        "user go", "call c1", 'answer c1 {"ok":true}', "user And?", "model Still waiting.", "call c2",
+        'answer c2 {"sea":1}',
+      }, outline(model.requests[5].contents))
+    end)
+
     it("is pending for a model that is asked before the answer has come", function()
       local model = moonpad.models.scripted { support.calls { "approve", {}, "c1" }, "Still waiting." }
       local runner = runnerOf(moonpad.agent { name = "A", model = model, tools = { approval() } })

@@ -2,6 +2,7 @@
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
+local lateAnswer = require "moonpad.late_answer"
 
 local contents = {}
 
@@ -77,9 +78,18 @@ local function isOthers(event, agent)
   return event.author ~= "user" and event.author ~= agent.name
 end
 
-local function startOfTurn(list, agent)
-  for index = #list, 1, -1 do
-    if list[index].author == "user" or isOthers(list[index], agent) then return index end
+-- A message that answers a call goes on with the turn in which the call was made.
+local function startOfTurn(list, isOthersHere)
+  local index = #list
+  while index >= 1 do
+    local event = list[index]
+    if isOthersHere(event) then return index end
+    if event.author == "user" then
+      local call = lateAnswer.findCall(list, index, isOthersHere)
+      if not call then return index end
+      index = call
+    end
+    index = index - 1
   end
   return 1
 end
@@ -198,11 +208,13 @@ function contents.build(invocation, agent)
   for _, event in ipairs(contents.history(invocation)) do
     if isVisible(event) and isOnBranch(event, invocation.branch) then visible[#visible + 1] = event end
   end
-  local first = agent.includeContents == "none" and startOfTurn(visible, agent) or 1
+  local function isOthersHere(event) return isOthers(event, agent) end
+  visible = lateAnswer.joined(visible, isOthersHere)
+  local first = agent.includeContents == "none" and startOfTurn(visible, isOthersHere) or 1
   local list, pending = {}, { byId = {}, list = {} }
   for index = first, #visible do
     local event = visible[index]
-    if isOthers(event, agent) then
+    if isOthersHere(event) then
       list[#list + 1] = retold(event)
     else
       addEvent(list, pending, event)
