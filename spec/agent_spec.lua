@@ -41,6 +41,51 @@ describe("the definition of an agent", function()
     })))
   end)
 
+  it("refuses one item, or items under names, where a list is expected", function()
+    local tool = moonpad.tool { name = "look", run = function() end }
+    local other = moonpad.agent { name = "B" }
+    for message, fields in pairs {
+      ['agent "A".tools: expected a list of tools, got moonpad.tool'] = { tools = tool },
+      ['agent "A".tools: expected a list of tools, got a table with the key "a"'] = { tools = { a = tool } },
+      ['agent "A".tools: expected a list of tools, got a table with the key "b"'] = { tools = { tool, b = tool } },
+      ['agent "A".tools: expected a list of tools, there is nothing at [1]'] = { tools = { nil, tool } },
+      ['agent "A".tools: expected a list of tools, got string'] = { tools = "look" },
+      ['agent "A".subAgents: expected a list of agents, got moonpad.agent'] = { subAgents = other },
+      ['agent "A".subAgents: expected a list of agents, got a table with the key "b"'] = { subAgents = { b = other } },
+      ['agent "A".afterModelCallback: expected a list of functions, got a table with the key "f"'] =
+        { afterModelCallback = { f = print } },
+      ['agent "A".afterModelCallback: expected a list of functions, there is nothing at [2]'] =
+        { afterModelCallback = { print, nil, print } },
+    } do
+      fields.name = "A"
+      assert.equal(message, failure(moonpad.agent, fields).message)
+    end
+    assert.equal('models.scripted: expected a list of answers, got a table with the key "content"',
+      failure(moonpad.models.scripted, { content = {} }).message)
+    assert.equal('testing.run.messages: expected a list of messages, got a table with the key "text"',
+      failure(moonpad.testing.run, { agent = other, messages = { text = "x" } }).message)
+    assert.equal('testing.scriptedModel: expected a list of steps, got a table with the key "reply"',
+      failure(moonpad.testing.scriptedModel, { reply = "x" }).message)
+  end)
+
+  it("refuses a part in the place of the list of a message or an answer", function()
+    local service <close> = moonpad.open "memory:"
+    local agent = anAgent { model = function() return { content = { parts = { text = "x" } } } end }
+    local runner = moonpad.runner { appName = "app", agent = agent, sessionService = service }
+    assert.equal('newMessage.parts: expected a list of parts, got a table with the key "text"',
+      failure(support.run, runner, { parts = { text = "x" } }).message)
+    assert.equal('the model\'s answer.parts: expected a list of parts, got a table with the key "text"',
+      failure(support.run, runner, "x").message)
+  end)
+
+  it("refuses a plugin in the place of a list of plugins", function()
+    local service <close> = moonpad.open "memory:"
+    local err = failure(moonpad.runner, {
+      appName = "app", agent = anAgent(), sessionService = service, plugins = { beforeRun = print },
+    })
+    assert.equal('runner.plugins: expected a list of plugins, got a table with the key "beforeRun"', err.message)
+  end)
+
   it("refuses two tools of one name", function()
     local tool = moonpad.tool { name = "look", run = function() end }
     local err = failure(moonpad.agent, { name = "A", tools = { tool, tool } })

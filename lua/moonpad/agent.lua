@@ -4,6 +4,7 @@ local content = require "moonpad.content"
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local flow = require "moonpad.flow"
+local lists = require "moonpad.list"
 local publish = require "moonpad.publish"
 local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
@@ -94,7 +95,6 @@ local function checkFields(definition, where)
   checkModel(definition.model, where .. ".model")
   expect(definition.instruction, where .. ".instruction", "string", "function")
   expect(definition.globalInstruction, where .. ".globalInstruction", "string", "function")
-  expect(definition.tools, where .. ".tools", "table")
   expect(definition.outputKey, where .. ".outputKey", "string")
   expect(definition.config, where .. ".config", "table")
   expect(definition.outputSchema, where .. ".outputSchema", "table")
@@ -105,8 +105,8 @@ local function checkFields(definition, where)
 end
 
 local function toolList(definition, where)
-  local list, byName = {}, {}
-  for index, tool in ipairs(definition.tools or {}) do
+  local list, byName = lists.of(definition.tools, where .. ".tools", "tools"), {}
+  for index, tool in ipairs(list) do
     if not tools.isTool(tool) then
       if type(tool) ~= "table" then
         refuse(("%s.tools[%d]"):format(where, index), ("expected a moonpad.tool, got %s"):format(type(tool)))

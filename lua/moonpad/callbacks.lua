@@ -1,5 +1,6 @@
 --- Hooks: who may answer at which point, and in which order.
 local core = require "moonpad.core"
+local lists = require "moonpad.list"
 
 local callbacks = {}
 
@@ -27,15 +28,11 @@ function callbacks.list(value, where)
   if type(value) ~= "table" then
     core.error("invalid_argument", where .. ": expected a function or a list of functions, got " .. type(value))
   end
-  local list = {}
-  for index, item in ipairs(value) do
+  local list = lists.of(value, where, "functions")
+  for index, item in ipairs(list) do
     if not isCallable(item) then
       core.error("invalid_argument", ("%s[%d]: expected a function, got %s"):format(where, index, type(item)))
     end
-    list[index] = item
-  end
-  if next(value) ~= nil and #list == 0 then
-    core.error("invalid_argument", ("%s: expected a function or a list of functions"):format(where))
   end
   return list
 end
@@ -60,12 +57,8 @@ end
 ---@param plugins table?
 ---@return table[]
 function callbacks.plugins(plugins)
-  if plugins == nil then return {} end
-  if type(plugins) ~= "table" then
-    core.error("invalid_argument", ("runner.plugins: expected a list, got %s"):format(type(plugins)))
-  end
-  local list, seen = {}, {}
-  for index, plugin in ipairs(plugins) do
+  local list, seen = lists.of(plugins, "runner.plugins", "plugins"), {}
+  for index, plugin in ipairs(list) do
     checkPlugin(plugin, index)
     if type(plugin.name) == "string" then
       if seen[plugin.name] then
@@ -73,7 +66,6 @@ function callbacks.plugins(plugins)
       end
       seen[plugin.name] = true
     end
-    list[index] = plugin
   end
   return list
 end

@@ -1,6 +1,7 @@
 --- Content: what users, callbacks and models say, given as a string or as `{ role, parts }`.
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local lists = require "moonpad.list"
 
 ---@class moonpad.Content
 ---@field role string "user" or "model"
@@ -9,13 +10,11 @@ local core = require "moonpad.core"
 local content = {}
 
 local function partList(parts, where)
-  local list = {}
-  for index, part in ipairs(parts) do
+  local list = lists.of(parts, where .. ".parts", "parts")
+  for index, part in ipairs(list) do
     if type(part) == "string" then
       list[index] = { text = part }
-    elseif type(part) == "table" then
-      list[index] = part
-    else
+    elseif type(part) ~= "table" then
       core.error("invalid_argument", ("%s.parts[%d]: a part is a table, not a %s"):format(where, index, type(part)))
     end
   end

@@ -3,6 +3,7 @@
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local lists = require "moonpad.list"
 local script = require "moonpad.testing.script"
 local services = require "moonpad.services"
 
@@ -108,7 +109,8 @@ function testing.run(options)
     appName = name.appName, agent = options.agent, sessionService = service, plugins = options.plugins,
   }
   local messages = options.messages or {}
-  if type(messages) ~= "table" or messages.parts then messages = { messages } end
+  if type(messages) == "string" or type(messages) == "table" and messages.parts then messages = { messages } end
+  messages = lists.of(messages, "testing.run.messages", "messages")
   local result = { events = {}, replies = {}, text = "", service = service }
   for _, message in ipairs(messages) do
     for event in runner:run { userId = name.userId, sessionId = name.sessionId, newMessage = message } do

@@ -1,5 +1,6 @@
 --- The tree of agents: who belongs to whom, and who may hand the conversation over to whom.
 local core = require "moonpad.core"
+local lists = require "moonpad.list"
 
 local trees = {}
 
@@ -19,12 +20,7 @@ end
 ---@param where string for messages
 ---@param isAgent fun(value: any): boolean
 function trees.adopt(agent, where, isAgent)
-  local given = agent.subAgents
-  if given ~= nil and type(given) ~= "table" then
-    refuse(where .. ".subAgents", "expected a list of agents, got " .. type(given))
-  end
-  agent.subAgents = table.move(given or {}, 1, #(given or {}), 1, {})
-  if given and next(given) ~= nil and #given == 0 then refuse(where .. ".subAgents", "expected a list of agents") end
+  agent.subAgents = lists.of(agent.subAgents, where .. ".subAgents", "agents")
   for index, child in ipairs(agent.subAgents) do
     local place = ("%s.subAgents[%d]"):format(where, index)
     if not isAgent(child) then refuse(place, "expected an agent, got " .. type(child)) end

@@ -2,6 +2,7 @@
 local callbacks = require "moonpad.callbacks"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local lists = require "moonpad.list"
 
 local scripted = {}
 
@@ -25,10 +26,9 @@ end
 ---@param answers table
 ---@return moonpad.ScriptedModel
 function scripted.new(answers)
-  if type(answers) ~= "table" then
-    core.error("invalid_argument", "models.scripted: expected a list of answers, got " .. type(answers))
-  end
-  return setmetatable({ name = "scripted", answers = answers, requests = {} }, Scripted)
+  if answers == nil then core.error("invalid_argument", "models.scripted: expected a list of answers, got nothing") end
+  local list = lists.of(answers, "models.scripted", "answers")
+  return setmetatable({ name = "scripted", answers = list, requests = {} }, Scripted)
 end
 
 return scripted

@@ -2,6 +2,7 @@
 local callbacks = require "moonpad.callbacks"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local lists = require "moonpad.list"
 
 local script = {}
 
@@ -132,11 +133,10 @@ end
 ---@param steps (moonpad.ScriptStep|string|table|function)[]
 ---@return moonpad.Model
 function script.new(steps)
-  if type(steps) ~= "table" then
-    core.error("invalid_argument", "testing.scriptedModel: expected a list of steps, got " .. type(steps))
-  end
-  local list = {}
-  for number, given in ipairs(steps) do list[number] = toStep(given, number) end
+  local where = "testing.scriptedModel"
+  if steps == nil then core.error("invalid_argument", where .. ": expected a list of steps, got nothing") end
+  local list = lists.of(steps, where, "steps")
+  for number, given in ipairs(list) do list[number] = toStep(given, number) end
   return setmetatable({ name = "scriptedModel", steps = list, requests = {} }, Model)
 end
 
