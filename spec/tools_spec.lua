@@ -52,6 +52,10 @@ describe("the check of arguments", function()
     { { maxLength = 1 }, "é", nil },
     { { maxLength = 1 }, "ab", "a: 2 characters are more than 1" },
     { { minItems = 1 }, moonpad.array {}, "a: 0 items are fewer than 1" },
+    { { items = { { type = "string" }, { type = "integer" } } }, { "x", 1, true }, nil },
+    { { items = { { type = "string" }, { type = "integer" } } }, { "x", "y" },
+      "a[2]: expected an integer, got string" },
+    { { items = false }, { 1 }, "a[1]: nothing is taken here" },
     { { items = { type = "integer" } }, { 1, "x" }, "a[2]: expected an integer, got string" },
     { { properties = { b = { type = "object", properties = { c = { type = "string" } } } } }, { b = { c = 1 } },
       "a.b.c: expected a string, got 1" },
@@ -254,6 +258,20 @@ support.each_store(function(open)
   end)
 
   describe("tool callbacks", function()
+    it("that spoil the arguments: the tool does not run, and the model is told", function()
+      local ran, asked = false, nil
+      local runner = runnerOf({ { "look", { n = 1 } } }, { {
+        name = "look", run = function() ran = true end,
+        parameters = { type = "object", properties = { n = { type = "integer" } } },
+      } }, {
+        beforeToolCallback = function(_, _, args) args.n = "one" end,
+        onToolErrorCallback = function(_, _, _, err) asked = err.code end,
+      })
+      assert.equal("look: bad arguments after beforeToolCallback: n: expected an integer, got string",
+        responsesOf(support.run(runner, "go"))[1].error)
+      assert.same({ false, "tool" }, { ran, asked })
+    end)
+
     it("come before and after the tool, see its arguments and its result, and can answer in its place", function()
       local order = {}
       local tools = { { name = "look", run = function(args) order[#order + 1] = "tool " .. args.at return "seen" end } }

@@ -6,6 +6,7 @@ local core = require "moonpad.core"
 local flow = require "moonpad.flow"
 local lists = require "moonpad.list"
 local publish = require "moonpad.publish"
+local schemaDefinition = require "moonpad.schema_definition"
 local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
 local tools = require "moonpad.tool"
@@ -97,7 +98,9 @@ local function checkFields(definition, where)
   expect(definition.globalInstruction, where .. ".globalInstruction", "string", "function")
   expect(definition.outputKey, where .. ".outputKey", "string")
   expect(definition.config, where .. ".config", "table")
-  expect(definition.outputSchema, where .. ".outputSchema", "table")
+  if definition.outputSchema ~= nil then
+    schemaDefinition.check(definition.outputSchema, where .. ".outputSchema")
+  end
   expect(definition.disallowTransferToParent, where .. ".disallowTransferToParent", "boolean")
   expect(definition.disallowTransferToPeers, where .. ".disallowTransferToPeers", "boolean")
   checkChoice(definition.includeContents, where .. ".includeContents", "default", "none")

@@ -28,6 +28,20 @@ local ofType = {
   object = isObject,
 }
 
+---@param name string
+---@return boolean
+function schema.isType(name)
+  return ofType[name:lower()] ~= nil
+end
+
+---@return string[] the names of all types, sorted
+function schema.typeNames()
+  local names = {}
+  for name in pairs(ofType) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
 local function typeName(value)
   if value == nil then return "nothing" end
   if value == core.null then return "null" end
@@ -43,9 +57,8 @@ end
 local function typesOf(definition)
   local types = definition.type
   if type(types) == "string" then types = { types } end
-  if type(types) ~= "table" then return {} end
   local names = {}
-  for _, name in ipairs(types) do names[#names + 1] = tostring(name):lower() end
+  for _, name in ipairs(types or {}) do names[#names + 1] = name:lower() end
   return names
 end
 
@@ -53,8 +66,7 @@ local function checkType(definition, value, path)
   local names = typesOf(definition)
   if #names == 0 or value == core.null and definition.nullable then return nil end
   for _, name in ipairs(names) do
-    local matches = ofType[name]
-    if matches == nil or matches(value) then return nil end
+    if ofType[name](value) then return nil end
   end
   local expected = {}
   for index, name in ipairs(names) do expected[index] = article(name) end
@@ -68,7 +80,7 @@ local function same(left, right)
 end
 
 local function checkEnum(definition, value, path)
-  if type(definition.enum) ~= "table" then return nil end
+  if definition.enum == nil then return nil end
   local allowed = {}
   for index, item in ipairs(definition.enum) do
     if same(item, value) then return nil end
@@ -108,9 +120,10 @@ local function checkItems(definition, value, path)
   if definition.maxItems and #value > definition.maxItems then
     return ("%s: %d items are more than %d"):format(path, #value, definition.maxItems)
   end
-  if type(definition.items) ~= "table" then return nil end
-  for index, item in ipairs(value) do
-    local problem = schema.check(definition.items, item, ("%s[%d]"):format(path, index))
+  local items = definition.items
+  local isTuple = type(items) == "table" and items[1] ~= nil
+  for index, item in ipairs(items ~= nil and value or {}) do
+    local problem = schema.check(isTuple and items[index] or items, item, ("%s[%d]"):format(path, index))
     if problem then return problem end
   end
   return nil
@@ -142,10 +155,7 @@ local function checkMember(definition, properties, value, path, key)
     return ("%s: is not known here (%s)"):format(place,
       #known > 0 and "known: " .. table.concat(known, ", ") or "nothing is taken")
   end
-  if type(definition.additionalProperties) == "table" then
-    return schema.check(definition.additionalProperties, value[key], place)
-  end
-  return nil
+  return schema.check(definition.additionalProperties, value[key], place)
 end
 
 local function checkObject(definition, value, path)
@@ -162,7 +172,7 @@ end
 
 local function checkAnyOf(definition, value, path)
   local choices = definition.anyOf or definition.oneOf
-  if type(choices) ~= "table" or #choices == 0 then return nil end
+  if choices == nil then return nil end
   local first
   for _, choice in ipairs(choices) do
     local problem = schema.check(choice, value, path)
@@ -174,11 +184,12 @@ end
 
 local checks = { checkType, checkEnum, checkNumber, checkString, checkItems, checkObject, checkAnyOf }
 
----@param definition table a JSON Schema
+---@param definition table|boolean|nil a JSON Schema that `moonpad.schema_definition` has found right
 ---@param value any
 ---@param path string? where the value is, for messages; `""` for the arguments as a whole
 ---@return string? problem
 function schema.check(definition, value, path)
+  if definition == false then return ("%s: nothing is taken here"):format(path or "") end
   if type(definition) ~= "table" then return nil end
   for _, check in ipairs(checks) do
     local problem = check(definition, value, path or "")

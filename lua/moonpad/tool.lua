@@ -1,5 +1,7 @@
 --- Tools: what a model may call.
 local core = require "moonpad.core"
+local schema = require "moonpad.schema"
+local schemaDefinition = require "moonpad.schema_definition"
 
 local tools = {}
 
@@ -22,6 +24,13 @@ local function expect(value, kind, where)
   end
 end
 
+-- Arguments are an object, always.
+local function checkParameters(parameters, where)
+  schemaDefinition.check(parameters, where)
+  local problem = schema.check({ type = parameters.type, nullable = parameters.nullable }, { an = "object" }, where)
+  if problem then core.error("invalid_argument", where .. '.type: must be "object": arguments are one') end
+end
+
 ---Makes a tool.
 ---@param definition moonpad.ToolDefinition
 ---@return moonpad.Tool
@@ -33,7 +42,7 @@ function tools.define(definition)
   local where = ('tool "%s"'):format(definition.name)
   expect(definition.run, "function", where .. ".run")
   if definition.description ~= nil then expect(definition.description, "string", where .. ".description") end
-  if definition.parameters ~= nil then expect(definition.parameters, "table", where .. ".parameters") end
+  if definition.parameters ~= nil then checkParameters(definition.parameters, where .. ".parameters") end
   if definition.longRunning ~= nil then expect(definition.longRunning, "boolean", where .. ".longRunning") end
   return setmetatable({
     name = definition.name,

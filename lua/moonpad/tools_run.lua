@@ -62,7 +62,10 @@ local function withTraceback(err)
   return { err = err, traceback = debug and debug.traceback(text, 2) or text }
 end
 
+-- What the callbacks before it have made of the arguments is checked like what the model has said.
 local function runTool(call)
+  local problem = schema.check(call.tool.parameters, call.args)
+  if problem then core.error("tool", ("%s: bad arguments after beforeToolCallback: %s"):format(call.name, problem)) end
   local result = call.tool.run(call.args, call.phase.context)
   checkResult(call, result)
   return result
