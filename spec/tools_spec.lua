@@ -257,6 +257,57 @@ support.each_store(function(open)
     end)
   end)
 
+  describe("a wrong write to context.actions", function()
+    local cases = {
+      { function(actions) actions.skip_summarization = true end,
+        "context.actions.skip_summarization: unknown field, did you mean skipSummarization?" },
+      { function(actions) actions.Escalate = true end,
+        "context.actions.Escalate: unknown field, did you mean escalate?" },
+      { function(actions) actions.escalate = "yes" end, "context.actions.escalate: expected a boolean, got string" },
+      { function(actions) actions.transferToAgent = 1 end,
+        "context.actions.transferToAgent: expected a string, got number" },
+      { function(actions) actions.artifactDelta = { "a" } end,
+        "context.actions.artifactDelta: expected a table with names as keys, got table" },
+      { function(actions) actions.mine = { f = print } end, "context.actions.mine: " },
+      { function(actions) actions[1] = true end, "context.actions.1: a name is a string" },
+      { function(actions)
+        actions.mine = {}
+        actions.mine.f = print
+      end, "context.actions.mine: " },
+    }
+    for _, case in ipairs(cases) do
+      it("is told to the model: " .. case[2], function()
+        local asked
+        local runner = runnerOf({ { "look" } }, { {
+          name = "look", run = function(_, context)
+            context.state.seen = 1
+            context.actions.own = { 1 }
+            case[1](context.actions)
+            return "sea"
+          end,
+        } }, { onToolErrorCallback = function(_, _, _, err) asked = err.code end })
+        local events = support.run(runner, "go")
+        local message = responsesOf(events)[1].error
+        assert.equal(case[2], message:sub(1, #case[2]))
+        assert.equal("invalid_argument", asked)
+        assert.same({ stateDelta = {} }, events[2].actions)
+        assert.equal("done", events[3]:text())
+      end)
+    end
+
+    it("is none where it is a field of the host's own, or nil", function()
+      local runner = runnerOf({ { "look" } }, { {
+        name = "look", run = function(_, context)
+          context.actions.own = { 1 }
+          context.actions.escalate = true
+          context.actions.escalate = nil
+          context.actions.skipSummarization = moonpad.null
+        end,
+      } })
+      assert.same({ stateDelta = {}, own = { 1 } }, support.run(runner, "go")[2].actions)
+    end)
+  end)
+
   describe("tool callbacks", function()
     it("that spoil the arguments: the tool does not run, and the model is told", function()
       local ran, asked = false, nil

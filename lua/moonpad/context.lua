@@ -1,5 +1,6 @@
 --- Contexts: what callbacks, models, tools and instruction providers get to see and to change.
 --- A *phase* is our side of a context: its pending writes, its actions, and whose they are.
+local actions = require "moonpad.actions"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local services = require "moonpad.services"
@@ -80,9 +81,11 @@ local Actions = {
   end,
   __newindex = function(self, key, value)
     local phase = phaseOf[self]
-    if phase.isReadOnly then
-      core.error("invalid_argument", "context.actions: this context is read-only")
-    elseif key == "stateDelta" then
+    if phase.isReadOnly then core.error("invalid_argument", "context.actions: this context is read-only") end
+    if value == core.null then value = nil end
+    if type(value) == "userdata" then value = core.toTable(value) end
+    actions.check(key, value)
+    if key == "stateDelta" then
       phase.state:update(value)
     elseif key == "transferToAgent" and value ~= nil then
       phase.context:transferToAgent(value)
@@ -265,6 +268,12 @@ end
 ---@return boolean
 function contexts.hasChanges(phase)
   return next(phase.actions) ~= nil or phase.state:hasDelta()
+end
+
+---Raises where a context's actions hold what no event can carry.
+---@param phase moonpad.Phase
+function contexts.checkActions(phase)
+  actions.checkAll(phase.actions)
 end
 
 ---The phase behind a context, or nil.

@@ -68,6 +68,7 @@ local function runTool(call)
   if problem then core.error("tool", ("%s: bad arguments after beforeToolCallback: %s"):format(call.name, problem)) end
   local result = call.tool.run(call.args, call.phase.context)
   checkResult(call, result)
+  contexts.checkActions(call.phase)
   return result
 end
 

@@ -1,0 +1,61 @@
+--- What may be written to `context.actions`: as in any event unknown fields are kept, but not those that are nearly
+--- known, nor values that no event can carry. Checked where it is written, so that the one who wrote it gets the error.
+local core = require "moonpad.core"
+
+local actions = {}
+
+local function isObject(value)
+  return type(value) == "table" and #value == 0 and getmetatable(value) ~= getmetatable(core.array {})
+end
+
+local function isOfType(name)
+  return function(value) return type(value) == name end
+end
+
+local BOOLEAN = { what = "boolean", is = isOfType "boolean" }
+local STRING = { what = "string", is = isOfType "string" }
+local OBJECT = { what = "table with names as keys", is = isObject }
+
+local KNOWN = {
+  skipSummarization = BOOLEAN, escalate = BOOLEAN, transferToAgent = STRING, rewindBeforeInvocationId = STRING,
+  artifactDelta = OBJECT, stateDelta = OBJECT, compaction = OBJECT, requestedAuthConfigs = OBJECT,
+  requestedToolConfirmations = OBJECT,
+}
+
+local function plain(name)
+  return (name:gsub("_", ""):lower())
+end
+
+local byPlainName, names = {}, {}
+for name in pairs(KNOWN) do byPlainName[plain(name)] = name end
+for name in pairs(KNOWN) do names[#names + 1] = name end
+table.sort(names)
+
+local function refuse(key, message)
+  core.error("invalid_argument", ("context.actions.%s: %s"):format(tostring(key), message))
+end
+
+---@param key any
+---@param value any
+function actions.check(key, value)
+  if type(key) ~= "string" then refuse(key, "a name is a string, not a " .. type(key)) end
+  local known = KNOWN[key]
+  if not known and byPlainName[plain(key)] then
+    refuse(key, ("unknown field, did you mean %s? Known are %s"):format(byPlainName[plain(key)],
+      table.concat(names, ", ")))
+  end
+  if value == nil then return end
+  if known and not known.is(value) then
+    refuse(key, ("expected a %s, got %s"):format(known.what, type(value)))
+  end
+  local ok, err = pcall(core.json.encode, value)
+  if not ok then refuse(key, core.isError(err) and err.message or tostring(err)) end
+end
+
+---Checks everything that was written: a table may have been changed after it was assigned.
+---@param written table
+function actions.checkAll(written)
+  for key, value in pairs(written) do actions.check(key, value) end
+end
+
+return actions
