@@ -43,7 +43,7 @@ describe("the definition of an agent", function()
 
   it("refuses one item, or items under names, where a list is expected", function()
     local tool = moonpad.tool { name = "look", run = function() end }
-    local other = moonpad.agent { name = "B" }
+    local other = moonpad.agent { name = "B", model = print }
     for message, fields in pairs {
       ['agent "A".tools: expected a list of tools, got moonpad.tool'] = { tools = tool },
       ['agent "A".tools: expected a list of tools, got a table with the key "a"'] = { tools = { a = tool } },
@@ -84,6 +84,49 @@ describe("the definition of an agent", function()
       appName = "app", agent = anAgent(), sessionService = service, plugins = { beforeRun = print },
     })
     assert.equal('runner.plugins: expected a list of plugins, got a table with the key "beforeRun"', err.message)
+  end)
+
+  describe("without a model", function()
+    local function runnerOf(agent, plugins)
+      local service = moonpad.open "memory:"
+      return moonpad.runner { appName = "app", agent = agent, sessionService = service, plugins = plugins }
+    end
+
+    it("has that of the nearest agent above it, and the request says its name", function()
+      local seen = {}
+      local function model(name)
+        return { name = name, generate = function(_, request, context)
+          seen[#seen + 1] = context.agentName .. " " .. name .. " " .. request.model
+          return name
+        end }
+      end
+      local leaf, own = moonpad.agent { name = "Leaf" }, moonpad.agent { name = "Own", model = model "m2" }
+      local flow = moonpad.sequentialAgent { name = "Flow", subAgents = { leaf, own } }
+      local root = moonpad.agent { name = "Root", model = model "m1", subAgents = { flow },
+        beforeAgentCallback = function(context) context:transferToAgent "Flow" end }
+      support.run(runnerOf(root), "go")
+      assert.same({ "Leaf m1 m1", "Own m2 m2" }, seen)
+      seen = {}
+      support.run(runnerOf(leaf), "go")
+      assert.same({ "Leaf m1 m1" }, seen)
+    end)
+
+    it("nor one above it is refused when the runner is made", function()
+      local flow = moonpad.sequentialAgent { name = "Flow", subAgents = { moonpad.agent { name = "Leaf" } } }
+      local err = failure(runnerOf, flow)
+      assert.equal("invalid_argument", err.code)
+      assert.equal('runner.agent: "Leaf" has no model, nor has an agent above it', err.message)
+    end)
+
+    it("may let a callback answer, its own or a plugin's", function()
+      local function answer() return "by hand" end
+      assert.equal("by hand",
+        support.run(runnerOf(moonpad.agent { name = "A", beforeModelCallback = answer }), "go")[1]:text())
+      assert.equal("by hand",
+        support.run(runnerOf(moonpad.agent { name = "A" }, { { beforeModelCallback = answer } }), "go")[1]:text())
+      local silent = moonpad.agent { name = "A", beforeModelCallback = function() end }
+      assert.equal('agent "A" has no model', failure(support.run, runnerOf(silent), "go").message)
+    end)
   end)
 
   it("refuses two tools of one name", function()

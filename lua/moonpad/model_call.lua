@@ -4,6 +4,7 @@ local core = require "moonpad.core"
 local responses = require "moonpad.response"
 local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
+local trees = require "moonpad.tree"
 
 local modelCall = {}
 
@@ -24,7 +25,8 @@ local function named(agent, name)
 end
 
 local function runnable(phase)
-  local model, agent = phase.agent.model, phase.agent
+  local agent = phase.agent
+  local model = trees.modelOf(agent)
   if model == nil then
     core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name))
   elseif type(model) == "string" then

@@ -4,6 +4,7 @@ local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local instructions = require "moonpad.instructions"
 local toolset = require "moonpad.toolset"
+local trees = require "moonpad.tree"
 
 local requests = {}
 
@@ -36,7 +37,7 @@ function requests.build(phase)
   local agent = phase.agent
   local tools = toolset.of(phase.invocation, agent).list
   return {
-    model = modelName(agent.model),
+    model = modelName(trees.modelOf(agent)),
     systemInstruction = instructions.system(phase, #tools > 0),
     contents = contents.build(phase.invocation, agent),
     tools = describeTools(tools),

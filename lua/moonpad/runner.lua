@@ -8,6 +8,7 @@ local invocations = require "moonpad.invocation"
 local lifecycle = require "moonpad.lifecycle"
 local runs = require "moonpad.run"
 local services = require "moonpad.services"
+local trees = require "moonpad.tree"
 
 local runners = {}
 
@@ -73,6 +74,15 @@ local function checkDefinition(definition)
   end
 end
 
+-- A plugin may answer in place of all models.
+local function checkModels(root, plugins)
+  for _, plugin in ipairs(plugins) do
+    if plugin.beforeModelCallback ~= nil then return end
+  end
+  local agent = trees.withoutModel(root)
+  if agent then refuse("runner.agent", ('"%s" has no model, nor has an agent above it'):format(agent.name)) end
+end
+
 ---Makes a runner.
 ---@param definition moonpad.RunnerDefinition
 ---@return moonpad.Runner
@@ -80,13 +90,15 @@ function runners.define(definition)
   if type(definition) ~= "table" then refuse("runner", "expected a table, got " .. type(definition)) end
   core.checkFields(definition, "runner", FIELDS)
   checkDefinition(definition)
+  local plugins = callbacks.plugins(definition.plugins)
+  checkModels(definition.agent, plugins)
   return setmetatable({
     appName = definition.appName,
     agent = definition.agent,
     sessionService = definition.sessionService,
     artifactService = definition.artifactService,
     memoryService = definition.memoryService,
-    plugins = callbacks.plugins(definition.plugins),
+    plugins = plugins,
     maxLlmCalls = definition.maxLlmCalls or DEFAULT_MAX_LLM_CALLS,
     templateSyntax = definition.templateSyntax,
   }, Runner)

@@ -82,6 +82,34 @@ function trees.targets(agent, root)
   return targets, parent
 end
 
+---The model of an agent: its own, or that of the nearest agent above it that has one.
+---@param agent moonpad.Agent?
+---@return function|moonpad.Model|string|nil
+function trees.modelOf(agent)
+  while agent do
+    if agent.model ~= nil then return agent.model end
+    agent = agent.parent
+  end
+  return nil
+end
+
+-- A callback may answer in place of the model, so that there need not be one.
+local function lacksModel(agent)
+  return agent.isLlm and trees.modelOf(agent) == nil and #agent.callbacks.beforeModelCallback == 0
+end
+
+---The first agent of a tree that would have nobody to ask.
+---@param root moonpad.Agent
+---@return moonpad.Agent?
+function trees.withoutModel(root)
+  if lacksModel(root) then return root end
+  for _, child in ipairs(root.subAgents) do
+    local found = trees.withoutModel(child)
+    if found then return found end
+  end
+  return nil
+end
+
 ---What speaks against a transfer, or nil.
 ---@param agent moonpad.Agent
 ---@param root moonpad.Agent
