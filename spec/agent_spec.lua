@@ -74,8 +74,8 @@ describe("the definition of an agent", function()
     local runner = moonpad.runner { appName = "app", agent = agent, sessionService = service }
     assert.equal('newMessage.parts: expected a list of parts, got a table with the key "text"',
       failure(support.run, runner, { parts = { text = "x" } }).message)
-    assert.equal('the model\'s answer.parts: expected a list of parts, got a table with the key "text"',
-      failure(support.run, runner, "x").message)
+    assert.equal('agent "Greeter": the model\'s answer.parts: expected a list of parts, got a table with the key '
+      .. '"text"', failure(support.run, runner, "x").message)
   end)
 
   it("refuses a plugin in the place of a list of plugins", function()
@@ -282,6 +282,30 @@ support.each_store(function(open)
       local err = failure(support.run, named, "Hi")
       assert.equal("invalid_argument", err.code)
       assert.matches("no%-such%-model", tostring(err))
+    end)
+
+    it("whose answer has fields that no response has ends the run, and they are named", function()
+      local function messageOf(fields)
+        local err = failure(support.run, (runnerOf(fields)), "Hi")
+        return err.code .. " " .. err.message
+      end
+      local function wrong() return { contents = { parts = { { text = "x" } } } } end
+      local refusal = "contents: unknown field, did you mean content?; known are content, partial, "
+      local function begins(prefix, message) assert.equal(prefix, message:sub(1, #prefix)) end
+      begins('model agent "Greeter": the model\'s answer: ' .. refusal, messageOf { model = wrong })
+      begins('model agent "Greeter": a chunk of the model\'s answer: ' .. refusal,
+        messageOf { model = function() return wrong end })
+      for _, hook in ipairs { "beforeModelCallback", "afterModelCallback" } do
+        begins(('invalid_argument agent "Greeter": %s: %s'):format(hook, refusal), messageOf { [hook] = wrong })
+      end
+    end)
+
+    it("may not answer an empty table; one without parts is no event", function()
+      local err = failure(support.run, (runnerOf { model = function() return {} end }), "Hi")
+      assert.equal("model", err.code)
+      assert.matches('agent "Greeter" returned an empty table', err.message)
+      local runner = runnerOf { model = function() return { finishReason = "STOP" } end }
+      assert.same({}, support.run(runner, "Hi"))
     end)
 
     it("is not called more often than maxLlmCalls", function()

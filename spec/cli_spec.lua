@@ -92,6 +92,26 @@ describe("bin/moonpad", function()
       assert.same({ 0, 1 }, artifacts:versions(name))
     end)
 
+    it("says for whose answer it waits when a turn ends with a call that is open", function()
+      local agent = agentFile [[
+        local moonpad = require "moonpad"
+        local answers = { now = function() return "soon" end, later = function() end }
+        local function tool(name) return { name = name, longRunning = true, run = answers[name] } end
+        return moonpad.agent {
+          name = "Clerk", tools = { tool "now", tool "later" },
+          model = function(request)
+            local parts = {}
+            for index, name in ipairs { "now", "later" } do
+              parts[index] = { functionCall = { id = "c" .. index, name = name, args = {} } }
+            end
+            return { content = { parts = parts } }
+          end,
+        }
+      ]]
+      assert.same({ 0, "", "(waiting for the answer of later (call c2))\n" },
+        { moonpadCommand(("run %s --db %s Hi"):format(agent, quote(db))) })
+    end)
+
     it("prints events as JSON lines", function()
       local _, out = moonpadCommand(("run %s --db %s --events Hello"):format(agentFile(counter), quote(db)))
       local lines = {}

@@ -55,7 +55,7 @@ end
 
 -- The chunks of a streamed answer as responses. Chunks that are bare strings are partial; what was streamed without a
 -- complete answer at the end is completed here.
-local function streamed(iterator, invariant, control)
+local function streamed(where, iterator, invariant, control)
   local parts, hasAnswer, isOver = {}, false, false
   return function()
     if isOver then return nil end
@@ -65,7 +65,7 @@ local function streamed(iterator, invariant, control)
       return not hasAnswer and #parts > 0 and { content = { role = "model", parts = parts } } or nil
     end
     control = chunk
-    local response = responses.normalize(chunk, "a chunk of the model's answer", "model")
+    local response = responses.normalize(chunk, where .. "a chunk of the model's answer", "model")
     if type(chunk) == "string" then response.partial = true end
     if response.partial then
       responses.accumulate(parts, response)
@@ -80,12 +80,13 @@ end
 -- Starts the model; returns a function that gives one response after the other, and what is to be closed at the end.
 local function start(phase, run, request)
   local answer, invariant, control, closing = run(request, phase.context)
-  if callbacks.isCallable(answer) then return streamed(answer, invariant, control), closing end
-  if answer == nil then
-    core.error("model", ('the model of agent "%s" returned nothing; expected a response, a string or an iterator')
-      :format(phase.agent.name))
+  local where = ('agent "%s": '):format(phase.agent.name)
+  if callbacks.isCallable(answer) then return streamed(where, answer, invariant, control), closing end
+  if answer == nil or type(answer) == "table" and next(answer) == nil then
+    core.error("model", ('the model of agent "%s" returned %s; expected a response, a string or an iterator')
+      :format(phase.agent.name, answer == nil and "nothing" or "an empty table"))
   end
-  return once(responses.normalize(answer, "the model's answer", "model"))
+  return once(responses.normalize(answer, where .. "the model's answer", "model"))
 end
 
 -- An error inside a model gets the code `model`, unless it is a table, and so tells its own story.
@@ -127,15 +128,16 @@ end
 ---@param request table
 ---@param take fun(response: moonpad.Response)
 function modelCall.run(phase, request, take)
+  local where = ('agent "%s": '):format(phase.agent.name)
   local answer = callbacks.ask(phase, "beforeModelCallback", request)
-  if answer ~= nil then return take(responses.normalize(answer, "beforeModelCallback")) end
+  if answer ~= nil then return take(responses.normalize(answer, where .. "beforeModelCallback")) end
   local run = runnable(phase)
   countCall(phase.invocation)
   local function takeChecked(response)
     local replaced = callbacks.ask(phase, "afterModelCallback", response)
     if replaced ~= nil then
       local partial = response.partial
-      response = responses.normalize(replaced, "afterModelCallback")
+      response = responses.normalize(replaced, where .. "afterModelCallback")
       if response.partial == nil then response.partial = partial end
     end
     take(response)
@@ -144,7 +146,7 @@ function modelCall.run(phase, request, take)
   if ok then return end
   local rescue = callbacks.ask(phase, "onModelErrorCallback", request, err)
   if rescue == nil then error(err, 0) end
-  takeChecked(responses.normalize(rescue, "onModelErrorCallback"))
+  takeChecked(responses.normalize(rescue, where .. "onModelErrorCallback"))
 end
 
 return modelCall

@@ -13,6 +13,23 @@ local responses = {}
 ---@field errorCode string?
 ---@field errorMessage string?
 
+-- What a response may hold: what ADK's has (live sessions apart).
+local FIELDS = {
+  "content", "partial", "turnComplete", "interrupted", "errorCode", "errorMessage", "finishReason", "usageMetadata",
+  "modelVersion", "customMetadata", "groundingMetadata", "citationMetadata", "cacheMetadata", "avgLogprobs",
+  "logprobsResult", "inputTranscription", "outputTranscription", "interactionId",
+}
+-- Fields that an event gets from the run, not from the model: an event may be given as a response, without them.
+local OWN = { id = true, invocationId = true, author = true, timestamp = true, actions = true, branch = true }
+local KNOWN = table.move(FIELDS, 1, #FIELDS, 1, {})
+for field in pairs(OWN) do KNOWN[#KNOWN + 1] = field end
+
+local function checkFields(value, where, code)
+  local ok, err = pcall(core.checkFields, value, where, KNOWN)
+  if ok then return end
+  core.error(code or "invalid_argument", ("%s; known are %s"):format(err.message, table.concat(FIELDS, ", ")))
+end
+
 ---@param value string|table a response, a Content, or a text
 ---@param where string for messages
 ---@param code string? of the error when it is none of these
@@ -26,6 +43,7 @@ function responses.normalize(value, where, code)
   if value.content == nil and type(value.parts) == "table" then
     return { content = content.normalize(value, "model", where) }
   end
+  checkFields(value, where, code)
   local response = copy(value)
   if response.content ~= nil then response.content = content.normalize(response.content, "model", where) end
   return response
@@ -55,9 +73,6 @@ function responses.accumulate(parts, response)
     end
   end
 end
-
--- Fields that an event gets from the run, not from the model.
-local OWN = { id = true, invocationId = true, author = true, timestamp = true, actions = true, branch = true }
 
 ---The event that carries a response.
 ---@param response moonpad.Response

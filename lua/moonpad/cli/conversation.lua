@@ -41,15 +41,33 @@ end
 
 ---- One turn
 
+-- The calls that are still to be answered, by id.
+local function notePending(pending, event)
+  local names = {}
+  for _, call in ipairs(event:functionCalls()) do names[call.id] = call.name end
+  for _, id in ipairs(event.longRunningToolIds or {}) do pending[id] = names[id] end
+  for _, response in ipairs(event:functionResponses()) do pending[response.id] = nil end
+end
+
+local function tellPending(pending)
+  local waits = {}
+  for id, name in pairs(pending) do waits[#waits + 1] = ("%s (call %s)"):format(name, id) end
+  table.sort(waits)
+  if #waits > 0 then io.stderr:write(("(waiting for the answer of %s)\n"):format(table.concat(waits, ", "))) end
+end
+
 local function follow(invocation, show)
+  local pending = {}
   while true do
     local event = invocation:wait(PATIENCE)
     if cli.interrupted() then
       invocation:cancel()
       return "cancelled"
     elseif event == nil then
+      tellPending(pending)
       return "done"
     elseif event ~= "waiting" then
+      notePending(pending, event)
       show(event)
     end
   end
