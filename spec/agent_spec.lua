@@ -274,6 +274,23 @@ support.each_store(function(open)
       assert.equal(mine, failure(support.run, runner, "Hi"))
     end)
 
+    it("that raises nothing, or a table of its own, fails with an error that says so", function()
+      local err = failure(support.run, (runnerOf { model = function() error() end }), "Hi")
+      assert.same({ "model", 'the model of agent "Greeter" failed: it failed without an error value' },
+        { err.code, err.message })
+      local seen
+      local runner = runnerOf {
+        model = function() error { code = "limit", message = "too much" } end,
+        onModelErrorCallback = function(_, _, given) seen = given end,
+      }
+      err = failure(support.run, runner, "Hi")
+      assert.equal(seen, err)
+      assert.equal('limit: the model of agent "Greeter" failed: too much', tostring(err))
+      assert.same({ code = "limit", message = "too much" }, err.cause)
+      err = failure(support.run, (runnerOf { model = function() error { status = 7 } end }), "Hi")
+      assert.equal('model: the model of agent "Greeter" failed: {"status":7}', tostring(err))
+    end)
+
     it("must answer something, and must be there", function()
       local runner = runnerOf { model = function() end }
       assert.equal("model", failure(support.run, runner, "Hi").code)

@@ -257,6 +257,16 @@ support.each_store(function(open)
     end)
   end)
 
+  it("a tool that raises nothing has failed all the same", function()
+    local asked
+    local runner = runnerOf({ { "look" } }, { { name = "look", run = function() error() end } },
+      { onToolErrorCallback = function(_, _, _, err) asked = err.code end })
+    local events = support.run(runner, "go")
+    assert.same({ { error = "it failed without an error value" } }, responsesOf(events))
+    assert.equal("tool", asked)
+    assert.is_string(next(events[2].customMetadata.toolErrors))
+  end)
+
   describe("a wrong write to context.actions", function()
     local cases = {
       { function(actions) actions.skip_summarization = true end,
@@ -341,6 +351,14 @@ support.each_store(function(open)
       })
       assert.same({ { cached = true, after = true } }, responsesOf(support.run(skipped, "go")))
       assert.equal(3, #order)
+    end)
+
+    it("that raise nothing end the run with an error that says so", function()
+      local runner = runnerOf({ { "a" } }, { { name = "a", run = function() end } },
+        { afterToolCallback = function() error() end })
+      local err = failure(support.run, runner, "go")
+      assert.same({ "tool", "a callback or agent of the run: it failed without an error value" },
+        { err.code, err.message })
     end)
 
     it("that fail end the run, and nothing of the calls is stored", function()

@@ -1,6 +1,7 @@
 --- Calling a model: whatever kind of model it is, its answer comes as a sequence of responses.
 local callbacks = require "moonpad.callbacks"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local responses = require "moonpad.response"
 local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
@@ -89,10 +90,13 @@ local function start(phase, run, request)
   return once(responses.normalize(answer, where .. "the model's answer", "model"))
 end
 
--- An error inside a model gets the code `model`, unless it is a table, and so tells its own story.
+-- An error inside a model gets the code `model`, unless it is an object that tells its own story. A plain table keeps
+-- its own code.
 local function modelError(phase, err)
-  if type(err) ~= "string" then return err end
-  return core.newError("model", ('the model of agent "%s" failed: %s'):format(phase.agent.name, err), { cause = err })
+  if type(err) == "userdata" or getmetatable(err) and type(err) == "table" then return err end
+  local code = type(err) == "table" and type(err.code) == "string" and err.code or "model"
+  return core.newError(code, ('the model of agent "%s" failed: %s'):format(phase.agent.name, errorText.of(err)),
+    { cause = err })
 end
 
 -- The traceback of where it failed is noted for the error that is raised in its stead.

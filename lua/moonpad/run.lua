@@ -1,5 +1,7 @@
 --- A run from the inside: one coroutine that goes on step by step, and everything that must be released when it ends.
 local contexts = require "moonpad.context"
+local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local queue = require "moonpad.queue"
 local signals = require "moonpad.signals"
 
@@ -93,6 +95,7 @@ function runs.advance(run)
   if not ok then
     local text = type(signal) == "string" and signal or nil
     local inner = run.innerFailure
+    if signal == nil then signal = core.newError("tool", "a callback or agent of the run: " .. errorText.of(nil)) end
     run.failure = { err = signal, traceback = debug and debug.traceback(run.thread, text) or text }
     if inner and rawequal(inner.err, signal) then run.failure.traceback = inner.traceback end
     return finish(run)

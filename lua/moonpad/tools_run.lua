@@ -3,6 +3,7 @@ local callbacks = require "moonpad.callbacks"
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local groups = require "moonpad.group"
 local publish = require "moonpad.publish"
 local schema = require "moonpad.schema"
@@ -34,16 +35,6 @@ local function findProblem(tools, call)
   return problem and ("%s: bad arguments: %s"):format(call.name, problem)
 end
 
-local function messageOf(err)
-  if type(err) ~= "table" then return tostring(err) end
-  local metatable = getmetatable(err)
-  if core.isError(err) then return tostring(err.message) end
-  if type(metatable) == "table" and metatable.__tostring then return tostring(err) end
-  if type(err.message) == "string" then return err.message end
-  local ok, text = pcall(core.json.encode, err)
-  return ok and text or tostring(err)
-end
-
 -- A function response is an object; anything else goes into one.
 local function wrap(result)
   if type(result) == "userdata" and result ~= core.null then result = core.toTable(result) end
@@ -54,11 +45,13 @@ end
 
 local function checkResult(call, result)
   local ok, err = pcall(core.json.encode, wrap(result))
-  if not ok then core.error("tool", ("%s: cannot be answered to the model: %s"):format(call.name, messageOf(err))) end
+  if ok then return end
+  core.error("tool", ("%s: cannot be answered to the model: %s"):format(call.name, errorText.of(err)))
 end
 
 local function withTraceback(err)
-  local text = type(err) == "string" and err or messageOf(err)
+  if err == nil then err = core.newError("tool", errorText.of(nil)) end
+  local text = type(err) == "string" and err or errorText.of(err)
   return { err = err, traceback = debug and debug.traceback(text, 2) or text }
 end
 
@@ -76,7 +69,7 @@ end
 local function answerFailure(call, err, traceback)
   local answer = callbacks.ask(call.phase, "onToolErrorCallback", call.tool, call.args, err)
   if answer == nil then
-    call.response, call.traceback = { error = messageOf(err) }, traceback
+    call.response, call.traceback = { error = errorText.of(err) }, traceback
     return false
   end
   return true, answer
