@@ -276,9 +276,26 @@ describe("bin/moonpad", function()
       local input, pid = start(line "'A hard question'")
       waitForText("out", "Let me ")
       assert(os.execute("kill -INT " .. pid))
-      input:close()
+      assert.same({ nil, "exit", 130 }, { input:close() })
       assert.matches("%(cancelled%)", read(folder .. "/err"))
       assert.same({ "user: A hard question" }, (stored "Guide"))
+    end)
+
+    it("Ctrl-C while it waits for input that is no terminal ends it quietly", function()
+      local agent = agentFile [[
+        return require("moonpad").agent { name = "Guide", model = function() return "Yes?" end }
+      ]]
+      local input, pid = start(("run %s --db %s"):format(agent, quote(db)))
+      input:write("Hello?\n"):flush()
+      waitForText("out", "Yes?\n")
+      -- Nothing else puts it to sleep any more. (Not every system tells what it sleeps on.)
+      waitUntil("the wait for input", function()
+        local reason = read(("/proc/%d/wchan"):format(pid))
+        return (reason:find "pipe" or reason == "0") and read(("/proc/%d/stat"):format(pid)):find "%) S "
+      end)
+      assert(os.execute("kill -INT " .. pid))
+      assert.same({ nil, "exit", 130 }, { input:close() })
+      assert.equal("", read(folder .. "/err"))
     end)
 
     it("says which variable is missing", function()

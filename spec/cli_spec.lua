@@ -172,6 +172,16 @@ describe("bin/moonpad", function()
       end
     end)
 
+    it("leave an empty file alone", function()
+      write(db, "")
+      for _, command in ipairs { "sessions", "events", "state" } do
+        assert.same({ 1, "", ("moonpad: %s is empty: nothing has been stored there\n"):format(db) },
+          { moonpadCommand(("%s --db %s --app shop"):format(command, quote(db))) })
+        assert.equal("", read(db))
+      end
+      assert.is_nil(io.open(db .. "-wal"))
+    end)
+
     it("say so when the session is missing", function()
       moonpadCommand(("run %s --db %s Hello"):format(agentFile(counter), quote(db)))
       local code, _, err = moonpadCommand(("state --db %s --app Counter --session x"):format(quote(db)))
@@ -194,6 +204,12 @@ describe("bin/moonpad", function()
       mistake(("run %s Hi"):format(agentFile "return {"), "agent.lua:1: .*expected")
       mistake(("run %s Hi"):format(agentFile "return 42"), "must return an agent .* returned a number")
       mistake(("run %s Hi"):format(agentFile "error 'oops'"), "agent.lua:1: oops")
+      mistake(("run %s Hi"):format(agentFile "error {}"), "a table without a message was raised: {}")
+      mistake(("run %s Hi"):format(agentFile "error { message = 'oops' }"), "oops")
+      mistake(("run %s Hi"):format(agentFile "error()"), "without an error value")
+      mistake(("run %s --model gpt-4o Hi"):format(agentFile [[
+        return require("moonpad").sequentialAgent { name = "Flow", subAgents = {} }
+      ]]), '%-%-model: "Flow" is an agent that asks no model')
       mistake(("run %s Hi"):format(agentFile "return require('moonpad').agent { nam = 'x' }"), "did you mean name")
     end)
 
@@ -243,6 +259,10 @@ describe("bin/moonpad", function()
       mistake("dance", "dance", 2)
       mistake("state --db x", "%-%-app", 2)
       mistake("run", "agent", 2)
+      for _, name in ipairs { "db", "app", "user", "session", "model" } do
+        mistake(("run x --%s ''"):format(name), "must not be empty", 2)
+      end
+      mistake("state --app x --session ''", "must not be empty", 2)
     end)
 
     it("in the database is told in one line", function()

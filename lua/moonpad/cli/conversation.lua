@@ -94,7 +94,8 @@ end
 
 ---- Many turns
 
--- The next line; nil at the end. Ctrl-C at the prompt gives a new prompt.
+-- The next line; nil at the end. Ctrl-C at the prompt gives a new prompt; where there is none, it ends the wait for
+-- input.
 function Conversation:read()
   if not self.isTerminal then return io.read "l" end
   repeat
@@ -114,17 +115,17 @@ function Conversation:turn(line)
 end
 
 ---Answers the lines of standard input until it ends or the user says /quit.
+---@return "done"|"cancelled"
 function Conversation:answerLines()
   self.isTerminal = cli.isTerminal(STDIN)
-  if self.isTerminal then
-    cli.catchInterrupts()
-    print(commands.HINT)
-  end
+  cli.catchInterrupts()
+  if self.isTerminal then print(commands.HINT) end
   for line in function() return self:read() end do
-    if line:find "%S" and self:turn(line) == "quit" then return end
+    if line:find "%S" and self:turn(line) == "quit" then return "done" end
     io.stdout:flush()
   end
   if self.isTerminal then print() end
+  return cli.interrupted() and "cancelled" or "done"
 end
 
 local conversation = {}

@@ -21,10 +21,13 @@ local function defaultPath(app)
   return ("%s/%s.db"):format(dataFolder(), (app:gsub("[^%w._-]", "_"):gsub("^%.", "_")))
 end
 
-local function exists(path)
+-- SQLite takes an empty file for a new database, and would write into it.
+local function checkFile(path)
   local file = io.open(path, "rb")
-  if file then file:close() end
-  return file ~= nil
+  if not file then failure.raise("there is no file %s", path) end
+  local size = file:seek "end"
+  file:close()
+  if size == 0 then failure.raise("%s is empty: nothing has been stored there", path) end
 end
 
 ---The address of an application's file for runs. Its folder is created when it is missing.
@@ -46,7 +49,7 @@ end
 ---@return moonpad.Service
 function database.openExisting(options)
   local path = options.db or defaultPath(options.app)
-  if not exists(path) then failure.raise("there is no file %s", path) end
+  checkFile(path)
   return moonpad.open("sqlite:" .. path)
 end
 

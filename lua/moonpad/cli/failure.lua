@@ -1,4 +1,6 @@
 --- Errors of the command that are no fault of the program: one clear line is all that the user gets to see of them.
+local errorText = require "moonpad.error_text"
+
 local failure = {}
 
 local Failure = { __name = "moonpad.cli.failure", __tostring = function(self) return self.message end }
@@ -9,11 +11,17 @@ function failure.raise(message, ...)
   error(setmetatable({ message = select("#", ...) > 0 and message:format(...) or message }, Failure), 0)
 end
 
+local function textOf(err)
+  if err ~= nil and (type(err) ~= "table" or getmetatable(err)) then return tostring(err) end
+  if err == nil or type(err.message) == "string" then return errorText.of(err) end
+  return "a table without a message was raised: " .. errorText.of(err)
+end
+
 ---One line for whatever went wrong.
 ---@param err any
 ---@return string
 function failure.line(err)
-  return "moonpad: " .. tostring(err):gsub("%s*\n%s*", " ")
+  return "moonpad: " .. textOf(err):gsub("%s*\n%s*", " ")
 end
 
 return failure

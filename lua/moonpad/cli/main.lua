@@ -6,9 +6,11 @@ local options = require "moonpad.cli.options"
 local main = {}
 
 local USAGE_ERROR = 2
+-- What shells say of a program that SIGINT has ended.
+local INTERRUPTED = 130
 
 local commands = {
-  run = function(values) require("moonpad.cli.run").run(values) end,
+  run = function(values) return require("moonpad.cli.run").run(values) end,
   new = function(values) require("moonpad.cli.new").run(values) end,
   sessions = function(values) require("moonpad.cli.inspect").sessions(values) end,
   events = function(values) require("moonpad.cli.inspect").events(values) end,
@@ -20,8 +22,9 @@ local function traced(err)
 end
 
 local function execute(values)
-  commands[values.command](values)
+  local outcome = commands[values.command](values)
   if cli.hasLostOutput() then failure.raise "standard output could not be written" end
+  return outcome
 end
 
 ---@param arguments string[]
@@ -33,11 +36,11 @@ function main.run(arguments)
     io.stderr:write(("moonpad: %s (see `moonpad --help`)\n"):format(values))
     return USAGE_ERROR
   end
-  local ok, problem = xpcall(execute, traced, values)
+  local ok, result = xpcall(execute, traced, values)
   io.stdout:flush()
-  if ok then return 0 end
-  local line = failure.line(problem.err)
-  if values.debug then line = ("%s\n%s"):format(line, values.traceback or problem.traceback) end
+  if ok then return result == "cancelled" and INTERRUPTED or 0 end
+  local line = failure.line(result.err)
+  if values.debug then line = ("%s\n%s"):format(line, values.traceback or result.traceback) end
   io.stderr:write(line, "\n")
   return 1
 end

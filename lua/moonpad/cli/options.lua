@@ -5,27 +5,36 @@ local options = {}
 
 local DB = "The SQLite file (default: $XDG_DATA_HOME/moonpad/APP.db, or ~/.local/share/moonpad/APP.db)."
 
+local function nonEmpty(value)
+  if value == "" then return nil, "an option must not be empty" end
+  return value
+end
+
+local function option(command, name, description)
+  return command:option(name, description):convert(nonEmpty)
+end
+
 local function describeRun(parser)
   local command = parser:command("run", "Runs an agent on a message, or on the lines of standard input.")
   command:argument("agent", "A Lua file that returns an agent."):argname "AGENT.lua"
   command:argument("message", "What the user says."):args "*":argname "MESSAGE"
-  command:option("--db", DB):argname "FILE"
-  command:option("--app", "The name of the application (default: that of the agent)."):argname "NAME"
-  command:option("--user", 'The user (default: $USER, or "user").'):argname "ID"
-  command:option("--session", "The session."):argname "ID":default "default"
-  command:option("--model", "The name of a model, in place of the agent's own."):argname "NAME"
+  option(command, "--db", DB):argname "FILE"
+  option(command, "--app", "The name of the application (default: that of the agent)."):argname "NAME"
+  option(command, "--user", 'The user (default: $USER, or "user").'):argname "ID"
+  option(command, "--session", "The session."):argname "ID":default "default"
+  option(command, "--model", "The name of a model, in place of the agent's own."):argname "NAME"
   command:flag("--events", "Prints every event as a line of JSON instead of the replies.")
 end
 
 local function describeInspection(parser, name, summary)
   local command = parser:command(name, summary)
-  command:option("--db", DB):argname "FILE"
-  command:option("--app", "The name of the application."):argname "NAME":count(1)
+  option(command, "--db", DB):argname "FILE"
+  option(command, "--app", "The name of the application."):argname "NAME":count(1)
   if name == "sessions" then
-    command:option("--user", "Only the sessions of this user."):argname "ID"
+    option(command, "--user", "Only the sessions of this user."):argname "ID"
   else
-    command:option("--user", 'The user (default: $USER, or "user").'):argname "ID"
-    command:option("--session", "The session."):argname "ID":default "default"
+    option(command, "--user", 'The user (default: $USER, or "user").'):argname "ID"
+    option(command, "--session", "The session."):argname "ID":default "default"
   end
 end
 

@@ -21,10 +21,18 @@ local function loadAgent(path)
   return agent
 end
 
+local function setModel(agent, model)
+  if not agent.isLlm then
+    failure.raise('--model: "%s" is an agent that asks no model of its own, but runs others', agent.name)
+  end
+  agent.model = model
+end
+
 ---@param options table of the command line
+---@return "done"|"cancelled"
 function command.run(options)
   local agent = loadAgent(options.agent)
-  if options.model then agent.model = options.model end
+  if options.model then setModel(agent, options.model) end
   local app = options.app or agent.name
   local url = database.url(options, app)
   local service <close> = moonpad.open(url)
@@ -38,7 +46,7 @@ function command.run(options)
     options = options,
   }
   if #options.message > 0 then return talk:answer(table.concat(options.message, " ")) end
-  talk:answerLines()
+  return talk:answerLines()
 end
 
 return command
