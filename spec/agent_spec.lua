@@ -291,6 +291,16 @@ support.each_store(function(open)
       assert.equal('model: the model of agent "Greeter" failed: {"status":7}', tostring(err))
     end)
 
+    it("object whose generate is called with a dot says so", function()
+      for _, model in ipairs {
+        moonpad.models.scripted { "x" }, moonpad.testing.scriptedModel { "x" },
+        moonpad.models.openai { model = "gpt-4o", apiKey = "x" },
+      } do
+        assert.equal("model:generate(request): call it with a colon, not with a dot",
+          failure(model.generate, { contents = {} }).message)
+      end
+    end)
+
     it("must answer something, and must be there", function()
       local runner = runnerOf { model = function() end }
       assert.equal("model", failure(support.run, runner, "Hi").code)

@@ -866,6 +866,14 @@ describe("a state object of no session", function()
   end)
 
   it("renders a template", function()
+    local service <close> = moonpad.open "memory:"
+    local session = service:createSession { appName = "app", userId = "u" }
+    for found, value in pairs { ["a session"] = session, ["a service"] = service, ["a table"] = {} } do
+      local ok, err = pcall(moonpad.injectSessionState, "{x}", value)
+      assert.is_false(ok)
+      assert.are.equal("injectSessionState(template, context): expected a context or a state object "
+        .. "(such as session.state), got " .. found, err.message)
+    end
     assert.are.equal("Hello Ann!", moonpad.injectSessionState("Hello {user:name}!",
       moonpad.state { ["user:name"] = "Ann" }))
   end)

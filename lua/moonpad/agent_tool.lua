@@ -139,6 +139,9 @@ function agentTool.define(definition)
   if type(definition) ~= "table" then
     core.error("invalid_argument", "agentTool: expected a table, got " .. type(definition))
   end
+  if agents.isAgent(definition) then
+    core.error("invalid_argument", "agentTool: expected options, got an agent; write moonpad.agentTool { agent = ... }")
+  end
   core.checkFields(definition, "agentTool", FIELDS)
   local agent, skips = definition.agent, definition.skipSummarization
   if not agents.isAgent(agent) then

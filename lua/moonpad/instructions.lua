@@ -64,9 +64,10 @@ function instructions.injectSessionState(template, context)
     local syntax = phase.agent.templateSyntax or runner and runner.templateSyntax
     return render(template, phase.state, phase.agent.name, syntax, phase)
   end
-  if type(context) ~= "userdata" then
-    core.error("invalid_argument",
-      "injectSessionState(template, context): expected a context or a state object, got " .. type(context))
+  local ok, err = pcall(core.render, "", context, {})
+  if not ok then
+    core.error("invalid_argument", ("injectSessionState(template, context): expected a context or a state object "
+      .. "(such as session.state), %s"):format(tostring(err.message):gsub("^core%.render: ", "")))
   end
   return render(template, context)
 end

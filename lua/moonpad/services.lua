@@ -133,12 +133,12 @@ local function attempt(template, state, options, texts)
 end
 
 -- Why a template could not be filled: where it was for the want of an artifact that has no text, that is told instead.
-local function explain(err, agentName, problems, retry)
+local function explain(err, problems, retry)
   for _, problem in ipairs(problems) do
     local ok, next = retry(problem.file)
     if ok or tostring(next) ~= tostring(err) then
-      return core.newError("template", ('{artifact.%s}%s: it cannot be put into the text: %s'):format(problem.file,
-        agentName and (' in agent "%s"'):format(agentName) or "", problem.why))
+      local place = tostring(err.message):match "^(.-): there is no artifact" or ("{artifact.%s}"):format(problem.file)
+      return core.newError("template", ("%s: it cannot be put into the text: %s"):format(place, problem.why))
     end
   end
   return err
@@ -163,7 +163,7 @@ function services.render(template, state, options, phase)
   end
   local ok, result = attempt(template, state, options, texts)
   if ok then return result end
-  error(explain(result, options.agentName, problems, function(file)
+  error(explain(result, problems, function(file)
     texts[file] = ""
     return attempt(template, state, options, texts)
   end), 0)

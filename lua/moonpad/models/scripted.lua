@@ -13,6 +13,9 @@ Scripted.__index = Scripted
 
 ---Gives the next answer of the script.
 function Scripted:generate(request, context)
+  if getmetatable(self) ~= Scripted then
+    core.error("invalid_argument", "model:generate(request): call it with a colon, not with a dot")
+  end
   self.requests[#self.requests + 1] = copy(request)
   local answer = self.answers[#self.requests]
   if answer == nil then

@@ -101,6 +101,9 @@ end
 
 ---Gives the next answer of the script, after checking what it is asked.
 function Model:generate(request, context)
+  if getmetatable(self) ~= Model then
+    core.error("invalid_argument", "model:generate(request): call it with a colon, not with a dot")
+  end
   self.requests[#self.requests + 1] = copy(request)
   local number = #self.requests
   local step = self.steps[number]
