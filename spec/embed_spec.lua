@@ -7,6 +7,56 @@ local function program()
   return (module:gsub("moonpad/core%.so$", "examples/embed"))
 end
 
+describe("a host that opens few standard libraries", function()
+  after_each(support.cleanup)
+
+  -- Runs a program without the named libraries; returns what it prints.
+  local function run(without, source)
+    local path = support.tmpdir() .. "/program.lua"
+    local file <close> = assert(io.open(path, "w"))
+    file:write("local print = print\n")
+    for _, name in ipairs(without) do file:write(("%s, package.loaded.%s = nil\n"):format(name, name)) end
+    file:write(source)
+    file:close()
+    local pipe <close> = assert(io.popen(("lua5.4 %s 2>&1"):format(support.quote(path))))
+    return pipe:read "a"
+  end
+
+  it("is told which one is missing", function()
+    for _, name in ipairs { "coroutine", "math", "string", "table", "utf8" } do
+      local text = run({ name }, "print(select(2, pcall(require, 'moonpad')))")
+      assert.matches("moonpad needs the standard library " .. name .. ", which", text, 1, true)
+    end
+  end)
+
+  it("can run agents without os, io and debug", function()
+    assert.equal("x! true\ntool: look: failed\nno API key\n", run({ "os", "io", "debug" }, [[
+      local moonpad = require "moonpad"
+      local service = moonpad.open "memory:"
+      local function run(definition)
+        local agent = moonpad.agent(definition)
+        local runner = moonpad.runner { appName = "app", agent = agent, sessionService = service }
+        local last
+        for event in runner:run { userId = "u", sessionId = "s", newMessage = "x" } do last = event end
+        return last
+      end
+      local last = run { name = "A", model = function(request, context)
+        context.state.seen = true
+        return request.contents[1].parts[1].text .. "!"
+      end }
+      print(last:text(), last.actions.stateDelta.seen)
+      local ok, err = pcall(run, { name = "B", model = function(request)
+        local answer = request.contents[#request.contents].parts[1].functionResponse
+        if answer then return "tool: " .. answer.response.error end
+        return { content = { parts = { { functionCall = { name = "look", args = {} } } } } }
+      end, tools = { { name = "look", run = function() error("look: failed", 0) end } } })
+      print(ok and err:text() or err)
+      ok, err = pcall(run, { name = "C", model = "gpt-4o" })
+      print(err.message:match "no API key")
+    ]]):gsub("\t", " "))
+  end)
+end)
+
 describe("examples/embed.c", function()
   after_each(support.cleanup)
 

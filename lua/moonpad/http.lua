@@ -87,8 +87,8 @@ end
 local function caFileOption(options)
   local given = textOption(options, "caFile")
   for _, name in ipairs { "CURL_CA_BUNDLE", "SSL_CERT_FILE" } do
-    local file = os.getenv(name)
-    if given == nil and file ~= "" then given = file end
+    local file = os and os.getenv(name)
+    if given == nil and file and file ~= "" then given = file end
   end
   return given
 end

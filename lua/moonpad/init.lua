@@ -1,4 +1,16 @@
 --- moonpad: an agent state runtime. This facade re-exports the C core and loads the rest when it is first used.
+
+-- Hosts may open less than all standard libraries. What cannot be done without is named before something else fails.
+local NEEDED = {
+  { "package", require }, { "coroutine", coroutine }, { "math", math }, { "string", string }, { "table", table },
+  { "utf8", utf8 },
+}
+for _, library in ipairs(NEEDED) do
+  if library[2] == nil then
+    error("moonpad needs the standard library " .. library[1] .. ", which this Lua state has not opened", 0)
+  end
+end
+
 local core = require "moonpad.core"
 
 -- `require` tells where this file was found. Errors name the user's line, so lines in this folder are passed over.

@@ -78,7 +78,8 @@ function retry.after(headers)
   if not text then return nil end
   text = text:match "^%s*(.-)%s*$"
   if text:find "^%d+$" or text:find "^%d+%.%d+$" then return tonumber(text) + 0.0 end
-  local date = retry.parseDate(text)
+  -- A host that has no `os` has no time of day.
+  local date = os and retry.parseDate(text)
   return date and math.max(date - os.time(), 0.0) or nil
 end
 

@@ -60,7 +60,7 @@ local function expect(spec, options, field, kind)
 end
 
 local function environment(name)
-  local value = name and os.getenv(name)
+  local value = name and os and os.getenv(name)
   return value ~= "" and value or nil
 end
 
@@ -344,7 +344,9 @@ end
 ---@return table|function
 function Model:generate(request)
   local settings = settingsOf[self]
-  if settings == nil then core.error("invalid_argument", "model:generate(request): call it with a colon") end
+  if settings == nil then
+    core.error("invalid_argument", "model:generate(request): call it with a colon, not with a dot")
+  end
   local copied = {}
   for key, value in pairs(request) do copied[key] = value end
   copied.model = request.model or self.name

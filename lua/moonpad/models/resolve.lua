@@ -47,7 +47,7 @@ end
 
 local function keyOf(name, rule)
   for _, variable in ipairs(rule.keyVariables) do
-    local value = os.getenv(variable)
+    local value = os and os.getenv(variable)
     if value and value ~= "" then return value end
   end
   return core.error("invalid_argument", ('model "%s": no API key: set the environment variable %s'):format(
