@@ -540,11 +540,13 @@ support.each_store(function(open)
       local runner = runnerOf { beforeAgentCallback = function(context)
         context.actions.stateDelta.x = 1
         context.actions.stateDelta = { y = 2 }
+        context.actions.stateDelta = { z = moonpad.null, gone = moonpad.removed }
         context.actions.artifactDelta = { file = 3 }
         assert.same({ file = 3 }, context.actions.artifactDelta)
       end }
-      local event = support.run(runner, "Hi")[1]
-      assert.same({ stateDelta = { x = 1, y = 2 }, artifactDelta = { file = 3 } }, event.actions)
+      local event = support.run(runner, { userId = "u", newMessage = "Hi", stateDelta = { gone = 1 } })[1]
+      assert.same({ stateDelta = { x = 1, y = 2, z = moonpad.null, gone = moonpad.removed },
+        artifactDelta = { file = 3 } }, event.actions)
     end)
 
     it("says so when a method is called with a dot", function()
