@@ -40,16 +40,19 @@ local SPEC = [==[
 -- busted --lua=lua5.4 $NAME/agent_spec.lua
 local testing = require "moonpad.testing"
 
+-- The agent is beside this file, wherever busted is run.
+local folder = debug.getinfo(1, "S").source:match "^@(.*/)" or "./"
+
 describe("$NAME", function()
   it("remembers what it is told", function()
-    local agent = dofile "$NAME/agent.lua"
+    local agent = dofile(folder .. "agent.lua")
     local result = testing.run { agent = agent, messages = { "remember milk", "remember tea" } }
     assert.are.equal("You have 2 notes.", result.text)
     assert.has_state(result.session, { ["user:notes"] = { "milk", "tea" } })
   end)
 
   it("asks when there is nothing to remember", function()
-    local result = testing.run { agent = dofile "$NAME/agent.lua", messages = "hello" }
+    local result = testing.run { agent = dofile(folder .. "agent.lua"), messages = "hello" }
     assert.matches("Tell me", result.text)
   end)
 end)
