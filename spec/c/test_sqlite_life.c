@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "sqlite_support.h"
 
 /* ---- processes ---- */
@@ -362,6 +363,55 @@ static void test_closed_under_way(void **state) {
   place_close(store);
 }
 
+/* ---- what the writing connection remembers ---- */
+
+static moonpad_status delete_own(mp_tx *tx, void *context, moonpad_error *error) {
+  moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text(context)};
+  mp_session_row row;
+  moonpad_status status = tx->ops->find_session(tx, &name, &row, error);
+  if (status == MOONPAD_OK) status = tx->ops->delete_session(tx, row.id, error);
+  if (status == MOONPAD_OK) status = tx->ops->load_session(tx, row.id, &row, error);
+  return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : MOONPAD_CORRUPT;
+}
+
+static moonpad_status delete_and_fail(mp_tx *tx, void *context, moonpad_error *error) {
+  moonpad_status status = delete_own(tx, context, error);
+  return status == MOONPAD_OK ? mp_fail(error, MOONPAD_CONFLICT, "on purpose") : status;
+}
+
+/* append_once ends the program when what is remembered is not what is stored. */
+static void expect_append(sqlite_place *place, mp_store *store, appender *one) {
+  if (store->ops->write(store, append_once, one, &place->error) != MOONPAD_OK) fail_msg("%s", place->error.message);
+  one->next++;
+}
+
+static void test_nothing_is_remembered_wrongly(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 10, false}, two = {place->env, "t", 2, 0, 10, false};
+  char session_id[] = "s";
+  mp_store *store = place_open(place), *other = place_open(place);
+  for (int round = 0; round < 3; round++) {
+    expect_append(place, store, &one);
+    expect_append(place, store, &two); /* its user and app are those of the first */
+    expect_append(place, store, &one);
+    one.fail = true; /* what it wrote is gone */
+    assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_CONFLICT);
+    one.fail = false;
+    expect_append(place, store, &one);
+    expect_append(place, other, &one); /* another connection of this process */
+    expect_append(place, store, &one);
+    sql_run(place->path, "UPDATE sessions SET conversation_count = 77, last_update_time = 99 WHERE session_id = 's';"
+                         "UPDATE state SET revision = revision + 5 WHERE key = 0");
+    expect_append(place, store, &one);
+    assert_int_equal(store->ops->write(store, delete_and_fail, session_id, NULL), MOONPAD_CONFLICT);
+    expect_append(place, store, &one);
+    assert_int_equal(sql_integer(place->path, "SELECT conversation_count FROM sessions WHERE session_id = 's'"), 79);
+    assert_int_equal(store->ops->write(store, delete_own, session_id, NULL), MOONPAD_OK);
+  }
+  place_close(other);
+  place_close(store);
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
   const struct CMUnitTest tests[] = {
@@ -374,6 +424,7 @@ int main(void) {
       TEST(test_threads_in_memory),
       TEST(test_backup_while_others_write),
       TEST(test_busy_and_readers_that_do_not_wait),
+      TEST(test_nothing_is_remembered_wrongly),
       TEST(test_closed),
       TEST(test_closed_under_way),
   };

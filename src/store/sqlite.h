@@ -7,6 +7,7 @@
 ** sqlite_schema.c      the tables, and whether a file has them
 ** sqlite_statement.c   the SQL of every transaction, prepared once
 ** sqlite_tx.c          transactions: group commit, snapshots, closing
+** sqlite_rows.c        rows that the writing connection remembers
 ** sqlite_read.c        mp_tx_ops: reading
 ** sqlite_write.c       mp_tx_ops: writing
 ** sqlite_json.c        is text from a file JSON as this library writes it?
@@ -64,6 +65,22 @@ typedef enum mp_sqlite_statement_id {
 typedef struct mp_sqlite mp_sqlite;
 typedef struct mp_sqlite_request mp_sqlite_request;
 
+#define MP_SQLITE_ROWS_KEPT 64
+
+typedef struct mp_sqlite_shared_row {
+  int64_t id; /* 0: none */
+  int64_t revision;
+} mp_sqlite_shared_row;
+
+/* Of each kind the last row whose id falls on a place. The revisions of user and app are in `shared`: sessions have them in common. */
+typedef struct mp_sqlite_rows {
+  mp_session_row sessions[MP_SQLITE_ROWS_KEPT];
+  mp_sqlite_shared_row shared[2][MP_SQLITE_ROWS_KEPT]; /* users, apps */
+  bool used;                                           /* there is something to forget */
+  bool committed;                                      /* holds as of `version`; false within a transaction */
+  unsigned version;                                    /* of the file, as SQLite counts */
+} mp_sqlite_rows;
+
 /* One thread at a time. It is the mp_tx of the transaction that it runs. */
 typedef struct mp_sqlite_connection {
   mp_tx tx; /* first: an mp_tx * is one of these */
@@ -76,6 +93,7 @@ typedef struct mp_sqlite_connection {
   double waiting_since;   /* for the busy handler, monotonic */
   double patience;        /* how long the busy handler waits, in seconds */
   int checkpointed;       /* frames that the WAL had when this connection last wrote them back */
+  mp_sqlite_rows *rows;   /* of the writing connection; NULL for one that reads */
   struct mp_sqlite_connection *next; /* in the pool */
 } mp_sqlite_connection;
 
@@ -163,6 +181,20 @@ void mp_sqlite_leave(mp_sqlite *store);
 typedef moonpad_status (*mp_sqlite_exclusive)(mp_sqlite_connection *connection, void *context, moonpad_error *error);
 moonpad_status mp_sqlite_run_exclusive(mp_sqlite *store, mp_sqlite_exclusive function, void *context,
                                        moonpad_error *error);
+
+/* ---- sqlite_rows.c ---- */
+
+/* Called when a transaction has begun: forgets what others may have changed since the last one was committed. */
+void mp_sqlite_rows_begin(mp_sqlite_rows *rows, sqlite3 *db);
+/* Called when it is committed, right away. */
+void mp_sqlite_rows_commit(mp_sqlite_rows *rows, sqlite3 *db);
+void mp_sqlite_rows_forget(mp_sqlite_rows *rows);
+void mp_sqlite_rows_keep(mp_sqlite_rows *rows, const mp_session_row *row);
+void mp_sqlite_rows_keep_shared(mp_sqlite_rows *rows, mp_scope scope, int64_t id, int64_t revision);
+/* As the store's update_session: what it writes, if the session is kept. */
+void mp_sqlite_rows_update(mp_sqlite_rows *rows, const mp_session_row *row);
+void mp_sqlite_rows_drop(mp_sqlite_rows *rows, int64_t session);
+bool mp_sqlite_rows_find(const mp_sqlite_rows *rows, int64_t session, mp_session_row *row);
 
 /* ---- sqlite_read.c, sqlite_write.c ---- */
 

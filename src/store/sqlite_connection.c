@@ -204,6 +204,7 @@ void mp_sqlite_disconnect(mp_sqlite_connection *connection) {
   for (size_t i = 0; i < MP_SQL_COUNT; i++) sqlite3_finalize(connection->statements[i]);
   sqlite3_close(connection->db);
   mp_buffer_free(&connection->scratch);
+  mp_release(connection->store->env, connection->rows);
   mp_release(connection->store->env, connection);
 }
 

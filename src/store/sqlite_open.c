@@ -93,6 +93,8 @@ static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {
   }
   if (status == MOONPAD_OK) status = mp_sqlite_prepare_file(store->writer, error);
   if (status != MOONPAD_OK) return status;
+  store->writer->rows = mp_allocate_zeroed(store->env, sizeof *store->writer->rows);
+  if (store->writer->rows == NULL) return mp_no_memory(error);
   mp_sqlite_keep_wal_short(store->writer);
   bool full = store->durability == MOONPAD_DURABILITY_FULL;
   return mp_sqlite_execute(store->writer, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", error);

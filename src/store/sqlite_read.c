@@ -51,10 +51,13 @@ static moonpad_status find_session(mp_tx *tx, const moonpad_session_name *name, 
 
 moonpad_status mp_sqlite_load_session(mp_tx *tx, int64_t session, mp_session_row *row, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  if (connection->rows != NULL && mp_sqlite_rows_find(connection->rows, session, row)) return MOONPAD_OK;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_LOAD_SESSION, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, session);
-  return one_session(connection, statement, row, error);
+  moonpad_status status = one_session(connection, statement, row, error);
+  if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_keep(connection->rows, row);
+  return status;
 }
 
 /* ---- state ---- */

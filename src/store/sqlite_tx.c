@@ -39,7 +39,15 @@ static moonpad_status begin(mp_sqlite_connection *connection, mp_sqlite_statemen
   connection->failure = MOONPAD_OK;
   /* What ends a transaction that fails is made ready first: without memory it could not be, and the transaction would stay open. */
   if (mp_sqlite_statement(connection, MP_SQL_ROLLBACK, error) == NULL) return connection->failure;
-  return mp_sqlite_run_id(connection, how, error);
+  moonpad_status status = mp_sqlite_run_id(connection, how, error);
+  if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_begin(connection->rows, connection->db);
+  return status;
+}
+
+static moonpad_status commit(mp_sqlite_connection *connection, moonpad_error *error) {
+  moonpad_status status = mp_sqlite_run_id(connection, MP_SQL_COMMIT, error);
+  if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_commit(connection->rows, connection->db);
+  return status;
 }
 
 static moonpad_status call(mp_sqlite_connection *connection, mp_tx_function function, void *context,
@@ -56,7 +64,7 @@ static moonpad_status transact(mp_sqlite_connection *connection, mp_sqlite_state
   moonpad_status status = begin(connection, how, error);
   if (status != MOONPAD_OK) return status;
   status = call(connection, function, context, error);
-  if (status == MOONPAD_OK) status = mp_sqlite_run_id(connection, MP_SQL_COMMIT, error);
+  if (status == MOONPAD_OK) status = commit(connection, error);
   if (status != MOONPAD_OK) roll_back(connection);
   return status;
 }
@@ -77,8 +85,9 @@ static bool run_in_savepoint(mp_sqlite_connection *connection, mp_sqlite_request
   if (mp_sqlite_run_id(connection, MP_SQL_SAVEPOINT, NULL) != MOONPAD_OK) return false;
   request->status = call(connection, request->function, request->context, request->error);
   if (sqlite3_get_autocommit(connection->db)) return false;
-  if (request->status != MOONPAD_OK && mp_sqlite_run_id(connection, MP_SQL_ROLLBACK_TO, NULL) != MOONPAD_OK) {
-    return false;
+  if (request->status != MOONPAD_OK) {
+    mp_sqlite_rows_forget(connection->rows);
+    if (mp_sqlite_run_id(connection, MP_SQL_ROLLBACK_TO, NULL) != MOONPAD_OK) return false;
   }
   return mp_sqlite_run_id(connection, MP_SQL_RELEASE, NULL) == MOONPAD_OK;
 }
@@ -94,7 +103,7 @@ static void fail_all(mp_sqlite_request *first, moonpad_status status, const moon
 
 static moonpad_status commit_all(mp_sqlite_connection *connection, moonpad_error *error) {
   double started = mp_sqlite_monotonic();
-  moonpad_status status = mp_sqlite_run_id(connection, MP_SQL_COMMIT, error);
+  moonpad_status status = commit(connection, error);
   connection->store->last_commit = mp_sqlite_monotonic() - started;
   return status;
 }

@@ -73,7 +73,9 @@ moonpad_status mp_sqlite_set_shared_revision(mp_tx *tx, mp_scope scope, int64_t 
   sqlite3_bind_int64(statement, 1, (int)scope);
   sqlite3_bind_int64(statement, 2, id);
   sqlite3_bind_int64(statement, 3, revision);
-  return mp_sqlite_run(connection, statement, error);
+  moonpad_status status = mp_sqlite_run(connection, statement, error);
+  if (status == MOONPAD_OK) mp_sqlite_rows_keep_shared(connection->rows, scope, id, revision);
+  return status;
 }
 
 /* ---- sessions ---- */
@@ -119,13 +121,16 @@ moonpad_status mp_sqlite_update_session(mp_tx *tx, const mp_session_row *row, mo
   sqlite3_bind_int64(statement, 3, row->base_revision);
   sqlite3_bind_int64(statement, 4, row->conversation_count);
   sqlite3_bind_double(statement, 5, row->last_update_time);
-  return mp_sqlite_run(connection, statement, error);
+  moonpad_status status = mp_sqlite_run(connection, statement, error);
+  if (status == MOONPAD_OK) mp_sqlite_rows_update(connection->rows, row);
+  return status;
 }
 
 moonpad_status mp_sqlite_delete_session(mp_tx *tx, int64_t session, moonpad_error *error) {
   static const mp_sqlite_statement_id by_session[] = {MP_SQL_DELETE_STATE, MP_SQL_DELETE_BASE_STATE,
                                                       MP_SQL_DELETE_SESSION};
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  mp_sqlite_rows_drop(connection->rows, session);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_DELETE_EVENTS, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, mp_sqlite_position(session, 0));
