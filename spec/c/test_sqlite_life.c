@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -412,6 +413,85 @@ static void test_nothing_is_remembered_wrongly(void **state) {
   place_close(store);
 }
 
+/* ---- the WAL ---- */
+
+#define LARGE_EVENT 100000 /* bytes: 200 of them are 5,000 pages */
+
+static long long wal_size(const sqlite_place *place) {
+  char name[512];
+  struct stat status;
+  snprintf(name, sizeof name, "%s-wal", place->path);
+  assert_int_equal(stat(name, &status), 0);
+  return (long long)status.st_size;
+}
+
+/* Its header counts how often it has started over. */
+static int64_t wal_restarts(const sqlite_place *place) {
+  char name[512];
+  unsigned char header[16];
+  snprintf(name, sizeof name, "%s-wal", place->path);
+  FILE *file = fopen(name, "rb");
+  assert_non_null(file);
+  assert_int_equal(fread(header, 1, sizeof header, file), sizeof header);
+  fclose(file);
+  return (int64_t)header[12] << 24 | (int64_t)header[13] << 16 | (int64_t)header[14] << 8 | (int64_t)header[15];
+}
+
+/* Two services of one file, as two processes would be: there are new frames whenever a checkpoint ends. */
+static void write_by_two_services(sqlite_place *place, moonpad_durability durability) {
+  static const char *const session_ids[] = {"a", "b"};
+  writer writers[2];
+  memset(writers, 0, sizeof writers);
+  place->options.durability = durability;
+  for (int i = 0; i < 2; i++) {
+    writers[i].store = place_open(place);
+    writers[i].appender = (appender){place->env, session_ids[i], i, 0, LARGE_EVENT, false};
+  }
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
+    assert_int_equal(writers[i].surprises, 0);
+  }
+  assert_true(wal_restarts(place) >= 1);
+  /* Half of what was written. With "normal" it depends on how much is written while the disk takes what is there. */
+  if (durability == MOONPAD_DURABILITY_FULL) assert_true(wal_size(place) < LARGE_EVENT * APPENDS_PER_THREAD);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(count_appended(writers[i].store, session_ids[i]), APPENDS_PER_THREAD);
+    place_close(writers[i].store);
+  }
+  expect_sound_file(place->path);
+  assert_int_equal(remove(place->path), 0);
+}
+
+static void test_wal_starts_over_while_several_write(void **state) {
+  write_by_two_services(*state, MOONPAD_DURABILITY_NORMAL);
+  write_by_two_services(*state, MOONPAD_DURABILITY_FULL);
+}
+
+static void append_large(sqlite_place *place, mp_store *store, appender *one, int count) {
+  for (int i = 0; i < count; i++) expect_append(place, store, one);
+}
+
+static void test_wal_starts_over_after_a_long_read(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, LARGE_EVENT, false};
+  sqlite3 *reader;
+  place->options.durability = MOONPAD_DURABILITY_NORMAL;
+  mp_store *store = place_open(place);
+  expect_append(place, store, &one);
+  assert_int_equal(sqlite3_open(place->path, &reader), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM events", NULL, NULL, NULL), SQLITE_OK);
+  append_large(place, store, &one, 150);
+  long long grown = wal_size(place);
+  assert_true(grown > 150 * LARGE_EVENT); /* nothing of it can be written over */
+  assert_int_equal(sqlite3_close(reader), SQLITE_OK);
+  append_large(place, store, &one, 150);
+  long long size = wal_size(place);
+  append_large(place, store, &one, 200);
+  assert_int_equal(wal_size(place), size);
+  place_close(store);
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
   const struct CMUnitTest tests[] = {
@@ -425,6 +505,8 @@ int main(void) {
       TEST(test_backup_while_others_write),
       TEST(test_busy_and_readers_that_do_not_wait),
       TEST(test_nothing_is_remembered_wrongly),
+      TEST(test_wal_starts_over_while_several_write),
+      TEST(test_wal_starts_over_after_a_long_read),
       TEST(test_closed),
       TEST(test_closed_under_way),
   };

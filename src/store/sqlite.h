@@ -92,6 +92,8 @@ typedef struct mp_sqlite_connection {
   moonpad_status failure; /* the first failure of the store in this transaction, which must not be committed then */
   double waiting_since;   /* for the busy handler, monotonic */
   double patience;        /* how long the busy handler waits, in seconds */
+  bool checkpointing;     /* it waits, if at all, for a few steps only */
+  bool read_from;         /* somebody's snapshot kept the last checkpoint from its end */
   int checkpointed;       /* frames that the WAL had when this connection last wrote them back */
   mp_sqlite_rows *rows;   /* of the writing connection; NULL for one that reads */
   struct mp_sqlite_connection *next; /* in the pool */

@@ -25,9 +25,15 @@ void mp_sqlite_sleep(int64_t microseconds) {
   nanosleep(&pause, NULL);
 }
 
-/* SQLite's own waiting backs off to 100 ms, which lets one of several writers wait for half a second. Short steps keep the longest wait short. */
+#define CHECKPOINT_STEPS 100 /* about 30 ms */
+
+/*
+** SQLite's own waiting backs off to 100 ms, which lets one of several writers wait for half a second. Short steps keep the longest wait short.
+** A checkpoint waits first for the writers, then, with them held off, for the readers, and syncs in between: its patience is counted in steps, as the clock would take the syncs for waiting.
+*/
 static int wait_for_lock(void *context, int calls) {
   mp_sqlite_connection *connection = context;
+  if (connection->checkpointing && calls >= CHECKPOINT_STEPS) return 0;
   double now = mp_sqlite_monotonic();
   if (calls == 0) connection->waiting_since = now;
   double left = connection->waiting_since + connection->patience - now;
@@ -39,27 +45,41 @@ static int wait_for_lock(void *context, int calls) {
 
 /* ---- the WAL ---- */
 
-#define CHECKPOINT_FRAMES 1000 /* as SQLite has it */
-#define LONG_WAL_FRAMES   8000
-#define RESTART_PATIENCE  0.02
+/* More for "normal" would hardly lower the mean, and the append that writes them back would take longer. */
+#define FRAMES_FULL   1000 /* as SQLite has it */
+#define FRAMES_NORMAL 2000
 
 /*
-** SQLite's own checkpoint, once the WAL is long, runs after every commit until the WAL starts over, which it cannot while several processes write: there are always new
-** frames when a checkpoint ends. Two syncs for each commit halve what four processes can do. So it is run once for so many frames, and a WAL that has become long is
-** made to start over with the writers held off.
+** Writing the WAL back costs two syncs, so with durability "normal", where an append has none, it is done less often than SQLite does it. With "full" a short WAL is the
+** fast one: to sync a file that grows takes twice the time of one that is overwritten.
+**
+** The WAL starts over once all of it has been written back, which several processes that write never let happen by themselves: there are new frames whenever a checkpoint
+** ends. SQLite's own would then run after every commit, and the WAL grow for ever. So the last of it is written back with the writers held off; with "normal", where the
+** WAL has to be synced first, the most of it before that. Nobody is held off for a WAL that somebody still reads from.
 */
+static int write_back(sqlite3 *db, const char *schema, int mode, bool *complete) {
+  int frames = 0, written = 0;
+  int code = sqlite3_wal_checkpoint_v2(db, schema, mode, &frames, &written);
+  *complete = written == frames;
+  return code;
+}
+
+/* What fails here, or is somebody else's doing just now, is tried again some frames later: the commit is done. */
 static int checkpoint(void *context, sqlite3 *db, const char *schema, int frames) {
   mp_sqlite_connection *connection = context;
+  bool full = connection->store->durability == MOONPAD_DURABILITY_FULL, complete = true;
   if (frames < connection->checkpointed) connection->checkpointed = 0; /* it has started over */
-  if (frames - connection->checkpointed < CHECKPOINT_FRAMES) return SQLITE_OK;
+  if (frames - connection->checkpointed < (full ? FRAMES_FULL : FRAMES_NORMAL)) return SQLITE_OK;
   connection->checkpointed = frames;
-  /* What fails here is tried again later; the commit is done. */
-  sqlite3_wal_checkpoint_v2(db, schema, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-  if (frames < LONG_WAL_FRAMES) return SQLITE_OK;
-  double patience = connection->patience;
-  connection->patience = RESTART_PATIENCE;
-  sqlite3_wal_checkpoint_v2(db, schema, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
-  connection->patience = patience;
+  if (!full || connection->read_from) {
+    if (write_back(db, schema, SQLITE_CHECKPOINT_PASSIVE, &complete) != SQLITE_OK) return SQLITE_OK;
+    connection->read_from = !complete;
+    if (!complete) return SQLITE_OK;
+  }
+  connection->checkpointing = true;
+  int code = write_back(db, schema, SQLITE_CHECKPOINT_RESTART, &complete);
+  connection->checkpointing = false;
+  connection->read_from = code == SQLITE_BUSY && !complete;
   return SQLITE_OK;
 }
 
