@@ -156,7 +156,7 @@ support.each_store(function(open)
       end
       local function failing() error({ message = "down" }) end
       local err = failure(run, agent { model = failing, onModelErrorCallback = { noter "a", noter "b" } })
-      assert.equal("down", err.message)
+      assert.same({ "model", "down" }, { err.code, err.cause.message })
       assert.same({ "a", "b" }, called)
       called = {}
       local events = run(agent { model = failing, onModelErrorCallback = { noter "a", noter("b", "up"), noter "c" } })
@@ -454,7 +454,7 @@ support.each_store(function(open)
           return "late"
         end },
       } })
-      assert.equal("broken", err.message)
+      assert.equal("broken", err.cause.message)
       assert.same({ "cancelled", false }, { heard, reached })
       assert.same({ quick = "hello" }, support.stored(service).state:getAll())
       assert.equal("hello", run(agent())[1]:text())

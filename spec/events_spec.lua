@@ -36,6 +36,23 @@ describe("an event as JSON", function()
     end)
   end)
 
+  it("says every removal, whatever stands beside it", function()
+    local delta, keys = {}, {}
+    for index = 1, 20 do
+      local key = ("k%02d"):format(index)
+      delta[key], keys[index] = moonpad.removed, key
+      delta["list" .. index], delta["table" .. index] = { index, { x = 1 } }, { a = { b = index }, c = {} }
+    end
+    local encoded = moonpad.json.decode(moonpad.json.encode(moonpad.event { actions = { stateDelta = delta } }))
+    assert.are.same(keys, encoded.removedStateKeys)
+    assert.are.equal(moonpad.null, encoded.actions.stateDelta.k07)
+    local service <close> = moonpad.open "memory:"
+    local session = service:createSession { appName = "app", userId = "u", state = { k01 = 1, k20 = 1 } }
+    service:appendEvent(session, { author = "a", actions = { stateDelta = delta } })
+    assert.is_nil(session.state.k01)
+    assert.is_false(session.state:has "k20")
+  end)
+
   it("of one that is not stored has no revision", function()
     local json = moonpad.json.encode(moonpad.event { actions = { stateDelta = { k = moonpad.removed } } })
     assert.are.equal('{"actions":{"stateDelta":{"k":null}},"removedStateKeys":["k"]}', json)

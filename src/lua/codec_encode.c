@@ -221,7 +221,7 @@ static void finish_object(mp_encoder *e, size_t begin, size_t first) {
     sort_segments(segments, count);
     permute(e, begin, segments, count);
   }
-  if (e->removes) note_removed(e, segments, count);
+  if (e->removes && e->depth == MP_DELTA_LEVEL) note_removed(e, segments, count);
   if (!e->out->failed) e->out->data[e->out->length - 1] = '}';
   binding->segment_count = first;
 }

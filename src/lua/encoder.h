@@ -25,7 +25,7 @@ typedef struct mp_encoder {
   unsigned base;  /* tables around the whole value */
   unsigned depth; /* tables around the value at hand, without those */
   bool removed;   /* the value that was written last is moonpad.removed */
-  bool removes;   /* and so is one of the object at hand */
+  bool removes;   /* and so is one in stateDelta, so far */
   mp_encoder_step path[MP_EVENT_DEPTH];
 } mp_encoder;
 
