@@ -285,7 +285,7 @@ support.each_store(function(open)
       }
       err = failure(support.run, runner, "Hi")
       assert.equal(seen, err)
-      assert.equal('limit: the model of agent "Greeter" failed: too much', tostring(err))
+      assert.equal("limit: too much", tostring(err))
       assert.same({ code = "limit", message = "too much" }, err.cause)
       err = failure(support.run, (runnerOf { model = function() error { status = 7 } end }), "Hi")
       assert.equal('model: the model of agent "Greeter" failed: {"status":7}', tostring(err))

@@ -91,12 +91,14 @@ local function start(phase, run, request)
 end
 
 -- An error inside a model gets the code `model`, unless it is an object that tells its own story. A plain table keeps
--- its own code.
+-- its own code and message.
 local function modelError(phase, err)
   if type(err) == "userdata" or getmetatable(err) and type(err) == "table" then return err end
-  local code = type(err) == "table" and type(err.code) == "string" and err.code or "model"
-  return core.newError(code, ('the model of agent "%s" failed: %s'):format(phase.agent.name, errorText.of(err)),
-    { cause = err })
+  local own = type(err) == "table" and err or {}
+  local code = type(own.code) == "string" and own.code or "model"
+  local message = type(own.message) == "string" and own.message
+    or ('the model of agent "%s" failed: %s'):format(phase.agent.name, errorText.of(err))
+  return core.newError(code, message, { cause = err })
 end
 
 -- The traceback of where it failed is noted for the error that is raised in its stead.
