@@ -71,12 +71,14 @@ end
 -- Blocks until there is an event or the end, stepping the runs that are ahead.
 local function block(self, run, deadline)
   local seconds = 0
+  -- In a tool, others would be kept from going on.
+  local mayBlock = deadline == nil and not signals.isOurs()
   while true do
     local event, isOver = take(self, run)
     if event ~= nil or isOver then return event end
     checkReachable(run)
     local first = queue.first(run)
-    runs.advance(first)
+    runs.advance(first, mayBlock)
     if #run.outbox == 0 and run.status ~= "done" then
       if deadline and core.monotonic() >= deadline then return "waiting" end
       if first.waiting then
@@ -87,14 +89,14 @@ local function block(self, run, deadline)
   end
 end
 
----Lets it go on without ever blocking. An error of the run is raised here.
+---Lets it go on without waiting for a model, a tool or another writer. An error of the run is raised here.
 ---@return moonpad.Event|"waiting"|nil event nil when it is done
 function Invocation:step()
   local run = runOfSelf(self, "step")
   local event, isOver = take(self, run)
   if event ~= nil or isOver then return event end
   if queue.first(run) ~= run or runs.isOnStack(run) then return "waiting" end
-  runs.advance(run)
+  runs.advance(run, false)
   event, isOver = take(self, run)
   if event == nil and not isOver then return "waiting" end
   return event

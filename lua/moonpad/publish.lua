@@ -3,6 +3,7 @@ local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
+local lock = require "moonpad.lock"
 local onEvent = require "moonpad.on_event"
 local output = require "moonpad.output"
 local signals = require "moonpad.signals"
@@ -45,7 +46,7 @@ end
 function publish.commit(phase, event)
   local journal = phase.invocation.journal
   if journal then journal(phase, event) end
-  return core.commit(phase.state, event)
+  return lock.commit(phase.invocation, phase.state, event)
 end
 
 ---Publishes an event of a phase.

@@ -25,6 +25,7 @@ local runs = {}
 ---@field status "open"|"done"
 ---@field ending boolean? code that still runs must stop at the next occasion
 ---@field waiting boolean? its last step ended in a tool or model that waits
+---@field mayBlock boolean? whoever drives it has nothing else to do meanwhile
 ---@field outbox moonpad.Event[] stored, not yet taken by the owner
 ---@field failure { err: any, traceback: string }?
 ---@field consumer { [1]: thread? } (weak) where the loop is that holds its last event
@@ -89,7 +90,9 @@ end
 
 ---Lets the run go on up to its next event (which goes into its outbox), its next wait, or its end.
 ---@param run moonpad.Run
-function runs.advance(run)
+---@param mayBlock boolean may it wait for the lock of a file on the spot?
+function runs.advance(run, mayBlock)
+  run.mayBlock = mayBlock
   local ok, signal, event = coroutine.resume(run.thread)
   if run.isCancelled then return stop(run, true) end
   if not ok then

@@ -119,10 +119,11 @@ static int put_unchecked(lua_State *L) {
   return 0;
 }
 
-/* core.commit(state, event) */
+/* core.commit(state, event [, briefly]) -> stored; nil, message */
 static int commit(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_state *state = mp_check_state(L, binding, 1, "core.commit");
+  bool briefly = lua_toboolean(L, 3);
   lua_settop(L, 2);
   if (mp_is_partial_event(L, 2)) return 1;
   if (state->box->session == NULL) mp_raise_argument(L, "core.commit: this state object belongs to no session");
@@ -134,9 +135,11 @@ static int commit(lua_State *L) {
   int box_index = lua_gettop(L);
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit");
   moonpad_error error;
-  if (mp_append_event_now(session, state->box->changes, json, true, stored, &error) != MOONPAD_OK) {
-    mp_raise_append(L, session, &error, 2);
-  }
+  moonpad_changes *changes = state->box->changes;
+  moonpad_status status = briefly ? mp_append_event_briefly(session, changes, json, stored, &error)
+                                  : mp_append_event_now(session, changes, json, true, stored, &error);
+  if (briefly && status == MOONPAD_BUSY) return mp_push_busy(L, &error);
+  if (status != MOONPAD_OK) mp_raise_append(L, session, &error, 2);
   return mp_push_stored(L, binding, box_index, stored);
 }
 

@@ -38,6 +38,22 @@ static int create_session(lua_State *L) {
   return mp_finish_session(L, binding, session);
 }
 
+int mp_try_create_session(lua_State *L) {
+  static const char where[] = "core.tryCreateSession";
+  static const char *const known[] = {"appName", "userId", "sessionId", NULL};
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_options_table options = mp_check_options(L, 2, where, known);
+  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
+                               mp_field_optional_string(options, "sessionId")};
+  mp_lua_session *session = mp_push_session(L, binding);
+  moonpad_error error;
+  moonpad_status status = mp_create_session_briefly(service, &name, &session->box->session, &error);
+  if (status == MOONPAD_BUSY) return mp_push_busy(L, &error);
+  mp_check(L, status, &error);
+  return mp_finish_session(L, binding, session);
+}
+
 /* Pushes the session, or nil. */
 static int push_stored_session(lua_State *L, mp_lua *binding, moonpad_service *service,
                                const moonpad_session_name *name, const moonpad_get_options *choice) {

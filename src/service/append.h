@@ -88,7 +88,11 @@ moonpad_event *mp_append_event(const mp_append *append);
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool own_json, moonpad_event **stored, moonpad_error *error);
 
-/* As above, by hand, with a delta decided in sight of another revision than the session object holds. */
+/* As above with `own_json`, but `busy` after an instant when somebody else is writing: nothing has changed then, and it can be called again. */
+moonpad_status mp_append_event_briefly(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                       moonpad_event **stored, moonpad_error *error);
+
+/* As mp_append_event_now, by hand, with a delta decided in sight of another revision than the session object holds. */
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
                                        moonpad_event **stored, moonpad_error *error);
 

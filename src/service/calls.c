@@ -24,12 +24,18 @@ static moonpad_status pass_partial(mp_env *env, moonpad_string json, moonpad_eve
   return *stored == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
+typedef struct append_way {
+  bool own_json; /* the text is what this library's encoder wrote */
+  bool brief;    /* waits for other writers for an instant only */
+  int64_t decided_at;
+} append_way;
+
 static moonpad_status append_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                 bool own_json, int64_t decided_at, moonpad_event **stored, moonpad_error *error) {
+                                 append_way way, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
   mp_session_settle(session);
   mp_append append;
-  moonpad_status status = mp_append_prepare(&append, session, changes, event, own_json, decided_at, error);
+  moonpad_status status = mp_append_prepare(&append, session, changes, event, way.own_json, way.decided_at, error);
   if (status != MOONPAD_OK) return status;
   append.live = session;
   if (append.draft.partial) {
@@ -37,7 +43,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
   } else {
     mp_store *store = session->service->store;
     lend_spare(session, &append);
-    status = store->ops->write(store, mp_append_run, &append, error);
+    status = (way.brief ? store->ops->try_write : store->ops->write)(store, mp_append_run, &append, error);
     mp_append_keep_conflicts(&append, session);
     if (status == MOONPAD_OK) {
       mp_append_apply(&append, session);
@@ -52,12 +58,17 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
 
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool own_json, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, own_json, MP_DECIDED_AS_HELD, stored, error);
+  return append_now(session, changes, event, (append_way){own_json, false, MP_DECIDED_AS_HELD}, stored, error);
+}
+
+moonpad_status mp_append_event_briefly(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                       moonpad_event **stored, moonpad_error *error) {
+  return append_now(session, changes, event, (append_way){true, true, MP_DECIDED_AS_HELD}, stored, error);
 }
 
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
                                        moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, NULL, event, true, decided_at, stored, error);
+  return append_now(session, NULL, event, (append_way){true, false, decided_at}, stored, error);
 }
 
 moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,

@@ -139,6 +139,10 @@ static inline int64_t mp_row_scope_id(const mp_session_row *row, mp_scope scope)
   }
 }
 
+/* As moonpad_create_session without state, but `busy` after an instant when somebody else is writing. */
+moonpad_status mp_create_session_briefly(moonpad_service *service, const moonpad_session_name *name,
+                                         moonpad_session **session, moonpad_error *error);
+
 /* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */
 bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering);
 void mp_view_apply(moonpad_session *session, const mp_gathering *gathering);

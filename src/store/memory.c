@@ -515,6 +515,7 @@ static void memory_free(mp_store *base) {
 
 static const mp_store_ops store_ops = {
     .write = memory_write,
+    .try_write = memory_write, /* nobody holds the lock for longer than a transaction takes */
     .read = memory_read,
     .backup = memory_backup,
     .close = memory_close,

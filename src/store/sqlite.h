@@ -65,6 +65,9 @@ typedef enum mp_sqlite_statement_id {
 typedef struct mp_sqlite mp_sqlite;
 typedef struct mp_sqlite_request mp_sqlite_request;
 
+/* How long somebody waits for a lock who has better things to do. */
+#define MP_SQLITE_INSTANT_MS 2
+
 #define MP_SQLITE_ROWS_KEPT 64
 
 typedef struct mp_sqlite_shared_row {
@@ -147,6 +150,8 @@ moonpad_status mp_sqlite_query_integer(mp_sqlite_connection *connection, const c
 moonpad_status mp_sqlite_fail(mp_sqlite_connection *connection, int code, moonpad_error *error);
 /* The same for failures that this store found itself. */
 moonpad_status mp_sqlite_corrupt(mp_sqlite_connection *connection, const char *what, moonpad_error *error);
+/* The failure of whoever waited in vain. */
+moonpad_status mp_sqlite_busy(const mp_sqlite *store, const char *path, moonpad_error *error);
 /* The writing connection writes the WAL back to the file from time to time. */
 void mp_sqlite_keep_wal_short(mp_sqlite_connection *connection);
 void mp_sqlite_sleep(int64_t microseconds);
@@ -174,6 +179,7 @@ moonpad_string mp_sqlite_column_text(sqlite3_stmt *statement, int column);
 /* ---- sqlite_tx.c ---- */
 
 moonpad_status mp_sqlite_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+moonpad_status mp_sqlite_try_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
 moonpad_status mp_sqlite_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
 void mp_sqlite_close(mp_store *store);
 /* Counts a call that uses no writing connection as under way, so that closing waits for it. */

@@ -108,14 +108,18 @@ static moonpad_status io_error(mp_sqlite_connection *connection, int code, moonp
   }
 }
 
+moonpad_status mp_sqlite_busy(const mp_sqlite *store, const char *path, moonpad_error *error) {
+  return mp_fail(error, MOONPAD_BUSY, "%s: another writer kept it locked for longer than busyTimeoutMs (%lld ms)", path,
+                 (long long)store->busy_timeout_ms);
+}
+
 static moonpad_status translate(mp_sqlite_connection *connection, int code, moonpad_error *error) {
   const char *path = connection->path;
   char reason[128];
   switch (code & 0xFF) {
   case SQLITE_BUSY:
   case SQLITE_LOCKED:
-    return mp_fail(error, MOONPAD_BUSY, "%s: another writer kept it locked for longer than busyTimeoutMs (%lld ms)",
-                   path, (long long)connection->store->busy_timeout_ms);
+    return mp_sqlite_busy(connection->store, path, error);
   case SQLITE_NOMEM:
     return mp_no_memory(error);
   case SQLITE_FULL:

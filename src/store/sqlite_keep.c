@@ -5,17 +5,13 @@
 
 #include "base/error.h"
 
-#define PATIENCE_MS 2
-
 moonpad_status mp_keep_open(mp_env *env, moonpad_string path, const moonpad_options *options, mp_store **store,
                             moonpad_error *error) {
   return mp_sqlite_open(env, path, options, store, error);
 }
 
 void mp_keep_be_brief(mp_store *store) {
-  mp_sqlite *opened = (mp_sqlite *)store;
-  opened->busy_timeout_ms = PATIENCE_MS;
-  opened->writer->patience = PATIENCE_MS * 1e-3;
+  ((mp_sqlite *)store)->busy_timeout_ms = MP_SQLITE_INSTANT_MS;
 }
 
 void mp_keep_close(mp_store *store) {

@@ -407,8 +407,24 @@ function core.putUnchecked(state, key, value) end
 ---returned unchanged.
 ---@param state moonpad.State
 ---@param event table
----@return moonpad.Event
-function core.commit(state, event) end
+---@param briefly? boolean when somebody else is writing just now: nil and a message, not after `busyTimeoutMs` only
+---@return moonpad.Event? stored
+---@return string? busy
+function core.commit(state, event, briefly) end
+
+---As `service:createSession`, but when somebody else is writing just now: nil and a message, instead of waiting for
+---`busyTimeoutMs`.
+---@param service moonpad.Service
+---@param who { appName: string, userId: string, sessionId: string? }
+---@return moonpad.Session? created
+---@return string? busy
+function core.tryCreateSession(service, who) end
+
+---The `busyTimeoutMs` of a service, in seconds.
+---@param service moonpad.Service
+---@return number
+---@nodiscard
+function core.busyTimeout(service) end
 
 ---Ends a context: drops what is pending, its nodes become stale, writes raise invalid_argument with the reason;
 ---reading goes on.
