@@ -24,10 +24,10 @@ describe("bin/moonpad", function()
   after_each(support.cleanup)
 
   -- Runs a command line (of the shell); returns the exit code, standard output and standard error.
-  local function moonpadCommand(line, input)
+  local function moonpadCommand(line, input, prefix)
     write(folder .. "/in", input or "")
-    local command = ("XDG_DATA_HOME=%s USER=ann bin/moonpad %s < %s > %s 2> %s"):format(
-      quote(folder .. "/data"), line, quote(folder .. "/in"), quote(folder .. "/out"), quote(folder .. "/err"))
+    local command = ("XDG_DATA_HOME=%s USER=ann %sbin/moonpad %s < %s > %s 2> %s"):format(quote(folder .. "/data"),
+      prefix or "", line, quote(folder .. "/in"), quote(folder .. "/out"), quote(folder .. "/err"))
     local _, _, code = os.execute(command)
     return code, read(folder .. "/out"), read(folder .. "/err")
   end
@@ -170,6 +170,33 @@ describe("bin/moonpad", function()
         assert.equal(("moonpad: there is no file %s\n"):format(db), err)
         assert.is_nil(io.open(db))
       end
+    end)
+
+    it("say what is missing where permissions do not suffice", function()
+      local archive = folder .. "/archive"
+      local path = archive .. "/state.db"
+      assert(os.execute("mkdir " .. quote(archive)))
+      do
+        local service <close> = moonpad.open("sqlite:" .. path)
+        service:createSession { appName = "shop", userId = "ann", sessionId = "default", state = { a = 1 } }
+      end
+      local bound = support.boundByPermissions()
+      local function try(fileMode, folderMode, expected)
+        assert(os.execute(("chmod %s %s && chmod %s %s"):format(fileMode, quote(path), folderMode, quote(archive))))
+        for _, command in ipairs { "sessions", "events", "state" } do
+          local code, out, err = moonpadCommand(("%s --db %s --app shop"):format(command, quote(path)), nil, bound)
+          assert.same({ 1, "", ("moonpad: %s\n"):format(expected) }, { code, out, err })
+        end
+        assert(os.execute(("chmod 700 %s && chmod 600 %s"):format(quote(archive), quote(path))))
+      end
+      try("400", "700", ("storage: %s: the file is read-only (Permission denied), and even reading it needs the -wal "
+        .. "and -shm files beside it to be written: use a copy"):format(path))
+      try("600", "500", ("storage: %s: its folder cannot be written (Permission denied), which the -wal and -shm files "
+        .. "need, even for reading: use a copy"):format(path))
+      try("000", "700", ("the file cannot be read: %s: Permission denied"):format(path))
+      try("600", "000", ("the file cannot be read: %s: Permission denied"):format(path))
+      local code, out = moonpadCommand(("state --db %s --app shop"):format(quote(path)), nil, bound)
+      assert.same({ 0, "a = 1\n" }, { code, out })
     end)
 
     it("leave an empty file alone", function()

@@ -60,6 +60,13 @@ function support.each_store(block)
   end
 end
 
+---Begins a command (of the shell) that permissions bind: root's own would not.
+---@return string prefix
+function support.boundByPermissions()
+  local pipe <close> = assert(io.popen "id -u")
+  return pipe:read "n" == 0 and "setpriv --bounding-set=-dac_override,-dac_read_search -- " or ""
+end
+
 ---Runs a message and returns the events that the caller sees.
 ---@param runner moonpad.Runner
 ---@param message string|table|nil a message, or all options of the run

@@ -65,21 +65,34 @@ static moonpad_status settle_path(mp_sqlite *store, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-static moonpad_status check_folder(mp_sqlite *store, moonpad_error *error) {
+/* Why a file or folder cannot be used so; 0: it can. */
+static int obstacle(const char *path, int mode) {
+  return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+/* Who only reads needs the log and the locks as well: without them it would miss what others write, or see half of it. */
+static moonpad_status check_writable(mp_sqlite *store, moonpad_error *error) {
   char reason[128];
   if (sqlite3_db_readonly(store->writer->db, "main") == 1) {
-    return mp_fail(error, MOONPAD_STORAGE, "%s: the file is read-only", store->path);
+    int number = obstacle(store->path, W_OK);
+    if (number == 0 || strerror_r(number, reason, sizeof reason) != 0) strcpy(reason, "as SQLite says");
+    return mp_fail(error, MOONPAD_STORAGE,
+                   "%s: the file is read-only (%s), and even reading it needs the -wal and -shm files beside it to be "
+                   "written: use a copy",
+                   store->path, reason);
   }
   char *slash = strrchr(store->path, '/');
   if (slash == NULL) return MOONPAD_OK;
   char kept = slash[1];
   slash[1] = '\0';
-  int number = faccessat(AT_FDCWD, store->path, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+  int number = obstacle(store->path, W_OK | X_OK);
   slash[1] = kept;
   if (number == 0) return MOONPAD_OK;
   if (strerror_r(number, reason, sizeof reason) != 0) reason[0] = '\0';
-  return mp_fail(error, MOONPAD_STORAGE, "%s: its folder cannot be written, which the -wal and -shm files need: %s",
-                 store->path, reason);
+  return mp_fail(
+      error, MOONPAD_STORAGE,
+      "%s: its folder cannot be written (%s), which the -wal and -shm files need, even for reading: use a copy",
+      store->path, reason);
 }
 
 static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {
@@ -89,7 +102,7 @@ static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {
   if (!store->in_memory) {
     status = settle_path(store, error);
     if (status == MOONPAD_OK) status = mp_sqlite_check_header(store->writer, error);
-    if (status == MOONPAD_OK) status = check_folder(store, error);
+    if (status == MOONPAD_OK) status = check_writable(store, error);
   }
   if (status == MOONPAD_OK) status = mp_sqlite_prepare_file(store->writer, error);
   if (status != MOONPAD_OK) return status;

@@ -21,10 +21,14 @@ local function defaultPath(app)
   return ("%s/%s.db"):format(dataFolder(), (app:gsub("[^%w._-]", "_"):gsub("^%.", "_")))
 end
 
+local NO_SUCH_FILE = 2 -- ENOENT
+
 -- SQLite takes an empty file for a new database, and would write into it.
 local function checkFile(path)
-  local file = io.open(path, "rb")
-  if not file then failure.raise("there is no file %s", path) end
+  local file, reason, code = io.open(path, "rb")
+  if not file and code == NO_SUCH_FILE then failure.raise("there is no file %s", path) end
+  -- The reason names the file.
+  if not file then failure.raise("the file cannot be read: %s", reason) end
   local size = file:seek "end"
   file:close()
   if size == 0 then failure.raise("%s is empty: nothing has been stored there", path) end
