@@ -723,6 +723,53 @@ describe("the state proxy", function()
         assert.are.equal(1.7e308, state.f)
       end)
 
+      -- Two pending operations, and somebody else's texts under them.
+      local function overtake()
+        state.n, state.list, state.x = 1, { 1 }, 1
+        commit()
+        state:increment "n"
+        state:append("list", 2)
+        local other = checks.get(service, session.id)
+        other.state.n, other.state.list = "text", "text"
+        service:updateSession(other)
+      end
+
+      local INCREMENT = 'state["n"]: holds a string, which cannot be incremented: the value has been changed since '
+        .. "this increment was written here; assign or delete the key"
+      local APPEND = 'state["list"]: holds a string, which cannot be appended to: the value has been changed since '
+        .. "this append was written here; assign or delete the key"
+
+      it("tells the way out where somebody else has put a text under it, and leaves the other keys alone", function()
+        overtake()
+        raises("invalid_argument", APPEND, service.updateSession, service, session)
+        service:refresh(session)
+        raises("invalid_argument", INCREMENT, function() return state.n end)
+        raises("invalid_argument", 'state["n"]: holds a string', state.increment, state, "n")
+        raises("invalid_argument", APPEND, function() return state.list end)
+        raises("invalid_argument", APPEND, state.getAll, state)
+        raises("invalid_argument", APPEND, state.delta, state)
+        raises("invalid_argument", APPEND, function()
+          for _ in pairs(state) do end -- luacheck: ignore
+        end)
+        assert.are.equal(1, state.x)
+        assert.are.equal("1", moonpad.injectSessionState("{x}", state))
+        assert.is_true(state:has "n" and state:has "list" and state:hasDelta())
+        state.x = 2
+      end)
+
+      it("gives way to an assignment or a removal after that", function()
+        overtake()
+        service:refresh(session)
+        state.n = 5
+        raises("invalid_argument", APPEND, state.getAll, state)
+        state.list = nil
+        local expected = state:getAll()
+        assert.are.equal(5, expected.n)
+        assert.is_nil(expected.list)
+        local _, stored = commit()
+        assert.are.same({ 5, nil, 1 }, { stored.n, stored.list, stored.x })
+      end)
+
       it("can be deleted again", function()
         state:increment "n"
         state.n = nil

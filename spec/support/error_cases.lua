@@ -91,6 +91,16 @@ return {
     run = function(kit) kit.session.state:increment("n", math.maxinteger) end },
   { what = "append to what is no array", code = "invalid_argument", says = "k",
     run = function(kit) kit.session.state:append("k", 1) end },
+  { what = "look at a state in which somebody else has put text under a pending increment", code = "invalid_argument",
+    says = 'state["n"]: holds a string, which cannot be incremented: the value has been changed since this increment '
+      .. 'was written here; assign or delete the key',
+    run = function(kit)
+      kit.session.state:increment "n"
+      local other = kit.service:getSession(name())
+      other.state.n = "one"
+      kit.service:updateSession(other)
+      kit.service:refresh(kit.session).state:getAll()
+    end },
 
   -- Calls
   { what = "call a method of a service with a dot", code = "invalid_argument", says = "service:getSession",

@@ -133,15 +133,10 @@ static moonpad_status resolve_temp(mp_append *append, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   for (size_t i = append->stored_count; status == MOONPAD_OK && i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
-    moonpad_string key = mp_key_text(operation->key);
-    switch (operation->kind) {
-    case MP_INCREMENT:
-      status = mp_add_number(append->env, key, operation->entry->value, operation->value, &operation->result, error);
-      break;
-    case MP_APPEND:
-      status = mp_extend_array(append->env, key, operation->entry->value, operation->value, &operation->result, error);
-      break;
-    default:
+    if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
+      status = mp_add_pending(append->env, operation->kind, mp_key_text(operation->key), operation->entry->value,
+                              operation->value, &operation->result, error);
+    } else {
       operation->result = operation->value;
     }
   }
@@ -306,10 +301,8 @@ static moonpad_status resolve(mp_append *append, mp_tx *tx, mp_operation *operat
       status = add_conflict(append, operation, error);
     }
   }
-  if (status == MOONPAD_OK && operation->kind == MP_INCREMENT) {
-    status = mp_add_number(append->env, key, there, operation->value, &operation->result, error);
-  } else if (status == MOONPAD_OK && operation->kind == MP_APPEND) {
-    status = mp_extend_array(append->env, key, there, operation->value, &operation->result, error);
+  if (status == MOONPAD_OK && adds) {
+    status = mp_add_pending(append->env, operation->kind, key, there, operation->value, &operation->result, error);
   } else if (status == MOONPAD_OK) {
     operation->result = operation->value;
   }

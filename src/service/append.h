@@ -106,5 +106,8 @@ moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *th
 /* Appends the items of an array to what is there (NULL or an empty object: an empty array). */
 moonpad_status mp_extend_array(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *items,
                                mp_value **result, moonpad_error *error);
+/* The one or the other, of a pending increment or append: it fitted what was there, so the error says that somebody has changed that, and the way out. */
+moonpad_status mp_add_pending(mp_env *env, mp_operation_kind kind, moonpad_string key, const mp_value *there,
+                              const mp_value *operand, mp_value **result, moonpad_error *error);
 
 #endif

@@ -166,12 +166,8 @@ moonpad_status mp_change_fold(mp_change *change, moonpad_error *error) {
 
 /* The value under an increment or append, were it committed now. */
 static moonpad_status local_result(mp_change *change, mp_value **result, moonpad_error *error) {
-  mp_env *env = change->owner->env;
-  moonpad_string key = mp_key_text(change->entry->key);
-  if (change->kind == MP_INCREMENT) {
-    return mp_add_number(env, key, change->entry->value, change->value, result, error);
-  }
-  return mp_extend_array(env, key, change->entry->value, change->value, result, error);
+  return mp_add_pending(change->owner->env, change->kind, mp_key_text(change->entry->key), change->entry->value,
+                        change->value, result, error);
 }
 
 moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error) {

@@ -217,12 +217,9 @@ static moonpad_status show_expected(mp_append *append, moonpad_session *session,
   append->has_outcome = true;
   for (size_t i = 0; status == MOONPAD_OK && i < append->stored_count; i++) {
     mp_operation *operation = &append->operations[i];
-    moonpad_string key = mp_key_text(operation->key);
-    const mp_value *there = operation->entry->value;
-    if (operation->kind == MP_INCREMENT) {
-      status = mp_add_number(append->env, key, there, operation->value, &operation->result, error);
-    } else if (operation->kind == MP_APPEND) {
-      status = mp_extend_array(append->env, key, there, operation->value, &operation->result, error);
+    if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
+      status = mp_add_pending(append->env, operation->kind, mp_key_text(operation->key), operation->entry->value,
+                              operation->value, &operation->result, error);
     } else {
       operation->result = operation->value;
     }
