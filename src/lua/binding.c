@@ -146,6 +146,13 @@ static void anchor_names(lua_State *L, int binding_index) {
   lua_pop(L, 1);
 }
 
+static void anchor_strings(lua_State *L, int binding_index) {
+  lua_createtable(L, MP_STRING_REVISION, 0);
+  lua_pushliteral(L, "revision");
+  lua_rawseti(L, -2, MP_STRING_REVISION);
+  lua_setiuservalue(L, binding_index, MP_ANCHOR_STRINGS);
+}
+
 static void box_setup(lua_State *L, int binding_index) {
   (void)binding_index;
   lua_pushcfunction(L, box_gc);
@@ -163,8 +170,7 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   anchor_weak(L, index, MP_ANCHOR_NODES);
   anchor_weak(L, index, MP_ANCHOR_READ_ONLY_NODES);
   anchor_names(L, index);
-  lua_createtable(L, 1 << MP_NAME_BITS, 0);
-  lua_setiuservalue(L, index, MP_ANCHOR_FIELD_NAMES);
+  anchor_strings(L, index);
   binding->array_meta = anchor_type(L, index, MP_ANCHOR_ARRAY_META, "moonpad.array", NULL);
   binding->event_meta = anchor_type(L, index, MP_ANCHOR_EVENT_META, "moonpad.event", event_setup);
   binding->error_meta = anchor_type(L, index, MP_ANCHOR_ERROR_META, "moonpad.error", mp_error_setup);

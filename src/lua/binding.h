@@ -31,7 +31,7 @@ typedef enum mp_anchor {
   MP_ANCHOR_NODE_META,
   MP_ANCHOR_SPARE_NODE,  /* an empty node proxy, or nil */
   MP_ANCHOR_SPARE_EVENT, /* a box of an event that nobody uses, or nil */
-  MP_ANCHOR_FIELD_NAMES, /* the strings of `names`, by slot from 1 */
+  MP_ANCHOR_STRINGS,     /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
   MP_ANCHOR_FOLDER,      /* where moonpad's own Lua files are, or nil */
   MP_ANCHOR_NAMES,       /* strings that the encoder looks up: pushing them from here allocates nothing */
   MP_ANCHOR_COUNT = MP_ANCHOR_NAMES
@@ -45,16 +45,29 @@ typedef struct mp_segment {
   bool removed;        /* its value is moonpad.removed */
 } mp_segment;
 
-/* A name of a field, of which the Lua string is at hand. */
-#define MP_NAME_BITS  7
-#define MP_NAME_WORDS 3
+/* A name of a field, of which the Lua string is at hand, as is that of the short text that it often stands before. */
+#define MP_NAME_BITS   7
+#define MP_NAME_SLOTS  (1 << MP_NAME_BITS)
+#define MP_VALUE_START MP_NAME_SLOTS       /* stands for the name before a value that is read, */
+#define MP_EVENT_START (MP_NAME_SLOTS + 1) /* and before an event */
+#define MP_NAME_COUNT  (MP_NAME_SLOTS + 2)
+#define MP_NAME_WORDS  3
+#define MP_VALUE_BYTES 16
 typedef struct mp_name {
   uint64_t words[MP_NAME_WORDS]; /* its bytes, then zeros */
   uint64_t masks[MP_NAME_WORDS]; /* which of them count */
   uint8_t length;                /* 0: none */
   uint8_t next;                  /* the slot of the name that came after it last time */
   uint8_t members;               /* of the object that stood there */
+  uint8_t value_length;          /* of the last short text that stood there */
+  bool has_value;                /* its Lua string is kept */
+  char value[MP_VALUE_BYTES];
 } mp_name;
+
+/* Places in the table of MP_ANCHOR_STRINGS: of the name and of the text in slot 0, which the other slots follow. */
+#define MP_STRING_NAMES    1
+#define MP_STRING_VALUES   (MP_STRING_NAMES + MP_NAME_COUNT)
+#define MP_STRING_REVISION (MP_STRING_VALUES + MP_NAME_COUNT) /* "revision" */
 
 typedef struct mp_lua {
   mp_env *env; /* NULL: the Lua state is being closed */
@@ -75,9 +88,9 @@ typedef struct mp_lua {
   size_t segment_count;
   size_t segment_capacity;
   bool has_spare_node;
-  moonpad_event **spare_event;      /* what is in the box of MP_ANCHOR_SPARE_EVENT; NULL: there is none */
-  mp_name names[1 << MP_NAME_BITS]; /* a cache: where each belongs, its bytes tell */
-  size_t unseen;                    /* bytes of C memory that the collector has not been told about */
+  moonpad_event **spare_event;  /* what is in the box of MP_ANCHOR_SPARE_EVENT; NULL: there is none */
+  mp_name names[MP_NAME_COUNT]; /* a cache: where each belongs, its bytes tell */
+  size_t unseen;                /* bytes of C memory that the collector has not been told about */
 } mp_lua;
 
 /* Pushes the binding of this Lua state, made when there is none. Raises m. */

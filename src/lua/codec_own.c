@@ -8,6 +8,7 @@
 #endif
 #include <float.h>
 
+#include "base/bytes.h"
 #include "base/number.h"
 #include "core/json_scan.h"
 #include "lua/codec.h"
@@ -17,24 +18,22 @@
 #define STACK_NEED    (WAITING + 8)
 #define STACK_STEP    (8 * STACK_NEED)
 
+/* Where the text has been read to is handed from function to function, as is `top`, the number of values on the Lua stack: both stay in registers. */
 typedef struct own_reader {
   lua_State *L;
   mp_lua *binding;
-  const char *at;
   const char *end;
-  int top;          /* of the Lua stack */
-  int stack;        /* as far as it has been made sure of */
-  int names;        /* where the table of interned names is */
+  int stack;        /* as far as the Lua stack has been made sure of */
+  int strings;      /* where the table of interned strings is */
   int array_meta;   /* and the metatable of arrays */
   unsigned name;    /* the slot of the last name: tells which is likely to follow */
-  unsigned depth;   /* of open objects and arrays */
   bool has_removed; /* there is a top-level member removedStateKeys */
 } own_reader;
 
-static void make_room(own_reader *r) {
-  if (r->stack - r->top >= STACK_NEED) return;
+static inline void make_room(own_reader *r, int top) {
+  if (r->stack - top >= STACK_NEED) return;
   luaL_checkstack(r->L, STACK_STEP, NULL);
-  r->stack = r->top + STACK_STEP;
+  r->stack = top + STACK_STEP;
 }
 
 /* ---- Strings ---- */
@@ -56,25 +55,54 @@ static inline const char *plain_end(const char *at, const char *end) {
 #endif
 }
 
-static void push_escaped(own_reader *r) {
+/* All that push a value begin at its first byte and give the place behind it. */
+static const char *push_escaped(const own_reader *r, const char *at) {
   mp_buffer *characters = &r->binding->spare;
-  moonpad_string literal = {r->at, mp_json_own_end(r->at, 0)};
+  moonpad_string literal = {at, mp_json_own_end(at, 0)};
   mp_buffer_clear(characters);
   mp_json_own_string(literal, characters);
   if (characters->failed) luaL_error(r->L, "not enough memory");
   lua_pushlstring(r->L, characters->data, characters->length);
-  r->at += literal.length;
+  return at + literal.length;
 }
 
-/* At the opening quote. */
-static void push_string(own_reader *r) {
-  const char *begin = r->at + 1, *end = plain_end(begin, r->end);
-  if (*end != '"') {
-    push_escaped(r);
-    return;
+/* A short text that stood under this name the last time too: the second time its Lua string is kept, from then on it need not be made again. */
+static inline bool push_known(const own_reader *r, const char *begin, size_t length) {
+  mp_name *name = &r->binding->names[r->name];
+  if (name->value_length != length || !mp_same_bytes(name->value, begin, length)) return false;
+  lua_Integer place = MP_STRING_VALUES + (lua_Integer)r->name;
+  if (name->has_value) {
+    lua_rawgeti(r->L, r->strings, place);
+    return true;
   }
-  r->at = end + 1;
-  lua_pushlstring(r->L, begin, (size_t)(end - begin));
+  lua_pushlstring(r->L, begin, length);
+  lua_pushvalue(r->L, -1);
+  lua_rawseti(r->L, r->strings, place);
+  name->has_value = true;
+  return true;
+}
+
+static inline void note_value(const own_reader *r, const char *begin, size_t length) {
+  mp_name *name = &r->binding->names[r->name];
+  name->has_value = false;
+  name->value_length = (uint8_t)length;
+  if (r->end - begin >= MP_VALUE_BYTES) {
+    memcpy(name->value, begin, MP_VALUE_BYTES);
+  } else {
+    memcpy(name->value, begin, length);
+  }
+}
+
+static inline const char *push_string(const own_reader *r, const char *at) {
+  const char *begin = at + 1, *end = plain_end(begin, r->end);
+  if (*end != '"') return push_escaped(r, at);
+  size_t length = (size_t)(end - begin);
+  if (length <= MP_VALUE_BYTES) {
+    if (push_known(r, begin, length)) return end + 1;
+    note_value(r, begin, length);
+  }
+  lua_pushlstring(r->L, begin, length);
+  return end + 1;
 }
 
 /* ---- Names: the same few come again and again, and in the same order ---- */
@@ -102,7 +130,7 @@ static void learn_name(own_reader *r, unsigned slot, const char *name, size_t le
   known->length = 0; /* nothing, should the following fail */
   lua_pushlstring(r->L, name, length);
   lua_pushvalue(r->L, -1);
-  lua_rawseti(r->L, r->names, (lua_Integer)slot + 1);
+  lua_rawseti(r->L, r->strings, MP_STRING_NAMES + (lua_Integer)slot);
   memset(masks, 0xFF, length);
   memcpy(known->masks, masks, NAME_BYTES);
   memset(known->words, 0, NAME_BYTES);
@@ -110,36 +138,44 @@ static void learn_name(own_reader *r, unsigned slot, const char *name, size_t le
   known->length = (uint8_t)length;
 }
 
+#define NAME_PLACES 4 /* where a name may be */
+
 static unsigned name_slot(const char *name, size_t length) {
-  uint64_t hash = length;
-  for (size_t i = 0; i < length; i++) hash = hash * 31 + (unsigned char)name[i];
-  return (unsigned)(hash * UINT64_C(0x9E3779B97F4A7C15) >> (64 - MP_NAME_BITS));
+  return (unsigned)(mp_hash(name, length) >> (64 - MP_NAME_BITS));
 }
 
-/* The name whose first byte is at `begin`, which is followed by at least NAME_BYTES more; false: it has not been pushed. */
-static bool push_expected_name(own_reader *r, const char *begin) {
+/* Where the name is, or should be: in the first of its places that is free, or instead of another in one that the name itself picks. */
+static unsigned find_name(const mp_name *names, const char *name, size_t length) {
+  unsigned home = name_slot(name, length);
+  for (unsigned i = 0; i < NAME_PLACES; i++) {
+    unsigned slot = (home + i) % MP_NAME_SLOTS;
+    const mp_name *known = &names[slot];
+    if (known->length == 0 || (known->length == length && memcmp(known->words, name, length) == 0)) return slot;
+  }
+  return home;
+}
+
+/* The name whose first byte is at `begin`, which is followed by at least NAME_BYTES more. NULL: it has not been pushed. */
+static inline const char *push_expected_name(own_reader *r, const char *begin) {
   mp_name *names = r->binding->names;
   unsigned slot = names[r->name].next;
   const mp_name *known = &names[slot];
   name_words words = load_words(begin);
-  if (known->length == 0 || begin[known->length] != '"' || !same_name(known, &words)) return false;
-  lua_rawgeti(r->L, r->names, (lua_Integer)slot + 1);
-  r->at = begin + known->length + 2;
+  if (known->length == 0 || begin[known->length] != '"' || !same_name(known, &words)) return NULL;
+  lua_rawgeti(r->L, r->strings, MP_STRING_NAMES + (lua_Integer)slot);
   r->name = slot;
-  return true;
+  return begin + known->length + 2;
 }
 
 static void push_other_name(own_reader *r, const char *begin, const char *end) {
   size_t length = (size_t)(end - begin);
-  r->at = end + 2;
   if (length == 0 || length > NAME_BYTES) {
     lua_pushlstring(r->L, begin, length);
     return;
   }
-  unsigned slot = name_slot(begin, length);
-  mp_name *known = &r->binding->names[slot];
-  if (known->length == length && memcmp(known->words, begin, length) == 0) {
-    lua_rawgeti(r->L, r->names, (lua_Integer)slot + 1);
+  unsigned slot = find_name(r->binding->names, begin, length);
+  if (r->binding->names[slot].length == length && memcmp(r->binding->names[slot].words, begin, length) == 0) {
+    lua_rawgeti(r->L, r->strings, MP_STRING_NAMES + (lua_Integer)slot);
   } else {
     learn_name(r, slot, begin, length);
   }
@@ -148,40 +184,40 @@ static void push_other_name(own_reader *r, const char *begin, const char *end) {
 }
 
 /* At the quote before a name; goes over the colon behind it. */
-static void push_name(own_reader *r) {
-  static const char removed[] = "removedStateKeys";
-  const char *begin = r->at + 1;
-  if (r->depth == 1 && *begin == 'r' && (size_t)(r->end - begin) >= sizeof removed &&
-      memcmp(begin, removed, sizeof removed - 1) == 0) {
-    r->has_removed = true;
+static inline const char *push_name(own_reader *r, const char *at) {
+  const char *begin = at + 1;
+  if ((size_t)(r->end - begin) > NAME_BYTES) {
+    const char *behind = push_expected_name(r, begin);
+    if (behind != NULL) return behind;
   }
-  if ((size_t)(r->end - begin) > NAME_BYTES && push_expected_name(r, begin)) return;
   const char *end = plain_end(begin, r->end);
-  if (*end == '"') {
-    push_other_name(r, begin, end);
-    return;
-  }
-  push_escaped(r);
-  r->at++;
+  if (*end != '"') return push_escaped(r, at) + 1;
+  push_other_name(r, begin, end);
+  return end + 2;
+}
+
+static inline bool is_removed_keys(const own_reader *r, const char *at) {
+  static const char name[] = "\"removedStateKeys\"";
+  return at[1] == 'r' && (size_t)(r->end - at) >= sizeof name && memcmp(at, name, sizeof name - 1) == 0;
 }
 
 /* ---- Numbers ---- */
 
 /* Those that are not short: 64 bits to the last, exponents, all digits of a double. */
-static void push_long_number(own_reader *r) {
-  const char *at = r->at;
+static const char *push_long_number(const own_reader *r, const char *begin) {
+  const char *at = begin;
   bool is_float = false;
   for (; at < r->end && *at != ',' && *at != '}' && *at != ']'; at++) is_float |= *at == '.' || (*at | 0x20) == 'e';
-  size_t length = (size_t)(at - r->at);
+  size_t length = (size_t)(at - begin);
   int64_t integer;
   double number = 0.0;
-  if (!is_float && mp_parse_integer(r->at, length, &integer)) {
+  if (!is_float && mp_parse_integer(begin, length, &integer)) {
     lua_pushinteger(r->L, integer);
   } else {
-    mp_parse_float(r->at, length, &number);
+    mp_parse_float(begin, length, &number);
     lua_pushnumber(r->L, number);
   }
-  r->at = at;
+  return at;
 }
 
 /* Goes over digits and adds them to `number`, eight at a time where the machine's byte order allows it. */
@@ -215,149 +251,144 @@ static inline const char *take_digits(const char *at, const char *end, uint64_t 
 #define EXACT_DIGITS                                                                                                   \
   15 /* any number of so many digits is a double, and so are these powers of ten: one division rounds once */
 
-static void push_number(own_reader *r) {
+static const char *push_number(const own_reader *r, const char *begin) {
   static const double powers[EXACT_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-  const char *digits = r->at + (*r->at == '-'), *point = digits;
-  bool negative = *r->at == '-';
+  bool negative = *begin == '-';
+  const char *digits = begin + negative;
   uint64_t number = 0;
-  point = take_digits(digits, r->end, &number);
-  char next = point < r->end ? *point : ',';
-  if (next != '.' && (next | 0x20) != 'e' && point - digits <= INTEGER_DIGITS) {
-    r->at = point;
+  const char *at = take_digits(digits, r->end, &number);
+  char next = at < r->end ? *at : ',';
+  if (next != '.' && (next | 0x20) != 'e' && at - digits <= INTEGER_DIGITS) {
     lua_pushinteger(r->L, negative ? -(int64_t)number : (int64_t)number);
-    return;
+    return at;
   }
   if (next == '.' && FLT_EVAL_METHOD == 0) {
-    const char *at = take_digits(point + 1, r->end, &number);
+    const char *point = at;
+    at = take_digits(point + 1, r->end, &number);
     next = at < r->end ? *at : ',';
     if ((next | 0x20) != 'e' && at - digits <= EXACT_DIGITS + 1) {
       double magnitude = (double)number / powers[at - point - 1];
-      r->at = at;
       lua_pushnumber(r->L, negative ? -magnitude : magnitude);
-      return;
+      return at;
     }
   }
-  push_long_number(r);
+  return push_long_number(r, begin);
 }
 
 /* ---- Objects and arrays ---- */
 
-static void push_any(own_reader *r);
+static const char *push_object(own_reader *r, const char *at, int top);
+static const char *push_array(own_reader *r, const char *at, int top);
 
-/* At '{'. The table gets the size of the last one of that name, and room for `more`. */
-static void push_object(own_reader *r, int more) {
-  mp_name *name = &r->binding->names[r->name];
-  int expected = name->members, count = 0;
-  make_room(r);
-  lua_createtable(r->L, 0, expected + more);
-  int place = ++r->top;
-  r->depth++;
-  do {
-    r->at++;
-    if (*r->at == '}') break;
-    push_name(r);
-    r->top++;
-    push_any(r);
-    lua_rawset(r->L, place);
-    r->top = place;
-    count++;
-  } while (*r->at == ',');
-  r->at++;
-  r->depth--;
-  if (count != expected) name->members = (uint8_t)(count < EXPECTED_MOST ? count : EXPECTED_MOST);
+static const char *push_word(const own_reader *r, const char *at) {
+  if (*at == 'n') {
+    lua_pushlightuserdata(r->L, NULL);
+  } else {
+    lua_pushboolean(r->L, *at == 't');
+  }
+  return at + (*at == 'f' ? 5 : 4);
 }
 
-static void add_items(own_reader *r, int place, int waiting, lua_Integer done) {
+/* `top` values are on the stack; one more then. */
+MP_INLINE const char *push_any(own_reader *r, const char *at, int top) {
+  char first = *at;
+  if (first == '"') return push_string(r, at);
+  if (first == '-' || (unsigned char)(first - '0') < 10) return push_number(r, at);
+  if (first == '{') return push_object(r, at, top);
+  if (first == '[') return push_array(r, at, top);
+  return push_word(r, at);
+}
+
+/* The table gets the size of the last one of that name. That of an event has room for one more member. */
+MP_INLINE const char *push_members(own_reader *r, const char *at, int top, bool is_event) {
+  mp_name *name = &r->binding->names[r->name];
+  int expected = name->members, count = 0, place = top + 1;
+  make_room(r, top);
+  lua_createtable(r->L, 0, expected + is_event);
+  if (*++at != '}') {
+    for (;; at++) {
+      if (is_event && is_removed_keys(r, at)) r->has_removed = true;
+      at = push_name(r, at);
+      at = push_any(r, at, place + 1);
+      lua_rawset(r->L, place);
+      count++;
+      if (*at != ',') break;
+    }
+  }
+  if (count != expected) name->members = (uint8_t)(count < EXPECTED_MOST ? count : EXPECTED_MOST);
+  return at + 1;
+}
+
+static const char *push_object(own_reader *r, const char *at, int top) {
+  return push_members(r, at, top, false);
+}
+
+/* Makes the table of the items that wait above `place`, or adds them to it. */
+static void add_items(const own_reader *r, int place, int waiting, lua_Integer done) {
   if (done == 0) {
     lua_createtable(r->L, waiting, 0);
     lua_replace(r->L, place);
   }
   for (lua_Integer i = done + waiting; i > done; i--) lua_rawseti(r->L, place, i);
-  r->top = place;
 }
 
-/* At '['. */
-static void push_array(own_reader *r) {
-  make_room(r);
-  lua_pushnil(r->L); /* keeps the table's place */
-  int place = ++r->top, waiting = 0;
+static const char *push_array(own_reader *r, const char *at, int top) {
+  int place = top + 1, waiting = 0;
   lua_Integer done = 0;
-  r->depth++;
-  do {
-    r->at++;
-    if (*r->at == ']') break;
-    push_any(r);
-    r->top++;
-    if (++waiting < WAITING) continue;
-    add_items(r, place, waiting, done);
-    done += waiting;
-    waiting = 0;
-  } while (*r->at == ',');
-  r->at++;
-  r->depth--;
+  make_room(r, top);
+  lua_pushnil(r->L); /* keeps the table's place */
+  if (*++at != ']') {
+    for (;; at++) {
+      at = push_any(r, at, place + waiting);
+      if (++waiting == WAITING) {
+        add_items(r, place, waiting, done);
+        done += waiting;
+        waiting = 0;
+      }
+      if (*at != ',') break;
+    }
+  }
   add_items(r, place, waiting, done);
   lua_pushvalue(r->L, r->array_meta);
   lua_setmetatable(r->L, place);
+  return at + 1;
 }
 
-static void push_word(own_reader *r) {
-  if (*r->at == 'n') {
-    lua_pushlightuserdata(r->L, NULL);
-  } else {
-    lua_pushboolean(r->L, *r->at == 't');
-  }
-  r->at += *r->at == 'f' ? 5 : 4;
-}
-
-/* One value more on the stack. Of an object or array r->top counts it already, which its maker puts right. */
-static void push_any(own_reader *r) {
-  char first = *r->at;
-  if (first == '"') {
-    push_string(r);
-  } else if (first == '-' || (unsigned char)(first - '0') < 10) {
-    push_number(r);
-  } else if (first == '{') {
-    push_object(r, 0);
-    r->top--;
-  } else if (first == '[') {
-    push_array(r);
-    r->top--;
-  } else {
-    push_word(r);
-  }
-}
-
-static own_reader open_reader(lua_State *L, mp_lua *binding, moonpad_string text) {
+static own_reader open_reader(lua_State *L, mp_lua *binding, moonpad_string text, unsigned start) {
   luaL_checkstack(L, 4, NULL);
   int top = lua_gettop(L);
-  mp_push_anchor(L, MP_ANCHOR_FIELD_NAMES);
+  mp_push_anchor(L, MP_ANCHOR_STRINGS);
   mp_push_anchor(L, MP_ANCHOR_ARRAY_META);
   return (own_reader){.L = L,
                       .binding = binding,
-                      .at = text.data,
                       .end = text.data + text.length,
-                      .top = top + 2,
                       .stack = top + 4,
-                      .names = top + 1,
-                      .array_meta = top + 2};
+                      .strings = top + 1,
+                      .array_meta = top + 2,
+                      .name = start};
 }
 
 /* Leaves only the value on the stack. */
 static void close_reader(const own_reader *r) {
-  lua_replace(r->L, r->names);
-  lua_settop(r->L, r->names);
+  lua_copy(r->L, -1, r->strings);
+  lua_settop(r->L, r->strings);
 }
 
 void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text) {
-  own_reader reader = open_reader(L, binding, text);
-  push_any(&reader);
+  own_reader reader = open_reader(L, binding, text, MP_VALUE_START);
+  push_any(&reader, text.data, reader.array_meta);
   close_reader(&reader);
 }
 
-bool mp_decode_own_event(lua_State *L, mp_lua *binding, moonpad_string text) {
-  own_reader reader = open_reader(L, binding, text);
-  push_object(&reader, 1);
+bool mp_decode_own_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision) {
+  own_reader reader = open_reader(L, binding, text, MP_EVENT_START);
+  push_members(&reader, text.data, reader.array_meta, true);
+  if (revision != 0) {
+    lua_rawgeti(L, reader.strings, MP_STRING_REVISION);
+    lua_pushinteger(L, revision);
+    lua_rawset(L, -3);
+  }
   close_reader(&reader);
   return reader.has_removed;
 }

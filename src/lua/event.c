@@ -52,19 +52,11 @@ static void mark_removed(lua_State *L, mp_lua *binding, int event) {
   lua_rawset(L, event);
 }
 
-/* The table of the event's JSON, with methods. */
-static void push_event_table(lua_State *L, mp_lua *binding, moonpad_string json) {
+void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
   luaL_checkstack(L, 12, NULL);
-  if (mp_decode_own_event(L, binding, json)) mark_removed(L, binding, lua_gettop(L));
+  if (mp_decode_own_event(L, binding, json, revision)) mark_removed(L, binding, lua_gettop(L));
   mp_push_anchor(L, MP_ANCHOR_EVENT_META);
   lua_setmetatable(L, -2);
-}
-
-void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
-  push_event_table(L, binding, json);
-  lua_pushliteral(L, "revision");
-  lua_pushinteger(L, revision);
-  lua_rawset(L, -3);
 }
 
 int mp_push_stored(lua_State *L, mp_lua *binding, int index, moonpad_event **stored) {
@@ -116,7 +108,7 @@ static int new_event(lua_State *L) {
   mp_event_draft_free(&draft);
   mp_buffer_add_string(text, json);
   if (text->failed) mp_check(L, mp_no_memory(&error), &error);
-  push_event_table(L, binding, mp_buffer_text(text));
+  mp_push_event(L, binding, mp_buffer_text(text), 0);
   mp_box_release(text);
   return 1;
 }
