@@ -1,6 +1,7 @@
 -- The exact codec for users: moonpad.json (contract 5) on the values of contract 1.2.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
+local random = require "spec.support.random_values"
 
 local encode, decode, raises = moonpad.json.encode, moonpad.json.decode, checks.raises
 local hasCjson, cjson = pcall(require, "cjson")
@@ -93,6 +94,30 @@ describe("moonpad.json.decode", function()
     raises("invalid_argument", "deep", decode, ("["):rep(129) .. ("]"):rep(129))
     raises("invalid_argument", "deep", decode, ("["):rep(1000000))
     raises("invalid_argument", "deep", decode, ('{"a":'):rep(1000000))
+  end)
+
+  -- What is spelt as moonpad spells it is read another way than what is not, such as the same behind a blank.
+  it("reads its own spelling as it reads any other", function()
+    local seed = tonumber(os.getenv "MOONPAD_SEED") or os.time()
+    local values = random.new(seed)
+    for number = 1, checks.scaled(300) do
+      local text = encode(values:value(5))
+      local ok, message = pcall(checks.identical, decode(" " .. text), decode(text))
+      assert(ok, ("MOONPAD_SEED=%d, text %d: %s"):format(seed, number, tostring(message)))
+    end
+    for _, text in ipairs { "7", "-0.5", '""', '"x"', "[]", "{}", '"\\n"', "null", "-12345678901234567" } do
+      checks.identical(decode(" " .. text), decode(text))
+    end
+  end)
+
+  it("refuses a key that comes twice", function()
+    for _, text in ipairs { '{"a":1,"a":1}', '{"b":{"a":[],"c":0,"a":[]}}', '{"a":1,"\\u0061":1}' } do
+      raises("invalid_argument", 'duplicate key "a"', decode, text)
+    end
+    local many = {}
+    for i = 1, 200 do many[i] = ('"k%d":%d'):format(i, i) end
+    assert.are.equal(200, decode("{" .. table.concat(many, ",") .. "}").k200)
+    raises("invalid_argument", 'duplicate key "k7"', decode, "{" .. table.concat(many, ",") .. ',"k7":0}')
   end)
 
   it("agrees with lua-cjson where that is exact", function()
