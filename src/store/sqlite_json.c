@@ -2,16 +2,16 @@
 ** Checking text that comes out of a file. The file may have been damaged, or edited by hand, while the rest of the library walks over its own JSON
 ** without looking; so every value and event passes here first. One pass, nothing is copied.
 */
+#include "base/bytes.h"
 #include "base/utf8.h"
 #include "core/json.h"
 #include "core/json_scan.h"
 #include "store/sqlite.h"
 
+/* Where the text ends, and what has been seen of it. Where it has been checked to is handed on: each check begins there and gives the place behind it, or NULL. */
 typedef struct checker {
-  const char *text;
-  size_t length;
-  size_t at;
-  uint64_t beyond; /* bits of 0x80 where there may be more than ASCII */
+  const char *end;
+  uint64_t beyond; /* not 0: there may be more than ASCII */
 } checker;
 
 static inline bool is_digit(char byte) {
@@ -33,133 +33,113 @@ static int unicode_escape(const char *at) {
 }
 
 /* An escape at the backslash; surrogates come in pairs. The NUL after the text stops every look ahead. */
-static bool check_escape(checker *check) {
-  const char *at = check->text + check->at;
-  if (at[1] != 'u') {
-    check->at += 2;
-    return at[1] != '\0' && strchr("\"\\/bfnrt", at[1]) != NULL;
-  }
+static const char *check_escape(const char *at) {
+  if (at[1] != 'u') return at[1] != '\0' && strchr("\"\\/bfnrt", at[1]) != NULL ? at + 2 : NULL;
   int unit = unicode_escape(at + 2);
-  check->at += 6;
-  if (unit < 0 || (unit >= 0xDC00 && unit <= 0xDFFF)) return false;
-  if (unit < 0xD800 || unit > 0xDBFF) return true;
-  check->at += 6;
-  if (at[6] != '\\' || at[7] != 'u') return false;
+  if (unit < 0 || (unit >= 0xDC00 && unit <= 0xDFFF)) return NULL;
+  if (unit < 0xD800 || unit > 0xDBFF) return at + 6;
+  if (at[6] != '\\' || at[7] != 'u') return NULL;
   unit = unicode_escape(at + 8);
-  return unit >= 0xDC00 && unit <= 0xDFFF;
+  return unit >= 0xDC00 && unit <= 0xDFFF ? at + 12 : NULL;
 }
 
-/* The rest of a string that is more than plain ASCII, or stands near the end of the text. */
-static bool check_long_string(checker *check) {
+/* The rest of a string that has escapes, or stands near the end of the text. */
+static const char *check_long_string(checker *check, const char *at) {
   for (;;) {
-    check->at = mp_json_plain_end(check->text, check->at, check->length, &check->beyond);
-    char byte = check->text[check->at];
-    if (byte == '"') {
-      check->at++;
-      return true;
-    }
-    if (byte != '\\' || !check_escape(check)) return false;
+    uint64_t beyond = 0;
+    at += mp_json_plain_end(at, 0, (size_t)(check->end - at), &beyond);
+    if (mp_json_beyond_ascii(beyond)) check->beyond = 1;
+    if (*at == '"') return at + 1;
+    if (*at != '\\') return NULL;
+    at = check_escape(at);
+    if (at == NULL) return NULL;
   }
 }
 
-/* At the opening quote. */
-static inline bool check_string(checker *check) {
-  check->at++;
+/* At the first character, behind the quote. */
+MP_INLINE const char *check_string(checker *check, const char *at) {
 #if defined(MP_SCANS_16)
-  for (; check->length - check->at >= 16; check->at += 16) {
-    unsigned high, special = mp_json_special_16(check->text + check->at, &high);
-    if (high != 0) check->beyond |= 0x80;
+  for (; check->end - at >= 16; at += 16) {
+    unsigned high, special = mp_json_special_16(at, &high);
+    check->beyond |= high;
     if (special == 0) continue;
-    size_t end = check->at + (size_t)__builtin_ctz(special);
-    if (check->text[end] != '"') break;
-    check->at = end + 1;
-    return true;
+    at += __builtin_ctz(special);
+    if (*at == '"') return at + 1;
+    break;
   }
 #endif
-  return check_long_string(check);
+  return check_long_string(check, at);
 }
 
-static bool check_digits(checker *check) {
-  size_t count = mp_count_digits(check->text + check->at, check->text + check->length);
-  check->at += count;
-  return count > 0;
+static const char *check_digits(const char *at, const char *end) {
+  size_t count = mp_count_digits(at, end);
+  return count > 0 ? at + count : NULL;
 }
 
-static bool check_number(checker *check) {
-  if (check->text[check->at] == '-') check->at++;
-  if (check->text[check->at] == '0') {
-    check->at++;
-  } else if (!check_digits(check)) {
-    return false;
-  }
-  if (check->text[check->at] == '.') {
-    check->at++;
-    if (!check_digits(check)) return false;
-  }
-  if ((check->text[check->at] | 0x20) == 'e') {
-    check->at++;
-    if (check->text[check->at] == '+' || check->text[check->at] == '-') check->at++;
-    if (!check_digits(check)) return false;
-  }
-  return true;
+static const char *check_number(const char *at, const char *end) {
+  if (*at == '-') at++;
+  at = *at == '0' ? at + 1 : check_digits(at, end);
+  if (at != NULL && *at == '.') at = check_digits(at + 1, end);
+  if (at == NULL || (*at | 0x20) != 'e') return at;
+  at++;
+  return check_digits(*at == '+' || *at == '-' ? at + 1 : at, end);
 }
 
-static bool check_word(checker *check, const char *word, size_t length) {
-  if (strncmp(check->text + check->at, word, length) != 0) return false;
-  check->at += length;
-  return true;
+static const char *check_word(const char *at, const char *word, size_t length) {
+  return strncmp(at, word, length) == 0 ? at + length : NULL;
 }
 
-static bool check_scalar(checker *check) {
-  switch (check->text[check->at]) {
+MP_INLINE const char *check_scalar(checker *check, const char *at) {
+  switch (*at) {
   case '"':
-    return check_string(check);
+    return check_string(check, at + 1);
   case 't':
-    return check_word(check, "true", 4);
+    return check_word(at, "true", 4);
   case 'f':
-    return check_word(check, "false", 5);
+    return check_word(at, "false", 5);
   case 'n':
-    return check_word(check, "null", 4);
+    return check_word(at, "null", 4);
   default:
-    return check_number(check);
+    return check_number(at, check->end);
   }
 }
 
 /* The `"key":` before a member's value. */
-static bool check_key(checker *check) {
-  if (check->text[check->at] != '"' || !check_string(check) || check->text[check->at] != ':') return false;
-  check->at++;
-  return true;
+MP_INLINE const char *check_key(checker *check, const char *at) {
+  if (*at != '"') return NULL;
+  at = check_string(check, at + 1);
+  return at != NULL && *at == ':' ? at + 1 : NULL;
 }
 
-static bool check_value(checker *check) {
-  char closers[MP_JSON_DEPTH_LIMIT];
+static const char *check_value(checker *check, const char *at) {
+  char outer[MP_JSON_DEPTH_LIMIT], closer = '\0'; /* what ends the innermost object or array, and those around it */
   unsigned depth = 0;
   for (;;) {
-    char byte = check->text[check->at];
+    char byte = *at;
     if (byte == '{' || byte == '[') {
-      if (depth == MP_JSON_DEPTH_LIMIT) return false;
-      closers[depth++] = byte == '{' ? '}' : ']';
-      check->at++;
-      if (check->text[check->at] != closers[depth - 1]) {
-        if (byte == '{' && !check_key(check)) return false;
+      if (depth == MP_JSON_DEPTH_LIMIT) return NULL;
+      outer[depth++] = closer;
+      closer = byte == '{' ? '}' : ']';
+      if (*++at != closer) {
+        if (byte == '{') at = check_key(check, at);
+        if (at == NULL) return NULL;
         continue;
       }
-    } else if (!check_scalar(check)) {
-      return false;
+    } else {
+      at = check_scalar(check, at);
+      if (at == NULL) return NULL;
     }
-    while (depth > 0 && check->text[check->at] == closers[depth - 1]) {
-      check->at++;
-      depth--;
-    }
-    if (depth == 0) return true;
-    if (check->text[check->at++] != ',') return false;
-    if (closers[depth - 1] == '}' && !check_key(check)) return false;
+    for (; depth > 0 && *at == closer; at++) closer = outer[--depth];
+    if (depth == 0) return at;
+    if (*at++ != ',') return NULL;
+    if (closer == '}') at = check_key(check, at);
+    if (at == NULL) return NULL;
   }
 }
 
 bool mp_sqlite_json_is_own(moonpad_string text) {
-  checker check = {text.data, text.length, 0, 0};
-  if (text.length == 0 || !check_value(&check) || check.at != text.length) return false;
-  return !mp_json_beyond_ascii(check.beyond) || mp_utf8_valid_prefix(text.data, text.length) == text.length;
+  if (text.length == 0) return false;
+  checker check = {text.data + text.length, 0};
+  if (check_value(&check, text.data) != check.end) return false;
+  return check.beyond == 0 || mp_utf8_valid_prefix(text.data, text.length) == text.length;
 }
