@@ -188,8 +188,15 @@ describe("bin/moonpad", function()
       for _, name in ipairs { "../escape", "two words", "1st", "''" } do
         local code, out, err = run("new " .. (name == "''" and name or quote(name)))
         assert.same({ 1, "" }, { code, out })
-        assert.matches("a name is an identifier", err)
+        assert.matches('^moonpad: "[^"]*": a name is an identifier', err)
       end
+    end)
+
+    it("makes no agent of a name that an agent cannot have", function()
+      local code, out, err = run "new user"
+      assert.same({ 1, "" }, { code, out })
+      assert.matches('"user" is who sends the messages', err)
+      assert.is_nil(io.open(folder .. "/user/agent.lua"))
     end)
   end)
 
@@ -282,6 +289,16 @@ describe("bin/moonpad", function()
       assert(os.execute("kill -INT " .. pid))
       assert.same({ nil, "exit", 130 }, { input:close() })
       assert.matches("%(cancelled%)", read(folder .. "/err"))
+      assert.same({ "user: A hard question" }, (stored "Guide"))
+    end)
+
+    it("ends the line of an answer that breaks off, before it says so", function()
+      local broken = stream { "Let me ", "think." }
+      broken.body = broken.body:match "^(data: .-\n\n)" .. 'data: {"error":{"message":"bad weather"}}\n\n'
+      web:script { [PATH] = broken }
+      local code, out, err = run(line "'A hard question'", nil, environment())
+      assert.same({ 1, "Let me \n" }, { code, out })
+      assert.matches("^moonpad: model: [^\n]*bad weather\n$", err)
       assert.same({ "user: A hard question" }, (stored "Guide"))
     end)
 

@@ -227,9 +227,12 @@ describe("bin/moonpad", function()
 
     it("in the agent's file is told in one line", function()
       mistake("run " .. quote(folder .. "/none.lua") .. " Hi", "there is no agent file .*none.lua")
+      mistake("run '' Hi", 'there is no agent file ""')
       mistake("run " .. quote(folder) .. " Hi", "is not a file that can be read")
       mistake(("run %s Hi"):format(agentFile "return {"), "agent.lua:1: .*expected")
       mistake(("run %s Hi"):format(agentFile "return 42"), "must return an agent .* returned a number")
+      mistake(("run %s Hi"):format(agentFile ""), "must return an agent .* returned nothing")
+      mistake("run " .. quote(folder) .. " Hi", "is a folder; the agent's file in it is [^ ]*/agent.lua")
       mistake(("run %s Hi"):format(agentFile "error 'oops'"), "agent.lua:1: oops")
       mistake(("run %s Hi"):format(agentFile "error {}"), "a table without a message was raised: {}")
       mistake(("run %s Hi"):format(agentFile "error { message = 'oops' }"), "oops")
@@ -237,7 +240,21 @@ describe("bin/moonpad", function()
       mistake(("run %s --model gpt-4o Hi"):format(agentFile [[
         return require("moonpad").sequentialAgent { name = "Flow", subAgents = {} }
       ]]), '%-%-model: "Flow" is an agent that asks no model')
-      mistake(("run %s Hi"):format(agentFile "return require('moonpad').agent { nam = 'x' }"), "did you mean name")
+      mistake(("run %s Hi"):format(agentFile "return require('moonpad').agent { nam = 'x' }"),
+        "agent.lua: invalid_argument: agent: nam: unknown field, did you mean name")
+      mistake(("run %s Hi"):format(agentFile "local a = require('moonpad').agent { nam = 'x' } return a"),
+        "invalid_argument: agent: nam: unknown field, did you mean name%? %(at [^ ]*agent.lua:1%)")
+    end)
+
+    it("in the agent's file has its traceback with --debug", function()
+      local agent = agentFile [[local function fail() error "oops" end
+        fail()
+        return nil]]
+      local code, _, err = moonpadCommand(("--debug run %s Hi"):format(agent))
+      assert.equal(1, code)
+      assert.matches("^moonpad: [^\n]*agent.lua:1: oops\n", err)
+      assert.matches("stack traceback", err)
+      assert.matches("agent.lua:2: in ", err, 1, true)
     end)
 
     it("while the agent runs is told in one line, and with --debug with a traceback", function()

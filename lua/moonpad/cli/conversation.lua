@@ -18,25 +18,26 @@ local function printEvent(event)
   print(moonpad.json.encode(event))
 end
 
--- Streamed text is written as it comes; the whole answer that follows adds the end of the line.
-local function replyPrinter()
+-- Shows the answers of a turn. Streamed text is written as it comes, so there may be a line that has no end yet.
+local function newPrinter()
   local streamed = false
-  return function(event)
+  local function endLine()
+    if streamed then io.stdout:write("\n"):flush() end
+    streamed = false
+  end
+  local function show(event)
     local text = event:text()
     if event.partial then
       streamed = streamed or text ~= ""
       io.stdout:write(text):flush()
       return
     end
-    if streamed then
-      io.stdout:write "\n"
-    elseif text ~= "" then
-      print(text)
-    end
-    streamed = false
+    if not streamed and text ~= "" then print(text) end
+    endLine()
     io.stdout:flush()
     if event.errorCode then failure.raise("%s: %s", event.errorCode, event.errorMessage or "no message") end
   end
+  return show, endLine
 end
 
 ---- One turn
@@ -83,7 +84,9 @@ function Conversation:answer(message)
   cli.catchInterrupts()
   cli.interrupted() -- what was pressed before this turn is not meant for it
   -- The traceback of an error is kept for --debug.
-  local ok, result = pcall(follow, invocation, self.options.events and printEvent or replyPrinter())
+  local show, endLine = newPrinter()
+  local ok, result = pcall(follow, invocation, self.options.events and printEvent or show)
+  endLine()
   if not ok then
     self.options.traceback = invocation.traceback
     error(result, 0)

@@ -11,7 +11,10 @@ function failure.raise(message, ...)
   error(setmetatable({ message = select("#", ...) > 0 and message:format(...) or message }, Failure), 0)
 end
 
-local function textOf(err)
+---What went wrong, in words.
+---@param err any
+---@return string
+function failure.text(err)
   if err ~= nil and (type(err) ~= "table" or getmetatable(err)) then return tostring(err) end
   if err == nil or type(err.message) == "string" then return errorText.of(err) end
   return "a table without a message was raised: " .. errorText.of(err)
@@ -21,7 +24,7 @@ end
 ---@param err any
 ---@return string
 function failure.line(err)
-  return "moonpad: " .. textOf(err):gsub("%s*\n%s*", " ")
+  return "moonpad: " .. failure.text(err):gsub("%s*\n%s*", " ")
 end
 
 return failure

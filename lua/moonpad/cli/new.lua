@@ -65,10 +65,15 @@ local function write(path, text)
   file:close()
 end
 
+local function checkName(name)
+  if not name:find "^[%a_][%w_]*$" then failure.raise('"%s": a name is an identifier, such as my_agent', name) end
+  if name == "user" then failure.raise '"user" is who sends the messages; take another name' end
+end
+
 ---@param options table of the command line
 function command.run(options)
   local name = options.name
-  if not name:find "^[%a_][%w_]*$" then failure.raise("%s: a name is an identifier, such as my_agent", name) end
+  checkName(name)
   if os.rename(name, name) then failure.raise("%s is there already", name) end
   if not os.execute(("mkdir -- '%s' 2>/dev/null"):format(name)) then
     failure.raise("the folder %s cannot be created", name)

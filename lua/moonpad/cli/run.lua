@@ -6,17 +6,35 @@ local moonpad = require "moonpad"
 
 local command = {}
 
-local function loadAgent(path)
-  local file = io.open(path, "rb")
-  if not file then failure.raise("there is no agent file %s", path) end
+local function readFile(path)
+  local file <close> = io.open(path, "rb")
+  if not file then failure.raise('there is no agent file "%s"', path) end
   local source = file:read "a"
-  file:close()
-  if not source then failure.raise("%s: is not a file that can be read", path) end
-  local chunk, problem = load((source:gsub("^#[^\n]*", "")), "@" .. path)
+  if source then return source end
+  local inside = path:gsub("/*$", "/agent.lua")
+  local script <close> = io.open(inside, "rb")
+  if script then failure.raise("%s: is a folder; the agent's file in it is %s", path, inside) end
+  failure.raise("%s: is not a file that can be read", path)
+end
+
+-- `return moonpad.agent { ... }` is a tail call: an error in it does not know the line any more, so the file is told.
+local function textIn(path, err)
+  local text = failure.text(err)
+  return text:find(path:match "[^/]*$" .. ":", 1, true) and text or ("%s: %s"):format(path, text)
+end
+
+local function loadAgent(path, options)
+  local chunk, problem = load((readFile(path):gsub("^#[^\n]*", "")), "@" .. path)
   if not chunk then failure.raise("%s", problem) end
-  local agent = chunk(path)
+  local ok, agent = xpcall(chunk, function(err)
+    local text = textIn(path, err)
+    options.traceback = debug.traceback("moonpad: " .. text, 2)
+    return text
+  end, path)
+  if not ok then failure.raise("%s", agent) end
   if not require("moonpad.agent").isAgent(agent) then
-    failure.raise("%s: must return an agent (`return moonpad.agent{ ... }`), returned a %s", path, type(agent))
+    local found = agent == nil and "nothing" or "a " .. type(agent)
+    failure.raise("%s: must return an agent (`return moonpad.agent{ ... }`), returned %s", path, found)
   end
   return agent
 end
@@ -31,7 +49,7 @@ end
 ---@param options table of the command line
 ---@return "done"|"cancelled"
 function command.run(options)
-  local agent = loadAgent(options.agent)
+  local agent = loadAgent(options.agent, options)
   if options.model then setModel(agent, options.model) end
   local app = options.app or agent.name
   local url = database.url(options, app)
