@@ -80,6 +80,23 @@ describe("calls made wrongly", function()
     refused("service.close: call it with a colon, service:close(...)", service.close)
   end)
 
+  it("with a colon instead of a dot say so, and leave the module alone", function()
+    for _, name in ipairs { "agent", "sequentialAgent", "agentTool", "tool", "runner", "event", "state", "array",
+      "toTable" } do
+      local ok, err = pcall(function() return moonpad[name](moonpad, { name = "A" }), "no tail call" end)
+      assert.is_false(ok, name)
+      assert.equal("invalid_argument", err.code)
+      assert.matches("got the module moonpad: call its functions with a dot, not with a colon$", err.message)
+    end
+    for _, name in ipairs { "open", "artifactService", "memoryService" } do
+      local ok, err = pcall(moonpad[name], moonpad, "memory:")
+      assert.is_false(ok, name)
+      assert.matches("url: expects a string, got the module moonpad %(call its functions with a dot%)", err.message)
+    end
+    assert.is_table(moonpad.models)
+    assert.equal("[]", moonpad.json.encode(moonpad.array {}))
+  end)
+
   it("with every method on something else raise, never crash", function()
     local values = { 1, "x", {}, print, moonpad.null, io.stdout, session, session.events, session.state.k,
       coroutine.create(print) }

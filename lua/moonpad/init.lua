@@ -86,6 +86,7 @@ local function refusal(name)
 end
 
 return setmetatable(moonpad, {
+  __name = "moonpad", -- by which a call with a colon in the place of a dot is known
   __index = function(self, name)
     local load = loaders[name]
     local value = load and load() or later[name] and refusal(name) or nil

@@ -248,6 +248,7 @@ static int json_decode(lua_State *L) {
 /* core.toTable(value) */
 static int to_table(lua_State *L) {
   luaL_checkany(L, 1);
+  mp_refuse_module(L, 1, "toTable");
   mp_push_copy(L, mp_lua_of(L), 1);
   return 1;
 }
@@ -260,6 +261,7 @@ static int make_array(lua_State *L) {
   }
   if (!lua_istable(L, 1)) mp_raise_argument(L, "array: expects a table, got %s", mp_describe(L, 1));
   lua_settop(L, 1);
+  mp_refuse_module(L, 1, "array");
   mp_push_anchor(L, MP_ANCHOR_ARRAY_META);
   lua_setmetatable(L, 1);
   return 1;

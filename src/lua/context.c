@@ -37,6 +37,7 @@ static int new_changes(lua_State *L) {
 static int new_detached(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   lua_settop(L, 1);
+  mp_refuse_module(L, 1, "state");
   mp_lua_state *state = mp_push_state(L, binding);
   moonpad_error error;
   moonpad_changes *changes = NULL;

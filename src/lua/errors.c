@@ -97,6 +97,7 @@ const char *mp_describe(lua_State *L, int index) {
   if (name != NULL && strcmp(name, "moonpad.service") == 0) return "a service";
   if (name != NULL && strcmp(name, "moonpad.state") == 0) return "a state object";
   if (name != NULL && strcmp(name, "moonpad.node") == 0) return "a state node";
+  if (name != NULL && strcmp(name, "moonpad") == 0) return "the module moonpad (call its functions with a dot)";
   return lua_istable(L, index) ? "a table" : "a userdata";
 }
 
@@ -155,6 +156,15 @@ const char *mp_nearest_name(moonpad_string given, const char *const *known) {
   return nearest;
 }
 
+void mp_refuse_module(lua_State *L, int index, const char *where) {
+  if (luaL_getmetafield(L, index, "__name") == LUA_TNIL) return;
+  const char *name = lua_tostring(L, -1);
+  bool is_module = name != NULL && strcmp(name, "moonpad") == 0;
+  lua_pop(L, 1);
+  if (is_module)
+    mp_raise_argument(L, "%s: got the module moonpad: call its functions with a dot, not with a colon", where);
+}
+
 static _Noreturn void refuse_field(lua_State *L, const char *where, moonpad_string given, const char *const *known) {
   const char *nearest = mp_nearest_name(given, known);
   bool plain = given.length > 0 && given.length <= 60;
@@ -186,7 +196,9 @@ void mp_check_fields(lua_State *L, int index, const char *where, const char *con
     size_t i = 0;
     while (known[i] != NULL && !(strlen(known[i]) == given.length && memcmp(known[i], given.data, given.length) == 0))
       i++;
-    if (known[i] == NULL) refuse_field(L, where, given, known);
+    if (known[i] != NULL) continue;
+    mp_refuse_module(L, index, where);
+    refuse_field(L, where, given, known);
   }
 }
 

@@ -24,6 +24,9 @@ static inline void mp_check(lua_State *L, moonpad_status status, const moonpad_e
 /* "a table", "a moonpad.session": what is at `index`, for messages. Borrowed from the metatable or constant. Raises m. */
 const char *mp_describe(lua_State *L, int index);
 
+/* Refuses the module moonpad at `index`: what it gets that calls moonpad:f(...). Raises e. */
+void mp_refuse_module(lua_State *L, int index, const char *where);
+
 /* Refuses fields of the table at `index` that are not in `known` (ends with NULL), naming the nearest. Raises e. */
 void mp_check_fields(lua_State *L, int index, const char *where, const char *const *known);
 

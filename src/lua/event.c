@@ -99,9 +99,10 @@ bool mp_is_partial_event(lua_State *L, int index) {
 static int new_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   lua_settop(L, 1);
-  check_event_table(L, 1, "event");
+  check_event_table(L, 1, "moonpad.event");
+  mp_refuse_module(L, 1, "event");
   mp_buffer *text = mp_box_push_buffer(L, binding);
-  moonpad_string json = mp_encode_event(L, binding, 1, "event");
+  moonpad_string json = mp_encode_event(L, binding, 1, "moonpad.event");
   mp_event_draft draft;
   moonpad_error error;
   mp_check(L, mp_event_draft_read(binding->env, json, true, &draft, &error), &error);
