@@ -317,14 +317,18 @@ support.each_store(function(open)
         return err.code .. " " .. err.message
       end
       local function wrong() return { contents = { parts = { { text = "x" } } } } end
-      local refusal = "contents: unknown field, did you mean content?; known are content, partial, "
-      local function begins(prefix, message) assert.equal(prefix, message:sub(1, #prefix)) end
-      begins('model agent "Greeter": the model\'s answer: ' .. refusal, messageOf { model = wrong })
-      begins('model agent "Greeter": a chunk of the model\'s answer: ' .. refusal,
+      local form = "; a response is a string, or { content = { parts = { { text = ... } } }, ... }"
+      local refusal = "contents: unknown field, did you mean content?" .. form
+      assert.equal('model agent "Greeter": the model\'s answer: ' .. refusal, messageOf { model = wrong })
+      assert.equal('model agent "Greeter": a chunk of the model\'s answer: ' .. refusal,
         messageOf { model = function() return wrong end })
       for _, hook in ipairs { "beforeModelCallback", "afterModelCallback" } do
-        begins(('invalid_argument agent "Greeter": %s: %s'):format(hook, refusal), messageOf { [hook] = wrong })
+        assert.equal(('invalid_argument agent "Greeter": %s: %s'):format(hook, refusal), messageOf { [hook] = wrong })
       end
+      local message = messageOf { model = function() return { text = "x" } end }
+      assert.matches("text: unknown field %(known: content, partial, ", message)
+      assert.equal(form, message:sub(-#form))
+      assert.equal(1, select(2, message:gsub("finishReason", "")))
     end)
 
     it("may not answer an empty table; one without parts is no event", function()

@@ -21,13 +21,16 @@ local FIELDS = {
 }
 -- Fields that an event gets from the run, not from the model: an event may be given as a response, without them.
 local OWN = { id = true, invocationId = true, author = true, timestamp = true, actions = true, branch = true }
-local KNOWN = table.move(FIELDS, 1, #FIELDS, 1, {})
-for field in pairs(OWN) do KNOWN[#KNOWN + 1] = field end
 
 local function checkFields(value, where, code)
-  local ok, err = pcall(core.checkFields, value, where, KNOWN)
+  local given = {}
+  for field in pairs(value) do
+    if not OWN[field] then given[field] = true end
+  end
+  local ok, err = pcall(core.checkFields, given, where, FIELDS)
   if ok then return end
-  core.error(code or "invalid_argument", ("%s; known are %s"):format(err.message, table.concat(FIELDS, ", ")))
+  core.error(code or "invalid_argument",
+    err.message .. "; a response is a string, or { content = { parts = { { text = ... } } }, ... }")
 end
 
 ---@param value string|table a response, a Content, or a text
