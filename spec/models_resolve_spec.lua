@@ -68,6 +68,16 @@ describe("a model by its name", function()
     assert.has_error(function() resolve.model(nil) end)
   end)
 
+  it("names the variable when the environment's address is none", function()
+    for _, address in ipairs { "localhost:8080/v1", "ftp://localhost" } do
+      local lines = resolved({ OPENAI_API_KEY = "key-o", OPENAI_BASE_URL = address }, "gpt-4o")
+      assert.matches("models.openai: OPENAI_BASE_URL: expected an address like https://api.openai.com/v1", lines[1])
+    end
+    local ok, err = pcall(moonpad.models.openai, { model = "m", baseUrl = "localhost:8080/v1" })
+    assert.are.same({ false, "models.openai: baseUrl: expected an address like https://api.openai.com/v1" },
+      { ok, err.message })
+  end)
+
   it("speaks to the server of the environment", function()
     local web = server.start()
     finally(function() web:stop() end)

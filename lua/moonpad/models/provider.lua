@@ -83,11 +83,12 @@ end
 local function findBase(spec, options)
   local given = expect(spec, options, "baseUrl", "string")
   local base = given or environment(spec.baseVariable) or spec.defaultBase
+  local source = given and "baseUrl" or spec.baseVariable
   if not base:lower():find "^https?://[^/?#@]+" or base:find "[%c%s?#]" then
-    refuse(spec, "baseUrl", "expected an address like " .. spec.defaultBase)
+    refuse(spec, source, "expected an address like " .. spec.defaultBase)
   end
   if base:match "^%a+://([^/]*)":find("@", 1, true) then
-    refuse(spec, "baseUrl", "must not contain a user or a password; give apiKey or headers")
+    refuse(spec, source, "must not contain a user or a password; give apiKey or headers")
   end
   return (base:gsub("/+$", "")), given == nil
 end
