@@ -92,6 +92,14 @@ describe("moonpad.json writes", function()
     assert.equal('{"a":1}', encode(proxy))
   end)
 
+  it("counts bytes from 1, as string.sub does", function()
+    assert.equal("json: a value was expected at byte 1", refusal(decode, "x"))
+    assert.equal("json: invalid UTF-8 at byte 3", refusal(decode, '["\xff"]'))
+    assert.equal("json: text after the end of the value at byte 4", refusal(decode, "[1]x"))
+    assert.equal('state key "a\\xFF": invalid UTF-8 at byte 2', refusal(moonpad.state, { ["a\xff"] = 1 }))
+    assert.equal('state["k"]: the string is not valid UTF-8 (byte 2)', refusal(moonpad.state, { k = "a\xff" }))
+  end)
+
   it("128 levels, and not one more", function()
     local value = 0
     for _ = 1, 128 do value = { value } end

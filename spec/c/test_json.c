@@ -169,7 +169,7 @@ static void what_is_not_json_is_refused_with_its_byte(void **state) {
     assert_string_equal(reader.problem, cases[i].problem);
     moonpad_error error;
     char expected[200];
-    snprintf(expected, sizeof expected, "here: %s at byte %zu", cases[i].problem, cases[i].position);
+    snprintf(expected, sizeof expected, "here: %s at byte %zu", cases[i].problem, cases[i].position + 1);
     assert_int_equal(mp_json_fail(&reader, "here", &error), MOONPAD_INVALID_ARGUMENT);
     assert_string_equal(error.message, expected);
     mp_json_reader_free(&reader);
@@ -194,7 +194,7 @@ static void depth_is_limited(void **state) {
           mp_json_compact(env, (moonpad_string){text, 2 * (size_t)depth}, limit, "deep", &out, &type, &error);
       assert_int_equal(status, depth > limit ? MOONPAD_INVALID_ARGUMENT : MOONPAD_OK);
       char expected[60];
-      snprintf(expected, sizeof expected, "deep: nested deeper than %u at byte %u", limit, limit);
+      snprintf(expected, sizeof expected, "deep: nested deeper than %u at byte %u", limit, limit + 1);
       if (depth > limit) assert_string_equal(error.message, expected);
       mp_buffer_free(&out);
     }

@@ -73,12 +73,12 @@ static void a_key_may_come_once_in_an_object(void **state) {
   static const struct {
     const char *json, *message;
   } cases[] = {
-      {"{\"a\":1,\"a\":2}", "at: the key \"a\" comes twice in one object, again at byte 7"},
-      {"{\"a\":1,\"\\u0061\":2}", "at: the key \"a\" comes twice in one object, again at byte 7"},
-      {"[{\"\":1, \"\":2}]", "at: the key \"\" comes twice in one object, again at byte 8"},
+      {"{\"a\":1,\"a\":2}", "at: the key \"a\" comes twice in one object, again at byte 8"},
+      {"{\"a\":1,\"\\u0061\":2}", "at: the key \"a\" comes twice in one object, again at byte 8"},
+      {"[{\"\":1, \"\":2}]", "at: the key \"\" comes twice in one object, again at byte 9"},
       {"{\"a\":{\"b\":1},\"b\":{\"a\":{\"x\":1}},\"a\":0}",
-       "at: the key \"a\" comes twice in one object, again at byte 31"},
-      {"{\"\\n\":1,\"\\u000A\":2}", "at: the key \"\\x0A\" comes twice in one object, again at byte 8"},
+       "at: the key \"a\" comes twice in one object, again at byte 32"},
+      {"{\"\\n\":1,\"\\u000A\":2}", "at: the key \"\\x0A\" comes twice in one object, again at byte 9"},
   };
   mp_env *env = mp_env_new(NULL);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -179,11 +179,11 @@ static void a_nul_byte_is_no_end_of_text(void **state) {
   moonpad_error error;
   mp_buffer_init(&out, env);
   assert_int_equal(compact(env, (moonpad_string){"1\0", 2}, &out, &type, &error), MOONPAD_INVALID_ARGUMENT);
-  assert_string_equal(error.message, "text after the end of the value at byte 1");
+  assert_string_equal(error.message, "text after the end of the value at byte 2");
   assert_int_equal(compact(env, (moonpad_string){"\"\0\"", 3}, &out, &type, &error), MOONPAD_INVALID_ARGUMENT);
-  assert_string_equal(error.message, "a control character in a string at byte 1");
+  assert_string_equal(error.message, "a control character in a string at byte 2");
   assert_int_equal(compact(env, (moonpad_string){"\"\\\0\"", 4}, &out, &type, &error), MOONPAD_INVALID_ARGUMENT);
-  assert_string_equal(error.message, "an escape that JSON does not have at byte 1");
+  assert_string_equal(error.message, "an escape that JSON does not have at byte 2");
   assert_int_equal(out.length, 0);
   mp_buffer_free(&out);
   mp_env_release(env);

@@ -62,7 +62,7 @@ static void keys_and_names_are_checked(void **state) {
   assert_int_equal(mp_check_key((moonpad_string){text, 1024}, &error), MOONPAD_OK);
   assert_int_equal(mp_check_key((moonpad_string){text, 1025}, &error), MOONPAD_INVALID_ARGUMENT);
   assert_int_equal(mp_check_key(moonpad_text("ab\xC0"), &error), MOONPAD_INVALID_ARGUMENT);
-  assert_string_equal(error.message, "state key \"ab\\xC0\": invalid UTF-8 at byte 2");
+  assert_string_equal(error.message, "state key \"ab\\xC0\": invalid UTF-8 at byte 3");
   assert_int_equal(mp_check_name("appName", (moonpad_string){text, 255}, &error), MOONPAD_OK);
   assert_int_equal(mp_check_name("appName", (moonpad_string){text, 256}, &error), MOONPAD_INVALID_ARGUMENT);
   assert_string_equal(error.message, "appName: 256 bytes, at most 255 are allowed");
@@ -151,12 +151,12 @@ static void what_a_caller_gives_is_checked(void **state) {
   check_refused(env, absent, "state[\"k\"]: there is no value; to delete a key, remove it");
   check_refused(env, moonpad_float((double)NAN), "state[\"k\"]: NaN and infinities cannot be stored");
   check_refused(env, moonpad_float((double)-INFINITY), "state[\"k\"]: NaN and infinities cannot be stored");
-  check_refused(env, moonpad_string_value(moonpad_text("ok\xFF")), "state[\"k\"]: invalid UTF-8 at byte 2");
+  check_refused(env, moonpad_string_value(moonpad_text("ok\xFF")), "state[\"k\"]: invalid UTF-8 at byte 3");
   check_refused(env, moonpad_json(moonpad_text("{\"a\":1,}")),
-                "state[\"k\"]: a key in double quotes was expected at byte 7");
+                "state[\"k\"]: a key in double quotes was expected at byte 8");
   check_refused(env, moonpad_json(moonpad_text(" 1 ")),
                 "state[\"k\"]: the JSON text is neither an array nor an object; give scalars as such");
-  check_refused(env, moonpad_json((moonpad_string){NULL, 0}), "state[\"k\"]: the text ends too early at byte 0");
+  check_refused(env, moonpad_json((moonpad_string){NULL, 0}), "state[\"k\"]: the text ends too early at byte 1");
   mp_value *value;
   moonpad_value array = moonpad_json(moonpad_text(" [ 1 , 1E2 ] "));
   assert_int_equal(mp_value_copy_in(env, &array, NULL, &value, NULL), MOONPAD_OK);

@@ -329,8 +329,8 @@ moonpad_status mp_json_fail(const mp_json_reader *reader, const char *where, moo
   if (reader->problem == no_memory) return mp_no_memory(error);
   if (reader->problem == too_deep) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%snested deeper than %u at byte %zu", where == NULL ? "" : where,
-                   where == NULL ? "" : ": ", reader->max_depth, reader->position);
+                   where == NULL ? "" : ": ", reader->max_depth, reader->position + 1);
   }
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%s%s at byte %zu", where == NULL ? "" : where,
-                 where == NULL ? "" : ": ", reader->problem, reader->position);
+                 where == NULL ? "" : ": ", reader->problem, reader->position + 1);
 }

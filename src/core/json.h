@@ -47,7 +47,7 @@ void mp_json_reader_free(mp_json_reader *reader);
 mp_json_token mp_json_next(mp_json_reader *reader);
 /* After a token that begins a value: reads to its end. False on error. */
 bool mp_json_skip(mp_json_reader *reader, mp_json_token token);
-/* Fills `error` from the reader's problem: "WHERE: PROBLEM at byte N" (invalid_argument, or no_memory). */
+/* Fills `error` from the reader's problem: "WHERE: PROBLEM at byte N", counted from 1 (invalid_argument, or no_memory). */
 moonpad_status mp_json_fail(const mp_json_reader *reader, const char *where, moonpad_error *error);
 
 /* Checks `text` strictly (duplicate keys too) and writes it compact to `out`; gives the type of the value. */

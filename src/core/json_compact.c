@@ -123,7 +123,7 @@ static moonpad_status write_key(compactor *work, const char *where, moonpad_erro
   if (added == KEY_NO_MEMORY) return mp_no_memory(error);
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%sthe key %s comes twice in one object, again at byte %zu",
                  where == NULL ? "" : where, where == NULL ? "" : ": ", mp_quote(work->reader.string).text,
-                 work->reader.token_position);
+                 work->reader.token_position + 1);
 }
 
 static void begin_object(compactor *work) {

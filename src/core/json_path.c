@@ -15,7 +15,7 @@ static moonpad_status check_path(moonpad_string path, moonpad_error *error) {
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
                  "path %s: malformed at byte %zu; join names with dots and put indices (from 1) into brackets, as in "
                  "items[2].name",
-                 mp_quote(path).text, path.length - rest.rest.length);
+                 mp_quote(path).text, path.length - rest.rest.length + 1);
 }
 
 /* Both give the token that begins the place, MP_JSON_END where there is none, or MP_JSON_ERROR. */

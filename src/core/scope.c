@@ -27,7 +27,7 @@ moonpad_status mp_check_key(moonpad_string key, moonpad_error *error) {
   size_t valid = key.length == 0 ? 0 : mp_utf8_valid_prefix(key.data, key.length);
   if (valid != key.length) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state key %s: invalid UTF-8 at byte %zu", mp_quote(key).text,
-                   valid);
+                   valid + 1);
   }
   return MOONPAD_OK;
 }
@@ -43,7 +43,7 @@ moonpad_status mp_check_name(const char *field, moonpad_string name, moonpad_err
   }
   size_t valid = mp_utf8_valid_prefix(name.data, name.length);
   if (valid != name.length) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: invalid UTF-8 at byte %zu of %s", field, valid,
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: invalid UTF-8 at byte %zu of %s", field, valid + 1,
                    mp_quote(name).text);
   }
   return MOONPAD_OK;

@@ -173,7 +173,7 @@ static moonpad_status check_scalar(const moonpad_value *given, const char *where
   size_t valid = text.length == 0 ? 0 : mp_utf8_valid_prefix(text.data, text.length);
   if (valid == text.length) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%sinvalid UTF-8 at byte %zu", where == NULL ? "" : where,
-                 where == NULL ? "" : ": ", valid);
+                 where == NULL ? "" : ": ", valid + 1);
 }
 
 moonpad_status mp_value_copy_in(mp_env *env, const moonpad_value *given, const char *where, mp_value **value,

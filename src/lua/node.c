@@ -228,7 +228,7 @@ static void check_member_key(lua_State *L, mp_lua *binding, const mp_lua_node *p
   mp_buffer_clear(&binding->spare);
   mp_node_path(proxy->node, &binding->spare);
   mp_raise_argument(L, "%.*s: a key is not valid UTF-8 at byte %zu", (int)binding->spare.length, binding->spare.data,
-                    valid);
+                    valid + 1);
 }
 
 static int node_newindex(lua_State *L) {
