@@ -64,6 +64,18 @@ describe("testing.scriptedModel", function()
     assert.matches("1 of 2 steps", message(model.assertDone, model))
   end)
 
+  it("does not forget what it was asked instead where somebody answered for it", function()
+    local model = testing.scriptedModel { { expect = { text = "tea" }, reply = "yes" } }
+    local agent = moonpad.agent { name = "A", model = model, onModelErrorCallback = function() return "sorry" end }
+    assert.are.equal("sorry", testing.run({ agent = agent, messages = "coffee" }).text)
+    assert.matches('call 1: expected to be asked "tea", was asked "coffee"', message(model.assertDone, model), 1, true)
+    testing.run { agent = agent, messages = "tea" }
+    assert.matches('call 1: expected to be asked "tea"', message(model.assertDone, model), 1, true)
+    model = testing.scriptedModel { { expect = function() error("not this", 0) end, reply = "yes" } }
+    message(ask, model, "coffee")
+    assert.matches("not this", message(model.assertDone, model))
+  end)
+
   it("refuses a misspelt step", function()
     assert.matches("instructions: unknown field, did you mean instruction",
       message(testing.scriptedModel, { { expect = { instructions = "x" }, reply = "y" } }))

@@ -99,6 +99,14 @@ local function check(expect, request, step)
   end
 end
 
+-- The step that this call is about, after checking what is asked.
+local function stepFor(self, number, request)
+  local step = self.steps[number]
+  if step == nil then fail(number, ("the script has only %d steps"):format(#self.steps)) end
+  if step.expect then check(step.expect, request, number) end
+  return step
+end
+
 ---Gives the next answer of the script, after checking what it is asked.
 function Model:generate(request, context)
   if getmetatable(self) ~= Model then
@@ -106,15 +114,19 @@ function Model:generate(request, context)
   end
   self.requests[#self.requests + 1] = copy(request)
   local number = #self.requests
-  local step = self.steps[number]
-  if step == nil then fail(number, ("the script has only %d steps"):format(#self.steps)) end
-  if step.expect then check(step.expect, request, number) end
+  local ok, step = pcall(stepFor, self, number, request)
+  if not ok then
+    if self.failure == nil then self.failure = step end
+    error(step, 0)
+  end
   if callbacks.isCallable(step.reply) then return step.reply(request, context) end
   return copy(step.reply)
 end
 
----Raises when steps of the script have not been asked for.
+---Raises when steps of the script have not been asked for, or not as they expect: an error that a callback answers for,
+---or that a calling agent's model is told, would be forgotten otherwise.
 function Model:assertDone()
+  if self.failure ~= nil then error(self.failure, 0) end
   if #self.requests < #self.steps then
     error(("scriptedModel: %d of %d steps were asked for"):format(#self.requests, #self.steps), 2)
   end
