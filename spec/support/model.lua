@@ -119,6 +119,21 @@ function model.behavesWell(provider)
       assert.are.equal(provider.text, last.content.parts[1].text)
     end)
 
+    it("refuses a request that says something else than a request can", function()
+      local function refusal(request)
+        local instance = make()
+        local ok, err = pcall(instance.generate, instance, request)
+        assert.are.same({ false, "invalid_argument" }, { ok, err.code })
+        return err.message
+      end
+      assert.are.equal("model:generate: expects a table, got a string", refusal "Hi")
+      assert.are.equal("model:generate: system_instruction: unknown field, did you mean systemInstruction?",
+        refusal { contents = {}, system_instruction = "Be kind." })
+      assert.matches("model:generate: contents: expected a list of contents, got string", refusal { contents = "Hi" })
+      assert.matches("model:generate: contents: expected a list of contents, got a table with the key \"parts\"",
+        refusal { contents = { parts = {} } })
+    end)
+
     it("takes a reply of 100 KB, streamed and whole", function()
       local long = ("0123456789"):rep(10240)
       local streamed, count = provider.stream:gsub('"Hel"', '"' .. long .. '"')

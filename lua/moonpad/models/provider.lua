@@ -1,6 +1,7 @@
 --- What all models behind HTTP have in common: options, keys, sending, streaming, and errors that tell no secrets.
 local core = require "moonpad.core"
 local http = require "moonpad.http"
+local lists = require "moonpad.list"
 local redact = require "moonpad.models.redact"
 local sse = require "moonpad.sse"
 
@@ -40,6 +41,8 @@ local settingsOf = setmetatable({}, { __mode = "k" })
 local FIELDS = {
   "model", "apiKey", "baseUrl", "stream", "timeoutMs", "idleTimeoutMs", "maxRetries", "headers", "caFile",
 }
+
+local REQUEST_FIELDS = { "model", "systemInstruction", "contents", "tools", "config" }
 
 local BODY_SHOWN = 4096
 local BODY_READ = 65536
@@ -348,6 +351,8 @@ function Model:generate(request)
   if settings == nil then
     core.error("invalid_argument", "model:generate(request): call it with a colon, not with a dot")
   end
+  core.checkFields(request, "model:generate", REQUEST_FIELDS)
+  lists.of(request.contents, "model:generate: contents", "contents")
   local copied = {}
   for key, value in pairs(request) do copied[key] = value end
   copied.model = request.model or self.name
