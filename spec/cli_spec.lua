@@ -267,6 +267,27 @@ describe("bin/moonpad", function()
       assert.matches("agent.lua:2: in ", err, 1, true)
     end)
 
+    it("of a tool is told with --debug, whatever the model makes of it", function()
+      local agent = agentFile [[local moonpad = require "moonpad"
+        local function fail() error "oops" end
+        local answers = moonpad.models.scripted {
+          { content = { parts = {
+            { functionCall = { name = "look", args = {} } }, { functionCall = { name = "sit" } },
+          } } },
+          "All is well.",
+        }
+        return moonpad.agent { name = "A", model = answers, tools = {
+          moonpad.tool { name = "look", run = function() fail() return 1 end },
+          moonpad.tool { name = "sit", run = function() return 1 end },
+        } }]]
+      local line = ("run %s --db %s Hi"):format(agent, quote(db))
+      assert.same({ 0, "All is well.\n", "" }, { moonpadCommand(line) })
+      local code, out, err = moonpadCommand("--debug " .. line)
+      assert.same({ 0, "All is well.\n" }, { code, out })
+      assert.matches("^%(tool look failed: [^\n]*agent.lua:2: oops\nstack traceback:\n.*agent.lua:10: in [^\n]*", err)
+      assert.is_nil(err:find("sit", 1, true))
+    end)
+
     it("names no line of moonpad's own, however long the path to it is", function()
       local deep = folder .. "/" .. ("a-long-name/"):rep(6)
       -- Without what preloads a sanitizer: it finds fault with `cp`.

@@ -18,12 +18,25 @@ local function printEvent(event)
   print(moonpad.json.encode(event))
 end
 
+-- A tool's error is told to the model, which may keep it to itself: often it is an answer as good as any, and no fault.
+local function tellToolErrors(event)
+  local errors = type(event.customMetadata) == "table" and event.customMetadata.toolErrors
+  if type(errors) ~= "table" then return end
+  for _, response in ipairs(event:functionResponses()) do
+    local text = errors[response.id]
+    if type(text) == "string" then io.stderr:write(("(tool %s failed: %s)\n"):format(response.name, text)) end
+  end
+end
+
 -- Shows the answers of a turn. Streamed text is written as it comes, so there may be a line that has no end yet.
-local function newPrinter()
+local function newPrinter(debugs)
   local streamed = false
+  -- Answers whether there was a line to end.
   local function endLine()
-    if streamed then io.stdout:write("\n"):flush() end
+    if not streamed then return false end
+    io.stdout:write("\n"):flush()
     streamed = false
+    return true
   end
   local function show(event)
     local text = event:text()
@@ -35,6 +48,7 @@ local function newPrinter()
     if not streamed and text ~= "" then print(text) end
     endLine()
     io.stdout:flush()
+    if debugs then tellToolErrors(event) end
     if event.errorCode then failure.raise("%s: %s", event.errorCode, event.errorMessage or "no message") end
   end
   return show, endLine
@@ -84,14 +98,14 @@ function Conversation:answer(message)
   cli.catchInterrupts()
   cli.interrupted() -- what was pressed before this turn is not meant for it
   -- The traceback of an error is kept for --debug.
-  local show, endLine = newPrinter()
+  local show, endLine = newPrinter(self.options.debug)
   local ok, result = pcall(follow, invocation, self.options.events and printEvent or show)
-  endLine()
+  local hasEnded = endLine()
   if not ok then
     self.options.traceback = invocation.traceback
     error(result, 0)
   end
-  if result == "cancelled" then io.stderr:write "\n(cancelled)\n" end
+  if result == "cancelled" then io.stderr:write(hasEnded and "" or "\n", "(cancelled)\n") end
   return result
 end
 

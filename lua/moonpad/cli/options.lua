@@ -49,7 +49,7 @@ function options.parser()
   local parser = argparse("moonpad", "Runs moonpad agents, and shows what they have stored.")
   parser:command_target "command"
   parser:require_command(true)
-  parser:flag("--debug", "Shows tracebacks of errors.")
+  parser:flag("--debug", "Shows tracebacks of errors, those of tools as well.")
   parser:flag("--version", "Prints the version."):action(function()
     print("moonpad " .. moonpad._VERSION:gsub("^moonpad ", ""))
     os.exit(0, true)
