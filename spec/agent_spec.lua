@@ -28,6 +28,12 @@ describe("the definition of an agent", function()
 
   it("needs a name, which is not that of the user", function()
     assert.matches("agent.name", tostring(failure(moonpad.agent, {})))
+    for _, kind in ipairs { "agent", "sequentialAgent", "parallelAgent", "loopAgent", "customAgent" } do
+      assert.equal(kind .. ": expected a table, got string", failure(moonpad[kind], "A").message)
+      local unknown = failure(moonpad[kind], { instructon = "x" }).message
+      assert.equal(kind .. ": instructon: unknown field", unknown:match "^[^,(]*field")
+      assert.equal(kind .. ".name: expected a non-empty string, got nil", failure(moonpad[kind], {}).message)
+    end
     assert.matches("agent.name", tostring(failure(moonpad.agent, { name = "" })))
     assert.matches("user", tostring(failure(moonpad.agent, { name = "user" })))
   end)

@@ -66,14 +66,14 @@ local function expect(value, where, ...)
   refuse(where, ("expected a %s, got %s"):format(table.concat({ ... }, " or a "), type(value)))
 end
 
-local function checkName(definition)
+local function checkName(definition, kind)
   local name = definition.name
   if type(name) ~= "string" or name == "" then
-    refuse("agent.name", ("expected a non-empty string, got %s"):format(name == "" and '""' or type(name)))
+    refuse(kind .. ".name", ("expected a non-empty string, got %s"):format(name == "" and '""' or type(name)))
   end
-  if name == "user" then refuse("agent.name", '"user" is who sends the messages; take another name') end
+  if name == "user" then refuse(kind .. ".name", '"user" is who sends the messages; take another name') end
   if not utf8.len(name) or name:find "%c" then
-    refuse("agent.name", "must be valid UTF-8 without control characters")
+    refuse(kind .. ".name", "must be valid UTF-8 without control characters")
   end
 end
 
@@ -123,16 +123,17 @@ local function toolList(definition, where)
 end
 
 ---Makes an agent of any kind.
+---@param kind string the name of the function in `moonpad` that makes it
 ---@param definition table
 ---@param fields string[] that this kind takes
 ---@param body fun(invocation: moonpad.Run, agent: moonpad.Agent): string? what it does between its callbacks; answers
 ---whom it hands the conversation over to
 ---@return moonpad.Agent agent
 ---@return string where for messages
-function agents.build(definition, fields, body)
-  if type(definition) ~= "table" then refuse("agent", ("expected a table, got %s"):format(type(definition))) end
-  core.checkFields(definition, "agent", fields)
-  checkName(definition)
+function agents.build(kind, definition, fields, body)
+  if type(definition) ~= "table" then refuse(kind, ("expected a table, got %s"):format(type(definition))) end
+  core.checkFields(definition, kind, fields)
+  checkName(definition, kind)
   local where = ('agent "%s"'):format(definition.name)
   expect(definition.description, where .. ".description", "string")
   local agent = { callbacks = {}, body = body }
@@ -148,7 +149,7 @@ end
 ---@param definition moonpad.AgentDefinition
 ---@return moonpad.Agent
 function agents.define(definition)
-  local agent, where = agents.build(definition, FIELDS, flow.run)
+  local agent, where = agents.build("agent", definition, FIELDS, flow.run)
   checkFields(definition, where)
   agent.isLlm = true
   if type(agent.model) == "string" then require("moonpad.models.resolve").prepare(agent.model) end

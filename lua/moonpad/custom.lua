@@ -107,7 +107,7 @@ end
 ---@param definition moonpad.CustomDefinition
 ---@return moonpad.Agent
 function custom.define(definition)
-  local agent, where = agents.build(definition, FIELDS, run)
+  local agent, where = agents.build("customAgent", definition, FIELDS, run)
   if not callbacks.isCallable(agent.run) then
     refuse(where .. ".run: expected a function, got " .. type(agent.run))
   end

@@ -28,7 +28,7 @@ end
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.sequential(definition)
-  return (agents.build(definition, FIELDS, runInSequence))
+  return (agents.build("sequentialAgent", definition, FIELDS, runInSequence))
 end
 
 -- The agent that escalates finishes; those behind it in the round do not begin.
@@ -56,7 +56,7 @@ end
 ---@param definition moonpad.LoopDefinition
 ---@return moonpad.Agent
 function workflow.loop(definition)
-  local agent, where = agents.build(definition, LOOP_FIELDS, runLoop)
+  local agent, where = agents.build("loopAgent", definition, LOOP_FIELDS, runLoop)
   local limit = agent.maxIterations
   if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
     core.error("invalid_argument", where .. ".maxIterations: expected an integer from 0, got " .. tostring(limit))
@@ -87,7 +87,7 @@ end
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.parallel(definition)
-  return (agents.build(definition, FIELDS, runInParallel))
+  return (agents.build("parallelAgent", definition, FIELDS, runInParallel))
 end
 
 return workflow
