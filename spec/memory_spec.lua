@@ -270,6 +270,28 @@ for _, store in ipairs(STORES) do
       assert.same({ "Where is it?" }, found "where")
     end)
 
+    it("holds what was said to the user and by him, not what an agent as a tool was told", function()
+      -- The clock of a game may stand still in a frame: sessions that begin in it have the same time.
+      local beside <close> = moonpad.open("memory:", { clock = testing.clock(1000) })
+      local muse = moonpad.agent { name = "Muse", model = function() return "tea from the inside" end }
+      local runner = moonpad.runner {
+        appName = "app", sessionService = beside, memoryService = memory,
+        plugins = { { afterRun = function(context) memory:addSession(context.session) end } },
+        agent = moonpad.agent {
+          name = "Poet", tools = { moonpad.agentTool { agent = muse } },
+          model = function(request)
+            if request.contents[#request.contents].parts[1].functionResponse then return "tea for you" end
+            return support.calls { "Muse", { request = "tea, quick" } }
+          end,
+        },
+      }
+      support.run(runner, "some tea")
+      support.run(runner, "more tea")
+      local texts = found "tea"
+      table.sort(texts)
+      assert.same({ "more tea", "some tea", "tea for you", "tea for you" }, texts)
+    end)
+
     it("refuses what is wrong, and says what", function()
       local function refused(pattern, options)
         local err = failure(memory.searchMemory, memory, options)

@@ -1,4 +1,5 @@
 --- Memory across sessions: what was said in the sessions of a user, to be searched.
+local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
 local keeping = require "moonpad.keeping"
@@ -185,12 +186,20 @@ local function checkSession(session)
   }
 end
 
+-- Is this the session of an agent that runs as a tool? It has the names of the caller's, and only agents speak there.
+local function isInner(session)
+  local phase = contexts.phaseOf(session)
+  return phase ~= nil and phase.invocation.isInner
+end
+
 ---Remembers what was said in a session, as far as the session object shows it. Adding it again adds what has come
----since, and forgets what has been rewound.
+---since, and forgets what has been rewound. What an agent that runs as a tool is told and answers is not remembered.
 ---@param session moonpad.Session|moonpad.SessionView
 function Service:addSession(session)
   keeping.self(self, "memory:addSession")
-  local adding = setmetatable({ service = self, name = checkSession(session), added = {}, removed = {} }, Adding)
+  local name = checkSession(session)
+  if isInner(session) then return end
+  local adding = setmetatable({ service = self, name = name, added = {}, removed = {} }, Adding)
   local list = session.events
   local count = #list
   local indexed = adding:call "indexed"

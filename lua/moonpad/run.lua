@@ -13,6 +13,7 @@ local runs = {}
 ---@field session moonpad.Session once it is this run's turn
 ---@field userContent moonpad.Content?
 ---@field branch string? of a parallel agent; a run as a whole has none
+---@field isInner boolean of an agent that is a tool: its session ends with the call
 ---@field counts { llmCalls: integer } shared with the runs of agents that are tools
 ---@field journal (fun(phase: moonpad.Phase, event: table))? hears of writes before they are stored
 ---@field transfers integer

@@ -143,6 +143,7 @@ local function start(self, options, method, outer)
     numRecentEvents = options.numRecentEvents,
     stateDelta = copy(options.stateDelta),
     userContent = userContent(options.newMessage),
+    isInner = outer ~= nil,
     counts = outer and outer.counts,
     journal = outer and outer.journal,
   }
