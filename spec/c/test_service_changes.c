@@ -1,4 +1,6 @@
 /* The public C API call by call, on both stores: change sets, and what users and apps share. */
+#include <math.h>
+
 #include "service_support.h"
 
 /* ---- Change sets ---- */
@@ -77,6 +79,24 @@ static void test_change_sets_refuse_what_cannot_be(void **state) {
   moonpad_changes_discard(changes);
   assert_false(moonpad_changes_pending(changes));
   SAYS(changed(changes, "list", "").as.text, "[1,2,3]");
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+}
+
+static void test_change_sets_name_the_place_of_a_bad_value(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"o\":{}}");
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  moonpad_value bad = moonpad_json(T("[1,]")), text = moonpad_string_value(T("\xff")), nan = moonpad_float((double)NAN);
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(changes, T("o"), T(""), &bad, &failure));
+  assert_string_equal(failure.message, "state[\"o\"]: a value was expected at byte 4");
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(changes, T("o"), T("a"), &text, &failure));
+  assert_string_equal(failure.message, "state[\"o\"] at \"a\": invalid UTF-8 at byte 1");
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_increment(changes, T("n"), &nan, &failure));
+  assert_string_equal(failure.message, "state[\"n\"]: by: NaN and infinities cannot be stored");
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_append(changes, T("l"), &bad, &failure));
+  assert_string_equal(failure.message, "state[\"l\"]: item: a value was expected at byte 4");
   moonpad_changes_free(changes);
   moonpad_session_free(session);
 }
@@ -168,6 +188,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       ON_BOTH(test_change_sets),
       ON_BOTH(test_change_sets_refuse_what_cannot_be),
+      ON_BOTH(test_change_sets_name_the_place_of_a_bad_value),
       ON_BOTH(test_a_failed_commit_leaves_its_writes_pending),
       ON_BOTH(test_update_session),
       ON_BOTH(test_shared_state),

@@ -1,4 +1,6 @@
 /* The public face of change sets: keys and paths (moonpad.h). */
+#include <stdio.h>
+
 #include "base/error.h"
 #include "core/json.h"
 #include "core/json_path.h"
@@ -68,10 +70,22 @@ static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, mo
                        : mp_node_set_member(parent, last.name, value, error);
 }
 
+/* The place that a message names is put together for a message only. `what` may be "". */
+static moonpad_status copy_in(moonpad_changes *changes, moonpad_string key, moonpad_string path, const char *what,
+                              const moonpad_value *value, mp_value **copy, moonpad_error *error) {
+  moonpad_status status = mp_value_copy_in(changes->env, value, NULL, copy, error);
+  if (status != MOONPAD_INVALID_ARGUMENT) return status;
+  mp_quoted in_key = mp_quote(key), in_path = mp_quote(path);
+  bool whole = path.length == 0;
+  char where[2 * sizeof in_key.text + 32];
+  snprintf(where, sizeof where, "state[%s]%s%s%s", in_key.text, whole ? "" : " at ", whole ? "" : in_path.text, what);
+  return mp_value_copy_in(changes->env, value, where, copy, error);
+}
+
 moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                    const moonpad_value *value, moonpad_error *error) {
   mp_value *copy;
-  moonpad_status status = mp_value_copy_in(changes->env, value, "value", &copy, error);
+  moonpad_status status = copy_in(changes, key, path, "", value, &copy, error);
   if (status != MOONPAD_OK) return status;
   status = set_place(changes, key, path, copy, error);
   mp_value_release(changes->env, copy);
@@ -86,7 +100,7 @@ moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string k
 moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key, const moonpad_value *by,
                                          moonpad_error *error) {
   mp_value *operand;
-  moonpad_status status = mp_value_copy_in(changes->env, by, "by", &operand, error);
+  moonpad_status status = copy_in(changes, key, (moonpad_string){NULL, 0}, ": by", by, &operand, error);
   if (status != MOONPAD_OK) return status;
   status = mp_changes_add(changes, key, MP_INCREMENT, operand, error);
   mp_value_release(changes->env, operand);
@@ -108,7 +122,7 @@ static mp_value *array_of(mp_env *env, const mp_value *item) {
 moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string key, const moonpad_value *item,
                                       moonpad_error *error) {
   mp_value *copy;
-  moonpad_status status = mp_value_copy_in(changes->env, item, "item", &copy, error);
+  moonpad_status status = copy_in(changes, key, (moonpad_string){NULL, 0}, ": item", item, &copy, error);
   if (status != MOONPAD_OK) return status;
   mp_value *items = array_of(changes->env, copy);
   mp_value_release(changes->env, copy);
