@@ -302,6 +302,23 @@ describe("bin/moonpad", function()
       assert.same({ "user: A hard question" }, (stored "Guide"))
     end)
 
+    it("Ctrl-C once more ends the command where the agent never comes back", function()
+      local agent = agentFile [[
+        return require("moonpad").agent { name = "Guide", model = function()
+          io.stdout:write("busy\n"):flush()
+          while true do end
+        end }
+      ]]
+      local input, pid = start(("run %s --db %s Hello"):format(agent, quote(db)))
+      waitForText("out", "busy\n")
+      waitUntil("its end", function()
+        os.execute("kill -INT " .. pid)
+        return read(("/proc/%d/stat"):format(pid)):find "%) Z "
+      end)
+      assert.same({ nil, "signal", 2 }, { input:close() })
+      assert.same({ "user: Hello" }, (stored "Guide"))
+    end)
+
     it("Ctrl-C while it waits for input that is no terminal ends it quietly", function()
       local agent = agentFile [[
         return require("moonpad").agent { name = "Guide", model = function() return "Yes?" end }
@@ -354,8 +371,10 @@ describe("bin/moonpad", function()
       waitForText("out", "/rewind")
       input:write("One\n"):flush()
       waitForText("out", "bad weather")
-      input:write("\3"):flush()
-      waitForText("out", "^C")
+      for count = 1, 3 do
+        input:write("\3"):flush()
+        waitUntil("Ctrl-C", function() return select(2, read(folder .. "/out"):gsub("%^C\r?\n", "")) == count end)
+      end
       input:write("Two\n"):flush()
       waitForText("out", "Yes?")
       input:write("/quit\n"):flush()

@@ -7,15 +7,20 @@
 #include <lua.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
 /* The one thing that a signal handler can reach is a global. */
-static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t interrupted_once;
 
+/* Whoever presses Ctrl-C again has an agent that never comes back: nobody has looked at the first. */
 static void note_interrupt(int signal_number) {
-  (void)signal_number;
-  interrupts++;
+  if (interrupted_once) {
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+  }
+  interrupted_once = 1;
 }
 
 /* isTerminal(fd) */
@@ -24,7 +29,7 @@ static int is_terminal(lua_State *L) {
   return 1;
 }
 
-/* catchInterrupts(): from now on SIGINT is counted instead of ending the program. Calls that wait are interrupted by it. */
+/* catchInterrupts(): from now on SIGINT is noted instead of ending the program. Calls that wait are interrupted by it. */
 static int catch_interrupts(lua_State *L) {
   struct sigaction action;
   (void)L;
@@ -37,15 +42,17 @@ static int catch_interrupts(lua_State *L) {
 
 /* interrupted(): has there been one since the last call? */
 static int interrupted(lua_State *L) {
-  lua_pushboolean(L, interrupts > 0);
-  interrupts = 0;
+  lua_pushboolean(L, interrupted_once);
+  interrupted_once = 0;
   return 1;
 }
 
-/* waitForInput(fd): true when a line can be read; false when a signal came first. */
+/* waitForInput(fd): true when a line can be read; false when a signal came first, which is told by that. */
 static int wait_for_input(lua_State *L) {
   struct pollfd input = {(int)luaL_checkinteger(L, 1), POLLIN, 0};
-  lua_pushboolean(L, poll(&input, 1, -1) > 0);
+  bool is_there = poll(&input, 1, -1) > 0;
+  if (!is_there) interrupted_once = 0;
+  lua_pushboolean(L, is_there);
   return 1;
 }
 
