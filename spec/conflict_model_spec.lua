@@ -197,6 +197,10 @@ function Writer:appendByHand(key, value)
   assert(next(conflicts) == nil, "should have conflicted")
   self.model:change(self.name, { [key] = value }, true)
   self.held = self.model:held()
+  -- With nothing pending the object is clean: what was read before counts as read now.
+  if next(self.pending) == nil then
+    for read in pairs(self.reads) do self.reads[read] = self.held[scopeOf(read)] end
+  end
   self:expectToShow "after an own append"
 end
 
