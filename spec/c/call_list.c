@@ -156,7 +156,7 @@ static void note_completion(void *context, moonpad_session *session, const moonp
 }
 
 static moonpad_status wait_for(call_scene *scene, const completions *noted, int count, moonpad_error *error) {
-  for (int i = 0; i < 200 && noted->count < count; i++) moonpad_poll(scene->service, 100);
+  while (noted->count < count && moonpad_poll(scene->service, 60000) > 0) continue;
   if (noted->count != count) fail_msg("%d of %d appends completed", noted->count, count);
   if (noted->first.code != MOONPAD_OK) *error = noted->first;
   return noted->first.code;

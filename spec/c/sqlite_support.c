@@ -15,7 +15,7 @@ int place_setup(void **state) {
   assert_non_null(place);
   place->options.size = sizeof place->options;
   place->options.durability = MOONPAD_DURABILITY_NORMAL;
-  place->options.busy_timeout_ms = 5000;
+  place->options.busy_timeout_ms = 60000;
   place->env = mp_env_new(&place->options);
   assert_non_null(place->env);
   snprintf(place->folder, sizeof place->folder, "/tmp/moonpad-sqlite-XXXXXX");

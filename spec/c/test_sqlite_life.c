@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,7 @@ typedef struct writer {
   bool is_brief; /* tries again instead of waiting */
   int64_t stored;
   int64_t surprises;
+  atomic_int *total; /* stored by all of them */
 } writer;
 
 static moonpad_status write_in_its_way(writer *self, moonpad_error *error) {
@@ -393,7 +395,9 @@ static void *write_until_closed(void *context) {
   moonpad_status status = MOONPAD_OK;
   for (; status == MOONPAD_OK; self->appender.next++) {
     status = self->store->ops->write(self->store, append_once, &self->appender, NULL);
-    if (status == MOONPAD_OK) self->stored++;
+    if (status != MOONPAD_OK) break;
+    self->stored++;
+    atomic_fetch_add(self->total, 1);
   }
   if (status != MOONPAD_CLOSED) self->surprises++;
   return NULL;
@@ -403,13 +407,15 @@ static void test_closed_under_way(void **state) {
   sqlite_place *place = *state;
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);
+  atomic_int total;
+  atomic_init(&total, 0);
   mp_store *store = place_open(place);
   for (int i = 0; i < THREADS; i++) {
-    writers[i] = (writer){.store = store, .appender = {place->env, "s", i, 0, 50, false}};
+    writers[i] = (writer){.store = store, .total = &total, .appender = {place->env, "s", i, 0, 50, false}};
     assert_int_equal(pthread_create(&writers[i].thread, NULL, write_until_closed, &writers[i]), 0);
   }
-  struct timespec pause = {0, 30000000};
-  nanosleep(&pause, NULL);
+  struct timespec pause = {0, 1000000};
+  for (int i = 0; i < 60000 && atomic_load(&total) < 20 * THREADS; i++) nanosleep(&pause, NULL);
   store->ops->close(store);
   int64_t stored = 0;
   for (int i = 0; i < THREADS; i++) {
@@ -417,6 +423,7 @@ static void test_closed_under_way(void **state) {
     assert_int_equal(writers[i].surprises, 0);
     stored += writers[i].stored;
   }
+  assert_true(stored >= 20 * THREADS);
   store->ops->free(store);
   store = place_open(place);
   assert_int_equal(count_appended(store, "s"), stored);
