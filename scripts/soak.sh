@@ -33,7 +33,7 @@ while [ $SECONDS -lt $until ]; do
   round=$((round + 1))
   export MOONPAD_SEED=$((RANDOM * 32768 + RANDOM))
   echo "soak: round $round, MOONPAD_SEED=$MOONPAD_SEED"
-  attempt "random writers against a model" specs spec/conflict_model_spec.lua spec/sibling_property_spec.lua spec/property_spec.lua
+  attempt "random writers against a model" specs spec/conflict_model_spec.lua spec/sibling_property_spec.lua spec/property_spec.lua spec/event_tables_spec.lua
   attempt "processes, some of them killed" specs_of_faults 5 spec/process_spec.lua
   attempt "SQLite's own limit" env MOONPAD_LARGE=1 lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" spec/limits_spec.lua
   attempt "threads" "$folder/spec/c/test_threads"
