@@ -36,9 +36,9 @@ if [ -n "$sanitized" ]; then
   preload=(env LD_PRELOAD="$(gcc -print-file-name=libasan.so)")
 fi
 
-# A test that hangs fails: this is far beyond what the slowest takes, all Lua specs with the collector always at work, one C program under valgrind.
+# A test that hangs fails: this is far beyond what the slowest takes, all Lua specs with the collector always at work, one C program under valgrind, on a busy machine.
 limit() { timeout --foreground -k 10 "$@"; }
-lua_seconds=3000 c_seconds=900
+lua_seconds=4500 c_seconds=1800
 
 record() { # SUITE PASSED FAILED PENDING
   local pending=""
