@@ -1,21 +1,9 @@
 -- Conversations with the command, as a user has them: in a process of its own, with models over HTTP.
-local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
 
-local quote = support.quote
-
--- Far beyond what anything here takes: who waits that long has failed.
-local PATIENCE = 60
-
-local function waitUntil(what, condition)
-  local deadline = core.monotonic() + PATIENCE
-  while not condition() do
-    assert(core.monotonic() < deadline, "waited in vain for " .. what)
-    core.sleep(0.005)
-  end
-end
+local quote, waitUntil = support.quote, support.waitUntil
 
 local function read(path)
   local file = io.open(path, "rb")
@@ -329,7 +317,7 @@ describe("bin/moonpad", function()
       -- Nothing else puts it to sleep any more. (Not every system tells what it sleeps on.)
       waitUntil("the wait for input", function()
         local reason = read(("/proc/%d/wchan"):format(pid))
-        return (reason:find "pipe" or reason == "0") and read(("/proc/%d/stat"):format(pid)):find "%) S "
+        return (reason:find "pipe" or not reason:find "%a") and read(("/proc/%d/stat"):format(pid)):find "%) S "
       end)
       assert(os.execute("kill -INT " .. pid))
       assert.same({ nil, "exit", 130 }, { input:close() })

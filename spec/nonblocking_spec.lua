@@ -2,10 +2,28 @@
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
+local support = require "spec.support"
 
-local LIMIT_SECONDS = 0.002
+-- On a machine that does in REFERENCE_SECONDS what `calibrate` does, and on one that is faster; elsewhere as much more.
+local LIMIT_SECONDS <const>, REFERENCE_SECONDS <const> = 0.002, 0.015
 -- A machine that is busy with something else takes the processor away for longer than a step may last.
-local TRIES = 10
+local TRIES <const> = 20
+-- A model that does not answer for so many steps.
+local STEPS <const> = 30
+
+local function calibrate()
+  local best = math.huge
+  for _ = 1, 5 do
+    local start, sum, squares = os.clock(), 0, { 0 }
+    for index = 1, 400000 do
+      squares[index % 100 + 1] = index * index
+      sum = sum + (squares[index % 99 + 1] or 0)
+    end
+    assert(sum > 0)
+    best = math.min(best, os.clock() - start)
+  end
+  return LIMIT_SECONDS * math.max(1, best / REFERENCE_SECONDS)
+end
 
 describe("a step while a model answers over HTTP", function()
   local web, service
@@ -24,32 +42,42 @@ describe("a step while a model answers over HTTP", function()
     return moonpad.json.encode { choices = moonpad.array { { delta = { content = text }, finish_reason = reason } } }
   end
 
-  -- The longest step, and what it all came to. Between two steps it sleeps, as a game does.
+  -- Between two steps it sleeps, as a game does. Returns the processor's time in the longest step, which counts nothing
+  -- that others do meanwhile, and the shortest of the steps that wait, on the clock. None can wait for the server: that
+  -- answers when they are done.
   local function stepThrough()
     web:script { ["/chat/completions"] = server.stream({ chunk "Hel", chunk("lo", "stop"), "[DONE]" },
-                                                       { split = 20, pause = 0.005 }) }
+                                                       { held = true, split = 20, pause = 0.005 }) }
     local invocation = newRunner():start { userId = "u", newMessage = "Hi" }
-    local worst, waited, last = 0, 0, nil
-    while true do
-      local start = core.monotonic()
-      local event = invocation:step()
-      worst = math.max(worst, core.monotonic() - start)
-      if event == nil then return worst, waited, last end
-      if event == "waiting" then waited = waited + 1 else last = event end
+    local longest, shortest = 0, math.huge
+    local function step()
       core.sleep(0.001)
+      local start, processor = core.monotonic(), os.clock()
+      local event = invocation:step()
+      longest = math.max(longest, os.clock() - processor)
+      if event == "waiting" then shortest = math.min(shortest, core.monotonic() - start) end
+      return event
     end
+    for _ = 1, STEPS do assert.equal("waiting", step()) end
+    support.waitUntil("the request", function() return #web:requests() == 1 end)
+    web:release()
+    local last
+    for event in step do
+      if event ~= "waiting" then last = event end
+    end
+    assert.equal("Hello", last:text())
+    return longest, shortest
   end
 
   it("ends within 2 ms", function()
-    local best = math.huge
+    local limit, best, wait = calibrate(), math.huge, math.huge
     for _ = 1, TRIES do
-      local worst, waited, last = stepThrough()
-      assert.equal("Hello", last:text())
-      assert.is_true(waited > 10, "only " .. waited .. " steps were waiting")
-      best = math.min(best, worst)
-      if best <= LIMIT_SECONDS or os.getenv "MOONPAD_GC" == "aggressive" then return end
+      local longest, shortest = stepThrough()
+      best, wait = math.min(best, longest), math.min(wait, shortest)
+      if best <= limit and wait <= limit or os.getenv "MOONPAD_GC" == "aggressive" then return end
     end
-    assert.is_true(best <= LIMIT_SECONDS, ("the longest step took %.2f ms at best"):format(best * 1e3))
+    assert.is_true(best <= limit, ("the longest step took %.2f ms at best"):format(best * 1e3))
+    assert.is_true(wait <= limit, ("the shortest wait took %.2f ms at best"):format(wait * 1e3))
   end)
 
   -- In a process of its own: only there nothing has been loaded yet. Prints how long the first step took.
@@ -63,7 +91,7 @@ describe("a step while a model answers over HTTP", function()
     local start = core.monotonic()
     local event = invocation:step()
     print(event, core.monotonic() - start)
-    assert(invocation:wait(10):text() == "Hello")
+    assert(invocation:wait(60):text() == "Hello")
   ]]
 
   local function firstStep()
@@ -78,12 +106,12 @@ describe("a step while a model answers over HTTP", function()
   end
 
   it("ends within 2 ms, also when it is the first of the process", function()
-    local best = math.huge
+    local limit, best = calibrate(), math.huge
     for _ = 1, TRIES do
       best = math.min(best, firstStep())
-      if best <= LIMIT_SECONDS then return end
+      if best <= limit then return end
     end
-    assert.is_true(best <= LIMIT_SECONDS, ("the first step took %.2f ms at best"):format(best * 1e3))
+    assert.is_true(best <= limit, ("the first step took %.2f ms at best"):format(best * 1e3))
   end)
 
   it("has nothing to load any more, where the model is a name", function()

@@ -1,5 +1,6 @@
 -- Opening a store: URLs and the configuration (contract 2 and the first point of 5).
 local checks = require "spec.support.checks"
+local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
@@ -231,19 +232,11 @@ describe("moonpad.open", function()
       local path = folder .. "/test.db"
       local service <close> = moonpad.open("sqlite:" .. path, { busyTimeoutMs = 50 })
       local session = checks.create(service)
-      local marker = folder .. "/locked"
-      local shell = assert(io.popen("sqlite3 " .. support.quote(path) .. " >/dev/null 2>&1", "w"))
-      shell:write("BEGIN IMMEDIATE;\n.shell touch ", support.quote(marker), "\n")
-      shell:flush()
-      for _ = 1, 500 do
-        if exists(marker) then break end
-        os.execute "sleep 0.01"
-      end
+      local release = lock(path, folder)
       raises("busy", nil, checks.append, service, session, { k = 1 })
       raises("busy", nil, service.updateAppState, service, { appName = "app", state = { k = 1 } })
       assert.are.equal(0, checks.get(service).revision)
-      shell:write "ROLLBACK;\n"
-      shell:close()
+      release()
       checks.append(service, session, { k = 2 })
       assert.are.equal(2, checks.get(service).state.k)
     end)

@@ -1,5 +1,6 @@
 --- What the specs share.
 local busted = require "busted"
+local core = require "moonpad.core"
 local moonpad = require "moonpad"
 
 local support = {}
@@ -12,6 +13,40 @@ local function quote(text)
   return "'" .. text:gsub("'", [['\'']]) .. "'"
 end
 support.quote = quote
+
+-- Far beyond what anything here takes, however busy the machine is: who waits that long has failed.
+local PATIENCE = 120
+
+---Waits until the condition holds.
+---@param what string for the message, when it never does
+---@param condition fun(): any
+---@return any answer of the condition
+function support.waitUntil(what, condition)
+  local deadline = core.monotonic() + PATIENCE
+  while true do
+    local answer = condition()
+    if answer then return answer end
+    assert(core.monotonic() < deadline, "waited in vain for " .. what)
+    core.sleep(0.005)
+  end
+end
+
+local TRIES = 10
+
+---How long it takes at best: a machine that is busy delays it now and then, a fault each time.
+---@param enough number as many seconds are few enough: there is no further try
+---@param action fun() may be called again and again
+---@return number seconds
+function support.quickest(enough, action)
+  local best = math.huge
+  for _ = 1, TRIES do
+    local start = core.monotonic()
+    action()
+    best = math.min(best, core.monotonic() - start)
+    if best < enough then break end
+  end
+  return best
+end
 
 local made = {}
 

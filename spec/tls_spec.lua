@@ -19,7 +19,7 @@ describe("https", function()
 
   -- Answers every request with a page about the connection.
   local function serve(key, cert)
-    pipe = assert(io.popen(("echo $$; exec timeout 120 openssl s_server -accept 127.0.0.1:0 -www -key %s -cert %s 2>&1")
+    pipe = assert(io.popen(("echo $$; exec timeout 900 openssl s_server -accept 127.0.0.1:0 -www -key %s -cert %s 2>&1")
       :format(key, cert)))
     pid = pipe:read "n"
     local port

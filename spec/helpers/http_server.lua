@@ -2,7 +2,8 @@
 -- It prints its port, answers each path as it was told to, and keeps every request.
 --
 --   POST /_script     { "path": [ REPLY, ... ] }   the replies to a path, one after the other; the last is repeated
---   GET  /_requests   what it has been asked: a JSON list of { method, path, headers, body, connection, sent, closed }
+--   GET  /_requests   what it has been asked: a JSON list of { method, path, headers, body, connection, sent, closed,
+--                     answered }
 --   POST /_release                                 replies that are held go on
 --   GET  /_quit
 --
@@ -10,7 +11,7 @@
 --   times = N      the body that many times over
 --   split = N      the body goes out in chunks of N bytes, each written by itself
 --   pause = S      seconds between two chunks
---   delay = S      seconds before the answer
+--   held = true    before the answer it waits for /_release
 --   hold = N       after N bytes of the body it waits for /_release
 --   drop = N       after N bytes of the body the connection is closed
 --   hang = true    there is never an answer
@@ -18,7 +19,8 @@
 local cjson = require "cjson"
 local socket = require "socket"
 
-local IDLE_SECONDS = 120
+-- Whoever is gone without a word is noticed by this where the system does not tell.
+local IDLE_SECONDS = 900
 local MAX_REPLY_REPEATS = 1000000
 
 local script, requests, isOver, isReleased = {}, {}, false, false
@@ -111,6 +113,10 @@ local function endOfChunk(reply, first, size, stop)
   return first <= hold and math.min(last, hold) or last
 end
 
+local function waitForRelease()
+  while not isReleased do sleep(0.002) end
+end
+
 local function sendChunks(client, body, reply, request)
   local stop = reply.drop or #body
   local size = reply.split or math.max(#body, 1)
@@ -121,7 +127,7 @@ local function sendChunks(client, body, reply, request)
     if not send(client, ("%x\r\n%s\r\n"):format(#chunk, chunk)) then return false end
     request.sent = last
     if reply.pause then sleep(reply.pause) end
-    while reply.hold == last and not isReleased do sleep(0.002) end
+    if reply.hold == last then waitForRelease() end
     first = last + 1
   end
   return not reply.drop and send(client, "0\r\n\r\n")
@@ -135,7 +141,7 @@ end
 -- Returns whether the connection may be used again.
 local function answer(reader, request, reply)
   local client = reader.client
-  if reply.delay then sleep(reply.delay) end
+  if reply.held then waitForRelease() end
   if reply.hang then
     waitForClose(reader, request)
     return false
@@ -198,6 +204,7 @@ local function serve(client, number)
       request.connection = number
       requests[#requests + 1] = request
       mayGoOn = answer(reader, request, nextReply(request.path))
+      request.answered = true
     end
   end
   client:close()

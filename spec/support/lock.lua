@@ -10,17 +10,13 @@ return function(path, folder)
   local shell = assert(io.popen("sqlite3 " .. support.quote(path), "w"))
   shell:write(".timeout 5000\nBEGIN IMMEDIATE;\n.shell touch ", support.quote(note), "\n")
   shell:flush()
-  for _ = 1, 1000 do
+  support.waitUntil("the lock", function()
     local file = io.open(note)
-    if file then
-      file:close()
-      os.remove(note)
-      return function()
-        shell:write("ROLLBACK;\n.quit\n")
-        shell:close()
-      end
-    end
-    os.execute "sleep 0.01"
+    return file and file:close()
+  end)
+  os.remove(note)
+  return function()
+    shell:write("ROLLBACK;\n.quit\n")
+    shell:close()
   end
-  error "the lock was not taken"
 end
