@@ -186,12 +186,14 @@ static void test_missing_folders(void **state) {
   expect_failure(place, place->folder, MOONPAD_STORAGE, "is a folder, not a file");
 }
 
+#define STAYS_ROOT 99 /* a container may not let it go */
+
 /* Runs in a child without root's rights, which no permission stops. Gives its exit code: the status of opening, with 100 added when the message lacks `message`. */
 static int open_as_nobody(sqlite_place *place, const char *message) {
   pid_t child = fork();
   if (child == 0) {
     mp_store *store;
-    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) _exit(99);
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) _exit(STAYS_ROOT);
     moonpad_status status =
         mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, &place->error);
     bool says = strstr(place->error.message, message) != NULL && strstr(place->error.message, place->path) != NULL;
@@ -208,7 +210,9 @@ static void test_permissions(void **state) {
   place_close(place_open(place));
   assert_int_equal(chmod(place->folder, 0777), 0);
   assert_int_equal(chmod(place->path, 0444), 0);
-  assert_int_equal(open_as_nobody(place, "read-only"), MOONPAD_STORAGE);
+  int result = open_as_nobody(place, "read-only");
+  if (result == STAYS_ROOT) skip();
+  assert_int_equal(result, MOONPAD_STORAGE);
   assert_int_equal(chmod(place->path, 0000), 0);
   assert_int_equal(open_as_nobody(place, "Permission denied"), MOONPAD_STORAGE);
   assert_int_equal(chmod(place->path, 0666), 0);
