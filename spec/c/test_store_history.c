@@ -199,13 +199,68 @@ static void test_events_are_unique(void **state) {
   read_ok(scene.opened, sees_some, &scene);
 }
 
+/* After e1 to e5: below all of them, above them, between. */
+static const char *const unsorted_ids[] = {"e0", "e7", "e33", "e6"};
+#define UNSORTED_IDS 4
+
+static moonpad_status appends_unsorted(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  for (int i = 0; i < UNSORTED_IDS; i++) {
+    mp_event_row row = event_row(6 + i, 1.0, unsorted_ids[i], "{}");
+    TRY(tx->ops->append_event(tx, scene->session, &row, error));
+  }
+  return MOONPAD_OK;
+}
+
+static moonpad_status finds_unsorted(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  EXPECT_TEXT(dump_events(tx, scene->session, 1, 5, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
+  EXPECT_TEXT(tx->ops->find_event(tx, scene->session, moonpad_text("e1"), dump_one, &text, error), EVENT_1);
+  EXPECT_TEXT(tx->ops->find_event(tx, scene->session, moonpad_text("e5"), dump_one, &text, error), EVENT_5);
+  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_event(tx, scene->session, moonpad_text("e34"), dump_one, NULL, error));
+  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_event(tx, scene->session, moonpad_text("e8"), dump_one, NULL, error));
+  for (int i = 0; i < UNSORTED_IDS; i++) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "%d %s 0x1p+0 0 {}\n", 6 + i, unsorted_ids[i]);
+    EXPECT_TEXT(tx->ops->find_event(tx, scene->session, moonpad_text(unsorted_ids[i]), dump_one, &text, error),
+                expected);
+  }
+  return MOONPAD_OK;
+}
+
+typedef struct repeated_id {
+  int64_t session;
+  const char *id;
+} repeated_id;
+
+static moonpad_status repeats_an_id(mp_tx *tx, void *context, moonpad_error *error) {
+  const repeated_id *repeated = context;
+  mp_event_row row = event_row(6 + UNSORTED_IDS, 1.0, repeated->id, "{}");
+  return tx->ops->append_event(tx, repeated->session, &row, error);
+}
+
+static void test_unsorted_ids(void **state) {
+  static const char *const ids[] = {"e1", "e3", "e5", "e0", "e7", "e33", "e6"};
+  test_scene scene = scene_of(state);
+  moonpad_error error;
+  write_ok(scene.opened, appends_some, &scene);
+  write_ok(scene.opened, appends_unsorted, &scene);
+  for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+    repeated_id repeated = {scene.session, ids[i]};
+    mp_store *store = scene.opened->store;
+    assert_int_not_equal(MOONPAD_OK, store->ops->write(store, repeats_an_id, &repeated, &error));
+  }
+  read_ok(scene.opened, finds_unsorted, &scene);
+}
+
 /* ---- a long history ---- */
 
-#define MANY_EVENTS 100000
-#define PER_WRITE   5000
+#define MANY_EVENTS   100000
+#define PER_WRITE     5000
+#define RISING_EVENTS 17501 /* so many ids rise from event to event; of those behind them, each second one does not */
 
 static void long_event(int64_t number, char id[40], char json[160]) {
-  snprintf(id, 40, "01890000-%08" PRId64 "-7000-8000", number);
+  snprintf(id, 40, "01890000-%08" PRId64 "-7000-8000", number <= RISING_EVENTS ? number : number ^ 1);
   snprintf(json, 160, "{\"id\":\"%s\",\"author\":\"bot\",\"content\":{\"parts\":[{\"text\":\"number %" PRId64 "\"}]}}",
            id, number);
 }
@@ -219,6 +274,7 @@ static moonpad_status appends_many(mp_tx *tx, void *context, moonpad_error *erro
     char json[160];
     long_event(++row.revision, id, json);
     mp_event_row event = event_row(row.revision, 0.001 * (double)row.revision, id, json);
+    if (i % 2 == 0) event.id.data = json + strlen("{\"id\":\""); /* as it may well be: a part of the JSON */
     TRY(tx->ops->append_event(tx, scene->session, &event, error));
   }
   return tx->ops->update_session(tx, &row, error);
@@ -598,10 +654,11 @@ static void test_listing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      STORE_TEST(test_events),          STORE_TEST(test_events_with_gaps),
-      STORE_TEST(test_odd_event_ids),   STORE_TEST(test_events_are_unique),
-      STORE_TEST(test_short_histories), STORE_TEST(test_many_events),
-      STORE_TEST(test_stopped_walks),   STORE_TEST(test_listing),
+      STORE_TEST(test_events),        STORE_TEST(test_events_with_gaps),
+      STORE_TEST(test_odd_event_ids), STORE_TEST(test_events_are_unique),
+      STORE_TEST(test_unsorted_ids),  STORE_TEST(test_short_histories),
+      STORE_TEST(test_many_events),   STORE_TEST(test_stopped_walks),
+      STORE_TEST(test_listing),
   };
   const struct CMUnitTest memory_tests[] = {cmocka_unit_test(test_memory_of_events)};
   return RUN_ON_EVERY_STORE(tests) + cmocka_run_group_tests_name("memory of events", memory_tests, NULL, NULL);

@@ -1,8 +1,10 @@
 /*
 ** Events in pages of row pointers: small ones first, so that a short session stays small, then of a fixed size, so that appending never copies the history.
-** An index of hashes and 32-bit row numbers finds an event by its id.
+** Ids that are made from the time rise from event to event: as long as they do, an id above the last one is new, and any other is found by halving. From the
+** first id on that does not rise, an index of hashes and 32-bit row numbers finds an event.
 */
 #include <inttypes.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "base/map.h"
@@ -43,9 +45,36 @@ static uint32_t hash_of(moonpad_string id) {
   return (uint32_t)(hash ^ (hash >> 32));
 }
 
-static bool has_id(const mp_memory_event *event, moonpad_string id) {
-  return event->id_length == id.length && (id.length == 0 || memcmp(event->bytes, id.data, id.length) == 0);
+static moonpad_string id_of(const mp_memory_event *event) {
+  return (moonpad_string){event->bytes + event->id_offset, event->id_length};
 }
+
+static bool has_id(const mp_memory_event *event, moonpad_string id) {
+  return event->id_length == id.length && mp_same_bytes(event->bytes + event->id_offset, id.data, id.length);
+}
+
+/* ---- the rows of which the ids rise ---- */
+
+static bool is_above_rising(const mp_memory_events *events, moonpad_string id) {
+  return events->rising == 0 || mp_text_compare(id_of(event_at(events, events->rising - 1)), id) < 0;
+}
+
+static const mp_memory_event *find_rising(const mp_memory_events *events, moonpad_string id) {
+  if (is_above_rising(events, id)) return NULL;
+  uint32_t low = 0, high = events->rising - 1;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (mp_text_compare(id_of(event_at(events, middle)), id) < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  const mp_memory_event *found = event_at(events, low);
+  return has_id(found, id) ? found : NULL;
+}
+
+/* ---- the index of all other rows ---- */
 
 /* The place in the index of the event with that id, or the empty one where it would go. The index has an empty place. */
 static mp_memory_event_place *probe(const mp_memory_events *events, moonpad_string id, uint32_t hash) {
@@ -58,7 +87,7 @@ static mp_memory_event_place *probe(const mp_memory_events *events, moonpad_stri
 
 /* Room for one more, at most three quarters full. */
 static bool reserve_index(mp_env *env, mp_memory_events *events) {
-  if (events->count < events->index_capacity / 4 * 3) return true;
+  if (events->count - events->rising < events->index_capacity / 4 * 3) return true;
   uint32_t capacity = events->index_capacity == 0 ? FIRST_INDEX : events->index_capacity * 2;
   size_t places = capacity;
   if (places > SIZE_MAX / sizeof(mp_memory_event_place)) return false;
@@ -87,6 +116,8 @@ static void close_place(mp_memory_events *events, uint32_t hole) {
   events->index[hole].row = 0;
 }
 
+/* ---- rows ---- */
+
 /* A page for the next row. */
 static bool reserve_page(mp_env *env, mp_memory_events *events) {
   uint32_t offset;
@@ -102,17 +133,27 @@ static bool reserve_page(mp_env *env, mp_memory_events *events) {
   return true;
 }
 
+/* Where the id begins in the JSON; its end where it is no part of it. */
+static size_t id_offset_in(moonpad_string json, moonpad_string id) {
+  uintptr_t offset = (uintptr_t)id.data - (uintptr_t)json.data; /* huge where it begins before */
+  return offset <= json.length && id.length <= json.length - offset ? (size_t)offset : json.length;
+}
+
 static mp_memory_event *make_event(mp_env *env, const mp_event_row *row) {
-  if (row->json.length > SIZE_MAX - sizeof(mp_memory_event) - row->id.length) return NULL;
-  mp_memory_event *event = mp_allocate(env, sizeof *event + row->id.length + row->json.length);
+  size_t header = offsetof(mp_memory_event, bytes), id_offset = id_offset_in(row->json, row->id);
+  size_t id_bytes = id_offset == row->json.length ? row->id.length : 0;
+  if (row->json.length > SIZE_MAX - sizeof(mp_memory_event) - id_bytes) return NULL;
+  size_t size = header + row->json.length + id_bytes;
+  mp_memory_event *event = mp_allocate(env, size < sizeof *event ? sizeof *event : size);
   if (event == NULL) return NULL;
   event->revision = row->revision;
   event->timestamp = row->timestamp;
   event->digest = row->digest;
-  event->id_length = (uint32_t)row->id.length;
   event->json_length = (uint32_t)row->json.length;
-  if (row->id.length != 0) memcpy(event->bytes, row->id.data, row->id.length);
-  if (row->json.length != 0) memcpy(event->bytes + row->id.length, row->json.data, row->json.length);
+  event->id_length = (uint32_t)row->id.length;
+  event->id_offset = (uint32_t)id_offset;
+  if (row->json.length != 0) memcpy(event->bytes, row->json.data, row->json.length);
+  if (id_bytes != 0) memcpy(event->bytes + id_offset, row->id.data, id_bytes);
   return event;
 }
 
@@ -131,31 +172,49 @@ static moonpad_status check_row(const mp_memory_events *events, const mp_event_r
   return MOONPAD_OK;
 }
 
+/* The place in the index for an id that does not rise; NULL: without memory. `taken`: the id is there already. */
+static mp_memory_event_place *place_for(mp_env *env, mp_memory_events *events, moonpad_string id, uint32_t hash,
+                                        bool *taken) {
+  if (!reserve_index(env, events)) return NULL;
+  mp_memory_event_place *place = probe(events, id, hash);
+  *taken = place->row != 0 || find_rising(events, id) != NULL;
+  return place;
+}
+
 moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, const mp_event_row *row,
                                        moonpad_error *error) {
   moonpad_status status = check_row(events, row, error);
   if (status != MOONPAD_OK) return status;
-  if (!reserve_index(env, events) || !reserve_page(env, events)) return mp_no_memory(error);
-  uint32_t hash = hash_of(row->id);
-  mp_memory_event_place *place = probe(events, row->id, hash);
-  if (place->row != 0) {
+  bool rises = events->rising == events->count && is_above_rising(events, row->id), taken = false;
+  uint32_t hash = rises ? 0 : hash_of(row->id), offset;
+  mp_memory_event_place *place = rises ? NULL : place_for(env, events, row->id, hash, &taken);
+  if (taken) {
     return mp_fail(error, MOONPAD_ALREADY_EXISTS, "an event with the id %s is already in this session",
                    mp_quote(row->id).text);
   }
+  if ((!rises && place == NULL) || !reserve_page(env, events)) return mp_no_memory(error);
   mp_memory_event *event = make_event(env, row);
   if (event == NULL) return mp_no_memory(error);
-  uint32_t offset;
   size_t page = page_of(events->count, &offset);
   events->pages[page][offset] = event;
-  place->hash = hash;
-  place->row = ++events->count;
+  events->count++;
+  if (rises) {
+    events->rising++;
+  } else {
+    place->hash = hash;
+    place->row = events->count;
+  }
   return MOONPAD_OK;
 }
 
 void mp_memory_events_undo(mp_env *env, mp_memory_events *events) {
   mp_memory_event *event = event_at(events, events->count - 1);
-  moonpad_string id = {event->bytes, event->id_length};
-  close_place(events, (uint32_t)(probe(events, id, hash_of(id)) - events->index));
+  if (events->rising == events->count) {
+    events->rising--;
+  } else {
+    moonpad_string id = id_of(event);
+    close_place(events, (uint32_t)(probe(events, id, hash_of(id)) - events->index));
+  }
   mp_release(env, event);
   events->count--;
 }
@@ -171,19 +230,20 @@ static moonpad_status give(const mp_memory_event *event, mp_each_event each, voi
   mp_event_row row;
   row.revision = event->revision;
   row.timestamp = event->timestamp;
-  row.id.data = event->bytes;
-  row.id.length = event->id_length;
-  row.json.data = event->bytes + event->id_length;
-  row.json.length = event->json_length;
+  row.id = id_of(event);
+  row.json = (moonpad_string){event->bytes, event->json_length};
   row.digest = event->digest;
   return each(context, &row, error);
 }
 
 moonpad_status mp_memory_events_find(const mp_memory_events *events, moonpad_string id, mp_each_event each,
                                      void *context, moonpad_error *error) {
-  if (events->count == 0) return MOONPAD_NOT_FOUND;
-  uint32_t row = probe(events, id, hash_of(id))->row;
-  return row == 0 ? MOONPAD_NOT_FOUND : give(event_at(events, row - 1), each, context, error);
+  const mp_memory_event *found = find_rising(events, id);
+  if (found == NULL && events->count > events->rising) {
+    uint32_t row = probe(events, id, hash_of(id))->row;
+    if (row != 0) found = event_at(events, row - 1);
+  }
+  return found == NULL ? MOONPAD_NOT_FOUND : give(found, each, context, error);
 }
 
 /* The first row of at least that revision. As a rule revisions have no gaps, and the place follows from the number. */

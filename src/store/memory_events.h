@@ -4,13 +4,14 @@
 
 #include "store/store.h"
 
-/* One event, one block: the id and then the JSON are `bytes`. */
+/* One event, one block: `bytes` are the JSON, and after it the id, unless that is a part of it. */
 typedef struct mp_memory_event {
   int64_t revision;
   double timestamp;
   uint64_t digest;
-  uint32_t id_length;
   uint32_t json_length;
+  uint32_t id_length;
+  uint32_t id_offset;
   char bytes[];
 } mp_memory_event;
 
@@ -24,9 +25,10 @@ typedef struct mp_memory_events {
   mp_memory_event ***pages; /* pages of rows; a page never moves once it is made */
   size_t page_capacity;
   size_t page_count;
-  mp_memory_event_place *index; /* open addressing */
+  mp_memory_event_place *index; /* of the rows from `rising` on; open addressing */
   uint32_t index_capacity;
   uint32_t count;
+  uint32_t rising; /* so many rows from the first on have ids in byte order: they need no index */
 } mp_memory_events;
 
 /* Revisions rise and ids differ: anything else is refused (invalid_argument, already_exists). On failure nothing has changed. */
