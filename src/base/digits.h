@@ -10,14 +10,30 @@
 #define MP_DIGITS_8 1
 #endif
 
+#if defined(MP_DIGITS_8)
+/* Four to eight bytes as the first ones of a word, zeros behind them: two words that overlap hold them. */
+static inline uint64_t mp_read_4_to_8(const char *at, size_t count) {
+  return mp_read_4(at) | mp_read_4(at + count - 4) << 8 * (count - 4);
+}
+
+/* A mark for the first byte, and maybe for others behind it, that is no digit. */
+static inline uint64_t mp_mark_no_digit(uint64_t word) {
+  uint64_t digits = word ^ MP_EVERY_BYTE('0'); /* 0 to 9, where they are; others carry only upwards */
+  return ((digits + MP_EVERY_BYTE(0x76)) | digits) & MP_EVERY_BYTE(0x80);
+}
+#endif
+
 /* How many digits there are before anything else. */
 static inline size_t mp_count_digits(const char *at, const char *end) {
   const char *begin = at;
 #if defined(MP_DIGITS_8)
   for (; end - at >= 8; at += 8) {
-    uint64_t digits = mp_read_8(at) ^ MP_EVERY_BYTE('0'); /* 0 to 9, where they are; others carry only upwards */
-    uint64_t others = ((digits + MP_EVERY_BYTE(0x76)) | digits) & MP_EVERY_BYTE(0x80);
+    uint64_t others = mp_mark_no_digit(mp_read_8(at));
     if (others != 0) return (size_t)(at - begin) + (size_t)__builtin_ctzll(others) / 8;
+  }
+  if (end - at >= 4) {
+    uint64_t others = mp_mark_no_digit(mp_read_4_to_8(at, (size_t)(end - at)));
+    return (size_t)(at - begin) + (size_t)__builtin_ctzll(others) / 8;
   }
 #endif
   while (at < end && *at >= '0' && *at <= '9') at++;
@@ -25,9 +41,9 @@ static inline size_t mp_count_digits(const char *at, const char *end) {
 }
 
 #if defined(MP_DIGITS_8)
-/* Four to eight digits: two words that overlap hold them; moved up, with zeros in front, they are eight. */
+/* Four to eight digits; moved up, with zeros in front, they are eight. */
 static inline uint64_t mp_few_digits_value(const char *digits, size_t count) {
-  uint64_t word = mp_read_4(digits) | mp_read_4(digits + count - 4) << 8 * (count - 4);
+  uint64_t word = mp_read_4_to_8(digits, count);
   word = (word & MP_EVERY_BYTE(0x0F)) << 8 * (8 - count);
   word = (word * 10 + (word >> 8)) & UINT64_C(0x00FF00FF00FF00FF);
   word = (word * 100 + (word >> 16)) & UINT64_C(0x0000FFFF0000FFFF);

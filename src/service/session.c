@@ -33,11 +33,12 @@ void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value
 }
 
 void mp_view_give(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
-  session->state_bytes -= entry_bytes(entry);
   mp_value_release(session->env, entry->value);
   entry->value = value;
   entry->revision = revision;
-  session->state_bytes += entry_bytes(entry);
+  session->state_bytes -= entry->bytes;
+  entry->bytes = entry_bytes(entry);
+  session->state_bytes += entry->bytes;
   if (session->sets != NULL) mp_changes_entry_changed(session, entry);
 }
 

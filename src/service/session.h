@@ -14,6 +14,7 @@ typedef struct mp_view_entry {
   mp_scope scope;
   mp_value *value;    /* NULL: absent */
   int64_t revision;   /* of its scope, at its last known change */
+  size_t bytes;       /* that it takes in the session's own state, its key included; 0 in other scopes */
   unsigned in_flight; /* asynchronous appends that wrote it and are not applied yet: it shows what they will store */
   bool rolled_back;   /* one of them failed: it shows what was there before them */
 } mp_view_entry;

@@ -158,6 +158,7 @@ static mp_memory_event *make_event(mp_env *env, const mp_event_row *row) {
 }
 
 static moonpad_status check_row(const mp_memory_events *events, const mp_event_row *row, moonpad_error *error) {
+  const mp_memory_event *newest = events->count == 0 ? NULL : event_at(events, events->count - 1);
   if (row->id.length > UINT32_MAX || row->json.length > UINT32_MAX) {
     return mp_fail(error, MOONPAD_LIMIT, "an event of %zu bytes: the memory store keeps events of less than 4 GiB",
                    row->json.length);
@@ -165,9 +166,9 @@ static moonpad_status check_row(const mp_memory_events *events, const mp_event_r
   if (events->count >= MAX_ROWS) {
     return mp_fail(error, MOONPAD_LIMIT, "the memory store keeps at most %" PRIu32 " events of a session", MAX_ROWS);
   }
-  if (events->count != 0 && row->revision <= event_at(events, events->count - 1)->revision) {
+  if (newest != NULL && row->revision <= newest->revision) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event %" PRId64 " does not come after event %" PRId64,
-                   row->revision, event_at(events, events->count - 1)->revision);
+                   row->revision, newest->revision);
   }
   return MOONPAD_OK;
 }
