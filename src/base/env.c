@@ -113,6 +113,21 @@ void mp_release(mp_env *env, void *block) {
   if (block != NULL) env->allocator.release(env->allocator.context, block);
 }
 
+void mp_prepare_pages(void *block, size_t size) {
+#if defined(MADV_POPULATE_WRITE)
+  long page_bytes = sysconf(_SC_PAGESIZE);
+  if (page_bytes <= 0) return;
+  size_t page = (size_t)page_bytes, before = (page - (uintptr_t)block % page) % page;
+  if (size < before + page) return;
+  int saved = errno; /* a kernel that does not know it is no error */
+  (void)madvise((char *)block + before, (size - before) / page * page, MADV_POPULATE_WRITE);
+  errno = saved;
+#else
+  (void)block;
+  (void)size;
+#endif
+}
+
 bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, size_t needed) {
   if (needed <= *capacity) return true;
   size_t wanted = *capacity < 8 ? 8 : *capacity;

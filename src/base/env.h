@@ -20,6 +20,9 @@ void *mp_allocate_zeroed(mp_env *env, size_t size);
 void *mp_resize(mp_env *env, void *block, size_t size);
 void mp_release(mp_env *env, void *block);
 
+/* Asks the system to have the whole pages of a block at hand now, rather than one by one as they are first written. No more than advice. */
+void mp_prepare_pages(void *block, size_t size);
+
 /* Grows an array of `*capacity` items of `item_size` so that `needed` fit (doubling, at least 8). False when out of memory or overflowing:
 ** the array is then as it was. */
 bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, size_t needed);

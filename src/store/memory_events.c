@@ -139,12 +139,12 @@ static size_t id_offset_in(moonpad_string json, moonpad_string id) {
   return offset <= json.length && id.length <= json.length - offset ? (size_t)offset : json.length;
 }
 
-static mp_memory_event *make_event(mp_env *env, const mp_event_row *row) {
+static mp_memory_event *make_event(mp_env *env, mp_memory_events *events, const mp_event_row *row) {
   size_t header = offsetof(mp_memory_event, bytes), id_offset = id_offset_in(row->json, row->id);
   size_t id_bytes = id_offset == row->json.length ? row->id.length : 0;
   if (row->json.length > SIZE_MAX - sizeof(mp_memory_event) - id_bytes) return NULL;
   size_t size = header + row->json.length + id_bytes;
-  mp_memory_event *event = mp_allocate(env, size < sizeof *event ? sizeof *event : size);
+  mp_memory_event *event = mp_memory_blocks_take(env, &events->blocks, size);
   if (event == NULL) return NULL;
   event->revision = row->revision;
   event->timestamp = row->timestamp;
@@ -194,7 +194,7 @@ moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, co
                    mp_quote(row->id).text);
   }
   if ((!rises && place == NULL) || !reserve_page(env, events)) return mp_no_memory(error);
-  mp_memory_event *event = make_event(env, row);
+  mp_memory_event *event = make_event(env, events, row);
   if (event == NULL) return mp_no_memory(error);
   size_t page = page_of(events->count, &offset);
   events->pages[page][offset] = event;
@@ -216,12 +216,12 @@ void mp_memory_events_undo(mp_env *env, mp_memory_events *events) {
     moonpad_string id = id_of(event);
     close_place(events, (uint32_t)(probe(events, id, hash_of(id)) - events->index));
   }
-  mp_release(env, event);
+  mp_memory_blocks_give_back(env, &events->blocks, event);
   events->count--;
 }
 
 void mp_memory_events_free(mp_env *env, mp_memory_events *events) {
-  for (uint32_t row = 0; row < events->count; row++) mp_release(env, event_at(events, row));
+  mp_memory_blocks_free(env, &events->blocks);
   for (size_t page = 0; page < events->page_count; page++) mp_release(env, events->pages[page]);
   mp_release(env, events->pages);
   mp_release(env, events->index);

@@ -2,9 +2,10 @@
 #ifndef MP_STORE_MEMORY_EVENTS_H
 #define MP_STORE_MEMORY_EVENTS_H
 
+#include "store/memory_blocks.h"
 #include "store/store.h"
 
-/* One event, one block: `bytes` are the JSON, and after it the id, unless that is a part of it. */
+/* One event, one piece of memory: `bytes` are the JSON, and after it the id, unless that is a part of it. */
 typedef struct mp_memory_event {
   int64_t revision;
   double timestamp;
@@ -25,6 +26,7 @@ typedef struct mp_memory_events {
   mp_memory_event ***pages; /* pages of rows; a page never moves once it is made */
   size_t page_capacity;
   size_t page_count;
+  mp_memory_blocks blocks;      /* what the rows point to */
   mp_memory_event_place *index; /* of the rows from `rising` on; open addressing */
   uint32_t index_capacity;
   uint32_t count;
