@@ -41,6 +41,7 @@ typedef enum mp_anchor {
 typedef struct mp_segment {
   size_t begin;
   size_t length;
+  uint64_t order;      /* what to sort by first: the beginning of the name, as a number */
   moonpad_string name; /* of a Lua string that the table on the stack keeps alive */
   bool removed;        /* its value is moonpad.removed */
 } mp_segment;

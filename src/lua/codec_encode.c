@@ -1,10 +1,9 @@
 /*
-** Lua values to JSON text, in one pass. Tables are read raw. Members of an object are written in the order in which Lua gives them and put in byte order
-** afterwards, where that is not the order already.
+** Lua values to JSON text, in one pass. Tables are read raw. Members of an object are written in the order in which Lua gives them and put in theirs
+** afterwards (segments.c).
 */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -12,6 +11,16 @@
 #include "lua/handles.h"
 
 static moonpad_status encode_any(mp_encoder *e, int index);
+
+#define STACK_NEED 12 /* slots above the value at hand */
+#define STACK_STEP 64
+
+static moonpad_status make_room(mp_encoder *e, int top) {
+  if (e->stack - top >= STACK_NEED) return MOONPAD_OK;
+  if (!lua_checkstack(e->L, STACK_STEP)) return mp_no_memory(e->error);
+  e->stack = lua_gettop(e->L) + STACK_STEP;
+  return MOONPAD_OK;
+}
 
 /* ---- Arrays ---- */
 
@@ -82,88 +91,64 @@ static moonpad_status encode_scattered_array(mp_encoder *e, int table) {
   for (here->index = 1; here->index <= count; here->index++) {
     if (here->index > 1) mp_buffer_add_char(e->out, ',');
     lua_rawgeti(L, table, here->index);
-    moonpad_status status = encode_any(e, lua_gettop(L));
+    moonpad_status status = encode_any(e, table + 1);
     if (status != MOONPAD_OK) return status;
-    lua_pop(L, 1);
+    lua_settop(L, table);
   }
   mp_buffer_add_char(e->out, ']');
   return MOONPAD_OK;
 }
 
+/* From the key at *key, whose value has been written, to the one after it; false at the end of the table. A recording keeps both on the stack. */
+static bool next_pair(mp_encoder *e, int table, int *key, mp_recorded *recorded) {
+  if (e->recording != NULL) {
+    recorded->members++;
+    lua_pushvalue(e->L, *key);
+    *key = lua_gettop(e->L);
+    if (*key > e->recording->last) mp_encoder_record_no_more(e);
+  } else {
+    lua_settop(e->L, *key);
+  }
+  return lua_next(e->L, table);
+}
+
 /* The first key, an integer, and its value are on the stack. */
-static moonpad_status encode_array(mp_encoder *e, int table) {
+static moonpad_status encode_array(mp_encoder *e, int table, mp_recorded *recorded) {
   lua_State *L = e->L;
   size_t start = e->out->length;
   mp_encoder_step *here = &e->path[e->depth - 1];
+  int key = table + 1;
   here->name.data = NULL;
   here->index = 1;
+  recorded->is_array = true;
   mp_buffer_add_char(e->out, '[');
   do {
-    if (!lua_isinteger(L, -2) || lua_tointeger(L, -2) != here->index) {
-      lua_pop(L, 2);
+    if (!lua_isinteger(L, key) || lua_tointeger(L, key) != here->index) {
+      lua_settop(L, table);
       e->out->length = start;
+      mp_encoder_record_no_more(e);
       return encode_scattered_array(e, table);
     }
     if (here->index > 1) mp_buffer_add_char(e->out, ',');
-    moonpad_status status = encode_any(e, lua_gettop(L));
+    moonpad_status status = make_room(e, key + 1);
+    if (status == MOONPAD_OK) status = encode_any(e, key + 1);
     if (status != MOONPAD_OK) return status;
-    lua_pop(L, 1);
     here->index++;
-  } while (lua_next(L, table));
+  } while (next_pair(e, table, &key, recorded));
   mp_buffer_add_char(e->out, ']');
   return MOONPAD_OK;
 }
 
 /* ---- Objects ---- */
 
-static int compare_segments(const void *a, const void *b) {
-  return mp_text_compare(((const mp_segment *)a)->name, ((const mp_segment *)b)->name);
-}
-
-static void sort_segments(mp_segment *segments, size_t count) {
-  if (count > 16) {
-    qsort(segments, count, sizeof *segments, compare_segments);
-    return;
-  }
-  for (size_t i = 1; i < count; i++) {
-    mp_segment moving = segments[i];
-    size_t at = i;
-    for (; at > 0 && mp_text_compare(segments[at - 1].name, moving.name) > 0; at--) segments[at] = segments[at - 1];
-    segments[at] = moving;
-  }
-}
-
-/* Puts the members from `begin` on in the order of their segments. */
-static void permute(mp_encoder *e, size_t begin, const mp_segment *segments, size_t count) {
-  mp_buffer *spare = &e->binding->spare;
-  if (e->out->failed) return;
-  mp_buffer_clear(spare);
-  if (!mp_buffer_room(spare, e->out->length - begin)) {
-    e->out->failed = true;
-    return;
-  }
-  for (size_t i = 0; i < count; i++) mp_buffer_add(spare, e->out->data + segments[i].begin, segments[i].length);
-  memcpy(e->out->data + begin, spare->data, spare->length);
-}
-
-static bool push_segment(mp_lua *binding, size_t begin, moonpad_string name) {
-  if (binding->segment_count == binding->segment_capacity &&
-      !mp_reserve(binding->env, (void **)&binding->segments, &binding->segment_capacity, sizeof(mp_segment),
-                  binding->segment_count + 1)) {
-    return false;
-  }
-  mp_segment *segment = &binding->segments[binding->segment_count++];
-  segment->begin = begin;
-  segment->length = 0;
-  segment->name = name;
-  segment->removed = false;
-  return true;
-}
-
 /* Members that the rules of the whole value leave out. */
 static bool is_left_out(mp_encoder *e, moonpad_string name) {
   if (e->depth != 1) return false;
-  if (mp_encodes_event(e) && mp_text_is(name, "removedStateKeys")) return true;
+  if (mp_encodes_event(e) && mp_text_is(name, "removedStateKeys")) {
+    mp_encoder_record_no_more(e);
+    e->lists_removed = true;
+    return true;
+  }
   if (e->kind == MP_ENCODE_EVENT) return mp_text_is(name, "revision");
   if (e->kind != MP_ENCODE_SHARED || lua_type(e->L, -1) != LUA_TLIGHTUSERDATA ||
       lua_touserdata(e->L, -1) != e->binding->removed) {
@@ -173,14 +158,13 @@ static bool is_left_out(mp_encoder *e, moonpad_string name) {
   return true;
 }
 
-/* Writes `"name":value,` as a segment; the value is at the top of the stack. */
-static moonpad_status encode_member(mp_encoder *e, moonpad_string name) {
+/* Writes `"name":value,` as a segment; the value is at `index`, the top of the stack. */
+static moonpad_status encode_member(mp_encoder *e, moonpad_string name, int index) {
   mp_lua *binding = e->binding;
-  if (!push_segment(binding, e->out->length, name)) return mp_no_memory(e->error);
+  if (!mp_push_segment(e, name)) return mp_no_memory(e->error);
   size_t number = binding->segment_count - 1;
   moonpad_status status = mp_encode_key(e, name);
-  mp_buffer_add_char(e->out, ':');
-  if (status == MOONPAD_OK) status = encode_any(e, lua_gettop(e->L));
+  if (status == MOONPAD_OK) status = encode_any(e, index);
   if (status != MOONPAD_OK) return status;
   mp_buffer_add_char(e->out, ',');
   binding->segments[number].length = e->out->length - binding->segments[number].begin;
@@ -192,13 +176,6 @@ static moonpad_status encode_member(mp_encoder *e, moonpad_string name) {
 }
 
 static moonpad_status encode_removed_keys(mp_encoder *e, int table);
-
-static bool is_sorted(const mp_segment *segments, size_t count) {
-  for (size_t i = 1; i < count; i++) {
-    if (mp_text_compare(segments[i - 1].name, segments[i].name) > 0) return false;
-  }
-  return true;
-}
 
 /* In their order, for removedStateKeys. */
 static void note_removed(mp_encoder *e, const mp_segment *segments, size_t count) {
@@ -217,34 +194,42 @@ static void finish_object(mp_encoder *e, size_t begin, size_t first) {
     mp_buffer_add_char(e->out, '}');
     return;
   }
-  if (!is_sorted(segments, count)) {
-    sort_segments(segments, count);
-    permute(e, begin, segments, count);
-  }
+  mp_order_segments(e, begin, segments, count);
+  if (e->recording != NULL && e->depth == 1) e->recording->head += mp_head_length(segments, count);
   if (e->removes && e->depth == MP_DELTA_LEVEL) note_removed(e, segments, count);
   if (!e->out->failed) e->out->data[e->out->length - 1] = '}';
   binding->segment_count = first;
 }
 
 /* The first key, a string, and its value are on the stack. */
-static moonpad_status encode_object(mp_encoder *e, int table) {
+static moonpad_status encode_object(mp_encoder *e, int table, mp_recorded *recorded) {
   lua_State *L = e->L;
+  int key = table + 1;
+  bool more;
   size_t first = e->binding->segment_count;
   mp_encoder_step *here = &e->path[e->depth - 1];
   mp_buffer_add_char(e->out, '{');
   size_t begin = e->out->length;
   do {
-    if (lua_type(L, -2) != LUA_TSTRING) {
-      lua_pop(L, 2);
+    if (lua_type(L, key) != LUA_TSTRING) {
+      lua_settop(L, table);
       return refuse_table(e, table);
     }
-    here->name.data = lua_tolstring(L, -2, &here->name.length);
-    moonpad_status status = MOONPAD_OK;
-    if (e->kind == MP_ENCODE_SHARED) status = mp_encoder_check_text(e, e->depth - 1, here->name, "a key is");
-    if (status == MOONPAD_OK && !is_left_out(e, here->name)) status = encode_member(e, here->name);
+    here->name.data = lua_tolstring(L, key, &here->name.length);
+    moonpad_status status = make_room(e, key + 1);
+    if (status == MOONPAD_OK && e->kind == MP_ENCODE_SHARED) {
+      status = mp_encoder_check_text(e, e->depth - 1, here->name, "a key is");
+    }
     if (status != MOONPAD_OK) return status;
-    lua_pop(L, 1);
-  } while (lua_next(L, table));
+    if (is_left_out(e, here->name)) {
+      lua_settop(L, key);
+      more = lua_next(L, table);
+    } else {
+      status = encode_member(e, here->name, key + 1);
+      if (status != MOONPAD_OK) return status;
+      more = next_pair(e, table, &key, recorded);
+    }
+  } while (more);
   if (mp_encodes_event(e) && e->depth == 1) {
     moonpad_status status = encode_removed_keys(e, table);
     if (status != MOONPAD_OK) return status;
@@ -277,12 +262,12 @@ static bool push_given_removed_keys(mp_encoder *e, int table) {
 static moonpad_status encode_removed_keys(mp_encoder *e, int table) {
   static const char field[] = "removedStateKeys";
   mp_buffer *marked = &e->binding->removed_keys;
-  bool given = push_given_removed_keys(e, table);
+  bool given = e->lists_removed && push_given_removed_keys(e, table);
   if (!given && marked->length == 0) return MOONPAD_OK;
   if (!given) lua_pushnil(e->L);
   moonpad_string name = {field, sizeof field - 1};
   e->path[0].name = name;
-  if (!push_segment(e->binding, e->out->length, name)) return mp_no_memory(e->error);
+  if (!mp_push_segment(e, name)) return mp_no_memory(e->error);
   size_t number = e->binding->segment_count - 1;
   mp_json_write_string(e->out, name);
   mp_buffer_add_char(e->out, ':');
@@ -308,37 +293,51 @@ static moonpad_status encode_removed_keys(mp_encoder *e, int table) {
 
 /* ---- Tables ---- */
 
-static moonpad_status encode_members(mp_encoder *e, int table) {
+static moonpad_status encode_members(mp_encoder *e, int table, mp_recorded *recorded) {
   lua_State *L = e->L;
   mp_array_mark marked = mp_encoder_mark(e, table);
   lua_pushnil(L);
   if (!lua_next(L, table)) {
+    recorded->is_array = marked != MP_MARK_NONE;
     if (marked != MP_MARK_NONE)
       mp_buffer_add_literal(e->out, "[]");
     else
       mp_buffer_add_literal(e->out, "{}");
     return MOONPAD_OK;
   }
-  if (lua_type(L, -2) == LUA_TSTRING) {
-    if (marked != MP_MARK_ARRAY) return encode_object(e, table);
-    lua_pop(L, 2);
+  if (lua_type(L, table + 1) == LUA_TSTRING) {
+    if (marked != MP_MARK_ARRAY) return encode_object(e, table, recorded);
+    lua_settop(L, table);
     return refuse_table(e, table);
   }
-  return encode_array(e, table);
+  return encode_array(e, table, recorded);
 }
 
+/* Where to note what the next table is like. */
+static mp_recorded *next_recorded(mp_encoder *e, mp_recorded *otherwise) {
+  mp_recording *recording = e->recording;
+  if (recording != NULL && recording->count < MP_RECORDED_TABLES) return &recording->tables[recording->count++];
+  mp_encoder_record_no_more(e);
+  return otherwise;
+}
+
+/* The table is at the top of the stack. */
 static moonpad_status encode_table(mp_encoder *e, int table) {
-  if (e->base + e->depth >= mp_encoder_depth_limit(e)) return mp_encoder_refuse_depth(e);
+  unsigned around = e->base + e->depth;
+  if (around >= MOONPAD_MAX_DEPTH && around >= mp_encoder_depth_limit(e)) return mp_encoder_refuse_depth(e);
   const void *address = lua_topointer(e->L, table);
   for (unsigned i = 0; i < e->depth; i++) {
     if (e->path[i].table == address) return mp_encoder_refuse_kind(e, e->depth, "a table that contains itself");
   }
-  if (!lua_checkstack(e->L, 12)) return mp_no_memory(e->error);
+  mp_recorded unused, *recorded = next_recorded(e, &unused);
+  *recorded = (mp_recorded){0, false};
+  moonpad_status status = make_room(e, table);
+  if (status != MOONPAD_OK) return status;
   mp_encoder_step *here = &e->path[e->depth++];
   here->table = address;
   here->name.data = NULL;
   here->index = 0;
-  moonpad_status status = encode_members(e, table);
+  status = encode_members(e, table, recorded);
   e->depth--;
   return status;
 }
@@ -382,7 +381,9 @@ static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_place place, 
   e->kind = kind;
   e->base = place.node != NULL ? mp_node_level(place.node) + 1 : 0;
   e->depth = 0;
-  e->removed = e->removes = false;
+  e->removed = e->removes = e->lists_removed = false;
+  e->stack = 0;
+  e->recording = NULL;
   binding->segment_count = 0;
   mp_buffer_clear(&binding->removed_keys);
 }
@@ -405,16 +406,38 @@ static moonpad_type type_of_text(char first) {
   }
 }
 
+/* Leaves what it recorded on the stack, above a copy of the value. */
+static moonpad_status encode_whole(mp_encoder *e, int index, moonpad_type *type) {
+  int top = lua_gettop(e->L);
+  size_t begin = e->out->length;
+  moonpad_status status = make_room(e, top);
+  if (status != MOONPAD_OK) return status;
+  lua_pushvalue(e->L, index);
+  status = encode_any(e, top + 1);
+  if (status == MOONPAD_OK && (e->out->failed || e->binding->removed_keys.failed)) status = mp_no_memory(e->error);
+  if (status == MOONPAD_OK && type != NULL) *type = type_of_text(e->out->data[begin]);
+  return status;
+}
+
 moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place place, mp_encode_kind kind, mp_buffer *out,
                          moonpad_type *type, moonpad_error *error) {
   mp_encoder e;
   start(&e, L, binding, place, kind, out, error);
   int top = lua_gettop(L);
-  size_t begin = out->length;
-  moonpad_status status = lua_checkstack(L, 12) ? encode_any(&e, lua_absindex(L, index)) : mp_no_memory(error);
+  moonpad_status status = encode_whole(&e, index, type);
   lua_settop(L, top);
-  if (status == MOONPAD_OK && (out->failed || binding->removed_keys.failed)) status = mp_no_memory(error);
-  if (status == MOONPAD_OK && type != NULL) *type = type_of_text(out->data[begin]);
+  return status;
+}
+
+moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, mp_recording *recording, moonpad_type *type,
+                                  moonpad_error *error) {
+  mp_encoder e;
+  start(&e, L, binding, mp_place_named("event"), MP_ENCODE_EVENT, &binding->text, error);
+  int top = lua_gettop(L);
+  if (recording != NULL) mp_recording_init(recording, top + 1);
+  e.recording = recording;
+  moonpad_status status = encode_whole(&e, index, type);
+  if (e.recording == NULL || status != MOONPAD_OK) lua_settop(L, top);
   return status;
 }
 

@@ -134,14 +134,15 @@ static int commit(lua_State *L) {
   moonpad_session *session = state->box->session->session;
   moonpad_event **stored = mp_box_push_event(L, binding);
   int box_index = lua_gettop(L);
-  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit");
+  mp_recording recording;
+  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", &recording);
   moonpad_error error;
   moonpad_changes *changes = state->box->changes;
   moonpad_status status = briefly ? mp_append_event_briefly(session, changes, json, stored, &error)
                                   : mp_append_event_now(session, changes, json, true, stored, &error);
   if (briefly && status == MOONPAD_BUSY) return mp_push_busy(L, &error);
   if (status != MOONPAD_OK) mp_raise_append(L, session, &error, 2);
-  return mp_push_stored(L, binding, box_index, stored);
+  return mp_push_stored(L, binding, box_index, stored, &recording);
 }
 
 /* core.finish(state, reason): the first reason stays. */

@@ -158,10 +158,13 @@ bool mp_encode_plain(mp_buffer *out, moonpad_string text) {
 }
 
 moonpad_status mp_encode_key(const mp_encoder *e, moonpad_string key) {
-  if (mp_encode_plain(e->out, key)) return MOONPAD_OK;
-  moonpad_status status = mp_encoder_check_text(e, e->depth - 1, key, "a key is");
-  if (status == MOONPAD_OK) mp_json_write_string(e->out, key);
-  return status;
+  if (!mp_encode_plain(e->out, key)) {
+    moonpad_status status = mp_encoder_check_text(e, e->depth - 1, key, "a key is");
+    if (status != MOONPAD_OK) return status;
+    mp_json_write_string(e->out, key);
+  }
+  mp_buffer_add_char(e->out, ':');
+  return MOONPAD_OK;
 }
 
 moonpad_status mp_encode_string(mp_encoder *e, int index) {
@@ -231,10 +234,6 @@ mp_array_mark mp_encoder_mark(mp_encoder *e, int table) {
   return MP_MARK_NONE;
 }
 
-bool mp_text_is(moonpad_string name, const char *literal) {
-  return name.data != NULL && name.length == strlen(literal) && memcmp(name.data, literal, name.length) == 0;
-}
-
 bool mp_encodes_event(const mp_encoder *e) {
   return e->kind == MP_ENCODE_EVENT || e->kind == MP_ENCODE_SHOWN_EVENT;
 }
@@ -260,6 +259,7 @@ moonpad_status mp_encode_light_userdata(mp_encoder *e, int index) {
     mp_buffer_add_literal(e->out, "null");
     return MOONPAD_OK;
   }
+  mp_encoder_record_no_more(e);
   if (address == e->binding->removed) {
     if (!in_state_delta(e) || e->depth != MP_DELTA_LEVEL) {
       return mp_encoder_refuse(e, e->depth,
@@ -322,6 +322,7 @@ static moonpad_status check_height(mp_encoder *e, moonpad_string text) {
 moonpad_status mp_encode_userdata(mp_encoder *e, int index) {
   mp_lua *binding = e->binding;
   size_t start = e->out->length;
+  mp_encoder_record_no_more(e);
   mp_lua_node *node = mp_test_userdata(e->L, index, binding->node_meta);
   mp_lua_state *state = node == NULL ? mp_test_userdata(e->L, index, binding->state_meta) : NULL;
   if (node != NULL && node->node != NULL) {

@@ -10,11 +10,14 @@ moonpad_event **mp_box_push_event(lua_State *L, mp_lua *binding);
 /* Pushes a stored event as a table of its own, with methods and `revision`. The text must not move meanwhile. Raises e. */
 void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
-/* Pushes the event of the box at `index`, which a successful append has filled, and empties the box; returns 1, for `return`. Raises e. */
-int mp_push_stored(lua_State *L, mp_lua *binding, int index, moonpad_event **stored);
+/*
+** Pushes the event of the box at `index`, which a successful append has filled, and empties the box; returns 1, for `return`. `recording` is of the event that was
+** appended, which is still in binding->text; NULL: there is none. Raises e.
+*/
+int mp_push_stored(lua_State *L, mp_lua *binding, int index, moonpad_event **stored, const mp_recording *recording);
 
-/* Writes the event table at `index` to binding->text: see mp_encode. `where` names the call. Raises e. */
-moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where);
+/* Writes the event table at `index` to binding->text: see mp_encode_recorded. `where` names the call. Raises e. */
+moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, mp_recording *recording);
 
 /* Is the table at `index` a partial event? Raises -. */
 bool mp_is_partial_event(lua_State *L, int index);

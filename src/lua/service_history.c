@@ -53,7 +53,7 @@ static int rewind_session(lua_State *L) {
   if (moonpad_rewind(box->session, invocation, stored, &error) != MOONPAD_OK) {
     mp_raise_append(L, box->session, &error, 0);
   }
-  return mp_push_stored(L, binding, box_index, stored);
+  return mp_push_stored(L, binding, box_index, stored, NULL);
 }
 
 /* service:backup(path) */

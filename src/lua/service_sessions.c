@@ -178,12 +178,14 @@ static int append_event(lua_State *L) {
   if (mp_is_partial_event(L, 3)) return 1;
   moonpad_event **stored = mp_box_push_event(L, binding);
   int box_index = lua_gettop(L);
-  moonpad_string json = mp_encode_event(L, binding, 3, where);
+  mp_recording recording;
+  moonpad_string json = mp_encode_event(L, binding, 3, where, &recording);
   moonpad_error error;
-  if (mp_append_event_now(box->session, NULL, json, true, stored, &error) != MOONPAD_OK) {
+  int64_t *as_given = recording.whole ? &recording.revision : NULL;
+  if (mp_append_event_kept(box->session, NULL, json, as_given, stored, &error) != MOONPAD_OK) {
     mp_raise_append(L, box->session, &error, 3);
   }
-  return mp_push_stored(L, binding, box_index, stored);
+  return mp_push_stored(L, binding, box_index, stored, &recording);
 }
 
 /* The event that a failed updateSession would have appended, for the error object. */
@@ -220,7 +222,7 @@ static int update_session(lua_State *L) {
     if (status == MOONPAD_CONFLICT) push_pending_event(L, binding, box->session);
     mp_raise_append(L, box->session, &error, -1);
   }
-  return mp_push_stored(L, binding, box_index, stored);
+  return mp_push_stored(L, binding, box_index, stored, NULL);
 }
 
 /* service:refresh(session) */

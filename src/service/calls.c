@@ -28,6 +28,7 @@ typedef struct append_way {
   bool own_json; /* the text is what this library's encoder wrote */
   bool brief;    /* waits for other writers for an instant only */
   int64_t decided_at;
+  int64_t *as_given; /* may be NULL: see mp_append_event_kept */
 } append_way;
 
 static moonpad_status append_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
@@ -47,7 +48,11 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
     mp_append_keep_conflicts(&append, session);
     if (status == MOONPAD_OK) {
       mp_append_apply(&append, session);
-      if (stored != NULL) *stored = mp_append_event(&append);
+      if (way.as_given != NULL && append.stored.data == event.data) {
+        *way.as_given = append.event_revision;
+      } else if (stored != NULL) {
+        *stored = mp_append_event(&append);
+      }
       /* It is stored: without memory for the answer the caller gets no event object, yet no error either. */
     }
     take_spare_back(session, &append);
@@ -58,17 +63,22 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
 
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool own_json, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){own_json, false, MP_DECIDED_AS_HELD}, stored, error);
+  return append_now(session, changes, event, (append_way){own_json, false, MP_DECIDED_AS_HELD, NULL}, stored, error);
 }
 
 moonpad_status mp_append_event_briefly(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                        moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){true, true, MP_DECIDED_AS_HELD}, stored, error);
+  return append_now(session, changes, event, (append_way){true, true, MP_DECIDED_AS_HELD, NULL}, stored, error);
+}
+
+moonpad_status mp_append_event_kept(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                    int64_t *as_given, moonpad_event **stored, moonpad_error *error) {
+  return append_now(session, changes, event, (append_way){true, false, MP_DECIDED_AS_HELD, as_given}, stored, error);
 }
 
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
                                        moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, NULL, event, (append_way){true, false, decided_at}, stored, error);
+  return append_now(session, NULL, event, (append_way){true, false, decided_at, NULL}, stored, error);
 }
 
 moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
