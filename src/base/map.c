@@ -10,14 +10,22 @@ mp_key *mp_key_new(mp_env *env, moonpad_string text) {
 }
 
 mp_key *mp_key_new_hashed(mp_env *env, moonpad_string text, uint64_t hash) {
+  return mp_key_new_with(env, text, hash, 0, NULL);
+}
+
+mp_key *mp_key_new_with(mp_env *env, moonpad_string text, uint64_t hash, size_t size, void **room) {
+  const size_t alignment = 8;
   if (text.length >= UINT32_MAX - sizeof(mp_key)) return NULL;
-  mp_key *key = mp_allocate(env, sizeof *key + text.length + 1);
+  size_t used = sizeof(mp_key) + text.length + 1;
+  if (room != NULL) used = (used + alignment - 1) & ~(alignment - 1);
+  mp_key *key = mp_allocate(env, used + size);
   if (key == NULL) return NULL;
   atomic_init(&key->references, 1);
   key->length = (uint32_t)text.length;
   key->hash = hash;
   if (text.length != 0) memcpy(key->bytes, text.data, text.length);
   key->bytes[text.length] = '\0';
+  if (room != NULL) *room = memset((char *)key + used, 0, size);
   return key;
 }
 

@@ -17,6 +17,8 @@ typedef struct mp_key {
 /* One reference for the caller; NULL when out of memory. */
 mp_key *mp_key_new(mp_env *env, moonpad_string text);
 mp_key *mp_key_new_hashed(mp_env *env, moonpad_string text, uint64_t hash);
+/* And with `size` bytes of zeros in the same piece of memory, aligned for pointers, which last as long as the key. */
+mp_key *mp_key_new_with(mp_env *env, moonpad_string text, uint64_t hash, size_t size, void **room);
 static inline mp_key *mp_key_retain(mp_key *key) {
   if (key != NULL) atomic_fetch_add_explicit(&key->references, 1, memory_order_relaxed);
   return key;

@@ -11,13 +11,13 @@ mp_view_entry *mp_view_touch(mp_map *view, mp_env *env, moonpad_string key) {
 }
 
 mp_view_entry *mp_view_add(mp_map *view, mp_env *env, moonpad_string key, uint64_t hash) {
-  mp_view_entry *entry = mp_allocate_zeroed(env, sizeof *entry);
-  mp_key *name = mp_key_new_hashed(env, key, hash);
-  if (entry == NULL || name == NULL || !mp_map_put(view, name, entry)) {
+  void *room;
+  mp_key *name = mp_key_new_with(env, key, hash, sizeof(mp_view_entry), &room);
+  if (name == NULL || !mp_map_put(view, name, room)) {
     mp_key_release(env, name);
-    mp_release(env, entry);
     return NULL;
   }
+  mp_view_entry *entry = room;
   entry->key = name; /* the creation's reference stays with the entry */
   entry->scope = mp_scope_of(key);
   return entry;
@@ -47,8 +47,7 @@ void mp_view_free(mp_map *view, mp_env *env) {
   for (const mp_map_slot *slot; (slot = mp_map_next(view, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
     mp_value_release(env, entry->value);
-    mp_key_release(env, entry->key);
-    mp_release(env, entry);
+    mp_key_release(env, entry->key); /* the map's reference still holds both */
   }
   mp_map_free(view);
 }

@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "service/service.h"
 
-/* A key of the view. Entries stay at their address until the session object is freed. */
+/* A key of the view, in one piece of memory with it. Entries stay at their address until the session object is freed. */
 typedef struct mp_view_entry {
   mp_key *key; /* with prefix */
   mp_scope scope;
