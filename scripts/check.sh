@@ -204,21 +204,19 @@ check rockspec "the rockspec builds and installs without a network" rockspec
 check install "an installed moonpad links, loads and is removed again" installation
 
 # The long ones go side by side, as two lines of work whose outputs are shown one after the other.
+aggressive_collector() { tests gc -b "$build" -g lua; } # takes as long as all of the other line
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others wait for their turn.
-collector_and_valgrind() {
-  tests gc -b "$build" -g lua
-  tests valgrind -b "$build" \
-    -w "valgrind -q --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
-}
-sanitizers() {
+sanitizers_and_valgrind() {
   check asan-build "builds with AddressSanitizer and UBSan" asan_build
   tests asan -b "$build/check/asan" -s lua c
   check tsan-build "builds with ThreadSanitizer" tsan_build
   TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
   check fuzz "random input finds nothing in the fuzz targets" fuzz
+  tests valgrind -b "$build" \
+    -w "valgrind -q --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 }
-collector_and_valgrind >"$temporary/beside" 2>&1 &
-sanitizers
+aggressive_collector >"$temporary/beside" 2>&1 &
+sanitizers_and_valgrind
 wait
 cat "$temporary/beside"
 
