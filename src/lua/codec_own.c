@@ -9,6 +9,7 @@
 #include <float.h>
 
 #include "base/bytes.h"
+#include "base/digits.h"
 #include "base/number.h"
 #include "core/json_scan.h"
 #include "lua/codec.h"
@@ -220,31 +221,11 @@ static const char *push_long_number(const own_reader *r, const char *begin) {
   return at;
 }
 
-/* Goes over digits and adds them to `number`, eight at a time where the machine's byte order allows it. */
+/* Goes over digits and adds them to `number`. */
 static inline const char *take_digits(const char *at, const char *end, uint64_t *number) {
-  uint64_t sum = *number;
-#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  static const uint64_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-  while (end - at >= 8) {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    word ^= MP_EVERY_BYTE('0');
-    uint64_t others = (word + MP_EVERY_BYTE(0x76)) | word; /* the top bit of the first byte that is more than 9 */
-    others &= MP_EVERY_BYTE(0x80);
-    int count = others == 0 ? 8 : __builtin_ctzll(others) / 8;
-    if (count == 0) break;
-    word <<= 64 - 8 * count; /* as if zeros stood before them */
-    word = (word * 10 + (word >> 8)) & UINT64_C(0x00FF00FF00FF00FF);
-    word = (word * 100 + (word >> 16)) & UINT64_C(0x0000FFFF0000FFFF);
-    word = (word * 10000 + (word >> 32)) & UINT64_C(0x00000000FFFFFFFF);
-    sum = sum * powers[count] + word;
-    at += count;
-    if (count < 8) break;
-  }
-#endif
-  for (; at < end && (unsigned char)(*at - '0') < 10; at++) sum = sum * 10 + (uint64_t)(*at - '0');
-  *number = sum;
-  return at;
+  size_t count = mp_count_digits(at, end);
+  *number = mp_digits_value(*number, at, count);
+  return at + count;
 }
 
 #define INTEGER_DIGITS 18
