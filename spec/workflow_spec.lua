@@ -43,6 +43,37 @@ support.each_store(function(open)
       assert.equal("[A] said: A", seen.contents[2].parts[2].text)
     end)
 
+    it("shows its sub-agents what its own callback wrote, on an event of its own", function()
+      local events = run(moonpad.sequentialAgent {
+        name = "S", subAgents = { agent("A", { instruction = "By {by}.", model = function(request)
+          return request.systemInstruction
+        end }) },
+        beforeAgentCallback = function(context) context.state.by = context.agentName end,
+      })
+      assert.same({ "S", "A" }, { events[1].author, events[2].author })
+      assert.equal("By S.", events[2]:text())
+      assert.equal("S", support.stored(service).state.by)
+    end)
+
+    it("goes on when one of them was answered for", function()
+      local skipped = agent("A", { beforeAgentCallback = function() return "skipped" end })
+      local events = run(moonpad.sequentialAgent { name = "S", subAgents = { skipped, agent "B" } })
+      assert.same({ "skipped", "B" }, texts(events))
+    end)
+
+    it("refuses an agent with another parent, two of one name, and what is no agent", function()
+      local child = agent "Greeter"
+      local function message(fields)
+        fields.name = "Two"
+        return tostring(failure(moonpad.sequentialAgent, fields))
+      end
+      moonpad.sequentialAgent { name = "One", subAgents = { child } }
+      assert.matches("one parent", message { subAgents = { child } })
+      assert.matches('two agents are called "Greeter"', message { subAgents = { agent "Greeter", agent "Greeter" } })
+      assert.matches("subAgents%[1%]", message { subAgents = { {} } })
+      assert.matches("model", message { model = "x" })
+    end)
+
     it("without sub-agents does nothing but its callbacks", function()
       local events = run(moonpad.sequentialAgent {
         name = "S", beforeAgentCallback = function(context) context.state.n = 1 end,
