@@ -304,15 +304,25 @@ static void test_backup_while_others_write(void **state) {
 
 /* ---- locks ---- */
 
+static sqlite3 *lock_file(const sqlite_place *place) {
+  sqlite3 *other;
+  assert_int_equal(sqlite3_open(place->path, &other), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+  return other;
+}
+
+static void unlock_file(sqlite3 *other) {
+  assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(sqlite3_close(other), SQLITE_OK);
+}
+
 static void test_busy_and_readers_that_do_not_wait(void **state) {
   sqlite_place *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false};
   place->options.busy_timeout_ms = 60;
   mp_store *store = place_open(place);
   assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
-  sqlite3 *other;
-  assert_int_equal(sqlite3_open(place->path, &other), SQLITE_OK);
-  assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3 *other = lock_file(place);
   struct timespec start, end;
   clock_gettime(CLOCK_MONOTONIC, &start);
   one.next = 1;
@@ -322,8 +332,7 @@ static void test_busy_and_readers_that_do_not_wait(void **state) {
   assert_true(waited >= 59);
   assert_non_null(strstr(place->error.message, "60 ms"));
   assert_int_equal(count_appended(store, "s"), 1);
-  assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-  assert_int_equal(sqlite3_close(other), SQLITE_OK);
+  unlock_file(other);
   assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
   assert_int_equal(count_appended(store, "s"), 2);
   place_close(store);
@@ -350,9 +359,7 @@ static void test_trying_does_not_wait(void **state) {
   place->options.busy_timeout_ms = 60000;
   mp_store *store = place_open(place);
   assert_int_equal(store->ops->try_write(store, append_once, &one, NULL), MOONPAD_OK);
-  sqlite3 *other;
-  assert_int_equal(sqlite3_open(place->path, &other), SQLITE_OK);
-  assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3 *other = lock_file(place);
   one.next = 1;
   for (int i = 0; i < 3; i++) {
     assert_int_equal(store->ops->try_write(store, append_once, &one, &place->error), MOONPAD_BUSY);
@@ -365,8 +372,7 @@ static void test_trying_does_not_wait(void **state) {
     assert_int_equal(store->ops->try_write(store, append_once, &one, &place->error), MOONPAD_BUSY);
   }
   assert_true(is_writing(store));
-  assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
-  assert_int_equal(sqlite3_close(other), SQLITE_OK);
+  unlock_file(other);
   assert_int_equal(pthread_join(patient.thread, NULL), 0);
   assert_int_equal(patient.stored, 1);
   assert_int_equal(store->ops->try_write(store, append_once, &one, &place->error), MOONPAD_OK);

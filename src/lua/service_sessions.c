@@ -14,6 +14,11 @@ mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_servi
 
 /* ---- Create, get, delete ---- */
 
+static moonpad_session_name name_of_new(mp_options_table options) {
+  return (moonpad_session_name){mp_field_string(options, "appName"), mp_field_string(options, "userId"),
+                                mp_field_optional_string(options, "sessionId")};
+}
+
 /* service:createSession{ appName, userId, sessionId?, state? } */
 static int create_session(lua_State *L) {
   static const char where[] = "service:createSession";
@@ -21,8 +26,7 @@ static int create_session(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
-                               mp_field_optional_string(options, "sessionId")};
+  moonpad_session_name name = name_of_new(options);
   int state = mp_field_index(options, "state");
   mp_lua_session *session = mp_push_session(L, binding);
   moonpad_string text = {NULL, 0};
@@ -44,8 +48,7 @@ int mp_try_create_session(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
-                               mp_field_optional_string(options, "sessionId")};
+  moonpad_session_name name = name_of_new(options);
   mp_lua_session *session = mp_push_session(L, binding);
   moonpad_error error;
   moonpad_status status = mp_create_session_briefly(service, &name, &session->box->session, &error);
