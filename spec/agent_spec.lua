@@ -150,6 +150,12 @@ support.each_store(function(open)
   end
 
   describe("a model", function()
+    it("may tell what went wrong in bytes that are no UTF-8", function()
+      local runner, service = runnerOf { model = function() return { errorCode = "E", errorMessage = "caf\xe9" } end }
+      assert.equal("caf?", support.run(runner, "Hi")[1].errorMessage)
+      assert.equal("caf?", support.stored(service).events[2].errorMessage)
+    end)
+
     it("answers with a string", function()
       local runner, service = runnerOf()
       local events = support.run(runner, "Hi")

@@ -75,13 +75,15 @@ end)
 
 support.each_store(function(open)
   -- A runner whose model makes the given calls once, and then says "done".
-  local function runnerOf(calls, tools, fields)
+  local function runnerOf(calls, tools, fields, plugins)
     local model = moonpad.models.scripted { support.calls(table.unpack(calls)), "done", "done" }
     local definition = { name = "A", model = model, tools = tools }
     for name, value in pairs(fields or {}) do definition[name] = value end
     local service = open()
-    local agent = moonpad.agent(definition)
-    return moonpad.runner { appName = "app", agent = agent, sessionService = service }, service, model
+    local runner = moonpad.runner {
+      appName = "app", agent = moonpad.agent(definition), sessionService = service, plugins = plugins,
+    }
+    return runner, service, model
   end
 
   local function responsesOf(events)
@@ -227,6 +229,63 @@ support.each_store(function(open)
       local events = support.run(runner, "go")
       assert.matches("function", responsesOf(events)[1].error)
       assert.is_nil(support.stored(service).state.x)
+    end)
+
+    it("may tell of it in bytes that are no UTF-8: the others are answered all the same", function()
+      local own = setmetatable({}, { __tostring = function() return "own caf\xe9" end })
+      local runner, service = runnerOf({ { "a", {}, "1" }, { "b", {}, "2" }, { "c", {}, "3" }, { "d", {}, "4" } }, {
+        { name = "a", run = function(_, context) context.state.a = 1 return "fine" end },
+        { name = "b", run = function() error("cannot open caf\xe9 \xc3\xa9.txt", 0) end },
+        { name = "c", run = function() error { message = "\xff" } end },
+        { name = "d", run = function() error(own) end },
+      })
+      local events = support.run(runner, "go")
+      assert.same({
+        { result = "fine" }, { error = "cannot open caf? \xc3\xa9.txt" }, { error = "?" }, { error = "own caf?" },
+      }, responsesOf(events))
+      assert.matches("^cannot open caf%? \xc3\xa9.txt\nstack traceback", events[2].customMetadata.toolErrors["2"])
+      assert.equal(1, support.stored(service).state.a)
+    end)
+
+    it("may be written in a file whose name is no UTF-8", function()
+      local chunk = assert(load("error('no power')", "=caf\xe9.lua"))
+      local runner = runnerOf({ { "a", {}, "1" } }, { { name = "a", run = function() chunk() end } })
+      local events = support.run(runner, "go")
+      assert.same({ { error = "caf?.lua:1: no power" } }, responsesOf(events))
+      assert.matches("caf%?.lua:1: in", events[2].customMetadata.toolErrors["1"])
+    end)
+
+    it("may raise an object that fails to say what it is", function()
+      local function broken() error "broken" end
+      local metatables = {
+        { __tostring = broken }, { __tostring = function() return {} end },
+        { __index = broken, __len = broken, __pairs = broken },
+      }
+      local tool = { name = "a", run = function(args) error(setmetatable({}, metatables[args.n])) end }
+      local runner = runnerOf({ { "a", { n = 1 } }, { "a", { n = 2 } }, { "a", { n = 3 } } }, { tool })
+      for index, response in ipairs(responsesOf(support.run(runner, "go"))) do
+        assert.matches(index < 3 and "cannot be shown as text" or "", response.error)
+      end
+    end)
+
+    it("has a traceback of its own, whatever ids the calls have", function()
+      local runner = runnerOf({ { "a", {}, "1" }, { "b", {}, "1" }, { "a" } }, {
+        { name = "a", run = function() error("first", 0) end },
+        { name = "b", run = function() error("second", 0) end },
+      }, {}, { { onEvent = function(_, event)
+        local calls = event:functionCalls()
+        if #calls == 0 then return nil end
+        calls[3].id = nil
+        return event
+      end } })
+      local events = support.run(runner, "go")
+      local errors = events[2].customMetadata.toolErrors
+      local third = events[1]:functionCalls()[3].id
+      assert.matches("^moonpad%-", third)
+      assert.matches("^first\n", errors["1"])
+      assert.matches("^second\n", errors["1#2"])
+      assert.matches("^first\n", errors[third])
+      assert.equal(third, events[2]:functionResponses()[3].id)
     end)
   end)
 

@@ -3,10 +3,24 @@ local core = require "moonpad.core"
 
 local errorText = {}
 
----@param err any
+---A text that can be stored: bytes that are no UTF-8 become question marks.
+---@param text string
 ---@return string
-function errorText.of(err)
-  if err == nil then return "it failed without an error value" end
+function errorText.valid(text)
+  if utf8.len(text) then return text end
+  local pieces, first = {}, 1
+  while true do
+    local length, bad = utf8.len(text, first)
+    if length then break end
+    pieces[#pieces + 1] = text:sub(first, bad - 1)
+    pieces[#pieces + 1] = "?"
+    first = bad + 1
+  end
+  pieces[#pieces + 1] = text:sub(first)
+  return table.concat(pieces)
+end
+
+local function describe(err)
   if type(err) ~= "table" then return tostring(err) end
   local metatable = getmetatable(err)
   if core.isError(err) then return tostring(err.message) end
@@ -14,6 +28,15 @@ function errorText.of(err)
   if type(err.message) == "string" then return err.message end
   local ok, text = pcall(core.json.encode, err)
   return ok and text or tostring(err)
+end
+
+---@param err any
+---@return string text valid UTF-8, whatever was raised
+function errorText.of(err)
+  if err == nil then return "it failed without an error value" end
+  -- An object of the user's own may fail to say what it is.
+  local ok, text = pcall(describe, err)
+  return ok and errorText.valid(text) or ("an error object (a %s) that cannot be shown as text"):format(type(err))
 end
 
 return errorText

@@ -5,6 +5,7 @@ local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local output = require "moonpad.output"
+local responses = require "moonpad.response"
 
 local onEvent = {}
 
@@ -52,6 +53,7 @@ local function apply(event, shown, answer)
   end
   -- Who the event is stays.
   replaced.id, replaced.invocationId, replaced.timestamp = event.id, event.invocationId, event.timestamp
+  responses.nameCalls(replaced)
   return replaced
 end
 

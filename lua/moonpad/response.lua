@@ -2,6 +2,8 @@
 local content = require "moonpad.content"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
+local events = require "moonpad.event"
 
 local responses = {}
 
@@ -48,6 +50,9 @@ function responses.normalize(value, where, code)
   end
   checkFields(value, where, code)
   local response = copy(value)
+  -- What went wrong is told in the words of others.
+  local said = response.errorMessage
+  if type(said) == "string" then response.errorMessage = errorText.valid(said) end
   if response.content ~= nil then response.content = content.normalize(response.content, "model", where) end
   return response
 end
@@ -77,6 +82,15 @@ function responses.accumulate(parts, response)
   end
 end
 
+---Gives the calls of an event that have no id one of their own.
+---@param event table
+function responses.nameCalls(event)
+  for _, part in ipairs(not event.partial and events.parts(event) or {}) do
+    local call = type(part) == "table" and part.functionCall
+    if type(call) == "table" and (call.id == nil or call.id == "") then call.id = "moonpad-" .. core.uuid4() end
+  end
+end
+
 ---The event that carries a response.
 ---@param response moonpad.Response
 ---@return table event
@@ -85,10 +99,7 @@ function responses.toEvent(response)
   for field, value in pairs(response) do
     if not OWN[field] then event[field] = value end
   end
-  for _, part in ipairs(not response.partial and response.content and response.content.parts or {}) do
-    local call = part.functionCall
-    if type(call) == "table" and (call.id == nil or call.id == "") then call.id = "moonpad-" .. core.uuid4() end
-  end
+  responses.nameCalls(event)
   return event
 end
 

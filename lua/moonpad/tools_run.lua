@@ -51,8 +51,8 @@ end
 
 local function withTraceback(err)
   if err == nil then err = core.newError("tool", errorText.of(nil)) end
-  local text = type(err) == "string" and err or errorText.of(err)
-  return { err = err, traceback = debug and debug.traceback(text, 2) or text }
+  local text = errorText.of(err)
+  return { err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
 end
 
 -- What the callbacks before it have made of the arguments is checked like what the model has said.
@@ -92,7 +92,7 @@ end
 local function perform(call)
   local phase = call.phase
   if call.problem then
-    local answered, answer = answerFailure(call, core.newError("tool", call.problem), call.problem)
+    local answered, answer = answerFailure(call, core.newError("tool", call.problem), errorText.valid(call.problem))
     if answered then call.response = wrap(answer) end
     return
   end
@@ -150,6 +150,17 @@ local function merged(invocation, agent, calls)
   return target
 end
 
+-- A model may give two calls one id, or a plugin's onEvent one that is no text.
+local function keyOf(call, taken)
+  local key = type(call.id) == "string" and call.id or tostring(call.name)
+  local free, count = key, 1
+  while taken[free] do
+    count = count + 1
+    free = key .. "#" .. count
+  end
+  return free
+end
+
 -- The one event that answers the calls; nil where all answers are still to come.
 local function toEvent(calls)
   local parts, errors = {}, {}
@@ -157,7 +168,7 @@ local function toEvent(calls)
     if not call.isPending then
       parts[#parts + 1] = { functionResponse = { id = call.id, name = call.name, response = call.response } }
     end
-    if call.traceback then errors[call.id] = call.traceback end
+    if call.traceback then errors[keyOf(call, errors)] = call.traceback end
   end
   if #parts == 0 then return nil end
   return {

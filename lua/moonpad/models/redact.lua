@@ -1,4 +1,6 @@
 --- Taking keys out of what providers say, so that it can be shown, stored and logged.
+local errorText = require "moonpad.error_text"
+
 local redact = {}
 
 local MARK = "[redacted]"
@@ -45,8 +47,7 @@ function redact.shorten(text, limit)
     while stop > 0 and text:byte(stop + 1) & 0xC0 == 0x80 do stop = stop - 1 end
     text = text:sub(1, stop)
   end
-  if not utf8.len(text) then text = text:gsub("[\x80-\xFF]", "?") end
-  return text
+  return errorText.valid(text)
 end
 
 return redact
