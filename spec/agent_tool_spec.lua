@@ -257,6 +257,15 @@ support.each_store(function(open)
       assert.matches("lines", responseOf(run(poet { outputSchema = schema, model = function() return "{}" end })).error)
     end)
 
+    it("with an outputSchema answers with a callback's words where these are the last", function()
+      for _, hook in ipairs { "beforeAgentCallback", "beforeModelCallback", "afterAgentCallback" } do
+        assert.same({ result = "Sorry, no." }, responseOf(run(poet {
+          outputSchema = { type = "integer" }, model = function() return "3" end,
+          [hook] = function() return "Sorry, no." end,
+        })))
+      end
+    end)
+
     it("has the caller's plugins, and counts its model calls with the caller's", function()
       local agents = {}
       local events = run(poet(), { plugins = { { beforeModelCallback = function(context)

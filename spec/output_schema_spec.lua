@@ -18,11 +18,12 @@ support.each_store(function(open)
   local service
   before_each(function() service = open() end)
 
-  local function run(fields)
+  local function run(fields, plugins)
     local definition = { name = "A", outputKey = "out" }
     for name, value in pairs(fields) do definition[name] = value end
-    local agent = moonpad.agent(definition)
-    return support.run(moonpad.runner { appName = "app", agent = agent, sessionService = service }, "go")
+    return support.run(moonpad.runner {
+      appName = "app", agent = moonpad.agent(definition), sessionService = service, plugins = plugins,
+    }, "go")
   end
 
   local function answering(text)
@@ -183,6 +184,118 @@ support.each_store(function(open)
         return "mine"
       end }
       assert.same({ out = "mine" }, stored())
+    end)
+  end)
+
+  -- What the caller sees in words, one entry for each event.
+  local function texts(events)
+    local list = {}
+    for index, event in ipairs(events) do list[index] = event:text() end
+    return list
+  end
+
+  local function saying(words) return function() return words end end
+
+  describe("the output", function()
+    it("is not what the callbacks around an agent say, its own or those of a plugin", function()
+      for _, way in ipairs { "agent", "plugin" } do
+        local before, after = { beforeAgentCallback = saying "closed" }, { afterAgentCallback = saying "(checked)" }
+        local function runWith(hooks)
+          local fields = { model = saying "the draft" }
+          if way == "agent" then
+            for name, hook in pairs(hooks) do fields[name] = hook end
+          end
+          return run(fields, way == "plugin" and { hooks } or nil)
+        end
+        assert.same({ "the draft", "(checked)" }, texts(runWith(after)))
+        assert.same({ out = "the draft" }, stored())
+        local events = runWith(before)
+        assert.same({ "closed", "A", {} }, { events[1]:text(), events[1].author, events[1].actions.stateDelta })
+        assert.same({ out = "the draft" }, stored())
+      end
+    end)
+
+    it("is what the callbacks around the model put in the place of its answer", function()
+      run { beforeModelCallback = saying "cached" }
+      assert.same({ out = "cached" }, stored())
+      run { model = saying "hello", afterModelCallback = saying "HELLO" }
+      assert.same({ out = "HELLO" }, stored())
+      run { model = function() error "away" end, onModelErrorCallback = saying "later" }
+      assert.same({ out = "later" }, stored())
+    end)
+
+    it("of an agent with a schema: a callback may answer in other words, which are not stored", function()
+      for name, hooks in pairs {
+        before = { beforeModelCallback = saying "Sorry, no." },
+        after = { model = saying '{"city":"Bergen"}', afterModelCallback = saying "Sorry, no." },
+        failed = { model = function() error "away" end, onModelErrorCallback = saying "Sorry, no." },
+        agent = { model = saying "no", beforeAgentCallback = saying "Sorry, no." },
+      } do
+        for _, isPlugins in ipairs { false, true } do
+          local fields, plugin = { outputSchema = SCHEMA }, {}
+          for hook, value in pairs(hooks) do
+            if isPlugins and hook ~= "model" then plugin[hook] = value else fields[hook] = value end
+          end
+          assert.same({ name, "Sorry, no." }, { name, texts(run(fields, { plugin }))[1] })
+          assert.same({}, stored())
+        end
+      end
+      assert.same({ '{"city":"Oslo"}', "(checked)" },
+        texts(run { outputSchema = SCHEMA, model = saying '{"city":"Oslo"}', afterAgentCallback = saying "(checked)" }))
+      assert.same({ out = { city = "Oslo" } }, stored())
+    end)
+
+    it("of an agent with a schema is parsed where a callback's words fit it", function()
+      run { outputSchema = SCHEMA, beforeModelCallback = saying '```json\n{"city":"Bergen"}\n```' }
+      assert.same({ out = { city = "Bergen" } }, stored())
+    end)
+
+    it("must fit where a callback only adds something to the model's own words", function()
+      for _, callback in ipairs {
+        function(_, response) response.customMetadata = { seen = true } end,
+        function(_, response) return { content = response.content, customMetadata = { seen = true } } end,
+      } do
+        local err = failure(run, { outputSchema = SCHEMA, model = saying "Bergen", afterModelCallback = callback })
+        assert.equal("model", err.code)
+      end
+    end)
+
+    it("may be put into words by onEvent", function()
+      local plugin = { onEvent = function(_, event)
+        return { content = { role = "model", parts = { { text = event:text():gsub("Bergen", "[city]") } } } }
+      end }
+      run({ model = saying "To Bergen" }, { plugin })
+      assert.same({ out = "To [city]" }, stored())
+      run({ outputSchema = SCHEMA, model = saying '{"city":"Bergen"}' }, { plugin })
+      assert.same({ out = { city = "[city]" } }, stored())
+      local refused = { onEvent = function() return { content = { parts = { { text = "Sorry." } } } } end }
+      assert.same({ "Sorry." }, texts(run({ outputSchema = SCHEMA, model = saying "no JSON" }, { refused })))
+      assert.same({ out = { city = "[city]" } }, stored())
+    end)
+
+    it("beside a long-running call is stored where it fits a schema; the call happens in any case", function()
+      for said, expected in pairs {
+        ["Let me ask."] = {}, ['{"city":"Oslo"}'] = { out = { city = "Oslo" } },
+      } do
+        local asked = 0
+        local events = run {
+          outputSchema = SCHEMA,
+          tools = { { name = "ask", longRunning = true, run = function() asked = asked + 1 end } },
+          model = function() return { content = { parts = {
+            { text = said }, support.calls({ "ask", {}, "c" .. said }).content.parts[1],
+          } } } end,
+        }
+        assert.same({ 1, said, 1 }, { #events, events[1]:text(), asked })
+        assert.same(expected, events[1].actions.stateDelta)
+      end
+    end)
+
+    it("is not what a plugin says before or after the whole run", function()
+      assert.same({ "closed" }, texts(run({ outputSchema = SCHEMA, model = saying "no" },
+        { { beforeRun = saying "closed" } })))
+      assert.same({}, stored())
+      assert.same({ "done", "bye" }, texts(run({ model = saying "done" }, { { afterRun = saying "bye" } })))
+      assert.same({ out = "done" }, stored())
     end)
   end)
 end)

@@ -328,5 +328,35 @@ support.each_store(function(open)
       service:rewind(support.stored(service), { invocationId = events[1].invocationId })
       assert.equal("A", support.run(runner, "three")[1].author)
     end)
+
+    it("stays with the agent that has it when a plugin answers before or after a run", function()
+      for _, hook in ipairs { "beforeRun", "afterRun" } do
+        local words
+        local runner = runnerOf(speaker("A", { subAgents = { speaker "B" } }, { transferTo "B" }),
+          { plugins = { { [hook] = function() return words end } } })
+        local function say(message)
+          return authors(support.run(runner, { userId = "u", sessionId = hook, newMessage = message }))
+        end
+        assert.same({ "A", "A", "B" }, say "one")
+        words = "too many questions"
+        assert.same(hook == "beforeRun" and { "model" } or { "B", "model" }, say "two")
+        words = nil
+        assert.same({ "B" }, say "three")
+      end
+    end)
+
+    it("goes to an agent whose callback has answered for it", function()
+      for _, hook in ipairs { "beforeAgentCallback", "afterAgentCallback" } do
+        local runner = runnerOf(speaker("A", {
+          subAgents = { speaker("B", { [hook] = function() return "by the callback" end }) },
+        }, { transferTo "B" }))
+        for _, message in ipairs { "one", "two" } do
+          local events = support.run(runner, { userId = "u", sessionId = hook, newMessage = message })
+          assert.same({ "B", "by the callback" }, { events[#events].author, events[#events]:text() })
+        end
+        local events = support.run(runner, { userId = "u", sessionId = hook, newMessage = "three" })
+        assert.equal("B", events[1].author)
+      end
+    end)
   end)
 end)

@@ -109,7 +109,11 @@ local function answerOf(agent, last)
   if last and text == "" and last.errorCode then
     core.error("model", ('agent "%s": %s'):format(agent.name, last.errorMessage or last.errorCode))
   end
-  if agent.outputSchema and text:find "%S" then return output.parse(agent, text) end
+  -- The last word may be a callback's, which need not fit; the model's own has been checked already.
+  if agent.outputSchema and text:find "%S" then
+    local fits, value = output.tryParse(agent, text)
+    if fits then return value end
+  end
   return text
 end
 

@@ -27,8 +27,11 @@ local function collect(self, field)
   return found
 end
 
-local function holdsCallOrResponse(list)
-  for _, part in ipairs(list) do
+---Does the event hold a function call or a function response?
+---@param self table an event, or a table like one
+---@return boolean
+function event.holdsCallOrResponse(self)
+  for _, part in ipairs(parts(self)) do
     if part.functionCall ~= nil or part.functionResponse ~= nil then return true end
   end
   return false
@@ -67,7 +70,7 @@ function methods.isFinalResponse(self)
   if type(actions) == "table" and isSet(actions.skipSummarization) then return true end
   if type(longRunning) == "table" and next(longRunning) ~= nil then return true end
   local list = parts(self)
-  if #list == 0 or isSet(self.partial) or holdsCallOrResponse(list) then return false end
+  if #list == 0 or isSet(self.partial) or event.holdsCallOrResponse(self) then return false end
   return list[#list].codeExecutionResult == nil
 end
 

@@ -31,7 +31,7 @@ local function askModel(phase)
   local request = requests.build(phase)
   local calls, target, askAgain = {}, nil, false
   local streamId
-  modelCall.run(phase, request, function(response)
+  modelCall.run(phase, request, function(response, origin)
     -- An empty answer makes no event; but what its callbacks changed must not be lost.
     if responses.isEmpty(response) and (response.partial or not contexts.hasChanges(phase)) then return end
     local event = responses.toEvent(response)
@@ -44,7 +44,7 @@ local function askModel(phase)
       streamId = nil
       event.longRunningToolIds = longRunningIds(phase, event)
     end
-    local told = publish.event(phase, event)
+    local told = publish.event(phase, event, origin)
     table.move(told.calls, 1, #told.calls, #calls + 1, calls)
     target = told.transfer or target
     askAgain = endsInCodeResult(response)

@@ -49,13 +49,16 @@ local function appendUserEvent(run, answered)
   return phase.actions.transferToAgent
 end
 
+-- Who says what the hooks around a run answer. It is no agent: whose turn it is stays.
+local HOOK_AUTHOR = "model"
+
 -- The hooks of plugins before and after everything. Returns whether one of them answered, and whom they hand over to.
 local function askPlugins(run, hook)
   if #run.runner.plugins == 0 then return false end
   local phase = contexts.open(run, run.runner.agent)
   local answer = callbacks.askPlugins(phase, hook)
   if answer ~= nil then answer = content.normalize(answer, "model", hook) end
-  local target = publish.phase(phase, answer).transfer
+  local target = publish.phase(phase, answer, HOOK_AUTHOR).transfer
   contexts.close(phase, "its callback is over")
   return answer ~= nil, target
 end

@@ -2,6 +2,7 @@
 local callbacks = require "moonpad.callbacks"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
+local events = require "moonpad.event"
 local responses = require "moonpad.response"
 local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
@@ -132,27 +133,31 @@ end
 ---Asks the model of the phase's agent, and the callbacks around it. Each response goes through `take`.
 ---@param phase moonpad.Phase
 ---@param request table
----@param take fun(response: moonpad.Response)
+---@param take fun(response: moonpad.Response, origin: moonpad.Origin)
 function modelCall.run(phase, request, take)
   local where = ('agent "%s": '):format(phase.agent.name)
   local answer = callbacks.ask(phase, "beforeModelCallback", request)
-  if answer ~= nil then return take(responses.normalize(answer, where .. "beforeModelCallback")) end
+  if answer ~= nil then return take(responses.normalize(answer, where .. "beforeModelCallback"), {}) end
   local run = runnable(phase)
   countCall(phase.invocation)
-  local function takeChecked(response)
+  local function takeChecked(response, origin)
     local replaced = callbacks.ask(phase, "afterModelCallback", response)
     if replaced ~= nil then
       local partial = response.partial
       response = responses.normalize(replaced, where .. "afterModelCallback")
       if response.partial == nil then response.partial = partial end
     end
-    take(response)
+    take(response, origin)
   end
-  local ok, err = callModel(phase, run, request, takeChecked)
+  -- A callback may change a response in place, so that the words are looked at before.
+  local function takeOwn(response)
+    takeChecked(response, { said = events.text(response) })
+  end
+  local ok, err = callModel(phase, run, request, takeOwn)
   if ok then return end
   local rescue = callbacks.ask(phase, "onModelErrorCallback", request, err)
   if rescue == nil then error(err, 0) end
-  takeChecked(responses.normalize(rescue, where .. "onModelErrorCallback"))
+  takeChecked(responses.normalize(rescue, where .. "onModelErrorCallback"), {})
 end
 
 return modelCall

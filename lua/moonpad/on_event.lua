@@ -21,9 +21,9 @@ end
 
 -- What the event will carry: what is pending, what it holds itself, and the output. An output that does not fit its
 -- schema is not complained about yet: a plugin may put it right.
-local function deltaOf(phase, event)
+local function deltaOf(phase, event, origin)
   local delta = onEvent.merge(phase.state:delta(), event.actions.stateDelta)
-  local ok, key, value = pcall(output.of, phase.agent, event)
+  local ok, key, value = pcall(output.of, phase.agent, event, origin)
   if ok and key then delta[key] = value end
   return delta
 end
@@ -60,10 +60,11 @@ end
 ---Asks the plugins about an event. What one answers replaces the fields that it sets.
 ---@param phase moonpad.Phase
 ---@param event table
+---@param origin moonpad.Origin?
 ---@return table event
-function onEvent.ask(phase, event)
+function onEvent.ask(phase, event, origin)
   if #phase.invocation.runner.plugins == 0 then return event end
-  local shown = event.partial and {} or deltaOf(phase, event)
+  local shown = event.partial and {} or deltaOf(phase, event, origin)
   local view = onEvent.merge(event)
   view.actions = onEvent.merge(event.actions, { stateDelta = copy(shown) })
   local reader = { invocation = phase.invocation, agent = phase.agent, context = contexts.readOnly(phase) }

@@ -52,8 +52,9 @@ end
 ---Publishes an event of a phase.
 ---@param phase moonpad.Phase
 ---@param event table
+---@param origin moonpad.Origin? of what a model, or a callback in its place, has answered: it may hold the output
 ---@return moonpad.Told
-function publish.event(phase, event)
+function publish.event(phase, event, origin)
   local invocation = phase.invocation
   signals.raiseIfEnding(invocation)
   event.invocationId = invocation.id
@@ -66,8 +67,8 @@ function publish.event(phase, event)
     return { event = shown, isFinal = false, calls = {} }
   end
   event.actions = onEvent.merge(event.actions, phase.actions)
-  event = onEvent.ask(phase, event)
-  output.save(phase, event)
+  event = onEvent.ask(phase, event, origin)
+  output.save(phase, event, origin)
   local stored = publish.commit(phase, event)
   phase.actions = {}
   local told = summary(invocation, stored)
@@ -79,9 +80,12 @@ end
 ---Publishes what a phase without an event of its own has changed, and the content that it answered, if there is any.
 ---@param phase moonpad.Phase
 ---@param content moonpad.Content?
+---@param speaker string? who says the content; default: the agent
 ---@return moonpad.Told
-function publish.phase(phase, content)
-  if content ~= nil or contexts.hasChanges(phase) then return publish.event(phase, { content = content }) end
+function publish.phase(phase, content, speaker)
+  if content ~= nil or contexts.hasChanges(phase) then
+    return publish.event(phase, { content = content, author = content and speaker })
+  end
   return { isFinal = false, calls = {} }
 end
 
