@@ -2,56 +2,24 @@
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
+local history = require "moonpad.history"
 local lateAnswer = require "moonpad.late_answer"
 
 local contents = {}
 
-local function at(list, index)
-  return list[index]
-end
-
--- An event that was trimmed away since the session was read says nothing.
-local function readEvent(stored, index)
-  local ok, event = pcall(at, stored, index)
-  if ok then return event end
-  if core.isError(event) and event.code == "not_found" then return {} end
-  error(event, 0)
-end
-
 -- A session object only grows at its end during a run, so what has been read once is kept.
 local function readHistory(invocation)
-  local history, stored = invocation.history, invocation.session.events
-  for index = #history + 1, #stored do history[index] = readEvent(stored, index) end
-  return history
+  local read, stored = invocation.history, invocation.session.events
+  for index = #read + 1, #stored do read[index] = history.read(stored, index) end
+  return read
 end
 
-local function rewindTarget(event)
-  local target = type(event.actions) == "table" and event.actions.rewindBeforeInvocationId
-  return type(target) == "string" and target or nil
-end
-
-local function firstOf(history, invocationId, before)
-  for index = 1, before do
-    if history[index].invocationId == invocationId then return index end
+local function withoutRewound(list)
+  local rewound, kept = history.rewound(list, #list), {}
+  for index, event in ipairs(list) do
+    if not rewound[index] then kept[#kept + 1] = event end
   end
-  return before
-end
-
--- Walks backwards, so that a later rewind takes an earlier one away with its range.
-local function withoutRewound(history)
-  local kept, index = {}, #history
-  while index >= 1 do
-    local target = rewindTarget(history[index])
-    if target then
-      index = firstOf(history, target, index)
-    else
-      kept[#kept + 1] = history[index]
-    end
-    index = index - 1
-  end
-  local forward = {}
-  for position = #kept, 1, -1 do forward[#forward + 1] = kept[position] end
-  return forward
+  return kept
 end
 
 local function isPartVisible(part)

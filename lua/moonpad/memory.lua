@@ -2,6 +2,7 @@
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
+local history = require "moonpad.history"
 local keeping = require "moonpad.keeping"
 local signals = require "moonpad.signals"
 
@@ -86,53 +87,14 @@ end
 
 ---- The events of a session
 
-local function at(list, index)
-  return list[index]
-end
-
--- An event that was trimmed away since the session was read is one that has nothing to say.
-local function readEvent(list, index)
-  local ok, event = pcall(at, list, index)
-  if ok then return event end
-  if core.isError(event) and event.code == "not_found" then return { revision = 0 } end
-  error(event, 0)
-end
-
 -- The first event after a revision: revisions ascend.
 local function firstAfter(list, count, revision)
   local low, high = 1, count + 1
   while low < high do
     local middle = (low + high) // 2
-    if readEvent(list, middle).revision > revision then high = middle else low = middle + 1 end
+    if history.read(list, middle).revision > revision then high = middle else low = middle + 1 end
   end
   return low
-end
-
-local function rewindTarget(event)
-  local target = type(event.actions) == "table" and event.actions.rewindBeforeInvocationId
-  return type(target) == "string" and target or nil
-end
-
--- index -> true for the events that a rewind took back. Later ones take earlier ones back: they are walked backwards.
-local function findRewound(list, count)
-  local targets, firstOf = {}, {}
-  for index = 1, count do
-    local event = readEvent(list, index)
-    targets[index] = rewindTarget(event)
-    if event.invocationId then firstOf[event.invocationId] = firstOf[event.invocationId] or index end
-    if index % BATCH == 0 then signals.pause() end
-  end
-  local rewound, index = {}, count
-  while index >= 1 do
-    local target = targets[index]
-    if target then
-      local first = math.min(firstOf[target] or index, index)
-      for position = first, index do rewound[position] = true end
-      index = first
-    end
-    index = index - 1
-  end
-  return rewound
 end
 
 ---- Adding
@@ -155,10 +117,10 @@ end
 -- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when one of them is a rewind.
 function Adding:walk(list, first, last, rewound)
   for index = first, last do
-    local event = readEvent(list, index)
+    local event = history.read(list, index)
     if rewound and rewound[index] then
       self.removed[#self.removed + 1] = event.revision
-    elseif rewindTarget(event) then
+    elseif history.rewindTarget(event) then
       self.added = {}
       return false
     elseif event.revision > 0 then
@@ -205,10 +167,15 @@ function Service:addSession(session)
   local indexed = adding:call "indexed"
   local first = firstAfter(list, count, indexed)
   if first > count then return end
-  if not adding:walk(list, first, count) then adding:walk(list, 1, count, findRewound(list, count)) end
+  local rewound, reachesBeyond
+  if not adding:walk(list, first, count) then
+    rewound, reachesBeyond = history.rewound(list, count, signals.pause)
+    adding:walk(list, 1, count, rewound)
+  end
   -- A session object may show a part only. What it does not show is looked at when one does.
-  local last = readEvent(list, count).revision
-  adding:flush(count - first + 1 == last - indexed and last or nil)
+  local last = history.read(list, count).revision
+  local isAll = count - first + 1 == last - indexed and not reachesBeyond
+  adding:flush(isAll and last or nil)
 end
 
 ---- Searching

@@ -1,5 +1,6 @@
 --- Commands inside a conversation: lines that begin with a slash.
 local failure = require "moonpad.cli.failure"
+local history = require "moonpad.history"
 local moonpad = require "moonpad"
 
 local commands = {}
@@ -22,19 +23,10 @@ end
 
 -- The invocation of the last message by the user that has not been taken back yet.
 local function lastInvocation(events)
-  local index = #events
-  while index >= 1 do
-    local event = events[index]
-    local rewound = event.actions.rewindBeforeInvocationId
-    if rewound then
-      -- Behind it everything from that invocation on has been taken back.
-      repeat index = index - 1 until index < 1 or events[index].invocationId == rewound
-      while index >= 1 and events[index].invocationId == rewound do index = index - 1 end
-    elseif event.author == "user" and event.content then
-      return event.invocationId
-    else
-      index = index - 1
-    end
+  local rewound = history.rewound(events, #events)
+  for index = #events, 1, -1 do
+    local event = not rewound[index] and history.read(events, index)
+    if event and event.author == "user" and event.content then return event.invocationId end
   end
   return nil
 end
