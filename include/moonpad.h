@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -166,6 +167,20 @@ typedef struct moonpad_buffer {
 
 MOONPAD_API void moonpad_buffer_free(moonpad_buffer *buffer);
 
+/*
+** ---- Option structs ----
+**
+** They are what later versions add fields to, and nothing else is. Each begins with its size. Its `_init` function, which
+** is inline, sets the size and the defaults of the header that a program is built with; call it first. A library then
+** takes a smaller struct, of an older program: what it lacks has its default. It takes a larger one, of a newer program,
+** as long as the fields that it does not know are zero bytes; otherwise the call is `unsupported`. A size that no version
+** has is `invalid_argument`.
+**
+** Whoever adds a field: put it at the end, beginning where the struct ended before (no field may lie in what was
+** padding), and let zero bytes (0, NULL, false) be its default, in _init and in the library. Then a program that does not
+** set it runs with an older library as well. Never remove, move or resize a field.
+*/
+
 /* ---- Hooks of the host, per service ---- */
 
 /* All three are called from any thread that uses the service. `resize` with NULL allocates. */
@@ -200,13 +215,15 @@ typedef enum moonpad_on_conflict {
   MOONPAD_ON_CONFLICT_OVERWRITE /* no conflict checks: the last append wins */
 } moonpad_on_conflict;
 
-/* Always start from moonpad_options_init: later versions append fields. */
+#define MOONPAD_ALL_EVENTS INT64_C(-1)
+
+/* Later versions append fields: see "Option structs". */
 typedef struct moonpad_options {
-  size_t size; /* sizeof(moonpad_options), set by moonpad_options_init */
+  size_t size; /* set by moonpad_options_init */
   moonpad_durability durability;
   moonpad_on_conflict on_conflict;
   int64_t busy_timeout_ms;            /* 5000 */
-  int64_t num_recent_events;          /* default of moonpad_get_session; -1 = all */
+  int64_t num_recent_events;          /* default of moonpad_get_session; MOONPAD_ALL_EVENTS */
   int64_t max_value_bytes;            /* of one state value; 16 MiB; 0 = no limit */
   int64_t max_event_bytes;            /* of one stored event; 64 MiB; 0 = no limit */
   int64_t max_state_bytes;            /* of one session's own state; 256 MiB; 0 = no limit */
@@ -219,7 +236,15 @@ typedef struct moonpad_options {
   void *log_context;
 } moonpad_options;
 
-MOONPAD_API void moonpad_options_init(moonpad_options *options);
+static inline void moonpad_options_init(moonpad_options *options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+  options->busy_timeout_ms = 5000;
+  options->num_recent_events = MOONPAD_ALL_EVENTS;
+  options->max_value_bytes = INT64_C(16) << 20;
+  options->max_event_bytes = INT64_C(64) << 20;
+  options->max_state_bytes = INT64_C(256) << 20;
+}
 
 /* The version of the library that is running, "0.1.0". */
 MOONPAD_API const char *moonpad_version(void);
@@ -262,16 +287,19 @@ MOONPAD_API moonpad_status moonpad_create_session(moonpad_service *service, cons
                                                   moonpad_string state, moonpad_session **session,
                                                   moonpad_error *error);
 
+/* Later versions append fields: see "Option structs". */
 typedef struct moonpad_get_options {
   size_t size;
   int64_t num_recent_events; /* the last n; 0 none; MOONPAD_ALL_EVENTS; other negative numbers are invalid */
-  double after_timestamp;    /* inclusive; used when has_after_timestamp */
   bool has_after_timestamp;
+  double after_timestamp; /* inclusive; used when has_after_timestamp */
 } moonpad_get_options;
 
-#define MOONPAD_ALL_EVENTS INT64_C(-1)
-
-MOONPAD_API void moonpad_get_options_init(moonpad_get_options *options);
+static inline void moonpad_get_options_init(moonpad_get_options *options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+  options->num_recent_events = MOONPAD_ALL_EVENTS;
+}
 
 /* Reads a session; `options` may be NULL. Absent: MOONPAD_NOT_FOUND and *session is NULL. Costs the size of its state, not of its history. */
 MOONPAD_API moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_session_name *name,
@@ -285,6 +313,7 @@ MOONPAD_API void moonpad_session_free(moonpad_session *session);
 MOONPAD_API moonpad_status moonpad_delete_session(moonpad_service *service, const moonpad_session_name *name,
                                                   bool *existed, moonpad_error *error);
 
+/* Later versions append fields: see "Option structs". */
 typedef struct moonpad_list_options {
   size_t size;
   moonpad_string user_id; /* used when has_user_id */
@@ -294,7 +323,10 @@ typedef struct moonpad_list_options {
   moonpad_string after; /* the cursor of the page before, or empty */
 } moonpad_list_options;
 
-MOONPAD_API void moonpad_list_options_init(moonpad_list_options *options);
+static inline void moonpad_list_options_init(moonpad_list_options *options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+}
 
 typedef struct moonpad_session_list moonpad_session_list;
 
@@ -481,13 +513,18 @@ typedef enum moonpad_template_syntax {
 */
 typedef bool (*moonpad_template_lookup)(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error);
 
+/* Later versions append fields: see "Option structs". */
 typedef struct moonpad_template_options {
   size_t size;
   moonpad_template_syntax syntax;
   moonpad_string agent_name; /* named in errors; may be empty */
 } moonpad_template_options;
 
-MOONPAD_API void moonpad_template_options_init(moonpad_template_options *options);
+static inline void moonpad_template_options_init(moonpad_template_options *options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+  options->syntax = MOONPAD_TEMPLATE_BOTH;
+}
 
 /* Renders a template (contract 4.1). `options` may be NULL. Errors: template, no_memory, what the callback filled. */
 MOONPAD_API moonpad_status moonpad_render(moonpad_string source, const moonpad_template_options *options,

@@ -42,6 +42,7 @@ MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 */
 typedef struct moonpad_lua_run moonpad_lua_run;
 
+/* Later versions append fields: see "Option structs" in moonpad.h. */
 typedef struct moonpad_lua_run_options {
   size_t size;
   moonpad_string user_id;
@@ -53,8 +54,11 @@ typedef struct moonpad_lua_run_options {
       num_recent_events; /* how much history the run gets to see; MOONPAD_ALL_EVENTS; as the service has it by default */
 } moonpad_lua_run_options;
 
-/* Call it first: fields of later versions get their defaults. [-] */
-MOONPAD_API void moonpad_lua_run_options_init(moonpad_lua_run_options *options);
+static inline void moonpad_lua_run_options_init(moonpad_lua_run_options *options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+  options->num_recent_events = MOONPAD_ALL_EVENTS;
+}
 
 /*
 ** Starts a run of the runner (what `moonpad.runner` returned) at `index`; nothing of it has run when this returns. `run` is the caller's until moonpad_lua_run_free, which comes

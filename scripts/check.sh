@@ -146,6 +146,8 @@ LUA
 
 guide() { lua5.4 scripts/check_doc_examples.lua "$build" docs/c.md; }
 
+abi() { mkdir "$temporary/abi" && scripts/check_abi.sh "$build" "$temporary/abi"; }
+
 readme() { lua5.4 scripts/readme_examples.lua "$build"; }
 
 # Links between the pages lead somewhere.
@@ -197,6 +199,7 @@ check format "C files are formatted as .clang-format says" format
 check lint "no warning from luacheck" lint
 check headers "public headers compile alone as C11 and as C++17" headers
 check layers "the core knows no Lua, the libraries export only the API" layers
+check abi "programs built with an older or newer header run with this library" abi
 check readme "the examples of README.md print what it says" readme
 check guide "the examples of docs/c.md compile and print what it says" guide
 check links "links between the pages lead to files" links

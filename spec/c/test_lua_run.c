@@ -210,6 +210,25 @@ static void expect_refusal(lua_State *L, int index, const moonpad_lua_run_option
   assert_int_equal(lua_gettop(L), top);
 }
 
+/* Of a later version's header, in a block of its own so that AddressSanitizer finds who reads beyond it. */
+static void test_options_of_a_newer_program(void **context) {
+  (void)context;
+  lua_State *L = open_village();
+  moonpad_error error;
+  moonpad_lua_run *started;
+  moonpad_lua_run_options known = options_for("a wolf"), *options = calloc(1, sizeof known + 16);
+  assert_non_null(options);
+  memcpy(options, &known, sizeof known);
+  options->size = sizeof known + 16;
+  assert_int_equal(moonpad_lua_run_start(L, 1, options, &started, &error), MOONPAD_OK);
+  moonpad_lua_run_free(L, started);
+  ((char *)options)[sizeof known + 15] = 1;
+  assert_int_equal(moonpad_lua_run_start(L, 1, options, &started, &error), MOONPAD_UNSUPPORTED);
+  assert_null(started);
+  free(options);
+  lua_close(L);
+}
+
 static void test_wrong_arguments(void **context) {
   (void)context;
   lua_State *L = open_village();
@@ -220,8 +239,11 @@ static void test_wrong_arguments(void **context) {
   expect_refusal(L, 3, &options, "no moonpad.runner");
   expect_refusal(L, 9, &options, "no moonpad.runner");
   expect_refusal(L, 1, NULL, "moonpad_lua_run_options_init");
-  options.size = 1;
-  expect_refusal(L, 1, &options, "moonpad_lua_run_options_init");
+  static const size_t wrong[] = {0, 1, sizeof options - sizeof(size_t), sizeof options + 1, 1 << 20, SIZE_MAX};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    options.size = wrong[i];
+    expect_refusal(L, 1, &options, "moonpad_lua_run_options_init");
+  }
   options = options_for("x");
   options.user_id = moonpad_text("");
   expect_refusal(L, 1, &options, "userId");
@@ -368,6 +390,7 @@ int main(void) {
       cmocka_unit_test(test_content_as_json),
       cmocka_unit_test(test_cancelling),
       cmocka_unit_test(test_failing_scripts),
+      cmocka_unit_test(test_options_of_a_newer_program),
       cmocka_unit_test(test_wrong_arguments),
       cmocka_unit_test(test_freed_early),
       cmocka_unit_test(test_two_at_once),

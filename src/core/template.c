@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "core/json.h"
 #include "core/json_path.h"
 #include "core/template_scan.h"
@@ -245,8 +246,10 @@ moonpad_status mp_template_render(mp_env *env, moonpad_string source, const moon
   renderer render = {.env = env, .source = source, .lookup = lookup, .context = context, .out = out, .error = error};
   size_t begin = out->length;
   moonpad_template_options_init(&render.options);
-  if (options != NULL) render.options = *options;
-  moonpad_status status = check_options(&render.options, error);
+  moonpad_status status =
+      mp_take_options("moonpad_template_options", MP_SIZE_UP_TO(moonpad_template_options, agent_name), options,
+                      &render.options, sizeof render.options, error);
+  if (status == MOONPAD_OK) status = check_options(&render.options, error);
   if (status != MOONPAD_OK) return status;
   mp_buffer_init(&render.scratch, env);
   mp_buffer_room(out, source.length);
@@ -271,12 +274,6 @@ moonpad_status mp_template_artifacts(moonpad_string source, const moonpad_templa
   mp_template_scanner_free(&scanner);
   mp_env_release(env);
   return result == MP_SCAN_NO_MEMORY ? MOONPAD_NO_MEMORY : MOONPAD_OK;
-}
-
-void moonpad_template_options_init(moonpad_template_options *options) {
-  options->size = sizeof *options;
-  options->syntax = MOONPAD_TEMPLATE_BOTH;
-  options->agent_name = moonpad_text(NULL);
 }
 
 moonpad_status moonpad_render(moonpad_string source, const moonpad_template_options *options,

@@ -4,6 +4,7 @@
 #include "lua/handles.h"
 
 #include "base/error.h"
+#include "base/options.h"
 #include "moonpad_lua.h"
 
 /* A userdata that the registry holds, under its own address. */
@@ -22,12 +23,6 @@ typedef struct run_call {
   moonpad_string event;
   bool is_refused; /* the error is about an argument of the host */
 } run_call;
-
-void moonpad_lua_run_options_init(moonpad_lua_run_options *options) {
-  memset(options, 0, sizeof *options);
-  options->size = sizeof *options;
-  options->num_recent_events = MOONPAD_ALL_EVENTS;
-}
 
 /* ---- Errors ---- */
 
@@ -161,19 +156,32 @@ static int start(lua_State *L) {
   return 0;
 }
 
-moonpad_status moonpad_lua_run_start(lua_State *L, int index, const moonpad_lua_run_options *options,
-                                     moonpad_lua_run **run, moonpad_error *error) {
-  run_call call = {.options = options};
-  *run = NULL;
-  if (options == NULL || options->size != sizeof *options) {
+static moonpad_status check_options(const moonpad_lua_run_options *given, moonpad_lua_run_options *options,
+                                    moonpad_error *error) {
+  if (given == NULL) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
-                   "moonpad_lua_run_start: options were not made by moonpad_lua_run_options_init");
+                   "moonpad_lua_run_start: options are needed: start from moonpad_lua_run_options_init");
   }
+  moonpad_lua_run_options_init(options);
+  moonpad_status status =
+      mp_take_options("moonpad_lua_run_options", MP_SIZE_UP_TO(moonpad_lua_run_options, num_recent_events), given,
+                      options, sizeof *options, error);
+  if (status != MOONPAD_OK) return status;
   if (options->new_message.length > 0 && options->new_content.length > 0) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
                    "moonpad_lua_run_start: new_message and new_content exclude each other");
   }
-  moonpad_status status = call_protected(L, start, index, &call, error);
+  return MOONPAD_OK;
+}
+
+moonpad_status moonpad_lua_run_start(lua_State *L, int index, const moonpad_lua_run_options *given,
+                                     moonpad_lua_run **run, moonpad_error *error) {
+  moonpad_lua_run_options options;
+  run_call call = {.options = &options};
+  *run = NULL;
+  moonpad_status status = check_options(given, &options, error);
+  if (status != MOONPAD_OK) return status;
+  status = call_protected(L, start, index, &call, error);
   if (status == MOONPAD_OK) *run = call.run;
   return status;
 }

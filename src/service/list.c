@@ -1,5 +1,6 @@
 /* Listing sessions, ordered and paged (contract 2). */
 #include "base/error.h"
+#include "base/options.h"
 #include "core/event.h"
 #include "core/json.h"
 #include "service/session.h"
@@ -11,11 +12,6 @@ struct moonpad_session_list {
   size_t capacity;
   mp_buffer cursor;
 };
-
-void moonpad_list_options_init(moonpad_list_options *options) {
-  memset(options, 0, sizeof *options);
-  options->size = sizeof *options;
-}
 
 void moonpad_session_list_free(moonpad_session_list *list) {
   if (list == NULL) return;
@@ -166,8 +162,7 @@ static moonpad_status list_in(mp_tx *tx, void *context, moonpad_error *error) {
 static moonpad_status check_query(listing *page, const moonpad_list_options *options, mp_buffer *names,
                                   moonpad_error *error) {
   moonpad_status status = mp_check_name("appName", page->query.app_name, error);
-  if (status != MOONPAD_OK || options == NULL) return status;
-  if (options->has_user_id) status = mp_check_name("userId", options->user_id, error);
+  if (status == MOONPAD_OK && options->has_user_id) status = mp_check_name("userId", options->user_id, error);
   if (status == MOONPAD_OK && options->limit < 0) {
     status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "limit: must not be negative");
   }
@@ -182,16 +177,21 @@ static moonpad_status check_query(listing *page, const moonpad_list_options *opt
 }
 
 moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string app_name,
-                                     const moonpad_list_options *options, moonpad_session_list **result,
+                                     const moonpad_list_options *given, moonpad_session_list **result,
                                      moonpad_error *error) {
   *result = NULL;
+  moonpad_list_options options;
+  moonpad_list_options_init(&options);
+  moonpad_status status = mp_take_options("moonpad_list_options", MP_SIZE_UP_TO(moonpad_list_options, after), given,
+                                          &options, sizeof options, error);
+  if (status != MOONPAD_OK) return status;
   listing page;
   memset(&page, 0, sizeof page);
   page.service = service;
   page.query.app_name = app_name;
   mp_buffer names;
   mp_buffer_init(&names, service->env);
-  moonpad_status status = check_query(&page, options, &names, error);
+  status = check_query(&page, &options, &names, error);
   if (status == MOONPAD_OK) {
     page.list = mp_allocate_zeroed(service->env, sizeof *page.list);
     if (page.list == NULL) status = mp_no_memory(error);

@@ -4,30 +4,18 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/options.h"
 #include "service/writer.h"
 
 const char *moonpad_version(void) {
   return MOONPAD_VERSION;
 }
 
-void moonpad_options_init(moonpad_options *options) {
-  memset(options, 0, sizeof *options);
-  options->size = sizeof *options;
-  options->busy_timeout_ms = 5000;
-  options->num_recent_events = MOONPAD_ALL_EVENTS;
-  options->max_value_bytes = INT64_C(16) << 20;
-  options->max_event_bytes = INT64_C(64) << 20;
-  options->max_state_bytes = INT64_C(256) << 20;
-}
-
 static moonpad_status check_options(const moonpad_options *given, moonpad_options *options, moonpad_error *error) {
   moonpad_options_init(options);
-  if (given == NULL) return MOONPAD_OK;
-  if (given->size < sizeof *given) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "options: start from moonpad_options_init");
-  }
-  *options = *given;
-  options->size = sizeof *options;
+  moonpad_status status = mp_take_options("moonpad_options", MP_SIZE_UP_TO(moonpad_options, log_context), given,
+                                          options, sizeof *options, error);
+  if (status != MOONPAD_OK) return status;
   if (options->busy_timeout_ms < 0) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "busyTimeoutMs: must not be negative");
   }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "base/options.h"
 #include "base/uuid.h"
 #include "core/event.h"
 #include "core/json.h"
@@ -122,12 +123,6 @@ moonpad_status mp_create_session_briefly(moonpad_service *service, const moonpad
 
 /* ---- get ---- */
 
-void moonpad_get_options_init(moonpad_get_options *options) {
-  memset(options, 0, sizeof *options);
-  options->size = sizeof *options;
-  options->num_recent_events = MOONPAD_ALL_EVENTS;
-}
-
 /* So many events that are asked for by number are most likely about to be looked at: they come with the session, in one transaction. */
 #define READ_ALONG 16
 
@@ -193,12 +188,14 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   moonpad_get_options options;
   moonpad_get_options_init(&options);
   options.num_recent_events = service->options.num_recent_events;
-  if (given_options != NULL) options = *given_options;
+  moonpad_status status = mp_take_options("moonpad_get_options", MP_SIZE_UP_TO(moonpad_get_options, after_timestamp),
+                                          given_options, &options, sizeof options, error);
+  if (status != MOONPAD_OK) return status;
   if (options.num_recent_events < MOONPAD_ALL_EVENTS) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "numRecentEvents: must not be negative");
   }
   moonpad_session_name name;
-  moonpad_status status = mp_check_session_name(given, false, &name, error);
+  status = mp_check_session_name(given, false, &name, error);
   if (status != MOONPAD_OK) return status;
   reading read;
   memset(&read, 0, sizeof read);
