@@ -267,6 +267,14 @@ describe("bin/moonpad", function()
       assert.matches("agent.lua:2: in ", err, 1, true)
     end)
 
+    it("that cannot say what it is is told all the same", function()
+      local mute = "setmetatable({}, { __tostring = function() error 'no words' end })"
+      mistake(("run %s Hi"):format(agentFile("error(" .. mute .. ")")), "cannot be shown as text")
+      local agent = agentFile(([[return require("moonpad").agent { name = "A", model = function() error(%s) end }]])
+        :format(mute))
+      mistake(("run %s --db %s Hi"):format(agent, quote(db)), "cannot be shown as text")
+    end)
+
     it("of a tool is told with --debug, whatever the model makes of it", function()
       local agent = agentFile [[local moonpad = require "moonpad"
         local function fail() error "oops" end

@@ -1,6 +1,7 @@
 --- What may be written to `context.actions`: as in any event unknown fields are kept, but not those that are nearly
 --- known, nor values that no event can carry. Checked where it is written, so that the one who wrote it gets the error.
 local core = require "moonpad.core"
+local luaError = require "moonpad.lua_error"
 
 local actions = {}
 
@@ -50,7 +51,9 @@ function actions.check(key, value)
   end
   if key == "stateDelta" then return end -- goes to the state, which checks it, and may hold moonpad.removed
   local ok, err = pcall(core.json.encode, value)
-  if not ok then refuse(key, core.isError(err) and err.message or tostring(err)) end
+  if ok then return end
+  luaError.passOn(err)
+  refuse(key, core.isError(err) and err.message or tostring(err))
 end
 
 ---Checks everything that was written: a table may have been changed after it was assigned.

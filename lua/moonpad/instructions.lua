@@ -1,6 +1,7 @@
 --- Instructions: templates filled from state, or what an instruction provider says.
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
+local luaError = require "moonpad.lua_error"
 local services = require "moonpad.services"
 local transfer = require "moonpad.transfer"
 
@@ -66,6 +67,7 @@ function instructions.injectSessionState(template, context)
   end
   local ok, err = pcall(core.render, "", context, {})
   if not ok then
+    luaError.passOn(err)
     core.error("invalid_argument", ("injectSessionState(template, context): expected a context or a state object "
       .. "(such as session.state), %s"):format(tostring(err.message):gsub("^core%.render: ", "")))
   end

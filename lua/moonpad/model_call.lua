@@ -3,6 +3,7 @@ local callbacks = require "moonpad.callbacks"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
 local events = require "moonpad.event"
+local luaError = require "moonpad.lua_error"
 local responses = require "moonpad.response"
 local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
@@ -111,7 +112,7 @@ local function attempt(phase, run, ...)
   end, ...))
   if results[1] then return true, table.unpack(results, 2, results.n) end
   signals.raiseIfEnding(phase.invocation)
-  local err = modelError(phase, results[2])
+  local err = modelError(phase, luaError.object(results[2]))
   if traceback then sections.noteFailure(phase.invocation, err, traceback) end
   return false, err
 end

@@ -2,6 +2,7 @@
 --- place. It is checked where there is an outputSchema, and kept under outputKey.
 local core = require "moonpad.core"
 local events = require "moonpad.event"
+local luaError = require "moonpad.lua_error"
 local schema = require "moonpad.schema"
 
 local output = {}
@@ -27,7 +28,10 @@ end
 function output.parse(agent, text)
   local bare = withoutFence(text)
   local ok, value = pcall(core.json.decode, bare)
-  if not ok then refuse(agent, bare, core.isError(value) and value.message or tostring(value)) end
+  if not ok then
+    luaError.passOn(value)
+    refuse(agent, bare, core.isError(value) and value.message or tostring(value))
+  end
   local problem = schema.check(agent.outputSchema, value, "the answer")
   if problem then refuse(agent, bare, problem) end
   return value

@@ -4,6 +4,7 @@ local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
 local events = require "moonpad.event"
+local luaError = require "moonpad.lua_error"
 
 local responses = {}
 
@@ -31,6 +32,7 @@ local function checkFields(value, where, code)
   end
   local ok, err = pcall(core.checkFields, given, where, FIELDS)
   if ok then return end
+  luaError.passOn(err)
   core.error(code or "invalid_argument",
     err.message .. "; a response is a string, or { content = { parts = { { text = ... } } }, ... }")
 end

@@ -2,6 +2,7 @@
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
+local luaError = require "moonpad.lua_error"
 local queue = require "moonpad.queue"
 local signals = require "moonpad.signals"
 
@@ -89,6 +90,19 @@ local function stop(run, interrupt)
   finish(run)
 end
 
+local function describeFailure(run, err)
+  err = luaError.object(err)
+  if err == nil then err = core.newError("tool", "a callback or agent of the run: " .. errorText.of(nil)) end
+  local text = type(err) == "string" and err or nil
+  local failure = { err = err, traceback = debug and debug.traceback(run.thread, text) or text }
+  local inner = run.innerFailure
+  if inner and rawequal(inner.err, err) then failure.traceback = inner.traceback end
+  return failure
+end
+
+-- Where memory ends while the error is being described, there is a word for that, too.
+local noMemory = { err = luaError.object "not enough memory" }
+
 ---Lets the run go on up to its next event (which goes into its outbox), its next wait, or its end.
 ---@param run moonpad.Run
 ---@param mayBlock boolean may it wait for the lock of a file on the spot?
@@ -97,11 +111,8 @@ function runs.advance(run, mayBlock)
   local ok, signal, event = coroutine.resume(run.thread)
   if run.isCancelled then return stop(run, true) end
   if not ok then
-    local text = type(signal) == "string" and signal or nil
-    local inner = run.innerFailure
-    if signal == nil then signal = core.newError("tool", "a callback or agent of the run: " .. errorText.of(nil)) end
-    run.failure = { err = signal, traceback = debug and debug.traceback(run.thread, text) or text }
-    if inner and rawequal(inner.err, signal) then run.failure.traceback = inner.traceback end
+    local described, failure = pcall(describeFailure, run, signal)
+    run.failure = described and failure or noMemory
     return finish(run)
   end
   if coroutine.status(run.thread) == "dead" then return finish(run) end

@@ -1,6 +1,7 @@
 --- Checks JSON Schemas themselves, when a tool or an agent is made: a misspelt type would switch the check of values
 --- off.
 local core = require "moonpad.core"
+local luaError = require "moonpad.lua_error"
 local lists = require "moonpad.list"
 local schema = require "moonpad.schema"
 
@@ -43,7 +44,9 @@ local function checkChoices(value, where)
   local list = lists.of(value, where, "values")
   if #list == 0 then refuse(where, "has no value, so nothing would fit") end
   local ok, err = pcall(core.json.encode, list)
-  if not ok then refuse(where, "%s", core.isError(err) and err.message or tostring(err)) end
+  if ok then return end
+  luaError.passOn(err)
+  refuse(where, "%s", core.isError(err) and err.message or tostring(err))
 end
 
 local function checkNumber(value, where)

@@ -1,5 +1,6 @@
 --- The artifact and memory service of a runner, as contexts and templates use them.
 local core = require "moonpad.core"
+local luaError = require "moonpad.lua_error"
 
 local services = {}
 
@@ -163,6 +164,7 @@ function services.render(template, state, options, phase)
   end
   local ok, result = attempt(template, state, options, texts)
   if ok then return result end
+  luaError.passOn(result)
   error(explain(result, problems, function(file)
     texts[file] = ""
     return attempt(template, state, options, texts)

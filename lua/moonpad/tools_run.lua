@@ -5,6 +5,7 @@ local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
 local groups = require "moonpad.group"
+local luaError = require "moonpad.lua_error"
 local publish = require "moonpad.publish"
 local schema = require "moonpad.schema"
 local sections = require "moonpad.section"
@@ -46,13 +47,15 @@ end
 local function checkResult(call, result)
   local ok, err = pcall(core.json.encode, wrap(result))
   if ok then return end
+  luaError.passOn(err)
   core.error("tool", ("%s: cannot be answered to the model: %s"):format(call.name, errorText.of(err)))
 end
 
+-- Where memory ends, Lua does not ask: the text of its own error comes out of the call instead.
 local function withTraceback(err)
   if err == nil then err = core.newError("tool", errorText.of(nil)) end
   local text = errorText.of(err)
-  return { err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
+  return { isTraced = true, err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
 end
 
 -- What the callbacks before it have made of the arguments is checked like what the model has said.
@@ -85,7 +88,10 @@ local function attempt(call)
   if ok then return true, result end
   core.rollback(phase.state)
   phase.actions = actions
-  return answerFailure(call, result.err, result.traceback)
+  local err, traceback = luaError.object(result), nil
+  if type(result) == "table" and result.isTraced then err, traceback = result.err, result.traceback end
+  luaError.passOn(err)
+  return answerFailure(call, err, traceback or errorText.of(err))
 end
 
 -- All that happens for one call, in its own coroutine.

@@ -327,6 +327,70 @@ static void test_full_stack(void **context) {
   lua_close(L);
 }
 
+/* ---- Too little memory for what a script wants ---- */
+
+/* Refuses blocks that are larger than what moonpad itself asks for. */
+static void *allocate_small(void *context, void *block, size_t old_size, size_t size) {
+  (void)context;
+  (void)old_size;
+  if (size > 4u << 20) return NULL;
+  if (size > 0) return realloc(block, size);
+  free(block);
+  return NULL;
+}
+
+static const char hoard[] =
+    "local function hoard() return ('x'):rep(8 << 20) end\n"
+    "local function call(name) return { content = { parts = { { functionCall = { name = name, args = {} } } } } } end\n"
+    "local places = {\n"
+    "  tool = { tools = { { name = 'hoard', run = hoard } }, model = function() return call 'hoard' end },\n"
+    "  model = { model = hoard },\n"
+    "  stream = { model = function() return hoard end },\n"
+    "  callback = { model = function() return 'x' end, beforeAgentCallback = hoard },\n"
+    "  inner = { tools = { { name = 'ask', run = function(args, context)\n"
+    "    return inner.run({ request = 'go' }, context)\n"
+    "  end } }, model = function() return call 'ask' end },\n"
+    "}\n"
+    "inner = moonpad.agentTool { agent = moonpad.agent { name = 'Inner', model = hoard } }\n"
+    "asked = 0\n"
+    "function runnerOf(place)\n"
+    "  local definition = places[place]\n"
+    "  definition.name = 'A'\n"
+    "  definition.onToolErrorCallback = function() asked = asked + 1 return 'never mind' end\n"
+    "  return moonpad.runner { appName = 'village', agent = moonpad.agent(definition),\n"
+    "    sessionService = moonpad.open 'memory:' }\n"
+    "end\n";
+
+static void test_lack_of_memory_is_told_as_such(void **context) {
+  (void)context;
+  const char *const places[] = {"tool", "model", "stream", "callback", "inner"};
+  lua_State *L = lua_newstate(allocate_small, NULL);
+  luaL_openlibs(L);
+  luaL_requiref(L, "moonpad", luaopen_moonpad, 0);
+  lua_setglobal(L, "moonpad");
+  run(L, hoard);
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    lua_settop(L, 0);
+    lua_getglobal(L, "runnerOf");
+    lua_pushstring(L, places[i]);
+    lua_call(L, 1, 1);
+    moonpad_lua_run_options options = options_for("go");
+    moonpad_lua_run *thought = start_ok(L, &options);
+    moonpad_lua_progress progress = MOONPAD_LUA_RUN_WAITING;
+    moonpad_error error;
+    moonpad_status status = MOONPAD_OK;
+    while (status == MOONPAD_OK && progress != MOONPAD_LUA_RUN_DONE) {
+      status = moonpad_lua_run_step(L, thought, &progress, NULL, &error);
+    }
+    if (status != MOONPAD_NO_MEMORY) print_error("%s: %s\n", places[i], status == MOONPAD_OK ? "" : error.message);
+    assert_int_equal(status, MOONPAD_NO_MEMORY);
+    moonpad_lua_run_free(L, thought);
+  }
+  lua_getglobal(L, "asked");
+  assert_int_equal(lua_tointeger(L, -1), 0);
+  lua_close(L);
+}
+
 /* ---- Every allocation of Lua failing in turn ---- */
 
 static moonpad_status run_to_its_end(lua_State *L) {
@@ -395,6 +459,7 @@ int main(void) {
       cmocka_unit_test(test_freed_early),
       cmocka_unit_test(test_two_at_once),
       cmocka_unit_test(test_full_stack),
+      cmocka_unit_test(test_lack_of_memory_is_told_as_such),
       cmocka_unit_test(test_allocations_failing_once),
       cmocka_unit_test(test_allocations_failing_for_good),
   };

@@ -15,7 +15,10 @@ end
 ---@param err any
 ---@return string
 function failure.text(err)
-  if err ~= nil and (type(err) ~= "table" or getmetatable(err)) then return tostring(err) end
+  if err ~= nil and (type(err) ~= "table" or getmetatable(err)) then
+    local ok, text = pcall(tostring, err)
+    return ok and text or errorText.of(err)
+  end
   if err == nil or type(err.message) == "string" then return errorText.of(err) end
   return "a table without a message was raised: " .. errorText.of(err)
 end

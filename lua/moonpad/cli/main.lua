@@ -1,6 +1,7 @@
 --- The moonpad command: reads its arguments, does what they say, and tells what went wrong in one line.
 local cli = require "moonpad.cli_core"
 local failure = require "moonpad.cli.failure"
+local luaError = require "moonpad.lua_error"
 local options = require "moonpad.cli.options"
 
 local main = {}
@@ -18,7 +19,7 @@ local commands = {
 }
 
 local function traced(err)
-  return { err = err, traceback = debug.traceback(failure.line(err), 2) }
+  return { isTraced = true, err = err, traceback = debug.traceback(failure.line(err), 2) }
 end
 
 local function execute(values)
@@ -39,8 +40,11 @@ function main.run(arguments)
   local ok, result = xpcall(execute, traced, values)
   io.stdout:flush()
   if ok then return result == "cancelled" and INTERRUPTED or 0 end
+  -- Where memory ends, Lua does not ask `traced`.
+  if type(result) ~= "table" or not result.isTraced then result = { err = luaError.object(result) } end
   local line = failure.line(result.err)
-  if values.debug then line = ("%s\n%s"):format(line, values.traceback or result.traceback) end
+  local traceback = values.traceback or result.traceback
+  if values.debug and traceback then line = line .. "\n" .. traceback end
   io.stderr:write(line, "\n")
   return 1
 end
