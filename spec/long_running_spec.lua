@@ -197,6 +197,177 @@ support.each_store(function(open)
     end)
   end)
 
+  describe("a call that lies before what the run sees", function()
+    local model, runner
+    -- Asks, beside a call that is answered at once, and chats a while.
+    local function chat()
+      model = moonpad.models.scripted {
+        support.calls({ "approve", {}, "c1" }, { "look", {}, "c2" }), "Two.", "Three.", "Granted.", "Bye.",
+      }
+      runner = runnerOf(moonpad.agent { name = "A", model = model, tools = {
+        approval(), { name = "look", run = function() return { sea = 1 } end },
+      } })
+      local first = support.run(runner, "one")[1].invocationId
+      support.run(runner, "two")
+      support.run(runner, "three")
+      return first
+    end
+
+    local function say(message, window)
+      return support.run(runner, { userId = "u", sessionId = "s", newMessage = message, numRecentEvents = window })
+    end
+
+    it("is found, and the model is shown it with all that answered it", function()
+      for window = 0, 7 do
+        service = open()
+        chat()
+        assert.equal("Granted.", say(answer("c1", { ok = true }), window)[1]:text())
+        local contents = model.requests[4].contents
+        local asked, answered = contents[#contents - 1].parts, contents[#contents].parts
+        assert.same({ "c1", "c2" }, { asked[1].functionCall.id, asked[2].functionCall.id })
+        assert.same({ { ok = true }, { sea = 1 } },
+          { answered[1].functionResponse.response, answered[2].functionResponse.response })
+      end
+    end)
+
+    it("leaves the rest of what the run sees as it was asked for", function()
+      chat()
+      say(answer("c1", { ok = true }), 1)
+      say("Thanks", 1)
+      assert.same({ "Granted.", "Thanks" },
+        { model.requests[5].contents[1].parts[1].text, model.requests[5].contents[2].parts[1].text })
+      assert.equal(2, #model.requests[5].contents)
+    end)
+
+    it("is found where the service's own setting hides it", function()
+      service = open { numRecentEvents = 2 }
+      chat()
+      assert.equal("Granted.", say(answer("c1", { ok = true }))[1]:text())
+    end)
+
+    it("is shown in its place among others that are answered with it", function()
+      model = moonpad.models.scripted {
+        support.calls({ "approve", {}, "c1" }, { "approve", {}, "c2" }), support.calls { "approve", {}, "c3" },
+        "Hello.", "Granted.",
+      }
+      runner = runnerOf(moonpad.agent { name = "A", model = model, tools = { approval() } })
+      for _, message in ipairs { "one", "two", "three" } do say(message) end
+      say({ parts = {
+        { functionResponse = { id = "c3", response = { n = 3 } } },
+        { functionResponse = { id = "c2", response = { n = 2 } } },
+        { functionResponse = { id = "c1", response = { n = 1 } } },
+      } }, 1)
+      local seen = {}
+      for _, content in ipairs(model.requests[4].contents) do
+        for _, part in ipairs(content.parts) do
+          seen[#seen + 1] = part.functionCall and part.functionCall.id
+            or part.functionResponse and part.functionResponse.response.n or part.text
+        end
+      end
+      assert.same({ "c1", "c2", 1, 2, "c3", 3 }, seen)
+    end)
+
+    it("is unknown when it was rewound, or never made", function()
+      local first = chat()
+      assert.matches("no function call with the id c9", failure(say, answer("c9", {}), 2).message)
+      service:rewind(support.stored(service), { invocationId = first })
+      say("again", 2)
+      for _, window in ipairs { 0, 1, 3, 100 } do
+        local err = failure(say, answer("c1", { ok = true }), window)
+        assert.same({ "invalid_argument", "no function call with the id c1" },
+          { err.code, err.message:match "no function call.*" })
+      end
+    end)
+  end)
+
+  describe("a message that answers several calls", function()
+    local function clerk(name, id)
+      local model = moonpad.models.scripted { support.calls { "approve", {}, id }, name .. " goes on." }
+      return moonpad.agent { name = name, model = model, tools = { approval() } }, model
+    end
+
+    local function both(first, second)
+      return { role = "user", parts = {
+        { functionResponse = { id = first, response = { of = first } } },
+        { functionResponse = { id = second, response = { of = second } } }, { text = "There." },
+      } }
+    end
+
+    -- The response that a model got, and the text after it.
+    local function got(model)
+      local contents, response, text = model.requests[2].contents, nil, nil
+      for _, content in ipairs(contents) do
+        for _, part in ipairs(content.parts) do
+          response = part.functionResponse and part.functionResponse.response.of or response
+          text = part.text or text
+        end
+      end
+      return { response, text }
+    end
+
+    it("of parallel branches lets each agent go on with its own, in the order of the answers", function()
+      local a, modelA = clerk("A", "c1")
+      local b, modelB = clerk("B", "c2")
+      local runner = runnerOf(moonpad.parallelAgent { name = "P", subAgents = { a, b } })
+      support.run(runner, "go")
+      local events = support.run(runner, both("c2", "c1"))
+      assert.same({ "B", "P.B", "A", "P.A" },
+        { events[1].author, events[1].branch, events[2].author, events[2].branch })
+      assert.same({ { "c1", "There." }, { "c2", "There." } }, { got(modelA), got(modelB) })
+    end)
+
+    it("of agents one after the other does the same", function()
+      local a, modelA = clerk("A", "c1")
+      local b, modelB = clerk("B", "c2")
+      local runner = runnerOf(moonpad.sequentialAgent { name = "S", subAgents = { a, b } })
+      support.run(runner, "go")
+      local events = support.run(runner, both("c1", "c2"))
+      assert.same({ "A", "B" }, { events[1].author, events[2].author })
+      assert.equal("c1", got(modelA)[1])
+      assert.equal("c2", got(modelB)[1])
+    end)
+
+    it("of one agent lets it go on once, with all", function()
+      local model = moonpad.models.scripted {
+        support.calls({ "approve", {}, "c1" }, { "approve", {}, "c2" }), "Both.",
+      }
+      local runner = runnerOf(moonpad.agent { name = "A", model = model, tools = { approval() } })
+      support.run(runner, "go")
+      local events = support.run(runner, both("c2", "c1"))
+      assert.same({ 1, "Both." }, { #events, events[1]:text() })
+      local parts = model.requests[2].contents[3].parts
+      assert.same({ "c1", "c2" }, { parts[1].functionResponse.response.of, parts[2].functionResponse.response.of })
+    end)
+  end)
+
+  it("a plugin may turn words into the answer to a call", function()
+    local model = moonpad.models.scripted { support.calls { "approve", {}, "c1" }, "Granted." }
+    local runner = moonpad.runner {
+      appName = "app", sessionService = service,
+      agent = moonpad.agent { name = "A", model = model, tools = { approval() } },
+      plugins = { { onUserMessage = function(_, content)
+        if content.parts[1].text == "yes" then return answer("c1", { ok = true }) end
+      end } },
+    }
+    support.run(runner, "go")
+    assert.equal("Granted.", support.run(runner, "yes")[1]:text())
+    assert.equal("approve", support.stored(service).events[3]:functionResponses()[1].name)
+  end)
+
+  it("an answer needs the id of its call, also where a call in the history has none", function()
+    local runner = runnerOf(moonpad.agent { name = "A", model = function() return "x" end })
+    local session = service:createSession { appName = "app", userId = "u", sessionId = "s" }
+    service:appendEvent(session, {
+      author = "A", content = { role = "model", parts = { { functionCall = { name = "approve", args = {} } } } },
+    })
+    for _, id in ipairs { "none", moonpad.null, 5, true } do
+      local err = failure(support.run, runner, answer(id ~= "none" and id or nil, { ok = true }))
+      assert.equal("invalid_argument", err.code)
+      assert.matches("newMessage.parts%[1%].functionResponse.id: ", err.message)
+    end
+    assert.equal(1, #support.stored(service).events)
+  end)
+
   it("an answer to a call that nobody has made is refused, and nothing is stored", function()
     local runner = runnerOf(moonpad.agent { name = "A", model = function() return "x" end })
     support.run(runner, "go")

@@ -159,11 +159,19 @@ local function fillAnswers(list)
   return list
 end
 
----The events of the session, without what has been rewound.
+---The events that the run sees of the session, without what has been rewound.
 ---@param invocation moonpad.Run
 ---@return moonpad.Event[]
 function contents.history(invocation)
-  return withoutRewound(readHistory(invocation))
+  local earlier, seen = invocation.earlier, withoutRewound(readHistory(invocation))
+  return table.move(seen, 1, #seen, #earlier + 1, table.move(earlier, 1, #earlier, 1, {}))
+end
+
+---Lets a run see events from before its part of the history.
+---@param invocation moonpad.Run
+---@param list moonpad.Event[]
+function contents.showEarlier(invocation, list)
+  invocation.earlier = list
 end
 
 contents.isVisible = isVisible

@@ -4,7 +4,7 @@ local core = require "moonpad.core"
 local history = {}
 
 -- Events between two occasions for others to go on.
-local BATCH <const> = 100
+history.BATCH = 100
 
 local function at(list, index)
   return list[index]
@@ -48,7 +48,7 @@ function history.rewound(list, count, pause)
     local event = history.read(list, index)
     targets[index] = history.rewindTarget(event)
     if event.invocationId then firstOf[event.invocationId] = firstOf[event.invocationId] or index end
-    if pause and index % BATCH == 0 then pause() end
+    if pause and index % history.BATCH == 0 then pause() end
   end
   local rewound, reachesBeyond, index = {}, false, count
   while index >= 1 do

@@ -42,7 +42,25 @@ local function onlyAnswers(event, called)
   for _, part in ipairs(events.parts(event)) do
     if part.functionResponse and called[part.functionResponse.id] then parts[#parts + 1] = part end
   end
-  return #parts > 0 and { author = event.author, content = { role = event.content.role, parts = parts } } or nil
+  if #parts == 0 then return nil end
+  return { author = event.author, branch = event.branch, content = { role = event.content.role, parts = parts } }
+end
+
+---Some events with calls, and what is said to these calls behind them.
+---@param list moonpad.Event[]
+---@param callers table<moonpad.Event, true> of these
+---@return table[]
+function lateAnswer.withAnswers(list, callers)
+  local called, kept = {}, {}
+  for _, event in ipairs(list) do
+    if callers[event] then
+      kept[#kept + 1] = event
+      for id in pairs(idsIn(event, "functionCall")) do called[id] = true end
+    else
+      kept[#kept + 1] = onlyAnswers(event, called)
+    end
+  end
+  return kept
 end
 
 ---Where the last event answers an earlier call, what was said since that call is left out.

@@ -27,14 +27,24 @@ local function openSession(run)
   return session or error(created, 0)
 end
 
--- The user's message comes first, and with it what the caller and the plugins want to have in state. Returns the agent
--- that a plugin has handed the conversation over to.
-local function appendUserEvent(run, answered)
+-- The branch that is to see the message: that of the calls that it answers, where they have one in common.
+local function branchOf(answered)
+  local branch = answered[1] and answered[1].branch
+  for _, other in ipairs(answered) do
+    if other.branch ~= branch then return nil end
+  end
+  return branch
+end
+
+-- The user's message comes first, and with it what the caller and the plugins want to have in state. Returns whose
+-- calls it answers, and the agent that a plugin has handed the conversation over to.
+local function appendUserEvent(run)
   local phase = contexts.open(run, run.runner.agent)
   if run.userContent then
     local replaced = callbacks.askPlugins(phase, "onUserMessage", run.userContent)
     if replaced ~= nil then run.userContent = content.normalize(replaced, "user", "onUserMessage") end
   end
+  local answered = resume.find(run)
   local delta = run.stateDelta
   local hasDelta = delta ~= nil and next(delta) ~= nil
   if run.userContent or hasDelta or contexts.hasChanges(phase) then
@@ -42,11 +52,11 @@ local function appendUserEvent(run, answered)
     for name, value in pairs(phase.actions) do actions[name] = value end
     publish.commit(phase, {
       invocationId = run.id, author = "user", content = run.userContent, actions = actions,
-      branch = answered and answered.branch,
+      branch = branchOf(answered),
     })
   end
   contexts.close(phase, "the user's message is stored")
-  return phase.actions.transferToAgent
+  return answered, phase.actions.transferToAgent
 end
 
 -- Who says what the hooks around a run answer. It is no agent: whose turn it is stays.
@@ -63,11 +73,17 @@ local function askPlugins(run, hook)
   return answer ~= nil, target
 end
 
--- The agent whose call has been answered goes on where it was; else the one that the conversation is with.
+-- The agents whose calls have been answered go on where they were; else the one that the conversation is with.
 local function runAgents(run, answered)
-  local root = run.runner.agent
-  local caller = answered and trees.find(root, answered.author)
-  if caller then return agents.run(sections.open(run, { branch = answered.branch }), caller) end
+  local root, hasRun = run.runner.agent, false
+  for _, call in ipairs(answered) do
+    local caller = trees.find(root, call.author)
+    if caller then
+      agents.run(sections.open(run, { branch = call.branch }), caller)
+      hasRun = true
+    end
+  end
+  if hasRun then return end
   if #root.subAgents == 0 then return agents.run(run, root) end
   agents.run(run, trees.nextSpeaker(root, contents.history(run), contents.isVisible))
 end
@@ -75,8 +91,7 @@ end
 ---@param run moonpad.Run
 function lifecycle.body(run)
   run.session = openSession(run)
-  local answered = resume.find(run)
-  local ofMessage = appendUserEvent(run, answered)
+  local answered, ofMessage = appendUserEvent(run)
   local hasAnswered, target = askPlugins(run, "beforeRun")
   target = target or ofMessage
   if target then

@@ -12,8 +12,6 @@ local DEFAULT_LIMIT = 10
 local MAX_LIMIT = 1000
 -- A query is words, not a document: more of them cost time and find nothing better.
 local MAX_PHRASES = 64
--- Events between two occasions for others to go on.
-local BATCH = 100
 
 ---@class moonpad.Memory
 ---@field content moonpad.Content what was said
@@ -126,7 +124,7 @@ function Adding:walk(list, first, last, rewound)
     elseif event.revision > 0 then
       self.added[#self.added + 1] = remembered(event)
     end
-    if index % BATCH == 0 then
+    if index % history.BATCH == 0 then
       self:flush()
       signals.pause()
     end

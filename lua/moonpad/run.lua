@@ -23,6 +23,7 @@ local runs = {}
 ---@field phases table<moonpad.Phase, true> that are open
 ---@field threads table<thread, true> of tools under way
 ---@field history moonpad.Event[] read so far
+---@field earlier moonpad.Event[] of before it, that the run sees as well
 ---@field thread thread
 ---@field status "open"|"done"
 ---@field ending boolean? code that still runs must stop at the next occasion
@@ -38,7 +39,8 @@ local runs = {}
 ---@param key string names the session within the service
 ---@return moonpad.Run
 function runs.new(run, body, key)
-  run.phases, run.threads, run.history, run.outbox, run.toolsets = {}, {}, {}, {}, {}
+  run.phases, run.threads, run.outbox, run.toolsets = {}, {}, {}, {}
+  run.history, run.earlier = {}, {}
   run.counts, run.transfers = run.counts or { llmCalls = 0 }, 0
   run.status = "open"
   run.thread = signals.newThread(function() body(run) end)
