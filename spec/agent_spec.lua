@@ -19,6 +19,27 @@ local function anAgent(fields)
 end
 
 describe("the definition of an agent", function()
+  it("that is refused leaves its sub-agents free for the right one", function()
+    local child, parent = anAgent { name = "Child" }, nil
+    local function work() end
+    local wrong = {
+      { moonpad.agent, { outputSchema = 5 } }, { moonpad.agent, { model = 5 } }, { moonpad.agent, { tools = { 5 } } },
+      { moonpad.agent, { tools = { {} } } }, { moonpad.agent, { includeContents = "some" } },
+      { moonpad.agent, { beforeModelCallback = 5 } }, { moonpad.agent, { description = 5 } },
+      { moonpad.agent, { subAgents = { child, child } } }, { moonpad.agent, { subAgents = { child, 5 } } },
+      { moonpad.agent, { name = "Child" } }, { moonpad.loopAgent, { maxIterations = -1 } }, { moonpad.customAgent, {} },
+      { moonpad.sequentialAgent, { name = "" } }, { moonpad.parallelAgent, { model = work } },
+    }
+    for _, case in ipairs(wrong) do
+      local definition = { name = "A", subAgents = { child } }
+      for name, value in pairs(case[2]) do definition[name] = value end
+      assert.equal("invalid_argument", failure(case[1], definition).code)
+      assert.is_nil(child.parent)
+    end
+    assert.is_true(pcall(function() parent = moonpad.agent { name = "A", subAgents = { child } } end))
+    assert.equal(parent, child.parent)
+  end)
+
   it("names the nearest known field for one that it does not know", function()
     local err = failure(moonpad.agent, { name = "A", instructions = "x" })
     assert.equal("invalid_argument", err.code)

@@ -128,9 +128,9 @@ end
 ---@param fields string[] that this kind takes
 ---@param body fun(invocation: moonpad.Run, agent: moonpad.Agent): string? what it does between its callbacks; answers
 ---whom it hands the conversation over to
+---@param complete (fun(agent: moonpad.Agent, where: string))? checks and adds what only this kind has
 ---@return moonpad.Agent agent
----@return string where for messages
-function agents.build(kind, definition, fields, body)
+function agents.build(kind, definition, fields, body, complete)
   if type(definition) ~= "table" then refuse(kind, ("expected a table, got %s"):format(type(definition))) end
   core.checkFields(definition, kind, fields)
   checkName(definition, kind)
@@ -141,20 +141,25 @@ function agents.build(kind, definition, fields, body)
   for _, hook in ipairs(callbacks.OF_AGENT) do
     agent.callbacks[hook] = callbacks.list(definition[hook], where .. "." .. hook)
   end
-  trees.adopt(setmetatable(agent, Agent), where, agents.isAgent)
-  return agent, where
+  setmetatable(agent, Agent)
+  if complete then complete(agent, where) end
+  -- Last of all: a definition that is refused must not keep the sub-agents.
+  trees.adopt(agent, where, agents.isAgent)
+  return agent
+end
+
+local function completeLlmAgent(agent, where)
+  checkFields(agent, where)
+  agent.isLlm = true
+  if type(agent.model) == "string" then require("moonpad.models.resolve").prepare(agent.model) end
+  agent.tools, agent.toolsByName = toolList(agent, where)
 end
 
 ---Makes an agent that is driven by a model.
 ---@param definition moonpad.AgentDefinition
 ---@return moonpad.Agent
 function agents.define(definition)
-  local agent, where = agents.build("agent", definition, FIELDS, flow.run)
-  checkFields(definition, where)
-  agent.isLlm = true
-  if type(agent.model) == "string" then require("moonpad.models.resolve").prepare(agent.model) end
-  agent.tools, agent.toolsByName = toolList(definition, where)
-  return agent
+  return agents.build("agent", definition, FIELDS, flow.run, completeLlmAgent)
 end
 
 ---@param value any

@@ -103,15 +103,17 @@ local function run(invocation, agent)
   return phase.transfer
 end
 
+local function checkRun(agent, where)
+  if not callbacks.isCallable(agent.run) then
+    refuse(where .. ".run: expected a function, got " .. type(agent.run))
+  end
+end
+
 ---Makes an agent whose work is a function.
 ---@param definition moonpad.CustomDefinition
 ---@return moonpad.Agent
 function custom.define(definition)
-  local agent, where = agents.build("customAgent", definition, FIELDS, run)
-  if not callbacks.isCallable(agent.run) then
-    refuse(where .. ".run: expected a function, got " .. type(agent.run))
-  end
-  return agent
+  return agents.build("customAgent", definition, FIELDS, run, checkRun)
 end
 
 return custom

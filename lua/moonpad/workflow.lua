@@ -28,7 +28,7 @@ end
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.sequential(definition)
-  return (agents.build("sequentialAgent", definition, FIELDS, runInSequence))
+  return agents.build("sequentialAgent", definition, FIELDS, runInSequence)
 end
 
 -- The agent that escalates finishes; those behind it in the round do not begin.
@@ -52,16 +52,18 @@ local function runLoop(invocation, agent)
   until loop.escalated or round == limit
 end
 
----Makes an agent that runs its sub-agents again and again, until one escalates or the rounds are used up.
----@param definition moonpad.LoopDefinition
----@return moonpad.Agent
-function workflow.loop(definition)
-  local agent, where = agents.build("loopAgent", definition, LOOP_FIELDS, runLoop)
+local function checkLoop(agent, where)
   local limit = agent.maxIterations
   if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
     core.error("invalid_argument", where .. ".maxIterations: expected an integer from 0, got " .. tostring(limit))
   end
-  return agent
+end
+
+---Makes an agent that runs its sub-agents again and again, until one escalates or the rounds are used up.
+---@param definition moonpad.LoopDefinition
+---@return moonpad.Agent
+function workflow.loop(definition)
+  return agents.build("loopAgent", definition, LOOP_FIELDS, runLoop, checkLoop)
 end
 
 -- A point separates the names in a branch.
@@ -87,7 +89,7 @@ end
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.parallel(definition)
-  return (agents.build("parallelAgent", definition, FIELDS, runInParallel))
+  return agents.build("parallelAgent", definition, FIELDS, runInParallel)
 end
 
 return workflow
