@@ -225,6 +225,26 @@ support.each_store(function(open)
       assert.same({ "a" }, err.keys)
     end)
 
+    it("gives back once what it wrote before an event that could not be stored, and after it", function()
+      service = open { maxEventBytes = 5000 }
+      local codes, long = {}, ("x"):rep(6000)
+      local events = run(moonpad.customAgent { name = "Counter", run = function(context)
+        context.state:increment("n", 1)
+        context.state:append("list", "a")
+        context.state["user:word"] = "one"
+        for _, event in ipairs { long, { content = "x", actions = { stateDelta = { lost = long } } }, "well" } do
+          local ok, err = pcall(context.emit, context, event)
+          codes[#codes + 1] = ok and "fine" or err.code
+        end
+        context.state:increment("n", 10)
+        context.state:append("list", "b")
+      end })
+      assert.same({ "limit", "limit", "fine" }, codes)
+      assert.same({ result = "well" }, responseOf(events))
+      assert.same({ n = 11, list = { "a", "b" }, ["user:word"] = "one" }, events[2].actions.stateDelta)
+      assert.same({ n = 11, list = { "a", "b" }, ["user:word"] = "one" }, support.stored(service).state:getAll())
+    end)
+
     it("never conflicts over a counter", function()
       run(poet { model = function(_, context)
         meanwhile { ["user:a"] = 5 }

@@ -68,10 +68,19 @@ local function newJournal(session)
   local state, beginning = core.changes(session), core.changes(session)
   pairs(beginning) -- to ask for all keys is to have looked at them
   local journal = { state = state }
-  function journal.note(phase, event)
+  local function note(phase, event, commit)
     core.absorb(state, phase.state, beginning)
     local delta = event.actions and event.actions.stateDelta
     if type(delta) == "table" then writeByHand(state, delta) end
+    return commit()
+  end
+  -- After the commit nothing would be pending any more, and what could not be stored is still pending.
+  function journal.keep(phase, event, commit)
+    core.savepoint(state)
+    local ok, stored = pcall(note, phase, event, commit)
+    if ok then return stored end
+    core.rollback(state)
+    error(stored, 0)
   end
   return journal
 end
@@ -129,7 +138,7 @@ local function run(agent, request, context)
   })
   local child <close> = runners.startWithin(childRunner(agent, invocation, service), {
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
-  }, { counts = invocation.counts, journal = journal.note })
+  }, { counts = invocation.counts, journal = journal.keep })
   finish(child)
   local answer = answerOf(agent, takeOver(service:getSession(who), context))
   core.absorb(phase.state, journal.state, copied.state)

@@ -44,9 +44,10 @@ end
 ---@param event table
 ---@return moonpad.Event stored
 function publish.commit(phase, event)
+  local function commit() return lock.commit(phase.invocation, phase.state, event) end
   local journal = phase.invocation.journal
-  if journal then journal(phase, event) end
-  return lock.commit(phase.invocation, phase.state, event)
+  if journal then return journal(phase, event, commit) end
+  return commit()
 end
 
 ---Publishes an event of a phase.

@@ -16,7 +16,8 @@ local runs = {}
 ---@field branch string? of a parallel agent; a run as a whole has none
 ---@field isInner boolean of an agent that is a tool: its session ends with the call
 ---@field counts { llmCalls: integer } shared with the runs of agents that are tools
----@field journal (fun(phase: moonpad.Phase, event: table))? hears of writes before they are stored
+---@field journal (fun(phase: moonpad.Phase, event: table, commit: fun(): moonpad.Event): moonpad.Event)? notes what is
+---stored
 ---@field transfers integer
 ---@field toolsets table<moonpad.Agent, moonpad.Toolset>
 ---@field innerFailure { err: any, traceback: string }? of a coroutine within it

@@ -169,8 +169,8 @@ end
 ---Starts a run for the sake of another one.
 ---@param runner moonpad.Runner
 ---@param options moonpad.RunOptions
----@param outer { counts: table, journal: fun(phase: moonpad.Phase, event: table) } where its model calls count, and
----who is told of its writes before they are stored
+---@param outer { counts: table, journal: function } where its model calls count, and what stores its events and notes
+---what was written
 ---@return moonpad.Invocation
 function runners.startWithin(runner, options, outer)
   return start(runner, options, "start", outer)
