@@ -299,6 +299,110 @@ function model.behavesWell(provider)
       walk(make())
     end)
 
+    it("never tells its key, in whatever way of writing a server quotes it", function()
+      local key, header = "sk/ab+0123456789=cd", "se/cret+header&value"
+      local function base64(text)
+        local pipe <close> = assert(io.popen(("printf %%s %s | base64 -w0"):format(support.quote(text))))
+        return pipe:read "a"
+      end
+      local function everyByte(text, form)
+        return (text:gsub(".", function(byte) return form:format(byte:byte()) end))
+      end
+      local function writings(secret)
+        local slashed = secret:gsub("/", "\\/")
+        return {
+          secret, slashed, (slashed:gsub("\\", "\\\\")), (secret:gsub("/", "\\u002f"):gsub("+", "\\u002B")),
+          everyByte(secret, "\\u%04x"), everyByte(secret, "%%%02X"), everyByte(secret, "%%25%02x"),
+          everyByte(secret, "&#%d;"), everyByte(secret, "&#x%X;"), everyByte(secret, "&amp;#%d;"),
+          (secret:gsub("&", "&amp;"):gsub("/", "&sol;")), base64(secret), base64("a:" .. secret),
+          base64("ab:" .. secret), (base64(secret):gsub("=", "%%3D")), "Bearer " .. secret,
+        }
+      end
+      local known = { [key] = writings(key), [header] = writings(header) }
+      local function check(reply, secret, options)
+        script(reply)
+        local all = { apiKey = key, headers = { ["X-Other"] = header }, maxRetries = 0 }
+        for name, value in pairs(options or {}) do all[name] = value end
+        local err = model.failure(make(all))
+        for _, text in ipairs { tostring(err), err.message, err.body or "" } do
+          -- Seen in any of its writings, and no piece of it.
+          for _, writing in ipairs(known[secret]) do
+            assert.is_nil(text:find(writing, 1, true), text)
+            assert.is_nil(text:find(writing:sub(5, -5), 1, true), text)
+          end
+          assert.is_nil(text:find("0123456789", 1, true), text)
+        end
+        return err
+      end
+      for _, secret in ipairs { key, header } do
+        for _, writing in ipairs(known[secret]) do
+          local quoted = '{"error":{"message":"bad key ' .. writing .. '."}}'
+          local err = check(server.json(quoted, { status = 401 }), secret)
+          assert.is_truthy(err.body:find("[redacted]", 1, true), err.body)
+          assert.is_truthy(err.message:find("bad key", 1, true), err.message)
+          check(server.json(quoted), secret, { stream = false })
+          check(server.stream { quoted }, secret)
+          check({ status = 400, body = "bad key " .. writing .. "!" }, secret)
+          check({ body = "bad key " .. writing, headers = { ["Content-Type"] = "text/html" } }, secret)
+        end
+      end
+    end)
+
+    it("tells no half of a key where a text is cut", function()
+      for _, length in ipairs { 290, 4090, 65530 } do
+        for shift = 0, 12, 3 do
+          script { status = 400, body = ("x"):rep(length - shift) .. " " .. KEY .. ("y"):rep(100000) }
+          local err = model.failure(make { maxRetries = 0 })
+          assert.is_nil(err.body:find("sk-test", 1, true))
+          assert.is_nil(err.message:find("sk-test", 1, true))
+        end
+      end
+    end)
+
+    it("takes its key out of what the model says", function()
+      local function check(written)
+        local text, count = provider.stream:gsub('"Hel"', '"is ' .. written .. ', Hel"')
+        assert.are.equal(1, count)
+        for _, size in ipairs { 1, 7, 100000 } do
+          script(server.stream(text, { split = size }))
+          local partials, last = model.ask(make())
+          assert.are.equal("is [redacted], " .. provider.text, last.content.parts[1].text)
+          local shown = table.concat(model.texts(partials))
+          assert.is_nil(shown:find("0123456789", 1, true))
+          assert.is_truthy(shown:find("[redacted], " .. provider.text, 1, true))
+        end
+      end
+      check(KEY)
+      check((KEY:gsub("%-", "\\u002d")))
+      local whole = type(provider.whole) == "table" and moonpad.json.encode(provider.whole) or provider.whole
+      script(server.json((whole:gsub('"' .. provider.text .. '"', '"is ' .. KEY .. '"'))))
+      local _, last = model.ask(make { stream = false })
+      assert.are.equal("is [redacted]", last.content.parts[1].text)
+    end)
+
+    it("shows what only begins like its key", function()
+      for _, ending in ipairs { "s", "sk-", "sk-test-0123456789abcdefghi", "sk-test-0123456789abcdefghix" } do
+        script(server.stream((provider.stream:gsub('"Hel"', '"' .. ending .. ' Hel"'):gsub('"lo ', '"' .. ending))))
+        local partials, last = model.ask(make())
+        assert.are.equal(ending .. " Hel" .. ending .. provider.text:sub(#"Hello " + 1), last.content.parts[1].text)
+        assert.are.equal(last.content.parts[1].text, table.concat(model.texts(partials)))
+      end
+      -- The answer ends in the middle of what could have become the key.
+      local second = provider.text:sub(#"Hel" + 1)
+      local text = provider.stream:gsub('"Hel"', '""'):gsub('"' .. second .. '"', '"is sk-test-"')
+      script(server.stream(text))
+      local partials, last = model.ask(make())
+      assert.are.equal("is sk-test-", last.content.parts[1].text)
+      assert.are.equal("is sk-test-", table.concat(model.texts(partials)))
+    end)
+
+    it("leaves words alone that only stand where a key could", function()
+      local instance = make { apiKey = "Hello", headers = { ["X-Title"] = provider.text } }
+      script(stream())
+      local _, last = model.ask(instance)
+      assert.are.equal(provider.text, last.content.parts[1].text)
+    end)
+
     it("shows only so much of a body, and no half characters", function()
       script { status = 400, body = "a" .. ("ä"):rep(40000) }
       local err = model.failure(make())
@@ -332,6 +436,16 @@ function model.behavesWell(provider)
       assert.are.equal(provider.text, last:text())
       for index = 1, #events - 1 do assert.is_true(events[index].partial) end
       assert.are.equal(2, #support.stored(service).events)
+    end)
+
+    it("stores no key that the model quotes", function()
+      script(server.stream((provider.stream:gsub('"Hel"', '"is ' .. KEY .. '"'))))
+      local run, service = runner(make())
+      local events = support.run(run, "Hi")
+      for _, event in ipairs(events) do assert.is_nil(moonpad.json.encode(event):find("0123456789", 1, true)) end
+      local stored = moonpad.json.encode(support.stored(service).events[2])
+      assert.is_nil(stored:find("0123456789", 1, true))
+      assert.is_truthy(stored:find("is [redacted]", 1, true))
     end)
 
     it("waits without blocking", function()

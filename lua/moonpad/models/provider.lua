@@ -46,6 +46,9 @@ local REQUEST_FIELDS = { "model", "systemInstruction", "contents", "tools", "con
 
 local BODY_SHOWN = 4096
 local BODY_READ = 65536
+local WORDS_SHOWN = 300
+-- What looks like a key may be long.
+local MARGIN = 512
 local ANSWER_LIMIT = 64 * 1024 * 1024
 
 ---- Options
@@ -121,6 +124,25 @@ local function secretsOf(apiKey, headers)
   return secrets
 end
 
+-- What a model says is somebody's text: there, only what is surely a key is taken out. Servers that want none get a
+-- word such as "ollama", and a header may say what the program is about.
+local SHORTEST_KEY = 8
+local FOR_KEYS = { "auth", "key", "token", "secret", "cookie", "password", "credential" }
+
+local function keysOf(apiKey, headers)
+  local keys = { apiKey }
+  for name, value in pairs(headers) do
+    for _, word in ipairs(FOR_KEYS) do
+      if type(value) == "string" and tostring(name):find(word, 1, true) then keys[#keys + 1] = value end
+    end
+  end
+  for index = #keys, 1, -1 do
+    local key = keys[index]:match "%s(%S+)$" or keys[index]
+    if #key < SHORTEST_KEY then table.remove(keys, index) end
+  end
+  return keys
+end
+
 ---Makes a model of a provider.
 ---@param spec moonpad.ModelSpec
 ---@param options moonpad.ModelOptions
@@ -143,7 +165,7 @@ function provider.new(spec, options)
     stream = expect(spec, options, "stream", "boolean") ~= false,
     timeoutMs = options.timeoutMs, idleTimeoutMs = options.idleTimeoutMs, caFile = options.caFile,
     attempts = findRetries(spec, options) + 1,
-    redact = redact.new(secretsOf(apiKey, headers)),
+    secrets = redact.new(secretsOf(apiKey, headers)), keys = redact.new(keysOf(apiKey, headers)),
   }
   http.prepare()
   return self
@@ -151,11 +173,17 @@ end
 
 ---- Errors
 
+-- First the secrets, then the length: of what is cut off, half a key could stay. `isCut`: that has happened already.
+local function show(call, text, limit, isCut)
+  local shown = call.settings.secrets:text(text, limit + MARGIN, isCut)
+  return redact.shorten(redact.shapes(shown), limit)
+end
+
 local function newError(call, text, fields)
   fields = fields or {}
   fields.provider, fields.model = call.settings.spec.name, call.model
   local message = ('%s "%s": %s'):format(fields.provider, call.model, text)
-  return core.newError("model", redact.shorten(call.settings.redact(message), BODY_SHOWN), fields)
+  return core.newError("model", show(call, message, BODY_SHOWN), fields)
 end
 
 local function raise(call, text, fields)
@@ -163,7 +191,7 @@ local function raise(call, text, fields)
 end
 
 local function showBody(call, body)
-  return redact.shorten(call.settings.redact(body), BODY_SHOWN)
+  return show(call, body, BODY_SHOWN)
 end
 
 local function text(value)
@@ -188,13 +216,12 @@ end
 local function raiseStatus(call, job)
   local status = job.status
   local body, isCut = job:collect(BODY_READ)
-  body = body or ""
-  -- Where the body was cut, half a key may stand.
-  if isCut == true then body = body:sub(1, BODY_SHOWN) end
-  local said = errorText(decode(body)) or (body:find "%S" and redact.shorten(body, 300)) or "no message"
+  body, isCut = body or "", isCut == true
+  local said = errorText(decode(body)) or body:find "%S" and show(call, body, WORDS_SHOWN, isCut) or "no message"
   if (status == 401 or status == 403) and not call.settings.hasKey then said = said .. " (no API key was given)" end
   local attempts = job.attempts > 1 and (" (after %d attempts)"):format(job.attempts) or ""
-  raise(call, ("HTTP %d: %s%s"):format(status, said, attempts), { status = status, body = showBody(call, body) })
+  local shown = show(call, body, BODY_SHOWN, isCut)
+  raise(call, ("HTTP %d: %s%s"):format(status, said, attempts), { status = status, body = shown })
 end
 
 local function raiseProblem(call, object, raw)
@@ -254,7 +281,7 @@ end
 -- An error that an answer raises about its own content gets the name of the model as well.
 local function respond(call, answer)
   local ok, response = pcall(answer.response, answer)
-  if ok then return response end
+  if ok then return call.settings.keys:value(response) end
   if core.isError(response) and response.code == "model" then raise(call, response.message) end
   error(response, 0)
 end
@@ -290,20 +317,30 @@ local function nextEvents(call, job, stream, answer)
   return {}
 end
 
+local function partial(parts)
+  return { content = { role = "model", parts = parts }, partial = true }
+end
+
 local function streamed(call, job)
   local answer, stream = call.settings.spec.newAnswer(), sse.new()
-  local events, position, isFinished = {}, 0, false
+  local filter = call.settings.keys:parts()
+  local events, position, isFinished, response = {}, 0, false, nil
   return function()
     while not isFinished do
       position = position + 1
       local event = events[position]
-      if answer.isOver then
+      if response then
         isFinished = true
+        return response
+      elseif answer.isOver then
         job:leave()
-        return respond(call, answer)
+        response = respond(call, answer)
+        local rest = filter(nil)
+        if rest then return partial(rest) end
       elseif event then
         local shown = takeEvent(call, answer, event)
-        if shown then return { content = { role = "model", parts = shown }, partial = true } end
+        shown = shown and filter(shown)
+        if shown then return partial(shown) end
       else
         events, position = nextEvents(call, job, stream, answer), 0
       end
