@@ -496,8 +496,11 @@ MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, cons
 
 /* ---- JSON and templates ---- */
 
-/* Reads a place in JSON text without decoding the rest. `text` of the result is borrowed from `json`, or, where a string has escapes, from `scratch`,
-** which the caller starts as {0} and frees. Malformed JSON on the way: invalid_argument with its byte. */
+/*
+** Reads a place in JSON text without decoding the rest. `text` of the result is borrowed from `json`, or, where
+** a string has escapes, from `scratch`, which the caller starts as {0} and frees; where `scratch` is NULL, such a
+** string is invalid_argument. Malformed JSON on the way: invalid_argument with its byte.
+*/
 MOONPAD_API moonpad_status moonpad_json_read(moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
                                              moonpad_value *value, moonpad_error *error);
 

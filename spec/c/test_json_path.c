@@ -96,6 +96,29 @@ static void scratch_may_be_used_again(void **state) {
   moonpad_buffer_free(&scratch);
 }
 
+/* Who expects no string that has escapes need not have a place for one. */
+static void scratch_may_be_left_out(void **state) {
+  (void)state;
+  static const char *const plain[] = {"1",    "1.5",       "true",      "null",
+                                      "\"\"", "\"plain\"", "[\"\\n\"]", "{\"\\n\":\"\\n\"}"};
+  moonpad_value value;
+  moonpad_error error;
+  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+    moonpad_status status = moonpad_json_read(moonpad_text(plain[i]), moonpad_text(""), NULL, &value, &error);
+    if (status != MOONPAD_OK) fail_msg("%s: %s", plain[i], error.message);
+  }
+  static const char *const escaped[][2] = {{"\"\\n\"", ""}, {"{\"a\":\"\\u00e9\"}", "a"}, {"[1,\"\\\\\"]", "[2]"}};
+  for (size_t i = 0; i < sizeof escaped / sizeof *escaped; i++) {
+    moonpad_string path = moonpad_text(escaped[i][1]);
+    moonpad_status status = moonpad_json_read(moonpad_text(escaped[i][0]), path, NULL, &value, &error);
+    assert_int_equal(status, MOONPAD_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "JSON: the string has escapes, and there is no scratch to put it into");
+    assert_int_equal(value.type, MOONPAD_ABSENT);
+    assert_int_equal(moonpad_json_read(moonpad_text(escaped[i][0]), path, NULL, &value, NULL),
+                     MOONPAD_INVALID_ARGUMENT);
+  }
+}
+
 static void malformed_paths_are_named(void **state) {
   (void)state;
   static const char *const paths[] = {".", "a.", ".a", "a..b", "a[", "a[]", "a[x]", "a[1", "a[1]b", "a]"};
@@ -158,10 +181,15 @@ static void walking_starts_from_any_value(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_kind_of_value_is_read),        cmocka_unit_test(what_is_not_there_is_absent),
-      cmocka_unit_test(an_empty_path_is_the_whole),         cmocka_unit_test(scratch_may_be_used_again),
-      cmocka_unit_test(malformed_paths_are_named),          cmocka_unit_test(malformed_json_on_the_way_is_an_error),
-      cmocka_unit_test(what_follows_the_place_is_not_read), cmocka_unit_test(walking_starts_from_any_value),
+      cmocka_unit_test(every_kind_of_value_is_read),
+      cmocka_unit_test(what_is_not_there_is_absent),
+      cmocka_unit_test(an_empty_path_is_the_whole),
+      cmocka_unit_test(scratch_may_be_used_again),
+      cmocka_unit_test(malformed_paths_are_named),
+      cmocka_unit_test(malformed_json_on_the_way_is_an_error),
+      cmocka_unit_test(what_follows_the_place_is_not_read),
+      cmocka_unit_test(walking_starts_from_any_value),
+      cmocka_unit_test(scratch_may_be_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

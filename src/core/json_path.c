@@ -146,7 +146,10 @@ static moonpad_status read_with_env(mp_env *env, moonpad_string json, moonpad_st
   moonpad_value taken;
   mp_buffer_init(&unescaped, env);
   moonpad_status status = read_place(env, json, path, &unescaped, &taken, error);
-  if (status == MOONPAD_OK && unescaped.length != 0) {
+  if (status == MOONPAD_OK && unescaped.length != 0 && scratch == NULL) {
+    status = mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                     "JSON: the string has escapes, and there is no scratch to put it into");
+  } else if (status == MOONPAD_OK && unescaped.length != 0) {
     moonpad_buffer moved;
     status = mp_buffer_hand_over(&unescaped, &moved, error);
     if (status == MOONPAD_OK) {
