@@ -281,6 +281,12 @@ static void test_list_sessions(void **state) {
   OK(moonpad_list_sessions(self->service, T("app"), &options, &list, &failure));
   assert_int_equal(moonpad_session_list_count(list), 0);
   moonpad_session_list_free(list);
+  options.limit = INT64_MAX; /* more than there can be */
+  options.user_id = T("u");
+  OK(moonpad_list_sessions(self->service, T("app"), &options, &list, &failure));
+  assert_int_equal(moonpad_session_list_count(list), 3);
+  assert_int_equal(moonpad_session_list_cursor(list).length, 0);
+  moonpad_session_list_free(list);
   options.limit = -1;
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_list_sessions(self->service, T("app"), &options, &list, &failure));
 }
