@@ -211,10 +211,9 @@ static moonpad_status rewind_in(mp_tx *tx, void *context, moonpad_error *error) 
   mp_gathering_clear(&rewind->now);
   mp_session_row row;
   moonpad_status status = load(rewind->session, tx, &row, error);
+  if (status != MOONPAD_OK) return status;
   rewind->decided_at = row.revision;
-  if (status == MOONPAD_OK) {
-    status = tx->ops->each_event(tx, row.id, row.base_revision + 1, row.revision, look_for_invocation, rewind, error);
-  }
+  status = tx->ops->each_event(tx, row.id, row.base_revision + 1, row.revision, look_for_invocation, rewind, error);
   if (status != MOONPAD_OK) return status;
   if (rewind->first == 0) {
     moonpad_session_name name = mp_session_names(rewind->session);
