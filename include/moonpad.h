@@ -489,7 +489,8 @@ typedef bool (*moonpad_read_line)(void *context, moonpad_string *line);
 MOONPAD_API moonpad_status moonpad_export_session(moonpad_session *session, moonpad_write_line write, void *context,
                                                   moonpad_error *error);
 /* Creates the session that the lines describe; `name` (may be NULL) overrides what the header says where it is not empty.
-** All or nothing. Errors: already_exists, invalid_argument naming the line. */
+** All or nothing. Errors: already_exists (the session), invalid_argument naming the line, limit, unsupported (a newer
+** format), store errors. */
 MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_session_name *name,
                                                   moonpad_read_line read, void *context, moonpad_session **session,
                                                   moonpad_error *error);

@@ -254,6 +254,252 @@ static void test_import_keeps_to_the_limits(void **state) {
   free(exported);
 }
 
+/* ---- Imports that another hand has written ---- */
+
+static void put_line(lines *kept, const char *text) {
+  kept->lengths[kept->count] = strlen(text);
+  assert_true(kept->lengths[kept->count] < sizeof kept->text[0]);
+  memcpy(kept->text[kept->count++], text, strlen(text));
+}
+
+/* A header in which one member is replaced; NULL leaves it out. */
+static void put_header(lines *kept, const char *member, const char *value) {
+  static const char *const members[][2] = {{"moonpadSession", "1"}, {"appName", "\"app\""},     {"userId", "\"u\""},
+                                           {"sessionId", "\"s\""},  {"createTime", "5.5"},      {"baseRevision", "0"},
+                                           {"revision", "0"},       {"conversationCount", "0"}, {"baseState", "{}"}};
+  char text[1024] = "{";
+  for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+    const char *shown = strcmp(members[i][0], member) == 0 ? value : members[i][1];
+    size_t used = strlen(text);
+    if (shown != NULL) {
+      snprintf(text + used, sizeof text - used, "%s\"%s\":%s", used == 1 ? "" : ",", members[i][0], shown);
+    }
+  }
+  strcat(text, "}");
+  kept->count = kept->next = 0;
+  put_line(kept, text);
+}
+
+static void import_is_refused(host *self, lines *given, const char *message, int line) {
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  given->next = 0;
+  moonpad_status status = moonpad_import_session(self->service, NULL, give_line, given, &session, &failure);
+  expect_failure(MOONPAD_INVALID_ARGUMENT, status, line);
+  if (strcmp(failure.message, message) != 0) {
+    fail_msg("line %d: %.*s: \"%s\" is not \"%s\"", line, (int)given->lengths[0], given->text[0], failure.message,
+             message);
+  }
+  assert_null(session);
+  expect_failure(MOONPAD_NOT_FOUND, moonpad_get_session(self->service, &name, NULL, &session, &failure), line);
+}
+#define REFUSED(given, message) import_is_refused(self, (given), (message), __LINE__)
+
+static void test_import_headers_of_wrong_types_are_refused(void **state) {
+  static const struct {
+    const char *member, *message;
+    const char *wrong[12];
+  } members[] = {
+#define NOT_A_COUNT                                                                                                    \
+  NULL, "null", "true", "-1", "1.5", "9223372036854775808", "\"\"", "\"\\n\"", "\"1\"", "[]", "[1]", "{\"a\":1}"
+      {"moonpadSession", "not the header of an exported session", {NOT_A_COUNT}},
+      {"baseRevision", "the header's baseRevision: must be an integer from 0 to 17179869183", {NOT_A_COUNT}},
+      {"revision", "the header's revision: must be an integer from 0 to 17179869183", {NOT_A_COUNT}},
+      {"conversationCount", "the header's conversationCount: must be an integer from 0 to 17179869183", {NOT_A_COUNT}},
+      {"appName", "the header's appName: must be a string", {NULL, "null", "true", "1", "1.5", "[]", "{}"}},
+      {"userId", "the header's userId: must be a string", {NULL, "null", "true", "1", "1.5", "[]", "{}"}},
+      {"sessionId", "the header's sessionId: must be a string", {NULL, "null", "true", "1", "1.5", "[]", "{}"}},
+      {"createTime",
+       "the header's createTime: must be a number",
+       {NULL, "null", "true", "\"\"", "\"\\n\"", "[1]", "{}"}},
+      {"baseState", "the header's baseState: must be an object", {NULL, "null", "true", "1", "1.5", "\"\\n\"", "[]"}},
+  };
+  host *self = *state;
+  lines *given = calloc(1, sizeof *given);
+  assert_non_null(given);
+  for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+    char message[128];
+    snprintf(message, sizeof message, "line 1: %s", members[i].message);
+    for (size_t j = 0; j < 12 && (j == 0 || members[i].wrong[j] != NULL); j++) {
+      put_header(given, members[i].member, members[i].wrong[j]);
+      REFUSED(given, message);
+    }
+  }
+  put_header(given, "userId", "\"\"");
+  REFUSED(given, "userId: must not be empty");
+  put_header(given, "baseState", "{\"user:k\":1}");
+  REFUSED(given, "line 1: baseState holds a key of another scope");
+  put_header(given, "createTime", "1e400");
+  REFUSED(given, "line 1: a number too large for a double at byte 79");
+  moonpad_session *session = NULL;
+  put_header(given, "moonpadSession", "2");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_import_session(self->service, NULL, give_line, given, &session, &failure));
+  free(given);
+}
+
+/* Counting on from there must be possible, on every store alike. */
+static void test_import_bounds_revisions(void **state) {
+  host *self = *state;
+  lines *given = calloc(1, sizeof *given);
+  assert_non_null(given);
+  static const char *const beyond[] = {"17179869184", "9223372036854775807"};
+  for (size_t i = 0; i < 2; i++) {
+    put_header(given, "revision", beyond[i]);
+    REFUSED(given, "line 1: the header's revision: must be an integer from 0 to 17179869183");
+    put_header(given, "baseRevision", beyond[i]);
+    REFUSED(given, "line 1: the header's baseRevision: must be an integer from 0 to 17179869183");
+    put_header(given, "conversationCount", beyond[i]);
+    REFUSED(given, "line 1: the header's conversationCount: must be an integer from 0 to 17179869183");
+  }
+  put_header(given, "baseRevision", "1");
+  REFUSED(given, "line 1: the header's revision: is less than its baseRevision");
+  put_header(given, "revision", "1");
+  REFUSED(given, "line 1: the header announced 1 events, 0 came");
+  put_header(given, "revision", "0");
+  put_line(given, "{\"id\":\"a\",\"timestamp\":1,\"invocationId\":\"i\"}");
+  REFUSED(given, "line 2: the header announced 0 events, this is one more");
+
+  /* The last revision that can be counted is reached by an append, and none comes after it. */
+  moonpad_session *session = NULL;
+  given->count = given->next = 0;
+  put_line(given, "{\"moonpadSession\":1,\"appName\":\"app\",\"userId\":\"u\",\"sessionId\":\"s\",\"createTime\":1,"
+                  "\"baseRevision\":17179869182,\"revision\":17179869182,\"conversationCount\":17179869182,"
+                  "\"baseState\":{\"k\":1}}");
+  OK(moonpad_import_session(self->service, NULL, give_line, given, &session, &failure));
+  host_append(session, "{\"k\":2}");
+  assert_int_equal(moonpad_session_revision(session), INT64_C(17179869183));
+  FAILS(MOONPAD_LIMIT, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
+  assert_string_equal(failure.message, "revision 17179869184: a session counts no further than 17179869183");
+  STORED(self, "s", "{\"k\":2}");
+  moonpad_session_free(session);
+  free(given);
+}
+
+#define HEAD "{\"id\":\"a\",\"invocationId\":\"i\",\"timestamp\":1.0"
+
+/* One event beside a header that announces one. */
+static void put_event(lines *kept, const char *event) {
+  put_header(kept, "revision", "1");
+  put_line(kept, event);
+}
+
+static void test_imported_events_are_stored_as_appended_ones(void **state) {
+  static const char *const events[][2] = {
+      {HEAD ",\"actions\":{\"stateDelta\":{}}}", HEAD ",\"actions\":{\"stateDelta\":{}}}"},
+      {HEAD "}", HEAD ",\"actions\":{\"stateDelta\":{}}}"},
+      {HEAD ",\"actions\":null,\"content\":null,\"removedStateKeys\":null}", HEAD ",\"actions\":{\"stateDelta\":{}}}"},
+      {HEAD ",\"actions\":{\"stateDelta\":null}}", HEAD ",\"actions\":{\"stateDelta\":{}}}"},
+      {HEAD ",\"actions\":{},\"removedStateKeys\":{}}", HEAD ",\"actions\":{\"stateDelta\":{}}}"},
+      {HEAD ",\"revision\":7,\"x\":null,\"actions\":{\"stateDelta\":{}}}",
+       HEAD ",\"x\":null,\"actions\":{\"stateDelta\":{}}}"},
+      {"{\"removedStateKeys\":[\"a\",\"a\"],\"actions\":{\"escalate\":true,\"stateDelta\":{\"a\":null,\"b\":null}},"
+       "\"timestamp\":1,"
+       "\"invocationId\":\"i\",\"id\":\"a\"}",
+       "{\"id\":\"a\",\"invocationId\":\"i\",\"timestamp\":1,\"actions\":{\"stateDelta\":{\"a\":null,\"b\":null},"
+       "\"escalate\":true},"
+       "\"removedStateKeys\":[\"a\"]}"},
+  };
+  host *self = *state;
+  lines *given = calloc(1, sizeof *given);
+  assert_non_null(given);
+  for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
+    moonpad_session *session = NULL;
+    moonpad_session_name name = host_name("s");
+    moonpad_event *event = NULL;
+    put_event(given, events[i][0]);
+    OK(moonpad_import_session(self->service, NULL, give_line, given, &session, &failure));
+    OK(moonpad_session_event(session, 0, &event, &failure));
+    SAYS(moonpad_event_json(event), events[i][1]);
+    moonpad_event_free(event);
+    moonpad_session_free(session);
+    OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  }
+  free(given);
+}
+
+static void test_imported_events_that_cannot_be_are_refused(void **state) {
+  host *self = *state;
+  lines *given = calloc(1, sizeof *given);
+  assert_non_null(given);
+  static const char incomplete[] = "line 2: an exported event has id, timestamp and invocationId, and is not partial";
+  static const char *const cases[][2] = {
+      {"[]", "line 2: not an object"},
+      {"", "line 2: the text ends too early at byte 1"},
+      {"{}", incomplete},
+      {"{\"id\":null,\"invocationId\":\"i\",\"timestamp\":1}", incomplete},
+      {HEAD ",\"partial\":true}", incomplete},
+      {"{\"id\":5,\"invocationId\":\"i\",\"timestamp\":1}", "line 2: event.id: must be a string"},
+      {"{\"id\":\"a\",\"invocationId\":[],\"timestamp\":1}", "line 2: event.invocationId: must be a string"},
+      {"{\"id\":\"a\",\"invocationId\":\"i\",\"timestamp\":\"1\"}", "line 2: event.timestamp: must be a number"},
+      {HEAD ",\"actions\":[]}", "line 2: event.actions: must be an object"},
+      {HEAD ",\"actions\":{\"stateDelta\":5}}", "line 2: event.actions.stateDelta: must be an object"},
+      {HEAD ",\"actions\":{\"stateDelta\":{\"a\":1}},\"removedStateKeys\":[\"a\"]}",
+       "line 2: event.removedStateKeys: \"a\" must be null in actions.stateDelta to be removed"},
+      {HEAD ",\"actions\":{\"stateDelta\":{\"temp:a\":1}}}",
+       "line 2: event.actions.stateDelta[\"temp:a\"]: a temporary key is never stored"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    put_event(given, cases[i][0]);
+    REFUSED(given, cases[i][1]);
+  }
+  put_header(given, "revision", "3");
+  put_line(given, HEAD "}");
+  put_line(given, "{\"id\":\"b\",\"invocationId\":\"i\",\"timestamp\":1}");
+  put_line(given, HEAD "}");
+  REFUSED(given, "line 4: the id \"a\" comes a second time");
+  free(given);
+}
+
+/* An array of so many levels. */
+static void put_levels(char *text, size_t levels) {
+  memset(text, '[', levels);
+  memset(text + levels, ']', levels);
+  text[2 * levels] = '\0';
+}
+
+static void test_imported_values_are_no_deeper_than_others(void **state) {
+  host *self = *state;
+  lines *given = calloc(1, sizeof *given);
+  assert_non_null(given);
+  for (size_t levels = MOONPAD_MAX_DEPTH; levels <= MOONPAD_MAX_DEPTH + 1; levels++) {
+    char value[2 * MOONPAD_MAX_DEPTH + 3], base[512], event[512];
+    put_levels(value, levels);
+    snprintf(base, sizeof base, "{\"k\":%s}", value);
+    snprintf(event, sizeof event, HEAD ",\"actions\":{\"stateDelta\":{\"k\":%s}}}", value);
+    for (int in_event = 0; in_event < 2; in_event++) {
+      moonpad_session *session = NULL;
+      moonpad_session_name name = host_name("s");
+      if (in_event) {
+        put_event(given, event);
+      } else {
+        put_header(given, "baseState", base);
+      }
+      if (levels > MOONPAD_MAX_DEPTH) {
+        REFUSED(given, in_event ? "line 2: event.actions.stateDelta[\"k\"]: nested deeper than 128"
+                                : "line 1: baseState[\"k\"]: nested deeper than 128");
+        continue;
+      }
+      OK(moonpad_import_session(self->service, NULL, give_line, given, &session, &failure));
+      SAYS(host_read(session, "k", "").as.text, value);
+      moonpad_session_free(session);
+      OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+    }
+  }
+  free(given);
+}
+
+static void test_an_import_announces_the_messages_that_it_has(void **state) {
+  host *self = *state;
+  lines *given = calloc(1, sizeof *given);
+  assert_non_null(given);
+  static const char message[] = HEAD ",\"author\":\"user\",\"content\":{\"parts\":[{\"text\":\"x\"}]}}";
+  put_event(given, message);
+  REFUSED(given, "line 1: the header's conversationCount: 0, and the events hold 1 messages of the user");
+  put_header(given, "conversationCount", "1");
+  REFUSED(given, "line 1: the header's conversationCount: 1, and the events hold 0 messages of the user");
+  free(given);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_BOTH(test_history),
@@ -261,6 +507,12 @@ int main(void) {
       ON_BOTH(test_export_and_import),
       ON_BOTH(test_export_and_import_keep_names_apart),
       ON_BOTH(test_import_keeps_to_the_limits),
+      ON_BOTH(test_import_headers_of_wrong_types_are_refused),
+      ON_BOTH(test_import_bounds_revisions),
+      ON_BOTH(test_imported_events_are_stored_as_appended_ones),
+      ON_BOTH(test_imported_events_that_cannot_be_are_refused),
+      ON_BOTH(test_imported_values_are_no_deeper_than_others),
+      ON_BOTH(test_an_import_announces_the_messages_that_it_has),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

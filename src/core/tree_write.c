@@ -76,32 +76,8 @@ moonpad_status mp_node_ask_owner(mp_node *node, moonpad_error *error) {
   return owner == NULL || owner->will_change == NULL ? MOONPAD_OK : owner->will_change(owner->context, error);
 }
 
-static unsigned depth_of_text(moonpad_string text) {
-  unsigned depth = 0;
-  unsigned deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.length; i++) {
-    char byte = text.data[i];
-    if (in_string) {
-      if (byte == '\\') i++;
-      if (byte == '"') in_string = false;
-    } else if (byte == '"') {
-      in_string = true;
-    } else if (byte == '[' || byte == '{') {
-      if (++depth > deepest) deepest = depth;
-    } else if (byte == ']' || byte == '}') {
-      depth--;
-    }
-  }
-  return deepest;
-}
-
 static bool fits_in_depth(const mp_node *node, const mp_value *value) {
-  if (!mp_is_composite(value->as.type)) return true;
-  unsigned depth_here = mp_node_level(node) + 1;
-  unsigned allowed = depth_here < MOONPAD_MAX_DEPTH ? MOONPAD_MAX_DEPTH - depth_here : 0;
-  /* Every level of a text takes two bytes at least, so that short texts need not be looked at. */
-  return value->as.as.text.length / 2 <= allowed || depth_of_text(value->as.as.text) <= allowed;
+  return !mp_is_composite(value->as.type) || mp_value_fits_below(value, mp_node_level(node) + 1);
 }
 
 static const char too_deep[] = ": the value would be nested more than 128 levels deep";

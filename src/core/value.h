@@ -51,6 +51,9 @@ void mp_value_write_borrowed(mp_buffer *out, const moonpad_value *value);
 /* Bytes that it takes as JSON, roughly: what limits count. */
 size_t mp_value_size(const mp_value *value);
 
+/* May it stand below so many levels? All that is stored is at most MOONPAD_MAX_DEPTH levels deep. */
+bool mp_value_fits_below(const mp_value *value, unsigned levels);
+
 /* Of a size that does not depend on the value. */
 static inline bool mp_is_small_scalar(moonpad_type type) {
   return type == MOONPAD_NULL || type == MOONPAD_BOOLEAN || type == MOONPAD_INTEGER || type == MOONPAD_FLOAT;

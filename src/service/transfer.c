@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-
+#include "base/number.h"
 #include "core/event.h"
 #include "core/json.h"
 #include "service/replay.h"
@@ -158,33 +158,59 @@ static moonpad_status bad_line(size_t number, const char *problem, moonpad_error
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: %s", number, problem);
 }
 
-static bool integer_member(moonpad_string object, const char *name, int64_t *integer) {
-  moonpad_string value;
-  moonpad_value read;
-  return mp_member_find(object, name, &value) &&
-         moonpad_json_read(value, moonpad_text(NULL), NULL, &read, NULL) == MOONPAD_OK &&
-         read.type == MOONPAD_INTEGER && (*integer = read.as.integer, *integer >= 0);
+static moonpad_status bad_member(const char *name, const char *problem, moonpad_error *error) {
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line 1: the header's %s: %s", name, problem);
 }
 
-static bool float_member(moonpad_string object, const char *name, double *number) {
-  moonpad_string value;
-  moonpad_value read;
-  if (!mp_member_find(object, name, &value)) return false;
-  if (moonpad_json_read(value, moonpad_text(NULL), NULL, &read, NULL) != MOONPAD_OK) return false;
-  if (read.type == MOONPAD_FLOAT) *number = read.as.number;
-  if (read.type == MOONPAD_INTEGER) *number = (double)read.as.integer;
-  return read.type == MOONPAD_FLOAT || read.type == MOONPAD_INTEGER;
+static bool is_number(moonpad_string json) {
+  return json.data[0] == '-' || (json.data[0] >= '0' && json.data[0] <= '9');
+}
+
+static bool is_integer(moonpad_string json) {
+  for (size_t i = 0; i < json.length; i++) {
+    if (json.data[i] == '.' || json.data[i] == 'e') return false;
+  }
+  return is_number(json);
+}
+
+static bool find_count(moonpad_string header, const char *name, int64_t *count) {
+  moonpad_string json;
+  return mp_member_find(header, name, &json) && is_integer(json) && mp_parse_integer(json.data, json.length, count) &&
+         *count >= 0 && *count <= MP_MAX_REVISION;
+}
+
+static moonpad_status read_count(moonpad_string header, const char *name, int64_t *count, moonpad_error *error) {
+  if (find_count(header, name, count)) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line 1: the header's %s: must be an integer from 0 to %lld", name,
+                 (long long)MP_MAX_REVISION);
+}
+
+static moonpad_status read_numbers(mp_session_row *row, moonpad_string header, moonpad_error *error) {
+  moonpad_string time;
+  if (!mp_member_find(header, "createTime", &time) || !is_number(time) ||
+      !mp_parse_float(time.data, time.length, &row->create_time)) {
+    return bad_member("createTime", "must be a number", error);
+  }
+  moonpad_status status = read_count(header, "baseRevision", &row->base_revision, error);
+  if (status == MOONPAD_OK) status = read_count(header, "revision", &row->revision, error);
+  if (status == MOONPAD_OK) status = read_count(header, "conversationCount", &row->conversation_count, error);
+  if (status == MOONPAD_OK && row->revision < row->base_revision) {
+    return bad_member("revision", "is less than its baseRevision", error);
+  }
+  return status;
 }
 
 /* Takes the header's name where the caller gave none. */
-static bool choose_name(importing *import, moonpad_string header, const char *member, moonpad_string given,
-                        moonpad_string *chosen) {
+static moonpad_status choose_name(importing *import, moonpad_string header, const char *member, moonpad_string given,
+                                  moonpad_string *chosen, moonpad_error *error) {
   moonpad_string value, text;
   if (given.length != 0) {
     *chosen = given;
-    return true;
+    return MOONPAD_OK;
   }
-  if (!mp_member_find(header, member, &value) || value.data[0] != '"') return false;
+  if (!mp_member_find(header, member, &value) || value.data[0] != '"') {
+    return bad_member(member, "must be a string", error);
+  }
   moonpad_string inside = {value.data + 1, value.length - 2};
   mp_buffer scratch;
   mp_buffer_init(&scratch, import->service->env);
@@ -195,31 +221,53 @@ static bool choose_name(importing *import, moonpad_string header, const char *me
     chosen->data = import->names.data + import->names.length - text.length;
   }
   mp_buffer_free(&scratch);
-  return made && !import->names.failed;
+  return made && !import->names.failed ? MOONPAD_OK : mp_no_memory(error);
+}
+
+static moonpad_status read_names(importing *import, const moonpad_session_name *given, moonpad_string header,
+                                 moonpad_error *error) {
+  static const moonpad_session_name none = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+  moonpad_session_name name;
+  if (given == NULL) given = &none;
+  if (!mp_buffer_room(&import->names, header.length)) return mp_no_memory(error);
+  moonpad_status status = choose_name(import, header, "appName", given->app_name, &name.app_name, error);
+  if (status == MOONPAD_OK) status = choose_name(import, header, "userId", given->user_id, &name.user_id, error);
+  if (status == MOONPAD_OK) {
+    status = choose_name(import, header, "sessionId", given->session_id, &name.session_id, error);
+  }
+  return status == MOONPAD_OK ? mp_check_session_name(&name, false, &import->name, error) : status;
+}
+
+static moonpad_status read_base_key(importing *import, moonpad_string key, moonpad_string json, moonpad_error *error) {
+  moonpad_status status = mp_check_key(key, error);
+  if (status == MOONPAD_OK && mp_scope_of(key) != MP_SCOPE_SESSION) {
+    return bad_line(1, "baseState holds a key of another scope", error);
+  }
+  if (status != MOONPAD_OK) return status;
+  mp_value *value = mp_value_from_own_json(import->service->env, json);
+  if (value == NULL) return mp_no_memory(error);
+  if (!mp_value_fits_below(value, 0)) {
+    status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line 1: baseState[%s]: nested deeper than %d",
+                     mp_quote(key).text, MOONPAD_MAX_DEPTH);
+  }
+  if (status == MOONPAD_OK) status = mp_replay_base(&import->base, key, value, error);
+  if (status == MOONPAD_OK) status = mp_replay_base(&import->replay, key, value, error);
+  mp_value_release(import->service->env, value);
+  return status;
 }
 
 static moonpad_status read_base(importing *import, moonpad_string header, moonpad_error *error) {
   moonpad_string state, literal, value, key;
   if (!mp_member_find(header, "baseState", &state) || state.data[0] != '{') {
-    return bad_line(1, "the header has no baseState object", error);
+    return bad_member("baseState", "must be an object", error);
   }
   mp_buffer scratch;
   mp_buffer_init(&scratch, import->service->env);
   moonpad_status status = MOONPAD_OK;
   mp_members members = mp_members_of(state);
   while (status == MOONPAD_OK && mp_members_next(&members, &literal, &value)) {
-    mp_value *owned = mp_value_from_own_json(import->service->env, value);
-    if (owned == NULL || !mp_literal_text(literal, &scratch, &key)) {
-      status = mp_no_memory(error);
-    } else {
-      status = mp_check_key(key, error);
-      if (status == MOONPAD_OK && mp_scope_of(key) != MP_SCOPE_SESSION) {
-        status = bad_line(1, "baseState holds a key of another scope", error);
-      }
-      if (status == MOONPAD_OK) status = mp_replay_base(&import->base, key, owned, error);
-      if (status == MOONPAD_OK) status = mp_replay_base(&import->replay, key, owned, error);
-    }
-    mp_value_release(import->service->env, owned);
+    bool made = mp_literal_text(literal, &scratch, &key);
+    status = made ? read_base_key(import, key, value, error) : mp_no_memory(error);
   }
   mp_buffer_free(&scratch);
   return status;
@@ -227,31 +275,60 @@ static moonpad_status read_base(importing *import, moonpad_string header, moonpa
 
 static moonpad_status read_import_header(importing *import, const moonpad_session_name *given, moonpad_string header,
                                          moonpad_error *error) {
-  static const moonpad_session_name none = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
-  if (given == NULL) given = &none;
   int64_t format;
-  if (!integer_member(header, "moonpadSession", &format)) {
+  if (!find_count(header, "moonpadSession", &format)) {
     return bad_line(1, "not the header of an exported session", error);
   }
   if (format != FORMAT_VERSION) {
     return mp_fail(error, MOONPAD_UNSUPPORTED, "line 1: export format %lld, this build knows %d", (long long)format,
                    FORMAT_VERSION);
   }
-  if (!mp_buffer_room(&import->names, header.length)) return mp_no_memory(error);
-  moonpad_session_name name;
-  if (!choose_name(import, header, "appName", given->app_name, &name.app_name) ||
-      !choose_name(import, header, "userId", given->user_id, &name.user_id) ||
-      !choose_name(import, header, "sessionId", given->session_id, &name.session_id)) {
-    return bad_line(1, "the header lacks appName, userId or sessionId", error);
-  }
-  if (!float_member(header, "createTime", &import->row.create_time) ||
-      !integer_member(header, "baseRevision", &import->row.base_revision) ||
-      !integer_member(header, "revision", &import->row.revision) ||
-      !integer_member(header, "conversationCount", &import->row.conversation_count)) {
-    return bad_line(1, "the header lacks createTime, baseRevision, revision or conversationCount", error);
-  }
-  moonpad_status status = mp_check_session_name(&name, false, &import->name, error);
+  moonpad_status status = read_names(import, given, header, error);
+  if (status == MOONPAD_OK) status = read_numbers(&import->row, header, error);
   return status == MOONPAD_OK ? read_base(import, header, error) : status;
+}
+
+/* Is it one that could have been exported? */
+static moonpad_status check_event(const importing *import, size_t number, const mp_event_draft *draft,
+                                  moonpad_error *error) {
+  if (draft->id.length == 0 || draft->timestamp_json.length == 0 || draft->invocation.length == 0 || draft->partial) {
+    return bad_line(number, "an exported event has id, timestamp and invocationId, and is not partial", error);
+  }
+  if (import->row.base_revision + (int64_t)import->count == import->row.revision) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: the header announced %lld events, this is one more",
+                   number, (long long)(import->row.revision - import->row.base_revision));
+  }
+  for (size_t i = 0; i < draft->delta_count; i++) {
+    if (draft->delta[i].scope != MP_SCOPE_TEMP) continue;
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                   "line %zu: event.actions.stateDelta[%s]: a temporary key is never stored", number,
+                   mp_quote(draft->delta[i].key).text);
+  }
+  return MOONPAD_OK;
+}
+
+/* Spelt as an append stores it, which is how it was exported. */
+static moonpad_status add_event(importing *import, const mp_event_draft *draft, moonpad_error *error) {
+  if (!mp_reserve(import->service->env, (void **)&import->events, &import->capacity, sizeof *import->events,
+                  import->count + 1)) {
+    return mp_no_memory(error);
+  }
+  moonpad_string stands;
+  imported_event event = {import->text.length, 0, draft->timestamp, import->ids.length, draft->id.length};
+  if (mp_event_draft_stands(draft, &stands)) {
+    mp_buffer_add_string(&import->text, stands);
+  } else {
+    mp_event_draft_write(draft, NULL, 0, &import->text);
+  }
+  mp_buffer_add_string(&import->ids, draft->id);
+  if (import->text.failed || import->ids.failed) return mp_no_memory(error);
+  event.length = import->text.length - event.begin;
+  moonpad_status status = mp_check_event_size(import->service, event.length, error);
+  if (status != MOONPAD_OK) return status;
+  import->events[import->count++] = event;
+  moonpad_string json = {import->text.data + event.begin, event.length};
+  int64_t revision = import->row.base_revision + (int64_t)import->count;
+  return mp_replay_event(&import->replay, json, revision, draft->timestamp, error);
 }
 
 static moonpad_status read_import_event(importing *import, size_t number, moonpad_string json, moonpad_error *error) {
@@ -264,22 +341,26 @@ static moonpad_status read_import_event(importing *import, size_t number, moonpa
     }
     return status;
   }
-  if (draft.id.length == 0 || draft.timestamp_json.length == 0 || draft.invocation.length == 0 || draft.partial) {
-    status = bad_line(number, "an exported event has id, timestamp and invocationId, and is not partial", error);
-  } else if (!mp_reserve(import->service->env, (void **)&import->events, &import->capacity, sizeof *import->events,
-                         import->count + 1)) {
-    status = mp_no_memory(error);
-  } else {
-    imported_event event = {import->text.length, json.length, draft.timestamp, import->ids.length, draft.id.length};
-    mp_buffer_add_string(&import->text, json);
-    mp_buffer_add_string(&import->ids, draft.id);
-    import->events[import->count++] = event;
-    int64_t revision = import->row.base_revision + (int64_t)import->count;
-    status = mp_replay_event(&import->replay, json, revision, draft.timestamp, error);
-    if (status == MOONPAD_OK && (import->text.failed || import->ids.failed)) status = mp_no_memory(error);
-  }
+  status = check_event(import, number, &draft, error);
+  if (status == MOONPAD_OK) status = add_event(import, &draft, error);
   mp_event_draft_free(&draft);
   return status;
+}
+
+/* The messages of the user among events that have been trimmed away are known by the header alone. */
+static moonpad_status check_counts(const importing *import, size_t lines, moonpad_error *error) {
+  const mp_session_row *row = &import->row;
+  int64_t messages = import->replay.conversation_count;
+  if (row->base_revision + (int64_t)import->count != row->revision) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: the header announced %lld events, %zu came", lines,
+                   (long long)(row->revision - row->base_revision), import->count);
+  }
+  if (row->conversation_count >= messages && row->conversation_count - messages <= row->base_revision) {
+    return MOONPAD_OK;
+  }
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                 "line 1: the header's conversationCount: %lld, and the events hold %lld messages of the user",
+                 (long long)row->conversation_count, (long long)messages);
 }
 
 static moonpad_status read_all(importing *import, const moonpad_session_name *given, moonpad_read_line read,
@@ -301,16 +382,11 @@ static moonpad_status read_all(importing *import, const moonpad_session_name *gi
       status = read_import_header(import, given, mp_buffer_text(&compact), error);
       continue;
     }
-    status = mp_check_event_size(import->service, compact.length, error);
-    if (status == MOONPAD_OK) status = read_import_event(import, number, mp_buffer_text(&compact), error);
+    status = read_import_event(import, number, mp_buffer_text(&compact), error);
   }
   mp_buffer_free(&compact);
   if (status == MOONPAD_OK && number == 0) return bad_line(1, "there is no header", error);
-  if (status == MOONPAD_OK && import->row.base_revision + (int64_t)import->count != import->row.revision) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: %lld events were announced, %zu came", number,
-                   (long long)(import->row.revision - import->row.base_revision), import->count);
-  }
-  return status;
+  return status == MOONPAD_OK ? check_counts(import, number, error) : status;
 }
 
 /* The state that the session would have, against the limits of the service that takes it. */
@@ -352,6 +428,10 @@ static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) 
                            {import->text.data + event->begin, event->length},
                            0};
     status = tx->ops->append_event(tx, row.id, &stored, error);
+    if (status == MOONPAD_ALREADY_EXISTS) {
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: the id %s comes a second time", i + 2,
+                     mp_quote(stored.id).text);
+    }
   }
   if (status == MOONPAD_OK) status = mp_replay_store(&import->replay, tx, row.id, error);
   if (status != MOONPAD_OK) return status;

@@ -166,6 +166,10 @@ static moonpad_status check_row(const mp_memory_events *events, const mp_event_r
   if (events->count >= MAX_ROWS) {
     return mp_fail(error, MOONPAD_LIMIT, "the memory store keeps at most %" PRIu32 " events of a session", MAX_ROWS);
   }
+  if (row->revision > MP_MAX_REVISION) {
+    return mp_fail(error, MOONPAD_LIMIT, "revision %" PRId64 ": a session counts no further than %" PRId64,
+                   row->revision, MP_MAX_REVISION);
+  }
   if (newest != NULL && row->revision <= newest->revision) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event %" PRId64 " does not come after event %" PRId64,
                    row->revision, newest->revision);

@@ -228,8 +228,7 @@ moonpad_status mp_sqlite_append_event(mp_tx *tx, int64_t session, const mp_event
 moonpad_status mp_sqlite_update_session(mp_tx *tx, const mp_session_row *row, moonpad_error *error);
 
 /* An event's key in the file: its session, then its revision. */
-#define MP_SQLITE_REVISION_BITS 34
-#define MP_SQLITE_MAX_REVISION  INT64_C(0x3FFFFFFFF)
+#define MP_SQLITE_REVISION_BITS 34 /* MP_MAX_REVISION */
 #define MP_SQLITE_MAX_SESSION   INT64_C(0x1FFFFFFF)
 static inline int64_t mp_sqlite_position(int64_t session, int64_t revision) {
   return (int64_t)((uint64_t)session << MP_SQLITE_REVISION_BITS | (uint64_t)revision);

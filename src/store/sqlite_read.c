@@ -171,7 +171,7 @@ static moonpad_status event_json_of(mp_sqlite_connection *connection, sqlite3_st
 /* Columns as in EVENT_COLUMNS of sqlite_statement.c. */
 static moonpad_status event_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_event_row *row,
                                moonpad_error *error) {
-  row->revision = sqlite3_column_int64(statement, 0) & MP_SQLITE_MAX_REVISION;
+  row->revision = sqlite3_column_int64(statement, 0) & MP_MAX_REVISION;
   row->timestamp = sqlite3_column_double(statement, 1);
   row->digest = (uint64_t)sqlite3_column_int64(statement, 4);
   row->id = mp_sqlite_column_text(statement, 2);
@@ -197,7 +197,7 @@ static moonpad_status each_event(mp_tx *tx, int64_t session, int64_t first, int6
                                  void *context, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   if (first < 0) first = 0;
-  if (last > MP_SQLITE_MAX_REVISION) last = MP_SQLITE_MAX_REVISION;
+  if (last > MP_MAX_REVISION) last = MP_MAX_REVISION;
   if (first > last) return MOONPAD_OK;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_EACH_EVENT, error);
   if (statement == NULL) return connection->failure;

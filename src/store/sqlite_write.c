@@ -134,7 +134,7 @@ moonpad_status mp_sqlite_delete_session(mp_tx *tx, int64_t session, moonpad_erro
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_DELETE_EVENTS, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, mp_sqlite_position(session, 0));
-  sqlite3_bind_int64(statement, 2, mp_sqlite_position(session, MP_SQLITE_MAX_REVISION));
+  sqlite3_bind_int64(statement, 2, mp_sqlite_position(session, MP_MAX_REVISION));
   moonpad_status status = mp_sqlite_run(connection, statement, error);
   for (size_t i = 0; status == MOONPAD_OK && i < sizeof by_session / sizeof *by_session; i++) {
     statement = mp_sqlite_statement(connection, by_session[i], error);
@@ -201,9 +201,9 @@ static moonpad_status event_failure(mp_sqlite_connection *connection, int code, 
 
 moonpad_status mp_sqlite_append_event(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  if (row->revision > MP_SQLITE_MAX_REVISION) {
-    return mp_fail(error, MOONPAD_LIMIT, "the session has %lld events, more than the store can count",
-                   (long long)MP_SQLITE_MAX_REVISION);
+  if (row->revision > MP_MAX_REVISION) {
+    return mp_fail(error, MOONPAD_LIMIT, "revision %lld: a session counts no further than %lld",
+                   (long long)row->revision, (long long)MP_MAX_REVISION);
   }
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_APPEND_EVENT, error);
   if (statement == NULL) return connection->failure;

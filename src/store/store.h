@@ -16,6 +16,9 @@
 typedef struct mp_store mp_store;
 typedef struct mp_tx mp_tx;
 
+/* No session counts further, on any store. */
+#define MP_MAX_REVISION INT64_C(0x3FFFFFFFF)
+
 /* What a store knows of a session without its state and events. */
 typedef struct mp_session_row {
   int64_t id;   /* internal */
