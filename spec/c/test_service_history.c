@@ -488,6 +488,51 @@ static void test_imported_values_are_no_deeper_than_others(void **state) {
   free(given);
 }
 
+/* ---- Messages of the user are counted alike everywhere ---- */
+
+static void test_messages_of_the_user_are_counted_alike(void **state) {
+  static const struct {
+    const char *event;
+    bool counts;
+  } cases[] = {
+      {",\"author\":\"user\",\"content\":{\"parts\":[{\"text\":\"x\"}]}}", true},
+      {",\"author\":\"user\",\"content\":{\"role\":\"model\",\"parts\":[{}]}}", true},
+      {",\"author\":\"\\u0075ser\",\"content\":{\"parts\":[{\"text\":\"x\"}]}}", true},
+      {",\"content\":{\"parts\":[{\"text\":\"x\"}]},\"author\":\"user\"}", true},
+      {",\"author\":\"user\",\"content\":{\"parts\":[]}}", false},
+      {",\"author\":\"user\",\"content\":{\"parts\":{}}}", false},
+      {",\"author\":\"user\",\"content\":{\"parts\":null}}", false},
+      {",\"author\":\"user\",\"content\":{}}", false},
+      {",\"author\":\"user\",\"content\":null}", false},
+      {",\"author\":\"user\"}", false},
+      {",\"author\":\"users\",\"content\":{\"parts\":[{\"text\":\"x\"}]}}", false},
+      {",\"author\":null,\"content\":{\"role\":\"user\",\"parts\":[{\"text\":\"x\"}]}}", false},
+  };
+  host *self = *state;
+  lines *exported = calloc(1, sizeof *exported);
+  assert_non_null(exported);
+  moonpad_session *session = host_create(self, "s", "{}"), *copy = NULL;
+  int64_t expected = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    char event[256];
+    snprintf(event, sizeof event, "{\"id\":\"e%zu\"%s", i, cases[i].event);
+    OK(moonpad_append_event(session, T(event), NULL, &failure));
+    expected += cases[i].counts ? 1 : 0;
+    if (moonpad_session_conversation_count(session) != expected) fail_msg("counted live: %s", event);
+    OK(moonpad_fork(session, (int64_t)i + 1, T(""), &copy, &failure));
+    if (moonpad_session_conversation_count(copy) != expected) fail_msg("counted by a fork: %s", event);
+    moonpad_session_free(copy);
+  }
+  OK(moonpad_export_session(session, keep_line, exported, &failure));
+  moonpad_session_free(session);
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  OK(moonpad_import_session(self->service, NULL, give_line, exported, &copy, &failure));
+  assert_int_equal(moonpad_session_conversation_count(copy), expected);
+  moonpad_session_free(copy);
+  free(exported);
+}
+
 static void test_an_import_announces_the_messages_that_it_has(void **state) {
   host *self = *state;
   lines *given = calloc(1, sizeof *given);
@@ -512,6 +557,7 @@ int main(void) {
       ON_BOTH(test_imported_events_are_stored_as_appended_ones),
       ON_BOTH(test_imported_events_that_cannot_be_are_refused),
       ON_BOTH(test_imported_values_are_no_deeper_than_others),
+      ON_BOTH(test_messages_of_the_user_are_counted_alike),
       ON_BOTH(test_an_import_announces_the_messages_that_it_has),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

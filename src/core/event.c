@@ -157,6 +157,20 @@ bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text) {
   return at + 2 == (uintptr_t)draft->text.data + draft->text.length;
 }
 
+/* ---- what is stored ---- */
+
+bool mp_is_user_message(moonpad_string author, moonpad_string parts) {
+  static const char by_user[] = "\"user\"";
+  return author.length == sizeof by_user - 1 && memcmp(author.data, by_user, sizeof by_user - 1) == 0 &&
+         parts.length > 2 && parts.data[0] == '[';
+}
+
+bool mp_event_is_user_message(moonpad_string json) {
+  moonpad_string author, content, parts;
+  return mp_member_find(json, "author", &author) && mp_member_find(json, "content", &content) &&
+         mp_member_find(content, "parts", &parts) && mp_is_user_message(author, parts);
+}
+
 static bool listed(moonpad_string list, moonpad_string literal) {
   if (list.data == NULL || list.data[0] != '[') return false;
   for (size_t at = 1; list.data[at] != ']';) {

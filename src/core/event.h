@@ -47,8 +47,8 @@ typedef struct mp_event_draft {
   size_t delta_capacity;
   uint64_t digest; /* of what was given, order of members apart, without temp: */
   bool partial;
-  bool is_user_message; /* counts for conversationCount */
-  bool removes;         /* one of `delta` is a removal */
+  bool is_user_message;
+  bool removes; /* one of `delta` is a removal */
   mp_buffer unescaped_id;
   mp_delta_entry few_delta[MP_FEW_KEYS];
   char id_made[MP_UUID_BYTES + 2];
@@ -80,6 +80,13 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta,
 
 /* Is the text that was read, with its own delta, what would be written? Then it need not be. */
 bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text);
+
+/*
+** Is an event by this author and with these parts (JSON, as they stand in it; empty: there are none) a message of the
+** user, which counts for conversationCount? Of a stored event, for whoever has only its text.
+*/
+bool mp_is_user_message(moonpad_string author, moonpad_string parts);
+bool mp_event_is_user_message(moonpad_string json);
 
 /* Takes the delta out of a stored event's JSON: each entry goes to `each` with the key's characters; NULL value: removed. */
 typedef moonpad_status (*mp_each_delta)(void *context, moonpad_string key, mp_value *value, moonpad_error *error);

@@ -17,8 +17,8 @@ typedef struct event_reader {
   mp_scan scan;
   mp_event_draft *draft;
   moonpad_string removed_keys; /* the list, or empty */
-  bool by_user;
-  bool has_parts;
+  moonpad_string author;       /* and the parts: empty where there are none */
+  moonpad_string parts;
   moonpad_error *error;
 } event_reader;
 
@@ -151,6 +151,7 @@ static moonpad_status read_parts(event_reader *reader, uint64_t *digest) {
   mp_scan_inside inside;
   uint64_t chain = MP_DIGEST_ARRAY, item = 0;
   int index = 0;
+  const char *begin = reader->scan.at;
   if (!mp_scan_enter(&reader->scan, &inside)) return not_canonical(reader);
   for (;;) {
     mp_scan_step step = mp_scan_next(&reader->scan, &inside, ']');
@@ -161,7 +162,7 @@ static moonpad_status read_parts(event_reader *reader, uint64_t *digest) {
     chain = mp_digest_mix(chain, item);
   }
   *digest = mp_digest_array_end(chain);
-  reader->has_parts = index > 0;
+  reader->parts = (moonpad_string){begin, (size_t)(reader->scan.at - begin)};
   return MOONPAD_OK;
 }
 
@@ -435,7 +436,7 @@ static moonpad_status take_member(event_reader *reader, const known_member *memb
   case MP_EVENT_TIMESTAMP:
     return MOONPAD_OK;
   case MP_EVENT_AUTHOR:
-    reader->by_user = value.length == 6 && memcmp(value.data, "\"user\"", 6) == 0;
+    reader->author = value;
     break;
   case MP_EVENT_PARTIAL:
     draft->partial = value.data[0] == 't';
@@ -499,7 +500,7 @@ static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json,
   reader.draft = draft;
   draft->text = json;
   reader.removed_keys = (moonpad_string){NULL, 0};
-  reader.by_user = reader.has_parts = false;
+  reader.author = reader.parts = (moonpad_string){NULL, 0};
   reader.error = error;
   moonpad_status status = read_members(&reader);
   if (status == MOONPAD_OK && reader.scan.at != reader.scan.end) status = not_canonical(&reader);
@@ -509,7 +510,7 @@ static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json,
     status = mark_removed(draft, reader.removed_keys, &scratch, error);
     mp_buffer_free(&scratch);
   }
-  draft->is_user_message = reader.has_parts && reader.by_user;
+  draft->is_user_message = mp_is_user_message(reader.author, reader.parts);
   return status;
 }
 

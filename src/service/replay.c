@@ -65,16 +65,10 @@ static moonpad_status replay_delta(void *context, moonpad_string key, mp_value *
   return put(event->replay, key, value, event->revision, error);
 }
 
-static bool is_user_message(moonpad_string json) {
-  moonpad_string author, content, parts;
-  return mp_member_find(json, "author", &author) && author.length == 6 && memcmp(author.data, "\"user\"", 6) == 0 &&
-         mp_member_find(json, "content", &content) && mp_member_find(content, "parts", &parts) && parts.length > 2;
-}
-
 moonpad_status mp_replay_event(mp_replay *replay, moonpad_string json, int64_t revision, double timestamp,
                                moonpad_error *error) {
   event_context context = {replay, revision};
-  if (is_user_message(json)) replay->conversation_count++;
+  if (mp_event_is_user_message(json)) replay->conversation_count++;
   replay->last_timestamp = timestamp;
   return mp_event_each_delta(replay->env, json, replay_delta, &context, error);
 }
