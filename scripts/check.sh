@@ -56,7 +56,7 @@ layers() {
 
 # A fixed number of inputs from a fixed seed: what was found once is not found again. `make fuzz` looks for more.
 fuzz() {
-  BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 100000 json template url &&
+  BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 100000 json template url import &&
     BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 30000 event encoder &&
     BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 5000 stateful
 }
