@@ -49,8 +49,11 @@ typedef struct mp_key_list {
 moonpad_status mp_changes_keys(moonpad_changes *changes, mp_key_list *list, moonpad_error *error);
 void mp_key_list_free(mp_key_list *list);
 
-/* The merged state, or only what is pending, as one JSON object with sorted keys. For the delta, `removed` (may be NULL) gets a JSON array of removed keys, which are
-** not in `out`; an increment or append shows the value that it gives here and now. */
+/*
+** Append the merged state, or only what is pending, to `out` as one JSON object with sorted keys.
+** For the delta, `removed` (may be NULL) gets a JSON array of removed keys, which are not in `out`;
+** an increment or append shows the value that it gives here and now.
+*/
 moonpad_status mp_changes_write_all(moonpad_changes *changes, mp_buffer *out, moonpad_error *error);
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error);

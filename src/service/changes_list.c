@@ -61,25 +61,32 @@ void mp_key_list_free(mp_key_list *list) {
   list->count = 0;
 }
 
-static void write_member(mp_buffer *out, const mp_key *key, const mp_value *value) {
-  if (out->length > 1) mp_buffer_add_char(out, ',');
+/* Begins behind what `out` holds already: a state may stand in the middle of what is encoded. */
+static void open_bracket(mp_buffer *out, char bracket, size_t *begin) {
+  mp_buffer_add_char(out, bracket);
+  *begin = out->length;
+}
+
+static void write_member(mp_buffer *out, size_t begin, const mp_key *key, const mp_value *value) {
+  if (out->length > begin) mp_buffer_add_char(out, ',');
   mp_json_write_string(out, mp_key_text(key));
   mp_buffer_add_char(out, ':');
   mp_value_write(out, value);
 }
 
 /* What the change set shows under a key, as JSON; nothing where it shows none. */
-static moonpad_status write_shown(moonpad_changes *changes, const mp_key *key, mp_buffer *out, moonpad_error *error) {
+static moonpad_status write_shown(moonpad_changes *changes, const mp_key *key, mp_buffer *out, size_t begin,
+                                  moonpad_error *error) {
   mp_change *change = mp_map_get_hashed(&changes->map, key->bytes, key->length, key->hash);
   if (change == NULL) {
     const mp_view_entry *entry = mp_map_get_hashed(changes->view, key->bytes, key->length, key->hash);
-    if (entry->value != NULL) write_member(out, key, entry->value);
+    if (entry->value != NULL) write_member(out, begin, key, entry->value);
     return MOONPAD_OK;
   }
   const mp_value *shown;
   mp_value *owned;
   moonpad_status status = mp_change_shown(change, &shown, &owned, error);
-  if (status == MOONPAD_OK && shown != NULL) write_member(out, key, shown);
+  if (status == MOONPAD_OK && shown != NULL) write_member(out, begin, key, shown);
   mp_value_release(changes->env, owned);
   return status;
 }
@@ -93,10 +100,10 @@ moonpad_status mp_changes_write_all(moonpad_changes *changes, mp_buffer *out, mo
   mp_key_list list;
   moonpad_status status = mp_changes_keys(changes, &list, error);
   if (status != MOONPAD_OK) return status;
-  mp_buffer_clear(out);
-  mp_buffer_add_char(out, '{');
+  size_t begin;
+  open_bracket(out, '{', &begin);
   for (size_t i = 0; status == MOONPAD_OK && i < list.count; i++) {
-    status = write_shown(changes, list.keys[i], out, error);
+    status = write_shown(changes, list.keys[i], out, begin, error);
   }
   mp_key_list_free(&list);
   return status == MOONPAD_OK ? close_object(out, '}', error) : status;
@@ -128,18 +135,15 @@ moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, 
   size_t count;
   moonpad_status status = mp_changes_pending_list(changes, &list, &count, error);
   if (status != MOONPAD_OK) return status;
-  mp_buffer_clear(out);
-  mp_buffer_add_char(out, '{');
-  if (removed != NULL) {
-    mp_buffer_clear(removed);
-    mp_buffer_add_char(removed, '[');
-  }
+  size_t begin, removed_begin = 0;
+  open_bracket(out, '{', &begin);
+  if (removed != NULL) open_bracket(removed, '[', &removed_begin);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
     const mp_key *key = list[i]->entry->key;
     if (list[i]->kind != MP_REMOVE) {
-      status = write_shown(changes, key, out, error);
+      status = write_shown(changes, key, out, begin, error);
     } else if (removed != NULL) {
-      if (removed->length > 1) mp_buffer_add_char(removed, ',');
+      if (removed->length > removed_begin) mp_buffer_add_char(removed, ',');
       mp_json_write_string(removed, mp_key_text(key));
     }
   }
