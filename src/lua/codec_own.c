@@ -67,19 +67,28 @@ static const char *push_escaped(const own_reader *r, const char *at) {
   return at + literal.length;
 }
 
-/* A short text that stood under this name the last time too: the second time its Lua string is kept, from then on it need not be made again. */
+static inline bool is_noted(const mp_name *name, const char *begin, size_t length) {
+  return name->value_length == length && mp_same_bytes(name->value, begin, length);
+}
+
+/*
+** A short text that stood under this name the last time too: the second time its Lua string is kept,
+** from then on it need not be made again. Making it may run a finalizer that notes another text here.
+*/
 static inline bool push_known(const own_reader *r, const char *begin, size_t length) {
   mp_name *name = &r->binding->names[r->name];
-  if (name->value_length != length || !mp_same_bytes(name->value, begin, length)) return false;
+  if (!is_noted(name, begin, length)) return false;
   lua_Integer place = MP_STRING_VALUES + (lua_Integer)r->name;
   if (name->has_value) {
     lua_rawgeti(r->L, r->strings, place);
     return true;
   }
   lua_pushlstring(r->L, begin, length);
-  lua_pushvalue(r->L, -1);
-  lua_rawseti(r->L, r->strings, place);
-  name->has_value = true;
+  if (is_noted(name, begin, length)) {
+    lua_pushvalue(r->L, -1);
+    lua_rawseti(r->L, r->strings, place);
+    name->has_value = true;
+  }
   return true;
 }
 
