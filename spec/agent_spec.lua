@@ -101,8 +101,10 @@ describe("the definition of an agent", function()
     local runner = moonpad.runner { appName = "app", agent = agent, sessionService = service }
     assert.equal('newMessage.parts: expected a list of parts, got a table with the key "text"',
       failure(support.run, runner, { parts = { text = "x" } }).message)
-    assert.equal('agent "Greeter": the model\'s answer.parts: expected a list of parts, got a table with the key '
-      .. '"text"', failure(support.run, runner, "x").message)
+    local err = failure(support.run, runner, "x")
+    assert.equal('agent "Greeter": the model\'s answer.content.parts: expected a list of parts, got a table with the '
+      .. 'key "text"', err.message)
+    assert.equal("model", err.code)
   end)
 
   it("refuses a plugin in the place of a list of plugins", function()

@@ -302,6 +302,33 @@ describe("models.anthropic", function()
     }, messages[3].content)
   end)
 
+  it("takes no call whose id is no text, and gives one without an id its own", function()
+    local service <close>, ran = moonpad.open "memory:", 0
+    local runner = moonpad.runner {
+      appName = "app", sessionService = service, agent = moonpad.agent { name = "a", model = make(), tools = {
+        { name = "t", run = function() ran = ran + 1 end },
+      } },
+    }
+    local function answerWith(id)
+      web:script { ["/messages"] = {
+        server.stream(encode(START, open(0, { type = "tool_use", id = id, name = "t", input = {} }), stop(0),
+          finish "tool_use", STOP)),
+        server.stream(STREAM),
+      } }
+      return pcall(support.run, runner, "go")
+    end
+    for _, id in ipairs { 7, true, { a = 1 } } do
+      local ok, err = answerWith(id)
+      assert.are.same({ false, "model" }, { ok, err.code })
+      assert.matches("functionCall.id: expected a string, got ", err.message)
+    end
+    assert.are.equal(0, ran)
+    local ok, events = answerWith(moonpad.null)
+    assert.is_true(ok)
+    assert.matches("^moonpad%-", events[1]:functionCalls()[1].id)
+    assert.are.equal(1, ran)
+  end)
+
   it("asks for its key by the name of the variable", function()
     local text = model.lua({},
       [[print(select(2, pcall(require("moonpad.models.anthropic").new, { model = "m" })).message)]])

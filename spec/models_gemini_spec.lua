@@ -265,6 +265,30 @@ describe("models.gemini", function()
     assert.are.same({ functionResponse = { name = "add", response = { result = 3 } } }, contents[3].parts[2])
   end)
 
+  it("takes no call whose id is no text, and gives one without an id its own", function()
+    local service <close>, ran = moonpad.open "memory:", 0
+    local runner = moonpad.runner {
+      appName = "app", sessionService = service, agent = moonpad.agent { name = "a", model = make(), tools = {
+        { name = "t", run = function() ran = ran + 1 end },
+      } },
+    }
+    local function answerWith(id)
+      script(server.stream { chunk({ { functionCall = { id = id, name = "t", args = {} } } }, "STOP") },
+        server.stream { chunk({ { text = "Done" } }, "STOP") })
+      return pcall(support.run, runner, "go")
+    end
+    for _, id in ipairs { 7, true, { a = 1 } } do
+      local ok, err = answerWith(id)
+      assert.are.same({ false, "model" }, { ok, err.code })
+      assert.matches("functionCall.id: expected a string, got ", err.message)
+    end
+    assert.are.equal(0, ran)
+    local ok, events = answerWith(moonpad.null)
+    assert.is_true(ok)
+    assert.matches("^moonpad%-", events[1]:functionCalls()[1].id)
+    assert.are.equal(1, ran)
+  end)
+
   it("asks for its key by the names of both variables", function()
     local code = [[print(select(2, pcall(require("moonpad.models.gemini").new, { model = "m" })).message)]]
     local text = model.lua({}, code)

@@ -19,10 +19,14 @@ local function parts(self)
   return type(content) == "table" and type(content.parts) == "table" and content.parts or {}
 end
 
+local function isSet(value)
+  return value ~= nil and value ~= false and value ~= core.null
+end
+
 local function collect(self, field)
   local found = {}
   for _, part in ipairs(parts(self)) do
-    if part[field] ~= nil then found[#found + 1] = part[field] end
+    if isSet(part[field]) then found[#found + 1] = part[field] end
   end
   return found
 end
@@ -32,13 +36,9 @@ end
 ---@return boolean
 function event.holdsCallOrResponse(self)
   for _, part in ipairs(parts(self)) do
-    if part.functionCall ~= nil or part.functionResponse ~= nil then return true end
+    if isSet(part.functionCall) or isSet(part.functionResponse) then return true end
   end
   return false
-end
-
-local function isSet(value)
-  return value ~= nil and value ~= false and value ~= core.null
 end
 
 ---The function calls in this event, in order.
@@ -71,7 +71,7 @@ function methods.isFinalResponse(self)
   if type(longRunning) == "table" and next(longRunning) ~= nil then return true end
   local list = parts(self)
   if #list == 0 or isSet(self.partial) or event.holdsCallOrResponse(self) then return false end
-  return list[#list].codeExecutionResult == nil
+  return not isSet(list[#list].codeExecutionResult)
 end
 
 ---Does the event hold a non-thought text part? (Its text may be empty.)

@@ -1,4 +1,5 @@
 --- The history of a session: reading its events, and what rewinds took back of them.
+local content = require "moonpad.content"
 local core = require "moonpad.core"
 
 local history = {}
@@ -10,13 +11,17 @@ local function at(list, index)
   return list[index]
 end
 
----An event of a list. One that was trimmed away since the session was read is one that has nothing to say.
+---An event of a list, without nulls in its parts. One that was trimmed away since the session was read is one that has
+---nothing to say.
 ---@param list table the events of a session, or a table of events
 ---@param index integer
 ---@return moonpad.Event|{ revision: integer }
 function history.read(list, index)
   local ok, event = pcall(at, list, index)
-  if ok then return event end
+  if ok then
+    content.clean(event.content)
+    return event
+  end
   if core.isError(event) and event.code == "not_found" then return { revision = 0 } end
   error(event, 0)
 end

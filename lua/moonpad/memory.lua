@@ -70,7 +70,7 @@ end
 local function remembered(event)
   local parts, texts = {}, {}
   for _, part in ipairs(events.parts(event)) do
-    if type(part.text) == "string" and part.text:find "%S" and (not part.thought or part.thought == core.null) then
+    if type(part.text) == "string" and part.text:find "%S" and not part.thought then
       parts[#parts + 1] = { text = part.text }
       texts[#texts + 1] = part.text
     end

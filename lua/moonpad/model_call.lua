@@ -60,15 +60,18 @@ end
 -- complete answer at the end is completed here.
 local function streamed(where, iterator, invariant, control)
   local parts, hasAnswer, isOver = {}, false, false
+  local function isAnyLeft()
+    return not hasAnswer and #parts > 0 or responses.saysMore(parts)
+  end
   return function()
     if isOver then return nil end
     local chunk = iterator(invariant, control)
     if chunk == nil then
       isOver = true
-      return not hasAnswer and #parts > 0 and { content = { role = "model", parts = parts } } or nil
+      return isAnyLeft() and { content = { role = "model", parts = parts } } or nil
     end
     control = chunk
-    local response = responses.normalize(chunk, where .. "a chunk of the model's answer", "model")
+    local response = responses.ofModel(chunk, where .. "a chunk of the model's answer")
     if type(chunk) == "string" then response.partial = true end
     if response.partial then
       responses.accumulate(parts, response)
@@ -89,7 +92,7 @@ local function start(phase, run, request)
     core.error("model", ('the model of agent "%s" returned %s; expected a response, a string or an iterator')
       :format(phase.agent.name, answer == nil and "nothing" or "an empty table"))
   end
-  return once(responses.normalize(answer, where .. "the model's answer", "model"))
+  return once(responses.ofModel(answer, where .. "the model's answer"))
 end
 
 -- An error inside a model gets the code `model`, unless it is an object that tells its own story. A plain table keeps
@@ -142,12 +145,12 @@ function modelCall.run(phase, request, take)
   local run = runnable(phase)
   countCall(phase.invocation)
   local function takeChecked(response, origin)
+    local partial = response.partial
     local replaced = callbacks.ask(phase, "afterModelCallback", response)
-    if replaced ~= nil then
-      local partial = response.partial
-      response = responses.normalize(replaced, where .. "afterModelCallback")
-      if response.partial == nil then response.partial = partial end
-    end
+    -- It may have been changed in place.
+    if replaced == nil then replaced = response end
+    response = responses.normalize(replaced, where .. "afterModelCallback")
+    if response.partial == nil then response.partial = partial end
     take(response, origin)
   end
   -- A callback may change a response in place, so that the words are looked at before.

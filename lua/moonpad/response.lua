@@ -25,7 +25,12 @@ local FIELDS = {
 -- Fields that an event gets from the run, not from the model: an event may be given as a response, without them.
 local OWN = { id = true, invocationId = true, author = true, timestamp = true, actions = true, branch = true }
 
-local function checkFields(value, where, code)
+local TYPES = {
+  partial = "boolean", turnComplete = "boolean", interrupted = "boolean", errorCode = "string", errorMessage = "string",
+  finishReason = "string", usageMetadata = "table",
+}
+
+local function checkFields(value, where)
   local given = {}
   for field in pairs(value) do
     if not OWN[field] then given[field] = true end
@@ -33,30 +38,59 @@ local function checkFields(value, where, code)
   local ok, err = pcall(core.checkFields, given, where, FIELDS)
   if ok then return end
   luaError.passOn(err)
-  core.error(code or "invalid_argument",
+  core.error("invalid_argument",
     err.message .. "; a response is a string, or { content = { parts = { { text = ... } } }, ... }")
+end
+
+local function normalize(value, where)
+  if type(value) == "string" then return { content = content.normalize(value, "model", where) } end
+  if type(value) ~= "table" then
+    core.error("invalid_argument", ("%s: expected a response (a table) or a string, got %s"):format(where, type(value)))
+  end
+  local response = copy(value)
+  content.dropNulls(response)
+  if response.content == nil and type(response.parts) == "table" then
+    return { content = content.normalize(response, "model", where) }
+  end
+  checkFields(response, where)
+  content.checkTypes(response, TYPES, where)
+  -- What went wrong is told in the words of others.
+  local said = response.errorMessage
+  if said then response.errorMessage = errorText.valid(said) end
+  if response.content ~= nil then
+    response.content = content.normalize(response.content, "model", where .. ".content")
+  end
+  return response
 end
 
 ---@param value string|table a response, a Content, or a text
 ---@param where string for messages
----@param code string? of the error when it is none of these
 ---@return moonpad.Response
-function responses.normalize(value, where, code)
-  if type(value) == "string" then return { content = content.normalize(value, "model", where) } end
-  if type(value) ~= "table" then
-    core.error(code or "invalid_argument",
-      ("%s: expected a response (a table) or a string, got %s"):format(where, type(value)))
-  end
-  if value.content == nil and type(value.parts) == "table" then
-    return { content = content.normalize(value, "model", where) }
-  end
-  checkFields(value, where, code)
-  local response = copy(value)
-  -- What went wrong is told in the words of others.
-  local said = response.errorMessage
-  if type(said) == "string" then response.errorMessage = errorText.valid(said) end
-  if response.content ~= nil then response.content = content.normalize(response.content, "model", where) end
-  return response
+responses.normalize = normalize
+
+-- A piece of a stream may end within a character; what is stored must be whole.
+local function checkStorable(response, where)
+  if response.partial then return end
+  local ok, err = pcall(core.json.encode, response)
+  if ok then return end
+  luaError.passOn(err)
+  core.error("invalid_argument", ("%s: %s"):format(where, errorText.of(err)))
+end
+
+---The same for what a model has answered: what is wrong with it is the error `model`.
+---@param value any
+---@param where string for messages
+---@return moonpad.Response
+function responses.ofModel(value, where)
+  local ok, result = pcall(function()
+    local response = normalize(value, where)
+    checkStorable(response, where)
+    return response
+  end)
+  if ok then return result end
+  luaError.passOn(result)
+  if core.isError(result) and result.code == "invalid_argument" then core.error("model", result.message) end
+  return error(result, 0)
 end
 
 ---Is there anything in it that is worth an event of its own?
@@ -82,6 +116,16 @@ function responses.accumulate(parts, response)
       parts[#parts + 1] = copy(part)
     end
   end
+end
+
+---Is there more in these parts than empty text, with which streams like to end?
+---@param parts table[]
+---@return boolean
+function responses.saysMore(parts)
+  for _, part in ipairs(parts) do
+    if part.text ~= "" then return true end
+  end
+  return false
 end
 
 ---Gives the calls of an event that have no id one of their own.
