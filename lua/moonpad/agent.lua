@@ -43,6 +43,9 @@ local agents = {}
 ---@class moonpad.Agent: moonpad.AgentDefinition
 ---@field parent moonpad.Agent?
 ---@field isLlm boolean? driven by a model
+---@field runsOthers boolean? in a coroutine or a protected call of their own
+---@field height integer how many levels of agents there are from this one down
+---@field nesting integer how many of them run others, agents as tools included
 ---@field callbacks table<string, function[]>
 ---@field toolsByName table<string, moonpad.Tool>
 local Agent = { __name = "moonpad.agent" }

@@ -9,6 +9,7 @@ local output = require "moonpad.output"
 local runners = require "moonpad.runner"
 local signals = require "moonpad.signals"
 local tools = require "moonpad.tool"
+local trees = require "moonpad.tree"
 
 local agentTool = {}
 
@@ -163,7 +164,9 @@ function agentTool.define(definition)
   if skips ~= nil and type(skips) ~= "boolean" then
     core.error("invalid_argument", "agentTool.skipSummarization: expected a boolean, got " .. type(skips))
   end
-  return tools.define {
+  local nesting = agent.nesting + 1
+  trees.checkNesting(nesting, ('agentTool of agent "%s"'):format(agent.name))
+  local tool = tools.define {
     name = agent.name,
     description = agent.description,
     parameters = PARAMETERS,
@@ -173,6 +176,8 @@ function agentTool.define(definition)
       return answer
     end,
   }
+  tool.nesting = nesting
+  return tool
 end
 
 return agentTool

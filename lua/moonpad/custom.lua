@@ -103,7 +103,8 @@ local function run(invocation, agent)
   return phase.transfer
 end
 
-local function checkRun(agent, where)
+local function completeCustomAgent(agent, where)
+  agent.runsOthers = true
   if not callbacks.isCallable(agent.run) then
     refuse(where .. ".run: expected a function, got " .. type(agent.run))
   end
@@ -113,7 +114,7 @@ end
 ---@param definition moonpad.CustomDefinition
 ---@return moonpad.Agent
 function custom.define(definition)
-  return agents.build("customAgent", definition, FIELDS, run, checkRun)
+  return agents.build("customAgent", definition, FIELDS, run, completeCustomAgent)
 end
 
 return custom

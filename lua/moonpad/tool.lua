@@ -13,6 +13,7 @@ local tools = {}
 ---@field longRunning boolean? it may return nil: its answer comes later, in a message of the user
 
 ---@class moonpad.Tool: moonpad.ToolDefinition
+---@field nesting integer? of an agent as a tool: how many agents run others within one another
 local Tool = { __name = "moonpad.tool" }
 Tool.__index = Tool
 

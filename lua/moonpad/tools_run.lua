@@ -53,7 +53,7 @@ end
 
 -- Where memory ends, Lua does not ask: the text of its own error comes out of the call instead.
 local function withTraceback(err)
-  if err == nil then err = core.newError("tool", errorText.of(nil)) end
+  err = err == nil and core.newError("tool", errorText.of(nil)) or luaError.object(err)
   local text = errorText.of(err)
   return { isTraced = true, err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
 end
@@ -88,10 +88,10 @@ local function attempt(call)
   if ok then return true, result end
   core.rollback(phase.state)
   phase.actions = actions
-  local err, traceback = luaError.object(result), nil
-  if type(result) == "table" and result.isTraced then err, traceback = result.err, result.traceback end
+  local isTraced = type(result) == "table" and result.isTraced
+  local err = isTraced and result.err or luaError.object(result)
   luaError.passOn(err)
-  return answerFailure(call, err, traceback or errorText.of(err))
+  return answerFailure(call, err, isTraced and result.traceback or errorText.of(err))
 end
 
 -- All that happens for one call, in its own coroutine.

@@ -15,6 +15,34 @@ local function checkNames(agent, where, seen)
   for _, child in ipairs(agent.subAgents) do checkNames(child, where, seen) end
 end
 
+-- How many agents may run one another side by side, by hand or as tools. Each is a coroutine or a protected call within
+-- that of the one above it, and Lua has a C stack of 200 calls for all of them, the host and the user's own functions.
+local MAX_NESTING = 32
+-- Agents that only come one after the other or hand over cost next to nothing. This many are a mistake.
+local MAX_HEIGHT = 1000
+
+---Refuses what would not run for want of stack.
+---@param nesting integer
+---@param where string for messages
+function trees.checkNesting(nesting, where)
+  if nesting <= MAX_NESTING then return end
+  refuse(where, ("more than %d agents that run others (parallelAgent, customAgent, agentTool) within one another")
+    :format(MAX_NESTING))
+end
+
+-- Returns how many levels of agents there are, and how many of them run others.
+local function measure(agent, where)
+  local height, nesting = 0, 0
+  for _, child in ipairs(agent.subAgents) do
+    height, nesting = math.max(height, child.height), math.max(nesting, child.nesting)
+  end
+  if agent.runsOthers and height > 0 then nesting = nesting + 1 end
+  for _, tool in ipairs(agent.tools or {}) do nesting = math.max(nesting, tool.nesting or 0) end
+  if height >= MAX_HEIGHT then refuse(where, ("more than %d levels of agents"):format(MAX_HEIGHT)) end
+  trees.checkNesting(nesting, where)
+  return height + 1, nesting
+end
+
 ---Makes the agents of a list the sub-agents of another.
 ---@param agent moonpad.Agent
 ---@param where string for messages
@@ -29,6 +57,7 @@ function trees.adopt(agent, where, isAgent)
     end
   end
   checkNames(agent, where, {})
+  agent.height, agent.nesting = measure(agent, where .. ".subAgents")
   for _, child in ipairs(agent.subAgents) do child.parent = agent end
 end
 

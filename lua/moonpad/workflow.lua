@@ -85,11 +85,15 @@ local function runInParallel(invocation, agent)
   groups.run(group, bodies)
 end
 
+local function markAsRunner(agent)
+  agent.runsOthers = true
+end
+
 ---Makes an agent that runs its sub-agents side by side, each on a branch of its own.
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.parallel(definition)
-  return agents.build("parallelAgent", definition, FIELDS, runInParallel)
+  return agents.build("parallelAgent", definition, FIELDS, runInParallel, markAsRunner)
 end
 
 return workflow

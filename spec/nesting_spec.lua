@@ -1,0 +1,169 @@
+-- Agents within agents, and calls within calls: how deep they go, and what happens beyond.
+local core = require "moonpad.core"
+local moonpad = require "moonpad"
+local support = require "spec.support"
+
+local function failure(run, ...)
+  local ok, err = pcall(run, ...)
+  assert.is_false(ok)
+  return err
+end
+
+local function answer(name, args)
+  return support.calls { name, args or { request = "go on" } }
+end
+
+-- Asks a tool once, and says what that has answered.
+local function asking(name)
+  return function(request)
+    local parts = request.contents[#request.contents].parts
+    local response = parts[#parts].functionResponse
+    if not response then return answer(name) end
+    return response.response.result or "error: " .. response.response.error
+  end
+end
+
+local wraps = {
+  parallelAgent = function(name, child) return moonpad.parallelAgent { name = name, subAgents = { child } } end,
+  customAgent = function(name, child)
+    local function run(context) context:runAgent(child) end
+    return moonpad.customAgent { name = name, subAgents = { child }, run = run }
+  end,
+  agentTool = function(name, child)
+    return moonpad.agent { name = name, model = asking(child.name), tools = { moonpad.agentTool { agent = child } } }
+  end,
+  sequentialAgent = function(name, child) return moonpad.sequentialAgent { name = name, subAgents = { child } } end,
+  loopAgent = function(name, child)
+    return moonpad.loopAgent { name = name, subAgents = { child }, maxIterations = 1 }
+  end,
+  agent = function(name, child)
+    return moonpad.agent { name = name, subAgents = { child },
+      model = function() return answer("transfer_to_agent", { agent_name = child.name }) end }
+  end,
+}
+
+local function nested(count, kinds)
+  local agent = moonpad.agent { name = "Leaf", model = function(_, context)
+    context.state.reached = true
+    return "deep down"
+  end }
+  for level = 1, count do agent = wraps[kinds[level % #kinds + 1]]("A" .. level, agent) end
+  return agent
+end
+
+local function runnerOf(agent)
+  local service = moonpad.open "memory:"
+  return moonpad.runner { appName = "app", agent = agent, sessionService = service, maxLlmCalls = 0 }, service
+end
+
+local function lastText(agent)
+  local events = support.run((runnerOf(agent)), "go")
+  return events[#events]:text()
+end
+
+describe("agents within agents", function()
+  local deep = {
+    { "parallelAgent" }, { "customAgent" }, { "agentTool" }, { "parallelAgent", "agentTool", "customAgent" },
+    { "agentTool", "loopAgent", "sequentialAgent", "parallelAgent" },
+  }
+  for _, kinds in ipairs(deep) do
+    local name = table.concat(kinds, ", ")
+    local isFlat = name:find "loopAgent" ~= nil
+
+    it("of the kind " .. name .. " go 32 levels deep, and are refused beyond", function()
+      assert.equal("deep down", lastText(nested(isFlat and 64 or 32, kinds)))
+      local err = failure(nested, isFlat and 67 or 33, kinds)
+      assert.equal("invalid_argument", err.code)
+      assert.matches("32", err.message)
+      assert.matches('agent "A%d+"', err.message)
+    end)
+  end
+
+  for _, kind in ipairs { "sequentialAgent", "loopAgent", "agent" } do
+    it("of the kind " .. kind .. " go 1000 levels deep, and are refused beyond", function()
+      -- Each of a thousand transfers is another request with all that was said before.
+      assert.equal("deep down", lastText(nested(kind == "agent" and 200 or 999, { kind })))
+      local agent = nested(999, { kind })
+      local err = failure(wraps[kind], "Top", agent)
+      assert.equal("invalid_argument", err.code)
+      assert.matches('^agent "Top".subAgents: .*1000', err.message)
+      assert.is_nil(agent.parent)
+    end)
+  end
+
+  it("that run one another without end: the error tells of a limit, and the session goes on", function()
+    local isOver = false
+    local function back(name)
+      return function(context)
+        if isOver then return context:emit "well" end
+        context:runAgent(name)
+      end
+    end
+    local runner, service = runnerOf(moonpad.customAgent { name = "Top", subAgents = {
+      moonpad.customAgent { name = "A", run = back "B" }, moonpad.customAgent { name = "B", run = back "A" },
+    }, run = back "A" })
+    local err = failure(support.run, runner, "go")
+    assert.is_true(core.isError(err))
+    assert.equal("limit", err.code)
+    isOver = true
+    assert.equal("well", support.run(runner, "go")[1]:text())
+    assert.equal(3, #support.stored(service).events)
+  end)
+
+  it("that call themselves as tools by a way around: the model is told of a limit", function()
+    local inner, told
+    local agent = moonpad.agent {
+      name = "A", model = asking "again",
+      tools = { { name = "again", run = function(args, context) return inner.run(args, context) end } },
+      onToolErrorCallback = function(_, _, _, err) told = told or err end,
+    }
+    inner = moonpad.agentTool { agent = agent }
+    agent.toolsByName.again.parameters = inner.parameters
+    assert.matches("error: .*C stack overflow", lastText(agent))
+    assert.is_true(core.isError(told))
+    assert.equal("limit", told.code)
+  end)
+end)
+
+describe("a function that calls itself without end", function()
+  local function recursive() return 1 + recursive() end
+  local function throughC() return (("x"):gsub("x", function() return throughC() end)) end
+  local hooks = {
+    model = function(run) return { model = run } end,
+    stream = function(run) return { model = function() return run end } end,
+    beforeAgentCallback = function(run) return { beforeAgentCallback = run } end,
+    afterModelCallback = function(run) return { afterModelCallback = run } end,
+    instruction = function(run) return { instruction = run } end,
+  }
+  local function endsTheRun(definition)
+    definition.name, definition.model = "A", definition.model or function() return "x" end
+    local runner, service = runnerOf(moonpad.agent(definition))
+    local err = failure(support.run, runner, "go")
+    assert.is_true(core.isError(err))
+    assert.equal("limit", err.code)
+    assert.equal(1, #support.stored(service).events)
+  end
+
+  local function isToldToTheModel(run)
+    local seen
+    local agent = moonpad.agent { name = "A", model = asking "go", tools = { { name = "go", run = run } },
+      onToolErrorCallback = function(_, _, _, err) seen = err end }
+    assert.matches("error: too many calls within one another.*stack overflow", lastText(agent))
+    assert.equal("limit", seen.code)
+  end
+
+  for hook, definitionOf in pairs(hooks) do
+    it("through C, as " .. hook .. ", ends the run with an error of its own", function()
+      endsTheRun(definitionOf(throughC))
+    end)
+  end
+
+  it("in Lua, as a model, ends the run with an error of its own", function()
+    endsTheRun(hooks.model(recursive))
+  end)
+
+  it("as a tool is told to the model", function()
+    isToldToTheModel(recursive)
+    isToldToTheModel(throughC)
+  end)
+end)
