@@ -386,6 +386,22 @@ describe("a context", function()
     assert.same({ a = 0, b = 0, both = 1 }, events[2].actions.artifactDelta)
   end)
 
+  it("of a custom agent are told beside those that its event names itself: the higher version counts", function()
+    local agent = moonpad.customAgent { name = "A", run = function(context)
+      for _ = 1, 2 do context:saveArtifact("both", "x") end
+      context:saveArtifact("saved", "x")
+      context:emit { actions = { artifactDelta = { both = 0, named = 7 }, escalate = true } }
+      context:saveArtifact("later", "x")
+      context:emit "done"
+    end }
+    local events = support.run(moonpad.runner {
+      appName = "app", agent = agent, sessionService = service, artifactService = artifacts,
+    }, "Hi")
+    assert.same({ both = 1, saved = 0, named = 7 }, events[1].actions.artifactDelta)
+    assert.is_true(events[1].actions.escalate)
+    assert.same({ later = 0 }, events[2].actions.artifactDelta)
+  end)
+
   it("tells nothing of a tool that failed", function()
     local events = support.run(runnerOf {
       model = calling { "bad" },

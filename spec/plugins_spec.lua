@@ -162,6 +162,34 @@ support.each_store(function(open)
     end)
   end)
 
+  describe("the content that onEvent answers", function()
+    local function with(content)
+      return run({ outputKey = "out" }, { { onEvent = function() return { content = content } end } })
+    end
+
+    it("may be a text, and is taken as an answer of a model is", function()
+      assert.same({ "changed", "model" }, { with("changed")[1]:text(), support.stored(service).events[2].content.role })
+      local events = with { parts = { { text = "again", thought = moonpad.null, functionCall = moonpad.null } } }
+      assert.same({ "again", true }, { events[1]:text(), events[1]:isFinalResponse() })
+      assert.equal("again", support.stored(service).state.out)
+    end)
+
+    it("is refused where it cannot be one", function()
+      for message, content in pairs {
+        ["parts[1].text: expected a string, got number"] = { parts = { { text = 5 } } },
+        ["parts[1].functionCall.id: expected a string, got number"] = {
+          parts = { { functionCall = { id = 5, name = "t" } } },
+        },
+        ["expected a string or a Content"] = 5,
+      } do
+        local err = failure(with, content)
+        assert.equal("invalid_argument", err.code)
+        assert.matches("onEvent: content", err.message)
+        assert.matches(message, err.message, 1, true)
+      end
+    end)
+  end)
+
   describe("state", function()
     it("is on one event only, however many responses a model gives", function()
       local events = run { model = function(_, context)
@@ -249,6 +277,39 @@ support.each_store(function(open)
         outputKey = "out", outputSchema = { type = "integer" }, model = function() return "about 4" end,
       }, { { onEvent = function() return { content = { role = "model", parts = { { text = "4" } } } } end } })
       assert.same({ out = 4 }, fixed[1].actions.stateDelta)
+    end)
+
+    it("is not lost by an onEvent that makes a whole event partial, or a part whole: it is refused", function()
+      local fields = { model = function()
+        local chunks, index = { "he", "llo" }, 0
+        return function()
+          index = index + 1
+          return chunks[index]
+        end
+      end, afterModelCallback = function(context) context.state.seen = true end }
+      local err = failure(run, { outputKey = "out" }, { { onEvent = function() return { partial = true } end } })
+      assert.equal("invalid_argument", err.code)
+      assert.matches("onEvent: partial: ", err.message)
+      assert.same({}, support.stored(service).state:getAll())
+      err = failure(run, fields, { { onEvent = function() return { partial = false } end } })
+      assert.matches("onEvent: partial: ", err.message)
+      -- What it leaves as it is may be named.
+      local events = run(fields, { { onEvent = function(_, event) return { partial = event.partial or false } end } })
+      assert.same({ true, true, "hello" }, { events[1].partial, events[2].partial, events[3]:text() })
+      assert.same({ seen = true }, support.stored(service).state:getAll())
+    end)
+
+    it("and actions of an event stay where onEvent answers nulls", function()
+      local events = run({ beforeAgentCallback = function(context)
+        context.state.n = 1
+        context:escalate()
+        return "bye"
+      end }, { { onEvent = function()
+        return { actions = moonpad.null, content = moonpad.null, partial = moonpad.null, customMetadata = { a = 1 } }
+      end } })
+      assert.same({ "bye", true, { n = 1 }, { a = 1 } }, {
+        events[1]:text(), events[1].actions.escalate, events[1].actions.stateDelta, events[1].customMetadata,
+      })
     end)
 
     it("cannot be written in onEvent", function()

@@ -326,6 +326,20 @@ support.each_store(function(open)
     assert.is_string(next(events[2].customMetadata.toolErrors))
   end)
 
+  it("actions of several calls stand beside each other in their event", function()
+    local function asking(name)
+      return { name = name, run = function(_, context)
+        context.actions.requestedToolConfirmations = { [context.functionCallId] = { hint = name } }
+        context.actions.own = { [name] = true }
+      end }
+    end
+    local runner = runnerOf({ { "look", {}, "c1" }, { "listen", {}, "c2" } }, { asking "look", asking "listen" })
+    local events = support.run(runner, "go")
+    assert.same({ c1 = { hint = "look" }, c2 = { hint = "listen" } }, events[2].actions.requestedToolConfirmations)
+    -- Of what moonpad does not know, the later call has the say.
+    assert.same({ listen = true }, events[2].actions.own)
+  end)
+
   describe("a wrong write to context.actions", function()
     local cases = {
       { function(actions) actions.skip_summarization = true end,

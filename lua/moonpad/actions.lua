@@ -1,3 +1,4 @@
+--- The actions of an event, and how those of several writers become one.
 --- What may be written to `context.actions`: as in any event unknown fields are kept, but not those that are nearly
 --- known, nor values that no event can carry. Checked where it is written, so that the one who wrote it gets the error.
 local core = require "moonpad.core"
@@ -54,6 +55,40 @@ function actions.check(key, value)
   if ok then return end
   luaError.passOn(err)
   refuse(key, core.isError(err) and err.message or tostring(err))
+end
+
+---- Merging
+
+-- Whose entries belong to different things: files, calls.
+local BY_NAME = { artifactDelta = true, requestedAuthConfigs = true, requestedToolConfirmations = true }
+
+local function isOlder(version, than)
+  return type(version) == "number" and type(than) == "number" and version < than
+end
+
+-- The later entry of a name counts; of a file the higher version.
+local function mergeEntries(first, second)
+  local merged = {}
+  for name, entry in pairs(first) do merged[name] = entry end
+  for name, entry in pairs(second) do
+    if not isOlder(entry, merged[name]) then merged[name] = entry end
+  end
+  return merged
+end
+
+---The actions of two writers, of which the second counts where both say something else.
+---@param first table?
+---@param second table?
+---@return table merged a new table
+function actions.merge(first, second)
+  local merged = {}
+  for name, value in pairs(first or {}) do merged[name] = value end
+  for name, value in pairs(second or {}) do
+    local there = merged[name]
+    local isBoth = BY_NAME[name] and type(there) == "table" and type(value) == "table"
+    merged[name] = isBoth and mergeEntries(there, value) or value
+  end
+  return merged
 end
 
 ---Checks everything that was written: a table may have been changed after it was assigned.

@@ -1,4 +1,5 @@
 --- The life of a run from its first step to its last: session, user message, agent, and the plugins around them.
+local actions = require "moonpad.actions"
 local agents = require "moonpad.agent"
 local callbacks = require "moonpad.callbacks"
 local content = require "moonpad.content"
@@ -48,11 +49,9 @@ local function appendUserEvent(run)
   local delta = run.stateDelta
   local hasDelta = delta ~= nil and next(delta) ~= nil
   if run.userContent or hasDelta or contexts.hasChanges(phase) then
-    local actions = { stateDelta = delta }
-    for name, value in pairs(phase.actions) do actions[name] = value end
     publish.commit(phase, {
-      invocationId = run.id, author = "user", content = run.userContent, actions = actions,
-      branch = branchOf(answered),
+      invocationId = run.id, author = "user", content = run.userContent,
+      actions = actions.merge({ stateDelta = delta }, phase.actions), branch = branchOf(answered),
     })
   end
   contexts.close(phase, "the user's message is stored")

@@ -1,6 +1,7 @@
 --- The plugins' look at every event before it is stored. They see it with all the state that it will carry, and may
 --- change it.
 local callbacks = require "moonpad.callbacks"
+local content = require "moonpad.content"
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
@@ -45,11 +46,25 @@ local function changedDelta(own, shown, answered)
   return delta
 end
 
-local function apply(event, shown, answer)
+-- Only what is whole is stored: state would be lost on the way, or a part would pass for an answer.
+local function checkPartial(event, replaced)
+  if (replaced.partial or false) == (event.partial or false) then return end
+  core.error("invalid_argument", ("onEvent: partial: must stay as it is, %s; the event is %s"):format(
+    tostring(event.partial or false), event.partial and "a piece of a stream" or "a whole one"))
+end
+
+local function apply(event, shown, answered)
+  local answer = onEvent.merge(answered)
+  content.dropNulls(answer)
   local replaced = onEvent.merge(event, answer)
   if type(answer.actions) == "table" then
     replaced.actions = onEvent.merge(answer.actions)
     replaced.actions.stateDelta = changedDelta(event.actions.stateDelta, shown, answer.actions.stateDelta)
+  end
+  checkPartial(event, replaced)
+  if answer.content ~= nil then
+    local role = event.content and event.content.role or "model"
+    replaced.content = content.normalize(answer.content, role, "onEvent: content")
   end
   -- Who the event is stays.
   replaced.id, replaced.invocationId, replaced.timestamp = event.id, event.invocationId, event.timestamp

@@ -1,4 +1,5 @@
 --- Publishing: an event is stored, with everything that its phase has changed, and only then shown to the caller.
+local actions = require "moonpad.actions"
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
@@ -67,7 +68,7 @@ function publish.event(phase, event, origin)
     signals.emit(shown)
     return { event = shown, isFinal = false, calls = {} }
   end
-  event.actions = onEvent.merge(event.actions, phase.actions)
+  event.actions = actions.merge(event.actions, phase.actions)
   event = onEvent.ask(phase, event, origin)
   output.save(phase, event, origin)
   local stored = publish.commit(phase, event)

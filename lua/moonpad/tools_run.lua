@@ -1,4 +1,5 @@
 --- Running the tool calls of one model answer side by side, and answering all of them in one event.
+local actions = require "moonpad.actions"
 local callbacks = require "moonpad.callbacks"
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
@@ -82,12 +83,12 @@ end
 local function attempt(call)
   local phase = call.phase
   core.savepoint(phase.state)
-  local actions = copy(phase.actions)
+  local written = copy(phase.actions)
   local ok, result = xpcall(runTool, withTraceback, call)
   signals.raiseIfEnding(phase.invocation)
   if ok then return true, result end
   core.rollback(phase.state)
-  phase.actions = actions
+  phase.actions = written
   local isTraced = type(result) == "table" and result.isTraced
   local err = isTraced and result.err or luaError.object(result)
   luaError.passOn(err)
@@ -129,29 +130,13 @@ local function prepare(section, agent, functionCall)
   return call
 end
 
-local function mergeArtifacts(target, source)
-  for file, version in pairs(source) do
-    if target[file] == nil or target[file] < version then target[file] = version end
-  end
-end
-
-local function mergeActions(target, source)
-  for name, value in pairs(source) do
-    if name == "artifactDelta" and target.artifactDelta then
-      mergeArtifacts(target.artifactDelta, value)
-    else
-      target[name] = copy(value)
-    end
-  end
-end
-
 -- The writes of the calls, in call order, in one phase (contract 1.4 point 3).
 local function merged(invocation, agent, calls)
   if #calls == 1 then return calls[1].phase end
   local target = contexts.open(invocation, agent)
   for _, call in ipairs(calls) do
     core.merge(target.state, call.phase.state)
-    mergeActions(target.actions, call.phase.actions)
+    target.actions = actions.merge(target.actions, call.phase.actions)
   end
   return target
 end
