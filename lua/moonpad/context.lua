@@ -18,6 +18,8 @@ local contexts = {}
 ---@field emit (fun(event: table|string): moonpad.Event)? of a custom agent
 ---@field runAgent (fun(agent: moonpad.Agent|string): moonpad.Event?)? of a custom agent
 ---@field context moonpad.Context
+---@field isReadOnly boolean?
+---@field endReason string? once it has ended
 
 ---@class moonpad.Context
 ---@field state moonpad.State
@@ -47,6 +49,15 @@ local function phaseOfSelf(self, method)
   return phase
 end
 
+-- A write that goes nowhere is an error.
+local function checkWritable(phase, what)
+  if phase.isReadOnly then
+    core.error("invalid_argument", what .. ": this context is read-only")
+  elseif phase.endReason then
+    core.error("invalid_argument", ("%s: this context has ended: %s"):format(what, phase.endReason))
+  end
+end
+
 local function readOnlyError(what)
   return function(_, key)
     core.error("invalid_argument", ("%s.%s: cannot be assigned; write to context.state"):format(what, tostring(key)))
@@ -72,16 +83,24 @@ local SessionView = {
 
 ---- Actions: a table that the caller may fill, save for what needs a check
 
+-- What an action of an ended context holds can be read; writing into it would be lost.
+local function frozen(phase, key)
+  local state = core.state { [key] = phase.actions[key] }
+  core.finish(state, "this context has ended: " .. phase.endReason)
+  return state:get(key)
+end
+
 local Actions = {
   __name = "moonpad.actions",
   __index = function(self, key)
     local phase = phaseOf[self]
     if key == "stateDelta" then return phase.state end
+    if phase.endReason and type(phase.actions[key]) == "table" then return frozen(phase, key) end
     return phase.actions[key]
   end,
   __newindex = function(self, key, value)
     local phase = phaseOf[self]
-    if phase.isReadOnly then core.error("invalid_argument", "context.actions: this context is read-only") end
+    checkWritable(phase, "context.actions")
     if value == core.null then value = nil end
     if type(value) == "userdata" then value = core.toTable(value) end
     actions.check(key, value)
@@ -93,7 +112,13 @@ local Actions = {
       phase.actions[key] = value
     end
   end,
-  __pairs = function(self) return next, phaseOf[self].actions, nil end,
+  __pairs = function(self)
+    local held = phaseOf[self].actions
+    return function(_, key)
+      local following = next(held, key)
+      if following ~= nil then return following, self[following] end
+    end, self, nil
+  end,
 }
 
 ---- Methods
@@ -105,9 +130,7 @@ function methods:transferToAgent(name)
   if type(name) ~= "string" then
     core.error("invalid_argument", "context:transferToAgent(name): expected a string, got " .. type(name))
   end
-  if phase.isReadOnly then
-    core.error("invalid_argument", "context:transferToAgent(name): this context is read-only")
-  end
+  checkWritable(phase, "context:transferToAgent(name)")
   -- A context that belongs to no run (to test a tool) knows no other agents.
   local runner = phase.invocation.runner
   local objection = runner and trees.objection(phase.agent, runner.agent, name)
@@ -118,7 +141,7 @@ end
 ---Leaves the enclosing loop of agents.
 function methods:escalate()
   local phase = phaseOfSelf(self, "escalate")
-  if phase.isReadOnly then core.error("invalid_argument", "context:escalate(): this context is read-only") end
+  checkWritable(phase, "context:escalate()")
   phase.actions.escalate = true
 end
 
@@ -144,7 +167,9 @@ end
 ---@param part moonpad.ArtifactPart|string
 ---@return integer version from 0
 function methods:saveArtifact(filename, part)
-  return services.saveArtifact(phaseOfSelf(self, "saveArtifact"), filename, part)
+  local phase = phaseOfSelf(self, "saveArtifact")
+  checkWritable(phase, "context:saveArtifact(...)")
+  return services.saveArtifact(phase, filename, part)
 end
 
 ---Loads a file.
@@ -169,7 +194,9 @@ function methods:searchMemory(query)
 end
 
 local function ofCustomAgent(self, method)
-  local run = phaseOfSelf(self, method)[method]
+  local phase = phaseOfSelf(self, method)
+  checkWritable(phase, ("context:%s(...)"):format(method))
+  local run = phase[method]
   if run == nil then
     core.error("unsupported", ("context:%s: only the run function of a custom agent can do that"):format(method))
   end
@@ -260,6 +287,7 @@ end
 ---@param reason string
 function contexts.close(phase, reason)
   phase.invocation.phases[phase] = nil
+  phase.endReason = phase.endReason or reason
   core.finish(phase.state, reason)
 end
 

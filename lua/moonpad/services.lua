@@ -57,11 +57,6 @@ end
 ---@param part moonpad.ArtifactPart|string
 ---@return integer version
 function services.saveArtifact(phase, filename, part)
-  if phase.isReadOnly then
-    core.error("invalid_argument", "context:saveArtifact(...): this context is read-only")
-  elseif not phase.invocation.phases[phase] then
-    core.error("invalid_argument", "context:saveArtifact(...): this context has ended")
-  end
   local service = need(phase, "artifactService", "saveArtifact")
   local version = service:save(scopeOf(phase, { filename = filename, part = part }))
   local delta = phase.actions.artifactDelta

@@ -1,0 +1,134 @@
+-- What a context allows, and for how long.
+local core = require "moonpad.core"
+local moonpad = require "moonpad"
+local support = require "spec.support"
+local testing = require "moonpad.testing"
+
+local function failure(run, ...)
+  local ok, err = pcall(run, ...)
+  assert.is_false(ok)
+  return err
+end
+
+-- All ways to change something by a context.
+local writes = {
+  ["an index of state"] = function(context) context.state.x = 1 end,
+  ["a method of state"] = function(context) context.state:increment "x" end,
+  ["an action"] = function(context) context.actions.escalate = true end,
+  ["an action that is cleared"] = function(context) context.actions.escalate = nil end,
+  ["an action of one's own"] = function(context) context.actions.mine = { 1 } end,
+  ["a delta"] = function(context) context.actions.stateDelta = { x = 1 } end,
+  ["an index of the delta"] = function(context) context.actions.stateDelta.x = 1 end,
+  ["a transfer by hand"] = function(context) context.actions.transferToAgent = "Top" end,
+  ["transferToAgent"] = function(context) context:transferToAgent "Top" end,
+  ["escalate"] = function(context) context:escalate() end,
+  ["saveArtifact"] = function(context) context:saveArtifact("file", "text") end,
+  ["emit"] = function(context) context:emit "more" end,
+  ["runAgent"] = function(context) context:runAgent "Top" end,
+  ["a field"] = function(context) context.invocationId = "other" end,
+  ["the session"] = function(context) context.session.appName = "other" end,
+  ["the state of the session"] = function(context) context.session.state.x = 1 end,
+}
+
+describe("a context that has ended", function()
+  local kept, answered, service, artifacts
+
+  -- Keeps the context of every function that gets one.
+  local function keep(name)
+    return function(context) kept[name] = kept[name] or context end
+  end
+
+  before_each(function()
+    kept, answered = {}, 0
+    service, artifacts = moonpad.open "memory:", moonpad.artifactService "memory:"
+    local look = { name = "look", run = function(_, context) keep "tool"(context) end }
+    local definition = { name = "A", tools = { look } }
+    for _, hook in ipairs {
+      "beforeAgentCallback", "afterAgentCallback", "beforeModelCallback", "afterModelCallback", "beforeToolCallback",
+      "afterToolCallback", "instruction",
+    } do definition[hook] = keep(hook) end
+    function definition.model(_, context)
+      keep "model"(context)
+      answered = answered + 1
+      return answered == 1 and support.calls({ "look" }, { "look" }) or "done"
+    end
+    local plugin = {}
+    for _, hook in ipairs { "onUserMessage", "beforeRun", "onEvent", "afterRun" } do plugin[hook] = keep(hook) end
+    local runner = moonpad.runner {
+      appName = "app", sessionService = service, artifactService = artifacts, plugins = { plugin },
+      agent = moonpad.customAgent { name = "Top", subAgents = { moonpad.agent(definition) }, run = function(context)
+        keep "custom"(context)
+        context:runAgent "A"
+      end },
+    }
+    support.run(runner, "go")
+  end)
+
+  for what, write in pairs(writes) do
+    it("refuses " .. what, function()
+      local count = 0
+      for name, context in pairs(kept) do
+        count = count + 1
+        local err = failure(write, context)
+        assert.is_true(core.isError(err), name)
+        assert.equal("invalid_argument", err.code, name)
+      end
+      assert.equal(14, count)
+      local session = support.stored(service)
+      assert.is_nil(session.state.x)
+      assert.is_nil(artifacts:load { appName = "app", userId = "u", sessionId = "s", filename = "file" })
+    end)
+  end
+
+  it("says that it has ended, and why", function()
+    assert.equal("context:escalate(): this context has ended: its tool call is over",
+      failure(kept.tool.escalate, kept.tool).message)
+    assert.matches("^context.actions: this context has ended: ", failure(writes["an action"], kept.model).message)
+    assert.matches("^context:emit%(...%): this context has ended: its agent is done",
+      failure(kept.custom.emit, kept.custom, "more").message)
+    assert.matches("read%-only", failure(kept.instruction.escalate, kept.instruction).message)
+  end)
+end)
+
+describe("the actions of a context", function()
+  it("can be read when it has ended, down to what they hold, and not be written there", function()
+    local kept, raw
+    local agent = moonpad.agent { name = "A", model = moonpad.models.scripted {
+      support.calls({ "look" }, { "other" }), "done",
+    }, tools = {
+      { name = "look", run = function(_, context)
+        kept = context
+        context.actions.mine = { list = { 1, { deep = true } } }
+        context.actions.escalate = true
+        table.insert(context.actions.mine.list, "open")
+      end },
+      { name = "other", run = function() end },
+    } }
+    local events = support.run(moonpad.runner {
+      appName = "app", agent = agent, sessionService = moonpad.open "memory:",
+    }, "go")
+    assert.same({ list = { 1, { deep = true }, "open" } }, events[2].actions.mine)
+    local mine = kept.actions.mine
+    assert.is_true(kept.actions.escalate)
+    assert.is_true(mine.list[2].deep)
+    assert.equal(3, #mine.list)
+    for _, write in ipairs {
+      function() mine.more = 1 end, function() mine.list[2].deep = nil end, function() table.insert(mine.list, 1) end,
+      function() for _, value in pairs(kept.actions) do if type(value) ~= "boolean" then value.more = 1 end end end,
+    } do
+      assert.matches("this context has ended: its tool call is over", failure(write).message)
+    end
+    raw = {}
+    for key in pairs(kept.actions) do raw[#raw + 1] = key end
+    table.sort(raw)
+    assert.same({ "escalate", "mine" }, raw)
+  end)
+
+  it("are plain tables as long as it is open", function()
+    local context = testing.toolContext {}
+    context.actions.mine = { list = { 1 } }
+    context.actions.mine.list[2] = 2
+    assert.same({ list = { 1, 2 } }, context.actions.mine)
+    for key, value in pairs(context.actions) do assert.same({ "mine", { list = { 1, 2 } } }, { key, value }) end
+  end)
+end)
