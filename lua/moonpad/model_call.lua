@@ -2,6 +2,7 @@
 local callbacks = require "moonpad.callbacks"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
+local growingText = require "moonpad.growing_text"
 local events = require "moonpad.event"
 local luaError = require "moonpad.lua_error"
 local responses = require "moonpad.response"
@@ -59,7 +60,7 @@ end
 -- The chunks of a streamed answer as responses. Chunks that are bare strings are partial; what was streamed without a
 -- complete answer at the end is completed here.
 local function streamed(where, iterator, invariant, control)
-  local parts, hasAnswer, isOver = {}, false, false
+  local parts, texts, hasAnswer, isOver = {}, growingText.new(), false, false
   local function isAnyLeft()
     return not hasAnswer and #parts > 0 or responses.saysMore(parts)
   end
@@ -68,15 +69,17 @@ local function streamed(where, iterator, invariant, control)
     local chunk = iterator(invariant, control)
     if chunk == nil then
       isOver = true
+      texts:join()
       return isAnyLeft() and { content = { role = "model", parts = parts } } or nil
     end
     control = chunk
     local response = responses.ofModel(chunk, where .. "a chunk of the model's answer")
     if type(chunk) == "string" then response.partial = true end
     if response.partial then
-      responses.accumulate(parts, response)
+      responses.accumulate(parts, texts, response)
       return response
     end
+    texts:join()
     if responses.isEmpty(response) and #parts > 0 then response.content = { role = "model", parts = parts } end
     parts, hasAnswer = {}, true
     return response

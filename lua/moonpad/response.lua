@@ -101,17 +101,19 @@ function responses.isEmpty(response)
 end
 
 local function sameKind(part, other)
-  return part and part.text and other.text and (part.thought or false) == (other.thought or false)
+  return part and type(part.text) == "string" and type(other.text) == "string"
+    and (part.thought or false) == (other.thought or false)
 end
 
 ---Adds the parts of a partial response to those that came before it; text goes on where it stopped.
 ---@param parts table[]
+---@param texts moonpad.GrowingTexts to be joined at the end
 ---@param response moonpad.Response
-function responses.accumulate(parts, response)
+function responses.accumulate(parts, texts, response)
   for _, part in ipairs(response.content and response.content.parts or {}) do
     local last = parts[#parts]
     if sameKind(last, part) then
-      last.text = last.text .. part.text
+      texts:add(last, part.text)
     else
       parts[#parts + 1] = copy(part)
     end

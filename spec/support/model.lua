@@ -156,6 +156,72 @@ function model.behavesWell(provider)
       assert.are.equal(long, last.content.parts[1].text)
     end)
 
+    -- The stream with its first text so many times.
+    local function repeated(count, text)
+      local first, last = provider.stream:find('"Hel"', 1, true)
+      local before = provider.stream:sub(1, first):match "^(.*\n\n)" or ""
+      local event = provider.stream:sub(#before + 1, endOfFirstText())
+      assert(first > #before and last < #before + #event)
+      local piece = event:gsub('"Hel"', function() return '"' .. text .. '"' end)
+      return before .. piece:rep(count) .. provider.stream:sub(endOfFirstText() + 1)
+    end
+
+    it("ends an answer that is too long, streamed and whole", function()
+      for _, reply in ipairs {
+        server.stream(repeated(1000, ("x"):rep(100))), server.stream((": still there\n"):rep(1000)),
+        server.stream("data: " .. ("x"):rep(10000)), server.json(("x"):rep(10000)),
+      } do
+        -- More than the buffers between here and there hold.
+        reply.times, reply.split = 60000000 // #reply.body, 65536
+        script(reply)
+        local err = model.failure(make { maxResponseBytes = 100000 })
+        assert.are.same({ "model", "limit" }, { err.code, err.kind })
+        assert.are.equal(("%s \"m\": the answer is longer than 100000 bytes (maxResponseBytes)"):format(provider.name),
+          err.message)
+        support.waitUntil("the end of the connection", function() return web:requests()[1].closed end)
+        assert.are.equal(1, #web:requests())
+      end
+      script(server.json(("x"):rep(3000000), { split = 16384 }))
+      assert.are.equal("limit", model.failure(make { maxResponseBytes = 100000, stream = false }).kind)
+      assert.are.equal(0, http.active())
+      -- The same is none too long where so much is allowed, or as much as there is.
+      local text = repeated(1000, ("x"):rep(100))
+      for _, limit in ipairs { #text, 0 } do
+        script(server.stream(text))
+        local _, last = model.ask(make { maxResponseBytes = limit })
+        assert.are.equal(1000 * 100 + #provider.text - #"Hel", #last.content.parts[1].text)
+      end
+      script(server.stream(text))
+      assert.are.equal("limit", model.failure(make { maxResponseBytes = #text - 1 }).kind)
+    end)
+
+    it("lets go of what it has read of an answer that is too long", function()
+      script(server.stream(repeated(20000, ("x"):rep(100))))
+      local instance = make { maxResponseBytes = 2000000 }
+      collectgarbage()
+      local before = collectgarbage "count"
+      assert.are.equal("limit", model.failure(instance).kind)
+      collectgarbage()
+      collectgarbage()
+      local left = collectgarbage "count" - before
+      assert.is_true(left < 500, ("%.0f KiB"):format(left))
+    end)
+
+    it("takes memory in proportion to a streamed answer", function()
+      local used = {}
+      for index, count in ipairs { 500, 2000 } do
+        script(server.stream((repeated(count, ("x"):rep(200)))))
+        local instance = make()
+        collectgarbage()
+        collectgarbage "stop"
+        local before = collectgarbage "count"
+        model.ask(instance)
+        used[index] = collectgarbage "count" - before
+        collectgarbage "restart"
+      end
+      assert.is_true(used[2] < 6 * used[1], ("%.0f KiB, %.0f KiB"):format(used[1], used[2]))
+    end)
+
     it("uses a connection again", function()
       script(stream { split = 1000 })
       local instance, last = make(), nil
@@ -436,6 +502,25 @@ function model.behavesWell(provider)
       assert.are.equal(provider.text, last:text())
       for index = 1, #events - 1 do assert.is_true(events[index].partial) end
       assert.are.equal(2, #support.stored(service).events)
+    end)
+
+    it("takes memory in proportion to a streamed answer", function()
+      local used = {}
+      for index, count in ipairs { 500, 2000 } do
+        local _, last = provider.stream:find('"Hel"', 1, true)
+        local stop = endOfFirstText()
+        local before = provider.stream:sub(1, last):match "^(.*\n\n)" or ""
+        local event = provider.stream:sub(#before + 1, stop):gsub('"Hel"', '"' .. ("x"):rep(200) .. '"')
+        script(server.stream(before .. event:rep(count) .. provider.stream:sub(stop + 1)))
+        local run = runner(make())
+        collectgarbage()
+        collectgarbage "stop"
+        local start = collectgarbage "count"
+        for _ in run:run { userId = "u", sessionId = "s", newMessage = "Hi" } do end
+        used[index] = collectgarbage "count" - start
+        collectgarbage "restart"
+      end
+      assert.is_true(used[2] < 6 * used[1], ("%.0f KiB, %.0f KiB"):format(used[1], used[2]))
     end)
 
     it("stores no key that the model quotes", function()

@@ -1,10 +1,12 @@
 --- An answer while it comes in: what every adapter collects, and the response that it ends as.
 local core = require "moonpad.core"
+local growingText = require "moonpad.growing_text"
 
 local answers = {}
 
 ---@class moonpad.ModelAnswer
 ---@field parts table[] so far
+---@field texts moonpad.GrowingTexts of the parts; joined in the response
 ---@field usage table?
 ---@field finishReason string? once the provider has given one
 ---@field isOver boolean? the provider has said that nothing more comes
@@ -47,7 +49,7 @@ end
 ---@param class table
 ---@return moonpad.ModelAnswer
 function answers.new(class)
-  return setmetatable({ parts = {} }, class)
+  return setmetatable({ parts = {}, texts = growingText.new() }, class)
 end
 
 -- An answer without anything in it is told, not passed over.
@@ -65,6 +67,7 @@ end
 ---@param answer moonpad.ModelAnswer
 ---@return table response
 function answers.response(answer)
+  answer.texts:join()
   explainEmptiness(answer)
   return {
     content = #answer.parts > 0 and { role = "model", parts = answer.parts } or nil,

@@ -69,13 +69,13 @@ end
 
 local deltas = {}
 
-function deltas.text_delta(block, delta)
-  block.part.text = (block.part.text or "") .. delta.text
+function deltas.text_delta(block, delta, texts)
+  texts:add(block.part, delta.text)
   return delta.text ~= "" and { { text = delta.text } } or nil
 end
 
-function deltas.thinking_delta(block, delta)
-  block.part.text = (block.part.text or "") .. delta.thinking
+function deltas.thinking_delta(block, delta, texts)
+  texts:add(block.part, delta.thinking)
   return delta.thinking ~= "" and { { text = delta.thinking, thought = true } } or nil
 end
 
@@ -120,7 +120,7 @@ end
 
 function events.content_block_delta(self, object)
   local block, take = self.blocks[object.index], deltas[object.delta.type]
-  return block and take and take(block, object.delta)
+  return block and take and take(block, object.delta, self.texts)
 end
 
 function events.message_delta(self, object)
@@ -152,6 +152,7 @@ end
 
 ---@return table response
 function Answer:response()
+  self.texts:join()
   for _, block in pairs(self.blocks) do closeBlock(self, block) end
   local kept = {}
   for _, part in ipairs(self.parts) do

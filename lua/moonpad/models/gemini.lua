@@ -32,7 +32,7 @@ end
 local function addPart(self, part)
   local last = self.parts[#self.parts]
   if canGoOn(last, part) then
-    last.text = last.text .. part.text
+    self.texts:add(last, part.text)
   elseif part.text ~= "" or part.thoughtSignature then
     local kept = {}
     for key, value in pairs(part) do kept[key] = value end

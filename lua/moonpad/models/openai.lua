@@ -28,7 +28,7 @@ local function present(value)
 end
 
 local function addThought(self, text, field)
-  local part = parts.addText(self.parts, text, true)
+  local part = parts.addText(self.parts, self.texts, text, true)
   part.openai = { field = field }
   return parts.delta(text, true)
 end
@@ -70,7 +70,7 @@ local function addMessage(self, message)
   for _, field in ipairs { "content", "refusal" } do
     local text = textIn(message[field])
     if text then
-      parts.addText(self.parts, text)
+      parts.addText(self.parts, self.texts, text)
       shown[#shown + 1] = { text = text }
       if field == "refusal" then self.isRefused = true end
     end

@@ -49,13 +49,14 @@ end
 
 ---Adds text at the end of a list of parts; text goes on where it stopped.
 ---@param list table[]
+---@param texts moonpad.GrowingTexts to be joined at the end
 ---@param text string
 ---@param isThought boolean?
 ---@return table part
-function parts.addText(list, text, isThought)
+function parts.addText(list, texts, text, isThought)
   local last = list[#list]
   if last and parts.kind(last) == (isThought and "thought" or "text") then
-    last.text = last.text .. text
+    texts:add(last, text)
     return last
   end
   local part = { text = text, thought = isThought or nil }

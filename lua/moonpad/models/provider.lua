@@ -17,6 +17,7 @@ local provider = {}
 ---@field maxRetries integer? default 3
 ---@field headers table<string, string>? to be sent as well
 ---@field caFile string? certificates to trust instead of the system's
+---@field maxResponseBytes integer? of one answer, streamed or whole; default 64 MiB, 0 for none
 
 ---@class moonpad.ModelSpec
 ---@field name string
@@ -40,6 +41,7 @@ local settingsOf = setmetatable({}, { __mode = "k" })
 
 local FIELDS = {
   "model", "apiKey", "baseUrl", "stream", "timeoutMs", "idleTimeoutMs", "maxRetries", "headers", "caFile",
+  "maxResponseBytes",
 }
 
 local REQUEST_FIELDS = { "model", "systemInstruction", "contents", "tools", "config" }
@@ -49,7 +51,7 @@ local BODY_READ = 65536
 local WORDS_SHOWN = 300
 -- What looks like a key may be long.
 local MARGIN = 512
-local ANSWER_LIMIT = 64 * 1024 * 1024
+local DEFAULT_MAX_RESPONSE = 64 * 1024 * 1024
 
 ---- Options
 
@@ -99,13 +101,18 @@ local function findBase(spec, options)
   return (base:gsub("/+$", "")), given == nil
 end
 
-local function findRetries(spec, options)
-  local retries = options.maxRetries
-  if retries == nil then return 3 end
-  if math.type(retries) ~= "integer" or retries < 0 then
-    refuse(spec, "maxRetries", "expected an integer from 0, got " .. tostring(retries))
+local function integerOption(spec, options, field, default)
+  local value = options[field]
+  if value == nil then return default end
+  if math.type(value) ~= "integer" or value < 0 then
+    refuse(spec, field, "expected an integer from 0, got " .. tostring(value))
   end
-  return retries
+  return value
+end
+
+local function findLimit(spec, options)
+  local limit = integerOption(spec, options, "maxResponseBytes", DEFAULT_MAX_RESPONSE)
+  return limit > 0 and limit or math.maxinteger
 end
 
 local function mergeHeaders(target, source)
@@ -164,7 +171,7 @@ function provider.new(spec, options)
     spec = spec, baseUrl = baseUrl, headers = headers, hasKey = apiKey ~= nil,
     stream = expect(spec, options, "stream", "boolean") ~= false,
     timeoutMs = options.timeoutMs, idleTimeoutMs = options.idleTimeoutMs, caFile = options.caFile,
-    attempts = findRetries(spec, options) + 1,
+    attempts = integerOption(spec, options, "maxRetries", 3) + 1, maxBytes = findLimit(spec, options),
     secrets = redact.new(secretsOf(apiKey, headers)), keys = redact.new(keysOf(apiKey, headers)),
   }
   http.prepare()
@@ -241,7 +248,7 @@ local function send(call, request)
     url = settings.baseUrl .. settings.spec.path(call.model, settings.stream),
     method = "POST", headers = headers, body = core.json.encode(body),
     timeoutMs = settings.timeoutMs, idleTimeoutMs = settings.idleTimeoutMs, attempts = settings.attempts,
-    caFile = settings.caFile, maxBodyBytes = ANSWER_LIMIT,
+    caFile = settings.caFile,
   }
 end
 
@@ -258,11 +265,17 @@ local function addTo(call, answer, object, raw)
   return raise(call, "the answer does not have the form that the API documents", { body = showBody(call, raw) })
 end
 
+local function raiseTooLong(call, job)
+  job:close()
+  raise(call, ("the answer is longer than %d bytes (maxResponseBytes)"):format(call.settings.maxBytes),
+    { kind = "limit", status = job.status })
+end
+
 -- An answer that is one object.
 local function receiveWhole(call, job)
-  local body, problem, kind = job:collect(ANSWER_LIMIT)
+  local body, problem, kind = job:collect(call.settings.maxBytes)
   if not body then raise(call, problem, { kind = kind }) end
-  if problem then raise(call, ("the answer is longer than %d bytes"):format(ANSWER_LIMIT)) end
+  if problem then raiseTooLong(call, job) end
   local object, reason = decode(body)
   if type(object) ~= "table" then
     local mime = job.headers["content-type"] or "no content type"
@@ -306,6 +319,8 @@ local function nextEvents(call, job, stream, answer)
   local chunk, message, kind = job:receive()
   if message then raise(call, message, { kind = kind, status = job.status }) end
   if chunk then
+    call.received = call.received + #chunk
+    if call.received > call.settings.maxBytes then raiseTooLong(call, job) end
     local ok, events = pcall(stream.feed, stream, chunk)
     if not ok then raise(call, core.isError(events) and events.message or tostring(events)) end
     return events
@@ -322,7 +337,7 @@ local function partial(parts)
 end
 
 local function streamed(call, job)
-  local answer, stream = call.settings.spec.newAnswer(), sse.new()
+  local answer, stream = call.settings.spec.newAnswer(), sse.new(call.settings.maxBytes)
   local filter = call.settings.keys:parts()
   local events, position, isFinished, response = {}, 0, false, nil
   return function()
@@ -393,7 +408,7 @@ function Model:generate(request)
   local copied = {}
   for key, value in pairs(request) do copied[key] = value end
   copied.model = request.model or self.name
-  local call = { settings = settings, model = copied.model }
+  local call = { settings = settings, model = copied.model, received = 0 }
   local job = send(call, copied)
   if settings.stream then return iterate(call, job), nil, nil, job end
   local _ <close> = job
