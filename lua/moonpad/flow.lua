@@ -34,9 +34,9 @@ local function askModel(phase)
   modelCall.run(phase, request, function(response, origin)
     -- An empty answer makes no event; but what its callbacks changed must not be lost.
     if responses.isEmpty(response) and (response.partial or not contexts.hasChanges(phase)) then return end
-    local event = responses.toEvent(response)
+    local event = responses.toEvent(response, phase.invocation.session)
     if event.partial then
-      streamId = streamId or requests.newEventId()
+      streamId = streamId or requests.newEventId(phase)
       event.timestamp = requests.now(phase)
     end
     event.id = streamId

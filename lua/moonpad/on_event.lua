@@ -53,7 +53,7 @@ local function checkPartial(event, replaced)
     tostring(event.partial or false), event.partial and "a piece of a stream" or "a whole one"))
 end
 
-local function apply(event, shown, answered)
+local function apply(session, event, shown, answered)
   local answer = onEvent.merge(answered)
   content.dropNulls(answer)
   local replaced = onEvent.merge(event, answer)
@@ -68,7 +68,7 @@ local function apply(event, shown, answered)
   end
   -- Who the event is stays.
   replaced.id, replaced.invocationId, replaced.timestamp = event.id, event.invocationId, event.timestamp
-  responses.nameCalls(replaced)
+  responses.nameCalls(replaced, session)
   return replaced
 end
 
@@ -88,7 +88,7 @@ function onEvent.ask(phase, event, origin)
   if type(answer) ~= "table" then
     core.error("invalid_argument", "onEvent: expected an event (a table) or nothing, got " .. type(answer))
   end
-  return apply(event, shown, answer)
+  return apply(phase.invocation.session, event, shown, answer)
 end
 
 return onEvent

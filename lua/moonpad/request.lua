@@ -46,8 +46,9 @@ function requests.build(phase)
 end
 
 ---The id that the chunks of one streamed answer share with the event that completes it.
-function requests.newEventId()
-  return core.uuid7()
+---@param phase moonpad.Phase
+function requests.newEventId(phase)
+  return core.uuid7(phase.invocation.session)
 end
 
 ---@param phase moonpad.Phase

@@ -132,22 +132,24 @@ end
 
 ---Gives the calls of an event that have no id one of their own.
 ---@param event table
-function responses.nameCalls(event)
+---@param session moonpad.Session
+function responses.nameCalls(event, session)
   for _, part in ipairs(not event.partial and events.parts(event) or {}) do
     local call = type(part) == "table" and part.functionCall
-    if type(call) == "table" and (call.id == nil or call.id == "") then call.id = "moonpad-" .. core.uuid4() end
+    if type(call) == "table" and (call.id == nil or call.id == "") then call.id = "moonpad-" .. core.uuid4(session) end
   end
 end
 
 ---The event that carries a response.
 ---@param response moonpad.Response
+---@param session moonpad.Session
 ---@return table event
-function responses.toEvent(response)
+function responses.toEvent(response, session)
   local event = {}
   for field, value in pairs(response) do
     if not OWN[field] then event[field] = value end
   end
-  responses.nameCalls(event)
+  responses.nameCalls(event, session)
   return event
 end
 

@@ -117,12 +117,12 @@ local function userContent(message)
 end
 
 -- The id as the service stores it, so that " a" and "a" stand in one line.
-local function sessionIdOf(options)
+local function sessionIdOf(options, service)
   local id = options.sessionId
-  if id == nil then return core.uuid4() end
+  if id == nil then return core.uuid4(service) end
   if type(id) ~= "string" then refuse("run.sessionId", "expected a string, got " .. type(id)) end
   id = id:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$"
-  return id == "" and core.uuid4() or id
+  return id == "" and core.uuid4(service) or id
 end
 
 local function start(self, options, method, outer)
@@ -136,10 +136,10 @@ local function start(self, options, method, outer)
     refuse(method .. ".stateDelta", "expected a table, got " .. type(options.stateDelta))
   end
   local run = {
-    id = "e-" .. core.uuid4(),
+    id = "e-" .. core.uuid4(self.sessionService),
     runner = self,
     userId = options.userId,
-    sessionId = sessionIdOf(options),
+    sessionId = sessionIdOf(options, self.sessionService),
     numRecentEvents = options.numRecentEvents,
     stateDelta = copy(options.stateDelta),
     userContent = userContent(options.newMessage),

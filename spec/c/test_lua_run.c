@@ -327,6 +327,86 @@ static void test_full_stack(void **context) {
   lua_close(L);
 }
 
+/* ---- The host's clock and random bytes ---- */
+
+static double tick(void *context) {
+  double *seconds = context;
+  return *seconds += 0.25;
+}
+
+static void count_up(void *context, unsigned char bytes[16]) {
+  unsigned *count = context;
+  memset(bytes, 0, 16);
+  ++*count;
+  memcpy(bytes, count, sizeof *count);
+}
+
+static const char troupe[] =
+    "local function call(name) return { content = { parts = { { functionCall = { name = name, args = { request = 'go' "
+    "} "
+    "} } } } } end\n"
+    "local inner = moonpad.agent { name = 'Inner', model = function(_, context)\n"
+    "  context.state.inner = context.invocationId\n"
+    "  return 'inner'\n"
+    "end }\n"
+    "local step = 0\n"
+    "local star = moonpad.agent { name = 'Star', tools = { moonpad.agentTool { agent = inner } }, model = function()\n"
+    "  step = step + 1\n"
+    "  if step == 1 then return call 'Inner' end\n"
+    "  local words = { 'one', ' two', ' three' }\n"
+    "  return function() return table.remove(words, 1) end\n"
+    "end }\n"
+    "local plugin = { onEvent = function(_, event)\n"
+    "  if event.author == 'Star' and #event:functionCalls() == 1 then\n"
+    "    table.insert(event.content.parts, { functionCall = { name = 'Inner', args = { request = 'more' } } })\n"
+    "    return event\n"
+    "  end\n"
+    "end }\n"
+    "local runner = moonpad.runner { appName = 'app', sessionService = service, plugins = { plugin },\n"
+    "  agent = moonpad.parallelAgent { name = 'Troupe', subAgents = { star } } }\n"
+    "local told = {}\n"
+    "for event in runner:run { userId = 'u', newMessage = 'go', stateDelta = { x = 1 } } do\n"
+    "  told[#told + 1] = moonpad.json.encode(event)\n"
+    "end\n"
+    "local session = service:listSessions { appName = 'app' }[1]\n"
+    "session = service:getSession { appName = 'app', userId = 'u', sessionId = session.id }\n"
+    "for _, event in ipairs(session.events) do told[#told + 1] = moonpad.json.encode(event) end\n"
+    "return session.id .. table.concat(told, '\\n')\n";
+
+/* What a run tells and stores, in a Lua state and a service of its own. */
+static char *play(void) {
+  double seconds = 1000;
+  unsigned count = 0;
+  moonpad_options options;
+  moonpad_options_init(&options);
+  options.clock = tick;
+  options.clock_context = &seconds;
+  options.random = count_up;
+  options.random_context = &count;
+  moonpad_service *service = NULL;
+  moonpad_error error;
+  assert_int_equal(moonpad_open(moonpad_text("memory:"), &options, &service, &error), MOONPAD_OK);
+  lua_State *L = new_state();
+  moonpad_lua_push_service(L, service);
+  lua_setglobal(L, "service");
+  if (luaL_dostring(L, troupe) != LUA_OK) fail_msg("%s", luaL_tolstring(L, -1, NULL));
+  char *told = strdup(lua_tostring(L, -1));
+  lua_close(L);
+  moonpad_service_release(service);
+  return told;
+}
+
+static void test_runs_are_repeatable(void **context) {
+  (void)context;
+  char *first = play();
+  char *second = play();
+  assert_non_null(strstr(first, "moonpad-"));
+  assert_non_null(strstr(first, "one two three"));
+  assert_string_equal(first, second);
+  free(first);
+  free(second);
+}
+
 /* ---- Too little memory for what a script wants ---- */
 
 /* Refuses blocks that are larger than what moonpad itself asks for. */
@@ -459,6 +539,7 @@ int main(void) {
       cmocka_unit_test(test_freed_early),
       cmocka_unit_test(test_two_at_once),
       cmocka_unit_test(test_full_stack),
+      cmocka_unit_test(test_runs_are_repeatable),
       cmocka_unit_test(test_lack_of_memory_is_told_as_such),
       cmocka_unit_test(test_allocations_failing_once),
       cmocka_unit_test(test_allocations_failing_for_good),

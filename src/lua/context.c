@@ -282,17 +282,27 @@ static int template_artifacts(lua_State *L) {
 
 /* ---- Ids and clocks ---- */
 
+/* The host's own sources, where an argument names a session or a service: what they give makes a run repeatable. */
+static mp_env *env_at(lua_State *L, mp_lua *binding, int index) {
+  mp_session_box *session = mp_test_session(L, binding, index);
+  if (session != NULL) return session->session->env;
+  mp_lua_service *service = mp_test_userdata(L, index, binding->service_meta);
+  return service != NULL && service->service != NULL ? service->service->env : binding->env;
+}
+
+/* core.uuid4([session or service]) */
 static int uuid4(lua_State *L) {
   char id[MP_UUID_BYTES];
-  mp_uuid4(mp_lua_of(L)->env, id);
+  mp_uuid4(env_at(L, mp_lua_of(L), 1), id);
   lua_pushlstring(L, id, sizeof id);
   return 1;
 }
 
+/* core.uuid7([session or service]) */
 static int uuid7(lua_State *L) {
-  mp_lua *binding = mp_lua_of(L);
+  mp_env *env = env_at(L, mp_lua_of(L), 1);
   char id[MP_UUID_BYTES];
-  mp_uuid7(binding->env, mp_now(binding->env), id);
+  mp_uuid7(env, mp_now(env), id);
   lua_pushlstring(L, id, sizeof id);
   return 1;
 }

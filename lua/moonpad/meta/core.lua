@@ -453,14 +453,16 @@ function core.render(template, state, options) end
 function core.templateArtifacts(template, syntax) end
 
 ---A random UUID.
+---@param from? moonpad.Session|moonpad.Service whose source of random bytes is asked; default: the system's
 ---@return string
 ---@nodiscard
-function core.uuid4() end
+function core.uuid4(from) end
 
 ---A UUID in order of time.
+---@param from? moonpad.Session|moonpad.Service whose clock and source of random bytes are asked; default: the system's
 ---@return string
 ---@nodiscard
-function core.uuid7() end
+function core.uuid7(from) end
 
 ---Seconds since 1970 by the service's clock.
 ---@param from moonpad.Session|moonpad.Service
