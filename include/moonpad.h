@@ -183,6 +183,8 @@ MOONPAD_API void moonpad_buffer_free(moonpad_buffer *buffer);
 
 /* ---- Hooks of the host, per service ---- */
 
+/* None of them may use the service that calls it, or wait for a thread that does. */
+
 /* All three are called from any thread that uses the service. `resize` with NULL allocates. */
 typedef struct moonpad_allocator {
   void *(*allocate)(void *context, size_t size);
@@ -258,7 +260,9 @@ MOONPAD_API moonpad_status moonpad_open(moonpad_string url, const moonpad_option
 
 /*
 ** Closes the store: waits for calls and asynchronous appends under way, then every further call on the service or its
-** sessions is `closed`. State that a session already holds stays readable. Idempotent; any thread.
+** sessions is `closed`. State that a session already holds stays readable. Idempotent; any thread,
+** several at once: each returns when the store is closed. While somebody else keeps the store
+** locked, it waits for busy_timeout_ms, and what is queued is `busy`.
 */
 MOONPAD_API void moonpad_service_close(moonpad_service *service);
 

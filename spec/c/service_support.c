@@ -18,8 +18,24 @@ static void soil(host *self, void *block, size_t size) {
   memset(block, '0' + (int)(++self->soiled % 10), size);
 }
 
+static bool call_at_memory(host *self, bool asks) {
+  pthread_mutex_lock(&self->lock);
+  bool (*at_memory)(void *, bool) = self->at_memory;
+  void *context = self->at_memory_context;
+  pthread_mutex_unlock(&self->lock);
+  return at_memory == NULL || at_memory(context, asks);
+}
+
+void host_at_memory(host *self, bool (*at_memory)(void *context, bool asks), void *context) {
+  pthread_mutex_lock(&self->lock);
+  self->at_memory = at_memory;
+  self->at_memory_context = context;
+  pthread_mutex_unlock(&self->lock);
+}
+
 static void *host_allocate(void *context, size_t size) {
   host *self = context;
+  if (!call_at_memory(self, true)) return NULL;
   pthread_mutex_lock(&self->lock);
   void *block = may_allocate(self) ? malloc(size) : NULL;
   if (block != NULL) soil(self, block, size);
@@ -29,6 +45,7 @@ static void *host_allocate(void *context, size_t size) {
 
 static void *host_resize(void *context, void *block, size_t size) {
   host *self = context;
+  if (!call_at_memory(self, true)) return NULL;
   pthread_mutex_lock(&self->lock);
   void *grown = may_allocate(self) ? realloc(block, size) : NULL;
   if (grown != NULL && block == NULL) soil(self, grown, size);
@@ -38,6 +55,7 @@ static void *host_resize(void *context, void *block, size_t size) {
 
 static void host_release(void *context, void *block) {
   host *self = context;
+  call_at_memory(self, false);
   pthread_mutex_lock(&self->lock);
   if (block != NULL) self->alive--;
   pthread_mutex_unlock(&self->lock);
@@ -73,14 +91,15 @@ static void host_log(void *context, moonpad_status status, const char *message) 
   assert_non_null(message);
 }
 
-static int setup(void **state, bool in_file) {
+static int setup(void **state, const char *url) {
   host *self = calloc(1, sizeof *self);
   assert_non_null(self);
   pthread_mutex_init(&self->lock, NULL);
   self->allowed = -1;
   self->now = 1000.5;
-  strcpy(self->url, "memory:");
-  if (in_file) {
+  if (url != NULL) {
+    strcpy(self->url, url);
+  } else {
     strcpy(self->folder, "/tmp/moonpad-service-XXXXXX");
     assert_non_null(mkdtemp(self->folder));
     snprintf(self->url, sizeof self->url, "sqlite:%s/test.db", self->folder);
@@ -101,11 +120,15 @@ static int setup(void **state, bool in_file) {
 }
 
 int host_setup_memory(void **state) {
-  return setup(state, false);
+  return setup(state, "memory:");
+}
+
+int host_setup_sqlite_memory(void **state) {
+  return setup(state, "sqlite::memory:");
 }
 
 int host_setup_file(void **state) {
-  return setup(state, true);
+  return setup(state, NULL);
 }
 
 int host_teardown(void **state) {

@@ -29,6 +29,8 @@ typedef struct host {
   unsigned seed; /* what the next random bytes are made of */
   int warnings;
   moonpad_status last_warning;
+  bool (*at_memory)(void *context, bool asks); /* may be NULL; see host_at_memory */
+  void *at_memory_context;
   char folder[64];
   char url[128];
 } host;
@@ -36,7 +38,13 @@ typedef struct host {
 /* *state is a host. Afterwards every block that its service allocated is back. */
 int host_setup_memory(void **state);
 int host_setup_file(void **state);
+int host_setup_sqlite_memory(void **state); /* sqlite::memory: */
 int host_teardown(void **state);
+/*
+** `at_memory` is called whenever memory is asked for or given back (`asks` is false), by any
+** thread, with no lock of the host held. Where it answers false, there is no memory. NULL ends it.
+*/
+void host_at_memory(host *self, bool (*at_memory)(void *context, bool asks), void *context);
 
 #define ON_BOTH(test)                                                                                                  \
   {#test " on memory:", test, host_setup_memory, host_teardown, NULL}, {                                               \

@@ -2,6 +2,7 @@
 #include "shared_service.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -379,6 +380,81 @@ static void test_closing_waits_for_calls_under_way(void **state) {
   moonpad_session_free(session);
 }
 
+/* ---- Closing while others queue ---- */
+
+enum { CLOSINGS = 150, CLOSERS = 2 };
+
+typedef struct closer {
+  shared_service *store;
+  int begins_at; /* when so many are queued */
+  pthread_t thread;
+} closer;
+
+static void *queue_until_closed(void *argument) {
+  worker *self = argument;
+  moonpad_session *session = own_session(self);
+  moonpad_status status = session == NULL ? self->error.code : MOONPAD_OK;
+  while (status == MOONPAD_OK) {
+    status = moonpad_append_event_async(session, moonpad_text("{\"author\":\"agent\"}"), count_completion, NULL,
+                                        &self->error);
+    if (status != MOONPAD_OK) break;
+    self->done++;
+    atomic_fetch_add(&appended, 1);
+  }
+  self->failed = NULL;
+  if (status != MOONPAD_CLOSED) self->failed = "not closed";
+  /* waits, and finds the store closed */
+  if (session != NULL && self->number % 2 == 0) moonpad_refresh(session, NULL);
+  moonpad_session_free(session);
+  return NULL;
+}
+
+static void *close_when_queued(void *argument) {
+  closer *self = argument;
+  while (atomic_load(&appended) < self->begins_at) sched_yield();
+  moonpad_service_close(self->store->service);
+  return NULL;
+}
+
+/* What was queued is stored, what was not is refused, and nobody waits for ever. */
+static void close_among_queued(shared_service *opened, int begins_at) {
+  closer closers[CLOSERS];
+  worker workers[THREADS];
+  atomic_store(&appended, 0);
+  atomic_store(&completed, 0);
+  atomic_store(&broken, 0);
+  for (int i = 0; i < CLOSERS; i++) {
+    closers[i] = (closer){.store = opened, .begins_at = begins_at};
+    assert_int_equal(pthread_create(&closers[i].thread, NULL, close_when_queued, &closers[i]), 0);
+  }
+  run_workers(opened, queue_until_closed, workers);
+  for (int i = 0; i < CLOSERS; i++) assert_int_equal(pthread_join(closers[i].thread, NULL), 0);
+  int done = 0;
+  for (int i = 0; i < THREADS; i++) done += workers[i].done;
+  assert_int_equal(moonpad_poll(opened->service, 0), done);
+  assert_int_equal(atomic_load(&completed), done);
+  assert_int_equal(atomic_load(&broken), 0);
+}
+
+static void close_often(int (*setup)(void **), int times) {
+  for (int i = 0; i < times; i++) {
+    void *opened;
+    setup(&opened);
+    close_among_queued(opened, i % 7 * THREADS);
+    shared_close(&opened);
+  }
+}
+
+static void test_closing_among_asynchronous_appends_in_memory(void **state) {
+  (void)state;
+  close_often(setup_memory, CLOSINGS);
+}
+
+static void test_closing_among_asynchronous_appends_on_a_file(void **state) {
+  (void)state;
+  close_often(setup_file, CLOSINGS / 10);
+}
+
 #define ON_BOTH(test)                                                                                                  \
   {#test " on memory:", test, setup_memory, shared_close, NULL}, {                                                     \
 #test " on sqlite:", test, setup_file, shared_close, NULL                                                          \
@@ -393,6 +469,8 @@ int main(void) {
        shared_close, NULL},
       ON_BOTH(test_snapshots_are_whole_while_others_write),
       ON_BOTH(test_closing_waits_for_calls_under_way),
+      cmocka_unit_test(test_closing_among_asynchronous_appends_in_memory),
+      cmocka_unit_test(test_closing_among_asynchronous_appends_on_a_file),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   operation->base = 0;
   operation->entry = entry;
   operation->shown_before = NULL;
+  operation->expected = NULL;
   operation->bytes_before = entry->bytes;
   operation->result = NULL;
   operation->previous_revision = -1;
@@ -233,8 +234,7 @@ static void forget_result(mp_append *append, mp_operation *operation) {
   operation->result = NULL;
 }
 
-/* A transaction function may be called again: it starts afresh. */
-static void forget_outcome(mp_append *append) {
+void mp_append_forget_outcome(mp_append *append) {
   if (!append->has_outcome) return;
   for (size_t i = 0; i < append->stored_count; i++) {
     forget_result(append, &append->operations[i]);
@@ -419,7 +419,7 @@ static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error)
 
 moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
   mp_append *append = context;
-  forget_outcome(append);
+  mp_append_forget_outcome(append);
   append->has_outcome = true;
   if (append->live != NULL) append->others.view = &append->live->view;
   moonpad_status status = tx->ops->load_session(tx, append->held.id, &append->row, error);
@@ -475,6 +475,7 @@ void mp_append_free(mp_append *append) {
     forget_result(append, operation);
     if (operation->given == NULL) mp_value_release(append->env, operation->value);
     mp_value_release(append->env, operation->shown_before);
+    mp_value_release(append->env, operation->expected);
   }
   if (append->operations != append->few_operations) mp_release(append->env, append->operations);
   if (append->resolved != append->few_resolved) mp_release(append->env, append->resolved);

@@ -21,7 +21,8 @@ typedef struct mp_operation {
   bool checked; /* conflicts when somebody else changed the key after `base`; of a temp: key: somebody has */
   int64_t base;
   mp_view_entry *entry;   /* of the session object, which lives as long as this is to be stored */
-  mp_value *shown_before; /* asynchronous: what the session object showed before this append */
+  mp_value *shown_before; /* asynchronous: what the session object showed before this append, */
+  mp_value *expected;     /* and, counted, what it is to show from then on */
   size_t bytes_before;    /* that the key took in the session's own state */
   /* outcome */
   mp_value *result;          /* what was stored: counted where it was computed, else `value`; NULL: removed */
@@ -53,7 +54,7 @@ typedef struct mp_append {
   double timestamp;
   int64_t event_revision;
   bool duplicate;   /* the event was there already */
-  bool has_outcome; /* there may be one: of an earlier attempt, or what an asynchronous append shows */
+  bool has_outcome; /* there may be one, of an earlier attempt */
   mp_key **conflicts;
   size_t conflict_count;
   size_t conflict_capacity;
@@ -73,6 +74,8 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
                                  moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error);
 /* The transaction function; the context is the mp_append. */
 moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
+/* A transaction function may be called again: it starts afresh. */
+void mp_append_forget_outcome(mp_append *append);
 /* After success: the session object shows it; the change set is clean. Synchronous appends only. */
 void mp_append_apply(mp_append *append, moonpad_session *session);
 /* Hands the keys that conflicted to the session object, for moonpad_session_conflict_key. */

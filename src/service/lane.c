@@ -16,7 +16,8 @@ struct mp_lane {
   size_t count;
   size_t kept;
   size_t capacity;
-  moonpad_error failure;
+  moonpad_error failure; /* of the first append that failed */
+  bool failure_kept;     /* else it belongs to the transaction under way */
 };
 
 mp_lane *mp_lane_new(mp_env *env) {
@@ -54,6 +55,7 @@ bool mp_lane_wrote(const mp_lane *lane, const mp_key *key, int64_t revision) {
 }
 
 void mp_lane_rewind(mp_lane *lane) {
+  if (!lane->failure_kept) lane->failure.code = MOONPAD_OK;
   while (lane->count > lane->kept) mp_key_release(lane->env, lane->writes[--lane->count].key);
 }
 
@@ -70,6 +72,7 @@ void mp_lane_keep(mp_lane *lane) {
     }
   }
   lane->count = lane->kept;
+  lane->failure_kept = lane->failure.code != MOONPAD_OK;
 }
 
 /* A key that somebody else had changed unseen stays theirs: an own write on top must not hide that. */

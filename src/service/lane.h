@@ -16,7 +16,10 @@ void mp_lane_release(mp_lane *lane);
 /* Was that revision of the key written by this lane? NULL lane: no. */
 bool mp_lane_wrote(const mp_lane *lane, const mp_key *key, int64_t revision);
 
-/* A transaction that may be undone: what `mp_lane_note` learns counts at once, and is forgotten by `rewind`, kept by `keep`. */
+/*
+** A transaction that may be undone: what `mp_lane_note` and `mp_lane_fail` tell counts at once, and
+** is forgotten by `rewind`, kept by `keep`.
+*/
 void mp_lane_rewind(mp_lane *lane);
 void mp_lane_keep(mp_lane *lane);
 /* After an append has written its keys. */

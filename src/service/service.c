@@ -139,6 +139,11 @@ void moonpad_service_close(moonpad_service *service) {
   service->store->ops->close(service->store);
 }
 
+moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *error) {
+  if (!atomic_load(&service->closed)) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
+}
+
 moonpad_service *moonpad_service_retain(moonpad_service *service) {
   if (service != NULL) atomic_fetch_add_explicit(&service->references, 1, memory_order_relaxed);
   return service;

@@ -150,7 +150,10 @@ void mp_view_apply(moonpad_session *session, const mp_gathering *gathering);
 
 /* Waits until the asynchronous appends of this object are done, and applies them. Their callbacks stay for moonpad_poll. */
 void mp_session_settle(moonpad_session *session);
-/* The same, and the object is about to be freed: callbacks will get no session. */
+/*
+** The same, but does not apply them, for the object is about to be freed: callbacks will get no
+** session.
+*/
 void mp_session_leave(moonpad_session *session);
 /* Makes the view show what is stored now, whatever it showed; pending change sets stay. */
 moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error);

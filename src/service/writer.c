@@ -15,6 +15,7 @@
 
 typedef struct mp_job {
   struct mp_job *next;
+  struct mp_job *next_to_apply;
   mp_append append;
   mp_buffer event;          /* what the append reads from */
   moonpad_session *session; /* NULL once the object has been freed, which waits until the job is done */
@@ -38,8 +39,8 @@ struct mp_writer {
   job_queue waiting;
   job_queue done;
   size_t working; /* jobs that the thread has taken */
-  bool stopping;
-  bool joined;
+  bool stopping;  /* the thread ends when nothing waits any more */
+  bool ended;     /* it has */
 };
 
 static void push(job_queue *queue, mp_job *job) {
@@ -69,7 +70,10 @@ typedef struct job_batch {
 
 /* One job inside the batch's transaction. A refusal touches nothing and is this job's alone; a failing store ends the batch. */
 static moonpad_status run_job(mp_tx *tx, mp_job *job) {
-  if (mp_lane_failure(job->lane, &job->error) != MOONPAD_OK) return MOONPAD_OK;
+  if (mp_lane_failure(job->lane, &job->error) != MOONPAD_OK) {
+    mp_append_forget_outcome(&job->append);
+    return MOONPAD_OK;
+  }
   job->error.code = MOONPAD_OK;
   moonpad_status status = mp_append_run(tx, &job->append, &job->error);
   if (status == MOONPAD_OK && !job->append.duplicate) status = mp_lane_note(job->lane, &job->append, &job->error);
@@ -94,44 +98,71 @@ static moonpad_status run_batch(mp_tx *tx, void *context, moonpad_error *error) 
   return MOONPAD_OK;
 }
 
-/* A store that refused the batch as a whole is asked again job by job, so that each gets its own answer. */
-static void store_batch(mp_writer *writer, job_batch *batch) {
-  mp_store *store = writer->service->store;
-  moonpad_error error = {MOONPAD_OK, ""};
-  moonpad_status status = store->ops->write(store, run_batch, batch, &error);
+/*
+** What the store said to all of them, or to a job by itself. Those behind it in its lane fail
+** because of it.
+*/
+static void fail_job(mp_job *job, const moonpad_error *error) {
+  mp_lane_rewind(job->lane);
+  if (mp_lane_failure(job->lane, &job->error) != MOONPAD_OK) return;
+  job->error = *error;
+  mp_lane_fail(job->lane, error);
+  mp_lane_keep(job->lane);
+}
+
+static moonpad_status write_jobs(mp_store *store, job_batch *batch, moonpad_error *error) {
+  memset(error, 0, sizeof *error);
+  error->code = store->ops->write(store, run_batch, batch, error);
+  return error->code;
+}
+
+/*
+** A store that refused the batch as a whole is asked again job by job, so that each gets its own
+** answer; no longer once it has said what it would say to all. Who was locked out has waited for as
+** long as each may wait. *error is what the store said last.
+*/
+static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error) {
+  moonpad_status status = write_jobs(store, batch, error);
+  bool to_all = status == MOONPAD_OK || status == MOONPAD_BUSY || status == MOONPAD_CLOSED || batch->count == 1;
   for (size_t i = 0; i < batch->count; i++) {
-    mp_job *job = batch->jobs[i];
-    if (status == MOONPAD_OK) {
-      mp_lane_keep(job->lane);
-      continue;
+    if (!to_all) {
+      job_batch single = {{batch->jobs[i]}, 1};
+      status = write_jobs(store, &single, error);
+      to_all = status == MOONPAD_BUSY || status == MOONPAD_CLOSED || status == MOONPAD_STORAGE ||
+               status == MOONPAD_NO_MEMORY;
     }
-    job_batch single = {{job}, 1};
-    memset(&error, 0, sizeof error);
-    moonpad_status own = store->ops->write(store, run_batch, &single, &error);
-    if (own == MOONPAD_OK) {
-      mp_lane_keep(job->lane);
+    if (status == MOONPAD_OK) {
+      mp_lane_keep(batch->jobs[i]->lane);
     } else {
-      mp_lane_rewind(job->lane);
-      job->error = error;
-      job->error.code = own;
-      mp_lane_fail(job->lane, &job->error);
+      fail_job(batch->jobs[i], error);
     }
   }
+}
+
+static void take_batch(job_queue *waiting, job_batch *batch) {
+  batch->count = 0;
+  while (batch->count < BATCH && waiting->first != NULL) batch->jobs[batch->count++] = pop(waiting);
 }
 
 static void *write_queued(void *context) {
   mp_writer *writer = context;
   pthread_mutex_t *mutex = &writer->service->writer_mutex;
+  moonpad_error error = {MOONPAD_OK, ""}; /* what the store said last */
   pthread_mutex_lock(mutex);
   for (;;) {
     while (writer->waiting.first == NULL && !writer->stopping) pthread_cond_wait(&writer->work, mutex);
     if (writer->waiting.first == NULL) break;
     job_batch batch;
-    batch.count = 0;
-    while (batch.count < BATCH && writer->waiting.first != NULL) batch.jobs[batch.count++] = pop(&writer->waiting);
+    take_batch(&writer->waiting, &batch);
     writer->working = batch.count;
+    /* Whoever closes the service waits once for somebody else's lock, however much is queued. */
+    bool locked_out = writer->stopping && error.code == MOONPAD_BUSY;
     pthread_mutex_unlock(mutex);
-    store_batch(writer, &batch);
+    if (locked_out) {
+      for (size_t i = 0; i < batch.count; i++) fail_job(batch.jobs[i], &error);
+    } else {
+      store_batch(writer->service->store, &batch, &error);
+    }
     pthread_mutex_lock(mutex);
     for (size_t i = 0; i < batch.count; i++) {
       batch.jobs[i]->session->jobs_done++;
@@ -153,39 +184,44 @@ static bool init_condition(pthread_cond_t *condition) {
   return made;
 }
 
-/* With the mutex held. */
-static moonpad_status start_writer(moonpad_service *service, moonpad_error *error) {
-  if (service->closed) return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
-  if (service->writer != NULL) return MOONPAD_OK;
+/* Without its thread. NULL when out of memory. */
+static mp_writer *new_writer(moonpad_service *service) {
   mp_writer *writer = mp_allocate_zeroed(service->env, sizeof *writer);
-  if (writer == NULL) return mp_no_memory(error);
+  if (writer == NULL) return NULL;
   writer->service = service;
   if (init_condition(&writer->work)) {
-    if (init_condition(&writer->finished)) {
-      if (pthread_create(&writer->thread, NULL, write_queued, writer) == 0) {
-        service->writer = writer;
-        return MOONPAD_OK;
-      }
-      pthread_cond_destroy(&writer->finished);
-    }
+    if (init_condition(&writer->finished)) return writer;
     pthread_cond_destroy(&writer->work);
   }
   mp_release(service->env, writer);
-  return mp_no_memory(error);
+  return NULL;
+}
+
+static void free_writer(mp_writer *writer) {
+  if (writer == NULL) return;
+  pthread_cond_destroy(&writer->work);
+  pthread_cond_destroy(&writer->finished);
+  mp_release(writer->service->env, writer);
 }
 
 void mp_writer_stop(moonpad_service *service) {
   pthread_mutex_lock(&service->writer_mutex);
-  service->closed = true;
+  atomic_store(&service->closed, true);
   mp_writer *writer = service->writer;
-  bool join = writer != NULL && !writer->joined;
-  if (join) {
+  bool is_first = writer != NULL && !writer->stopping;
+  if (is_first) {
     writer->stopping = true;
-    writer->joined = true;
     pthread_cond_signal(&writer->work);
   }
+  /* Nobody takes the store away while the thread still uses it. */
+  while (!is_first && writer != NULL && !writer->ended) pthread_cond_wait(&writer->finished, &service->writer_mutex);
   pthread_mutex_unlock(&service->writer_mutex);
-  if (join) pthread_join(writer->thread, NULL);
+  if (!is_first) return;
+  pthread_join(writer->thread, NULL);
+  pthread_mutex_lock(&service->writer_mutex);
+  writer->ended = true;
+  pthread_cond_broadcast(&writer->finished);
+  pthread_mutex_unlock(&service->writer_mutex);
 }
 
 /* ---- the host's thread ---- */
@@ -205,35 +241,38 @@ void mp_writer_free(moonpad_service *service) {
     if (job->callback != NULL) job->callback(job->context, NULL, NULL, &job->error);
     free_job(job);
   }
-  pthread_cond_destroy(&writer->work);
-  pthread_cond_destroy(&writer->finished);
-  mp_release(service->env, writer);
   service->writer = NULL;
+  free_writer(writer);
 }
 
-/* What the session object shows at once. */
-static moonpad_status show_expected(mp_append *append, moonpad_session *session, moonpad_error *error) {
-  moonpad_status status = MOONPAD_OK;
-  append->has_outcome = true;
-  for (size_t i = 0; status == MOONPAD_OK && i < append->stored_count; i++) {
+/* What the session object is to show at once: all of it that can fail. */
+static moonpad_status expect_results(mp_append *append, moonpad_error *error) {
+  for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
-    if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
-      status = mp_add_pending(append->env, operation->kind, mp_key_text(operation->key), operation->entry->value,
-                              operation->value, &operation->result, error);
+    if (i >= append->stored_count) {
+      operation->expected = mp_value_retain(operation->result);
+    } else if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
+      moonpad_status status = mp_add_pending(append->env, operation->kind, mp_key_text(operation->key),
+                                             operation->entry->value, operation->value, &operation->expected, error);
+      if (status != MOONPAD_OK) return status;
     } else {
-      operation->result = operation->value;
+      operation->expected = mp_value_retain(operation->value);
     }
   }
-  if (status != MOONPAD_OK) return status;
+  return MOONPAD_OK;
+}
+
+/* The writer thread may be storing it by now, and uses nothing of this. */
+static void show_expected(mp_append *append, moonpad_session *session, const moonpad_changes *changes) {
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     int64_t revision = operation->entry->revision;
     operation->shown_before = mp_value_retain(operation->entry->value);
-    mp_view_set(session, operation->entry, operation->result, revision);
+    mp_view_give(session, operation->entry, operation->expected, revision);
+    operation->expected = NULL;
     operation->entry->in_flight++;
-    mp_changes_after_own_append(session, operation->entry, revision, revision, append->changes);
+    mp_changes_after_own_append(session, operation->entry, revision, revision, changes);
   }
-  return MOONPAD_OK;
 }
 
 static moonpad_status make_job(moonpad_session *session, moonpad_changes *changes, moonpad_string event, mp_job **made,
@@ -264,21 +303,50 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
   return MOONPAD_OK;
 }
 
-static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
-  moonpad_service *service = job->session->service;
+static bool needs_writer(moonpad_service *service) {
   pthread_mutex_lock(&service->writer_mutex);
-  moonpad_status status = start_writer(service, error);
+  bool needs = service->writer == NULL;
   pthread_mutex_unlock(&service->writer_mutex);
-  if (status == MOONPAD_OK) status = show_expected(&job->append, job->session, error);
+  return needs;
+}
+
+/*
+** With the mutex held. `made` becomes the service's writer where there is none yet, and is NULL
+** then.
+*/
+static moonpad_status push_job(moonpad_service *service, mp_writer **made, mp_job *job, moonpad_error *error) {
+  moonpad_status status = mp_check_open(service, error);
   if (status != MOONPAD_OK) return status;
-  job->append.changes = NULL;
+  if (service->writer == NULL) {
+    if (*made == NULL || pthread_create(&(*made)->thread, NULL, write_queued, *made) != 0) return mp_no_memory(error);
+    service->writer = *made;
+    *made = NULL;
+  }
   job->session->jobs_in_flight++;
   job->session->jobs_queued++;
-  pthread_mutex_lock(&service->writer_mutex);
   push(&service->writer->waiting, job);
   pthread_cond_signal(&service->writer->work);
-  pthread_mutex_unlock(&service->writer_mutex);
   return MOONPAD_OK;
+}
+
+/*
+** Whether the service has been closed is asked where the job is queued: afterwards nobody would
+** store it.
+*/
+static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
+  moonpad_session *session = job->session;
+  moonpad_service *service = session->service;
+  const moonpad_changes *changes = job->append.changes;
+  job->append.changes = NULL;
+  moonpad_status status = expect_results(&job->append, error);
+  if (status != MOONPAD_OK) return status;
+  mp_writer *made = needs_writer(service) ? new_writer(service) : NULL;
+  pthread_mutex_lock(&service->writer_mutex);
+  status = push_job(service, &made, job, error);
+  pthread_mutex_unlock(&service->writer_mutex);
+  free_writer(made);
+  if (status == MOONPAD_OK) show_expected(&job->append, session, changes);
+  return status;
 }
 
 moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_string event,
@@ -408,27 +476,47 @@ size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms) {
   return called;
 }
 
+/* With the mutex held. Not for everybody's: the writer may never run out of those. */
+static void wait_for_jobs(const moonpad_session *session) {
+  moonpad_service *service = session->service;
+  while (session->jobs_done < session->jobs_queued) {
+    pthread_cond_wait(&service->writer->finished, &service->writer_mutex);
+  }
+}
+
+/*
+** Applying asks the store and gives back memory, so it is done without the mutex: nobody but
+** moonpad_poll, on this thread, takes these jobs away.
+*/
 void mp_session_settle(moonpad_session *session) {
   if (session->jobs_in_flight == 0) return;
   moonpad_service *service = session->service;
+  mp_job *first = NULL, **last = &first;
   pthread_mutex_lock(&service->writer_mutex);
-  mp_writer *writer = service->writer;
-  /* Not for everybody's: the writer may never run out of those. */
-  while (session->jobs_done < session->jobs_queued) pthread_cond_wait(&writer->finished, &service->writer_mutex);
-  for (mp_job *job = writer->done.first; session->jobs_in_flight > 0 && job != NULL; job = job->next) {
-    if (job->session == session) apply_job(job);
+  wait_for_jobs(session);
+  for (mp_job *job = service->writer->done.first; job != NULL; job = job->next) {
+    if (job->session != session) continue;
+    *last = job;
+    last = &job->next_to_apply;
+  }
+  *last = NULL;
+  pthread_mutex_unlock(&service->writer_mutex);
+  for (mp_job *job = first; job != NULL; job = job->next_to_apply) apply_job(job);
+}
+
+static void leave_jobs(const moonpad_session *session) {
+  moonpad_service *service = session->service;
+  pthread_mutex_lock(&service->writer_mutex);
+  wait_for_jobs(session);
+  for (mp_job *job = service->writer->done.first; job != NULL; job = job->next) {
+    if (job->session == session) job->session = NULL;
   }
   pthread_mutex_unlock(&service->writer_mutex);
 }
 
 void mp_session_leave(moonpad_session *session) {
-  mp_session_settle(session);
-  moonpad_service *service = session->service;
-  pthread_mutex_lock(&service->writer_mutex);
-  for (mp_job *job = service->writer == NULL ? NULL : service->writer->done.first; job != NULL; job = job->next) {
-    if (job->session == session) job->session = NULL;
-  }
-  pthread_mutex_unlock(&service->writer_mutex);
+  /* One that a transaction has made and frees again must not ask for the lock (service.h). */
+  if (session->jobs_queued > 0) leave_jobs(session);
   mp_lane_release(session->lane);
   session->lane = NULL;
 }

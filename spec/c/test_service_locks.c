@@ -1,0 +1,608 @@
+/*
+** What happens between two locks: threads that meet at a chosen moment, in the middle of a call. A
+** thread is stopped where it asks for memory, which no thread does while it holds the service's own
+** lock.
+*/
+#include "service_support.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "faulty_vfs.h"
+#include "service/session.h"
+#include "store/sqlite.h"
+
+#define PATIENCE_MS      60000 /* far beyond what anything takes: never waited for that long */
+#define PATIENCE_SECONDS (PATIENCE_MS / 1000)
+
+/* ---- Completions ---- */
+
+typedef struct outcome {
+  int count;
+  moonpad_status status;
+  int64_t revision;
+  char message[1016];
+  char conflict[16]; /* the first key */
+} outcome;
+
+static void note_outcome(void *context, moonpad_session *session, const moonpad_event *event,
+                         const moonpad_error *error) {
+  outcome *got = context;
+  got->count++;
+  got->status = error == NULL ? MOONPAD_OK : error->code;
+  got->revision = event == NULL ? -1 : moonpad_event_revision(event);
+  snprintf(got->message, sizeof got->message, "%s", error == NULL ? "" : error->message);
+  moonpad_string key = session == NULL ? T("") : moonpad_session_conflict_key(session, 0);
+  snprintf(got->conflict, sizeof got->conflict, "%.*s", (int)key.length, key.data);
+}
+
+static void append_async(moonpad_session *session, const char *delta, outcome *got) {
+  char event[256];
+  snprintf(event, sizeof event, "{\"author\":\"agent\",\"actions\":{\"stateDelta\":%s}}", delta);
+  OK(moonpad_append_event_async(session, T(event), note_outcome, got, &failure));
+}
+
+static void poll_for(host *self, size_t count) {
+  size_t polled = 0, more;
+  while (polled < count && (more = moonpad_poll(self->service, PATIENCE_MS)) > 0) polled += more;
+  assert_int_equal(polled, count);
+  assert_int_equal(moonpad_poll(self->service, 0), 0);
+}
+
+static void reopen(host *self) {
+  moonpad_service_release(self->service);
+  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+}
+
+/* ---- A gate: stops the first thread besides the main one that asks for memory ---- */
+
+typedef struct thread_gate {
+  host *owner;
+  pthread_t main;
+  /* stops it only while this store has a transaction under way; NULL: anywhere */
+  mp_sqlite *writing;
+  atomic_bool armed;
+  sem_t reached, open;
+} thread_gate;
+
+static bool is_writing(mp_sqlite *store) {
+  pthread_mutex_lock(&store->mutex);
+  bool writing = store->writing;
+  pthread_mutex_unlock(&store->mutex);
+  return writing;
+}
+
+static bool stop_at_gate(void *context, bool asks) {
+  thread_gate *self = context;
+  (void)asks;
+  if (pthread_equal(pthread_self(), self->main) || (self->writing != NULL && !is_writing(self->writing))) return true;
+  if (!atomic_exchange(&self->armed, false)) return true;
+  sem_post(&self->reached);
+  sem_wait(&self->open);
+  return true;
+}
+
+static void gate_arm(thread_gate *self, host *owner, mp_sqlite *writing) {
+  self->owner = owner;
+  self->main = pthread_self();
+  self->writing = writing;
+  atomic_init(&self->armed, true);
+  assert_int_equal(sem_init(&self->reached, 0, 0), 0);
+  assert_int_equal(sem_init(&self->open, 0, 0), 0);
+  host_at_memory(owner, stop_at_gate, self);
+}
+
+static void gate_wait(thread_gate *self) {
+  while (sem_wait(&self->reached) != 0) assert_int_equal(errno, EINTR);
+}
+
+static void gate_open(thread_gate *self) {
+  sem_post(&self->open);
+}
+
+static void gate_free(thread_gate *self) {
+  host_at_memory(self->owner, NULL, NULL);
+  sem_destroy(&self->reached);
+  sem_destroy(&self->open);
+}
+
+/* ---- Calls on threads of their own ---- */
+
+typedef struct task {
+  moonpad_service *service;
+  moonpad_session *session;
+  const char *name;
+  moonpad_status status;
+  moonpad_error error;
+  pthread_t thread;
+  sem_t done;
+} task;
+
+static void task_start(task *self, void *(*run)(void *)) {
+  assert_int_equal(sem_init(&self->done, 0, 0), 0);
+  assert_int_equal(pthread_create(&self->thread, NULL, run, self), 0);
+}
+
+static void task_join(task *self) {
+  assert_int_equal(pthread_join(self->thread, NULL), 0);
+  sem_destroy(&self->done);
+}
+
+static void *run_create(void *context) {
+  task *self = context;
+  moonpad_session_name name = host_name(self->name);
+  self->status = moonpad_create_session(self->service, &name, T("{\"k\":1}"), &self->session, &self->error);
+  moonpad_session_free(self->session);
+  return NULL;
+}
+
+static void *run_refresh(void *context) {
+  task *self = context;
+  self->status = moonpad_refresh(self->session, &self->error);
+  return NULL;
+}
+
+static void *run_free(void *context) {
+  task *self = context;
+  moonpad_session_free(self->session);
+  sem_post(&self->done);
+  return NULL;
+}
+
+static void *run_close(void *context) {
+  task *self = context;
+  moonpad_service_close(self->service);
+  sem_post(&self->done);
+  return NULL;
+}
+
+/* Until so many transactions wait for the one under way. */
+static void wait_for_queue(mp_sqlite *store, unsigned count) {
+  for (unsigned waiting = 0; waiting < count; sched_yield()) {
+    pthread_mutex_lock(&store->mutex);
+    waiting = store->waiting;
+    pthread_mutex_unlock(&store->mutex);
+  }
+}
+
+/* ---- Closing in the middle of an asynchronous append ---- */
+
+typedef struct closing {
+  moonpad_service *service;
+  pthread_t main;
+  long left; /* until the service is closed; 0: it has been, or is not to be */
+} closing;
+
+static bool close_in_the_middle(void *context, bool asks) {
+  closing *self = context;
+  (void)asks;
+  if (!pthread_equal(pthread_self(), self->main) || self->left == 0 || --self->left > 0) return true;
+  task closer = {.service = self->service};
+  task_start(&closer, run_close);
+  task_join(&closer);
+  return true;
+}
+
+/*
+** True when the call got so far. It has either been done, and then it is stored, or it is closed,
+** and nothing has changed.
+*/
+static bool close_at(host *self, long n, bool is_first) {
+  char id[32];
+  outcome first = {0}, got = {0};
+  moonpad_value one = moonpad_integer(1);
+  snprintf(id, sizeof id, "s%d.%ld", is_first, n);
+  moonpad_session *session = host_create(self, id, "{\"n\":1,\"k\":\"old\"}");
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  if (!is_first) {
+    append_async(session, "{\"k\":\"before\"}", &first);
+    poll_for(self, 1);
+  }
+  OK(moonpad_changes_increment(changes, T("n"), &one, &failure));
+  set_json(changes, "k", "", "[\"new\"]");
+  closing at = {self->service, pthread_self(), n};
+  host_at_memory(self, close_in_the_middle, &at);
+  moonpad_status status = moonpad_changes_commit_async(changes, T("{\"author\":\"a\"}"), note_outcome, &got, &failure);
+  host_at_memory(self, NULL, NULL);
+  bool got_so_far = at.left == 0;
+  if (status == MOONPAD_OK) {
+    poll_for(self, 1);
+    assert_int_equal(got.status, MOONPAD_OK);
+    assert_false(moonpad_changes_pending(changes));
+    STATE(session, "{\"k\":[\"new\"],\"n\":2}");
+  } else {
+    expect_failure(MOONPAD_CLOSED, status, __LINE__);
+    assert_int_equal(moonpad_poll(self->service, 0), 0);
+    assert_true(moonpad_changes_pending(changes));
+    STATE(session, is_first ? "{\"k\":\"old\",\"n\":1}" : "{\"k\":\"before\",\"n\":1}");
+  }
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+  reopen(self);
+  return got_so_far;
+}
+
+static void test_a_service_is_closed_in_the_middle_of_an_async_append(void **state) {
+  host *self = *state;
+  long n = 1;
+  while (close_at(self, n, false)) n++;
+  assert_true(n > 1);
+}
+
+/* The first one starts the thread that stores. */
+static void test_a_service_is_closed_in_the_middle_of_its_first_async_append(void **state) {
+  host *self = *state;
+  long n = 1;
+  while (close_at(self, n, true)) n++;
+  assert_true(n > 1);
+}
+
+/* ---- Two who close ---- */
+
+static bool is_closed(moonpad_session *session, size_t *queued) {
+  moonpad_status status = moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure);
+  if (status == MOONPAD_OK) ++*queued;
+  return status == MOONPAD_CLOSED;
+}
+
+/* The first one waits for what is queued; so does the second, before it takes the store away. */
+static void test_two_close_at_the_same_time(void **state) {
+  host *self = *state;
+  enum { JOBS = 200 }; /* several batches */
+  outcome got = {0};
+  thread_gate gate;
+  size_t queued = JOBS;
+  moonpad_session *session = host_create(self, "s", ""), *probing = host_create(self, "probing", "");
+  gate_arm(&gate, self, NULL);
+  for (int i = 0; i < JOBS; i++) append_async(session, "{\"k\":1}", &got);
+  gate_wait(&gate);
+  task first = {.service = self->service}, second = {.service = self->service};
+  task_start(&first, run_close);
+  while (!is_closed(probing, &queued)) sched_yield();
+  task_start(&second, run_close);
+  /* Time for the second one to go wrong. */
+  struct timespec pause = {0, 1000 * 1000};
+  for (int i = 0; i < 50; i++) nanosleep(&pause, NULL);
+  assert_int_not_equal(sem_trywait(&second.done), 0);
+  gate_open(&gate);
+  task_join(&first);
+  task_join(&second);
+  poll_for(self, queued);
+  assert_int_equal(got.count, JOBS);
+  assert_int_equal(got.status, MOONPAD_OK);
+  assert_int_equal(got.revision, JOBS);
+  assert_int_equal(self->warnings, 0);
+  moonpad_session_free(probing);
+  moonpad_session_free(session);
+  gate_free(&gate);
+}
+
+/* ---- Nobody is called, and nothing is waited for, with the lock held ---- */
+
+typedef struct lock_watch {
+  moonpad_service *service;
+  atomic_bool held;
+} lock_watch;
+
+static bool look_at_lock(void *context, bool asks) {
+  lock_watch *self = context;
+  (void)asks;
+  struct timespec deadline;
+  if (atomic_load(&self->held)) return true;
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += PATIENCE_SECONDS / 6;
+  if (pthread_mutex_timedlock(&self->service->writer_mutex, &deadline) == 0) {
+    pthread_mutex_unlock(&self->service->writer_mutex);
+  } else {
+    atomic_store(&self->held, true);
+  }
+  return true;
+}
+
+static void look_when_called(void *context, moonpad_session *session, const moonpad_event *event,
+                             const moonpad_error *error) {
+  (void)session;
+  (void)event;
+  (void)error;
+  look_at_lock(context, false);
+}
+
+static void append_watched(moonpad_session *session, const char *event, lock_watch *watch) {
+  OK(moonpad_append_event_async(session, T(event), look_when_called, watch, &failure));
+}
+
+static void test_nothing_of_the_host_is_called_while_the_service_is_locked(void **state) {
+  host *self = *state;
+  lock_watch watch = {self->service, false};
+  moonpad_session *session = host_create(self, "s", "{\"k\":\"old\",\"l\":[1]}"), *theirs = host_get(self, "s");
+  moonpad_session *freed = host_get(self, "s");
+  host_append(theirs, "{\"k\":\"theirs\",\"new\":[1]}");
+  host_at_memory(self, look_at_lock, &watch);
+  /* One that conflicts takes back, when it is waited for, what it and those behind it showed. */
+  append_watched(session, "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"l\":[\"mine\"],\"k\":[\"mine\"]}}}",
+                 &watch);
+  append_watched(session, "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":[\"mine again\"]}}}", &watch);
+  OK(moonpad_refresh(session, &failure));
+  STATE(session, "{\"k\":\"theirs\",\"l\":[1],\"new\":[1]}");
+  append_watched(session, "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":[\"mine\"]}}}", &watch);
+  append_watched(freed, "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":[\"mine\"]}}}", &watch);
+  moonpad_session_free(freed);
+  poll_for(self, 4);
+  append_watched(session, "{\"author\":\"a\"}", &watch);
+  moonpad_service_close(self->service);
+  poll_for(self, 1);
+  host_at_memory(self, NULL, NULL);
+  assert_false(atomic_load(&watch.held));
+  moonpad_session_free(theirs);
+  moonpad_session_free(session);
+}
+
+/* One that a transaction makes and, when it is run again, frees. */
+static void test_a_session_that_queued_nothing_is_freed_without_the_lock(void **state) {
+  host *self = *state;
+  struct timespec deadline;
+  task freeing = {.service = self->service, .session = host_create(self, "s", "{\"k\":1}")};
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += PATIENCE_SECONDS / 6;
+  pthread_mutex_lock(&self->service->writer_mutex);
+  task_start(&freeing, run_free);
+  int waited = sem_timedwait(&freeing.done, &deadline);
+  pthread_mutex_unlock(&self->service->writer_mutex);
+  task_join(&freeing);
+  assert_int_equal(waited, 0);
+}
+
+/*
+** Three transactions share a commit; one fails, so that the others are run again. One of them made
+** a session object the first time, another belongs to a session whose failed append is being taken
+** back.
+*/
+static void test_a_transaction_is_run_again_beside_one_who_takes_back(void **state) {
+  host *self = *state;
+  mp_sqlite *store = (mp_sqlite *)self->service->store;
+  outcome got = {0}, unused = {0};
+  thread_gate gate;
+  moonpad_session *failed = host_create(self, "gone", ""), *other = host_create(self, "other", "");
+  moonpad_session_name name = host_name("gone");
+  OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  append_async(failed, "{\"k\":1}", &got);
+  append_async(other, "{\"k\":1}", &unused);
+  OK(moonpad_refresh(other, &failure)); /* both are done now, the first one not taken back */
+  task stopped = {.service = self->service, .name = "stopped"}, made = {.service = self->service, .name = "made"};
+  task refused = {.service = self->service, .name = "other"};
+  task refreshed = {.service = self->service, .session = failed};
+  gate_arm(&gate, self, store);
+  task_start(&stopped, run_create);
+  gate_wait(&gate);
+  task_start(&made, run_create);
+  wait_for_queue(store, 1);
+  task_start(&refused, run_create);
+  wait_for_queue(store, 2);
+  task_start(&refreshed, run_refresh);
+  wait_for_queue(store, 3);
+  gate_open(&gate);
+  task_join(&stopped);
+  task_join(&made);
+  task_join(&refused);
+  task_join(&refreshed);
+  assert_int_equal(stopped.status, MOONPAD_OK);
+  assert_int_equal(made.status, MOONPAD_OK);
+  assert_int_equal(refused.status, MOONPAD_ALREADY_EXISTS);
+  assert_int_equal(refreshed.status, MOONPAD_NOT_FOUND);
+  poll_for(self, 2);
+  assert_int_equal(got.status, MOONPAD_NOT_FOUND);
+  moonpad_session_free(other);
+  moonpad_session_free(failed);
+  gate_free(&gate);
+}
+
+/* ---- A batch that is run again ---- */
+
+/*
+** It conflicts with what is stored, each time; the second time must not take the first for an
+** append of its own before it.
+*/
+static void test_a_batch_that_is_run_again_begins_anew(void **state) {
+  host *self = *state;
+  mp_sqlite *store = (mp_sqlite *)self->service->store;
+  outcome mine = {0}, behind = {0};
+  thread_gate gate;
+  moonpad_session *session = host_create(self, "s", "{\"k\":\"old\"}"), *theirs = host_get(self, "s");
+  host_append(theirs, "{\"k\":\"theirs\"}");
+  task stopped = {.service = self->service, .name = "stopped"}, refused = {.service = self->service, .name = "s"};
+  gate_arm(&gate, self, store);
+  task_start(&stopped, run_create);
+  gate_wait(&gate);
+  append_async(session, "{\"k\":\"mine\"}", &mine);
+  wait_for_queue(store, 1);
+  task_start(&refused, run_create);
+  wait_for_queue(store, 2);
+  append_async(session, "{\"l\":\"mine\"}", &behind);
+  gate_open(&gate);
+  task_join(&stopped);
+  task_join(&refused);
+  assert_int_equal(refused.status, MOONPAD_ALREADY_EXISTS);
+  poll_for(self, 2);
+  assert_int_equal(mine.status, MOONPAD_CONFLICT);
+  assert_string_equal(mine.conflict, "k");
+  assert_ptr_equal(strstr(mine.message, "somebody else changed \"k\""), mine.message);
+  assert_int_equal(behind.status, MOONPAD_CONFLICT);
+  assert_ptr_equal(strstr(behind.message, "an earlier append of this session object failed: somebody else"),
+                   behind.message);
+  STORED(self, "s", "{\"k\":\"theirs\"}");
+  moonpad_session_free(theirs);
+  moonpad_session_free(session);
+  gate_free(&gate);
+}
+
+/* ---- A store that cannot ---- */
+
+enum { BATCHED = 3 };
+
+/* Appends that are stored in one batch, after the one at the gate. */
+typedef struct batched {
+  moonpad_session *first, *sessions[BATCHED];
+  outcome first_got, got[BATCHED];
+} batched;
+
+static void batched_queue(batched *self, host *owner, thread_gate *gate) {
+  memset(self, 0, sizeof *self);
+  self->first = host_create(owner, "", "");
+  for (int i = 0; i < BATCHED; i++) {
+    self->sessions[i] = host_create(owner, "", "");
+  }
+  gate_arm(gate, owner, NULL);
+  append_async(self->first, "{\"k\":1}", &self->first_got);
+  gate_wait(gate);
+  for (int i = 0; i < BATCHED; i++) append_async(self->sessions[i], "{\"k\":1}", &self->got[i]);
+}
+
+static void batched_free(batched *self) {
+  for (int i = 0; i < BATCHED; i++) moonpad_session_free(self->sessions[i]);
+  moonpad_session_free(self->first);
+}
+
+typedef struct starvation {
+  batched *all;
+  host *owner;
+  pthread_t main;
+  atomic_int left; /* refusals */
+} starvation;
+
+/* The thread that stores, once the append at the gate is done. */
+static bool starve(void *context, bool asks) {
+  starvation *self = context;
+  if (pthread_equal(pthread_self(), self->main) || !asks) return true;
+  pthread_mutex_lock(&self->owner->service->writer_mutex);
+  bool begun = self->all->first->jobs_done > 0;
+  pthread_mutex_unlock(&self->owner->service->writer_mutex);
+  if (!begun || atomic_load(&self->left) == 0) return true;
+  atomic_fetch_sub(&self->left, 1);
+  return false;
+}
+
+/* All of them at once, then the first one by itself: the rest need not be asked for. */
+static void test_without_memory_appends_are_not_tried_one_by_one(void **state) {
+  host *self = *state;
+  batched all;
+  thread_gate gate;
+  batched_queue(&all, self, &gate);
+  starvation starving = {&all, self, pthread_self(), 2};
+  host_at_memory(self, starve, &starving);
+  gate_open(&gate);
+  poll_for(self, 1 + BATCHED);
+  host_at_memory(self, NULL, NULL);
+  assert_int_equal(all.first_got.status, MOONPAD_OK);
+  assert_int_equal(atomic_load(&starving.left), 0);
+  for (int i = 0; i < BATCHED; i++) assert_int_equal(all.got[i].status, MOONPAD_NO_MEMORY);
+  /* All of them can be used at once. */
+  for (int i = 0; i < BATCHED; i++) append_async(all.sessions[i], "{\"k\":2}", &all.got[i]);
+  poll_for(self, BATCHED);
+  for (int i = 0; i < BATCHED; i++) {
+    assert_int_equal(all.got[i].status, MOONPAD_OK);
+    STATE(all.sessions[i], "{\"k\":2}");
+  }
+  batched_free(&all);
+  gate_free(&gate);
+}
+
+static void reopen_impatient(host *self) {
+  self->options.busy_timeout_ms = 0;
+  reopen(self);
+}
+
+/* All of them got the same. */
+static moonpad_status batched_status(const batched *self) {
+  for (int i = 1; i < BATCHED; i++) assert_int_equal(self->got[i].status, self->got[0].status);
+  return self->got[0].status;
+}
+
+/*
+** Lets the n-th lock after the append at the gate be somebody else's. Not every lock is one that
+** SQLite needs.
+*/
+static moonpad_status lock_out(host *self, long n) {
+  batched all;
+  thread_gate gate;
+  reopen_impatient(self);
+  batched_queue(&all, self, &gate);
+  faulty_vfs_arm(FAULT_LOCK, n, false);
+  gate_open(&gate);
+  poll_for(self, 1 + BATCHED);
+  assert_true(faulty_vfs_has_failed());
+  assert_int_equal(all.first_got.status, MOONPAD_OK);
+  batched_free(&all);
+  gate_free(&gate);
+  return batched_status(&all);
+}
+
+/* Who waited together for as long as each may wait is not made to wait again. */
+static void test_who_is_locked_out_together_is_not_tried_one_by_one(void **state) {
+  long n = 1;
+  while (lock_out(*state, n) == MOONPAD_OK) n++;
+  assert_int_equal(lock_out(*state, n), MOONPAD_BUSY);
+}
+
+static moonpad_status close_locked_out(host *self, long n) {
+  enum { JOBS = 200 }; /* several batches */
+  batched all;
+  thread_gate gate;
+  outcome got = {0};
+  size_t queued = 1 + BATCHED + JOBS;
+  reopen_impatient(self);
+  moonpad_session *last = host_create(self, "", "");
+  batched_queue(&all, self, &gate);
+  for (int i = 0; i < JOBS; i++) append_async(last, "{\"k\":1}", &got);
+  task closer = {.service = self->service};
+  task_start(&closer, run_close);
+  while (!is_closed(last, &queued)) sched_yield();
+  faulty_vfs_arm(FAULT_LOCK, n, false);
+  gate_open(&gate);
+  task_join(&closer);
+  poll_for(self, queued);
+  assert_true(faulty_vfs_has_failed());
+  assert_int_equal(all.first_got.status, MOONPAD_OK);
+  assert_int_equal(got.count, JOBS);
+  assert_int_equal(got.status, batched_status(&all));
+  batched_free(&all);
+  moonpad_session_free(last);
+  gate_free(&gate);
+  return got.status;
+}
+
+/* However many are queued: whoever closes waits for a lock once. */
+static void test_a_service_that_is_closed_while_locked_out_waits_once(void **state) {
+  long n = 1;
+  while (close_locked_out(*state, n) == MOONPAD_OK) n++;
+  assert_int_equal(close_locked_out(*state, n), MOONPAD_BUSY);
+}
+
+#define ON_FILE(test) cmocka_unit_test_setup_teardown(test, host_setup_file, host_teardown)
+#define ON_SQLITE(test)                                                                                                \
+  {#test " on sqlite::memory:", test, host_setup_sqlite_memory, host_teardown, NULL}, {                                \
+#test " on sqlite:", test, host_setup_file, host_teardown, NULL                                                    \
+  }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      ON_BOTH(test_a_service_is_closed_in_the_middle_of_an_async_append),
+      ON_BOTH(test_a_service_is_closed_in_the_middle_of_its_first_async_append),
+      ON_BOTH(test_two_close_at_the_same_time),
+      ON_BOTH(test_nothing_of_the_host_is_called_while_the_service_is_locked),
+      ON_BOTH(test_a_session_that_queued_nothing_is_freed_without_the_lock),
+      {"test_a_transaction_is_run_again_beside_one_who_takes_back",
+       test_a_transaction_is_run_again_beside_one_who_takes_back, host_setup_sqlite_memory, host_teardown, NULL},
+      ON_SQLITE(test_a_batch_that_is_run_again_begins_anew),
+      ON_BOTH(test_without_memory_appends_are_not_tried_one_by_one),
+      ON_FILE(test_who_is_locked_out_together_is_not_tried_one_by_one),
+      ON_FILE(test_a_service_that_is_closed_while_locked_out_waits_once),
+  };
+  faulty_vfs_install();
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
