@@ -34,34 +34,44 @@ static int events_len(lua_State *L) {
 
 #define SHORT_EVENT 2048
 
-/* Making tables may run finalizers, which may read events too: the text is brought to safety first. */
-static void push_copied(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
-  char copy[SHORT_EVENT];
-  if (json.length <= sizeof copy) {
-    memcpy(copy, json.data, json.length);
-    mp_push_event(L, binding, (moonpad_string){copy, json.length}, revision);
-    return;
-  }
+static moonpad_string text_at(lua_State *L, moonpad_session *session, lua_Integer position, int64_t *revision) {
+  moonpad_string json = {NULL, 0};
   moonpad_error error;
+  mp_check(L, mp_session_event_text(session, (size_t)(position - 1), &json, revision, &error), &error);
+  return json;
+}
+
+/* To make the buffer may run a finalizer that reads events too: the text is asked for after it. */
+static void push_long(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
   mp_buffer *boxed = mp_box_push_buffer(L, binding);
-  mp_buffer_add_string(boxed, json);
+  int64_t revision = 0;
+  moonpad_error error;
+  mp_buffer_add_string(boxed, text_at(L, session, position, &revision));
   if (boxed->failed) mp_check(L, mp_no_memory(&error), &error);
-  mp_push_event(L, binding, mp_buffer_text(boxed), revision);
+  if (boxed->length > 0)
+    mp_push_event(L, binding, mp_buffer_text(boxed), revision);
+  else
+    lua_pushnil(L);
   mp_box_release(boxed);
   lua_remove(L, -2);
 }
 
-/* Pushes the event at `position` (from 1), or nil. */
+/*
+** Pushes the event at `position` (from 1), or nil. Its text belongs to the session, and making tables may
+** run a finalizer that reads events too: it is brought to safety first.
+*/
 static void push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
-  moonpad_string json = {NULL, 0};
+  char copy[SHORT_EVENT];
   int64_t revision = 0;
-  moonpad_error error;
-  if (position >= 1)
-    mp_check(L, mp_session_event_text(session, (size_t)(position - 1), &json, &revision, &error), &error);
-  if (json.data != NULL)
-    push_copied(L, binding, json, revision);
-  else
+  moonpad_string json = position >= 1 ? text_at(L, session, position, &revision) : (moonpad_string){NULL, 0};
+  if (json.data == NULL) {
     lua_pushnil(L);
+  } else if (json.length > sizeof copy) {
+    push_long(L, binding, session, position);
+  } else {
+    memcpy(copy, json.data, json.length);
+    mp_push_event(L, binding, (moonpad_string){copy, json.length}, revision);
+  }
 }
 
 static int events_index(lua_State *L) {

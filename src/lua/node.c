@@ -216,10 +216,11 @@ static moonpad_status write_place(const mp_lua_node *proxy, const mp_place *plac
 }
 
 static _Noreturn void refuse_place(lua_State *L, mp_lua *binding, const mp_lua_node *proxy) {
+  const char *got = lua_type(L, 2) == LUA_TNUMBER ? "a float" : mp_describe(L, 2); /* may run a finalizer */
   mp_buffer_clear(&binding->spare);
   mp_node_path(proxy->node, &binding->spare);
   mp_raise_argument(L, "%.*s: keys are strings, or 1 to n in an array; got %s as a key", (int)binding->spare.length,
-                    binding->spare.data, lua_type(L, 2) == LUA_TNUMBER ? "a float" : mp_describe(L, 2));
+                    binding->spare.data, got);
 }
 
 static void check_member_key(lua_State *L, mp_lua *binding, const mp_lua_node *proxy, moonpad_string key) {

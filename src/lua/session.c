@@ -105,6 +105,9 @@ static int push_kept(lua_State *L, mp_lua *binding, mp_session_box *box, int use
     mp_push_session_state(L, binding, box);
   else
     mp_push_events(L, binding, box);
+  /* A finalizer that ran meanwhile may have asked for it, too. */
+  if (lua_getiuservalue(L, 1, user_value) == LUA_TUSERDATA) return 1;
+  lua_pop(L, 1);
   lua_pushvalue(L, -1);
   lua_setiuservalue(L, 1, user_value);
   return 1;
