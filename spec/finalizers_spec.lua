@@ -1,9 +1,12 @@
 -- Calls of moonpad in the middle of which a finalizer calls moonpad (it may run wherever Lua allocates): both do what
 -- they would have done alone.
+local checks = require "spec.support.checks"
 local during = require("spec.support.finalizers").during
 local moonpad = require "moonpad"
+local support = require "spec.support"
 
 local json = moonpad.json
+local raises = checks.raises
 
 describe("a finalizer that decodes", function()
   it("changes nothing in what is being decoded", function()
@@ -48,6 +51,95 @@ describe("a finalizer that decodes", function()
     end
     during(20, function(ran) decoded(ran * 31) end, function(round)
       for index = 1, 20 do decoded(round * 17 + index) end
+    end)
+  end)
+end)
+
+support.each_store(function(open)
+  describe("a finalizer", function()
+    it("that reads other events does not move the one that is being read", function()
+      local service = open()
+      local session = checks.create(service)
+      local function text(index) return ("%d "):format(index):rep(600 + index * 8) end
+      for index = 1, 40 do checks.append(service, session, nil, { customMetadata = { text = text(index) } }) end
+      local function read(from, index)
+        assert(from.events[index].customMetadata.text == text(index), "event " .. index)
+      end
+      session = checks.get(service)
+      during(40, function(count) read(session, 1 + count * 13 % 40) end, function(round)
+        for index = 1, 3 do read(session, 1 + (round + index * 7) % 40) end
+      end)
+    end)
+
+    it("that fails an append of its own leaves the keys of a conflict as they are", function()
+      local service = open()
+      local session = checks.create(service, "s", { mine = 1, other = 1 })
+      local writer = checks.get(service)
+      checks.append(service, writer, { mine = 2, other = 2 })
+      session.state.mine = 3
+      during(60, function()
+        local err = raises("conflict", nil, checks.append, service, session, { other = 3 })
+        assert(#err.keys >= 1)
+      end, function()
+        local err = raises("conflict", { '"mine"' }, service.updateSession, service, session)
+        assert.are.same({ "mine" }, err.keys)
+        assert.are.same({ mine = 3 }, moonpad.toTable(err.event.actions.stateDelta))
+      end)
+    end)
+
+    it("that stores what is pending leaves nothing for the call that was about to", function()
+      local service = open()
+      local session = checks.create(service)
+      local stored = 0
+      during(60, function()
+        if service:updateSession(session) then stored = stored + 1 end
+      end, function(round)
+        session.state.n = round
+        if service:updateSession(session) then stored = stored + 1 end
+        assert.are.equal(round, session.state.n)
+      end, function() -- an append that fails leaves the next one without anything prepared
+        raises("invalid_argument", "author", service.appendEvent, service, session, { author = 1 })
+      end)
+      assert.are.equal(60, stored)
+      assert.are.equal(60, checks.get(service).state.n)
+    end)
+
+    it("that asks for the state of a session gets the one that everybody gets", function()
+      local service = open()
+      checks.create(service)
+      local session, seen
+      during(60, function() seen = session.state end, function()
+        local state = session.state
+        assert(seen == nil or seen == state)
+        assert(state == session.state)
+      end, function() session, seen = checks.get(service), nil end)
+    end)
+
+    it("that closes the service in the middle of a call makes that call fail, or lets it end", function()
+      local service, session
+      during(40, function() service:close() end, function()
+        for _, call in ipairs {
+          function() return session.events[1], session.events[2], session.state:getAll() end,
+          function() for _ in pairs(session.state) do session.state.list[1] = 2 end end,
+          function() return checks.append(service, session, { k = { 1 } }) end,
+          function() return service:updateSession(session) end,
+          function() return service:getSession { appName = "app", userId = "u", sessionId = "s" } end,
+          function() return service:listSessions { appName = "app" } end,
+          function() return service:fork(session, { at = 1 }) end,
+          function() return service:rewind(session, { invocationId = "i" }) end,
+          function() return service:stateAt(session, 1) end,
+          function() return service:refresh(session) end,
+          function() return moonpad.toTable { session.state, session.state.list } end,
+        } do
+          local ok, err = pcall(call)
+          assert(ok or err.code == "closed", tostring(err))
+        end
+      end, function()
+        service = open()
+        session = checks.create(service, "s", { list = { { 1 } }, text = ("x"):rep(3000) })
+        checks.append(service, session, { more = { ("y"):rep(3000) } }, { invocationId = "i" })
+        session.state.list[2] = { 2 }
+      end)
     end)
   end)
 end)

@@ -79,6 +79,15 @@ int mp_field_index(mp_options_table options, const char *field) {
   return 0;
 }
 
+/* Counted as the caller counts them: what stands before a colon is no argument. */
+void mp_refuse_more(lua_State *L, int last, const char *where) {
+  bool is_method = strchr(where, ':') != NULL;
+  for (int index = lua_gettop(L); index > last; index--) {
+    if (lua_isnil(L, index)) continue;
+    mp_raise_argument(L, "%s: takes nothing as argument %d, got %s", where, index - is_method, mp_describe(L, index));
+  }
+}
+
 moonpad_string mp_argument_string(lua_State *L, int index, const char *where, const char *name) {
   if (lua_type(L, index) != LUA_TSTRING) {
     mp_raise_argument(L, "%s: %s: expects a string, got %s", where, name, mp_describe(L, index));

@@ -27,6 +27,9 @@ int mp_field_choice(mp_options_table options, const char *field, const char *con
 /* Pushes the field's value and gives its index; 0 (and nothing pushed) when absent. */
 int mp_field_index(mp_options_table options, const char *field);
 
+/* Refuses what stands behind argument `last`, where it is not nil: it would be ignored. Raises e. */
+void mp_refuse_more(lua_State *L, int last, const char *where);
+
 /* Positional arguments. Raise e. */
 moonpad_string mp_argument_string(lua_State *L, int index, const char *where, const char *name);
 int64_t mp_argument_integer(lua_State *L, int index, const char *where, const char *name);

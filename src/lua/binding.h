@@ -29,11 +29,11 @@ typedef enum mp_anchor {
   MP_ANCHOR_EVENTS_META,
   MP_ANCHOR_STATE_META,
   MP_ANCHOR_NODE_META,
-  MP_ANCHOR_SPARE_NODE,  /* an empty node proxy, or nil */
-  MP_ANCHOR_SPARE_EVENT, /* a box of an event that nobody uses, or nil */
-  MP_ANCHOR_STRINGS,     /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
-  MP_ANCHOR_FOLDER,      /* where moonpad's own Lua files are, or nil */
-  MP_ANCHOR_NAMES,       /* strings that the encoder looks up: pushing them from here allocates nothing */
+  MP_ANCHOR_SPARE_NODE,    /* an empty node proxy, or nil */
+  MP_ANCHOR_SPARE_OUTCOME, /* a box of an append's outcome that nobody uses, or nil */
+  MP_ANCHOR_STRINGS,       /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
+  MP_ANCHOR_FOLDER,        /* where moonpad's own Lua files are, or nil */
+  MP_ANCHOR_NAMES,         /* strings that the encoder looks up: pushing them from here allocates nothing */
   MP_ANCHOR_COUNT = MP_ANCHOR_NAMES
 } mp_anchor;
 
@@ -89,9 +89,9 @@ typedef struct mp_lua {
   size_t segment_count;
   size_t segment_capacity;
   bool has_spare_node;
-  moonpad_event **spare_event;  /* what is in the box of MP_ANCHOR_SPARE_EVENT; NULL: there is none */
-  mp_name names[MP_NAME_COUNT]; /* a cache: where each belongs, its bytes tell */
-  size_t unseen;                /* bytes of C memory that the collector has not been told about */
+  struct mp_outcome *spare_outcome; /* what is in the box of MP_ANCHOR_SPARE_OUTCOME; NULL: there is none */
+  mp_name names[MP_NAME_COUNT];     /* a cache: where each belongs, its bytes tell */
+  size_t unseen;                    /* bytes of C memory that the collector has not been told about */
 } mp_lua;
 
 /* Pushes the binding of this Lua state, made when there is none. Raises m. */

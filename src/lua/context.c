@@ -129,20 +129,20 @@ static int commit(lua_State *L) {
   if (mp_is_partial_event(L, 2)) return 1;
   if (state->box->session == NULL) mp_raise_argument(L, "core.commit: this state object belongs to no session");
   if (state->read_only) mp_raise_argument(L, "core.commit: this state is read-only");
+  moonpad_session *session = state->box->session->session;
+  mp_outcome *outcome = mp_box_push_outcome(L, binding);
+  int box_index = lua_gettop(L);
   const char *ended = state->box->changes->ended;
   if (ended != NULL) mp_raise_argument(L, "core.commit: this state takes no more writes: %s", ended);
-  moonpad_session *session = state->box->session->session;
-  moonpad_event **stored = mp_box_push_event(L, binding);
-  int box_index = lua_gettop(L);
   mp_recording recording;
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", &recording);
   moonpad_error error;
   moonpad_changes *changes = state->box->changes;
-  moonpad_status status = briefly ? mp_append_event_briefly(session, changes, json, stored, &error)
-                                  : mp_append_event_now(session, changes, json, true, stored, &error);
+  moonpad_status status = briefly ? mp_append_event_briefly(session, changes, json, &outcome->event, &error)
+                                  : mp_append_event_now(session, changes, json, true, &outcome->event, &error);
   if (briefly && status == MOONPAD_BUSY) return mp_push_busy(L, &error);
-  if (status != MOONPAD_OK) mp_raise_append(L, session, &error, 2);
-  return mp_push_stored(L, binding, box_index, stored, &recording);
+  if (status != MOONPAD_OK) mp_raise_append(L, outcome, session, &error, 2);
+  return mp_push_stored(L, binding, box_index, outcome, &recording);
 }
 
 /* core.finish(state, reason): the first reason stays. */

@@ -4,27 +4,33 @@
 #include "core/event.h"
 #include "lua/errors.h"
 
-static void release_event(void *payload) {
-  moonpad_event_free(*(moonpad_event **)payload);
+static void release_outcome(void *payload) {
+  mp_outcome *outcome = payload;
+  moonpad_event_free(outcome->event);
+  mp_env *env = outcome->env;
+  if (env == NULL) return;
+  for (size_t i = 0; i < outcome->conflict_count; i++) mp_key_release(env, outcome->conflicts[i]);
+  mp_release(env, outcome->conflicts);
+  mp_env_release(env);
 }
 
 /* A userdata with a finalizer for every append would cost more than all the rest that the collector has to do for it. */
-moonpad_event **mp_box_push_event(lua_State *L, mp_lua *binding) {
-  if (binding->spare_event == NULL) return mp_box_push(L, sizeof(moonpad_event *), release_event);
-  moonpad_event **box = binding->spare_event;
-  mp_push_anchor(L, MP_ANCHOR_SPARE_EVENT);
+mp_outcome *mp_box_push_outcome(lua_State *L, mp_lua *binding) {
+  if (binding->spare_outcome == NULL) return mp_box_push(L, sizeof(mp_outcome), release_outcome);
+  mp_outcome *outcome = binding->spare_outcome;
+  mp_push_anchor(L, MP_ANCHOR_SPARE_OUTCOME);
   lua_pushnil(L);
-  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_EVENT);
-  binding->spare_event = NULL;
-  return box;
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_OUTCOME);
+  binding->spare_outcome = NULL;
+  return outcome;
 }
 
-static void keep_box(lua_State *L, mp_lua *binding, int index, moonpad_event **box) {
-  moonpad_event_free(*box);
-  *box = NULL;
+void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome) {
+  moonpad_event_free(outcome->event);
+  outcome->event = NULL;
   lua_pushvalue(L, index);
-  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_EVENT);
-  binding->spare_event = box;
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_OUTCOME);
+  binding->spare_outcome = outcome;
 }
 
 /* ---- Out ---- */
@@ -95,16 +101,17 @@ static void push_stored(lua_State *L, mp_lua *binding, moonpad_string json, int6
   set_revision(L, revision);
 }
 
-int mp_push_stored(lua_State *L, mp_lua *binding, int index, moonpad_event **stored, const mp_recording *recording) {
+int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome, const mp_recording *recording) {
+  const moonpad_event *event = outcome->event;
   if (recording != NULL && recording->revision != 0) {
     push_recorded_event(L, recording, 0);
     set_revision(L, recording->revision);
-  } else if (*stored != NULL) {
-    push_stored(L, binding, moonpad_event_json(*stored), moonpad_event_revision(*stored), recording);
+  } else if (event != NULL) {
+    push_stored(L, binding, moonpad_event_json(event), moonpad_event_revision(event), recording);
   } else {
     mp_raise_status(L, MOONPAD_NO_MEMORY, "the event has been stored, but there is no memory left to show it");
   }
-  keep_box(L, binding, index, stored);
+  mp_keep_outcome(L, binding, index, outcome);
   return 1;
 }
 

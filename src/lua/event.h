@@ -3,18 +3,21 @@
 #define MP_LUA_EVENT_H
 
 #include "lua/codec.h"
+#include "lua/handles.h"
 
-/* Pushes a box for an event, to be filled by a call and given to mp_push_stored. Raises m. */
-moonpad_event **mp_box_push_event(lua_State *L, mp_lua *binding);
+/* Pushes a box for what an append gives: its event is to be given to mp_push_stored. Raises m. */
+mp_outcome *mp_box_push_outcome(lua_State *L, mp_lua *binding);
+/* Empties the box at `index`, and keeps it for the next append. It holds no conflicts. Raises -. */
+void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
 
 /* Pushes a stored event as a table of its own, with methods and `revision`. The text must not move meanwhile. Raises e. */
 void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
 /*
-** Pushes the event of the box at `index`, which a successful append has filled, and empties the box; returns 1, for `return`. `recording` is of the event that was
+** Pushes the event of the outcome in the box at `index`, which a successful append has filled, and empties the box; returns 1, for `return`. `recording` is of the event that was
 ** appended, which is still in binding->text; NULL: there is none. Raises e.
 */
-int mp_push_stored(lua_State *L, mp_lua *binding, int index, moonpad_event **stored, const mp_recording *recording);
+int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome, const mp_recording *recording);
 
 /* Writes the event table at `index` to binding->text: see mp_encode_recorded. `where` names the call. Raises e. */
 moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, mp_recording *recording);

@@ -69,23 +69,32 @@ _Noreturn void mp_raise_self(lua_State *L, int index, const char *where) {
   mp_raise_argument(L, "%.*s.%s: call it with a colon, %s(...)", object, where, colon + 1, where);
 }
 
-static void add_conflict_keys(lua_State *L, const moonpad_session *session) {
-  size_t count = moonpad_session_conflict_count(session);
-  lua_createtable(L, (int)count, 0);
-  for (size_t i = 0; i < count; i++) {
-    moonpad_string key = moonpad_session_conflict_key(session, i);
+void mp_take_conflicts(mp_outcome *outcome, moonpad_session *session) {
+  if (outcome->env != NULL || session->conflict_count == 0) return;
+  outcome->env = mp_env_retain(session->env);
+  outcome->conflicts = session->conflicts;
+  outcome->conflict_count = session->conflict_count;
+  session->conflicts = NULL;
+  session->conflict_count = 0;
+}
+
+static void add_conflict_keys(lua_State *L, const mp_outcome *outcome) {
+  lua_createtable(L, (int)outcome->conflict_count, 0);
+  for (size_t i = 0; i < outcome->conflict_count; i++) {
+    moonpad_string key = mp_key_text(outcome->conflicts[i]);
     lua_pushlstring(L, key.data, key.length);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   lua_setfield(L, -2, "keys");
 }
 
-_Noreturn void mp_raise_append(lua_State *L, const moonpad_session *session, const moonpad_error *error,
+_Noreturn void mp_raise_append(lua_State *L, mp_outcome *outcome, moonpad_session *session, const moonpad_error *error,
                                int event_index) {
   if (error->code != MOONPAD_CONFLICT) mp_raise(L, error);
+  mp_take_conflicts(outcome, session);
   int event = event_index != 0 ? lua_absindex(L, event_index) : 0;
   mp_push_error(L, moonpad_status_name(error->code), error->message);
-  add_conflict_keys(L, session);
+  add_conflict_keys(L, outcome);
   if (event != 0) {
     lua_pushvalue(L, event);
     lua_setfield(L, -2, "event");

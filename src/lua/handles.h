@@ -53,6 +53,14 @@ typedef struct mp_lua_node {
   bool read_only;
 } mp_lua_node;
 
+/* What an append gives. It is in a box that is made before: to make one afterwards may run a finalizer, which may append. */
+typedef struct mp_outcome {
+  moonpad_event *event;
+  mp_env *env;        /* of the keys, counted; NULL: there are none */
+  mp_key **conflicts; /* taken over from the session object, which forgets them at the next append */
+  size_t conflict_count;
+} mp_outcome;
+
 /* ---- Boxes (raise nothing) ---- */
 
 /* One reference for the caller; NULL when out of memory. */
@@ -115,8 +123,10 @@ void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes
 
 /* "service.getSession: call it with a colon, service:getSession(...)", or that the object is closed. Raises e. */
 _Noreturn void mp_raise_self(lua_State *L, int index, const char *where);
-/* Raises what an append gave; a conflict names its keys and carries the event at `event_index` (0: none). */
-_Noreturn void mp_raise_append(lua_State *L, const moonpad_session *session, const moonpad_error *error,
+/* Takes the keys of a conflict over, before anything that may run a finalizer. Raises -. */
+void mp_take_conflicts(mp_outcome *outcome, moonpad_session *session);
+/* Raises why an append failed; a conflict names its keys and carries the event at `event_index` (0: none). */
+_Noreturn void mp_raise_append(lua_State *L, mp_outcome *outcome, moonpad_session *session, const moonpad_error *error,
                                int event_index);
 
 #endif

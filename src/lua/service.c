@@ -23,6 +23,12 @@ moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *whe
   return service->service;
 }
 
+moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where, int last) {
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_refuse_more(L, last, where);
+  return service;
+}
+
 /* service:close(), <close>. Closed for everybody who shares it; closing twice is no error. */
 static int service_close(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
@@ -122,6 +128,7 @@ static int open_service(lua_State *L) {
   moonpad_string url = mp_argument_string(L, 1, "open", "url");
   moonpad_options options;
   moonpad_options_init(&options);
+  mp_refuse_more(L, 2, "open");
   lua_settop(L, 2);
   if (!lua_isnil(L, 2)) read_config(L, 2, &options);
   mp_lua_service *service = mp_push_service(L, binding);

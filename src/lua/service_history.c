@@ -11,6 +11,7 @@ static int state_at(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_refuse_more(L, 3, where);
   int64_t revision = mp_argument_integer(L, 3, where, "revision");
   moonpad_buffer *json = mp_box_push(L, sizeof *json, release_owned);
   moonpad_error error;
@@ -28,6 +29,7 @@ static int fork_session(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_refuse_more(L, 3, where);
   mp_options_table options = mp_check_options(L, 3, where, known);
   int64_t revision;
   if (!mp_field_integer(options, "at", &revision)) mp_raise_argument(L, "%s: at is missing (a revision)", where);
@@ -45,21 +47,22 @@ static int rewind_session(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_refuse_more(L, 3, where);
   mp_options_table options = mp_check_options(L, 3, where, known);
   moonpad_string invocation = mp_field_string(options, "invocationId");
-  moonpad_event **stored = mp_box_push_event(L, binding);
+  mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   moonpad_error error;
-  if (moonpad_rewind(box->session, invocation, stored, &error) != MOONPAD_OK) {
-    mp_raise_append(L, box->session, &error, 0);
+  if (moonpad_rewind(box->session, invocation, &outcome->event, &error) != MOONPAD_OK) {
+    mp_raise_append(L, outcome, box->session, &error, 0);
   }
-  return mp_push_stored(L, binding, box_index, stored, NULL);
+  return mp_push_stored(L, binding, box_index, outcome, NULL);
 }
 
 /* service:backup(path) */
 static int backup(lua_State *L) {
   static const char where[] = "service:backup";
-  moonpad_service *service = mp_check_service(L, mp_lua_of(L), where);
+  moonpad_service *service = mp_check_call(L, mp_lua_of(L), where, 2);
   moonpad_string path = mp_argument_string(L, 2, where, "path");
   moonpad_error error;
   mp_check(L, moonpad_backup(service, path, &error), &error);
@@ -69,7 +72,7 @@ static int backup(lua_State *L) {
 
 /* service:sweep(): no option of this version gives anything a TTL (moonpad.open refuses them), so there is nothing to expire. */
 static int sweep(lua_State *L) {
-  mp_check_service(L, mp_lua_of(L), "service:sweep");
+  mp_check_call(L, mp_lua_of(L), "service:sweep", 1);
   lua_pushinteger(L, 0);
   return 1;
 }

@@ -24,7 +24,7 @@ static int create_session(lua_State *L) {
   static const char where[] = "service:createSession";
   static const char *const known[] = {"appName", "userId", "sessionId", "state", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_session_name name = name_of_new(options);
   int state = mp_field_index(options, "state");
@@ -76,7 +76,7 @@ static int get_session(lua_State *L) {
   static const char where[] = "service:getSession";
   static const char *const known[] = {"appName", "userId", "sessionId", "numRecentEvents", "afterTimestamp", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
                                mp_field_string(options, "sessionId")};
@@ -95,7 +95,7 @@ static int delete_session(lua_State *L) {
   static const char where[] = "service:deleteSession";
   static const char *const known[] = {"appName", "userId", "sessionId", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
                                mp_field_string(options, "sessionId")};
@@ -131,7 +131,7 @@ static int list_sessions(lua_State *L) {
   static const char *const known[] = {"appName", "userId", "limit", "after", "order", NULL};
   static const char *const orders[] = {"oldest", "newest", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_list_options choice;
   moonpad_list_options_init(&choice);
@@ -162,6 +162,7 @@ static int list_sessions(lua_State *L) {
 static void sort_append_arguments(lua_State *L, mp_lua *binding, const char *where) {
   static const char *const known[] = {"session", "event", NULL};
   if (lua_gettop(L) > 2 || mp_test_session(L, binding, 2) != NULL || !lua_istable(L, 2)) {
+    mp_refuse_more(L, 3, where);
     lua_settop(L, 3);
     return;
   }
@@ -179,53 +180,126 @@ static int append_event(lua_State *L) {
   sort_append_arguments(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   if (mp_is_partial_event(L, 3)) return 1;
-  moonpad_event **stored = mp_box_push_event(L, binding);
+  mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   mp_recording recording;
   moonpad_string json = mp_encode_event(L, binding, 3, where, &recording);
   moonpad_error error;
   int64_t *as_given = recording.whole ? &recording.revision : NULL;
-  if (mp_append_event_kept(box->session, NULL, json, as_given, stored, &error) != MOONPAD_OK) {
-    mp_raise_append(L, box->session, &error, 3);
+  if (mp_append_event_kept(box->session, NULL, json, as_given, &outcome->event, &error) != MOONPAD_OK) {
+    mp_raise_append(L, outcome, box->session, &error, 3);
   }
-  return mp_push_stored(L, binding, box_index, stored, &recording);
+  return mp_push_stored(L, binding, box_index, outcome, &recording);
 }
 
-/* The event that a failed updateSession would have appended, for the error object. */
+/* ---- Update ---- */
+
+/* Puts a copy of the event at 3, which names no author, in its place: by the system. */
+static void name_author(lua_State *L, const mp_lua *binding) {
+  lua_createtable(L, 0, 8);
+  int copy = lua_gettop(L);
+  lua_pushliteral(L, "author");
+  lua_pushliteral(L, "system");
+  lua_rawset(L, copy);
+  lua_pushnil(L);
+  while (lua_next(L, 3)) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, copy);
+  }
+  if (lua_getmetatable(L, 3)) {
+    if (lua_topointer(L, -1) == binding->array_meta)
+      lua_setmetatable(L, copy);
+    else
+      lua_pop(L, 1);
+  }
+  lua_replace(L, 3);
+}
+
+static bool is_without_author(lua_State *L) {
+  if (!lua_istable(L, 3) || lua_rawlen(L, 3) > 0) return false; /* a list is refused as one */
+  lua_pushliteral(L, "author");
+  bool without = lua_rawget(L, 3) == LUA_TNIL;
+  lua_pop(L, 1);
+  return without;
+}
+
+/* Pushes a field of the table at the top, made a table where it is none. */
+static void push_table_field(lua_State *L, const char *field) {
+  lua_pushstring(L, field);
+  if (lua_rawget(L, -2) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -3, field);
+}
+
+/* The event that a failed updateSession would have appended, for the error object: a copy of what was given, with what is pending. */
 static void push_pending_event(lua_State *L, mp_lua *binding, moonpad_session *session) {
   moonpad_changes *changes;
   moonpad_error error;
   mp_check(L, moonpad_session_changes(session, &changes, &error), &error);
-  lua_createtable(L, 0, 2);
-  lua_pushliteral(L, "system");
-  lua_setfield(L, -2, "author");
-  lua_createtable(L, 0, 1);
+  luaL_checkstack(L, 12, NULL);
+  if (lua_isnil(L, 3)) {
+    lua_newtable(L);
+    lua_pushliteral(L, "system");
+    lua_setfield(L, -2, "author");
+  } else {
+    mp_push_copy(L, binding, 3);
+  }
+  int event = lua_gettop(L);
+  push_table_field(L, "actions");
+  push_table_field(L, "stateDelta");
+  int delta = lua_gettop(L);
   mp_push_delta(L, binding, changes);
-  lua_setfield(L, -2, "stateDelta");
-  lua_setfield(L, -2, "actions");
+  lua_pushnil(L);
+  while (lua_next(L, delta + 1)) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, delta);
+  }
+  lua_settop(L, event);
 }
 
-/* service:updateSession(session) */
+static moonpad_status update(lua_State *L, mp_lua *binding, const char *where, moonpad_session *session,
+                             mp_outcome *outcome, mp_recording *recording, moonpad_error *error) {
+  if (lua_isnil(L, 3)) {
+    recording->whole = false;
+    return moonpad_update_session(session, &outcome->event, error);
+  }
+  moonpad_string json = mp_encode_event(L, binding, 3, where, recording);
+  int64_t *as_given = recording->whole ? &recording->revision : NULL;
+  return mp_update_session_with(session, json, as_given, &outcome->event, error);
+}
+
+/* service:updateSession(session [, event]) */
 static int update_session(lua_State *L) {
   static const char where[] = "service:updateSession";
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_refuse_more(L, 3, where);
+  lua_settop(L, 3);
+  if (is_without_author(L)) name_author(L, binding);
+  if (mp_is_partial_event(L, 3)) mp_raise_argument(L, "%s: event.partial: a partial event is never stored", where);
+  mp_outcome *outcome = mp_box_push_outcome(L, binding);
+  int box_index = lua_gettop(L);
   moonpad_changes *changes;
   moonpad_error error;
   mp_check(L, moonpad_session_changes(box->session, &changes, &error), &error);
-  if (!moonpad_changes_pending(changes)) {
+  /* Asked last: a finalizer that ran may have stored what was pending. */
+  if (lua_isnil(L, 3) && !moonpad_changes_pending(changes)) {
+    mp_keep_outcome(L, binding, box_index, outcome);
     lua_pushnil(L);
     return 1;
   }
-  moonpad_event **stored = mp_box_push_event(L, binding);
-  int box_index = lua_gettop(L);
-  moonpad_status status = moonpad_update_session(box->session, stored, &error);
-  if (status != MOONPAD_OK) {
-    if (status == MOONPAD_CONFLICT) push_pending_event(L, binding, box->session);
-    mp_raise_append(L, box->session, &error, -1);
+  mp_recording recording = {.revision = 0};
+  if (update(L, binding, where, box->session, outcome, &recording, &error) != MOONPAD_OK) {
+    mp_take_conflicts(outcome, box->session);
+    if (error.code == MOONPAD_CONFLICT) push_pending_event(L, binding, box->session);
+    mp_raise_append(L, outcome, box->session, &error, -1);
   }
-  return mp_push_stored(L, binding, box_index, stored, NULL);
+  return mp_push_stored(L, binding, box_index, outcome, &recording);
 }
 
 /* service:refresh(session) */
@@ -234,6 +308,7 @@ static int refresh(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_refuse_more(L, 2, where);
   moonpad_error error;
   mp_check(L, moonpad_refresh(box->session, &error), &error);
   lua_settop(L, 2);

@@ -31,7 +31,7 @@ static int get_app_state(lua_State *L) {
   static const char where[] = "service:getAppState";
   static const char *const known[] = {"appName", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   return push_shared_state(L, binding, service, mp_field_string(options, "appName"), moonpad_text(NULL));
 }
@@ -41,7 +41,7 @@ static int get_user_state(lua_State *L) {
   static const char where[] = "service:getUserState";
   static const char *const known[] = {"appName", "userId", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_string app = mp_field_string(options, "appName");
   return push_shared_state(L, binding, service, app, check_user(options));
@@ -79,7 +79,7 @@ static int update_app_state(lua_State *L) {
   static const char where[] = "service:updateAppState";
   static const char *const known[] = {"appName", "state", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_string app = mp_field_string(options, "appName");
   return write_shared_state(L, binding, service, options, app, moonpad_text(NULL));
@@ -90,7 +90,7 @@ static int update_user_state(lua_State *L) {
   static const char where[] = "service:updateUserState";
   static const char *const known[] = {"appName", "userId", "state", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_string app = mp_field_string(options, "appName");
   moonpad_string user = check_user(options);
@@ -102,7 +102,7 @@ static int increment_state(lua_State *L) {
   static const char where[] = "service:incrementState";
   static const char *const known[] = {"appName", "userId", "key", "by", NULL};
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_string app = mp_field_string(options, "appName");
   moonpad_string user = {NULL, 0};

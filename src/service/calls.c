@@ -29,6 +29,7 @@ typedef struct append_way {
   bool brief;    /* waits for other writers for an instant only */
   int64_t decided_at;
   int64_t *as_given; /* may be NULL: see mp_append_event_kept */
+  bool apart;        /* no key may be pending and in the event's own delta */
 } append_way;
 
 /* An object that has not been used for long lies in many lines of memory outside the caches: all are asked for at once, while the event is read. */
@@ -41,6 +42,19 @@ static void prefetch(const moonpad_session *session) {
 #endif
 }
 
+static moonpad_status refuse_shared_keys(const mp_append *append, moonpad_error *error) {
+  if (append->changes == NULL) return MOONPAD_OK;
+  for (size_t i = 0; i < append->draft.delta_count; i++) {
+    const mp_delta_entry *given = &append->draft.delta[i];
+    const mp_change *change = mp_map_get_hashed(&append->changes->map, given->key.data, given->key.length, given->hash);
+    if (change == NULL || !change->pending) continue;
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                   "event.actions.stateDelta[%s]: this key has a pending write as well: leave one of them out",
+                   mp_quote(given->key).text);
+  }
+  return MOONPAD_OK;
+}
+
 static moonpad_status append_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                  append_way way, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
@@ -50,6 +64,11 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
   moonpad_status status = mp_append_prepare(&append, session, changes, event, way.own_json, way.decided_at, error);
   if (status != MOONPAD_OK) return status;
   append.live = session;
+  if (way.apart) status = refuse_shared_keys(&append, error);
+  if (status != MOONPAD_OK) {
+    mp_append_free(&append);
+    return status;
+  }
   if (append.draft.partial) {
     status = pass_partial(session->env, event, stored, error);
   } else {
@@ -74,22 +93,32 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
 
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool own_json, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){own_json, false, MP_DECIDED_AS_HELD, NULL}, stored, error);
+  return append_now(session, changes, event, (append_way){.own_json = own_json, .decided_at = MP_DECIDED_AS_HELD},
+                    stored, error);
 }
 
 moonpad_status mp_append_event_briefly(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                        moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){true, true, MP_DECIDED_AS_HELD, NULL}, stored, error);
+  return append_now(session, changes, event,
+                    (append_way){.own_json = true, .brief = true, .decided_at = MP_DECIDED_AS_HELD}, stored, error);
 }
 
 moonpad_status mp_append_event_kept(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                     int64_t *as_given, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){true, false, MP_DECIDED_AS_HELD, as_given}, stored, error);
+  return append_now(session, changes, event,
+                    (append_way){.own_json = true, .decided_at = MP_DECIDED_AS_HELD, .as_given = as_given}, stored,
+                    error);
 }
 
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
                                        moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, NULL, event, (append_way){true, false, decided_at, NULL}, stored, error);
+  return append_now(session, NULL, event, (append_way){.own_json = true, .decided_at = decided_at}, stored, error);
+}
+
+moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, int64_t *as_given,
+                                      moonpad_event **stored, moonpad_error *error) {
+  append_way way = {.own_json = true, .decided_at = MP_DECIDED_AS_HELD, .as_given = as_given, .apart = true};
+  return append_now(session, session->own, event, way, stored, error);
 }
 
 moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,

@@ -209,10 +209,13 @@ function Service:deleteSession(options) end
 ---@overload fun(self: moonpad.Service, options: moonpad.AppendOptions): moonpad.Event
 function Service:appendEvent(session, event) end
 
----Appends what is pending on `session.state` as one event by "system".
+---Appends what is pending on `session.state` as one event, by "system" unless `event` names an author. The fields,
+---content and own delta of `event` go along. A key that is pending and in that delta too, or a partial event, is
+---refused. On failure the writes stay pending.
 ---@param session moonpad.Session
----@return moonpad.Event? event nil when nothing was pending
-function Service:updateSession(session) end
+---@param event moonpad.Event|table?
+---@return moonpad.Event? event nil when nothing was pending and no event was given
+function Service:updateSession(session, event) end
 
 ---Brings the session object up to what is stored; pending writes stay pending.
 ---@param session moonpad.Session
