@@ -1,6 +1,7 @@
 /* The public C API call by call, on both stores: change sets, and what users and apps share. */
 #include <math.h>
 
+#include "service/append.h"
 #include "service_support.h"
 
 /* ---- Change sets ---- */
@@ -122,6 +123,28 @@ static void test_a_failed_commit_leaves_its_writes_pending(void **state) {
   moonpad_session_free(session);
 }
 
+/* What was pending is part of the digest of an event, which stands in files: docs/storage.md says how it is made. */
+static void test_the_digest_holds_what_was_pending(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"gone\":1}");
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  moonpad_value two = moonpad_integer(2), item = moonpad_string_value(T("x"));
+  set_json(changes, "cart", "", "{\"b\":[1],\"a\":null}");
+  OK(moonpad_changes_remove(changes, T("gone"), T(""), &failure));
+  OK(moonpad_changes_increment(changes, T("user:n"), &two, &failure));
+  OK(moonpad_changes_append(changes, T("log"), &item, &failure));
+  OK(moonpad_changes_set(changes, T("temp:t"), T(""), &two, &failure));
+  mp_append *append = malloc(sizeof *append);
+  assert_non_null(append);
+  OK(mp_append_prepare(append, session, changes, T("{\"id\":\"e1\"}"), false, MP_DECIDED_AS_HELD, &failure));
+  assert_true(append->draft.digest == UINT64_C(0x377ebf9b28febdb9));
+  mp_append_free(append);
+  free(append);
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+}
+
 static void test_update_session(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"k\":1}");
@@ -190,6 +213,7 @@ int main(void) {
       ON_BOTH(test_change_sets_refuse_what_cannot_be),
       ON_BOTH(test_change_sets_name_the_place_of_a_bad_value),
       ON_BOTH(test_a_failed_commit_leaves_its_writes_pending),
+      ON_BOTH(test_the_digest_holds_what_was_pending),
       ON_BOTH(test_update_session),
       ON_BOTH(test_shared_state),
   };

@@ -16,55 +16,58 @@
 #define OPENING_BOOLEAN   't'
 #define OPENING_OBJECT    '{'
 #define OPENING_ARRAY     '['
-#define FIELD(name, kind)                                                                                              \
-  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_##kind, OPENING_##kind, NULL }
-#define OBJECT_OF(name, inside)                                                                                        \
-  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_OBJECT, OPENING_OBJECT, inside }
+#define KNOWN(name, kind, digest, inside)                                                                              \
+  { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_##kind, OPENING_##kind, UINT64_C(digest), inside }
+#define FIELD(name, kind, digest) KNOWN(name, kind, digest, NULL)
+/* Of what is inside another field nothing but the names is looked at. */
+#define INSIDE(name, kind) KNOWN(name, kind, 0, NULL)
 #define END_OF_FIELDS                                                                                                  \
-  { NULL, NULL, 0, MP_FIELD_ANYTHING, NO_OPENING, NULL }
+  { NULL, NULL, 0, MP_FIELD_ANYTHING, NO_OPENING, 0, NULL }
 
-const mp_field mp_event_fields[] = {[MP_EVENT_ID] = FIELD("id", TEXT),
-                                    [MP_EVENT_INVOCATION] = FIELD("invocationId", TEXT),
-                                    [MP_EVENT_AUTHOR] = FIELD("author", TEXT),
-                                    [MP_EVENT_TIMESTAMP] = FIELD("timestamp", NUMBER),
-                                    [MP_EVENT_CONTENT] = FIELD("content", OBJECT),
-                                    [MP_EVENT_ACTIONS] = FIELD("actions", OBJECT),
-                                    [MP_EVENT_PARTIAL] = FIELD("partial", BOOLEAN),
-                                    [MP_EVENT_REMOVED_KEYS] = FIELD("removedStateKeys", TEXT_LIST),
-                                    [MP_EVENT_REVISION] = FIELD("revision", ANYTHING),
-                                    FIELD("turnComplete", BOOLEAN),
-                                    FIELD("interrupted", BOOLEAN),
-                                    FIELD("errorCode", TEXT),
-                                    FIELD("errorMessage", TEXT),
-                                    FIELD("branch", TEXT),
-                                    FIELD("longRunningToolIds", TEXT_LIST),
-                                    FIELD("usageMetadata", OBJECT),
-                                    FIELD("customMetadata", ANYTHING),
-                                    FIELD("finishReason", TEXT),
+const mp_field mp_event_fields[] = {[MP_EVENT_ID] = FIELD("id", TEXT, 0xDFFC07E788B406C1),
+                                    [MP_EVENT_INVOCATION] = FIELD("invocationId", TEXT, 0x9A678989C8E0F27F),
+                                    [MP_EVENT_AUTHOR] = FIELD("author", TEXT, 0xC7652C30A02325C3),
+                                    [MP_EVENT_TIMESTAMP] = FIELD("timestamp", NUMBER, 0x2B1AB4B32303313E),
+                                    [MP_EVENT_CONTENT] = FIELD("content", OBJECT, 0x8124B1DA0B2EF830),
+                                    [MP_EVENT_ACTIONS] = FIELD("actions", OBJECT, 0xF5143D2098633328),
+                                    [MP_EVENT_PARTIAL] = FIELD("partial", BOOLEAN, 0x887EFAEB2302DF28),
+                                    [MP_EVENT_REMOVED_KEYS] = FIELD("removedStateKeys", TEXT_LIST, 0x78E5C4F5F28917E7),
+                                    [MP_EVENT_REVISION] = FIELD("revision", ANYTHING, 0x94E5197A5D9250A6),
+                                    FIELD("turnComplete", BOOLEAN, 0xAECF46AF19D990A2),
+                                    FIELD("interrupted", BOOLEAN, 0x7535E2510A552ABE),
+                                    FIELD("errorCode", TEXT, 0x4E1A64B2AE8ECBDD),
+                                    FIELD("errorMessage", TEXT, 0x8B3CBAEE08177759),
+                                    FIELD("branch", TEXT, 0x0D8CC35080258FD2),
+                                    FIELD("longRunningToolIds", TEXT_LIST, 0x520DC396F847EC83),
+                                    FIELD("usageMetadata", OBJECT, 0x2A08B6C87F38E60D),
+                                    FIELD("customMetadata", ANYTHING, 0x3DB7918CB4EDF997),
+                                    FIELD("finishReason", TEXT, 0x9016380AD78C5C85),
                                     END_OF_FIELDS};
 
-const mp_field mp_action_fields[] = {[MP_ACTIONS_DELTA] = FIELD("stateDelta", OBJECT),
-                                     FIELD("artifactDelta", OBJECT),
-                                     FIELD("transferToAgent", TEXT),
-                                     FIELD("escalate", BOOLEAN),
-                                     FIELD("skipSummarization", BOOLEAN),
-                                     FIELD("compaction", OBJECT),
-                                     FIELD("rewindBeforeInvocationId", TEXT),
-                                     FIELD("requestedAuthConfigs", OBJECT),
-                                     FIELD("requestedToolConfirmations", OBJECT),
+const mp_field mp_action_fields[] = {[MP_ACTIONS_DELTA] = FIELD("stateDelta", OBJECT, 0x18A43CE229AD6D81),
+                                     FIELD("artifactDelta", OBJECT, 0x449FD4BC178A7525),
+                                     FIELD("transferToAgent", TEXT, 0xB4CA66136974886E),
+                                     FIELD("escalate", BOOLEAN, 0x1B0D512CF9AB45A5),
+                                     FIELD("skipSummarization", BOOLEAN, 0x5326640B0A3F3303),
+                                     FIELD("compaction", OBJECT, 0xEACF9D026DE84481),
+                                     FIELD("rewindBeforeInvocationId", TEXT, 0x1C543904F23622B7),
+                                     FIELD("requestedAuthConfigs", OBJECT, 0x245694F8248CEF2B),
+                                     FIELD("requestedToolConfirmations", OBJECT, 0xE710D7864CFD8004),
                                      END_OF_FIELDS};
 
-const mp_field mp_content_fields[] = {[MP_CONTENT_PARTS] = FIELD("parts", ARRAY), FIELD("role", TEXT), END_OF_FIELDS};
-static const mp_field call_fields[] = {FIELD("id", TEXT), FIELD("name", TEXT), FIELD("args", OBJECT), END_OF_FIELDS};
-static const mp_field response_fields[] = {FIELD("id", TEXT), FIELD("name", TEXT), FIELD("response", OBJECT),
+const mp_field mp_content_fields[] = {[MP_CONTENT_PARTS] = FIELD("parts", ARRAY, 0x1CAD4048B7A159E3),
+                                      FIELD("role", TEXT, 0x19DAC0A21C880201),
+                                      END_OF_FIELDS};
+static const mp_field call_fields[] = {INSIDE("id", TEXT), INSIDE("name", TEXT), INSIDE("args", OBJECT), END_OF_FIELDS};
+static const mp_field response_fields[] = {INSIDE("id", TEXT), INSIDE("name", TEXT), INSIDE("response", OBJECT),
                                            END_OF_FIELDS};
-static const mp_field data_fields[] = {FIELD("mimeType", TEXT), FIELD("data", TEXT), FIELD("displayName", TEXT),
+static const mp_field data_fields[] = {INSIDE("mimeType", TEXT), INSIDE("data", TEXT), INSIDE("displayName", TEXT),
                                        END_OF_FIELDS};
-const mp_field mp_part_fields[] = {FIELD("text", TEXT),
-                                   FIELD("thought", BOOLEAN),
-                                   OBJECT_OF("functionCall", call_fields),
-                                   OBJECT_OF("functionResponse", response_fields),
-                                   OBJECT_OF("inlineData", data_fields),
+const mp_field mp_part_fields[] = {FIELD("text", TEXT, 0xDCC3F6E057DE39EF),
+                                   FIELD("thought", BOOLEAN, 0xA682BB9023FFB6E8),
+                                   KNOWN("functionCall", OBJECT, 0x66A48BCB32F09317, call_fields),
+                                   KNOWN("functionResponse", OBJECT, 0xA68E544DD2AD7F08, response_fields),
+                                   KNOWN("inlineData", OBJECT, 0x6CDEC4B7A7F28D29, data_fields),
                                    END_OF_FIELDS};
 
 const mp_field *mp_field_find(const mp_field *fields, moonpad_string name) {

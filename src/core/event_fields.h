@@ -20,6 +20,7 @@ typedef struct mp_field {
   size_t length; /* of the name */
   mp_field_kind kind;
   char opening;                  /* how a value of that kind begins as a rule */
+  uint64_t digest;               /* mp_digest_text of the name, made beforehand */
   const struct mp_field *inside; /* of an object: the names that are known in it; or NULL */
 } mp_field;
 

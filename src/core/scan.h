@@ -31,7 +31,7 @@ static inline char mp_scan_peek(const mp_scan *scan) {
   return scan->at < scan->end ? *scan->at : '\0';
 }
 
-/* ---- digests ---- */
+/* ---- digests: kept in files (docs/storage.md), so what they are made of never changes ---- */
 
 /* Also of a key. */
 static inline uint64_t mp_digest_text(moonpad_string text) {

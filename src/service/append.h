@@ -8,7 +8,8 @@
 #include "core/event.h"
 #include "service/session.h"
 
-typedef enum mp_operation_kind { MP_SET, MP_REMOVE, MP_INCREMENT, MP_APPEND } mp_operation_kind;
+/* The numbers are part of digests in files. */
+typedef enum mp_operation_kind { MP_SET = 0, MP_REMOVE = 1, MP_INCREMENT = 2, MP_APPEND = 3 } mp_operation_kind;
 
 /* One key's change. */
 typedef struct mp_operation {
