@@ -434,7 +434,7 @@ MOONPAD_API moonpad_status moonpad_changes_remove(moonpad_changes *changes, moon
 /* Adds at commit, under the store's lock; `by` is an integer or a float. */
 MOONPAD_API moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key,
                                                      const moonpad_value *by, moonpad_error *error);
-/* Appends an item to an array at commit, under the store's lock. */
+/* Appends an item to an array at commit, under the store's lock; the array is one level of the value's depth. */
 MOONPAD_API moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string key,
                                                   const moonpad_value *item, moonpad_error *error);
 MOONPAD_API bool moonpad_changes_pending(const moonpad_changes *changes);

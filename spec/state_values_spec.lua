@@ -232,6 +232,55 @@ describe("a state value", function()
       raises("invalid_argument", { 'state["k"]', "128" }, function() session.state.k = checks.nested(129) end)
     end)
 
+    it("may be 128 levels deep wherever it comes from, and no deeper", function()
+      local deep = checks.nested(128)
+      local function all(value) return { k = value, ["user:k"] = value, ["app:k"] = value } end
+      local made = checks.create(service, "made", all(deep))
+      service:updateUserState { appName = "app", userId = "u", state = { shared = deep } }
+      checks.append(service, made, { e = deep })
+      made.state.whole = moonpad.state { inner = checks.nested(127) }
+      service:updateSession(made)
+      local state = checks.get(service, "made").state
+      for _, key in ipairs { "k", "user:k", "app:k", "user:shared", "e" } do
+        assert.are.same(deep, moonpad.toTable(state[key]))
+      end
+      local refused = { 'state["', "nested deeper than 128" }
+      for _, key in ipairs { "k", "user:k", "app:k" } do
+        raises("invalid_argument", refused, checks.create, service, "other", { [key] = checks.nested(129) })
+      end
+      raises("invalid_argument", refused, service.updateUserState, service,
+        { appName = "app", userId = "u", state = { k = checks.nested(129) } })
+      raises("invalid_argument", { "event.actions.stateDelta.k", "nested deeper than 128" }, checks.append, service,
+        made, { k = checks.nested(129) })
+      local state128 = moonpad.state { inner = deep }
+      raises("invalid_argument", { 'state["k"]: nested deeper than 128' }, function() session.state.k = state128 end)
+      raises("invalid_argument", { 'state["k"].a: nested deeper' }, function() session.state.k = { a = state128 } end)
+      assert.are.same({ inner = deep }, state128:getAll())
+    end)
+
+    it("leaves room for the array that it is appended to", function()
+      local state, deep = session.state, checks.nested(128)
+      state.node = deep
+      for what, item in pairs { table = deep, node = state.node, state = moonpad.state { k = checks.nested(127) } } do
+        raises("invalid_argument", { 'state["absent"]', "128" }, function() state:append("absent", item) end)
+        assert.is_nil(state.absent, what)
+        raises("invalid_argument", { 'state["user:absent"]', "128" }, function() state:append("user:absent", item) end)
+        state.list = { 1 }
+        raises("invalid_argument", { 'state["list"]', "128" }, function() state:append("list", item) end)
+        assert.are.equal("[1]", tostring(state.list))
+      end
+      state:append("absent", checks.nested(127))
+      state:append("absent", checks.nested(127))
+      assert.are.same({ checks.nested(127), checks.nested(127) }, moonpad.toTable(state.absent))
+      raises("invalid_argument", { 'state["absent"]', "128" }, function() state:append("absent", deep) end)
+      service:updateSession(session)
+      raises("invalid_argument", { 'state["absent"]', "128" }, function() session.state:append("absent", deep) end)
+      local again = checks.get(service)
+      assert.are.same({ checks.nested(127), checks.nested(127) }, moonpad.toTable(again.state.absent))
+      assert.are.same(checks.nested(127), again.state:getAll().absent[2])
+      for _, event in ipairs(again.events) do assert.is_string(moonpad.json.encode(event)) end
+    end)
+
     it("may carry the array marks of lua-cjson", function()
       if not hasCjson then return pending "lua-cjson is not installed" end
       assert.are.equal(cjson.null, moonpad.null)

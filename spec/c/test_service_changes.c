@@ -1,5 +1,6 @@
 /* The public C API call by call, on both stores: change sets, and what users and apps share. */
 #include <math.h>
+#include <stdio.h>
 
 #include "service/append.h"
 #include "service_support.h"
@@ -98,6 +99,40 @@ static void test_change_sets_name_the_place_of_a_bad_value(void **state) {
   assert_string_equal(failure.message, "state[\"n\"]: by: NaN and infinities cannot be stored");
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_append(changes, T("l"), &bad, &failure));
   assert_string_equal(failure.message, "state[\"l\"]: item: a value was expected at byte 4");
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+}
+
+/* One level is the array's own. */
+static void test_an_item_leaves_room_for_its_array(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"there\":[1]}");
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  char text[2 * MOONPAD_MAX_DEPTH + 1];
+  memset(text, '[', MOONPAD_MAX_DEPTH);
+  memset(text + MOONPAD_MAX_DEPTH, ']', MOONPAD_MAX_DEPTH);
+  moonpad_value deep = moonpad_json((moonpad_string){text, sizeof text - 1});
+  moonpad_value fitting = moonpad_json((moonpad_string){text + 1, sizeof text - 3});
+  static const char *const keys[] = {"new", "there", "pending"};
+  set_json(changes, "pending", "", "[2]");
+  for (size_t i = 0; i < 3; i++) {
+    char message[128];
+    snprintf(message, sizeof message, "state[\"%s\"]: item: the value would be nested more than 128 levels deep",
+             keys[i]);
+    for (int round = 0; round < 2; round++) {
+      FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_append(changes, T(keys[i]), &deep, &failure));
+      assert_string_equal(failure.message, message);
+      OK(moonpad_changes_append(changes, T(keys[i]), &fitting, &failure));
+    }
+  }
+  OK(moonpad_changes_commit(changes, T("{}"), NULL, &failure));
+  moonpad_changes_free(changes);
+  changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  assert_int_equal(changed(changes, "new", "[2]").as.text.length, sizeof text - 3);
+  assert_int_equal(changed(changes, "there", "[3]").as.text.length, sizeof text - 3);
+  assert_int_equal(changed(changes, "pending", "[3]").as.text.length, sizeof text - 3);
   moonpad_changes_free(changes);
   moonpad_session_free(session);
 }
@@ -212,6 +247,7 @@ int main(void) {
       ON_BOTH(test_change_sets),
       ON_BOTH(test_change_sets_refuse_what_cannot_be),
       ON_BOTH(test_change_sets_name_the_place_of_a_bad_value),
+      ON_BOTH(test_an_item_leaves_room_for_its_array),
       ON_BOTH(test_a_failed_commit_leaves_its_writes_pending),
       ON_BOTH(test_the_digest_holds_what_was_pending),
       ON_BOTH(test_update_session),

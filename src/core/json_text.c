@@ -96,6 +96,26 @@ size_t mp_json_own_end(const char *text, size_t position) {
   }
 }
 
+unsigned mp_json_own_depth(moonpad_string text) {
+  unsigned depth = 0;
+  unsigned deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.length; i++) {
+    char byte = text.data[i];
+    if (in_string) {
+      if (byte == '\\') i++;
+      if (byte == '"') in_string = false;
+    } else if (byte == '"') {
+      in_string = true;
+    } else if (byte == '[' || byte == '{') {
+      if (++depth > deepest) deepest = depth;
+    } else if (byte == ']' || byte == '}') {
+      depth--;
+    }
+  }
+  return deepest;
+}
+
 static uint32_t hex_value(const char *digits) {
   uint32_t value = 0;
   for (size_t i = 0; i < 4; i++) {

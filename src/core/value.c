@@ -221,31 +221,11 @@ void mp_value_write_borrowed(mp_buffer *out, const moonpad_value *value) {
   }
 }
 
-static unsigned depth_of_text(moonpad_string text) {
-  unsigned depth = 0;
-  unsigned deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.length; i++) {
-    char byte = text.data[i];
-    if (in_string) {
-      if (byte == '\\') i++;
-      if (byte == '"') in_string = false;
-    } else if (byte == '"') {
-      in_string = true;
-    } else if (byte == '[' || byte == '{') {
-      if (++depth > deepest) deepest = depth;
-    } else if (byte == ']' || byte == '}') {
-      depth--;
-    }
-  }
-  return deepest;
-}
-
 bool mp_value_fits_below(const mp_value *value, unsigned levels) {
   if (!mp_is_composite(value->as.type)) return true;
   unsigned allowed = levels < MOONPAD_MAX_DEPTH ? MOONPAD_MAX_DEPTH - levels : 0;
   /* Every level of a text takes two bytes at least, so that short texts need not be looked at. */
-  return value->as.as.text.length / 2 <= allowed || depth_of_text(value->as.as.text) <= allowed;
+  return value->as.as.text.length / 2 <= allowed || mp_json_own_depth(value->as.as.text) <= allowed;
 }
 
 size_t mp_value_size(const mp_value *value) {

@@ -13,6 +13,7 @@ typedef enum mp_place_kind {
   MP_PLACE_NAMED,       /* `name` is a C name: value.run */
   MP_PLACE_STATE,       /* a table of state keys: state["cart"].run */
   MP_PLACE_KEY,         /* state[name] */
+  MP_PLACE_APPENDED,    /* an item of the array state[name] */
   MP_PLACE_NODE_MEMBER, /* node[name] */
   MP_PLACE_NODE_ITEM    /* node[index] */
 } mp_place_kind;
@@ -32,6 +33,9 @@ static inline mp_place mp_place_state(void) {
 }
 static inline mp_place mp_place_key(moonpad_string key) {
   return (mp_place){MP_PLACE_KEY, key, NULL, 0};
+}
+static inline mp_place mp_place_appended(moonpad_string key) {
+  return (mp_place){MP_PLACE_APPENDED, key, NULL, 0};
 }
 static inline mp_place mp_place_member(mp_node *node, moonpad_string key) {
   return (mp_place){MP_PLACE_NODE_MEMBER, key, node, 0};

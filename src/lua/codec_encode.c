@@ -371,6 +371,11 @@ static moonpad_status encode_any(mp_encoder *e, int index) {
 
 /* ---- Whole values ---- */
 
+static unsigned levels_around(const mp_place *place) {
+  if (place->node != NULL) return mp_node_level(place->node) + 1;
+  return place->kind == MP_PLACE_APPENDED ? 1 : 0;
+}
+
 static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_place place, mp_encode_kind kind, mp_buffer *out,
                   moonpad_error *error) {
   e->L = L;
@@ -379,7 +384,7 @@ static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_place place, 
   e->error = error;
   e->place = place;
   e->kind = kind;
-  e->base = place.node != NULL ? mp_node_level(place.node) + 1 : 0;
+  e->base = levels_around(&place);
   e->depth = 0;
   e->removed = e->removes = e->lists_removed = false;
   e->stack = 0;
@@ -456,8 +461,8 @@ static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index,
 static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, mp_value **value,
                                 moonpad_error *error) {
   mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
-  unsigned around = place.node != NULL ? mp_node_level(place.node) + 1 : 0;
-  if (node == NULL || node->node == NULL || mp_node_env(node->node) != env || around > mp_node_level(node->node)) {
+  if (node == NULL || node->node == NULL || mp_node_env(node->node) != env ||
+      levels_around(&place) > mp_node_level(node->node)) {
     return encode_composite(L, binding, index, place, env, value, error);
   }
   *value = mp_node_value(node->node);

@@ -41,6 +41,7 @@ static void add_place(mp_buffer *out, mp_place place) {
     mp_buffer_add_literal(out, "state");
     break;
   case MP_PLACE_KEY:
+  case MP_PLACE_APPENDED:
     mp_buffer_add_literal(out, "state");
     add_name(out, place.name, true);
     break;
@@ -280,29 +281,8 @@ moonpad_status mp_encode_light_userdata(mp_encoder *e, int index) {
 
 /* ---- Proxies ---- */
 
-/* How deep compact JSON is nested. */
-static unsigned json_height(moonpad_string text) {
-  unsigned depth = 0, height = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.length; i++) {
-    char byte = text.data[i];
-    if (in_string) {
-      if (byte == '\\')
-        i++;
-      else if (byte == '"')
-        in_string = false;
-    } else if (byte == '"') {
-      in_string = true;
-    } else if (byte == '[' || byte == '{') {
-      if (++depth > height) height = depth;
-    } else if (byte == ']' || byte == '}') {
-      depth--;
-    }
-  }
-  return height;
-}
-
 unsigned mp_encoder_depth_limit(const mp_encoder *e) {
+  if (e->place.kind == MP_PLACE_STATE) return MOONPAD_MAX_DEPTH + 1; /* the table of keys is no part of a value */
   if (!mp_encodes_event(e)) return MOONPAD_MAX_DEPTH;
   return in_state_delta(e) ? MP_DELTA_LEVEL + MOONPAD_MAX_DEPTH : MP_EVENT_DEPTH;
 }
@@ -315,7 +295,8 @@ moonpad_status mp_encoder_refuse_depth(const mp_encoder *e) {
 
 static moonpad_status check_height(mp_encoder *e, moonpad_string text) {
   unsigned around = e->base + e->depth;
-  if (around == 0 || around + json_height(text) <= mp_encoder_depth_limit(e)) return MOONPAD_OK;
+  bool is_only_shown = around == 0 && e->kind == MP_ENCODE_JSON; /* a whole state */
+  if (is_only_shown || around + mp_json_own_depth(text) <= mp_encoder_depth_limit(e)) return MOONPAD_OK;
   return mp_encoder_refuse_depth(e);
 }
 

@@ -400,7 +400,7 @@ static int state_append(lua_State *L) {
   mp_env *env = mp_changes_env(state->box->changes);
   mp_value *item = NULL;
   moonpad_error error;
-  moonpad_status status = mp_encode_value(L, binding, 3, mp_place_key(key), env, &item, &error);
+  moonpad_status status = mp_encode_value(L, binding, 3, mp_place_appended(key), env, &item, &error);
   if (status == MOONPAD_OK) status = moonpad_changes_append(state->box->changes, key, &item->as, &error);
   mp_value_release(env, item);
   mp_check(L, status, &error);

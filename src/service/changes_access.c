@@ -159,7 +159,7 @@ static moonpad_status put_deferred(mp_change *change, mp_operation_kind kind, co
   if (change->root != NULL && kind == MP_APPEND && change->entry->value != NULL &&
       change->entry->value->as.type == MOONPAD_ARRAY &&
       (change->pending || change->root_source == change->entry->value)) {
-    mp_change_extend_root(change, operand, result);
+    (void)mp_change_extend_root(change, operand, result, NULL);
   } else {
     mp_change_drop_root(change);
   }

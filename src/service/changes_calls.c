@@ -124,6 +124,12 @@ moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string k
   mp_value *copy;
   moonpad_status status = copy_in(changes, key, (moonpad_string){NULL, 0}, ": item", item, &copy, error);
   if (status != MOONPAD_OK) return status;
+  if (!mp_value_fits_below(copy, 1)) {
+    mp_value_release(changes->env, copy);
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                   "state[%s]: item: the value would be nested more than %d levels deep", mp_quote(key).text,
+                   MOONPAD_MAX_DEPTH);
+  }
   mp_value *items = array_of(changes->env, copy);
   mp_value_release(changes->env, copy);
   if (items == NULL) return mp_no_memory(error);

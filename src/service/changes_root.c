@@ -84,18 +84,18 @@ moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp
   return status;
 }
 
-bool mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown) {
+moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown, moonpad_error *error) {
   change->extending = true;
-  moonpad_status status = mp_change_extend_node(change->root, mp_key_text(change->entry->key), items, NULL);
+  moonpad_status status = mp_change_extend_node(change->root, mp_key_text(change->entry->key), items, error);
   change->extending = false;
   if (status != MOONPAD_OK) {
     mp_change_drop_root(change);
-    return false;
+    return status;
   }
   mp_value_retain(shown);
   mp_value_release(change->owner->env, change->root_source);
   change->root_source = shown;
-  return true;
+  return MOONPAD_OK;
 }
 
 /* Opens the array under a pending append: what was there, extended. */
@@ -109,7 +109,7 @@ static moonpad_status open_appended(mp_change *change, mp_value *shown, moonpad_
     if (there == NULL) return mp_no_memory(error);
   }
   moonpad_status status = open_root(change, there, error);
-  if (status == MOONPAD_OK && !mp_change_extend_root(change, change->value, shown)) status = mp_no_memory(error);
+  if (status == MOONPAD_OK) status = mp_change_extend_root(change, change->value, shown, error);
   mp_value_release(env, there);
   return status;
 }

@@ -59,9 +59,9 @@ bool mp_same_json(const mp_value *a, const mp_value *b);
 moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
 /*
 ** A pending append shows in the opened array as an extension, without making the key a plain write: it is still the items that are appended at commit.
-** False (out of memory): the root is dropped.
+** On failure the root is dropped.
 */
-bool mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown);
+moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown, moonpad_error *error);
 
 /* ---- one key ---- */
 
