@@ -266,12 +266,21 @@ MOONPAD_API moonpad_status moonpad_open(moonpad_string url, const moonpad_option
 */
 MOONPAD_API void moonpad_service_close(moonpad_service *service);
 
-/* A service is counted: every session holds it, and whoever shares it retains it. The last release closes it. */
+/*
+** A service is counted: every session holds it, and whoever shares it retains it. The last release
+** closes it. Asynchronous appends that nobody has polled until then are stored all the same, and
+** dropped without a callback; those that failed are told to the log hook.
+*/
 MOONPAD_API moonpad_service *moonpad_service_retain(moonpad_service *service);
 MOONPAD_API void moonpad_service_release(moonpad_service *service);
 
-/* Appends that are asynchronous complete here: calls the callbacks of those that are done, on this thread, which must be the one that
-** uses their sessions. Returns how many were called. Waits up to `timeout_ms` for the first (0: does not wait). */
+/*
+** Appends that are asynchronous complete here: calls the callbacks of those that are done, on this
+** thread, which must be the one that uses their sessions. Returns how many appends these were, with
+** a callback or without. Waits up to `timeout_ms` for the first (0: does not wait). What is done
+** can be polled after moonpad_service_close, too. A callback may use the service, free sessions,
+** and let go of the service itself.
+*/
 MOONPAD_API size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms);
 
 /* ---- Sessions (contract 2) ---- */
@@ -385,7 +394,11 @@ MOONPAD_API moonpad_string moonpad_session_conflict_key(const moonpad_session *s
 MOONPAD_API moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
                                                 moonpad_error *error);
 
-/* `event` (NULL on failure) and `error` (NULL on success) are borrowed for the call; `session` is NULL when it has been freed meanwhile. */
+/*
+** Called by moonpad_poll and by nothing else. On success `event` is the stored event and `error` is
+** NULL; on failure `event` is NULL and `error` says why. Both are borrowed for the call. `session`
+** is NULL when it has been freed meanwhile.
+*/
 typedef void (*moonpad_append_callback)(void *context, moonpad_session *session, const moonpad_event *event,
                                         const moonpad_error *error);
 

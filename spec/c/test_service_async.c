@@ -24,11 +24,16 @@ static void complete(void *context, moonpad_session *session, const moonpad_even
   request *asked = context;
   completion *done = asked->done;
   assert_ptr_equal(session, asked->session);
-  assert_true((event == NULL) != (error == NULL));
+  if (error == NULL) {
+    assert_non_null(event);
+  } else {
+    assert_null(event);
+    assert_int_not_equal(error->code, MOONPAD_OK);
+  }
   done->order[done->count] = asked->number;
   done->revisions[done->count] = event != NULL ? moonpad_event_revision(event) : -1;
   done->statuses[done->count] = error != NULL ? error->code : MOONPAD_OK;
-  moonpad_string key = moonpad_session_conflict_key(session, 0);
+  moonpad_string key = session == NULL ? T("") : moonpad_session_conflict_key(session, 0);
   snprintf(done->conflicts[done->count], sizeof done->conflicts[0], "%.*s", (int)key.length, key.data);
   done->count++;
   done->thread = pthread_self();
@@ -244,6 +249,118 @@ static void test_close_and_free_wait_for_asynchronous_appends(void **state) {
   moonpad_session_free(kept);
 }
 
+/* ---- What is left when everything is let go of ---- */
+
+/* *asked belongs to a session object that is freed before it is told. */
+static void append_and_free(request *asked, int count) {
+  for (int i = 0; i < count; i++) append_async(&asked[i], "{\"k\":1}");
+  moonpad_session_free(asked[0].session);
+  for (int i = 0; i < count; i++) asked[i].session = NULL;
+}
+
+static void test_what_was_not_polled_is_polled_after_closing(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "");
+  request asked[2] = {{&done, session, 0}, {&done, session, 1}};
+  append_and_free(asked, 2);
+  moonpad_service_close(self->service);
+  poll_until(self, &done, 2);
+  for (int i = 0; i < 2; i++) assert_int_equal(done.revisions[i], i + 1);
+}
+
+static void test_what_was_never_polled_is_dropped_without_a_callback(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  for (int closes = 0; closes < 2; closes++) {
+    moonpad_session *session = host_create(self, closes ? "closed" : "released", "");
+    request asked[3] = {{&done, session, 0}, {&done, session, 1}, {&done, session, 2}};
+    append_and_free(asked, 3);
+    if (closes) moonpad_service_close(self->service);
+    moonpad_service_release(self->service);
+    OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+    assert_int_equal(moonpad_poll(self->service, 0), 0);
+    assert_int_equal(done.count, 0);
+    assert_int_equal(self->warnings, 0);
+    if (self->folder[0] == '\0') continue;
+    session = host_get(self, closes ? "closed" : "released");
+    assert_int_equal(moonpad_session_revision(session), 3);
+    moonpad_session_free(session);
+  }
+}
+
+static void test_a_failed_append_that_is_dropped_is_logged(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "");
+  moonpad_session_name name = host_name("s");
+  request asked[2] = {{&done, session, 0}, {&done, session, 1}};
+  OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  append_and_free(asked, 2);
+  moonpad_service_release(self->service);
+  assert_int_equal(done.count, 0);
+  assert_int_equal(self->warnings, 2);
+  assert_int_equal(self->last_warning, MOONPAD_NOT_FOUND);
+  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+}
+
+static void test_a_completion_needs_no_memory(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *session = host_create(self, "s", "");
+  request asked = {&done, session, 0};
+  append_async(&asked, "{\"k\":[1]}");
+  moonpad_session *other = host_create(self, "other", ""); /* both are done when this one is */
+  OK(moonpad_append_event_async(other, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
+  OK(moonpad_refresh(other, &failure));
+  self->allowed = 0;
+  size_t polled = moonpad_poll(self->service, 0);
+  self->allowed = -1;
+  assert_int_equal(polled, 2);
+  assert_int_equal(done.count, 1);
+  assert_int_equal(done.revisions[0], 1);
+  STATE(session, "{\"k\":[1]}");
+  moonpad_session_free(other);
+  moonpad_session_free(session);
+}
+
+typedef struct last_one {
+  moonpad_service *service;
+  moonpad_session *session;
+  int called;
+} last_one;
+
+static void let_go_of_all(void *context, moonpad_session *session, const moonpad_event *event,
+                          const moonpad_error *error) {
+  last_one *held = context;
+  assert_ptr_equal(session, held->session);
+  assert_non_null(event);
+  assert_null(error);
+  held->called++;
+  moonpad_session_free(held->session);
+  held->session = NULL;
+  moonpad_service_release(held->service);
+  held->service = NULL;
+  assert_int_equal(moonpad_event_revision(event), held->called);
+}
+
+/* The second one is told of, too, by the poll under way, which is the last to hold the service. */
+static void test_a_callback_lets_go_of_the_service(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  last_one held = {self->service, host_create(self, "s", ""), 0};
+  moonpad_session *other = host_create(self, "other", "");
+  OK(moonpad_append_event_async(held.session, T("{\"author\":\"a\"}"), let_go_of_all, &held, &failure));
+  request asked = {&done, other, 0};
+  append_and_free(&asked, 1);
+  OK(moonpad_refresh(held.session, &failure));
+  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 2);
+  assert_int_equal(held.called, 1);
+  assert_int_equal(done.count, 1);
+  assert_int_equal(self->alive, 0);
+  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_BOTH(test_async_appends_complete_in_order),
@@ -254,6 +371,11 @@ int main(void) {
       ON_BOTH(test_async_commit_of_a_change_set),
       ON_BOTH(test_async_failure_without_callback_is_logged),
       ON_BOTH(test_close_and_free_wait_for_asynchronous_appends),
+      ON_BOTH(test_what_was_not_polled_is_polled_after_closing),
+      ON_BOTH(test_what_was_never_polled_is_dropped_without_a_callback),
+      ON_BOTH(test_a_failed_append_that_is_dropped_is_logged),
+      ON_BOTH(test_a_completion_needs_no_memory),
+      ON_BOTH(test_a_callback_lets_go_of_the_service),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -489,3 +489,7 @@ void mp_append_free(mp_append *append) {
 moonpad_event *mp_append_event(const mp_append *append) {
   return mp_event_new(append->env, append->stored, append->draft.id, append->event_revision, append->timestamp);
 }
+
+void mp_append_lend_event(const mp_append *append, moonpad_event *event) {
+  *event = (moonpad_event){append->env, append->event_revision, append->timestamp, append->draft.id, append->stored};
+}

@@ -84,6 +84,8 @@ void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 void mp_append_free(mp_append *append);
 /* The stored event as an object for the caller; NULL when out of memory. */
 moonpad_event *mp_append_event(const mp_append *append);
+/* The same, borrowed from the append. */
+void mp_append_lend_event(const mp_append *append, moonpad_event *event);
 
 /*
 ** As moonpad_append_event / moonpad_changes_commit. `own_json` is the short way in: the text is what this library's encoder wrote (compact, valid, no key twice),

@@ -2,15 +2,6 @@
 #include "base/error.h"
 #include "service/session.h"
 
-struct moonpad_event {
-  mp_env *env;
-  int64_t revision;
-  double timestamp;
-  moonpad_string id;
-  moonpad_string json;
-  char bytes[];
-};
-
 moonpad_event *mp_event_new(mp_env *env, moonpad_string json, moonpad_string id, int64_t revision, double timestamp) {
   moonpad_event *event = mp_allocate(env, sizeof *event + json.length + id.length + 1);
   if (event == NULL) return NULL;

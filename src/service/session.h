@@ -161,6 +161,14 @@ moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error)
 /* The object's own change set, for the Lua state proxy. NULL when out of memory. */
 moonpad_changes *mp_session_own_changes(moonpad_session *session);
 
+struct moonpad_event {
+  mp_env *env;
+  int64_t revision;
+  double timestamp;
+  moonpad_string id;
+  moonpad_string json;
+  char bytes[]; /* that the strings point to; of one that is lent they lie elsewhere */
+};
 /* A stored event from its row. NULL when out of memory. */
 moonpad_event *mp_event_new(mp_env *env, moonpad_string json, moonpad_string id, int64_t revision, double timestamp);
 

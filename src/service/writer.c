@@ -234,11 +234,15 @@ static void free_job(mp_job *job) {
   mp_release(env, job);
 }
 
+static void log_failure(const mp_job *job) {
+  if (job->error.code != MOONPAD_OK) mp_log(job->append.env, job->error.code, job->error.message);
+}
+
 void mp_writer_free(moonpad_service *service) {
   mp_writer *writer = service->writer;
   if (writer == NULL) return;
   for (mp_job *job; (job = pop(&writer->done)) != NULL;) {
-    if (job->callback != NULL) job->callback(job->context, NULL, NULL, &job->error);
+    log_failure(job);
     free_job(job);
   }
   service->writer = NULL;
@@ -427,17 +431,17 @@ static void apply_job(mp_job *job) {
 }
 
 static void report(mp_job *job) {
+  bool is_stored = job->error.code == MOONPAD_OK;
   if (job->error.code == MOONPAD_CONFLICT && job->append.conflict_count > 0 && job->session != NULL) {
     mp_append_keep_conflicts(&job->append, job->session);
   }
   if (job->callback == NULL) {
-    if (job->error.code != MOONPAD_OK) mp_log(job->append.env, job->error.code, job->error.message);
+    log_failure(job);
     return;
   }
-  moonpad_event *event = NULL;
-  if (job->error.code == MOONPAD_OK) event = mp_append_event(&job->append);
-  job->callback(job->context, job->session, event, job->error.code == MOONPAD_OK ? NULL : &job->error);
-  moonpad_event_free(event);
+  moonpad_event event;
+  if (is_stored) mp_append_lend_event(&job->append, &event);
+  job->callback(job->context, job->session, is_stored ? &event : NULL, is_stored ? NULL : &job->error);
 }
 
 static void deadline_after(int64_t timeout_ms, struct timespec *deadline) {
@@ -468,11 +472,13 @@ static mp_job *take_done(moonpad_service *service, int64_t timeout_ms) {
 
 size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms) {
   size_t called = 0;
+  moonpad_service_retain(service); /* a callback may let go of it */
   for (mp_job *job; (job = take_done(service, called == 0 ? timeout_ms : 0)) != NULL; called++) {
     apply_job(job);
     report(job);
     free_job(job);
   }
+  moonpad_service_release(service);
   return called;
 }
 
