@@ -140,7 +140,7 @@ support.each_store(function(open)
         context:emit "y"
       end, { subAgents = { agent "A" } }))
       assert.equal("invalid_argument", err.code)
-      assert.matches("another one", err.message)
+      assert.matches("not from a coroutine of your own", err.message)
       assert.equal(2, #support.stored(service).events)
     end)
 

@@ -151,6 +151,7 @@ end
 ---@return any result
 function methods:await(job)
   phaseOfSelf(self, "await")
+  signals.checkThread "context:await"
   if type(job) ~= "table" and type(job) ~= "userdata" or type(job.poll) ~= "function" then
     core.error("invalid_argument", "context:await(job): a job has a method poll; got " .. type(job))
   end

@@ -25,11 +25,6 @@ local function refuse(message)
   core.error("invalid_argument", message)
 end
 
-local function checkThread(method)
-  if signals.isOurs() then return end
-  refuse(("context:%s: call it from the coroutine in which run was called, not from another one"):format(method))
-end
-
 local function toEvent(given)
   if type(given) == "string" then return { content = content.normalize(given, "model", "context:emit") } end
   if type(given) ~= "table" then
@@ -75,7 +70,7 @@ end
 
 -- What the custom agent has written so far is history when the other one begins.
 local function runAgent(phase, which)
-  checkThread "runAgent"
+  signals.checkYield "context:runAgent"
   local agent = target(phase, which)
   keepTransfer(phase, publish.phase(phase))
   local section = sections.open(phase.invocation, { record = {} })
@@ -93,7 +88,7 @@ end
 local function run(invocation, agent)
   local phase = contexts.open(invocation, agent)
   phase.emit = function(event)
-    checkThread "emit"
+    signals.checkYield "context:emit"
     return keepTransfer(phase, publish.event(phase, toEvent(event)))
   end
   phase.runAgent = function(which) return runAgent(phase, which) end

@@ -17,7 +17,7 @@ local function resumeAll(section, threads)
   local isAlive, hasMoved = false, false
   for _, thread in ipairs(threads) do
     if coroutine.status(thread) == "suspended" then
-      local ok, signal, event = coroutine.resume(thread)
+      local ok, signal, event = signals.resume(thread)
       if not ok then raise(section, thread, signal) end
       if coroutine.status(thread) == "suspended" then
         isAlive = true

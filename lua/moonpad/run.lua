@@ -111,7 +111,7 @@ local noMemory = { err = luaError.object "not enough memory" }
 ---@param mayBlock boolean may it wait for the lock of a file on the spot?
 function runs.advance(run, mayBlock)
   run.mayBlock = mayBlock
-  local ok, signal, event = coroutine.resume(run.thread)
+  local ok, signal, event = signals.resume(run.thread)
   if run.isCancelled then return stop(run, true) end
   if not ok then
     local described, failure = pcall(describeFailure, run, signal)

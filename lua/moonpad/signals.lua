@@ -24,6 +24,23 @@ function signals.newThread(body)
   return thread
 end
 
+-- How many of them are being resumed, one within the other: above 0, this is the inside of a run.
+local depth = 0
+
+local function leave(...)
+  depth = depth - 1
+  return ...
+end
+
+---As coroutine.resume, for a coroutine that moonpad drives.
+---@param thread thread
+---@return boolean ok
+---@return any ... what it yields, returns or raises
+function signals.resume(thread)
+  depth = depth + 1
+  return leave(coroutine.resume(thread))
+end
+
 ---Hands an event to the caller of the run; comes back when the caller asks for the next one.
 ---@param event moonpad.Event
 function signals.emit(event)
@@ -35,10 +52,28 @@ function signals.isOurs()
   return ours[coroutine.running()] ~= nil
 end
 
+---Refuses to wait in a coroutine of the user's own inside a run: its owner would get what is meant for moonpad, and to
+---sleep would hold up everybody.
+---@param what string for messages
+function signals.checkThread(what)
+  if depth == 0 or signals.isOurs() then return end
+  core.error("invalid_argument", what .. ": in a run, call it from the coroutine in which the tool, model, callback or "
+    .. "agent was called, not from a coroutine of your own")
+end
+
+---Refuses to yield where nobody would come back.
+---@param what string for messages
+function signals.checkYield(what)
+  signals.checkThread(what)
+  if signals.isOurs() and coroutine.isyieldable() then return end
+  core.error("invalid_argument",
+    what .. ": Lua cannot leave this place, such as a function that was given to table.sort, and come back later")
+end
+
 ---Lets others go on where somebody is there to come back; sleeps a little where nobody is.
 ---@param seconds number? how long at most to sleep; default: a millisecond
 function signals.pause(seconds)
-  if signals.isOurs() then return coroutine.yield() end
+  if signals.isOurs() and coroutine.isyieldable() then return coroutine.yield() end
   seconds = seconds or 0.001
   -- What is awaited may be a transfer: its progress ends the sleep.
   local http = package.loaded["moonpad.http"]
@@ -67,7 +102,7 @@ function signals.interrupt(thread)
   if coroutine.status(thread) == "suspended" and ours[thread] ~= "new" and debug and debug.sethook then
     -- Only a hook can raise an error where a coroutine waits: as its yield returns, so that a pcall around it sees it.
     debug.sethook(thread, raiseCancelled, "r")
-    coroutine.resume(thread)
+    signals.resume(thread)
     debug.sethook(thread)
   end
   signals.close(thread)

@@ -64,7 +64,9 @@ function testing.toolContext(options)
   local content = options.userContent
   if type(content) == "string" then content = { role = "user", parts = { { text = content } } } end
   services.check(options, "testing.toolContext")
-  local run = { session = session, id = "e-" .. core.uuid7(session), userContent = content, phases = {}, services = options }
+  local run = {
+    session = session, id = "e-" .. core.uuid7(session), userContent = content, phases = {}, services = options,
+  }
   local agent = { name = options.agentName or "agent" }
   return contexts.open(run, agent, options.functionCallId or "call-1").context
 end

@@ -3,6 +3,7 @@ local core = require "moonpad.core"
 local driver = require "moonpad.http.driver"
 local redirect = require "moonpad.http.redirect"
 local retry = require "moonpad.http.retry"
+local signals = require "moonpad.signals"
 
 local jobs = {}
 
@@ -158,6 +159,7 @@ end
 ---@return string? message
 ---@return string? kind of the failure
 function Job:wait()
+  signals.checkThread "job:wait"
   while not self.status and not self.isOver do stepInTurn(self) end
   if self.status then return self.status end
   local failure = self.failure or { message = "the request has been closed", kind = "closed" }
@@ -188,6 +190,7 @@ end
 ---@return string? message why it ended too early
 ---@return string? kind of the failure
 function Job:receive()
+  signals.checkThread "job:receive"
   local status, message, kind = self:wait()
   if not status then return nil, message, kind end
   while true do
@@ -206,6 +209,7 @@ end
 ---@return boolean|string cut whether there was more; or why there is none
 ---@return string? kind of the failure
 function Job:collect(limit)
+  signals.checkThread "job:collect"
   limit = limit or math.maxinteger
   local parts, length = {}, 0
   while true do
