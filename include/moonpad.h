@@ -64,7 +64,7 @@ typedef enum moonpad_status {
   MOONPAD_BUSY,             /* a lock was not had within busy_timeout_ms */
   MOONPAD_CLOSED,           /* the service has been closed */
   MOONPAD_CANCELLED,        /* reserved for the agent layer */
-  MOONPAD_STORAGE,          /* disk full, I/O error, read-only */
+  MOONPAD_STORAGE,          /* disk full, I/O error, read-only, a file that is gone */
   MOONPAD_CORRUPT,          /* not a database, or a damaged one */
   MOONPAD_NO_MEMORY,        /* an allocation failed */
   MOONPAD_UNSUPPORTED       /* a store that is not built in, a newer file, a call the store lacks */

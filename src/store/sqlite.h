@@ -4,6 +4,7 @@
 **
 ** sqlite_open.c        URL to path, opening, freeing
 ** sqlite_connection.c  one connection: how it is set up, how it waits, what its errors mean
+** sqlite_files.c       whether the files are still those that were opened
 ** sqlite_schema.c      the tables, and whether a file has them
 ** sqlite_statement.c   the SQL of every transaction, prepared once
 ** sqlite_tx.c          transactions: group commit, snapshots, closing
@@ -32,6 +33,7 @@ typedef enum mp_sqlite_statement_id {
   MP_SQL_SAVEPOINT,
   MP_SQL_RELEASE,
   MP_SQL_ROLLBACK_TO,
+  MP_SQL_VERSION,
   MP_SQL_FIND_SESSION,
   MP_SQL_LOAD_SESSION,
   MP_SQL_FIND_APP,
@@ -102,10 +104,26 @@ typedef struct mp_sqlite_connection {
   struct mp_sqlite_connection *next; /* in the pool */
 } mp_sqlite_connection;
 
+/* Two names with one device and number are of one file. */
+typedef struct mp_sqlite_identity {
+  uint64_t device;
+  uint64_t number;
+  uint64_t size; /* in bytes, of no importance to which file it is */
+} mp_sqlite_identity;
+
+typedef struct mp_sqlite_file {
+  char *path;
+  mp_sqlite_identity opened; /* what had this name when the store was opened */
+  bool is_known;             /* otherwise nothing is checked */
+} mp_sqlite_file;
+
+#define MP_SQLITE_FILES 3
+
 struct mp_sqlite {
   mp_store base; /* first */
   mp_env *env;
-  char *path; /* absolute once open, or ":memory:" */
+  char *path;                            /* absolute once open, or ":memory:" */
+  mp_sqlite_file files[MP_SQLITE_FILES]; /* PATH, PATH-wal, PATH-shm */
   bool in_memory;
   moonpad_durability durability;
   int64_t busy_timeout_ms;
@@ -146,6 +164,8 @@ moonpad_status mp_sqlite_execute(mp_sqlite_connection *connection, const char *s
 /* The integer that a query or pragma gives; for setting up only. */
 moonpad_status mp_sqlite_query_integer(mp_sqlite_connection *connection, const char *sql, int64_t *integer,
                                        moonpad_error *error);
+/* What the system calls an error number; in `buffer`, or a constant. */
+const char *mp_sqlite_system_message(int number, char *buffer, size_t size);
 /* What SQLite's last error on this connection means; the transaction counts as failed. */
 moonpad_status mp_sqlite_fail(mp_sqlite_connection *connection, int code, moonpad_error *error);
 /* The same for failures that this store found itself. */
@@ -157,12 +177,25 @@ void mp_sqlite_keep_wal_short(mp_sqlite_connection *connection);
 void mp_sqlite_sleep(int64_t microseconds);
 double mp_sqlite_monotonic(void);
 
+/* ---- sqlite_files.c ---- */
+
+/* Called once, when the writing connection has read from the file. */
+moonpad_status mp_sqlite_remember_files(mp_sqlite *store, moonpad_error *error);
+void mp_sqlite_forget_files(mp_sqlite *store);
+/* `storage` when the file, or one of the three, is no longer the one that was opened. Any thread. */
+moonpad_status mp_sqlite_check_file(const mp_sqlite *store, moonpad_error *error);
+moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *error);
+/* Has somebody made a log or shared memory anew, in which there may be what we know nothing of? */
+bool mp_sqlite_has_strangers(const mp_sqlite *store);
+
 /* ---- sqlite_schema.c ---- */
 
 /* Looks at the bytes of a file that has just been opened, before SQLite does, so that a file which is not ours stays as it is. */
 moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_error *error);
 /* Makes the tables in an empty file, checks them in any other, and sees to WAL. */
 moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_error *error);
+/* Within a transaction: `unsupported` when a newer version has taken the file over since it was opened. */
+moonpad_status mp_sqlite_check_version(mp_sqlite_connection *connection, moonpad_error *error);
 
 /* ---- sqlite_statement.c ---- */
 

@@ -91,12 +91,12 @@ static moonpad_status copy_to(mp_sqlite_connection *source, void *context, moonp
 
 static moonpad_status copy_snapshot(mp_sqlite *store, char *path, moonpad_error *error) {
   mp_sqlite_connection *source;
-  int64_t ignored;
   moonpad_status status = mp_sqlite_connect(store, store->path, SQLITE_OPEN_READWRITE, &source, error);
   if (status != MOONPAD_OK) return status;
-  status = mp_sqlite_execute(source, "BEGIN", error);
+  status = mp_sqlite_check_files(store, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_execute(source, "BEGIN", error);
   /* The snapshot is taken by the first look. */
-  if (status == MOONPAD_OK) status = mp_sqlite_query_integer(source, "SELECT count(*) FROM apps", &ignored, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_check_version(source, error);
   if (status == MOONPAD_OK) status = copy_to(source, path, error);
   mp_sqlite_disconnect(source);
   return status;

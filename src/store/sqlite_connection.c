@@ -89,7 +89,7 @@ void mp_sqlite_keep_wal_short(mp_sqlite_connection *connection) {
 
 /* ---- errors ---- */
 
-static const char *system_message(int number, char *buffer, size_t size) {
+const char *mp_sqlite_system_message(int number, char *buffer, size_t size) {
   if (number == 0 || strerror_r(number, buffer, size) != 0) return "unknown reason";
   return buffer;
 }
@@ -104,7 +104,7 @@ static moonpad_status io_error(mp_sqlite_connection *connection, int code, moonp
     return mp_fail(error, MOONPAD_CORRUPT, "%s: the file system is damaged", connection->path);
   default:
     return mp_fail(error, MOONPAD_STORAGE, "%s: disk I/O error%s%s", connection->path, number == 0 ? "" : ": ",
-                   number == 0 ? "" : system_message(number, reason, sizeof reason));
+                   number == 0 ? "" : mp_sqlite_system_message(number, reason, sizeof reason));
   }
 }
 
@@ -131,7 +131,7 @@ static moonpad_status translate(mp_sqlite_connection *connection, int code, moon
     return mp_fail(error, MOONPAD_STORAGE, "%s: the file or its folder cannot be written", path);
   case SQLITE_CANTOPEN:
     return mp_fail(error, MOONPAD_STORAGE, "%s: the file, or the -wal and -shm files beside it, cannot be opened: %s",
-                   path, system_message(sqlite3_system_errno(connection->db), reason, sizeof reason));
+                   path, mp_sqlite_system_message(sqlite3_system_errno(connection->db), reason, sizeof reason));
   case SQLITE_NOTADB:
     return mp_fail(error, MOONPAD_CORRUPT, "%s: not a database", path);
   case SQLITE_CORRUPT:
@@ -143,8 +143,16 @@ static moonpad_status translate(mp_sqlite_connection *connection, int code, moon
   }
 }
 
+/* What SQLite says when a file is not where it was, or is another: that is told better by looking at the files. */
+static bool may_be_moved(int code) {
+  int primary = code & 0xFF;
+  return (primary == SQLITE_IOERR && code != SQLITE_IOERR_NOMEM) || primary == SQLITE_CORRUPT ||
+         primary == SQLITE_NOTADB || primary == SQLITE_CANTOPEN;
+}
+
 moonpad_status mp_sqlite_fail(mp_sqlite_connection *connection, int code, moonpad_error *error) {
-  moonpad_status status = translate(connection, code, error);
+  moonpad_status status = may_be_moved(code) ? mp_sqlite_check_files(connection->store, error) : MOONPAD_OK;
+  if (status == MOONPAD_OK) status = translate(connection, code, error);
   if (connection->failure == MOONPAD_OK) connection->failure = status;
   return status;
 }
@@ -168,7 +176,7 @@ static moonpad_status explain(const char *path, int number, moonpad_error *error
   }
   if (stat(folder, &status) != 0) {
     return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s cannot be used: %s", path, folder,
-                   system_message(errno, reason, sizeof reason));
+                   mp_sqlite_system_message(errno, reason, sizeof reason));
   }
   if (!S_ISDIR(status.st_mode)) {
     return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s is not a folder", path, folder);
@@ -179,10 +187,10 @@ static moonpad_status explain(const char *path, int number, moonpad_error *error
   /* SQLite tries a second time, to read only: what it reports then is that a file it could not make is not there. */
   if (stat(path, &status) != 0 && errno == ENOENT && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0) {
     return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s cannot be written: %s", path, folder,
-                   system_message(errno, reason, sizeof reason));
+                   mp_sqlite_system_message(errno, reason, sizeof reason));
   }
   return mp_fail(error, MOONPAD_STORAGE, "%s: cannot be opened: %s", path,
-                 system_message(number, reason, sizeof reason));
+                 mp_sqlite_system_message(number, reason, sizeof reason));
 }
 
 static void harden(sqlite3 *db) {
@@ -200,7 +208,9 @@ static moonpad_status open_database(mp_sqlite_connection *connection, int flags,
   sqlite3_busy_handler(connection->db, wait_for_lock, connection);
   if (code == SQLITE_OK) return mp_sqlite_execute(connection, "PRAGMA temp_store = MEMORY", error);
   if ((code & 0xFF) != SQLITE_CANTOPEN) return mp_sqlite_fail(connection, code, error);
-  return explain(connection->path, sqlite3_system_errno(connection->db), error);
+  int number = sqlite3_system_errno(connection->db);
+  moonpad_status status = mp_sqlite_check_files(connection->store, error);
+  return status == MOONPAD_OK ? explain(connection->path, number, error) : status;
 }
 
 moonpad_status mp_sqlite_connect(mp_sqlite *store, const char *path, int flags, mp_sqlite_connection **connection,

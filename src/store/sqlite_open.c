@@ -110,13 +110,20 @@ static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {
   if (store->writer->rows == NULL) return mp_no_memory(error);
   mp_sqlite_keep_wal_short(store->writer);
   bool full = store->durability == MOONPAD_DURABILITY_FULL;
-  return mp_sqlite_execute(store->writer, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", error);
+  status = mp_sqlite_execute(store->writer, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", error);
+  if (status == MOONPAD_OK && !store->in_memory) {
+    /* SQLite makes the log and the shared memory when it first reads; from then on its locks keep them. */
+    status = mp_sqlite_check_version(store->writer, error);
+    if (status == MOONPAD_OK) status = mp_sqlite_remember_files(store, error);
+  }
+  return status;
 }
 
 static void free_store(mp_store *base) {
   mp_sqlite *store = (mp_sqlite *)base;
   mp_env *env = store->env;
   mp_sqlite_disconnect(store->writer);
+  mp_sqlite_forget_files(store);
   pthread_cond_destroy(&store->idle);
   pthread_mutex_destroy(&store->mutex);
   mp_release(env, store->path);

@@ -260,3 +260,13 @@ moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_
   connection->failure = MOONPAD_OK;
   return status;
 }
+
+moonpad_status mp_sqlite_check_version(mp_sqlite_connection *connection, moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_VERSION, error);
+  if (statement == NULL) return connection->failure;
+  int code = sqlite3_step(statement);
+  int64_t version = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+  moonpad_status status = code == SQLITE_ROW ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
+  sqlite3_reset(statement);
+  return status == MOONPAD_OK && version > SCHEMA_VERSION ? newer(connection, version, error) : status;
+}

@@ -30,6 +30,7 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_SAVEPOINT] = "SAVEPOINT one",
     [MP_SQL_RELEASE] = "RELEASE one",
     [MP_SQL_ROLLBACK_TO] = "ROLLBACK TO one",
+    [MP_SQL_VERSION] = "PRAGMA user_version",
     [MP_SQL_FIND_SESSION] =
         "SELECT " SESSION_COLUMNS " FROM apps a CROSS JOIN users u CROSS JOIN sessions s WHERE a.app_name = ?1"
         " AND u.app = a.id AND u.user_id = ?2 AND s.user = u.id AND s.session_id = ?3",

@@ -54,11 +54,15 @@ static moonpad_status begin(mp_sqlite_connection *connection, mp_sqlite_statemen
   if (mp_sqlite_statement(connection, MP_SQL_ROLLBACK, error) == NULL) return connection->failure;
   moonpad_status status = mp_sqlite_run_id(connection, how, error);
   if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_begin(connection->rows, connection->db);
+  if (status == MOONPAD_OK) status = mp_sqlite_check_version(connection, error);
   return status;
 }
 
+/* What was read was read from the file that was there when it was asked for; what is written has to be found again. */
 static moonpad_status commit(mp_sqlite_connection *connection, moonpad_error *error) {
-  moonpad_status status = mp_sqlite_run_id(connection, MP_SQL_COMMIT, error);
+  moonpad_status status = MOONPAD_OK;
+  if (connection->rows != NULL) status = mp_sqlite_check_files(connection->store, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_run_id(connection, MP_SQL_COMMIT, error);
   if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_commit(connection->rows, connection->db);
   return status;
 }
@@ -75,8 +79,7 @@ static moonpad_status call(mp_sqlite_connection *connection, mp_tx_function func
 static moonpad_status transact(mp_sqlite_connection *connection, mp_sqlite_statement_id how, mp_tx_function function,
                                void *context, moonpad_error *error) {
   moonpad_status status = begin(connection, how, error);
-  if (status != MOONPAD_OK) return status;
-  status = call(connection, function, context, error);
+  if (status == MOONPAD_OK) status = call(connection, function, context, error);
   if (status == MOONPAD_OK) status = commit(connection, error);
   if (status != MOONPAD_OK) roll_back(connection);
   return status;
@@ -338,6 +341,8 @@ void mp_sqlite_leave(mp_sqlite *store) {
 
 static moonpad_status open_reader(mp_sqlite *store, mp_sqlite_connection **reader, moonpad_error *error) {
   moonpad_status status = mp_sqlite_connect(store, store->path, SQLITE_OPEN_READWRITE, reader, error);
+  /* Before it reads: SQLite would take our log for that of whatever file it has found. */
+  if (status == MOONPAD_OK) status = mp_sqlite_check_files(store, error);
   if (status == MOONPAD_OK) status = mp_sqlite_execute(*reader, "PRAGMA query_only = ON", error);
   if (status == MOONPAD_OK) return status;
   mp_sqlite_disconnect(*reader);
@@ -386,7 +391,8 @@ moonpad_status mp_sqlite_read(mp_store *base, mp_tx_function function, void *con
   mp_sqlite_connection *reader;
   moonpad_status status = take_reader(store, &reader, error);
   if (status != MOONPAD_OK) return status;
-  status = transact(reader, MP_SQL_BEGIN_READ, function, context, error);
+  status = mp_sqlite_check_file(store, error);
+  if (status == MOONPAD_OK) status = transact(reader, MP_SQL_BEGIN_READ, function, context, error);
   give_reader_back(store, reader);
   return status;
 }
@@ -408,7 +414,9 @@ void mp_sqlite_close(mp_store *base) {
     store->free_readers = reader->next;
     mp_sqlite_disconnect(reader);
   }
-  mp_sqlite_disconnect(store->writer); /* the last connection to a file writes the WAL back and removes it */
+  /* The last connection to a file writes the WAL back and removes it: SQLite looks whether the file is still there, but not whether the WAL is ours. */
+  if (mp_sqlite_has_strangers(store)) sqlite3_db_config(store->writer->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  mp_sqlite_disconnect(store->writer);
   store->writer = NULL;
   pthread_mutex_lock(&store->mutex);
   store->closed = true;

@@ -1,0 +1,165 @@
+/* Files of the SQLite store that go away under it, and come back. spec/moved_file_spec.lua has every call, one by one. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sqlite_support.h"
+#include "store/sqlite.h"
+
+#define THREADS 4
+#define ROUNDS  10
+
+typedef struct writer {
+  mp_store *store;
+  appender work;
+  atomic_int acknowledged, refused;
+  atomic_bool *stop;
+  pthread_t thread;
+} writer;
+
+static void *append_until_told(void *context) {
+  writer *self = context;
+  moonpad_error error = {MOONPAD_OK, ""};
+  while (!atomic_load(self->stop)) {
+    moonpad_status status = self->store->ops->write(self->store, append_once, &self->work, &error);
+    if (status == MOONPAD_OK) {
+      self->work.next++;
+      atomic_fetch_add(&self->acknowledged, 1);
+    } else if (status == MOONPAD_STORAGE && strstr(error.message, "has been deleted or moved") != NULL) {
+      atomic_fetch_add(&self->refused, 1);
+    } else {
+      fprintf(stderr, "%s\n", error.message);
+      return self;
+    }
+  }
+  return NULL;
+}
+
+/* Until each of them has done so once more, however busy the machine is. */
+static void await_each(writer *writers, size_t offset) {
+  struct timespec pause = {0, 200000};
+  for (int i = 0; i < THREADS; i++) {
+    atomic_int *count = (atomic_int *)((char *)&writers[i] + offset);
+    for (int before = atomic_load(count); atomic_load(count) == before;) nanosleep(&pause, NULL);
+  }
+}
+
+/* Many share a commit: either all of these are found afterwards, or none was acknowledged. */
+static void test_threads_append_to_no_file_that_is_gone(void **state) {
+  sqlite_place *place = *state;
+  static const char *const names[THREADS] = {"a", "b", "c", "d"};
+  writer writers[THREADS];
+  atomic_bool stop = false;
+  char away[160];
+  snprintf(away, sizeof away, "%s/away", place->folder);
+  place->options.durability = MOONPAD_DURABILITY_FULL;
+  mp_store *store = place_open(place);
+  for (int i = 0; i < THREADS; i++) {
+    writers[i] = (writer){.store = store, .work = {place->env, names[i], i, 0, 300, false}, .stop = &stop};
+    assert_int_equal(pthread_create(&writers[i].thread, NULL, append_until_told, &writers[i]), 0);
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    await_each(writers, offsetof(writer, acknowledged));
+    assert_int_equal(rename(place->path, away), 0);
+    await_each(writers, offsetof(writer, refused));
+    assert_int_equal(rename(away, place->path), 0);
+  }
+  atomic_store(&stop, true);
+  for (int i = 0; i < THREADS; i++) {
+    void *failed;
+    assert_int_equal(pthread_join(writers[i].thread, &failed), 0);
+    assert_null(failed);
+  }
+  place_close(store);
+  store = place_open(place);
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(count_appended(store, names[i]), atomic_load(&writers[i].acknowledged));
+  }
+  place_close(store);
+  expect_sound_file(place->path);
+}
+
+/* ---- asynchronous appends ---- */
+
+typedef struct answers {
+  int stored, refused;
+} answers;
+
+static void count_answer(void *context, moonpad_session *session, const moonpad_event *event,
+                         const moonpad_error *error) {
+  answers *found = context;
+  (void)session;
+  if (event != NULL) found->stored++;
+  if (error != NULL && error->code == MOONPAD_STORAGE) found->refused++;
+}
+
+static void append_three(moonpad_service *service, moonpad_session *session, answers *found) {
+  *found = (answers){0, 0};
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(
+        moonpad_append_event_async(session, moonpad_text("{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"n\":1}}}"),
+                                   count_answer, found, NULL),
+        MOONPAD_OK);
+  }
+  while (found->stored + found->refused < 3) moonpad_poll(service, 1000);
+}
+
+static void test_asynchronous_appends_fail_while_the_file_is_away(void **state) {
+  sqlite_place *place = *state;
+  char url[160], away[160];
+  answers found;
+  moonpad_service *service;
+  moonpad_session *session;
+  moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text("s")};
+  snprintf(url, sizeof url, "sqlite:%s", place->path);
+  snprintf(away, sizeof away, "%s/away", place->folder);
+  assert_int_equal(moonpad_open(moonpad_text(url), NULL, &service, NULL), MOONPAD_OK);
+  assert_int_equal(moonpad_create_session(service, &name, moonpad_text("{}"), &session, NULL), MOONPAD_OK);
+  append_three(service, session, &found);
+  assert_int_equal(found.stored, 3);
+  assert_int_equal(rename(place->path, away), 0);
+  append_three(service, session, &found);
+  assert_int_equal(found.refused, 3);
+  assert_int_equal(moonpad_session_revision(session), 3);
+  assert_int_equal(rename(away, place->path), 0);
+  append_three(service, session, &found);
+  assert_int_equal(found.stored, 3);
+  assert_int_equal(moonpad_session_revision(session), 6);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM events"), 6);
+}
+
+/* A file that takes the place of the one that is open has the same name and another number. */
+static void test_a_new_file_is_not_written_to(void **state) {
+  sqlite_place *place = *state;
+  size_t before, after;
+  mp_store *store = place_open(place);
+  appender one = {place->env, "s", 1, 0, 300, false};
+  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
+  assert_int_equal(unlink(place->path), 0);
+  sql_run(place->path, "CREATE TABLE mine(a); INSERT INTO mine VALUES(1)");
+  char *content = file_bytes(place->path, &before);
+  one.next++;
+  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_STORAGE);
+  assert_non_null(strstr(place->error.message, "another file"));
+  place_close(store);
+  char *found = file_bytes(place->path, &after);
+  assert_true(before == after && memcmp(content, found, before) == 0);
+  free(content);
+  free(found);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_threads_append_to_no_file_that_is_gone, place_setup, place_teardown),
+      cmocka_unit_test_setup_teardown(test_asynchronous_appends_fail_while_the_file_is_away, place_setup,
+                                      place_teardown),
+      cmocka_unit_test_setup_teardown(test_a_new_file_is_not_written_to, place_setup, place_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
