@@ -1,13 +1,14 @@
 --- The actions of an event, and how those of several writers become one.
 --- What may be written to `context.actions`: as in any event unknown fields are kept, but not those that are nearly
 --- known, nor values that no event can carry. Checked where it is written, so that the one who wrote it gets the error.
+local arrays = require "moonpad.array"
 local core = require "moonpad.core"
 local luaError = require "moonpad.lua_error"
 
 local actions = {}
 
 local function isObject(value)
-  return type(value) == "table" and #value == 0 and getmetatable(value) ~= getmetatable(core.array {})
+  return type(value) == "table" and rawlen(value) == 0 and not arrays.isMarked(value)
 end
 
 local function isOfType(name)

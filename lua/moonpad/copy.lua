@@ -1,4 +1,5 @@
 --- Deep copies of JSON-like data: state proxies become plain tables, marks of arrays are kept.
+local arrays = require "moonpad.array"
 local core = require "moonpad.core"
 
 -- Deeper data cannot be stored anyway (contract 1.2); this catches cycles.
@@ -11,7 +12,8 @@ local function copy(value, depth)
   if depth > MAX_DEPTH then core.error("invalid_argument", "a table is nested too deeply, or contains itself") end
   local result = {}
   for key, item in next, value do result[key] = copy(item, depth + 1) end
-  return setmetatable(result, getmetatable(value))
+  -- Only marks of arrays: what else a metatable does (`__gc`) is the original's affair.
+  return setmetatable(result, arrays.markOf(value))
 end
 
 ---@generic T

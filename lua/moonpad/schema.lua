@@ -1,12 +1,11 @@
 --- Checks a value against the part of JSON Schema that tool parameters use. Answers nil, or what is wrong and where.
+local arrays = require "moonpad.array"
 local core = require "moonpad.core"
 
 local schema = {}
 
-local ARRAY = getmetatable(core.array({}))
-
 local function isArray(value)
-  return type(value) == "table" and (getmetatable(value) == ARRAY or value[1] ~= nil)
+  return type(value) == "table" and (arrays.isMarked(value) or value[1] ~= nil)
 end
 
 local function isObject(value)

@@ -1,5 +1,6 @@
 --- Running the tool calls of one model answer side by side, and answering all of them in one event.
 local actions = require "moonpad.actions"
+local arrays = require "moonpad.array"
 local callbacks = require "moonpad.callbacks"
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
@@ -14,8 +15,6 @@ local signals = require "moonpad.signals"
 local toolset = require "moonpad.toolset"
 
 local toolsRun = {}
-
-local ARRAY = getmetatable(core.array({}))
 
 ---- One call
 
@@ -41,7 +40,7 @@ end
 local function wrap(result)
   if type(result) == "userdata" and result ~= core.null then result = core.toTable(result) end
   if result == nil then return { result = core.null } end
-  if type(result) ~= "table" or getmetatable(result) == ARRAY or result[1] ~= nil then return { result = result } end
+  if type(result) ~= "table" or arrays.isMarked(result) or result[1] ~= nil then return { result = result } end
   return result
 end
 
