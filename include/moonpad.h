@@ -62,7 +62,7 @@ typedef enum moonpad_status {
   MOONPAD_TOOL,             /* a script of an agent raised an error of its own (agents, moonpad_lua.h) */
   MOONPAD_LIMIT,            /* a configured limit was exceeded */
   MOONPAD_BUSY,             /* a lock was not had within busy_timeout_ms */
-  MOONPAD_CLOSED,           /* the service has been closed */
+  MOONPAD_CLOSED,           /* the service has been closed, or a change set's session freed */
   MOONPAD_CANCELLED,        /* reserved for the agent layer */
   MOONPAD_STORAGE,          /* disk full, I/O error, read-only, a file that is gone */
   MOONPAD_CORRUPT,          /* not a database, or a damaged one */
@@ -260,9 +260,10 @@ MOONPAD_API moonpad_status moonpad_open(moonpad_string url, const moonpad_option
 
 /*
 ** Closes the store: waits for calls and asynchronous appends under way, then every further call on the service or its
-** sessions is `closed`. State that a session already holds stays readable. Idempotent; any thread,
-** several at once: each returns when the store is closed. While somebody else keeps the store
-** locked, it waits for busy_timeout_ms, and what is queued is `busy`.
+** sessions is `closed`. What a session already holds stays readable, and what is pending on it can
+** still be read and changed, but not stored. Idempotent; any thread, several at once: each returns
+** when the store is closed. While somebody else keeps the store locked, it waits for
+** busy_timeout_ms, and what is queued is `busy`.
 */
 MOONPAD_API void moonpad_service_close(moonpad_service *service);
 
@@ -319,7 +320,11 @@ MOONPAD_API moonpad_status moonpad_get_session(moonpad_service *service, const m
                                                const moonpad_get_options *options, moonpad_session **session,
                                                moonpad_error *error);
 
-/* Frees the object (not the stored session); waits for its asynchronous appends. Change sets on it become unusable (free them first). */
+/*
+** Frees the object (not the stored session); waits for its asynchronous appends. What its change
+** sets have pending is dropped: every call on them is `closed` from then on. They are still to be
+** freed.
+*/
 MOONPAD_API void moonpad_session_free(moonpad_session *session);
 
 /* `existed` may be NULL. User and app state stay. */
@@ -428,8 +433,11 @@ MOONPAD_API moonpad_status moonpad_session_event(moonpad_session *session, size_
 /* ---- Change sets: pending writes on a session (contract 1.3, 1.4) ---- */
 
 /*
-** A change set lies over what the session object shows. Nothing is seen by others until it is committed as an event. Several may be open on one session;
-** free each before the session. Every `key` carries its prefix, every `path` reaches into the key's value (empty: the whole value).
+** A change set lies over what the session object shows. Nothing is seen by others until it is
+** committed as an event. Several may be open on one session; each is to be freed, before the
+** session or after it. Once the session is freed, every call on them is `closed`, and nothing is
+** pending. Every `key` carries its prefix, every `path` reaches into the key's value (empty: the
+** whole value).
 */
 MOONPAD_API moonpad_status moonpad_changes_begin(moonpad_session *session, moonpad_changes **changes,
                                                  moonpad_error *error);
@@ -464,7 +472,7 @@ MOONPAD_API void moonpad_changes_discard(moonpad_changes *changes);
 ** as one event by "system". Nothing pending: MOONPAD_OK and *stored is NULL. */
 MOONPAD_API moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored,
                                                   moonpad_error *error);
-/* The session object's own change set, borrowed. */
+/* The session object's own change set, borrowed until the session is freed. */
 MOONPAD_API moonpad_status moonpad_session_changes(moonpad_session *session, moonpad_changes **changes,
                                                    moonpad_error *error);
 

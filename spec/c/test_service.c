@@ -95,6 +95,98 @@ static void test_a_service_is_counted_and_can_be_closed(void **state) {
   moonpad_session_free(session);
 }
 
+static void expect_readable(moonpad_session *session) {
+  moonpad_buffer text = {0};
+  moonpad_changes *changes = NULL;
+  size_t count = 0;
+  SAYS(moonpad_session_id(session), "s");
+  assert_int_equal(moonpad_session_revision(session), 2);
+  STATE(session, "{\"k\":2,\"own\":[7]}");
+  assert_int_equal(host_read(session, "k", "").as.integer, 2);
+  OK(moonpad_session_render(session, T("<k>"), NULL, &text, &failure));
+  GIVES(text, "2");
+  OK(moonpad_session_event_count(session, &count, &failure));
+  assert_int_equal(count, 2);
+  OK(moonpad_session_changes(session, &changes, &failure));
+  assert_int_equal(moonpad_session_conflict_count(session), 0);
+  assert_int_equal(moonpad_session_conflict_key(session, 0).length, 0);
+}
+
+static void expect_closed_for_writes(moonpad_session *session) {
+  static const char *const events[] = {"{\"author\":\"a\"}", "{\"author\":\"a\",\"partial\":true}"};
+  moonpad_event *event = (moonpad_event *)1;
+  for (size_t i = 0; i < 2; i++) {
+    FAILS(MOONPAD_CLOSED, moonpad_append_event(session, T(events[i]), &event, &failure));
+    assert_null(event);
+    FAILS(MOONPAD_CLOSED, moonpad_append_event(session, T(events[i]), NULL, &failure));
+  }
+  FAILS(MOONPAD_CLOSED, moonpad_append_event_async(session, T(events[0]), NULL, NULL, &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_update_session(session, &event, &failure));
+  assert_null(event);
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  for (int writes = 0; writes < 2; writes++) {
+    FAILS(MOONPAD_CLOSED, moonpad_changes_commit(changes, T("{}"), &event, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_commit_async(changes, T("{}"), NULL, NULL, &failure));
+    set_json(changes, "k", "", "[1]");
+  }
+  assert_true(moonpad_changes_pending(changes));
+  moonpad_changes_free(changes);
+  FAILS(MOONPAD_CLOSED, moonpad_rewind(session, T("i"), &event, &failure));
+}
+
+static bool never_called(void *context, moonpad_string line) {
+  (void)context;
+  (void)line;
+  return false;
+}
+
+static void expect_closed_for_reads(moonpad_session *session) {
+  moonpad_session *other = (moonpad_session *)1;
+  moonpad_event *event = (moonpad_event *)1;
+  moonpad_buffer json = {0};
+  FAILS(MOONPAD_CLOSED, moonpad_refresh(session, &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_session_event(session, 0, &event, &failure));
+  assert_null(event);
+  FAILS(MOONPAD_CLOSED, moonpad_state_at(session, 0, &json, &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_fork(session, 1, T(""), &other, &failure));
+  assert_null(other);
+  FAILS(MOONPAD_CLOSED, moonpad_export_session(session, never_called, NULL, &failure));
+}
+
+/*
+** What it holds can be read, with what is pending on it; all that would ask the store, or store
+** something, is closed.
+*/
+static void test_a_session_of_a_closed_service(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"k\":1}"), *clean, *filtered = NULL;
+  host_append(session, "{\"k\":2}");
+  host_append(session, "{}");
+  clean = host_get(self, "s");
+  moonpad_session_name name = host_name("s");
+  moonpad_get_options options;
+  moonpad_get_options_init(&options);
+  options.has_after_timestamp = true;
+  OK(moonpad_get_session(self->service, &name, &options, &filtered, &failure));
+  moonpad_changes *own = NULL;
+  OK(moonpad_session_changes(session, &own, &failure));
+  set_json(own, "own", "", "[7]");
+  moonpad_service_close(self->service);
+  expect_readable(session);
+  expect_closed_for_writes(session);
+  expect_closed_for_writes(clean);
+  expect_closed_for_reads(session);
+  expect_closed_for_reads(clean);
+  expect_readable(session);
+  size_t count = 9;
+  FAILS(MOONPAD_CLOSED, moonpad_session_event_count(filtered, &count, &failure));
+  assert_int_equal(count, 0);
+  moonpad_session_free(filtered);
+  moonpad_session_free(clean);
+  moonpad_session_free(session);
+}
+
 static void test_a_session_keeps_its_service(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"k\":1}");
@@ -485,6 +577,7 @@ int main(void) {
       cmocka_unit_test(test_open_refuses_what_it_cannot_open),
       cmocka_unit_test(test_release_accepts_null),
       ON_BOTH(test_a_service_is_counted_and_can_be_closed),
+      ON_BOTH(test_a_session_of_a_closed_service),
       ON_BOTH(test_a_session_keeps_its_service),
       ON_BOTH(test_create_session),
       ON_BOTH(test_ids_come_from_the_injected_source),

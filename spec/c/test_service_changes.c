@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "service/append.h"
+#include "service/changes.h"
+#include "service/service.h"
 #include "service_support.h"
 
 /* ---- Change sets ---- */
@@ -203,6 +205,98 @@ static void test_update_session(void **state) {
   moonpad_session_free(session);
 }
 
+/* ---- Change sets that cannot be committed ---- */
+
+static void expect_no_commit(moonpad_changes *changes, moonpad_status status, const char *message) {
+  moonpad_event *event = (moonpad_event *)1;
+  FAILS(status, moonpad_changes_commit(changes, T("{}"), &event, &failure));
+  assert_string_equal(failure.message, message);
+  assert_null(event);
+  FAILS(status, moonpad_changes_commit_async(changes, T("{}"), NULL, NULL, &failure));
+  assert_string_equal(failure.message, message);
+}
+
+static void test_a_commit_is_refused_in_both_ways(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "");
+  moonpad_changes *ended = NULL, *detached = NULL;
+  OK(moonpad_changes_begin(session, &ended, &failure));
+  OK(mp_changes_new_detached(self->service->env, &detached, &failure));
+  mp_changes_end(ended, "its invocation has ended");
+  expect_no_commit(ended, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: its invocation has ended");
+  expect_no_commit(detached, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
+  assert_int_equal(moonpad_poll(self->service, 0), 0);
+  moonpad_changes_free(detached);
+  moonpad_changes_free(ended);
+  moonpad_session_free(session);
+}
+
+static void expect_left(moonpad_changes *changes) {
+  moonpad_value one = moonpad_integer(1), bad = moonpad_json(T("[")), value = one;
+  const char *message = "the session object of this change set has been freed";
+  assert_false(moonpad_changes_pending(changes));
+  static const char *const keys[] = {"n", "o", "l", "new", ""};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    value = one;
+    FAILS(MOONPAD_CLOSED, moonpad_changes_get(changes, T(keys[i]), T(""), &value, &failure));
+    assert_string_equal(failure.message, message);
+    assert_int_equal(value.type, MOONPAD_ABSENT);
+    FAILS(MOONPAD_CLOSED, moonpad_changes_get(changes, T(keys[i]), T("a.b"), &value, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_set(changes, T(keys[i]), T(""), &one, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_set(changes, T(keys[i]), T("a"), &one, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_set(changes, T(keys[i]), T(""), &bad, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_remove(changes, T(keys[i]), T(""), &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_remove(changes, T(keys[i]), T("a"), &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_increment(changes, T(keys[i]), &one, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_increment(changes, T(keys[i]), &bad, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_append(changes, T(keys[i]), &one, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_changes_append(changes, T(keys[i]), &bad, &failure));
+    assert_string_equal(failure.message, message);
+  }
+  expect_no_commit(changes, MOONPAD_CLOSED, message);
+  assert_false(moonpad_changes_pending(changes));
+  moonpad_changes_discard(changes);
+}
+
+/* Writes of each kind, and what was read through them. */
+static void write_all_kinds(moonpad_changes *changes) {
+  moonpad_value five = moonpad_integer(5);
+  set_json(changes, "o", "a", "[1]");
+  set_json(changes, "new", "", "{\"x\":\"y\"}");
+  OK(moonpad_changes_increment(changes, T("n"), &five, &failure));
+  OK(moonpad_changes_append(changes, T("l"), &five, &failure));
+  OK(moonpad_changes_remove(changes, T("gone"), T(""), &failure));
+  SAYS(changed(changes, "l", "").as.text, "[1,5]");
+  SAYS(changed(changes, "o", "").as.text, "{\"a\":[1]}");
+}
+
+static void test_a_change_set_is_closed_when_its_session_is_freed(void **state) {
+  host *self = *state;
+  enum { SETS = 4 };
+  moonpad_session *session = host_create(self, "s", "{\"n\":1,\"o\":{},\"l\":[1],\"gone\":1}");
+  moonpad_changes *sets[SETS] = {NULL}, *own = NULL;
+  OK(moonpad_session_changes(session, &own, &failure));
+  write_all_kinds(own);
+  for (int i = 0; i < SETS; i++) {
+    OK(moonpad_changes_begin(session, &sets[i], &failure));
+    if (i > 0) write_all_kinds(sets[i]);
+  }
+  OK(mp_changes_savepoint(sets[2], &failure));
+  OK(moonpad_changes_commit_async(sets[3], T("{}"), NULL, NULL, &failure));
+  set_json(sets[3], "o", "a[2]", "[2]");
+  moonpad_changes_free(sets[0]);
+  moonpad_session_free(session);
+  for (int i = 1; i < SETS; i++) expect_left(sets[i]);
+  moonpad_changes_free(sets[1]);
+  expect_left(sets[2]);
+  /* Nor does it need the service. */
+  moonpad_service_release(self->service);
+  expect_left(sets[2]);
+  for (int i = 2; i < SETS; i++) moonpad_changes_free(sets[i]);
+  assert_int_equal(self->alive, 0);
+  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+}
+
 /* ---- User and app state ---- */
 
 static void test_shared_state(void **state) {
@@ -251,6 +345,8 @@ int main(void) {
       ON_BOTH(test_a_failed_commit_leaves_its_writes_pending),
       ON_BOTH(test_the_digest_holds_what_was_pending),
       ON_BOTH(test_update_session),
+      ON_BOTH(test_a_commit_is_refused_in_both_ways),
+      ON_BOTH(test_a_change_set_is_closed_when_its_session_is_freed),
       ON_BOTH(test_shared_state),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,9 +18,11 @@ static void take_spare_back(moonpad_session *session, mp_append *append) {
 }
 
 /* A partial event is given back as it came. */
-static moonpad_status pass_partial(mp_env *env, moonpad_string json, moonpad_event **stored, moonpad_error *error) {
-  if (stored == NULL) return MOONPAD_OK;
-  *stored = mp_event_new(env, json, moonpad_text(NULL), 0, 0);
+static moonpad_status pass_partial(const moonpad_session *session, moonpad_string json, moonpad_event **stored,
+                                   moonpad_error *error) {
+  moonpad_status status = mp_check_open(session->service, error);
+  if (status != MOONPAD_OK || stored == NULL) return status;
+  *stored = mp_event_new(session->env, json, moonpad_text(NULL), 0, 0);
   return *stored == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
@@ -70,7 +72,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
     return status;
   }
   if (append.draft.partial) {
-    status = pass_partial(session->env, event, stored, error);
+    status = pass_partial(session, event, stored, error);
   } else {
     mp_store *store = session->service->store;
     lend_spare(session, &append);
@@ -129,17 +131,13 @@ moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string eve
 moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string event, moonpad_event **stored,
                                       moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
-  if (changes->session == NULL) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
-  }
-  if (changes->ended != NULL) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: %s", changes->ended);
-  }
+  moonpad_status status = mp_changes_refuse_commit(changes, error);
+  if (status != MOONPAD_OK) return status;
   return mp_append_event_now(changes->session, changes, event, false, stored, error);
 }
 
 moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
-  if (session->own == NULL || session->own->pending_count == 0) return MOONPAD_OK;
+  if (session->own == NULL || session->own->pending_count == 0) return mp_check_open(session->service, error);
   return mp_append_event_now(session, session->own, moonpad_text("{\"author\":\"system\"}"), true, stored, error);
 }

@@ -50,13 +50,30 @@ static void unlink_from_session(moonpad_changes *changes) {
   if (changes->session->own == changes) changes->session->own = NULL;
 }
 
+/* What it knows of keys, whose entries are the session object's. */
+static void forget_keys(moonpad_changes *changes) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) change_free(slot->value);
+  mp_map_free(&changes->map);
+}
+
+void mp_changes_leave_session(moonpad_session *session) {
+  for (moonpad_changes *changes; (changes = session->sets) != NULL;) {
+    session->sets = changes->next;
+    forget_keys(changes);
+    mp_map_init(&changes->map, changes->env);
+    changes->view = &changes->private_view;
+    changes->pending_count = 0;
+    changes->session = NULL;
+    changes->left = true;
+  }
+}
+
 void moonpad_changes_free(moonpad_changes *changes) {
   if (changes == NULL) return;
   moonpad_changes_free(changes->saved);
   unlink_from_session(changes);
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) change_free(slot->value);
-  mp_map_free(&changes->map);
+  forget_keys(changes);
   mp_env *env = changes->env;
   mp_key_release(env, changes->branch);
   mp_value_release(env, changes->lent);

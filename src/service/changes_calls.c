@@ -9,13 +9,14 @@
 moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                    moonpad_value *value, moonpad_error *error) {
   value->type = MOONPAD_ABSENT;
-  if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status != MOONPAD_OK || key.length > MOONPAD_MAX_KEY_BYTES) return status;
   mp_change *change = mp_change_of(changes, key);
   if (change == NULL) return mp_no_memory(error);
   mp_change_touch(change, true);
   const mp_value *shown;
   mp_value *owned;
-  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  status = mp_change_shown(change, &shown, &owned, error);
   if (status == MOONPAD_OK && shown != NULL) {
     if (owned != NULL) { /* lives on as the result that the caller reads */
       mp_value_release(changes->env, changes->lent);
@@ -59,7 +60,8 @@ static moonpad_status walk_to_parent(moonpad_changes *changes, moonpad_string ke
 
 static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, moonpad_string path, mp_value *value,
                                 moonpad_error *error) {
-  moonpad_status status = mp_check_key(key, error);
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status == MOONPAD_OK) status = mp_check_key(key, error);
   if (status != MOONPAD_OK) return status;
   if (path.length == 0) return mp_changes_put(changes, key, value, false, error);
   mp_node *parent;
@@ -73,7 +75,9 @@ static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, mo
 /* The place that a message names is put together for a message only. `what` may be "". */
 static moonpad_status copy_in(moonpad_changes *changes, moonpad_string key, moonpad_string path, const char *what,
                               const moonpad_value *value, mp_value **copy, moonpad_error *error) {
-  moonpad_status status = mp_value_copy_in(changes->env, value, NULL, copy, error);
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_value_copy_in(changes->env, value, NULL, copy, error);
   if (status != MOONPAD_INVALID_ARGUMENT) return status;
   mp_quoted in_key = mp_quote(key), in_path = mp_quote(path);
   bool whole = path.length == 0;

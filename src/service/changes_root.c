@@ -10,6 +10,20 @@ moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpa
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: %s", changes->ended);
 }
 
+moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad_error *error) {
+  if (!changes->left) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_CLOSED, "the session object of this change set has been freed");
+}
+
+moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error) {
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status != MOONPAD_OK) return status;
+  if (changes->session == NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
+  }
+  return mp_changes_refuse_if_ended(changes, error);
+}
+
 bool mp_same_json(const mp_value *a, const mp_value *b) {
   return a->as.type == b->as.type && a->as.as.text.length == b->as.as.text.length &&
          memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;

@@ -31,7 +31,8 @@ struct mp_change {
 
 struct moonpad_changes {
   mp_env *env;
-  moonpad_session *session; /* NULL: detached */
+  moonpad_session *session; /* NULL: detached, or `left` */
+  bool left;                /* the session object has been freed */
   mp_key *branch;           /* of a parallel agent, like "team.writer"; NULL: none */
   mp_map *view;             /* the session's, or private_view */
   mp_map private_view;
@@ -53,6 +54,12 @@ struct moonpad_changes {
 void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
 void mp_change_forget_pending(mp_change *change);
 moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error);
+/* Its session object has been freed: every call is `closed`. */
+moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad_error *error);
+/* Can what is pending become an event? */
+moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
+/* The session object is about to be freed: its change sets forget what they hold of it. */
+void mp_changes_leave_session(moonpad_session *session);
 /* Of two composites. */
 bool mp_same_json(const mp_value *a, const mp_value *b);
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */

@@ -195,6 +195,7 @@ void moonpad_session_free(moonpad_session *session) {
   if (session == NULL) return;
   mp_session_leave(session);
   moonpad_changes_free(session->own);
+  mp_changes_leave_session(session);
   free_conflicts(session);
   mp_env *env = session->env;
   mp_page_free(env, session->page);

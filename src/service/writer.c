@@ -355,7 +355,8 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
 
 moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_string event,
                                             moonpad_append_callback callback, void *context, moonpad_error *error) {
-  if (changes->session == NULL) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session");
+  moonpad_status status = mp_changes_refuse_commit(changes, error);
+  if (status != MOONPAD_OK) return status;
   return mp_append_event_later(changes->session, changes, event, callback, context, error);
 }
 
