@@ -250,6 +250,22 @@ support.each_store(function(open)
       assert.equal("And more.", support.stored(service).events[3]:text())
     end)
 
+    it("comes in whole characters", function()
+      for _, piece in ipairs { "caf\xC3", { partial = true, content = "caf\xC3" } } do
+        local err = failure(run, streaming(piece, "\xA9"))
+        assert.equal("model", err.code)
+        assert.matches('agent "A": a chunk of the model\'s answer: .*not valid UTF%-8 %(byte 4%)', err.message)
+      end
+    end)
+
+    it("that ends with an error keeps what has been shown", function()
+      local events = run(streaming("Once ", "upon", { errorCode = "MAX_TOKENS", errorMessage = "too long" }))
+      assert.same({ "Once upon", "MAX_TOKENS" }, { events[3]:text(), events[3].errorCode })
+      assert.equal("Once upon", support.stored(service).events[2]:text())
+      events = run(streaming("Half a", { interrupted = true }))
+      assert.same({ "Half a", true }, { events[2]:text(), events[2].interrupted })
+    end)
+
     it("that ends in empty pieces after a complete answer has said all", function()
       local events = run(streaming("Hel", parts { text = "Hello." }, "", { partial = true, usageMetadata = { n = 1 } }))
       assert.same({ 2, "Hello." }, { #support.stored(service).events, support.stored(service).events[2]:text() })

@@ -61,27 +61,34 @@ end
 -- complete answer at the end is completed here.
 local function streamed(where, iterator, invariant, control)
   local parts, texts, hasAnswer, isOver = {}, growingText.new(), false, false
-  local function isAnyLeft()
-    return not hasAnswer and #parts > 0 or responses.saysMore(parts)
+  local function complete(response)
+    texts:join()
+    response.content = { role = "model", parts = parts }
+    parts, hasAnswer = {}, true
+    return responses.ofModel(response, where .. "the model's answer")
+  end
+  local function completeRest()
+    texts:join()
+    if not hasAnswer and #parts > 0 or responses.saysMore(parts) then return complete {} end
+    return nil
   end
   return function()
     if isOver then return nil end
     local chunk = iterator(invariant, control)
     if chunk == nil then
       isOver = true
-      texts:join()
-      return isAnyLeft() and { content = { role = "model", parts = parts } } or nil
+      return completeRest()
     end
     control = chunk
+    if type(chunk) == "string" then chunk = { partial = true, content = chunk } end
     local response = responses.ofModel(chunk, where .. "a chunk of the model's answer")
-    if type(chunk) == "string" then response.partial = true end
     if response.partial then
       responses.accumulate(parts, texts, response)
       return response
     end
-    texts:join()
-    if responses.isEmpty(response) and #parts > 0 then response.content = { role = "model", parts = parts } end
-    parts, hasAnswer = {}, true
+    -- The last chunk may tell only how it has ended.
+    if #parts > 0 and responses.saysNothing(response) then return complete(response) end
+    parts, texts, hasAnswer = {}, growingText.new(), true
     return response
   end
 end

@@ -68,9 +68,7 @@ end
 ---@return moonpad.Response
 responses.normalize = normalize
 
--- A piece of a stream may end within a character; what is stored must be whole.
 local function checkStorable(response, where)
-  if response.partial then return end
   local ok, err = pcall(core.json.encode, response)
   if ok then return end
   luaError.passOn(err)
@@ -118,6 +116,12 @@ function responses.accumulate(parts, texts, response)
       parts[#parts + 1] = copy(part)
     end
   end
+end
+
+---@param response moonpad.Response
+---@return boolean
+function responses.saysNothing(response)
+  return content.isEmpty(response.content)
 end
 
 ---Is there more in these parts than empty text, with which streams like to end?
