@@ -286,6 +286,17 @@ support.each_store(function(open)
       end
     end)
 
+    it("answers what its agent has said, not what a plugin says after it; one that answers before counts", function()
+      local function answerWith(plugin) return responseOf(run(poet(), { plugins = { plugin } })) end
+      local said = responseOf(run(poet()))
+      assert.same(said, answerWith { afterRun = function() return "bye" end })
+      local runs = 0
+      assert.same({ result = "closed" }, answerWith { beforeRun = function()
+        runs = runs + 1
+        return runs == 2 and "closed" or nil
+      end, afterRun = function() return "bye" end })
+    end)
+
     it("has the caller's plugins, and counts its model calls with the caller's", function()
       local agents = {}
       local events = run(poet(), { plugins = { { beforeModelCallback = function(context)

@@ -71,6 +71,22 @@ support.each_store(function(open)
       assert.equal(0, #run(custom(function() end)))
     end)
 
+    it("emits what is null as absent, and refuses a partial that is neither true nor false", function()
+      local err
+      local events = run(custom(function(context)
+        context.state.a = 1
+        context:emit { content = { parts = { { text = "x", functionCall = moonpad.null } } }, partial = moonpad.null,
+          actions = moonpad.null }
+        context:emit { content = moonpad.null, author = moonpad.null, actions = { stateDelta = { b = 1 } } }
+        err = failure(context.emit, context, { content = "y", partial = "yes" })
+      end))
+      assert.same({ 2, "x", 0, { a = 1 } },
+        { #events, events[1]:text(), #events[1]:functionCalls(), events[1].actions.stateDelta })
+      assert.same({ { b = 1 }, "C" }, { events[2].actions.stateDelta, events[2].author })
+      assert.same({ "invalid_argument", "context:emit.partial: expected a boolean, got string" },
+        { err.code, err.message })
+    end)
+
     it("emits partial events without storing them, and what is pending stays pending", function()
       local events = run(custom(function(context)
         context.state.a = 1

@@ -5,6 +5,7 @@ local content = require "moonpad.content"
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
+local lifecycle = require "moonpad.lifecycle"
 local output = require "moonpad.output"
 local runners = require "moonpad.runner"
 local signals = require "moonpad.signals"
@@ -104,12 +105,18 @@ local function textOf(event)
   return table.concat(texts, "\n")
 end
 
+-- Is it what a plugin says after the run of an agent that has answered?
+local function isAfterword(agent, last, event)
+  return last ~= nil and event.author == lifecycle.HOOK_AUTHOR and agent.name ~= lifecycle.HOOK_AUTHOR
+end
+
 -- Takes over what the child has saved; returns its last event that says something, or says what went wrong.
-local function takeOver(session, context)
+local function takeOver(agent, session, context)
   local last
   for _, event in ipairs(session.events) do
     applyArtifacts(context.actions, event.actions.artifactDelta)
-    if event.author ~= "user" and (not content.isEmpty(event.content) or event.errorCode) then last = event end
+    local says = event.author ~= "user" and (not content.isEmpty(event.content) or event.errorCode)
+    if says and not isAfterword(agent, last, event) then last = event end
   end
   return last
 end
@@ -141,7 +148,7 @@ local function run(agent, request, context)
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
   }, { counts = invocation.counts, journal = journal.keep })
   finish(child)
-  local answer = answerOf(agent, takeOver(service:getSession(who), context))
+  local answer = answerOf(agent, takeOver(agent, service:getSession(who), context))
   core.absorb(phase.state, journal.state, copied.state)
   return answer
 end

@@ -32,6 +32,8 @@ local function toEvent(given)
   end
   local fields = {}
   for name, value in pairs(given) do fields[name] = value end
+  content.dropNulls(fields)
+  content.checkTypes(fields, { partial = "boolean" }, "context:emit")
   if fields.content ~= nil then fields.content = content.normalize(fields.content, "model", "context:emit: content") end
   return core.newEvent(fields)
 end

@@ -59,7 +59,7 @@ local function appendUserEvent(run)
 end
 
 -- Who says what the hooks around a run answer. It is no agent: whose turn it is stays.
-local HOOK_AUTHOR = "model"
+lifecycle.HOOK_AUTHOR = "model"
 
 -- The hooks of plugins before and after everything. Returns whether one of them answered, and whom they hand over to.
 local function askPlugins(run, hook)
@@ -67,7 +67,7 @@ local function askPlugins(run, hook)
   local phase = contexts.open(run, run.runner.agent)
   local answer = callbacks.askPlugins(phase, hook)
   if answer ~= nil then answer = content.normalize(answer, "model", hook) end
-  local target = publish.phase(phase, answer, HOOK_AUTHOR).transfer
+  local target = publish.phase(phase, answer, lifecycle.HOOK_AUTHOR).transfer
   contexts.close(phase, "its callback is over")
   return answer ~= nil, target
 end
