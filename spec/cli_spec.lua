@@ -112,6 +112,16 @@ describe("bin/moonpad", function()
         { moonpadCommand(("run %s --db %s Hi"):format(agent, quote(db))) })
     end)
 
+    it("shows what an agent says that also tells of calls without ids", function()
+      local source = [[
+        return require("moonpad").customAgent { name = "C", run = function(context)
+          context:emit { content = { parts = { { functionCall = { name = "t" } } } } }
+          context:emit { content = { parts = { { functionResponse = { name = "t", response = {} } } } } }
+          context:emit "done"
+        end }]]
+      assert.same({ 0, "done\n", "" }, { moonpadCommand(("run %s Hi"):format(agentFile(source))) })
+    end)
+
     it("prints events as JSON lines", function()
       local _, out = moonpadCommand(("run %s --db %s --events Hello"):format(agentFile(counter), quote(db)))
       local lines = {}

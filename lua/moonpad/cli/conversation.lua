@@ -56,12 +56,16 @@ end
 
 ---- One turn
 
--- The calls that are still to be answered, by id.
+-- The calls that are still to be answered, by id. Those that a custom agent tells of may have none.
 local function notePending(pending, event)
   local names = {}
-  for _, call in ipairs(event:functionCalls()) do names[call.id] = call.name end
+  for _, call in ipairs(event:functionCalls()) do
+    if call.id ~= nil then names[call.id] = call.name end
+  end
   for _, id in ipairs(event.longRunningToolIds or {}) do pending[id] = names[id] end
-  for _, response in ipairs(event:functionResponses()) do pending[response.id] = nil end
+  for _, response in ipairs(event:functionResponses()) do
+    if response.id ~= nil then pending[response.id] = nil end
+  end
 end
 
 local function tellPending(pending)
