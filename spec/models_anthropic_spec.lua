@@ -320,7 +320,7 @@ describe("models.anthropic", function()
     for _, id in ipairs { 7, true, { a = 1 } } do
       local ok, err = answerWith(id)
       assert.are.same({ false, "model" }, { ok, err.code })
-      assert.matches("functionCall.id: expected a string, got ", err.message)
+      assert.matches("content_block.id: expected a string, got ", err.message)
     end
     assert.are.equal(0, ran)
     local ok, events = answerWith(moonpad.null)

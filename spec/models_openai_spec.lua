@@ -275,6 +275,107 @@ describe("models.openai", function()
       end
     end)
 
+    it("has calls of servers that stream them in fragments without an index", function()
+      local function fragment(id, name, arguments, index)
+        return { index = index, id = id, type = "function", ["function"] = { name = name, arguments = arguments } }
+      end
+      local two = {
+        { functionCall = { id = "1", name = "f", args = { a = 1 } } },
+        { functionCall = { id = "2", name = "f", args = { b = 2 } } },
+      }
+      local nameless = {
+        { functionCall = { name = "f", args = { a = 1 } } }, { functionCall = { name = "f", args = { b = 2 } } },
+      }
+      for what, case in pairs {
+        ["neither index nor id"] = { two, {
+          { fragment("1", "f", '{"a"') }, { fragment(nil, nil, ":1") }, { fragment(nil, nil, "}") },
+          { fragment("2", "f", "") }, { fragment(nil, nil, '{"b":2}') },
+        } },
+        ["ids only"] = { two, {
+          { fragment("1", "f", '{"a"') }, { fragment("1", nil, ":1}") },
+          { fragment("2", "f", '{"b"') }, { fragment("2", nil, ":2}") },
+        } },
+        ["ids, in turns"] = { two, {
+          { fragment("1", "f", '{"a"') }, { fragment("2", "f", '{"b"') }, { fragment("1", nil, ":1}") },
+          { fragment("2", nil, ":2}") },
+        } },
+        ["names in each fragment"] = { two, {
+          { fragment("1", "f", '{"a"') }, { fragment("1", "f", ":1}") },
+          { fragment("2", "f", '{"b"') }, { fragment("2", "f", ":2}") },
+        } },
+        ["side by side, without anything"] = { two, {
+          { fragment("1", "f", ""), fragment("2", "f", "") },
+          { fragment(nil, nil, '{"a"'), fragment(nil, nil, '{"b"') },
+          { fragment(nil, nil, ":1}"), fragment(nil, nil, ":2}") },
+        } },
+        ["empty ids and names, as some send them"] = { two, {
+          { fragment("1", "f", "") }, { fragment("", "", '{"a":1}') }, { fragment("2", "f", "") },
+          { fragment("", "", '{"b":2}') },
+        } },
+        ["a new id with each fragment"] = { two, {
+          { fragment("1", "f", "", 0) }, { fragment("x", nil, '{"a"', 0) }, { fragment("y", nil, ":1}", 0) },
+          { fragment("2", "f", "", 1) }, { fragment("z", nil, '{"b":2}', 1) },
+        } },
+        ["a new id with each fragment, and no index"] = { two, {
+          { fragment("1", "f", "") }, { fragment("x", nil, '{"a":1}') }, { fragment("2", "f", "") },
+          { fragment("z", nil, '{"b":2}') },
+        } },
+        ["an index that begins with 1"] = { two, {
+          { fragment("1", "f", '{"a"', 1) }, { fragment("2", "f", '{"b"', 2) }, { fragment(nil, nil, ":1}", 1) },
+          { fragment(nil, nil, ":2}", 2) },
+        } },
+        ["the index 0 for all, whole"] = { two, {
+          { fragment("1", "f", '{"a":1}', 0) }, { fragment("2", "f", '{"b":2}', 0) },
+        } },
+        ["the index 0 for all, together"] = { two, {
+          { fragment("1", "f", '{"a":1}', 0), fragment("2", "f", '{"b":2}', 0) },
+        } },
+        ["no ids at all"] = { nameless, { { fragment(nil, "f", '{"a":1}') }, { fragment(nil, "f", '{"b":2}') } } },
+        ["no ids at all, together"] = { nameless, {
+          { fragment(nil, "f", '{"a":1}'), fragment(nil, "f", '{"b":2}') },
+        } },
+        ["no ids, index 0 for all"] = { nameless, {
+          { fragment(nil, "f", '{"a":1}', 0) }, { fragment(nil, "f", '{"b":2}', 0) },
+        } },
+        ["no ids, in fragments"] = { nameless, {
+          { fragment(nil, "f", "") }, { fragment(nil, nil, '{"a":1}') }, { fragment(nil, "f", "") },
+          { fragment(nil, nil, '{"b":2}') },
+        } },
+        ["a name that comes after the id"] = { two, {
+          { fragment("1") }, { fragment(nil, "f") }, { fragment(nil, nil, '{"a":1}') }, { fragment("2") },
+          { fragment(nil, "f") }, { fragment(nil, nil, '{"b":2}') },
+        } },
+      } do
+        local chunks = {}
+        for index, list in ipairs(case[2]) do chunks[index] = chunk { tool_calls = list } end
+        chunks[#chunks + 1] = chunk({}, "tool_calls")
+        chunks[#chunks + 1] = "[DONE]"
+        local last = answer(table.unpack(chunks))
+        assert.are.same(case[1], last.content.parts, what)
+      end
+    end)
+
+    it("has as many calls as a whole message, whatever their ids", function()
+      local function call(id, index)
+        return { id = id, index = index, ["function"] = { name = "f", arguments = "{}" } }
+      end
+      for _, list in ipairs { { call(), call() }, { call "1", call "1" }, { call("1", 0), call("2", 0) } } do
+        script(server.json { choices = { { finish_reason = "stop", message = { tool_calls = list } } } })
+        local _, last = model.ask(make { stream = false })
+        assert.are.equal(2, #last.content.parts)
+      end
+    end)
+
+    it("may give its content as a list of parts", function()
+      local last, partials = answer(
+        chunk { content = { { type = "thinking", thinking = { { type = "text", text = "Hm" } } } } },
+        chunk { content = { { type = "text", text = "Y" }, { type = "reference", reference_ids = { 1 } } } },
+        chunk { content = "es" }, chunk({}, "stop"), "[DONE]")
+      assert.are.same({ "(Hm)", "Y", "es" }, model.texts(partials))
+      assert.are.same({ { text = "Hm", thought = true, openai = { field = "thinking" } }, { text = "Yes" } },
+        last.content.parts)
+    end)
+
     it("has calls without arguments", function()
       local call = { index = 0, id = "1", ["function"] = { name = "f" } }
       local last = answer(chunk({ tool_calls = { call } }, "tool_calls"), "[DONE]")

@@ -141,6 +141,81 @@ function model.behavesWell(provider)
         refusal { contents = { parts = {} } })
     end)
 
+    it("refuses a request with a value of a wrong type, and names it", function()
+      local function refusal(change)
+        local request = {
+          systemInstruction = "Be kind.", config = {},
+          contents = {
+            { role = "user", parts = { { text = "Hi" } } }, { role = "model", parts = { { text = "Yes" } } },
+          },
+          tools = { { name = "t", description = "", parameters = { type = "object" } } },
+        }
+        change(request)
+        script(stream())
+        local err = model.failure(make(), request)
+        assert.are.equal("invalid_argument", err.code, err.message)
+        assert.are.equal(0, #web:requests())
+        return err.message
+      end
+      local function part(value)
+        return function(request) request.contents[2].parts[2] = value end
+      end
+      for change, message in pairs {
+        [function(request) request.model = 5 end] = "model: expected a string, got a number",
+        [function(request) request.systemInstruction = { parts = {} } end] =
+          "systemInstruction: expected a string, got a table",
+        [function(request) request.contents = 5 end] = "contents: expected a list of contents",
+        [function(request) request.contents[2] = "Yes" end] = "contents[2]: expected a table, got a string",
+        [function(request) request.contents[2].role = 5 end] = "contents[2].role: expected a string, got a number",
+        [function(request) request.contents[2].parts = nil end] = "contents[2].parts: is missing",
+        [function(request) request.contents[2].parts = "Yes" end] = "contents[2].parts: expected a table, got a string",
+        [function(request) request.contents[2].parts = { text = "Yes" } end] = "contents[2].parts: expected a list of",
+        [function(request) request.tools = "t" end] = "tools: expected a list of tools",
+        [function(request) request.tools[1] = "t" end] = "tools[1]: expected a table, got a string",
+        [function(request) request.tools[1].name = nil end] = "tools[1].name: is missing",
+        [function(request) request.tools[1].name = 5 end] = "tools[1].name: expected a string, got a number",
+        [function(request) request.tools[1].description = 5 end] = "tools[1].description: expected a string",
+        [function(request) request.tools[1].parameters = "x" end] = "tools[1].parameters: expected a table",
+        [function(request) request.config = "hot" end] = "config: expected a table, got a string",
+        [function(request) request.config.stopSequences = { 5 } end] = "config.stopSequences[1]: expected a string",
+        [function(request) request.config.stopSequences = { a = "b" } end] = "config.stopSequences: expected a list",
+        [part "Yes"] = "contents[2].parts[2]: expected a table, got a string",
+        [part { text = 5 }] = "contents[2].parts[2].text: expected a string, got a number",
+        [part { text = "x", thought = "yes" }] = "contents[2].parts[2].thought: expected true or false",
+        [part { text = "x", thoughtSignature = 5 }] = "contents[2].parts[2].thoughtSignature: expected a string",
+        [part { functionCall = "f" }] = "contents[2].parts[2].functionCall: expected a table, got a string",
+        [part { functionCall = { args = {} } }] = "contents[2].parts[2].functionCall.name: is missing",
+        [part { functionCall = { name = {} } }] = "contents[2].parts[2].functionCall.name: expected a string",
+        [part { functionResponse = 5 }] = "contents[2].parts[2].functionResponse: expected a table",
+        [part { functionResponse = { name = 5 } }] = "contents[2].parts[2].functionResponse.name: expected a string",
+        [part { inlineData = 5 }] = "contents[2].parts[2].inlineData: expected a table",
+        [part { inlineData = { mimeType = 5, data = "" } }] = "contents[2].parts[2].inlineData.mimeType: expected",
+        [part { inlineData = { mimeType = "image/png" } }] = "contents[2].parts[2].inlineData.data: is missing",
+        [part { fileData = {} }] = "contents[2].parts[2].fileData.fileUri: is missing",
+        [part { executableCode = { code = 5 } }] = "contents[2].parts[2].executableCode.code: expected a string",
+        [part { codeExecutionResult = { output = {} } }] = "contents[2].parts[2].codeExecutionResult.output: expected",
+      } do
+        local told = refusal(change)
+        assert.is_truthy(told:find(message, 1, true), ("%q does not say %q"):format(told, message))
+      end
+    end)
+
+    it("takes a null in a request for nothing", function()
+      local NULL = moonpad.null
+      script(stream())
+      local _, last = model.ask(make(), {
+        model = NULL, systemInstruction = NULL, config = NULL, tools = NULL,
+        contents = {
+          { role = "user", parts = { { text = "Hi", thought = NULL, functionCall = NULL, inlineData = NULL } } },
+          { role = "model", parts = { { functionCall = { name = "f", id = NULL, args = NULL } } } },
+          { role = "user", parts = { { functionResponse = { name = "f", id = NULL, response = NULL } } } },
+        },
+      })
+      assert.are.equal(provider.text, last.content.parts[1].text)
+      -- A chat completion has a null of its own.
+      assert.is_nil(web:requests()[1].body:gsub('"content":null', ""):find("null", 1, true))
+    end)
+
     it("takes a reply of 100 KB, streamed and whole", function()
       local long = ("0123456789"):rep(10240)
       local streamed, count = provider.stream:gsub('"Hel"', '"' .. long .. '"')

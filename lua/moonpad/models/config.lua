@@ -1,5 +1,6 @@
 --- The `config` of an agent, in the words of a provider.
 local core = require "moonpad.core"
+local lists = require "moonpad.list"
 
 local config = {}
 
@@ -18,6 +19,15 @@ local KINDS = {
   responseSchema = "table", toolChoice = "string", extra = "table",
 }
 
+local function checkStops(value)
+  for index, stop in ipairs(lists.of(value, "config.stopSequences", "strings")) do
+    if type(stop) ~= "string" then
+      core.error("invalid_argument",
+        ("config.stopSequences[%d]: expected a string, got a %s"):format(index, type(stop)))
+    end
+  end
+end
+
 ---Checks what an agent has configured.
 ---@param given table? the config of a request
 ---@param provider string for messages
@@ -34,6 +44,7 @@ function config.check(given, provider, known)
     if type(value) ~= KINDS[name] then
       core.error("invalid_argument", ("config.%s: expected a %s, got %s"):format(name, KINDS[name], type(value)))
     end
+    if name == "stopSequences" then checkStops(core.toTable(value)) end
   end
   return given
 end

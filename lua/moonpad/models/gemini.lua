@@ -1,5 +1,6 @@
 --- Google's Gemini models (generateContent and streamGenerateContent of the Gemini API).
 local answers = require "moonpad.models.answer"
+local fields = require "moonpad.models.fields"
 local provider = require "moonpad.models.provider"
 local requests = require "moonpad.models.gemini_request"
 
@@ -16,11 +17,47 @@ local COUNTS = {
 }
 
 local function readUsage(self, usage)
-  if type(usage) ~= "table" then return end
+  if usage == nil then return end
   self.usage = {}
-  for _, name in ipairs(COUNTS) do
-    if type(usage[name]) == "number" then self.usage[name] = usage[name] end
+  for _, name in ipairs(COUNTS) do self.usage[name] = fields.number(usage, name, "usageMetadata") end
+end
+
+-- What the objects in a part hold.
+local INSIDE = {
+  functionCall = { id = fields.string, name = fields.string, args = fields.object },
+  functionResponse = { id = fields.string, name = fields.string, response = fields.object },
+  inlineData = { mimeType = fields.string, data = fields.string, displayName = fields.string },
+  fileData = { mimeType = fields.string, fileUri = fields.string, displayName = fields.string },
+  executableCode = { language = fields.string, code = fields.string },
+  codeExecutionResult = { outcome = fields.string, output = fields.string },
+}
+
+-- Without these they are of no use, and could not be sent back.
+local NEEDED = {
+  functionCall = { "name" }, functionResponse = { "name" }, inlineData = { "mimeType", "data" },
+  fileData = { "fileUri" },
+}
+
+local PART = { text = fields.string, thought = fields.boolean, thoughtSignature = fields.string }
+for name in pairs(INSIDE) do PART[name] = fields.object end
+
+-- A part as it is kept, with what the API promises and no nulls.
+local function readPart(part, path)
+  fields.check(part, path, PART)
+  local kept = fields.withoutNulls(part)
+  for name, readers in pairs(INSIDE) do
+    if kept[name] then
+      fields.check(kept[name], path .. "." .. name, readers)
+      kept[name] = fields.withoutNulls(kept[name])
+    end
   end
+  for name, needed in pairs(NEEDED) do
+    for _, field in ipairs(kept[name] and needed or {}) do
+      fields.required(fields.string, kept[name], field, path .. "." .. name)
+    end
+  end
+  if kept.functionCall then kept.functionCall.args = kept.functionCall.args or {} end
+  return kept
 end
 
 local function canGoOn(last, part)
@@ -33,43 +70,39 @@ local function addPart(self, part)
   local last = self.parts[#self.parts]
   if canGoOn(last, part) then
     self.texts:add(last, part.text)
-  elseif part.text ~= "" or part.thoughtSignature then
-    local kept = {}
-    for key, value in pairs(part) do kept[key] = value end
-    if kept.functionCall and type(kept.functionCall.args) ~= "table" then kept.functionCall.args = {} end
-    self.parts[#self.parts + 1] = kept
+  elseif next(part) ~= nil and (part.text ~= "" or part.thoughtSignature) then
+    self.parts[#self.parts + 1] = part
   end
 end
 
 local function readBlock(self, feedback)
-  if type(feedback) ~= "table" or type(feedback.blockReason) ~= "string" then return end
-  self.errorCode = feedback.blockReason
-  self.errorMessage = type(feedback.blockReasonMessage) == "string" and feedback.blockReasonMessage
-    or "the prompt was blocked: " .. feedback.blockReason
+  local reason = fields.text(feedback, "blockReason", "promptFeedback")
+  local message = fields.string(feedback, "blockReasonMessage", "promptFeedback")
+  if not reason then return end
+  self.errorCode, self.errorMessage = reason, message or "the prompt was blocked: " .. reason
 end
 
 local function readCandidate(self, candidate)
-  local shown = {}
-  local content = type(candidate.content) == "table" and candidate.content or {}
-  for _, part in ipairs(type(content.parts) == "table" and content.parts or {}) do
+  local shown, where = {}, "candidates[1].content"
+  local content = fields.object(candidate, "content", "candidates[1]") or {}
+  for index, object in ipairs(fields.objects(content, "parts", where)) do
+    local part = readPart(object, ("%s.parts[%d]"):format(where, index))
     addPart(self, part)
-    if type(part.text) == "string" and part.text ~= "" then
-      shown[#shown + 1] = { text = part.text, thought = part.thought or nil }
-    end
+    if part.text and part.text ~= "" then shown[#shown + 1] = { text = part.text, thought = part.thought or nil } end
   end
-  if type(candidate.finishReason) == "string" then self.finishReason = candidate.finishReason end
-  if type(candidate.finishMessage) == "string" then self.errorMessage = candidate.finishMessage end
-  self.grounding = type(candidate.groundingMetadata) == "table" and candidate.groundingMetadata or self.grounding
-  self.citations = type(candidate.citationMetadata) == "table" and candidate.citationMetadata or self.citations
+  self.finishReason = fields.text(candidate, "finishReason", "candidates[1]") or self.finishReason
+  self.errorMessage = fields.string(candidate, "finishMessage", "candidates[1]") or self.errorMessage
+  self.grounding = fields.object(candidate, "groundingMetadata", "candidates[1]") or self.grounding
+  self.citations = fields.object(candidate, "citationMetadata", "candidates[1]") or self.citations
   return #shown > 0 and shown or nil
 end
 
 ---Takes one object of the stream, or the whole answer.
 function Answer:add(object)
-  readUsage(self, object.usageMetadata)
-  readBlock(self, object.promptFeedback)
-  if type(object.modelVersion) == "string" then self.modelVersion = object.modelVersion end
-  local candidate = type(object.candidates) == "table" and object.candidates[1]
+  readUsage(self, fields.object(object, "usageMetadata", ""))
+  readBlock(self, fields.object(object, "promptFeedback", "") or {})
+  self.modelVersion = fields.string(object, "modelVersion", "") or self.modelVersion
+  local candidate = fields.objects(object, "candidates", "")[1]
   return candidate and readCandidate(self, candidate) or nil
 end
 

@@ -1,6 +1,7 @@
 --- Models behind the chat completions API: OpenAI's, and those of the many servers that speak it as well.
 local answers = require "moonpad.models.answer"
-local core = require "moonpad.core"
+local calls = require "moonpad.models.openai_calls"
+local fields = require "moonpad.models.fields"
 local parts = require "moonpad.models.parts"
 local provider = require "moonpad.models.provider"
 local requests = require "moonpad.models.openai_request"
@@ -18,104 +19,90 @@ local FINISH = {
 ---@class moonpad.OpenaiAnswer: moonpad.ModelAnswer
 local Answer = answers.class()
 
-local function textIn(value)
-  return type(value) == "string" and value ~= "" and value or nil
-end
-
-local function present(value)
-  if value == core.null then return nil end
-  return value
-end
-
 local function addThought(self, text, field)
   local part = parts.addText(self.parts, self.texts, text, true)
   part.openai = { field = field }
   return parts.delta(text, true)
 end
 
--- Where a fragment of a call belongs. Some servers give every call the index 0, or no index at all: a new id says that
--- another call begins.
-local function slotOf(self, fragment)
-  local index = present(fragment.index) or #self.calls - 1
-  local id = textIn(fragment.id)
-  local slot = self.slots[index]
-  if not slot or id and slot.id and slot.id ~= id then
-    slot = { pieces = {} }
-    self.calls[#self.calls + 1] = slot
-    self.slots[index] = slot
-  end
-  slot.id = slot.id or id
-  return slot
+local function addText(self, shown, text)
+  if not text then return end
+  parts.addText(self.parts, self.texts, text)
+  shown[#shown + 1] = { text = text }
 end
 
-local function addFragment(self, fragment)
-  local slot, call = slotOf(self, fragment), present(fragment["function"]) or {}
-  slot.name = slot.name or textIn(call.name)
-  local arguments = present(call.arguments)
-  -- Arguments are a string on the wire; a few servers send the object itself.
-  if type(arguments) == "table" then arguments = core.json.encode(arguments) end
-  slot.pieces[#slot.pieces + 1] = textIn(arguments)
+-- Content as a list of parts, as some servers give it. Thoughts in it are lists of parts themselves.
+local function addContentParts(self, shown, content, path)
+  for index, part in ipairs(fields.objects(content, "content", path)) do
+    local where = ("%s.content[%d]"):format(path, index)
+    local kind = fields.string(part, "type", where)
+    if kind == "thinking" then
+      for number, thought in ipairs(fields.objects(part, "thinking", where)) do
+        local text = fields.text(thought, "text", ("%s.thinking[%d]"):format(where, number))
+        if text then table.move(addThought(self, text, "thinking"), 1, 1, #shown + 1, shown) end
+      end
+    elseif kind == "text" then
+      addText(self, shown, fields.text(part, "text", where))
+    end
+  end
 end
 
 -- A message, whole or a piece of one. Returns the parts to be shown at once.
-local function addMessage(self, message)
+local function addMessage(self, message, path, isWhole)
   local shown = {}
   for _, field in ipairs { "reasoning_content", "reasoning" } do
-    local thought = textIn(message[field])
+    local thought = fields.text(message, field, path)
     if thought then
       shown = addThought(self, thought, field)
       break
     end
   end
-  for _, field in ipairs { "content", "refusal" } do
-    local text = textIn(message[field])
-    if text then
-      parts.addText(self.parts, self.texts, text)
-      shown[#shown + 1] = { text = text }
-      if field == "refusal" then self.isRefused = true end
-    end
+  if type(message.content) == "table" then
+    addContentParts(self, shown, message, path)
+  else
+    addText(self, shown, fields.text(message, "content", path))
   end
-  for _, fragment in ipairs(present(message.tool_calls) or {}) do addFragment(self, fragment) end
+  local refusal = fields.text(message, "refusal", path)
+  addText(self, shown, refusal)
+  self.isRefused = self.isRefused or refusal ~= nil
+  self.calls:add(fields.objects(message, "tool_calls", path), path .. ".tool_calls", isWhole)
   return #shown > 0 and shown or nil
 end
 
-local function numberIn(object, field)
-  local value = type(object) == "table" and object[field]
-  return type(value) == "number" and value or nil
-end
-
 local function readUsage(self, usage)
-  if type(usage) ~= "table" then return end
+  if usage == nil then return end
+  local prompt = fields.object(usage, "prompt_tokens_details", "usage") or {}
+  local completion = fields.object(usage, "completion_tokens_details", "usage") or {}
   self.usage = {
-    promptTokenCount = usage.prompt_tokens,
-    candidatesTokenCount = usage.completion_tokens,
-    totalTokenCount = usage.total_tokens,
-    cachedContentTokenCount = numberIn(usage.prompt_tokens_details, "cached_tokens")
-      or numberIn(usage, "prompt_cache_hit_tokens"),
-    thoughtsTokenCount = numberIn(usage.completion_tokens_details, "reasoning_tokens"),
+    promptTokenCount = fields.number(usage, "prompt_tokens", "usage"),
+    candidatesTokenCount = fields.number(usage, "completion_tokens", "usage"),
+    totalTokenCount = fields.number(usage, "total_tokens", "usage"),
+    cachedContentTokenCount = fields.number(prompt, "cached_tokens", "usage.prompt_tokens_details")
+      or fields.number(usage, "prompt_cache_hit_tokens", "usage"),
+    thoughtsTokenCount = fields.number(completion, "reasoning_tokens", "usage.completion_tokens_details"),
   }
 end
 
 ---Takes one object of the stream, or the whole answer.
 function Answer:add(object)
-  readUsage(self, present(object.usage))
-  self.modelVersion = textIn(object.model) or self.modelVersion
-  local choice = (present(object.choices) or {})[1]
+  readUsage(self, fields.object(object, "usage", ""))
+  self.modelVersion = fields.text(object, "model", "") or self.modelVersion
+  local choice = fields.objects(object, "choices", "")[1]
   if not choice then return nil end
-  local reason = textIn(choice.finish_reason)
+  local reason = fields.text(choice, "finish_reason", "choices[1]")
   if reason then self.finishReason = FINISH[reason] or reason:upper() end
-  local message = present(choice.delta) or present(choice.message)
-  return message and addMessage(self, message)
+  local delta = fields.object(choice, "delta", "choices[1]")
+  if delta then return addMessage(self, delta, "choices[1].delta", false) end
+  local message = fields.object(choice, "message", "choices[1]")
+  return message and addMessage(self, message, "choices[1].message", true)
 end
 
 ---@return table response
 function Answer:response()
   if self.isRefused then self.finishReason = "SAFETY" end
-  for _, slot in ipairs(self.calls) do
+  for _, call in ipairs(self.calls:list()) do
     self.parts[#self.parts + 1] = {
-      functionCall = {
-        id = slot.id, name = slot.name or "", args = self:decodeArguments(slot.name, table.concat(slot.pieces)),
-      },
+      functionCall = { id = call.id, name = call.name, args = self:decodeArguments(call.name, call.arguments) },
     }
   end
   return answers.response(self)
@@ -147,7 +134,7 @@ end
 
 function spec.newAnswer()
   local answer = answers.new(Answer)
-  answer.calls, answer.slots = {}, {}
+  answer.calls = calls.new()
   return answer
 end
 

@@ -1,8 +1,8 @@
 --- What all models behind HTTP have in common: options, keys, sending, streaming, and errors that tell no secrets.
 local core = require "moonpad.core"
 local http = require "moonpad.http"
-local lists = require "moonpad.list"
 local redact = require "moonpad.models.redact"
+local requestCheck = require "moonpad.models.request_check"
 local sse = require "moonpad.sse"
 
 local provider = {}
@@ -43,8 +43,6 @@ local FIELDS = {
   "model", "apiKey", "baseUrl", "stream", "timeoutMs", "idleTimeoutMs", "maxRetries", "headers", "caFile",
   "maxResponseBytes",
 }
-
-local REQUEST_FIELDS = { "model", "systemInstruction", "contents", "tools", "config" }
 
 local BODY_SHOWN = 4096
 local BODY_READ = 65536
@@ -262,6 +260,9 @@ end
 local function addTo(call, answer, object, raw)
   local ok, shown = pcall(answer.add, answer, object)
   if ok then return shown end
+  if core.isError(shown) and shown.code == "model" then
+    raise(call, "the answer is not what the API documents: " .. shown.message, { body = showBody(call, raw) })
+  end
   return raise(call, "the answer does not have the form that the API documents", { body = showBody(call, raw) })
 end
 
@@ -403,13 +404,10 @@ function Model:generate(request)
   if settings == nil then
     core.error("invalid_argument", "model:generate(request): call it with a colon, not with a dot")
   end
-  core.checkFields(request, "model:generate", REQUEST_FIELDS)
-  lists.of(request.contents, "model:generate: contents", "contents")
-  local copied = {}
-  for key, value in pairs(request) do copied[key] = value end
-  copied.model = request.model or self.name
-  local call = { settings = settings, model = copied.model, received = 0 }
-  local job = send(call, copied)
+  local checked = requestCheck.check(request, "model:generate")
+  checked.model = checked.model or self.name
+  local call = { settings = settings, model = checked.model, received = 0 }
+  local job = send(call, checked)
   if settings.stream then return iterate(call, job), nil, nil, job end
   local _ <close> = job
   waitForAnswer(call, job)

@@ -1,0 +1,99 @@
+--- Checks a request before it goes to a provider: a callback may have put anything into it. Done once, so that adapters
+--- can rely on it.
+local core = require "moonpad.core"
+local fields = require "moonpad.models.fields"
+local lists = require "moonpad.list"
+
+local requestCheck = {}
+
+local REQUEST_FIELDS = { "model", "systemInstruction", "contents", "tools", "config" }
+
+local function refuse(where, expected, value)
+  local found = value == core.null and "null" or "a " .. type(value)
+  core.error("invalid_argument",
+    value == nil and where .. ": is missing" or ("%s: expected %s, got %s"):format(where, expected, found))
+end
+
+local function at(where, name)
+  return where .. (where:find "[%s]$" and "" or ".") .. name
+end
+
+local NAMES = { string = "a string", table = "a table", boolean = "true or false" }
+
+-- What must be there has a "!".
+local function checkFields(object, where, kinds)
+  for name, kind in pairs(kinds) do
+    local value = object[name]
+    local expected = kind:gsub("!", "")
+    if type(value) ~= expected and (value ~= nil or kind ~= expected) then
+      refuse(at(where, name), NAMES[expected], value)
+    end
+  end
+end
+
+local PART = {
+  text = "string", thought = "boolean", thoughtSignature = "string", functionCall = "table", functionResponse = "table",
+  inlineData = "table", fileData = "table", executableCode = "table", codeExecutionResult = "table",
+}
+
+-- Ids may be anything: where a provider would not take one, it gets another.
+local INSIDE = {
+  functionCall = { name = "string!" },
+  functionResponse = { name = "string!" },
+  inlineData = { mimeType = "string!", data = "string!", displayName = "string" },
+  fileData = { mimeType = "string", fileUri = "string!" },
+  executableCode = { code = "string", language = "string" },
+  codeExecutionResult = { output = "string", outcome = "string" },
+}
+
+-- What came as JSON may hold nulls, which are nothing.
+local function partOf(value, where)
+  if type(value) ~= "table" then refuse(where, "a table", value) end
+  local part = fields.withoutNulls(value)
+  checkFields(part, where, PART)
+  for name, kinds in pairs(INSIDE) do
+    if part[name] then
+      part[name] = fields.withoutNulls(part[name])
+      checkFields(part[name], ("%s.%s"):format(where, name), kinds)
+    end
+  end
+  return part
+end
+
+local function contentOf(value, where)
+  if type(value) ~= "table" then refuse(where, "a table", value) end
+  checkFields(value, where, { role = "string", parts = "table!" })
+  local content = { role = value.role, parts = lists.of(value.parts, where .. ".parts", "parts") }
+  for index, part in ipairs(content.parts) do
+    content.parts[index] = partOf(part, ("%s.parts[%d]"):format(where, index))
+  end
+  return content
+end
+
+local function toolOf(value, where)
+  if type(value) ~= "table" then refuse(where, "a table", value) end
+  checkFields(value, where, { name = "string!", description = "string", parameters = "table" })
+  return value
+end
+
+local function listOf(request, field, where, convert)
+  local path = at(where, field)
+  local list = lists.of(request[field], path, field)
+  for index, value in ipairs(list) do list[index] = convert(value, ("%s[%d]"):format(path, index)) end
+  return list
+end
+
+---@param request table
+---@param where string for messages
+---@return table request of the same content, to be read only
+function requestCheck.check(request, where)
+  core.checkFields(request, where, REQUEST_FIELDS)
+  where = where .. ": "
+  local checked = fields.withoutNulls(request)
+  checkFields(checked, where, { model = "string", systemInstruction = "string", config = "table" })
+  checked.contents = listOf(checked, "contents", where, contentOf)
+  checked.tools = listOf(checked, "tools", where, toolOf)
+  return checked
+end
+
+return requestCheck
