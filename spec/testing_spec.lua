@@ -152,4 +152,73 @@ describe("testing.run", function()
     assert.has_state(result.session, { start = 1, noted = true })
     assert.are.equal(7.0, result.session.lastUpdateTime)
   end)
+
+  -- An agent that says what it finds in its state.
+  local function reader(keys)
+    return moonpad.agent { name = "Reader", model = function(_, context)
+      local found = {}
+      for index, key in ipairs(keys) do found[index] = tostring(context.state[key]) end
+      context.state["temp:x"] = "changed"
+      return table.concat(found, " ")
+    end }
+  end
+
+  it("gives the agent the temp: keys of its state, with each message", function()
+    local result = testing.run { agent = reader { "temp:x", "a" }, messages = { "1", "2" },
+      state = { ["temp:x"] = "here", a = 1 } }
+    assert.are.same({ "here 1", "here 1" }, result.replies)
+    assert.are.same({ a = 1 }, result.session.state:getAll())
+    assert.are.equal("here nil", testing.run {
+      agent = reader { "temp:x", "a" }, messages = "1", state = moonpad.state { ["temp:x"] = "here" },
+    }.text)
+  end)
+
+  it("writes its state to a session that is there, too", function()
+    local service = moonpad.open "memory:"
+    local session = service:createSession {
+      appName = "app", userId = "user", sessionId = "session", state = { a = 1, b = 2 },
+    }
+    local agent = reader { "a", "b", "user:c" }
+    local result = testing.run { service = service, agent = agent, messages = "1", state = { a = 5, ["user:c"] = 6 } }
+    assert.are.equal("5 2 6", result.text)
+    assert.are.same({ a = 1, b = 2 }, service:stateAt(session, 0))
+    assert.are.equal("5 2 6", testing.run { service = service, agent = agent, messages = "2" }.text)
+  end)
+
+  it("takes what a runner takes", function()
+    local artifacts, memory = moonpad.artifactService "memory:", moonpad.memoryService "memory:"
+    local seen = {}
+    local agent = moonpad.agent { name = "A", instruction = "<topic>", model = function(request, context)
+      seen[#seen + 1] = request.systemInstruction
+      context:saveArtifact("note", "text")
+      return #context:searchMemory("x").memories .. " memories"
+    end }
+    local plugin = { afterRun = function() seen[#seen + 1] = "plugin" end }
+    local result = testing.run {
+      agent = agent, messages = "go", state = { topic = "sea" }, artifactService = artifacts, memoryService = memory,
+      plugins = { plugin }, templateSyntax = "braces",
+    }
+    assert.are.equal("0 memories", result.text)
+    assert.are.same({ "<topic>", "plugin" }, seen)
+    assert.are.same({ "note" }, artifacts:list { appName = "app", userId = "user", sessionId = "session" })
+    local ok, err = pcall(testing.run, { agent = moonpad.agent {
+      name = "A", model = moonpad.models.scripted { callTo("none", {}), callTo("none", {}), "done" },
+    }, messages = "go", maxLlmCalls = 2 })
+    assert.are.same({ false, "limit" }, { ok, err.code })
+  end)
+
+  it("refuses what would have no effect", function()
+    local agent, service = reader {}, moonpad.open "memory:"
+    for field, options in pairs {
+      artifactService = { artifactService = {} }, clock = { service = service, clock = testing.clock(1) },
+      state = { state = 5 }, messages = { messages = 5 }, sessionService = { sessionService = service },
+      summarizer = { summarizer = {} },
+    } do
+      options.agent = agent
+      local ok, err = pcall(testing.run, options)
+      assert.is_false(ok)
+      assert.are.equal(field == "summarizer" and "unsupported" or "invalid_argument", err.code)
+      assert.matches(field, err.message)
+    end
+  end)
 end)

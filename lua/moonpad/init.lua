@@ -41,7 +41,7 @@ if folder then core.setFolder(folder) end
 ---@field memoryService fun(url: string, config?: moonpad.KeepConfig): moonpad.MemoryService
 ---@field loadMemory moonpad.Tool with it a model searches the memory service of the runner
 ---@field injectSessionState fun(template: string, context: moonpad.Context|moonpad.State): string
----@field models { scripted: fun(answers: table): moonpad.Model }
+---@field models moonpad.Models
 ---@field _VERSION string
 local moonpad = {
   open = core.open,

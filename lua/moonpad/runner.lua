@@ -34,7 +34,7 @@ local runners = {}
 local Runner = { __name = "moonpad.runner" }
 Runner.__index = Runner
 
-local FIELDS = {
+runners.FIELDS = {
   "appName", "agent", "sessionService", "artifactService", "memoryService", "plugins", "summarizer", "maxLlmCalls",
   "templateSyntax",
 }
@@ -88,7 +88,7 @@ end
 ---@return moonpad.Runner
 function runners.define(definition)
   if type(definition) ~= "table" then refuse("runner", "expected a table, got " .. type(definition)) end
-  core.checkFields(definition, "runner", FIELDS)
+  core.checkFields(definition, "runner", runners.FIELDS)
   checkDefinition(definition)
   local plugins = callbacks.plugins(definition.plugins)
   checkModels(definition.agent, plugins)

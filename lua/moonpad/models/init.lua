@@ -1,4 +1,10 @@
 --- The models that come with moonpad, each loaded when it is first used.
+---@class moonpad.Models
+---@field openai fun(options: moonpad.ModelOptions): moonpad.HttpModel
+---@field gemini fun(options: moonpad.ModelOptions): moonpad.HttpModel
+---@field anthropic fun(options: moonpad.ModelOptions): moonpad.HttpModel
+---@field scripted fun(answers: table): moonpad.ScriptedModel
+
 local ADAPTERS = { anthropic = true, gemini = true, openai = true, scripted = true }
 
 return setmetatable({}, {
