@@ -125,7 +125,8 @@ local function toolList(definition, where)
   return list, byName
 end
 
----Makes an agent of any kind.
+---Makes an agent of any kind. Callers put it in brackets, (agents.build(...)), to return it: a tail call would hide the
+---line of the definition from errors.
 ---@param kind string the name of the function in `moonpad` that makes it
 ---@param definition table
 ---@param fields string[] that this kind takes
@@ -162,7 +163,7 @@ end
 ---@param definition moonpad.AgentDefinition
 ---@return moonpad.Agent
 function agents.define(definition)
-  return agents.build("agent", definition, FIELDS, flow.run, completeLlmAgent)
+  return (agents.build("agent", definition, FIELDS, flow.run, completeLlmAgent))
 end
 
 ---@param value any

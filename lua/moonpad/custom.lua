@@ -111,7 +111,7 @@ end
 ---@param definition moonpad.CustomDefinition
 ---@return moonpad.Agent
 function custom.define(definition)
-  return agents.build("customAgent", definition, FIELDS, run, completeCustomAgent)
+  return (agents.build("customAgent", definition, FIELDS, run, completeCustomAgent))
 end
 
 return custom

@@ -28,7 +28,7 @@ end
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.sequential(definition)
-  return agents.build("sequentialAgent", definition, FIELDS, runInSequence)
+  return (agents.build("sequentialAgent", definition, FIELDS, runInSequence))
 end
 
 -- The agent that escalates finishes; those behind it in the round do not begin.
@@ -63,7 +63,7 @@ end
 ---@param definition moonpad.LoopDefinition
 ---@return moonpad.Agent
 function workflow.loop(definition)
-  return agents.build("loopAgent", definition, LOOP_FIELDS, runLoop, checkLoop)
+  return (agents.build("loopAgent", definition, LOOP_FIELDS, runLoop, checkLoop))
 end
 
 -- A point separates the names in a branch.
@@ -93,7 +93,7 @@ end
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.parallel(definition)
-  return agents.build("parallelAgent", definition, FIELDS, runInParallel, markAsRunner)
+  return (agents.build("parallelAgent", definition, FIELDS, runInParallel, markAsRunner))
 end
 
 return workflow
