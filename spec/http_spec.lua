@@ -48,6 +48,30 @@ describe("HTTP", function()
       assert.are.equal("moonpad/" .. moonpad._VERSION, sent.headers["user-agent"])
     end)
 
+    it("has headers of a bounded size: beyond it, that is what the failure says", function()
+      local long = ("x"):rep(3000000)
+      local head, chunked = "HTTP/1.1 200 OK\r\n", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n"
+      for what, raw in pairs {
+        ["a value"] = head .. "X-A: " .. long .. "\r\n\r\nbody",
+        ["a value, not much too long"] = head .. "X-A: " .. long:sub(1, 150000) .. "\r\n\r\nbody",
+        ["a name"] = head .. long .. ": a\r\n\r\nbody",
+        ["the status"] = "HTTP/1.1 200 " .. long .. "\r\n\r\nbody",
+        ["an address"] = "HTTP/1.1 302 Found\r\nLocation: /" .. long .. "\r\n\r\n",
+        ["a trailer"] = head .. chunked .. "X-T: " .. long .. "\r\n\r\n",
+        ["many lines"] = head .. ("X-A: " .. long:sub(1, 1000) .. "\r\n"):rep(400) .. "\r\nbody",
+      } do
+        web:script { ["/a"] = { raw = raw } }
+        local job <close> = request("/a", { attempts = 1 })
+        local body, message, kind = job:collect()
+        assert.are.same({ "limit" }, { body or kind }, what)
+        local expected = what == "many lines" and "256 KiB of headers" or "a header line that is too large"
+        assert.is_truthy(message:find(expected, 1, true), message)
+      end
+      web:script { ["/a"] = { headers = { ["X-A"] = long:sub(1, 90000) }, body = "body" } }
+      local status, body = fetch "/a"
+      assert.are.same({ 200, "body" }, { status, body })
+    end)
+
     it("follows a body with its headers, NUL bytes included", function()
       web:script { ["/a"] = { body = "" } }
       assert.are.equal(200, (fetch("/a", { body = "a\0b", headers = { ["Content-Type"] = "x/y", Empty = "" } })))
@@ -469,12 +493,40 @@ describe("HTTP", function()
     end)
 
     it("to another scheme is refused", function()
-      for _, target in ipairs { "https://127.0.0.1:1/", "file:///etc/passwd", "ftp://127.0.0.1/" } do
+      for _, target in ipairs { "https://localhost:1/", "file:///etc/passwd", "ftp://127.0.0.1/" } do
         web:script { ["/a"] = { status = 302, headers = { Location = target } } }
         local status, message, kind = fetch "/a"
         assert.are.same({ nil, "redirect" }, { status, kind })
         assert.is_truthy(message:find("refused", 1, true))
       end
+    end)
+
+    it("from http to https is followed on the same host, with secrets only from port 80 to 443", function()
+      local redirect = require "moonpad.http.redirect"
+      local function follow(from, to)
+        local plan = { url = from, headers = { authorization = "secret", accept = "text/html" }, method = "GET" }
+        local problem = redirect.follow(plan, 301, to)
+        if problem then return assert(problem:find("refused", 1, true)) and "refused" end
+        assert.are.same({ to, "text/html" }, { plan.url, plan.headers.accept })
+        return plan.headers.authorization or "without"
+      end
+      for _, case in ipairs {
+        { "http://example.com/a", "https://example.com/a", "secret" },
+        { "http://example.com:80/", "https://EXAMPLE.com:443/", "secret" },
+        { "http://h1/", "https://h1/", "secret" }, { "http://127.0.0.1/", "https://127.0.0.1/", "secret" },
+        { "http://[::1]/", "https://[::1]/", "secret" }, { "http://[::1]:81/", "http://[::1]:82/", "without" },
+        { "http://h:8080/", "https://h:8080/", "secret" }, { "http://h:8080/", "https://h/", "without" },
+        { "http://h/", "https://h:8443/", "without" }, { "http://h:8080/", "https://h:8443/", "without" },
+        { "http://h/", "https://www.h/", "refused" }, { "http://h1/", "https://h/", "refused" },
+        { "http://h/", "https://h.evil/", "refused" }, { "http://h/", "https://h@evil/", "refused" },
+        { "https://h/", "http://h/", "refused" }, { "https://h:443/", "http://h:443/", "refused" },
+      } do
+        assert.are.equal(case[3], follow(case[1], case[2]), case[1] .. " to " .. case[2])
+      end
+      -- Nobody answers there, but it was tried.
+      web:script { ["/a"] = { status = 301, headers = { Location = "https://127.0.0.1:1/" } } }
+      local status, _, kind = fetch("/a", { attempts = 1 })
+      assert.are.same({ nil, "connect" }, { status, kind })
     end)
 
     it("in a circle ends", function()

@@ -1,6 +1,7 @@
 -- TLS: who the other side is, is always checked. The server is that of the openssl command.
 local http = require "moonpad.http"
 local moonpad = require "moonpad"
+local server = require "spec.support.http"
 local support = require "spec.support"
 
 local quote = support.quote
@@ -79,6 +80,19 @@ describe("https", function()
     assert.matches("^200", fetchWith("SSL_CERT_FILE=" .. quote(file)))
     assert.matches("^nil.*certificate", fetchWith "")
     assert.matches("^nil", fetchWith("CURL_CA_BUNDLE=" .. quote(folder .. "/none.pem")))
+  end)
+
+  it("is where a server on the same host may redirect to", function()
+    serve(certificate("own", "IP:127.0.0.1"))
+    local web = server.start()
+    finally(function() web:stop() end)
+    web:script { ["/a"] = { status = 301, headers = { Location = url } } }
+    local job <close> = http.request { url = web.url .. "/a", attempts = 1, caFile = folder .. "/own.pem" }
+    assert.equal(200, (job:wait()))
+    assert.matches("TLSv1", (job:collect()))
+    -- The certificate is looked at there as anywhere.
+    local other <close> = http.request { url = web.url .. "/a", attempts = 1 }
+    assert.equal("tls", (select(3, other:wait())))
   end)
 
   it("refuses one that is made out to somebody else, whoever vouches for it", function()

@@ -2,6 +2,7 @@
 #include "http/request.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* As much as any server has reason to send; libcurl limits single lines only. */
 #define MAX_HEADER_BYTES ((size_t)256 * 1024)
@@ -196,6 +197,10 @@ mp_http_failure mp_http_judge(CURLcode result) {
     return MP_HTTP_TIMEOUT;
   case CURLE_OUT_OF_MEMORY:
     return MP_HTTP_NO_MEMORY;
+#if LIBCURL_VERSION_NUM >= 0x080600
+  case CURLE_TOO_LARGE:
+    return MP_HTTP_LIMIT;
+#endif
   default:
     return MP_HTTP_TRANSFER;
   }
@@ -214,9 +219,29 @@ static void hide_user_info(char *message) {
   }
 }
 
+/*
+** libcurl before 8.6 says "out of memory" of a line of headers or trailers that is longer than it takes. Where the request has been sent, and as much
+** memory can be had as such a line would need, that is what it was.
+*/
+static bool is_line_too_large(const mp_http_request *request, mp_http_failure failure) {
+  if (failure == MP_HTTP_LIMIT) return true;
+  bool is_of_chunks = failure == MP_HTTP_TRANSFER && strstr(request->message, "Out of memory") != NULL;
+  if (failure != MP_HTTP_NO_MEMORY && !is_of_chunks) return false;
+  long sent = 0;
+  curl_easy_getinfo(request->easy, CURLINFO_REQUEST_SIZE, &sent);
+  void *probe = sent > 0 ? malloc(MAX_HEADER_BYTES) : NULL;
+  free(probe);
+  return probe != NULL;
+}
+
 void mp_http_request_end(mp_http_request *request, mp_http_failure failure, const char *message) {
-  if (request->cause != MP_HTTP_NO_FAILURE) failure = request->cause;
-  if (failure == MP_HTTP_LIMIT) message = "the server sent more than 256 KiB of headers";
+  if (request->cause != MP_HTTP_NO_FAILURE) {
+    failure = request->cause;
+    if (failure == MP_HTTP_LIMIT) message = "the server sent more than 256 KiB of headers";
+  } else if (is_line_too_large(request, failure)) {
+    failure = MP_HTTP_LIMIT;
+    message = "the server sent a header line that is too large";
+  }
   if (failure == MP_HTTP_NO_MEMORY) message = "out of memory";
   /* libcurl has put more than the name of the error there, when it knows more. */
   bool is_told = request->message[0] != '\0' && failure != MP_HTTP_LIMIT && failure != MP_HTTP_NO_MEMORY &&

@@ -14,12 +14,26 @@ function redirect.isRedirect(status)
   return STATUSES[status] == true
 end
 
+local DEFAULT_PORTS = { http = "80", https = "443" }
+
 local function parse(url)
   local scheme, authority = url:lower():match "^(%a[%w+.-]*)://([^/?#]*)"
-  if not scheme then return nil, nil end
-  local host = authority:match "@(.*)$" or authority
-  if not host:find ":%d+$" then host = host .. (scheme == "https" and ":443" or ":80") end
-  return scheme, host
+  if not scheme then return nil end
+  authority = authority:match "@(.*)$" or authority
+  local host, port = authority:match "^(.*):(%d*)$"
+  return { scheme = scheme, host = host or authority, port = port ~= "" and port or DEFAULT_PORTS[scheme] }
+end
+
+-- From http to https on the same host is what servers do with a name that was typed: nothing becomes less safe by it.
+local function isUpgrade(from, to)
+  return from.scheme == "http" and to.scheme == "https" and from.host == to.host
+end
+
+-- May the headers go along? To the same place, or from the usual port to the usual port: behind another one, somebody
+-- else may listen.
+local function isSamePlace(from, to)
+  if from.host ~= to.host then return false end
+  return from.port == to.port or isUpgrade(from, to) and from.port == "80" and to.port == "443"
 end
 
 -- The method that the next request has: what browsers made of 301 and 302 has become the rule (RFC 9110, 15.4).
@@ -35,11 +49,12 @@ end
 function redirect.follow(plan, status, target)
   plan.hops = (plan.hops or 0) + 1
   if plan.hops > MAX_HOPS then return ("redirected more than %d times"):format(MAX_HOPS) end
-  local scheme, host = parse(target or "")
-  if not scheme then return "redirected without an address" end
-  local ownScheme, ownHost = parse(plan.url)
-  if scheme ~= ownScheme then return ("redirected from %s to %s, which is refused"):format(ownScheme, scheme) end
-  if host ~= ownHost then
+  local from, to = parse(plan.url), parse(target or "")
+  if not to then return "redirected without an address" end
+  if to.scheme ~= from.scheme and not isUpgrade(from, to) then
+    return ("redirected from %s to %s, which is refused"):format(from.scheme, to.scheme)
+  end
+  if not isSamePlace(from, to) then
     for name in pairs(plan.headers) do
       if not FOR_STRANGERS[name] then plan.headers[name] = nil end
     end
