@@ -107,6 +107,27 @@ describe("an event's methods", function()
     assert.are.equal("a\0b🌙", moonpad.event({ content = content { text = "a\0b🌙" } }):text())
   end)
 
+  it("the methods say so when they are called with a dot", function()
+    local event = moonpad.event { content = content(text) }
+    for _, method in ipairs { "text", "functionCalls", "functionResponses", "isFinalResponse" } do
+      for _, self in ipairs { false, "x" } do
+        local ok, err = pcall(event[method], self or nil)
+        assert.is_false(ok)
+        assert.are.same({ "invalid_argument", ("event:%s(): call it with a colon, not with a dot"):format(method) },
+          { err.code, err.message })
+      end
+    end
+  end)
+
+  it("the methods pass over parts that are none, and over nulls", function()
+    local event = moonpad.event { content = content {
+      text = "a", functionCall = moonpad.null, functionResponse = moonpad.null, thought = moonpad.null,
+    } }
+    table.move({ 5, "x" }, 1, 2, 2, event.content.parts)
+    assert.are.same({ "a", 0, 0, true },
+      { event:text(), #event:functionCalls(), #event:functionResponses(), event:isFinalResponse() })
+  end)
+
   it("functionCalls and functionResponses: what is in the parts, in order", function()
     local other = { functionCall = { id = "2", name = "sub", args = {} } }
     local event = moonpad.event { content = content(text, call, other, response) }

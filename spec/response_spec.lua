@@ -160,6 +160,13 @@ support.each_store(function(open)
         usageMetadata = 3, content = { parts = { { text = "x" } } },
       },
       ["content: expected a string or a Content"] = { content = 5 },
+      ["content.parts[1].function_call: unknown field, did you mean functionCall?"] = parts {
+        function_call = { name = "t" },
+      },
+      ["content.parts[1].functionCall.Name: unknown field, did you mean name?"] = parts {
+        functionCall = { Name = "t" },
+      },
+      ["content.parts[1].text: the string is not valid UTF-8"] = parts { text = "\xFF" },
       ["customMetadata.f: a function cannot be"] = {
         customMetadata = { f = print }, content = { parts = { { text = "x" } } },
       },

@@ -14,9 +14,18 @@ local methods = core.eventMethods
 
 local event = {}
 
+-- An event that was made by hand may hold anything in the place of a part.
 local function parts(self)
-  local content = self.content
-  return type(content) == "table" and type(content.parts) == "table" and content.parts or {}
+  local content, list = self.content, {}
+  for _, part in ipairs(type(content) == "table" and type(content.parts) == "table" and content.parts or {}) do
+    if type(part) == "table" then list[#list + 1] = part end
+  end
+  return list
+end
+
+local function checkSelf(self, method)
+  if type(self) == "table" then return end
+  core.error("invalid_argument", ("event:%s(): call it with a colon, not with a dot"):format(method))
 end
 
 local function isSet(value)
@@ -44,18 +53,21 @@ end
 ---The function calls in this event, in order.
 ---@return table[]
 function methods.functionCalls(self)
+  checkSelf(self, "functionCalls")
   return collect(self, "functionCall")
 end
 
 ---The function responses in this event, in order.
 ---@return table[]
 function methods.functionResponses(self)
+  checkSelf(self, "functionResponses")
   return collect(self, "functionResponse")
 end
 
 ---The text of this event without the model's thoughts; `""` when there is none.
 ---@return string
 function methods.text(self)
+  checkSelf(self, "text")
   local texts = {}
   for _, part in ipairs(parts(self)) do
     if type(part.text) == "string" and not isSet(part.thought) then texts[#texts + 1] = part.text end
@@ -66,6 +78,7 @@ end
 ---Is this the answer to the user (and not a step on the way, or a mere change of state)?
 ---@return boolean
 function methods.isFinalResponse(self)
+  checkSelf(self, "isFinalResponse")
   local actions, longRunning = self.actions, self.longRunningToolIds
   if type(actions) == "table" and isSet(actions.skipSummarization) then return true end
   if type(longRunning) == "table" and next(longRunning) ~= nil then return true end

@@ -30,12 +30,16 @@ local TYPES = {
   finishReason = "string", usageMetadata = "table",
 }
 
-local function checkFields(value, where)
-  local given = {}
-  for field in pairs(value) do
-    if not OWN[field] then given[field] = true end
+local function fieldsOf(response)
+  local fields = {}
+  for field, value in pairs(response) do
+    if not OWN[field] then fields[field] = value end
   end
-  local ok, err = pcall(core.checkFields, given, where, FIELDS)
+  return fields
+end
+
+local function checkFields(value, where)
+  local ok, err = pcall(core.checkFields, fieldsOf(value), where, FIELDS)
   if ok then return end
   luaError.passOn(err)
   core.error("invalid_argument",
@@ -68,8 +72,9 @@ end
 ---@return moonpad.Response
 responses.normalize = normalize
 
+-- Whatever else would be refused as an event later on.
 local function checkStorable(response, where)
-  local ok, err = pcall(core.json.encode, response)
+  local ok, err = pcall(core.newEvent, fieldsOf(response))
   if ok then return end
   luaError.passOn(err)
   core.error("invalid_argument", ("%s: %s"):format(where, errorText.of(err)))
@@ -149,10 +154,7 @@ end
 ---@param session moonpad.Session
 ---@return table event
 function responses.toEvent(response, session)
-  local event = {}
-  for field, value in pairs(response) do
-    if not OWN[field] then event[field] = value end
-  end
+  local event = fieldsOf(response)
   responses.nameCalls(event, session)
   return event
 end
