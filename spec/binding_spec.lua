@@ -160,12 +160,26 @@ describe("calls made wrongly", function()
     assert.matches("another service", message("invalid_argument", other.updateSession, other, session))
   end)
 
-  it("for what this build does not have say so", function()
-    local later = { "maxEvents", "eventTtlSeconds", "sessionTtlSeconds", "userTtlSeconds", "appTtlSeconds",
-      "sweepIntervalSeconds" }
-    for _, field in ipairs(later) do
-      assert.matches(field, message("unsupported", open, { [field] = 1 }))
+  it("for what this version does not have say so, and it is named to nobody", function()
+    local LATER <const> = { "maxEvents", "eventTtlSeconds", "sessionTtlSeconds", "userTtlSeconds", "appTtlSeconds",
+      "sweepIntervalSeconds", "maxSessionsPerUser", "onMaxSessions" }
+    local function expectLater(call, where, fields)
+      local known = message("invalid_argument", call, { colour = 1 }):match "unknown field(.*)$"
+      assert.matches("known: .*busyTimeoutMs", known)
+      for _, field in ipairs(fields) do
+        assert.equal(("%s: %s: not in this version (%s)"):format(where, field, moonpad._VERSION),
+          message("unsupported", call, { [field] = 1 }))
+        assert.is_nil(known:find(field, 1, true), field)
+        local misspelt = message("invalid_argument", call, { [field .. "x"] = 1 }):match "unknown field(.*)$"
+        assert.is_nil(misspelt:find(field, 1, true), field)
+      end
+      return known
     end
+    assert.matches("clock", expectLater(open, "open", LATER))
+    expectLater(function(config) return moonpad.artifactService("memory:", config) end, "artifactService",
+      { "artifactTtlSeconds" })
+    expectLater(function(config) return moonpad.memoryService("memory:", config) end, "memoryService",
+      { "memoryTtlSeconds" })
     assert.are.equal(0, service:sweep())
   end)
 

@@ -19,7 +19,7 @@ local folder = type(path) == "string" and path:match "^(.*[/\\])init%.lua$"
 if folder then core.setFolder(folder) end
 
 ---@class moonpad
----@field open fun(url: string, config?: table): moonpad.Service
+---@field open fun(url: string, config?: moonpad.Config): moonpad.Service
 ---@field null lightuserdata the JSON null that can be stored in state; the same value as `cjson.null`
 ---@field removed lightuserdata in a delta: this key is deleted
 ---@field array fun(t: table): table marks a table as an array, so that it stays one when it is empty

@@ -21,7 +21,6 @@ local runners = {}
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
----@field summarizer any not in this version
 
 ---@class moonpad.RunOptions
 ---@field userId string
@@ -35,11 +34,12 @@ local Runner = { __name = "moonpad.runner" }
 Runner.__index = Runner
 
 runners.FIELDS = {
-  "appName", "agent", "sessionService", "artifactService", "memoryService", "plugins", "summarizer", "maxLlmCalls",
+  "appName", "agent", "sessionService", "artifactService", "memoryService", "plugins", "maxLlmCalls",
   "templateSyntax",
 }
 local RUN_FIELDS = { "userId", "sessionId", "newMessage", "stateDelta", "numRecentEvents" }
-local UNSUPPORTED = { "summarizer" }
+-- Promised for later versions. Looked for first, so that nobody is told that they are known.
+local LATER = { "summarizer" }
 local SYNTAXES = { both = true, braces = true, angles = true }
 
 local DEFAULT_MAX_LLM_CALLS = 500
@@ -69,9 +69,6 @@ local function checkDefinition(definition)
     refuse("runner.templateSyntax", 'expected "both", "braces" or "angles", got ' .. tostring(syntax))
   end
   services.check(definition, "runner")
-  for _, field in ipairs(UNSUPPORTED) do
-    if definition[field] ~= nil then core.error("unsupported", ("runner.%s: not in this version"):format(field)) end
-  end
 end
 
 -- A plugin may answer in place of all models.
@@ -83,12 +80,25 @@ local function checkModels(root, plugins)
   if agent then refuse("runner.agent", ('"%s" has no model, nor has an agent above it'):format(agent.name)) end
 end
 
+---Checks the names of the fields of a runner, or of what takes them as well.
+---@param given table
+---@param where string
+---@param fields string[]
+function runners.checkFields(given, where, fields)
+  for _, field in ipairs(LATER) do
+    if rawget(given, field) ~= nil then
+      core.error("unsupported", ("%s.%s: not in this version (%s)"):format(where, field, core._VERSION))
+    end
+  end
+  core.checkFields(given, where, fields)
+end
+
 ---Makes a runner.
 ---@param definition moonpad.RunnerDefinition
 ---@return moonpad.Runner
 function runners.define(definition)
   if type(definition) ~= "table" then refuse("runner", "expected a table, got " .. type(definition)) end
-  core.checkFields(definition, "runner", runners.FIELDS)
+  runners.checkFields(definition, "runner", runners.FIELDS)
   checkDefinition(definition)
   local plugins = callbacks.plugins(definition.plugins)
   checkModels(definition.agent, plugins)

@@ -152,7 +152,7 @@ end
 ---@param options moonpad.TestRunOptions
 ---@return moonpad.TestRun
 function testing.run(options)
-  core.checkFields(options, "testing.run", RUN_FIELDS)
+  runners.checkFields(options, "testing.run", RUN_FIELDS)
   local messages = messageList(options.messages)
   local kept, temporary = splitState(options.state, "testing.run")
   local name, service = nameOf(options), serviceOf(options)

@@ -47,7 +47,7 @@ static moonpad_string path_of_url(lua_State *L, const char *what, moonpad_string
 typedef moonpad_status (*prepare)(mp_store *store, moonpad_error *error);
 
 /* core.NAME(url [, config]) */
-static int open_keep(lua_State *L, const char *what, prepare make_tables) {
+static int open_keep(lua_State *L, const char *what, const char *const *later, prepare make_tables) {
   static const char *const known[] = {"durability", "busyTimeoutMs", NULL};
   static const char *const durabilities[] = {"full", "normal", NULL};
   mp_lua *binding = mp_lua_of(L);
@@ -56,6 +56,7 @@ static int open_keep(lua_State *L, const char *what, prepare make_tables) {
   lua_settop(L, 2);
   moonpad_string url = mp_argument_string(L, 1, what, "url");
   if (!lua_isnil(L, 2)) {
+    mp_refuse_later_fields(L, 2, what, later);
     mp_options_table config = mp_check_options(L, 2, what, known);
     options.durability = (moonpad_durability)mp_field_choice(config, "durability", durabilities, 0);
     mp_field_integer(config, "busyTimeoutMs", &options.busy_timeout_ms);
@@ -73,11 +74,13 @@ static int open_keep(lua_State *L, const char *what, prepare make_tables) {
 }
 
 static int open_artifacts(lua_State *L) {
-  return open_keep(L, "artifactService", mp_artifacts_prepare);
+  static const char *const later[] = {"artifactTtlSeconds", NULL};
+  return open_keep(L, "artifactService", later, mp_artifacts_prepare);
 }
 
 static int open_memories(lua_State *L) {
-  return open_keep(L, "memoryService", mp_memories_prepare);
+  static const char *const later[] = {"memoryTtlSeconds", NULL};
+  return open_keep(L, "memoryService", later, mp_memories_prepare);
 }
 
 static int keep_close(lua_State *L) {

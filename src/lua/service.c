@@ -78,22 +78,6 @@ static void push_safe_url(lua_State *L, moonpad_string url) {
   lua_concat(L, 2);
 }
 
-/* Fields that the contract has and this build has not. */
-static void refuse_later_fields(lua_State *L, int config) {
-  static const char *const later[] = {
-      "maxEvents", "eventTtlSeconds", "sessionTtlSeconds", "userTtlSeconds", "appTtlSeconds", "sweepIntervalSeconds",
-      NULL};
-  for (int i = 0; later[i] != NULL; i++) {
-    bool given = lua_getfield(L, config, later[i]) != LUA_TNIL;
-    lua_pop(L, 1);
-    if (given) {
-      mp_raise_status(L, MOONPAD_UNSUPPORTED,
-                      "open: %s: this build (%s) does not have it: history and state are kept for good", later[i],
-                      MOONPAD_VERSION);
-    }
-  }
-}
-
 static void read_count(mp_options_table config, const char *field, int64_t *value) {
   int64_t given;
   if (!mp_field_integer(config, field, &given)) return;
@@ -102,15 +86,16 @@ static void read_count(mp_options_table config, const char *field, int64_t *valu
 }
 
 static void read_config(lua_State *L, int index, moonpad_options *options) {
-  static const char *const known[] = {"durability",           "busyTimeoutMs",  "onConflict",
-                                      "numRecentEvents",      "maxValueBytes",  "maxEventBytes",
-                                      "maxStateBytes",        "maxEvents",      "eventTtlSeconds",
-                                      "sessionTtlSeconds",    "userTtlSeconds", "appTtlSeconds",
-                                      "sweepIntervalSeconds", "clock",          NULL};
+  static const char *const known[] = {"durability",      "busyTimeoutMs", "onConflict",
+                                      "numRecentEvents", "maxValueBytes", "maxEventBytes",
+                                      "maxStateBytes",   "clock",         NULL};
+  static const char *const later[] = {"maxEvents",          "eventTtlSeconds", "sessionTtlSeconds",
+                                      "userTtlSeconds",     "appTtlSeconds",   "sweepIntervalSeconds",
+                                      "maxSessionsPerUser", "onMaxSessions",   NULL};
   static const char *const durabilities[] = {"full", "normal", NULL};
   static const char *const conflicts[] = {"error", "overwrite", NULL};
+  mp_refuse_later_fields(L, index, "open", later);
   mp_options_table config = mp_check_options(L, index, "open", known);
-  refuse_later_fields(L, config.index);
   options->durability = (moonpad_durability)mp_field_choice(config, "durability", durabilities, 0);
   options->on_conflict = (moonpad_on_conflict)mp_field_choice(config, "onConflict", conflicts, 0);
   read_count(config, "busyTimeoutMs", &options->busy_timeout_ms);

@@ -138,6 +138,20 @@ function State:append(key, item) end
 
 -- ---- Service ----
 
+---A clock that stands still until it is told otherwise: `moonpad.testing.clock`.
+---@class moonpad.Clock: userdata
+local Clock = {}
+
+---@return number seconds since 1970
+---@nodiscard
+function Clock:now() end
+
+---@param seconds number since 1970
+function Clock:set(seconds) end
+
+---@param seconds number
+function Clock:advance(seconds) end
+
 ---@class moonpad.Config
 ---@field durability? "full"|"normal" what an acknowledged append survives: power loss (default), a crash
 ---@field busyTimeoutMs? integer how long to wait for a lock (5000)
@@ -146,6 +160,7 @@ function State:append(key, item) end
 ---@field maxValueBytes? integer of one value (16 MiB), 0 for none
 ---@field maxEventBytes? integer of one event (64 MiB), 0 for none
 ---@field maxStateBytes? integer of one session's state (256 MiB), 0 for none
+---@field clock? moonpad.Clock what time sessions and events get
 
 ---@class moonpad.SessionName
 ---@field appName string
