@@ -119,6 +119,7 @@ typedef struct task {
   const char *name;
   moonpad_status status;
   moonpad_error error;
+  size_t polled;
   pthread_t thread;
   sem_t done;
 } task;
@@ -280,6 +281,88 @@ static void test_two_close_at_the_same_time(void **state) {
   assert_int_equal(self->warnings, 0);
   moonpad_session_free(probing);
   moonpad_session_free(session);
+  gate_free(&gate);
+}
+
+static void *run_poll(void *context) {
+  task *self = context;
+  self->polled = moonpad_poll(self->service, PATIENCE_MS);
+  return NULL;
+}
+
+static void *run_close_and_release(void *context) {
+  task *self = context;
+  moonpad_service_close(self->service);
+  moonpad_service_release(self->service);
+  return NULL;
+}
+
+static void test_a_service_is_closed_beside_one_who_polls(void **state) {
+  host *self = *state;
+  thread_gate gate;
+  outcome got = {0};
+  moonpad_session *session = host_create(self, "s", "");
+  gate_arm(&gate, self, NULL);
+  append_async(session, "{\"k\":1}", &got);
+  gate_wait(&gate);
+  task polling = {.service = self->service}, closer = {.service = self->service};
+  task_start(&polling, run_poll);
+  task_start(&closer, run_close);
+  gate_open(&gate);
+  task_join(&closer);
+  task_join(&polling);
+  assert_int_equal(polling.polled, 1);
+  assert_int_equal(got.status, MOONPAD_OK);
+  moonpad_session_free(session);
+  gate_free(&gate);
+}
+
+static void test_a_service_is_closed_beside_one_who_waits_for_its_appends(void **state) {
+  host *self = *state;
+  thread_gate gate;
+  outcome got = {0};
+  size_t queued = 0;
+  moonpad_session *session = host_create(self, "s", ""), *probing = host_create(self, "probing", "");
+  gate_arm(&gate, self, NULL);
+  append_async(session, "{\"k\":1}", &got);
+  gate_wait(&gate);
+  task waiting = {.session = session}, closer = {.service = self->service};
+  task_start(&waiting, run_refresh);
+  task_start(&closer, run_close);
+  while (!is_closed(probing, &queued)) sched_yield();
+  gate_open(&gate);
+  task_join(&closer);
+  task_join(&waiting);
+  assert_true(waiting.status == MOONPAD_OK || waiting.status == MOONPAD_CLOSED);
+  STATE(session, "{\"k\":1}");
+  poll_for(self, 1 + queued);
+  assert_int_equal(got.status, MOONPAD_OK);
+  moonpad_session_free(probing);
+  moonpad_session_free(session);
+  gate_free(&gate);
+}
+
+/* Whoever lets go of it last, it is closed once, after all that is queued. */
+static void test_a_service_is_closed_beside_those_who_let_go_of_it(void **state) {
+  host *self = *state;
+  thread_gate gate;
+  outcome got = {0};
+  moonpad_session *session = host_create(self, "s", "");
+  gate_arm(&gate, self, NULL);
+  append_async(session, "{\"k\":1}", &got);
+  gate_wait(&gate);
+  task freeing = {.session = session}, closers[2];
+  for (int i = 0; i < 2; i++) closers[i] = (task){.service = moonpad_service_retain(self->service)};
+  task_start(&freeing, run_free);
+  for (int i = 0; i < 2; i++) task_start(&closers[i], run_close_and_release);
+  moonpad_service_release(self->service);
+  gate_open(&gate);
+  task_join(&freeing);
+  for (int i = 0; i < 2; i++) task_join(&closers[i]);
+  assert_int_equal(got.count, 0);
+  assert_int_equal(self->alive, 0);
+  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+  if (self->folder[0] != '\0') STORED(self, "s", "{\"k\":1}");
   gate_free(&gate);
 }
 
@@ -594,6 +677,9 @@ int main(void) {
       ON_BOTH(test_a_service_is_closed_in_the_middle_of_an_async_append),
       ON_BOTH(test_a_service_is_closed_in_the_middle_of_its_first_async_append),
       ON_BOTH(test_two_close_at_the_same_time),
+      ON_BOTH(test_a_service_is_closed_beside_one_who_polls),
+      ON_BOTH(test_a_service_is_closed_beside_one_who_waits_for_its_appends),
+      ON_BOTH(test_a_service_is_closed_beside_those_who_let_go_of_it),
       ON_BOTH(test_nothing_of_the_host_is_called_while_the_service_is_locked),
       ON_BOTH(test_a_session_that_queued_nothing_is_freed_without_the_lock),
       {"test_a_transaction_is_run_again_beside_one_who_takes_back",

@@ -1,18 +1,19 @@
 /*
 ** What is inside a service handle.
 **
-** The order of locks: none is asked for while another one is held, with a single exception. So no
-** two threads can wait for each other.
+** The order of locks: none is asked for while another one is held. So no two threads can wait for
+** each other.
 **
 ** writer_mutex (below)    The queues of asynchronous appends. Whoever holds it asks for no other
 **                         lock, calls no store and no hook of the host (clock, random source,
 **                         allocator, log, callbacks), and so gives no memory back either.
 ** a transaction           Of a store in memory: its mutex. Of SQLite: the turn to write, or one of
 **                         the connections that read, and SQLite's own locks on the file. Held
-**                         while a transaction function runs, which may call the allocator and,
-**                         the exception, take pool_lock. It begins no second transaction, takes
-**                         no writer_mutex and waits for no other thread.
-** mp_sqlite.mutex         SQLite's queue of writers and pool of readers. As writer_mutex.
+**                         while a transaction function runs, which may call the allocator, but no
+**                         other hook; takes no lock, begins no second transaction and waits for
+**                         no other thread.
+** mp_sqlite.mutex         SQLite's queue of writers and pool of readers; taken for a moment before
+**                         a transaction begins and after it has ended. As writer_mutex.
 ** pool_lock (base/env.c)  Random bytes. As writer_mutex.
 **
 ** The HTTP client (src/http) has locks of its own and never calls this library.
@@ -38,7 +39,7 @@ struct moonpad_service {
   atomic_bool closed;
 };
 
-/* For calls that ask no store, which would say so itself. */
+/* For calls that may ask no store, which would say so itself. */
 moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *error);
 
 /* A store in memory with the hooks and limits of another service: values may go from the one to the other. */
