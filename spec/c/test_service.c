@@ -95,6 +95,44 @@ static void test_a_service_is_counted_and_can_be_closed(void **state) {
   moonpad_session_free(session);
 }
 
+static bool no_line(void *context, moonpad_string *line) {
+  (void)context;
+  *line = T("{\"moonpadSession\":1}");
+  return false;
+}
+
+static void test_every_call_on_a_closed_service(void **state) {
+  host *self = *state;
+  moonpad_service *service = self->service;
+  moonpad_session_name name = host_name("s");
+  moonpad_session *session = (moonpad_session *)1;
+  moonpad_session_list *list = (moonpad_session_list *)1;
+  moonpad_value one = moonpad_integer(1), sum;
+  moonpad_buffer json = {0};
+  bool existed = true;
+  moonpad_service_close(service);
+  FAILS(MOONPAD_CLOSED, moonpad_create_session(service, &name, T(""), &session, &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_get_session(service, &name, NULL, &session, &failure));
+  assert_null(session);
+  FAILS(MOONPAD_CLOSED, moonpad_delete_session(service, &name, &existed, &failure));
+  assert_false(existed);
+  FAILS(MOONPAD_CLOSED, moonpad_list_sessions(service, T("app"), NULL, &list, &failure));
+  assert_null(list);
+  static const char *const users[] = {"u", ""}, *const updates[] = {"{}", "{\"k\":1}"};
+  for (int i = 0; i < 2; i++) {
+    FAILS(MOONPAD_CLOSED, moonpad_get_shared_state(service, T("app"), T(users[i]), &json, &failure));
+    assert_null(json.data);
+    for (int j = 0; j < 2; j++) {
+      FAILS(MOONPAD_CLOSED,
+            moonpad_update_shared_state(service, T("app"), T(users[i]), T(updates[j]), T(""), &failure));
+    }
+    FAILS(MOONPAD_CLOSED, moonpad_increment_state(service, T("app"), T(users[i]), T("k"), &one, &sum, &failure));
+  }
+  FAILS(MOONPAD_CLOSED, moonpad_import_session(service, NULL, no_line, NULL, &session, &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_backup(service, T("/tmp/moonpad-never-written"), &failure));
+  assert_int_equal(moonpad_poll(service, 60000), 0);
+}
+
 static void expect_readable(moonpad_session *session) {
   moonpad_buffer text = {0};
   moonpad_changes *changes = NULL;
@@ -577,6 +615,7 @@ int main(void) {
       cmocka_unit_test(test_open_refuses_what_it_cannot_open),
       cmocka_unit_test(test_release_accepts_null),
       ON_BOTH(test_a_service_is_counted_and_can_be_closed),
+      ON_BOTH(test_every_call_on_a_closed_service),
       ON_BOTH(test_a_session_of_a_closed_service),
       ON_BOTH(test_a_session_keeps_its_service),
       ON_BOTH(test_create_session),

@@ -123,7 +123,9 @@ moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_str
   for (size_t i = 0; status == MOONPAD_OK && i < update.state.count; i++) {
     status = check_length(&update.shared, mp_key_text(update.state.entries[i].key), error);
   }
-  if (status == MOONPAD_OK && update.state.count > 0) {
+  if (status == MOONPAD_OK && update.state.count == 0) {
+    status = mp_check_open(service, error);
+  } else if (status == MOONPAD_OK) {
     status = service->store->ops->write(service->store, update_in, &update, error);
   }
   mp_initial_free(&update.state);

@@ -457,7 +457,8 @@ moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_se
   mp_buffer_init(&import.ids, env);
   mp_replay_init(&import.base, env);
   mp_replay_init(&import.replay, env);
-  moonpad_status status = read_all(&import, name, read, context, error);
+  moonpad_status status = mp_check_open(service, error);
+  if (status == MOONPAD_OK) status = read_all(&import, name, read, context, error);
   if (status == MOONPAD_OK) status = check_state(&import, error);
   if (status == MOONPAD_OK) status = service->store->ops->write(service->store, import_in, &import, error);
   if (status == MOONPAD_OK) {
