@@ -449,7 +449,8 @@ MOONPAD_API moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad
 /* Sets a value or, with a path, one place inside it (the places above it must be there). Arrays and objects are given as JSON text. */
 MOONPAD_API moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                const moonpad_value *value, moonpad_error *error);
-/* Removes a key, or one place inside its value (of an array: the last item only). What is not there is no error. */
+/* Removes a key, or one place inside its value (of an array: the last item only). What is not there is no error, nor
+** is a path below it. */
 MOONPAD_API moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                   moonpad_error *error);
 /* Adds at commit, under the store's lock; `by` is an integer or a float. */

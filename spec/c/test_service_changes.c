@@ -105,6 +105,70 @@ static void test_change_sets_name_the_place_of_a_bad_value(void **state) {
   moonpad_session_free(session);
 }
 
+/* What is not there need not be removed, however the path to it would go on. */
+static void test_removing_what_is_not_there_does_nothing(void **state) {
+  static const char *const places[][2] = {
+      {"absent", "a"},    {"absent", "a.b.c"}, {"absent", "[1]"},       {"absent", "[1].x"}, {"o", "b"},
+      {"o", "b.c"},       {"o", "a[9].x"},     {"o", "a[1].x.y"},       {"o", "[1]"},        {"o", "a.x"},
+      {"number", "x"},    {"number", "x.y"},   {"null", "x"},           {"text", "[1].x"},   {"removed", "x.y"},
+      {"temp:none", "a"}, {"user:none", "a"},  {"app:none", "a[3].b.c"}};
+  host *self = *state;
+  moonpad_session *session = host_create(
+      self, "s", "{\"o\":{\"a\":[{}]},\"number\":1,\"null\":null,\"text\":\"x\",\"removed\":{\"x\":{\"y\":1}}}");
+  moonpad_changes *changes = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  OK(moonpad_changes_remove(changes, T("removed"), T(""), &failure));
+  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    moonpad_status status = moonpad_changes_remove(changes, T(places[i][0]), T(places[i][1]), &failure);
+    if (status != MOONPAD_OK) fail_msg("%s %s: %s", places[i][0], places[i][1], failure.message);
+  }
+  SAYS(changed(changes, "o", "").as.text, "{\"a\":[{}]}");
+  moonpad_event *event = NULL;
+  OK(moonpad_changes_commit(changes, T("{}"), &event, &failure));
+  assert_string_equal(host_in_event(event, "actions.stateDelta"), "{\"removed\":null}");
+  moonpad_event_free(event);
+  /* The path is looked at all the same. */
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_remove(changes, T("absent"), T("a..b"), &failure));
+  assert_string_equal(failure.message,
+                      "path \"a..b\": malformed at byte 2; join names with dots and put indices (from 1) "
+                      "into brackets, as in items[2].name");
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_remove(changes, T("o"), T("["), &failure));
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+}
+
+static void test_a_path_that_leads_nowhere_says_where_it_ends(void **state) {
+  static const struct {
+    const char *key, *path, *message;
+  } cases[] = {
+      {"a", "b.c", "state[\"a\"] is absent: path \"b.c\" needs a table there"},
+      {"a", "b", "state[\"a\"] is absent: path \"b\" needs a table there"},
+      {"removed", "b", "state[\"removed\"] is absent: path \"b\" needs a table there"},
+      {"user:a", "[1]", "state[\"user:a\"] is absent: path \"[1]\" needs a table there"},
+      {"o", "x.y", "state[\"o\"] at \"x\" is absent: path \"x.y\" needs a table there"},
+      {"o", "a[2].n.m", "state[\"o\"] at \"a[2]\" is absent: path \"a[2].n.m\" needs a table there"},
+      {"o", "a[1].n.m", "state[\"o\"] at \"a[1].n\" is absent: path \"a[1].n.m\" needs a table there"},
+      {"o", "n.x", "state[\"o\"] at \"n\" is a number: path \"n.x\" needs a table there"},
+      {"o", "t.x", "state[\"o\"] at \"t\" is a string: path \"t.x\" needs a table there"},
+      {"n", "x", "state[\"n\"] is a number: path \"x\" needs a table there"},
+      {"null", "x.y", "state[\"null\"] is null: path \"x.y\" needs a table there"},
+      {"yes", "[1]", "state[\"yes\"] is a boolean: path \"[1]\" needs a table there"},
+  };
+  host *self = *state;
+  moonpad_session *session = host_create(
+      self, "s", "{\"o\":{\"a\":[{}],\"n\":1,\"t\":\"x\"},\"n\":1.5,\"null\":null,\"yes\":true,\"removed\":{}}");
+  moonpad_changes *changes = NULL;
+  moonpad_value one = moonpad_integer(1);
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  OK(moonpad_changes_remove(changes, T("removed"), T(""), &failure));
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(changes, T(cases[i].key), T(cases[i].path), &one, &failure));
+    assert_string_equal(failure.message, cases[i].message);
+  }
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+}
+
 /* One level is the array's own. */
 static void test_an_item_leaves_room_for_its_array(void **state) {
   host *self = *state;
@@ -341,6 +405,8 @@ int main(void) {
       ON_BOTH(test_change_sets),
       ON_BOTH(test_change_sets_refuse_what_cannot_be),
       ON_BOTH(test_change_sets_name_the_place_of_a_bad_value),
+      ON_BOTH(test_removing_what_is_not_there_does_nothing),
+      ON_BOTH(test_a_path_that_leads_nowhere_says_where_it_ends),
       ON_BOTH(test_an_item_leaves_room_for_its_array),
       ON_BOTH(test_a_failed_commit_leaves_its_writes_pending),
       ON_BOTH(test_the_digest_holds_what_was_pending),

@@ -5,8 +5,7 @@
 #include "core/json.h"
 #include "core/value.h"
 
-/* A path is checked as a whole before anything is read: whether it is an error must not depend on the data. */
-static moonpad_status check_path(moonpad_string path, moonpad_error *error) {
+moonpad_status mp_check_path(moonpad_string path, moonpad_error *error) {
   mp_path rest = {path};
   mp_path_step step;
   bool first = true;
@@ -130,7 +129,7 @@ moonpad_status mp_json_walk(mp_env *env, const moonpad_value *root, moonpad_stri
   moonpad_value from = *root; /* `value` may be the same variable */
   *value = absent_value();
   mp_buffer_clear(scratch);
-  moonpad_status status = check_path(path, error);
+  moonpad_status status = mp_check_path(path, error);
   if (status != MOONPAD_OK) return status;
   if (path.length == 0) {
     *value = from;
@@ -167,7 +166,7 @@ static moonpad_status read_with_env(mp_env *env, moonpad_string json, moonpad_st
 moonpad_status moonpad_json_read(moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
                                  moonpad_value *value, moonpad_error *error) {
   *value = absent_value();
-  moonpad_status status = check_path(path, error);
+  moonpad_status status = mp_check_path(path, error);
   if (status != MOONPAD_OK) return status;
   mp_env *env = mp_env_new(NULL);
   if (env == NULL) return mp_no_memory(error);

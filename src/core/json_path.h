@@ -4,6 +4,8 @@
 
 #include "base/buffer.h"
 
+/* A path is checked as a whole before anything is read: whether it is an error must not depend on the data. */
+moonpad_status mp_check_path(moonpad_string path, moonpad_error *error);
 /* Goes from `root` (any value) down `path`; an empty path gives `root` itself. A place that is not there: type ABSENT and MOONPAD_OK. What `value` holds is
 ** borrowed from `root`, or from `scratch` (which is cleared) where a string had escapes. Errors: invalid_argument (a malformed path, malformed JSON on the
 ** way), no_memory. */

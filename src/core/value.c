@@ -221,6 +221,25 @@ void mp_value_write_borrowed(mp_buffer *out, const moonpad_value *value) {
   }
 }
 
+const char *mp_type_name(moonpad_type type) {
+  switch (type) {
+  case MOONPAD_ABSENT:
+    return "absent";
+  case MOONPAD_NULL:
+    return "null";
+  case MOONPAD_BOOLEAN:
+    return "a boolean";
+  case MOONPAD_STRING:
+    return "a string";
+  case MOONPAD_ARRAY:
+    return "an array";
+  case MOONPAD_OBJECT:
+    return "an object";
+  default:
+    return "a number";
+  }
+}
+
 bool mp_value_fits_below(const mp_value *value, unsigned levels) {
   if (!mp_is_composite(value->as.type)) return true;
   unsigned allowed = levels < MOONPAD_MAX_DEPTH ? MOONPAD_MAX_DEPTH - levels : 0;

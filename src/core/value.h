@@ -51,6 +51,8 @@ void mp_value_write_borrowed(mp_buffer *out, const moonpad_value *value);
 /* Bytes that it takes as JSON, roughly: what limits count. */
 size_t mp_value_size(const mp_value *value);
 
+/* For messages: "an array". */
+const char *mp_type_name(moonpad_type type);
 /* May it stand below so many levels? All that is stored is at most MOONPAD_MAX_DEPTH levels deep. */
 bool mp_value_fits_below(const mp_value *value, unsigned levels);
 

@@ -28,48 +28,55 @@ moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key,
   return status;
 }
 
-/* The node that holds the last step of a path, opened from the key's value. */
-static moonpad_status walk_to_parent(moonpad_changes *changes, moonpad_string key, moonpad_string path,
-                                     mp_node **parent, mp_path_step *last, moonpad_error *error) {
+/* Where a path into the value of a key leads. */
+typedef struct destination {
+  mp_node *parent; /* what holds the last step; NULL: the way there leads through something that is no table */
+  mp_path_step last;
+  moonpad_string through; /* the path to that */
+  moonpad_type found;     /* its type */
+} destination;
+
+/* The path is a valid one, and not empty. */
+static moonpad_status walk(moonpad_changes *changes, moonpad_string key, moonpad_string path, destination *to,
+                           moonpad_error *error) {
   mp_item item;
+  mp_path left = {path};
   moonpad_status status = mp_changes_item(changes, key, &item, error);
-  if (status != MOONPAD_OK) return status;
-  mp_path walk = {path};
-  if (!mp_path_next(&walk, true, last)) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "path %s: not a path like address.city or items[2].name",
-                   mp_quote(path).text);
+  while (status == MOONPAD_OK) {
+    to->parent = item.node;
+    to->found = item.scalar.type;
+    to->through = (moonpad_string){path.data, path.length - left.rest.length};
+    mp_path_next(&left, to->through.length == 0, &to->last);
+    if (item.node == NULL || left.rest.length == 0) break;
+    status = to->last.is_index ? mp_node_index(to->parent, to->last.index, &item, error)
+                               : mp_node_member(to->parent, to->last.name, &item, error);
   }
-  for (;;) {
-    if (item.node == NULL) {
-      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: path %s leads through something that is no table",
-                     mp_quote(key).text, mp_quote(path).text);
-    }
-    *parent = item.node;
-    mp_path_step step;
-    if (!mp_path_next(&walk, false, &step)) {
-      if (walk.rest.length == 0) return MOONPAD_OK;
-      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "path %s: malformed at %s", mp_quote(path).text,
-                     mp_quote(walk.rest).text);
-    }
-    status = last->is_index ? mp_node_index(*parent, last->index, &item, error)
-                            : mp_node_member(*parent, last->name, &item, error);
-    if (status != MOONPAD_OK) return status;
-    *last = step;
-  }
+  return status;
 }
 
+static moonpad_status fail_on_the_way(const destination *to, moonpad_string key, moonpad_string path,
+                                      moonpad_error *error) {
+  mp_quoted through = mp_quote(to->through);
+  bool in_key = to->through.length == 0;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]%s%s is %s: path %s needs a table there",
+                 mp_quote(key).text, in_key ? "" : " at ", in_key ? "" : through.text, mp_type_name(to->found),
+                 mp_quote(path).text);
+}
+
+/* `value` NULL: removes. */
 static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, moonpad_string path, mp_value *value,
                                 moonpad_error *error) {
+  destination to;
   moonpad_status status = mp_changes_refuse_if_left(changes, error);
   if (status == MOONPAD_OK) status = mp_check_key(key, error);
   if (status != MOONPAD_OK) return status;
   if (path.length == 0) return mp_changes_put(changes, key, value, false, error);
-  mp_node *parent;
-  mp_path_step last;
-  status = walk_to_parent(changes, key, path, &parent, &last, error);
+  status = mp_check_path(path, error);
+  if (status == MOONPAD_OK) status = walk(changes, key, path, &to, error);
   if (status != MOONPAD_OK) return status;
-  return last.is_index ? mp_node_set_index(parent, last.index, value, error)
-                       : mp_node_set_member(parent, last.name, value, error);
+  if (to.parent == NULL) return value == NULL ? MOONPAD_OK : fail_on_the_way(&to, key, path, error);
+  return to.last.is_index ? mp_node_set_index(to.parent, to.last.index, value, error)
+                          : mp_node_set_member(to.parent, to.last.name, value, error);
 }
 
 /* The place that a message names is put together for a message only. `what` may be "". */

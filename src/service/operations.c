@@ -12,34 +12,17 @@ static double as_float(const mp_value *value) {
   return value->as.type == MOONPAD_INTEGER ? (double)value->as.as.integer : value->as.as.number;
 }
 
-static const char *kind_name(moonpad_type type) {
-  switch (type) {
-  case MOONPAD_NULL:
-    return "null";
-  case MOONPAD_BOOLEAN:
-    return "a boolean";
-  case MOONPAD_STRING:
-    return "a string";
-  case MOONPAD_ARRAY:
-    return "an array";
-  case MOONPAD_OBJECT:
-    return "an object";
-  default:
-    return "a number";
-  }
-}
-
 /* Integers stay integers and must not overflow; with a float the sum is one, and must stay finite. */
 moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *by,
                              mp_value **result, moonpad_error *error) {
   *result = NULL;
   if (!is_number(by->as.type)) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: cannot be incremented by %s", mp_quote(key).text,
-                   kind_name(by->as.type));
+                   mp_type_name(by->as.type));
   }
   if (there != NULL && !is_number(there->as.type)) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: holds %s, which cannot be incremented",
-                   mp_quote(key).text, kind_name(there->as.type));
+                   mp_quote(key).text, mp_type_name(there->as.type));
   }
   if (there == NULL) {
     *result = by->as.type == MOONPAD_INTEGER ? mp_value_new_integer(env, by->as.as.integer)
@@ -71,7 +54,7 @@ moonpad_status mp_extend_array(mp_env *env, moonpad_string key, const mp_value *
   bool starts_empty = there == NULL || (mp_is_composite(there->as.type) && is_empty(there));
   if (!starts_empty && there->as.type != MOONPAD_ARRAY) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: holds %s, which cannot be appended to",
-                   mp_quote(key).text, kind_name(there->as.type));
+                   mp_quote(key).text, mp_type_name(there->as.type));
   }
   mp_buffer text;
   mp_buffer_init(&text, env);
