@@ -77,8 +77,7 @@ static int savepoint(lua_State *L) {
 /* core.rollback(state) */
 static int rollback(lua_State *L) {
   mp_lua_state *state = mp_check_state(L, mp_lua_of(L), 1, "core.rollback");
-  moonpad_error error;
-  mp_check(L, mp_changes_rollback(state->box->changes, &error), &error);
+  mp_changes_rollback(state->box->changes);
   return 0;
 }
 

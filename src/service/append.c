@@ -171,6 +171,14 @@ static bool fill_in(mp_append *append) {
   return true;
 }
 
+/* To apply what has been stored cannot fail. */
+static bool reserve_changes(const mp_append *append, moonpad_session *session) {
+  for (size_t i = 0; i < append->count; i++) {
+    if (!mp_changes_reserve(session, append->operations[i].entry)) return false;
+  }
+  return true;
+}
+
 /* Room for what the delta becomes, unless it stays as it is: nothing else pending, nothing temporary. */
 static bool reserve_resolved(mp_append *append) {
   append->delta_as_given = append->stored_count == append->count && append->count == append->draft.delta_count;
@@ -220,7 +228,8 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
     status = resolve_temp(append, error);
   }
   if (status == MOONPAD_OK) {
-    if (!fill_in(append) || !reserve_resolved(append)) status = mp_no_memory(error);
+    if (!fill_in(append) || !reserve_resolved(append) || !reserve_changes(append, session))
+      status = mp_no_memory(error);
   }
   if (status != MOONPAD_OK) mp_append_free(append);
   return status;

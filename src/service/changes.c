@@ -234,6 +234,8 @@ void mp_changes_end(moonpad_changes *changes, const char *reason) {
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change_drop_root(slot->value);
   }
+  moonpad_changes_free(changes->saved);
+  changes->saved = NULL;
   changes->ended = reason;
 }
 
@@ -269,12 +271,27 @@ static void settle_change(mp_change *change) {
   mp_change_clear(change);
 }
 
+bool mp_changes_reserve(moonpad_session *session, const mp_view_entry *entry) {
+  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
+    if (changes->all_read && mp_change_of(changes, mp_key_text(entry->key)) == NULL) return false;
+  }
+  return true;
+}
+
+bool mp_changes_reserve_in_flight(moonpad_changes *changes) {
+  if (changes->session == NULL || changes->session->jobs_in_flight == 0) return true;
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(changes->view, &position)) != NULL;) {
+    const mp_view_entry *entry = slot->value;
+    if (entry->in_flight > 0 && mp_change_of(changes, mp_key_text(entry->key)) == NULL) return false;
+  }
+  return true;
+}
+
 void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry, int64_t before, int64_t after,
                                  const moonpad_changes *by) {
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
-    mp_change *change = changes->all_read
-                            ? mp_change_of(changes, mp_key_text(entry->key))
-                            : mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
+    mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
     if (change == NULL) continue;
     if (changes == by && change->pending) {
       settle_change(change);

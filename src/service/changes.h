@@ -58,9 +58,10 @@ moonpad_status mp_changes_write_all(moonpad_changes *changes, mp_buffer *out, mo
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error);
 
-/* A place to come back to: what was written after it can be dropped (a failed tool). Nodes of rolled back keys become stale. One level. */
+/* A place to come back to: what was written after it can be dropped (a failed tool). Nodes of rolled back keys become stale. One level. The way back
+** cannot fail. */
 moonpad_status mp_changes_savepoint(moonpad_changes *changes, moonpad_error *error);
-moonpad_status mp_changes_rollback(moonpad_changes *changes, moonpad_error *error);
+void mp_changes_rollback(moonpad_changes *changes);
 
 /* Adds the writes of `source` on top of those of `target` (contract 1.4 point 3): both lie over the same session object. All or nothing. */
 moonpad_status mp_changes_merge(moonpad_changes *target, moonpad_changes *source, moonpad_error *error);

@@ -117,7 +117,11 @@ moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_v
   if (status == MOONPAD_OK && changes->session != NULL) {
     status = mp_check_value_size(changes->session->service, key, value, error);
   }
-  if (status != MOONPAD_OK) return status;
+  if (status == MOONPAD_OK) mp_change_put(change, value, unchecked);
+  return status;
+}
+
+void mp_change_put(mp_change *change, mp_value *value, bool unchecked) {
   mp_change_touch(change, false);
   bool created = value != NULL && mp_is_composite(value->as.type) && value->as.as.text.length == 2 && is_absent(change);
   mp_change_drop_root(change);
@@ -127,7 +131,6 @@ moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_v
   change->value = value;
   change->unchecked = unchecked;
   change->created_empty = created;
-  return MOONPAD_OK;
 }
 
 /* The number or array that a pending set or removal leaves. */

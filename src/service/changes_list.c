@@ -34,8 +34,9 @@ static moonpad_status list_keys(moonpad_changes *changes, mp_key_list *list, moo
   return MOONPAD_OK;
 }
 
-static void mark_all_read(moonpad_changes *changes) {
-  if (changes->session == NULL) return;
+static moonpad_status mark_all_read(moonpad_changes *changes, moonpad_error *error) {
+  if (changes->session == NULL) return MOONPAD_OK;
+  if (!mp_changes_reserve_in_flight(changes)) return mp_no_memory(error);
   bool again = changes->all_read;
   for (int scope = 0; scope < MP_STORED_SCOPES && !again; scope++) {
     changes->all_base[scope] = mp_held_revision(changes->session, (mp_scope)scope);
@@ -47,11 +48,14 @@ static void mark_all_read(moonpad_changes *changes) {
     if (change->touched || change->beyond_all_read) mp_change_touch(change, true);
     change->beyond_all_read = false;
   }
+  return MOONPAD_OK;
 }
 
 moonpad_status mp_changes_keys(moonpad_changes *changes, mp_key_list *list, moonpad_error *error) {
-  mark_all_read(changes);
-  return list_keys(changes, list, error);
+  list->keys = NULL;
+  list->count = 0;
+  moonpad_status status = mark_all_read(changes, error);
+  return status == MOONPAD_OK ? list_keys(changes, list, error) : status;
 }
 
 void mp_key_list_free(mp_key_list *list) {

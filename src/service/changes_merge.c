@@ -3,11 +3,9 @@
 #include "service/pending.h"
 
 /* An empty table that took the place of something is none to which siblings could add, even where the target shows nothing. */
-static moonpad_status put_like(mp_change *target, const mp_change *source, mp_value *value, moonpad_error *error) {
-  moonpad_status status =
-      mp_changes_put(target->owner, mp_key_text(target->entry->key), value, source->unchecked, error);
-  if (status == MOONPAD_OK && !source->created_empty) target->created_empty = false;
-  return status;
+static void put_like(mp_change *target, const mp_change *source, mp_value *value) {
+  mp_change_put(target, value, source->unchecked);
+  if (!source->created_empty) target->created_empty = false;
 }
 
 static bool shows_nothing(const mp_change *change) {
@@ -29,7 +27,8 @@ static moonpad_status merge_places(mp_change *target, mp_change *source, moonpad
   moonpad_status status = mp_change_root(target, &root, error);
   if (status != MOONPAD_OK) return status;
   if (root != NULL && same_kind(root, source->root)) return mp_tree_merge(root, source->root, error);
-  return put_like(target, source, source->value, error);
+  put_like(target, source, source->value);
+  return MOONPAD_OK;
 }
 
 /* An array that began with an append where there was none. */
@@ -43,10 +42,9 @@ static moonpad_status fill_anew(mp_change *target, mp_change *source, moonpad_er
   mp_value *empty =
       mp_value_new_json(target->owner->env, array ? MOONPAD_ARRAY : MOONPAD_OBJECT, moonpad_text(array ? "[]" : "{}"));
   if (empty == NULL) return mp_no_memory(error);
-  moonpad_status status =
-      mp_changes_put(target->owner, mp_key_text(target->entry->key), empty, source->unchecked, error);
+  mp_change_put(target, empty, source->unchecked);
   mp_value_release(target->owner->env, empty);
-  return status == MOONPAD_OK && source->root != NULL ? merge_places(target, source, error) : status;
+  return source->root == NULL ? MOONPAD_OK : merge_places(target, source, error);
 }
 
 static moonpad_status fill_appended(mp_change *target, mp_change *source, moonpad_error *error) {
@@ -63,8 +61,9 @@ static moonpad_status merge_created(mp_change *target, mp_change *source, moonpa
   if (shows_nothing(target)) return fill_anew(target, source, error);
   bool sibling_did_too =
       target->pending && (target->created_empty || target->kind == MP_APPEND || began_with_append(target));
-  if (!sibling_did_too) return put_like(target, source, source->value, error);
-  return source->root == NULL ? MOONPAD_OK : merge_places(target, source, error);
+  if (sibling_did_too) return source->root == NULL ? MOONPAD_OK : merge_places(target, source, error);
+  put_like(target, source, source->value);
+  return MOONPAD_OK;
 }
 
 static moonpad_status merge_set(mp_change *target, mp_change *source, moonpad_error *error) {
@@ -74,7 +73,8 @@ static moonpad_status merge_set(mp_change *target, mp_change *source, moonpad_er
   if (source->created_empty && none_was_stored) return merge_created(target, source, error);
   if (source->by_place && source->root != NULL && !shows_nothing(target)) return merge_places(target, source, error);
   if (began_with_append(source) && none_was_stored && !target->pending) return fill_appended(target, source, error);
-  return put_like(target, source, source->value, error);
+  put_like(target, source, source->value);
+  return MOONPAD_OK;
 }
 
 /* Adds to what the target shows; where a sibling has put something there that cannot be added to, the later write wins. */
@@ -85,7 +85,7 @@ static moonpad_status merge_operand(mp_change *target, mp_change *source, moonpa
   moonpad_status status = mp_changes_add(target->owner, key, source->kind, source->value, error);
   if (status != MOONPAD_INVALID_ARGUMENT || !target->pending) return status;
   status = mp_change_shown(source, &shown, &owned, error);
-  if (status == MOONPAD_OK) status = put_like(target, source, owned, error);
+  if (status == MOONPAD_OK) put_like(target, source, owned);
   mp_value_release(target->owner->env, owned);
   return status;
 }
@@ -114,12 +114,19 @@ static void merge_all_read(moonpad_changes *target, const moonpad_changes *looke
   target->all_read = true;
 }
 
+static moonpad_status note_all_read(moonpad_changes *target, const moonpad_changes *looked, moonpad_error *error) {
+  if (!mp_changes_reserve_in_flight(target)) return mp_no_memory(error);
+  merge_all_read(target, looked);
+  return MOONPAD_OK;
+}
+
 static moonpad_status merge_write(mp_change *target, mp_change *source, moonpad_error *error) {
   switch (source->kind) {
   case MP_SET:
     return merge_set(target, source, error);
   case MP_REMOVE:
-    return put_like(target, source, NULL, error);
+    put_like(target, source, NULL);
+    return MOONPAD_OK;
   default:
     return merge_operand(target, source, error);
   }
@@ -140,8 +147,29 @@ static moonpad_status merge_all(moonpad_changes *target, moonpad_changes *source
     mp_change *change = slot->value;
     if (change->touched || change->pending) status = merge_change(target, change, error);
   }
-  if (status == MOONPAD_OK && source->all_read) merge_all_read(target, source);
-  return status;
+  return status == MOONPAD_OK && source->all_read ? note_all_read(target, source, error) : status;
+}
+
+/* What is to be added is copied as it is: whether it still fits is for the commit to say. */
+static moonpad_status copy_change(moonpad_changes *copy, mp_change *source, moonpad_error *error) {
+  mp_change *change = mp_change_of(copy, mp_key_text(source->entry->key));
+  if (change == NULL) return mp_no_memory(error);
+  if (source->touched) merge_marks(change, source, source->read);
+  if (!source->pending) return MOONPAD_OK;
+  if (source->kind == MP_SET || source->kind == MP_REMOVE) return merge_write(change, source, error);
+  mp_change_begin_pending(change, source->kind);
+  change->value = mp_value_retain(source->value);
+  return MOONPAD_OK;
+}
+
+static moonpad_status copy_all(moonpad_changes *copy, const moonpad_changes *changes, moonpad_error *error) {
+  size_t position = 0;
+  moonpad_status status = MOONPAD_OK;
+  for (const mp_map_slot *slot; status == MOONPAD_OK && (slot = mp_map_next(&changes->map, &position)) != NULL;) {
+    mp_change *change = slot->value;
+    if (change->touched || change->pending) status = copy_change(copy, change, error);
+  }
+  return status == MOONPAD_OK && changes->all_read ? note_all_read(copy, changes, error) : status;
 }
 
 /* A change set over the same view with the same writes pending. */
@@ -151,12 +179,30 @@ static moonpad_status copy_pending(moonpad_changes *changes, moonpad_changes **c
   if (status != MOONPAD_OK) return status;
   (*copy)->view = changes->view;
   (*copy)->branch = changes->branch == NULL ? NULL : mp_key_retain(changes->branch);
-  status = merge_all(*copy, changes, error);
+  status = copy_all(*copy, changes, error);
   if (status != MOONPAD_OK) {
     moonpad_changes_free(*copy);
     *copy = NULL;
   }
   return status;
+}
+
+/*
+** Back to what such a copy holds, which is used up (NULL: nothing was pending). Its writes are moved, not
+** done again: this must not fail.
+*/
+static void restore(moonpad_changes *changes, moonpad_changes *copy) {
+  mp_changes_reset(changes, true);
+  if (copy == NULL) return;
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&copy->map, &position)) != NULL;) {
+    mp_change *from = slot->value;
+    mp_change *to = mp_map_get(&changes->map, mp_key_text(from->entry->key));
+    if (from->touched) merge_marks(to, from, from->read);
+    if (from->pending) mp_change_take_pending(to, from);
+  }
+  if (copy->all_read) merge_all_read(changes, copy);
+  moonpad_changes_free(copy);
 }
 
 /* The other session's revisions mean nothing here: what counts is when its beginning was copied. */
@@ -170,9 +216,8 @@ static moonpad_status absorb_change(moonpad_changes *target, mp_change *source, 
   merge_marks(change, looked, source->read);
   if (!source->pending) return MOONPAD_OK;
   /* What came before in one's own session cannot be a sibling's: it was removed there. */
-  moonpad_status status = MOONPAD_OK;
-  if (source->created_empty && !shows_nothing(change)) status = put_like(change, source, NULL, error);
-  return status == MOONPAD_OK ? merge_write(change, source, error) : status;
+  if (source->created_empty && !shows_nothing(change)) put_like(change, source, NULL);
+  return merge_write(change, source, error);
 }
 
 static moonpad_status absorb_all(moonpad_changes *target, moonpad_changes *source, moonpad_changes *copied,
@@ -185,22 +230,22 @@ static moonpad_status absorb_all(moonpad_changes *target, moonpad_changes *sourc
     bool counts = (change->touched || change->pending) && change->entry->scope != MP_SCOPE_TEMP;
     if (counts) status = absorb_change(target, change, copied, error);
   }
-  if (status == MOONPAD_OK && source->all_read) merge_all_read(target, copied);
-  return status;
+  return status == MOONPAD_OK && source->all_read ? note_all_read(target, copied, error) : status;
 }
 
 /* Merges, or absorbs where there is `copied`; all of it or nothing. */
 static moonpad_status merge_whole(moonpad_changes *target, moonpad_changes *source, moonpad_changes *copied,
                                   moonpad_error *error) {
   moonpad_changes *before;
-  moonpad_status status = copy_pending(target, &before, error);
+  moonpad_status status = mp_changes_refuse_if_ended(target, error);
+  if (status == MOONPAD_OK) status = copy_pending(target, &before, error);
   if (status != MOONPAD_OK) return status;
   status = copied == NULL ? merge_all(target, source, error) : absorb_all(target, source, copied, error);
   if (status != MOONPAD_OK) {
-    mp_changes_reset(target, true);
-    merge_all(target, before, NULL);
+    restore(target, before);
+  } else {
+    moonpad_changes_free(before);
   }
-  moonpad_changes_free(before);
   return status;
 }
 
@@ -224,11 +269,7 @@ moonpad_status mp_changes_savepoint(moonpad_changes *changes, moonpad_error *err
   return MOONPAD_OK;
 }
 
-moonpad_status mp_changes_rollback(moonpad_changes *changes, moonpad_error *error) {
-  mp_changes_reset(changes, true);
-  if (changes->saved == NULL) return MOONPAD_OK;
-  moonpad_status status = merge_all(changes, changes->saved, error);
-  moonpad_changes_free(changes->saved);
+void mp_changes_rollback(moonpad_changes *changes) {
+  restore(changes, changes->saved);
   changes->saved = NULL;
-  return status;
 }

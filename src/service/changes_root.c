@@ -62,16 +62,36 @@ static moonpad_status tree_will_change(void *context, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
+static const mp_tree_owner *tree_owner(mp_change *change) {
+  change->tree_owner.will_change = tree_will_change;
+  change->tree_owner.context = change;
+  change->tree_owner.key = change->entry->key;
+  return &change->tree_owner;
+}
+
+void mp_change_take_pending(mp_change *to, mp_change *from) {
+  mp_change_drop_root(to);
+  mp_change_forget_pending(to);
+  mp_change_begin_pending(to, from->kind);
+  to->unchecked = from->unchecked;
+  to->by_place = from->by_place;
+  to->created_empty = from->created_empty;
+  to->value = from->value;
+  to->root = from->root;
+  to->root_source = from->root_source;
+  if (to->root != NULL) mp_tree_set_owner(to->root, tree_owner(to));
+  from->value = from->root_source = NULL;
+  from->root = NULL;
+  mp_change_forget_pending(from);
+}
+
 /* Opens the composite that the key shows; keeps the nodes there are as long as nothing replaced them. */
 static moonpad_status open_root(mp_change *change, mp_value *shown, moonpad_error *error) {
   if (change->root != NULL) {
     if (change->root_source == shown) return MOONPAD_OK;
     mp_change_drop_root(change);
   }
-  change->tree_owner.will_change = tree_will_change;
-  change->tree_owner.context = change;
-  change->tree_owner.key = change->entry->key;
-  change->root = mp_tree_new(change->owner->env, shown, &change->tree_owner);
+  change->root = mp_tree_new(change->owner->env, shown, tree_owner(change));
   if (change->root == NULL) return mp_no_memory(error);
   change->root_source = mp_value_retain(shown);
   return MOONPAD_OK;

@@ -50,6 +50,8 @@ struct moonpad_changes {
 
 /* ---- among the files of a change set ---- */
 
+/* As mp_changes_put, without a check: cannot fail. */
+void mp_change_put(mp_change *change, mp_value *value, bool unchecked);
 /* A key becomes pending, and is not any more. */
 void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
 void mp_change_forget_pending(mp_change *change);
@@ -60,6 +62,8 @@ moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
 /* The session object is about to be freed: its change sets forget what they hold of it. */
 void mp_changes_leave_session(moonpad_session *session);
+/* What is pending in `from` becomes pending in `to`, of the same key of another change set, with its nodes. Cannot fail. */
+void mp_change_take_pending(mp_change *to, mp_change *from);
 /* Of two composites. */
 bool mp_same_json(const mp_value *a, const mp_value *b);
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
@@ -95,8 +99,12 @@ moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_o
 /* The pending changes, sorted by key; the caller frees the array. */
 moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
                                        moonpad_error *error);
+/* Whatever an append through this session object will have to note of `entry`, there is room for it. False without memory. */
+bool mp_changes_reserve(moonpad_session *session, const mp_view_entry *entry);
+/* The same for a change set that is about to have looked at everything, of the asynchronous appends under way. */
+bool mp_changes_reserve_in_flight(moonpad_changes *changes);
 /*
-** After an append through this session object changed `entry`, whose last change was `before` and is now `after`: `by`, whose writes these were (NULL: an event
+** After an append through this session object changed `entry`, for which room was reserved, whose last change was `before` and is now `after`: `by`, whose writes these were (NULL: an event
 ** by hand), is clean for this key; others that looked at the key see it as their own session's change, unless somebody else's had come in between.
 */
 void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry, int64_t before, int64_t after,
