@@ -193,7 +193,8 @@ typedef struct moonpad_allocator {
   void *context;
 } moonpad_allocator;
 
-/* Now, in seconds since 1970. Any thread. */
+/* Now, in seconds since 1970. Any thread. NaN, an infinity and a time before 1970 are invalid_argument at the call that
+** asked; a clock that goes backwards is believed. */
 typedef double (*moonpad_clock_function)(void *context);
 /* Fills `bytes` with 16 random bytes, from which UUIDs are made. Any thread. */
 typedef void (*moonpad_random_function)(void *context, unsigned char bytes[16]);

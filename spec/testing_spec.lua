@@ -95,6 +95,38 @@ describe("testing.clock", function()
     assert.are.equal(5.0, clock:now())
   end)
 
+  it("must show a time since 1970 to whoever asks it", function()
+    local clock = testing.clock(1000)
+    local service = moonpad.open("memory:", { clock = clock })
+    local session = service:createSession { appName = "a", userId = "u" }
+    local agent = moonpad.agent { name = "helper", model = testing.scriptedModel { "done" } }
+    local runner = moonpad.runner { appName = "a", agent = agent, sessionService = service }
+    local hello = { userId = "u", sessionId = session.id, newMessage = "hello" }
+    local function refused(call, ...)
+      local ok, err = pcall(call, ...)
+      assert.is_false(ok)
+      assert.are.equal("invalid_argument", err.code)
+      assert.matches("the clock gives .*: a time is a finite number of seconds since 1970", err.message)
+    end
+    local function ask()
+      refused(service.createSession, service, { appName = "a", userId = "u" })
+      refused(service.appendEvent, service, session, {})
+      session.state.k = 1
+      refused(service.updateSession, service, session)
+      refused(service.fork, service, session, { at = 0 })
+      refused(function() for _ in runner:run(hello) do error "no event" end end)
+      assert.are.equal(0, #service:getSession { appName = "a", userId = "u", sessionId = session.id }.events)
+    end
+    clock:set(-1)
+    ask()
+    clock:set(1.7e308)
+    clock:advance(1.7e308)
+    ask()
+    clock:set(0)
+    assert.are.equal(0.0, service:updateSession(session).timestamp)
+    for event in runner:run(hello) do assert.are.equal("done", event:text()) end
+  end)
+
   it("takes seconds only, and is taken only as what it is", function()
     assert.matches("seconds", message(testing.clock, "noon"))
     assert.matches("colon", message(testing.clock(1).advance, 1))

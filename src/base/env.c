@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,7 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/multiply.h"
+#include "base/number.h"
 
 /*
 ** Random bytes are fetched in bulk, because a system call for each id would cost more than the id itself. The pool is
@@ -143,11 +146,24 @@ bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, s
   return true;
 }
 
-double mp_now(mp_env *env) {
-  if (env->clock != NULL) return env->clock(env->clock_context);
+static double system_time(void) {
   struct timespec now;
   if (clock_gettime(CLOCK_REALTIME, &now) != 0) return (double)time(NULL);
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error) {
+  *now = env->clock != NULL ? env->clock(env->clock_context) : system_time();
+  if (isfinite(*now) && *now >= 0) return MOONPAD_OK;
+  char text[MP_NUMBER_BYTES + 1] = "nan";
+  if (isfinite(*now)) {
+    text[mp_format_float(*now, text)] = '\0';
+  } else if (!isnan(*now)) {
+    strcpy(text, *now > 0 ? "inf" : "-inf");
+  }
+  *now = 0;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the clock gives %s: a time is a finite number of seconds since 1970",
+                 text);
 }
 
 static bool fill_from_device(unsigned char *bytes, size_t length) {

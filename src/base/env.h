@@ -27,7 +27,8 @@ void mp_prepare_pages(void *block, size_t size);
 ** the array is then as it was. */
 bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, size_t needed);
 
-double mp_now(mp_env *env);
+/* Errors: invalid_argument where the host's clock gives no time since 1970. */
+moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error);
 void mp_random(mp_env *env, unsigned char bytes[16]);
 /* At most 16 bytes: what is not asked for is not paid. */
 void mp_random_bytes(mp_env *env, unsigned char *bytes, size_t count);

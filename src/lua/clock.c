@@ -20,6 +20,13 @@ static double read_clock(void *context) {
   return atomic_load(&clock->now);
 }
 
+double mp_check_now(lua_State *L, mp_env *env) {
+  double now;
+  moonpad_error error;
+  mp_check(L, mp_now(env, &now, &error), &error);
+  return now;
+}
+
 static clock_object *check_clock(lua_State *L, const char *method) {
   clock_object *clock = luaL_testudata(L, 1, TYPE_NAME);
   if (clock == NULL) mp_raise_argument(L, "clock.%s: call it with a colon, clock:%s(...)", method, method);
@@ -53,7 +60,7 @@ static int clock_advance(lua_State *L) {
 static int new_clock(lua_State *L) {
   static const luaL_Reg methods[] = {{"now", clock_now}, {"set", clock_set}, {"advance", clock_advance}, {NULL, NULL}};
   mp_lua *binding = mp_lua_of(L);
-  double now = lua_isnoneornil(L, 1) ? mp_now(binding->env) : check_seconds(L, 1, "new");
+  double now = lua_isnoneornil(L, 1) ? mp_check_now(L, binding->env) : check_seconds(L, 1, "new");
   clock_object *clock = lua_newuserdatauv(L, sizeof *clock, 0);
   atomic_init(&clock->now, now);
   if (luaL_newmetatable(L, TYPE_NAME)) {

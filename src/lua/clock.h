@@ -1,9 +1,11 @@
-/* Clocks for tests. */
+/* Time for the Lua layer, and clocks for tests. */
 #ifndef MP_LUA_CLOCK_H
 #define MP_LUA_CLOCK_H
 
 #include "lua/binding.h"
 
+/* Now, by the clock of whoever is asked. Raises e where that gives no time. */
+double mp_check_now(lua_State *L, mp_env *env);
 /* Adds `clock` to the module table at the top. Raises m. */
 void mp_clock_module(lua_State *L, int binding_index);
 /* Makes `options` use the clock at `index`. Raises e. */

@@ -4,6 +4,7 @@
 #include "base/uuid.h"
 #include "core/template.h"
 #include "lua/arguments.h"
+#include "lua/clock.h"
 #include "lua/event.h"
 #include "lua/handles.h"
 #include "service/pending.h"
@@ -301,7 +302,7 @@ static int uuid4(lua_State *L) {
 static int uuid7(lua_State *L) {
   mp_env *env = env_at(L, mp_lua_of(L), 1);
   char id[MP_UUID_BYTES];
-  mp_uuid7(env, mp_now(env), id);
+  mp_uuid7(env, mp_check_now(L, env), id);
   lua_pushlstring(L, id, sizeof id);
   return 1;
 }
@@ -311,7 +312,7 @@ static int now(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_session_box *session = mp_test_session(L, binding, 1);
   mp_env *env = session != NULL ? session->session->env : mp_check_service(L, binding, "core.now")->env;
-  lua_pushnumber(L, mp_now(env));
+  lua_pushnumber(L, mp_check_now(L, env));
   return 1;
 }
 

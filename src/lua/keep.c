@@ -5,6 +5,7 @@
 #include "lua/keep.h"
 
 #include "lua/arguments.h"
+#include "lua/clock.h"
 #include "store/sqlite_keep.h"
 
 #define TYPE_NAME "moonpad.keep"
@@ -123,7 +124,7 @@ static int save(lua_State *L) {
   if (artifact.has_display_name) artifact.display_name = mp_argument_string(L, 9, where, "displayName");
   int64_t version;
   moonpad_error error;
-  double now = mp_now(mp_lua_of(L)->env);
+  double now = mp_check_now(L, mp_lua_of(L)->env);
   mp_check(L, mp_artifacts_save(handle->store, &name, &artifact, now, &version, &error), &error);
   lua_pushinteger(L, version);
   return 1;

@@ -158,17 +158,20 @@ static bool digest_operations(mp_append *append) {
   return true;
 }
 
-/* False without memory. */
-static bool fill_in(mp_append *append) {
+static moonpad_status fill_in(mp_append *append, moonpad_error *error) {
   mp_event_draft *draft = &append->draft;
   append->id_given = draft->id.length != 0;
   append->timestamp_given = draft->timestamp_json.length != 0;
-  if (append->id_given && !digest_operations(append)) return false;
-  double now = append->id_given && append->timestamp_given ? draft->timestamp : mp_now(append->env);
+  if (append->id_given && !digest_operations(append)) return mp_no_memory(error);
+  double now = draft->timestamp;
+  if (!append->id_given || !append->timestamp_given) {
+    moonpad_status status = mp_now(append->env, &now, error);
+    if (status != MOONPAD_OK) return status;
+  }
   if (!append->id_given) mp_event_draft_make_id(draft, now);
   if (!append->timestamp_given) mp_event_draft_set_timestamp(draft, now);
   if (draft->invocation.length == 0) mp_event_draft_make_invocation(draft, now);
-  return true;
+  return MOONPAD_OK;
 }
 
 /* To apply what has been stored cannot fail. */
@@ -227,9 +230,9 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
     sort_temp_last(append);
     status = resolve_temp(append, error);
   }
-  if (status == MOONPAD_OK) {
-    if (!fill_in(append) || !reserve_resolved(append) || !reserve_changes(append, session))
-      status = mp_no_memory(error);
+  if (status == MOONPAD_OK) status = fill_in(append, error);
+  if (status == MOONPAD_OK && (!reserve_resolved(append) || !reserve_changes(append, session))) {
+    status = mp_no_memory(error);
   }
   if (status != MOONPAD_OK) mp_append_free(append);
   return status;

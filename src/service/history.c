@@ -154,11 +154,11 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
   if (fork == NULL) return mp_no_memory(error);
   fork->session = session;
   fork->revision = revision;
-  fork->now = mp_now(env);
   char id[MP_UUID_BYTES];
   moonpad_session_name given = mp_session_names(session);
   given.session_id = session_id;
   moonpad_status status = mp_check_session_name(&given, true, &fork->name, error);
+  if (status == MOONPAD_OK) status = mp_now(env, &fork->now, error);
   if (status == MOONPAD_OK) {
     if (fork->name.session_id.length == 0) {
       mp_uuid4(env, id);

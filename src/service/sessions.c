@@ -89,6 +89,7 @@ static moonpad_status create_session(moonpad_service *service, const moonpad_ses
   moonpad_status status = mp_check_session_name(given, true, &create.name, error);
   if (status == MOONPAD_OK) status = mp_initial_read(service, state, &create.initial, error);
   if (status == MOONPAD_OK) status = mp_initial_check_total(service, &create.initial, error);
+  if (status == MOONPAD_OK) status = mp_now(service->env, &create.now, error);
   if (status != MOONPAD_OK) {
     mp_initial_free(&create.initial);
     return status;
@@ -99,7 +100,6 @@ static moonpad_status create_session(moonpad_service *service, const moonpad_ses
     create.name.session_id.data = id;
     create.name.session_id.length = sizeof id;
   }
-  create.now = mp_now(service->env);
   const mp_store_ops *ops = service->store->ops;
   status = (brief ? ops->try_write : ops->write)(service->store, create_in, &create, error);
   if (status == MOONPAD_OK) {
