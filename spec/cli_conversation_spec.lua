@@ -121,11 +121,22 @@ describe("bin/moonpad", function()
       assert.equal(2, #stored "Counter")
     end)
 
-    it("another word with a slash is no message: the commands are named", function()
-      local code, out, err = talk { "/stat", "/", "/state now", "one" }
-      assert.same({ 0, "1 of 1\n" }, { code, out })
-      assert.matches("^/stat is no command. Commands: /state  /events  /rewind .* /quit\n/ is no command", err)
-      assert.equal(2, #stored "Counter")
+    it("from a pipe, another word with a slash ends it: nothing is passed over", function()
+      for line, problem in pairs {
+        ["/stat"] = "/stat is no command %(a message .* a blank before it%)%. Commands: /state  /events  .* /quit",
+        ["/"] = "/ is no command", ["/etc/passwd has what?"] = "/etc/passwd is no command",
+        ["/state now"] = "/state takes no argument, got now", ["/quit it"] = "/quit takes no argument",
+      } do
+        local code, out, err = talk { "one", line, "two" }
+        assert.same({ 1, "1 of 1\n" }, { code, out })
+        assert.matches("^moonpad: line 2: " .. problem .. "[^\n]*\n$", err)
+        assert.equal(0, (run(("run %s --db %s"):format(agentFile(counter), quote(db)), "/rewind\n")))
+      end
+    end)
+
+    it("a message that begins with a slash has a blank before it", function()
+      local code, out, err = talk { " /state", "/state " }
+      assert.same({ 0, '1 of 1\ncount = 1\nuser:last = " /state"\n', "" }, { code, out, err })
     end)
 
     it("goes on in the next process where it was", function()
@@ -248,24 +259,55 @@ describe("bin/moonpad", function()
       assert.equal("Bearer " .. KEY, web:requests()[1].headers.authorization)
     end)
 
-    it("Ctrl-C cancels the turn and keeps the session, in this process and in the next", function()
+    it("Ctrl-C ends a batch at once, and keeps the session", function()
       local held = stream { "Let me ", "think for ever." }
       held.hold = held.body:find("data: ", 2, true) - 1
-      web:script { [PATH] = { held, stream { "Yes?" }, stream { "Still here." } } }
+      web:script { [PATH] = { stream { "Yes?" }, held, stream { "Still here." } } }
       local input, pid = start(line())
-      input:write("A hard question\n"):flush()
+      input:write("Hello?\nA hard question\nAnother one\n"):flush()
       waitForText("out", "Let me ")
       assert(os.execute("kill -INT " .. pid))
-      waitForText("err", "(cancelled)")
-      input:write("Hello?\n"):flush()
-      waitForText("out", "Yes?")
-      assert.is_true(input:close())
-      assert.same({ "user: A hard question", "user: Hello?", "Guide: Yes?" }, (stored "Guide"))
+      assert.same({ nil, "exit", 130 }, { input:close() })
+      assert.equal("Yes?\nLet me \n", read(folder .. "/out"))
+      assert.equal("(cancelled)\n", read(folder .. "/err"))
+      assert.same({ "user: Hello?", "Guide: Yes?", "user: A hard question" }, (stored "Guide"))
       local code, out = run(line "'And now?'", nil, environment())
       assert.same({ 0, "Still here.\n" }, { code, out })
       local asked = {}
       for index, message in ipairs(web:sent(3).messages) do asked[index] = message.content end
-      assert.same({ "A hard question", "Hello?", "Yes?", "And now?" }, asked)
+      assert.same({ "Hello?", "Yes?", "A hard question", "And now?" }, asked)
+    end)
+
+    it("Ctrl-C between two turns of a batch ends it as well", function()
+      local agent = agentFile [[
+        return require("moonpad").agent { name = "Guide", model = function()
+          io.popen("kill -INT $PPID"):close()
+          return "Yes?"
+        end }
+      ]]
+      local code = run(("run %s --db %s"):format(agent, quote(db)), "One\nTwo\n")
+      assert.equal(130, code)
+      assert.equal("user: One", (stored "Guide")[1])
+      for _, text in ipairs((stored "Guide")) do assert.not_equal("user: Two", text) end
+    end)
+
+    it("--events writes each line as it comes, and fails where a turn does", function()
+      local reply = stream { "Once upon ", "a time." }
+      reply.hold = reply.body:find("data: ", 2, true) - 1
+      web:script { [PATH] = reply }
+      local input = start(line "--events 'Tell me a tale'")
+      waitForText("out", '"text":"Once upon "')
+      assert.matches("\n$", read(folder .. "/out"))
+      web:release()
+      assert.is_true(input:close())
+      local agent = agentFile [[
+        return require("moonpad").agent { name = "Guide", model = function()
+          return { errorCode = "QUOTA", errorMessage = "too much" }
+        end }
+      ]]
+      local code, out, err = run(("run %s --db %s --events Hi"):format(agent, quote(db)))
+      assert.same({ 1, "moonpad: QUOTA: too much\n" }, { code, err })
+      assert.matches('"errorCode":"QUOTA"', out, 1, true)
     end)
 
     it("Ctrl-C ends the run of a single message as well", function()
@@ -349,22 +391,77 @@ describe("bin/moonpad", function()
       assert.same({ "user: Hello", "user: Hello" }, (stored "Guide"))
     end)
 
+    -- Starts the command at a terminal, which is shown in the file "out".
+    local function startAtTerminal(more, script)
+      -- Ctrl-C reaches the shell around the command as well, and not every shell outlives it.
+      local command = ("trap : INT; (%s); echo code $?"):format(commandLine(line(more), environment()))
+      return assert(io.popen(("cd %s && (TERM=dumb %s -qec %s /dev/null; echo '<the terminal is gone>') > out 2>&1")
+        :format(quote(folder), script or "script", quote(command)), "w"))
+    end
+
+    local function waitForScreen(text)
+      waitUntil(text, function()
+        local screen = read(folder .. "/out")
+        if screen:find(text, 1, true) then return true end
+        assert(not screen:find("<the terminal is gone>", 1, true), screen)
+      end)
+    end
+
+    it("where no terminal can be made, this says at once why", function()
+      write(folder .. "/none", "#!/bin/sh\necho 'script: failed to create pseudo-terminal' >&2\nexit 1\n")
+      assert(os.execute("chmod +x " .. quote(folder .. "/none")))
+      local input = startAtTerminal(nil, "./none")
+      local ok, problem = pcall(waitForScreen, "/rewind")
+      input:close()
+      assert.is_false(ok)
+      assert.matches("script: failed to create pseudo-terminal", tostring(problem), 1, true)
+    end)
+
+    it("at a terminal Ctrl-C cancels the turn, and the conversation goes on", function()
+      local held = stream { "Let me ", "think for ever." }
+      held.hold = held.body:find("data: ", 2, true) - 1
+      web:script { [PATH] = { held, stream { "Yes?" } } }
+      local input = startAtTerminal()
+      waitForScreen "> "
+      input:write("A hard question\n"):flush()
+      waitForScreen "Let me "
+      input:write("\3"):flush()
+      waitForScreen "(cancelled)"
+      input:write("Hello?\n/stat\n"):flush()
+      waitForScreen "Yes?"
+      waitForScreen "/stat is no command"
+      input:write("/quit\n"):flush()
+      input:close()
+      assert.matches("code 0", read(folder .. "/out"))
+      assert.same({ "user: A hard question", "user: Hello?", "Guide: Yes?" }, (stored "Guide"))
+    end)
+
+    it("at a terminal, what goes into a file has no prompt and no hint in it", function()
+      web:script { [PATH] = { stream { "Yes?" }, stream { "Still here." } } }
+      local input = startAtTerminal "> log"
+      waitForScreen "Commands: /state"
+      waitForScreen "> "
+      input:write("One\nTwo\n"):flush()
+      waitForText("log", "Still here.")
+      input:write("/quit\n"):flush()
+      input:close()
+      assert.matches("code 0", read(folder .. "/out"))
+      assert.equal("Yes?\nStill here.\n", read(folder .. "/log"))
+    end)
+
     it("at a terminal goes on after an error, and after Ctrl-C at the prompt", function()
       local failing = server.json({ error = { message = "bad weather" } }, { status = 400 })
       web:script { [PATH] = { failing, stream { "Yes?" } } }
-      -- Ctrl-C reaches the shell around the command as well, and not every shell outlives it.
-      local command = ("trap : INT; (%s); echo code $?"):format(commandLine(line(), environment()))
-      local input = assert(io.popen(("cd %s && TERM=dumb script -qec %s /dev/null > out 2>&1"):format(
-        quote(folder), quote(command)), "w"))
-      waitForText("out", "/rewind")
+      local input = startAtTerminal()
+      waitForScreen "/rewind"
       input:write("One\n"):flush()
-      waitForText("out", "bad weather")
+      waitForScreen "bad weather"
       for count = 1, 3 do
         input:write("\3"):flush()
         waitUntil("Ctrl-C", function() return select(2, read(folder .. "/out"):gsub("%^C\r?\n", "")) == count end)
       end
       input:write("Two\n"):flush()
-      waitForText("out", "Yes?")
+      waitForScreen "Yes?"
       input:write("/quit\n"):flush()
       -- The exit code is the command's, and not that of `script`, which the sanitizers find fault with.
       input:close()

@@ -50,6 +50,7 @@ local function rewind(talk)
   local invocationId = found and lastInvocation(found.events)
   if not invocationId then return io.stderr:write "There is no turn to take back.\n" end
   talk.service:rewind(found, { invocationId = invocationId })
+  if talk.memory then talk.memory:addSession(found) end
   local kept = sharedKeys(found.events, invocationId)
   print("The last turn has been taken back." .. (#kept > 0
     and (" What other sessions share stays: %s."):format(table.concat(kept, ", ")) or ""))
@@ -62,20 +63,17 @@ local actions = {
   ["/quit"] = function() return "quit" end,
 }
 
----Runs one. Its errors are told and end nothing.
 ---@param talk table the conversation
 ---@param line string
 ---@return "quit"|nil
 function commands.run(talk, line)
-  local action = actions[line:match "^%S+"]
+  local name, rest = line:match "^(%S+)%s*(.-)%s*$"
+  local action = actions[name]
   if not action then
-    io.stderr:write(("%s is no command. %s\n"):format(line:match "^%S+", commands.HINT))
-    return nil
+    failure.raise("%s is no command (a message that begins with / has a blank before it). %s", name, commands.HINT)
   end
-  local ok, result = pcall(action, talk)
-  if ok then return result == "quit" and "quit" or nil end
-  io.stderr:write(failure.line(result), "\n")
-  return nil
+  if rest ~= "" then failure.raise("%s takes no argument, got %s", name, rest) end
+  return action(talk) == "quit" and "quit" or nil
 end
 
 return commands

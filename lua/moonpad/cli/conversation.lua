@@ -5,7 +5,7 @@ local commands = require "moonpad.cli.commands"
 local failure = require "moonpad.cli.failure"
 local moonpad = require "moonpad"
 
-local STDIN <const> = 0
+local STDIN <const>, STDOUT <const>, STDERR <const> = 0, 1, 2
 -- How long to wait for a model before looking whether Ctrl-C was pressed; a signal ends the wait at once.
 local PATIENCE <const> = 0.25
 
@@ -14,8 +14,14 @@ Conversation.__index = Conversation
 
 ---- Showing
 
+local function raiseErrorOf(event)
+  if event.errorCode then failure.raise("%s: %s", event.errorCode, event.errorMessage or "no message") end
+end
+
+-- Whoever reads the lines gets each as it comes.
 local function printEvent(event)
-  print(moonpad.json.encode(event))
+  io.stdout:write(moonpad.json.encode(event), "\n"):flush()
+  raiseErrorOf(event)
 end
 
 -- A tool's error is told to the model, which may keep it to itself: often it is an answer as good as any, and no fault.
@@ -49,7 +55,7 @@ local function newPrinter(debugs)
     endLine()
     io.stdout:flush()
     if debugs then tellToolErrors(event) end
-    if event.errorCode then failure.raise("%s: %s", event.errorCode, event.errorMessage or "no message") end
+    raiseErrorOf(event)
   end
   return show, endLine
 end
@@ -92,6 +98,13 @@ local function follow(invocation, show)
   end
 end
 
+-- What has been said can be found in later sessions.
+local function remember(self)
+  local name = { appName = self.appName, userId = self.userId, sessionId = self.sessionId }
+  local session = self.memory and self.service:getSession(name)
+  if session then self.memory:addSession(session) end
+end
+
 ---Runs one message to its end.
 ---@param message string
 ---@return "done"|"cancelled"
@@ -100,7 +113,8 @@ function Conversation:answer(message)
     userId = self.userId, sessionId = self.sessionId, newMessage = message,
   }
   cli.catchInterrupts()
-  cli.interrupted() -- what was pressed before this turn is not meant for it
+  -- At a terminal, what was pressed before this turn is not meant for it.
+  if self.isTerminal then cli.interrupted() end
   -- The traceback of an error is kept for --debug.
   local show, endLine = newPrinter(self.options.debug)
   local ok, result = pcall(follow, invocation, self.options.events and printEvent or show)
@@ -109,30 +123,44 @@ function Conversation:answer(message)
     self.options.traceback = invocation.traceback
     error(result, 0)
   end
-  if result == "cancelled" then io.stderr:write(hasEnded and "" or "\n", "(cancelled)\n") end
+  if result == "cancelled" then
+    -- A terminal has shown ^C, in a line that has no end yet.
+    io.stderr:write((hasEnded or not cli.isTerminal(STDERR)) and "" or "\n", "(cancelled)\n")
+  else
+    remember(self)
+  end
   return result
 end
 
 ---- Many turns
+
+-- What only a human at a terminal wants to see goes where one is shown, and into no file.
+function Conversation:tell(text)
+  local screen = cli.isTerminal(STDOUT) and io.stdout or cli.isTerminal(STDERR) and io.stderr
+  if self.isTerminal and screen then screen:write(text):flush() end
+end
 
 -- The next line; nil at the end. Ctrl-C at the prompt gives a new prompt; where there is none, it ends the wait for
 -- input.
 function Conversation:read()
   if not self.isTerminal then return io.read "l" end
   repeat
-    io.stdout:write("> "):flush()
+    self:tell "> "
     local isThere = cli.waitForInput(STDIN)
-    if not isThere then io.stdout:write "\n" end
+    if not isThere then self:tell "\n" end
   until isThere
   return io.read "l"
 end
 
 -- Where a human types, an error ends the turn and not the conversation.
-function Conversation:turn(line)
-  if line:sub(1, 1) == "/" then return commands.run(self, line) end
-  if not self.isTerminal then return self:answer(line) end
-  local ok, err = pcall(self.answer, self, line)
-  if not ok then io.stderr:write(failure.line(err), "\n") end
+function Conversation:turn(line, number)
+  local isCommand = line:sub(1, 1) == "/"
+  if not self.isTerminal and not isCommand then return self:answer(line) end
+  local ok, result = pcall(isCommand and commands.run or self.answer, self, line)
+  if ok then return result end
+  if not self.isTerminal then failure.raise("line %d: %s", number, failure.text(result)) end
+  io.stderr:write(failure.line(result), "\n")
+  return nil
 end
 
 ---Answers the lines of standard input until it ends or the user says /quit.
@@ -140,18 +168,22 @@ end
 function Conversation:answerLines()
   self.isTerminal = cli.isTerminal(STDIN)
   cli.catchInterrupts()
-  if self.isTerminal then print(commands.HINT) end
+  self:tell(commands.HINT .. "\n")
+  local number = 0
   for line in function() return self:read() end do
-    if line:find "%S" and self:turn(line) == "quit" then return "done" end
+    number = number + 1
+    local outcome = line:find "%S" and self:turn(line, number)
     io.stdout:flush()
+    if outcome == "quit" then return "done" end
+    if not self.isTerminal and (outcome == "cancelled" or cli.interrupted()) then return "cancelled" end
   end
-  if self.isTerminal then print() end
+  self:tell "\n"
   return cli.interrupted() and "cancelled" or "done"
 end
 
 local conversation = {}
 
----@param fields table service, runner, appName, userId, sessionId, and the options of the command line
+---@param fields table service, memory (if any), runner, appName, userId, sessionId, and the options of the command line
 function conversation.new(fields)
   return setmetatable(fields, Conversation)
 end
