@@ -11,13 +11,14 @@ description = {
   summary = "An embeddable agent state runtime",
   detailed = [[
 A C library owns sessions, scoped state and an append-only event log on SQLite or in memory; a Lua 5.4 layer on top is
-where agents, callbacks and tools are written.]],
+where agents, callbacks and tools are written. The moonpad command needs the rock argparse as well.]],
   license = "MIT",
 }
 
 supported_platforms = { "unix" }
 
--- Used where they are there, not needed: argparse (the moonpad command), lua-cjson (moonpad.null is cjson.null).
+-- Used where they are there, not needed: argparse (the moonpad command, which says so where it is missing), lua-cjson
+-- (moonpad.null is cjson.null). As dependencies, LuaRocks would fetch them even where the system has them.
 dependencies = { "lua >= 5.4, < 5.5" }
 
 external_dependencies = {

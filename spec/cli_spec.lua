@@ -92,6 +92,62 @@ describe("bin/moonpad", function()
       assert.same({ 0, 1 }, artifacts:versions(name))
     end)
 
+    it("remembers what was said, for the agent to look it up in another session", function()
+      local agent = agentFile [[
+        local moonpad = require "moonpad"
+        return moonpad.agent {
+          name = "Clerk", tools = { moonpad.loadMemory },
+          model = function(request)
+            local last = request.contents[#request.contents].parts[1]
+            if last.functionResponse then return moonpad.json.encode(last.functionResponse.response) end
+            if not last.text:find "?" then return "Noted." end
+            return { content = { parts = { { functionCall = { name = "load_memory", args = { query = "cat" } } } } } }
+          end,
+        }
+      ]]
+      local line = ("run %s --db %s "):format(agent, quote(db))
+      assert.same({ 0, "Noted.\n", "" }, { moonpadCommand(line .. "My cat is called Tom") })
+      local code, out, err = moonpadCommand(line .. "--session other 'What is it called?'")
+      assert.same({ 0, "" }, { code, err })
+      assert.matches("My cat is called Tom", out, 1, true)
+      -- What others have said is nobody's.
+      out = select(2, moonpadCommand(line .. "--user bob 'What is it called?'"))
+      assert.is_nil(out:find("Tom", 1, true))
+      -- What was taken back is forgotten.
+      local function found()
+        local memory <close> = moonpad.memoryService("sqlite:" .. db)
+        local sessions = {}
+        for _, item in ipairs(memory:searchMemory({ appName = "Clerk", userId = "ann", query = "cat" }).memories) do
+          sessions[item.sessionId] = true
+        end
+        return sessions
+      end
+      assert.same({ default = true, other = true }, found())
+      assert.equal(0, (moonpadCommand(line, "/rewind\n")))
+      assert.same({ other = true }, found())
+    end)
+
+    it("takes a file as lua5.4 does: with a byte order mark, and a first line for the shell", function()
+      for _, start in ipairs { "\xEF\xBB\xBF", "#!/usr/bin/env moonpad\n", "\xEF\xBB\xBF#!/usr/bin/env moonpad\n" } do
+        local line = ("run %s --db %s Hello"):format(agentFile(start .. counter), quote(db))
+        assert.equal(0, (moonpadCommand(line)))
+        local code, _, err = moonpadCommand(("run %s Hi"):format(agentFile(start .. "error 'oops'")))
+        assert.equal(1, code)
+        assert.matches(("agent.lua:%d: oops"):format(start:find "\n" and 2 or 1), err, 1, true)
+      end
+    end)
+
+    it("ignores a folder for its state that is not absolute", function()
+      local agent = agentFile(counter)
+      local pipe <close> = assert(io.popen "pwd")
+      local here = pipe:read "l"
+      assert(os.execute(("cd %s && HOME=%s XDG_DATA_HOME=relative USER=ann %s/bin/moonpad run %s Hi > out"):format(
+        quote(folder), quote(folder .. "/home"), quote(here), agent)))
+      assert.is_nil(io.open(folder .. "/relative/moonpad/Counter.db"))
+      local service <close> = moonpad.open("sqlite:" .. folder .. "/home/.local/share/moonpad/Counter.db")
+      assert.equal(1, #service:listSessions { appName = "Counter" })
+    end)
+
     it("says for whose answer it waits when a turn ends with a call that is open", function()
       local agent = agentFile [[
         local moonpad = require "moonpad"
@@ -344,9 +400,9 @@ describe("bin/moonpad", function()
       mistake("state --db x", "%-%-app", 2)
       mistake("run", "agent", 2)
       for _, name in ipairs { "db", "app", "user", "session", "model" } do
-        mistake(("run x --%s ''"):format(name), "must not be empty", 2)
+        mistake(("run x --%s ''"):format(name), ("%%-%%-%s must not be empty"):format(name), 2)
       end
-      mistake("state --app x --session ''", "must not be empty", 2)
+      mistake("state --app x --session ''", "%-%-session must not be empty", 2)
     end)
 
     it("in the database is told in one line", function()
@@ -354,6 +410,16 @@ describe("bin/moonpad", function()
       mistake(("run %s --db %s Hi"):format(agentFile(counter), quote(db)), "")
       mistake(("state --db %s --app A"):format(quote(db)), "corrupt: ")
     end)
+  end)
+
+  it("says how to get what it needs, where argparse is missing", function()
+    local nowhere = "LUA_PATH_5_4=/nowhere/?.lua LUA_CPATH_5_4=/nowhere/?.so "
+    for _, line in ipairs { "--version", "run x.lua Hi", "" } do
+      local code, out, err = moonpadCommand(line, nil, nowhere)
+      assert.same({ 1, "" }, { code, out })
+      assert.equal("moonpad: the command needs the Lua module argparse, which is not installed: "
+        .. "luarocks install argparse (on Debian: apt install lua-argparse)\n", err)
+    end
   end)
 
   it("prints its version and its help", function()

@@ -10,7 +10,8 @@ end
 
 local function dataFolder()
   local data = os.getenv "XDG_DATA_HOME"
-  if data and data ~= "" then return data .. "/moonpad" end
+  -- The XDG Base Directory Specification: "relative paths must be ignored".
+  if data and data:sub(1, 1) == "/" then return data .. "/moonpad" end
   local home = os.getenv "HOME"
   if not home or home == "" then failure.raise "neither XDG_DATA_HOME nor HOME is set; say --db FILE" end
   return home .. "/.local/share/moonpad"

@@ -31,7 +31,11 @@ end
 ---@param arguments string[]
 ---@return integer exit code
 function main.run(arguments)
-  local parser = options.parser()
+  local isReady, parser = pcall(options.parser)
+  if not isReady then
+    io.stderr:write(failure.line(parser), "\n")
+    return 1
+  end
   local parsed, values = parser:pparse(arguments)
   if not parsed then
     io.stderr:write(("moonpad: %s (see `moonpad --help`)\n"):format(values))

@@ -1,17 +1,16 @@
 --- The command line of `moonpad`.
+local failure = require "moonpad.cli.failure"
 local moonpad = require "moonpad"
 
 local options = {}
 
 local DB = "The SQLite file (default: $XDG_DATA_HOME/moonpad/APP.db, or ~/.local/share/moonpad/APP.db)."
 
-local function nonEmpty(value)
-  if value == "" then return nil, "an option must not be empty" end
-  return value
-end
-
 local function option(command, name, description)
-  return command:option(name, description):convert(nonEmpty)
+  return command:option(name, description):convert(function(value)
+    if value == "" then return nil, name .. " must not be empty" end
+    return value
+  end)
 end
 
 local function describeRun(parser)
@@ -43,9 +42,18 @@ local function describeNew(parser)
   command:argument("name", "The name of the agent and of its folder: an identifier."):argname "NAME"
 end
 
+-- Nothing but the command needs it, so moonpad itself is installed without it.
+local function loadArgparse()
+  local ok, module = pcall(require, "argparse")
+  if ok then return module end
+  if not tostring(module):find("module 'argparse' not found", 1, true) then error(module, 0) end
+  return failure.raise("the command needs the Lua module argparse, which is not installed: "
+    .. "luarocks install argparse (on Debian: apt install lua-argparse)")
+end
+
 ---@return table parser of argparse
 function options.parser()
-  local argparse = require "argparse"
+  local argparse = loadArgparse()
   local parser = argparse("moonpad", "Runs moonpad agents, and shows what they have stored.")
   parser:command_target "command"
   parser:require_command(true)

@@ -24,7 +24,9 @@ local function textIn(path, err)
 end
 
 local function loadAgent(path, options)
-  local chunk, problem = load((readFile(path):gsub("^#[^\n]*", "")), "@" .. path)
+  -- Like lua5.4: a byte order mark and a first line for the shell are no Lua.
+  local source = readFile(path):gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", "")
+  local chunk, problem = load(source, "@" .. path)
   if not chunk then failure.raise("%s", problem) end
   local ok, agent = xpcall(chunk, function(err)
     local text = textIn(path, err)
@@ -46,6 +48,14 @@ local function setModel(agent, model)
   agent.model = model
 end
 
+-- Agents that search no memory run with a SQLite that cannot, too.
+local function openMemory(url)
+  local ok, memory = pcall(moonpad.memoryService, url)
+  if ok then return memory end
+  if memory.code ~= "unsupported" then error(memory, 0) end
+  return nil
+end
+
 ---@param options table of the command line
 ---@return "done"|"cancelled"
 function command.run(options)
@@ -55,9 +65,13 @@ function command.run(options)
   local url = database.url(options, app)
   local service <close> = moonpad.open(url)
   local artifacts <close> = moonpad.artifactService(url)
+  local memory <close> = openMemory(url)
   local talk = conversation.new {
     service = service,
-    runner = moonpad.runner { appName = app, agent = agent, sessionService = service, artifactService = artifacts },
+    memory = memory,
+    runner = moonpad.runner {
+      appName = app, agent = agent, sessionService = service, artifactService = artifacts, memoryService = memory,
+    },
     appName = app,
     userId = database.user(options),
     sessionId = options.session,
