@@ -312,6 +312,14 @@ describe("bin/moonpad", function()
         "invalid_argument: agent: nam: unknown field, did you mean name%? %(at [^ ]*agent.lua:1%)")
     end)
 
+    it("in the permissions of the agent's file is told as that", function()
+      local agent = agentFile(counter)
+      assert(os.execute("chmod 000 " .. agent))
+      local problem = ("the agent file cannot be read: %s/agent.lua: Permission denied"):format(folder)
+      assert.same({ 1, "", "moonpad: " .. problem .. "\n" },
+        { moonpadCommand(("run %s --db %s Hi"):format(agent, quote(db)), nil, support.boundByPermissions()) })
+    end)
+
     it("in the agent's file has its traceback with --debug", function()
       local agent = agentFile [[local function fail() error "oops" end
         fail()

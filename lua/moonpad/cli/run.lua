@@ -6,9 +6,13 @@ local moonpad = require "moonpad"
 
 local command = {}
 
+local NO_SUCH_FILE = 2 -- ENOENT
+
 local function readFile(path)
-  local file <close> = io.open(path, "rb")
-  if not file then failure.raise('there is no agent file "%s"', path) end
+  local file <close>, reason, code = io.open(path, "rb")
+  if not file and code == NO_SUCH_FILE then failure.raise('there is no agent file "%s"', path) end
+  -- The reason names the file.
+  if not file then failure.raise("the agent file cannot be read: %s", reason) end
   local source = file:read "a"
   if source then return source end
   local inside = path:gsub("/*$", "/agent.lua")
