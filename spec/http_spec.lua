@@ -239,6 +239,19 @@ describe("HTTP", function()
       assert.are.equal("limit", await("/a", { maxBodyBytes = 10 }))
       assert.are.equal("tool", await("/b", { timeoutMs = 50 }))
     end)
+
+    it("puts no more together than maxBodyBytes, in job:collect as well", function()
+      web:script { ["/a"] = { body = ("x"):rep(100) } }
+      local function collect(options, limit)
+        local job <close> = request("/a", options)
+        return { job:collect(limit) }
+      end
+      assert.are.same({ nil, "the answer is longer than 99 bytes", "limit" }, collect { maxBodyBytes = 99 })
+      assert.are.same({ ("x"):rep(100), false }, collect { maxBodyBytes = 100 })
+      assert.are.same({ "xxxxxxxxxx", true }, collect({ maxBodyBytes = 99 }, 10))
+      assert.are.same({ ("x"):rep(100), false }, collect({ maxBodyBytes = 99 }, 200))
+      assert.are.equal(0, http.active())
+    end)
   end)
 
   describe("http.poll", function()

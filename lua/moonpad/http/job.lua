@@ -11,6 +11,7 @@ local jobs = {}
 ---@field status integer? of the answer, once it has begun
 ---@field headers table<string, string>? of the answer, names in lower case
 ---@field attempts integer made so far
+---@field maxBodyBytes integer of what is put together
 ---@field retryAt number? when the next attempt begins (core.monotonic)
 ---@field failure { message: string, kind: string }?
 ---@field isOver boolean? nothing more will come
@@ -203,22 +204,26 @@ function Job:receive()
   return nil
 end
 
+local function tooLong(job)
+  return ("the answer is longer than %d bytes"):format(job.maxBodyBytes)
+end
+
 ---Waits for the whole body.
----@param limit integer? how many bytes of it at most
+---@param limit integer? of so many bytes; then it is cut. Without one, more than `maxBodyBytes` are a failure
 ---@return string? body
 ---@return boolean|string cut whether there was more; or why there is none
 ---@return string? kind of the failure
 function Job:collect(limit)
   signals.checkThread "job:collect"
-  limit = limit or math.maxinteger
-  local parts, length = {}, 0
+  local parts, length, most = {}, 0, limit or self.maxBodyBytes
   while true do
     local chunk, message, kind = self:receive()
     if message then return nil, message, kind end
     if not chunk then return table.concat(parts), false end
     parts[#parts + 1], length = chunk, length + #chunk
-    if length > limit then
+    if length > most then
       self:close()
+      if not limit then return nil, tooLong(self), "limit" end
       return table.concat(parts):sub(1, limit), true
     end
   end
@@ -228,15 +233,14 @@ end
 ---@return boolean done
 ---@return { status: integer, headers: table<string, string>, body: string }? answer
 function Job:poll()
-  local plan = plans[self]
   self:step()
-  self.parts = self.parts or { length = 0, limit = plan and plan.maxBodyBytes }
+  self.parts = self.parts or { length = 0 }
   local parts, chunk = self.parts, self:read()
   while chunk do
     parts[#parts + 1], parts.length = chunk, parts.length + #chunk
-    if parts.length > parts.limit then
+    if parts.length > self.maxBodyBytes then
       self:close()
-      core.error("limit", ("the answer is longer than %d bytes"):format(parts.limit))
+      core.error("limit", tooLong(self))
     end
     chunk = self:read()
   end
@@ -266,7 +270,7 @@ Job.__close = Job.close
 ---@param plan table see moonpad.http
 ---@return moonpad.HttpJob
 function jobs.new(plan)
-  local job = setmetatable({ attempts = 1, seen = driver.activity() }, Job)
+  local job = setmetatable({ attempts = 1, seen = driver.activity(), maxBodyBytes = plan.maxBodyBytes }, Job)
   plans[job] = plan
   if plan.timeoutMs > 0 then job.deadline = core.monotonic() + plan.timeoutMs / 1000 end
   driver.enlist(job)
