@@ -40,7 +40,8 @@ end
 
 ---@param key any
 ---@param value any
-function actions.check(key, value)
+---@param session moonpad.Session? whose events it is for
+function actions.check(key, value, session)
   if type(key) ~= "string" then refuse(key, "a name is a string, not a " .. type(key)) end
   local known = KNOWN[key]
   if not known and byPlainName[plain(key)] then
@@ -52,7 +53,7 @@ function actions.check(key, value)
     refuse(key, ("expected a %s, got %s"):format(known.what, type(value)))
   end
   if key == "stateDelta" then return end -- goes to the state, which checks it, and may hold moonpad.removed
-  local ok, err = pcall(core.json.encode, value)
+  local ok, err = pcall(core.encodeWithin, value, session)
   if ok then return end
   luaError.passOn(err)
   refuse(key, core.isError(err) and err.message or tostring(err))
@@ -94,8 +95,9 @@ end
 
 ---Checks everything that was written: a table may have been changed after it was assigned.
 ---@param written table
-function actions.checkAll(written)
-  for key, value in pairs(written) do actions.check(key, value) end
+---@param session moonpad.Session?
+function actions.checkAll(written, session)
+  for key, value in pairs(written) do actions.check(key, value, session) end
 end
 
 return actions

@@ -103,7 +103,7 @@ local Actions = {
     checkWritable(phase, "context.actions")
     if value == core.null then value = nil end
     if type(value) == "userdata" then value = core.toTable(value) end
-    actions.check(key, value)
+    actions.check(key, value, phase.invocation.session)
     if key == "stateDelta" then
       phase.state:update(value)
     elseif key == "transferToAgent" and value ~= nil then
@@ -302,7 +302,7 @@ end
 ---Raises where a context's actions hold what no event can carry.
 ---@param phase moonpad.Phase
 function contexts.checkActions(phase)
-  actions.checkAll(phase.actions)
+  actions.checkAll(phase.actions, phase.invocation.session)
 end
 
 ---The phase behind a context, or nil.

@@ -4,14 +4,21 @@ local core = require "moonpad.core"
 
 -- Deeper data cannot be stored anyway (contract 1.2); this catches cycles.
 local MAX_DEPTH = 200
+-- Each counts wherever it stands: a few tables that hold each other often are a tree without end.
+local MAX_TABLES = 1000000
 
-local function copy(value, depth)
+local function copy(value, depth, made)
   local kind = type(value)
   if kind == "userdata" and value ~= core.null and value ~= core.removed then return core.toTable(value) end
   if kind ~= "table" then return value end
   if depth > MAX_DEPTH then core.error("invalid_argument", "a table is nested too deeply, or contains itself") end
+  made.tables = made.tables + 1
+  if made.tables > MAX_TABLES then
+    core.error("invalid_argument",
+      ("more than %d tables to copy: some of them hold the same ones again and again"):format(MAX_TABLES))
+  end
   local result = {}
-  for key, item in next, value do result[key] = copy(item, depth + 1) end
+  for key, item in next, value do result[key] = copy(item, depth + 1, made) end
   -- Only marks of arrays: what else a metatable does (`__gc`) is the original's affair.
   return setmetatable(result, arrays.markOf(value))
 end
@@ -20,5 +27,5 @@ end
 ---@param value T
 ---@return T
 return function(value)
-  return copy(value, 0)
+  return copy(value, 0, { tables = 0 })
 end

@@ -25,7 +25,7 @@ local function refuse(message)
   core.error("invalid_argument", message)
 end
 
-local function toEvent(given)
+local function toEvent(given, session)
   if type(given) == "string" then return { content = content.normalize(given, "model", "context:emit") } end
   if type(given) ~= "table" then
     refuse("context:emit(event): expected an event (a table) or a text, got " .. type(given))
@@ -35,7 +35,7 @@ local function toEvent(given)
   content.dropNulls(fields)
   content.checkTypes(fields, { partial = "boolean" }, "context:emit")
   if fields.content ~= nil then fields.content = content.normalize(fields.content, "model", "context:emit: content") end
-  return core.newEvent(fields)
+  return core.newEvent(fields, session)
 end
 
 local function target(phase, which)
@@ -91,7 +91,7 @@ local function run(invocation, agent)
   local phase = contexts.open(invocation, agent)
   phase.emit = function(event)
     signals.checkYield "context:emit"
-    return keepTransfer(phase, publish.event(phase, toEvent(event)))
+    return keepTransfer(phase, publish.event(phase, toEvent(event, phase.invocation.session)))
   end
   phase.runAgent = function(which) return runAgent(phase, which) end
   agent.run(phase.context)

@@ -3,6 +3,8 @@ local core = require "moonpad.core"
 
 local errorText = {}
 
+local MAX_BYTES = 65536 -- of a table that was raised
+
 ---A text that can be stored: bytes that are no UTF-8 become question marks.
 ---@param text string
 ---@return string
@@ -26,7 +28,7 @@ local function describe(err)
   if core.isError(err) then return tostring(err.message) end
   if type(metatable) == "table" and metatable.__tostring then return tostring(err) end
   if type(err.message) == "string" then return err.message end
-  local ok, text = pcall(core.json.encode, err)
+  local ok, text = pcall(core.encodeWithin, err, MAX_BYTES)
   return ok and text or tostring(err)
 end
 

@@ -30,7 +30,7 @@ end
 function lock.commit(run, state, event)
   local stored, busy = core.commit(state, event, not run.mayBlock)
   if stored ~= nil then return stored end
-  local kept = core.newEvent(event)
+  local kept = core.newEvent(event, run.session)
   return insist(run, function(briefly) return core.commit(state, kept, briefly) end, busy)
 end
 

@@ -29,19 +29,19 @@ local function deltaOf(phase, event, origin)
   return delta
 end
 
-local function isSame(a, b)
+local function isSame(a, b, session)
   if a == b and math.type(a) == math.type(b) then return true end
-  local okA, textA = pcall(core.json.encode, a)
-  local okB, textB = pcall(core.json.encode, b)
+  local okA, textA = pcall(core.encodeWithin, a, session)
+  local okB, textB = pcall(core.encodeWithin, b, session)
   return okA and okB and textA == textB
 end
 
 -- What a plugin has set to another value is stored as it says. The rest stays as it was written, so that an increment
 -- remains one.
-local function changedDelta(own, shown, answered)
+local function changedDelta(own, shown, answered, session)
   local delta = onEvent.merge(own)
   for key, value in pairs(answered or {}) do
-    if shown[key] == nil or not isSame(value, shown[key]) then delta[key] = value end
+    if shown[key] == nil or not isSame(value, shown[key], session) then delta[key] = value end
   end
   return delta
 end
@@ -59,7 +59,8 @@ local function apply(session, event, shown, answered)
   local replaced = onEvent.merge(event, answer)
   if type(answer.actions) == "table" then
     replaced.actions = onEvent.merge(answer.actions)
-    replaced.actions.stateDelta = changedDelta(event.actions.stateDelta, shown, answer.actions.stateDelta)
+    replaced.actions.stateDelta = changedDelta(event.actions.stateDelta, shown, answer.actions.stateDelta,
+      session)
   end
   checkPartial(event, replaced)
   if answer.content ~= nil then
@@ -83,7 +84,7 @@ function onEvent.ask(phase, event, origin)
   local view = onEvent.merge(event)
   view.actions = onEvent.merge(event.actions, { stateDelta = copy(shown) })
   local reader = { invocation = phase.invocation, agent = phase.agent, context = contexts.readOnly(phase) }
-  local answer = callbacks.askPlugins(reader, "onEvent", core.newEvent(view))
+  local answer = callbacks.askPlugins(reader, "onEvent", core.newEvent(view, phase.invocation.session))
   if answer == nil then return event end
   if type(answer) ~= "table" then
     core.error("invalid_argument", "onEvent: expected an event (a table) or nothing, got " .. type(answer))

@@ -64,7 +64,7 @@ function publish.event(phase, event, origin)
   event.branch = event.branch or invocation.branch
   if event.partial then
     event.actions = { stateDelta = {} }
-    local shown = core.newEvent(onEvent.ask(phase, event))
+    local shown = core.newEvent(onEvent.ask(phase, event), invocation.session)
     signals.emit(shown)
     return { event = shown, isFinal = false, calls = {} }
   end

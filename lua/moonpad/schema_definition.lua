@@ -9,6 +9,8 @@ local definitions = {}
 
 -- Deeper data cannot be stored anyway (contract 1.2); this catches schemas that contain themselves.
 local MAX_DEPTH = 128
+-- Each counts wherever it stands: a few that hold each other often are a schema without end.
+local MAX_SCHEMAS = 100000
 
 local checkSchema
 
@@ -57,24 +59,24 @@ local function checkBoolean(value, where)
   if type(value) ~= "boolean" then refuse(where, "expected a boolean, got %s", type(value)) end
 end
 
-local function checkSchemas(value, where, depth)
+local function checkSchemas(value, where, depth, checked)
   local list = lists.of(value, where, "schemas")
   if #list == 0 then refuse(where, "has no schema") end
-  for index, item in ipairs(list) do checkSchema(item, ("%s[%d]"):format(where, index), depth) end
+  for index, item in ipairs(list) do checkSchema(item, ("%s[%d]"):format(where, index), depth, checked) end
 end
 
-local function checkMap(value, where, depth)
+local function checkMap(value, where, depth, checked)
   if type(value) ~= "table" then refuse(where, "expected a table of schemas by name, got %s", type(value)) end
   for key, item in pairs(value) do
     if type(key) ~= "string" then refuse(where, "expected a table of schemas by name, got a list") end
-    checkSchema(item, member(where, key), depth)
+    checkSchema(item, member(where, key), depth, checked)
   end
 end
 
 -- A list of schemas describes the items one by one.
-local function checkItems(value, where, depth)
-  if type(value) == "table" and value[1] ~= nil then return checkSchemas(value, where, depth) end
-  checkSchema(value, where, depth)
+local function checkItems(value, where, depth, checked)
+  if type(value) == "table" and value[1] ~= nil then return checkSchemas(value, where, depth, checked) end
+  checkSchema(value, where, depth, checked)
 end
 
 local KEYWORDS = {
@@ -83,7 +85,7 @@ local KEYWORDS = {
   minItems = checkNumber, maxItems = checkNumber,
   properties = checkMap, ["$defs"] = checkMap, definitions = checkMap, items = checkItems,
   anyOf = checkSchemas, oneOf = checkSchemas, allOf = checkSchemas,
-  additionalProperties = function(value, where, depth) checkSchema(value, where, depth) end,
+  additionalProperties = function(...) checkSchema(...) end,
 }
 
 local function sortedNames(value, where)
@@ -96,13 +98,17 @@ local function sortedNames(value, where)
   return names
 end
 
-function checkSchema(value, where, depth)
+function checkSchema(value, where, depth, checked)
   if type(value) == "boolean" then return end
   if type(value) ~= "table" then refuse(where, "expected a schema (a table), got %s", type(value)) end
   if depth > MAX_DEPTH then refuse(where, "is nested too deeply, or contains itself") end
+  checked.count = checked.count + 1
+  if checked.count > MAX_SCHEMAS then
+    refuse(where, "more than %d schemas: some of them hold the same ones again and again", MAX_SCHEMAS)
+  end
   for _, name in ipairs(sortedNames(value, where)) do
     local check = KEYWORDS[name]
-    if check then check(value[name], member(where, name), depth + 1) end
+    if check then check(value[name], member(where, name), depth + 1, checked) end
   end
 end
 
@@ -111,7 +117,7 @@ end
 ---@param where string for messages
 function definitions.check(definition, where)
   if type(definition) ~= "table" then refuse(where, "expected a table, got %s", type(definition)) end
-  checkSchema(definition, where, 0)
+  checkSchema(definition, where, 0, { count = 0 })
 end
 
 return definitions

@@ -45,7 +45,7 @@ local function wrap(result)
 end
 
 local function checkResult(call, result)
-  local ok, err = pcall(core.json.encode, wrap(result))
+  local ok, err = pcall(core.encodeWithin, wrap(result), call.phase.invocation.session)
   if ok then return end
   luaError.passOn(err)
   core.error("tool", ("%s: cannot be answered to the model: %s"):format(call.name, errorText.of(err)))

@@ -10,7 +10,8 @@ void mp_buffer_init(mp_buffer *buffer, mp_env *env) {
   buffer->length = 0;
   buffer->capacity = 0;
   buffer->env = env;
-  buffer->failed = false;
+  buffer->failed = buffer->over_limit = false;
+  buffer->limit = 0;
 }
 
 void mp_buffer_free(mp_buffer *buffer) {
@@ -20,7 +21,7 @@ void mp_buffer_free(mp_buffer *buffer) {
 
 void mp_buffer_clear(mp_buffer *buffer) {
   buffer->length = 0;
-  buffer->failed = false;
+  buffer->failed = buffer->over_limit = false;
 }
 
 bool mp_buffer_grow(mp_buffer *buffer, size_t more) {
@@ -31,6 +32,11 @@ bool mp_buffer_grow(mp_buffer *buffer, size_t more) {
   size_t needed = buffer->length + more;
   size_t wanted = buffer->capacity > SIZE_MAX / 2 ? needed : buffer->capacity * 2;
   if (wanted < SMALLEST) wanted = SMALLEST;
+  if (buffer->limit != 0 && needed > buffer->limit) {
+    buffer->over_limit = true;
+    return false;
+  }
+  if (buffer->limit != 0 && wanted > buffer->limit) wanted = buffer->limit;
   if (wanted < needed) wanted = needed;
   char *grown = mp_resize(buffer->env, buffer->data, wanted);
   if (grown == NULL) return false;

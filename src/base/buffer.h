@@ -1,5 +1,6 @@
 /*
 ** A growing byte buffer. A failed allocation makes it `failed` and further writes do nothing, so that a writer checks once, at its end.
+** So does growing beyond `limit`.
 */
 #ifndef MP_BASE_BUFFER_H
 #define MP_BASE_BUFFER_H
@@ -14,6 +15,8 @@ typedef struct mp_buffer {
   size_t capacity;
   mp_env *env; /* not counted: whoever owns the buffer owns the env */
   bool failed;
+  bool over_limit; /* why it failed */
+  size_t limit;    /* it does not grow beyond; memory that it has is used. 0: none */
 } mp_buffer;
 
 void mp_buffer_init(mp_buffer *buffer, mp_env *env);

@@ -54,19 +54,28 @@ typedef enum mp_encode_kind {
 } mp_encode_kind;
 
 /*
-** Appends the JSON text of the value at `index` to `out`. Calls no Lua code, runs no finalizer, raises nothing: what it wrote to binding->text is safe until the caller
-** next calls Lua. Errors: invalid_argument naming the path, no_memory. Raises -.
+** What the text will be measured against where it is going: maxValueBytes, or maxEventBytes of an event.
+** Encoding stops at a few times that, since a few tables that hold each other often are a text without
+** end. What goes to no service has a fixed limit.
 */
-moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place place, mp_encode_kind kind, mp_buffer *out,
-                         moonpad_type *type, moonpad_error *error);
+#define MP_LIMIT_NONE INT64_C(0)
+#define MP_LIMIT_TEXT INT64_C(-1) /* MP_TEXT_MOST; beyond it is no_memory */
+#define MP_TEXT_MOST  ((size_t)256 * 1024 * 1024)
+
+/*
+** Appends the JSON text of the value at `index` to `out`. Calls no Lua code, runs no finalizer, raises nothing: what it wrote to binding->text is safe until the caller
+** next calls Lua. Errors: invalid_argument naming the path, limit, no_memory. Raises -.
+*/
+moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place place, mp_encode_kind kind, int64_t limit,
+                         mp_buffer *out, moonpad_type *type, moonpad_error *error);
 
 /* The same of an event, into binding->text, with a recording if one is wanted. When that is whole it stands above what was on the stack before. Raises -. */
-moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, mp_recording *recording, moonpad_type *type,
-                                  moonpad_error *error);
+moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, int64_t limit, mp_recording *recording,
+                                  moonpad_type *type, moonpad_error *error);
 
 /* The value at `index` (not nil) as a counted value of `env`: scalars without any text in between. One reference for the caller. Raises -. */
-moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, mp_value **value,
-                               moonpad_error *error);
+moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, int64_t limit,
+                               mp_value **value, moonpad_error *error);
 
 /* ---- JSON to Lua ---- */
 

@@ -1,8 +1,10 @@
 /* JSON text of others to Lua values, scalars, and deep copies of Lua values. What this library wrote itself, or might have written, codec_own.c reads. */
 #include "core/scan.h"
+#include "lua/arguments.h"
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"
+#include "service/service.h"
 
 /* ---- The reader, boxed: pushing values may raise ---- */
 
@@ -155,8 +157,25 @@ void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value) {
 /* ---- Deep copies ---- */
 
 #define COPY_DEPTH 190
+#define COPY_TABLES                                                                                                    \
+  1000000 /* each counted wherever it stands: a few that hold each other often are a tree without end */
 
-static void push_proxy_copy(lua_State *L, mp_lua *binding, int index) {
+typedef struct copier {
+  lua_State *L;
+  mp_lua *binding;
+  size_t made; /* tables */
+} copier;
+
+static void count_tables(copier *c, size_t more) {
+  c->made += more;
+  if (c->made <= COPY_TABLES) return;
+  mp_raise_argument(c->L, "toTable: more than %d tables: some of them hold the same ones again and again", COPY_TABLES);
+}
+
+/* Makes tables of what a proxy holds. */
+static void push_proxy_copy(copier *c, int index) {
+  lua_State *L = c->L;
+  mp_lua *binding = c->binding;
   mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
   mp_lua_state *state = node == NULL ? mp_test_userdata(L, index, binding->state_meta) : NULL;
   if ((node == NULL || node->node == NULL) && (state == NULL || state->box == NULL)) {
@@ -172,15 +191,17 @@ static void push_proxy_copy(lua_State *L, mp_lua *binding, int index) {
     status = mp_changes_write_all(state->box->changes, text, &error);
   if (status == MOONPAD_OK && text->failed) status = mp_no_memory(&error);
   mp_check(L, status, &error);
+  if (c->made > 0) count_tables(c, 1 + text->length / 64); /* one alone may be as large as it is */
   mp_decode_own(L, binding, mp_buffer_text(text));
   mp_box_release(text);
   lua_remove(L, -2);
 }
 
 /* The tables that are being copied are counted in `depth`: a cycle runs into the limit. */
-static void push_copy(lua_State *L, mp_lua *binding, int index, int depth) {
+static void push_copy(copier *c, int index, int depth) {
+  lua_State *L = c->L;
   if (lua_type(L, index) == LUA_TUSERDATA) {
-    push_proxy_copy(L, binding, index);
+    push_proxy_copy(c, index);
     return;
   }
   if (!lua_istable(L, index)) {
@@ -188,19 +209,20 @@ static void push_copy(lua_State *L, mp_lua *binding, int index, int depth) {
     return;
   }
   if (depth == COPY_DEPTH) mp_raise_argument(L, "toTable: the table contains itself, or is nested too deep");
+  count_tables(c, 1);
   luaL_checkstack(L, 8, NULL);
   lua_newtable(L);
   int copy = lua_gettop(L);
   lua_pushnil(L);
   while (lua_next(L, index)) {
     lua_pushvalue(L, -2);
-    push_copy(L, binding, copy + 2, depth + 1);
+    push_copy(c, copy + 2, depth + 1);
     lua_rawset(L, copy);
     lua_pop(L, 1);
   }
   if (lua_getmetatable(L, index)) {
     const void *address = lua_topointer(L, -1);
-    if (address == binding->array_meta || address == binding->event_meta)
+    if (address == c->binding->array_meta || address == c->binding->event_meta)
       lua_setmetatable(L, copy);
     else
       lua_pop(L, 1);
@@ -209,7 +231,8 @@ static void push_copy(lua_State *L, mp_lua *binding, int index, int depth) {
 
 void mp_push_copy(lua_State *L, mp_lua *binding, int index) {
   luaL_checkstack(L, 8, NULL);
-  push_copy(L, binding, lua_absindex(L, index), 0);
+  copier c = {L, binding, 0};
+  push_copy(&c, lua_absindex(L, index), 0);
 }
 
 /* ---- For Lua ---- */
@@ -230,7 +253,28 @@ static int json_encode(lua_State *L) {
   mp_buffer_clear(&binding->text);
   if (lua_isnone(L, 1)) lua_settop(L, 1);
   mp_encode_kind kind = is_event(L, binding, 1) ? MP_ENCODE_SHOWN_EVENT : MP_ENCODE_JSON;
-  mp_check(L, mp_encode(L, binding, 1, mp_place_named("value"), kind, &binding->text, NULL, &error), &error);
+  mp_check(L, mp_encode(L, binding, 1, mp_place_named("value"), kind, MP_LIMIT_TEXT, &binding->text, NULL, &error),
+           &error);
+  lua_pushlstring(L, binding->text.data, binding->text.length);
+  return 1;
+}
+
+/* The limit that argument 2 stands for: a session's for events, a number of bytes, or nil. */
+static int64_t event_limit(lua_State *L, mp_lua *binding) {
+  if (lua_isnoneornil(L, 2)) return MP_LIMIT_TEXT;
+  if (lua_type(L, 2) == LUA_TNUMBER) return mp_argument_integer(L, 2, "core.encodeWithin", "limit");
+  return mp_check_session(L, binding, 2, "core.encodeWithin")->session->service->options.max_event_bytes;
+}
+
+/* core.encodeWithin(value [, session or bytes]): as json.encode, for what is to be part of an event */
+static int encode_within(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  luaL_checkstack(L, 8, NULL);
+  int64_t limit = event_limit(L, binding);
+  moonpad_error error;
+  mp_buffer_clear(&binding->text);
+  mp_check(L, mp_encode(L, binding, 1, mp_place_named("value"), MP_ENCODE_JSON, limit, &binding->text, NULL, &error),
+           &error);
   lua_pushlstring(L, binding->text.data, binding->text.length);
   return 1;
 }
@@ -268,7 +312,8 @@ static int make_array(lua_State *L) {
 }
 
 void mp_codec_module(lua_State *L, int binding_index) {
-  static const luaL_Reg functions[] = {{"toTable", to_table}, {"array", make_array}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"toTable", to_table}, {"array", make_array}, {"encodeWithin", encode_within}, {NULL, NULL}};
   static const luaL_Reg json[] = {{"encode", json_encode}, {"decode", json_decode}, {NULL, NULL}};
   mp_set_functions(L, binding_index, functions);
   lua_newtable(L);

@@ -12,6 +12,22 @@
 
 static moonpad_status encode_any(mp_encoder *e, int index);
 
+/*
+** How far the text may grow from here: further than the limit, so that what exceeds it a little is told its
+** size, and what is without end is stopped here. Of an event much may not be stored: temp: keys.
+*/
+static void set_bound(const mp_encoder *e) {
+  const size_t slack = 64; /* numbers ask for more room than they take */
+  size_t times = e->kind == MP_ENCODE_EVENT ? 4 : 2, most = MP_TEXT_MOST;
+  e->out->limit = 0;
+  if (e->limit == MP_LIMIT_NONE) return;
+  if (e->limit > 0) {
+    if ((uint64_t)e->limit > SIZE_MAX / 8) return;
+    most = times * (size_t)e->limit + slack;
+  }
+  if (most < SIZE_MAX - e->out->length) e->out->limit = e->out->length + most;
+}
+
 #define STACK_NEED 12 /* slots above the value at hand */
 #define STACK_STEP 64
 
@@ -158,13 +174,22 @@ static bool is_left_out(mp_encoder *e, moonpad_string name) {
   return true;
 }
 
+/* A member of the outermost table. A state is bounded key by key; a string's limit does not count its escapes. */
+static moonpad_status encode_state(mp_encoder *e, int index) {
+  if (e->place.kind != MP_PLACE_STATE) return encode_any(e, index);
+  if (lua_type(e->L, index) != LUA_TSTRING) set_bound(e);
+  moonpad_status status = encode_any(e, index);
+  e->out->limit = 0;
+  return status;
+}
+
 /* Writes `"name":value,` as a segment; the value is at `index`, the top of the stack. */
 static moonpad_status encode_member(mp_encoder *e, moonpad_string name, int index) {
   mp_lua *binding = e->binding;
   if (!mp_push_segment(e, name)) return mp_no_memory(e->error);
   size_t number = binding->segment_count - 1;
   moonpad_status status = mp_encode_key(e, name);
-  if (status == MOONPAD_OK) status = encode_any(e, index);
+  if (status == MOONPAD_OK) status = e->depth == 1 ? encode_state(e, index) : encode_any(e, index);
   if (status != MOONPAD_OK) return status;
   mp_buffer_add_char(e->out, ',');
   binding->segments[number].length = e->out->length - binding->segments[number].begin;
@@ -323,6 +348,7 @@ static mp_recorded *next_recorded(mp_encoder *e, mp_recorded *otherwise) {
 
 /* The table is at the top of the stack. */
 static moonpad_status encode_table(mp_encoder *e, int table) {
+  if (e->out->failed) return mp_encoder_fail_full(e);
   unsigned around = e->base + e->depth;
   if (around >= MOONPAD_MAX_DEPTH && around >= mp_encoder_depth_limit(e)) return mp_encoder_refuse_depth(e);
   const void *address = lua_topointer(e->L, table);
@@ -376,14 +402,24 @@ static unsigned levels_around(const mp_place *place) {
   return place->kind == MP_PLACE_APPENDED ? 1 : 0;
 }
 
-static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_place place, mp_encode_kind kind, mp_buffer *out,
-                  moonpad_error *error) {
+#define SCRATCH_KEPT ((size_t)4 * 1024 * 1024) /* what one huge value took is given back at the next */
+
+static void trim(mp_buffer *scratch) {
+  if (scratch->length == 0 && scratch->capacity > SCRATCH_KEPT) mp_buffer_free(scratch);
+}
+
+static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_place place, mp_encode_kind kind, int64_t limit,
+                  mp_buffer *out, moonpad_error *error) {
+  mp_buffer_clear(&binding->spare);
+  trim(&binding->spare);
+  trim(out);
   e->L = L;
   e->binding = binding;
   e->out = out;
   e->error = error;
   e->place = place;
   e->kind = kind;
+  e->limit = limit;
   e->base = levels_around(&place);
   e->depth = 0;
   e->removed = e->removes = e->lists_removed = false;
@@ -418,26 +454,29 @@ static moonpad_status encode_whole(mp_encoder *e, int index, moonpad_type *type)
   moonpad_status status = make_room(e, top);
   if (status != MOONPAD_OK) return status;
   lua_pushvalue(e->L, index);
+  if (e->place.kind != MP_PLACE_STATE) set_bound(e);
   status = encode_any(e, top + 1);
-  if (status == MOONPAD_OK && (e->out->failed || e->binding->removed_keys.failed)) status = mp_no_memory(e->error);
+  if (status == MOONPAD_OK && e->out->failed) status = mp_encoder_fail_full(e);
+  if (status == MOONPAD_OK && e->binding->removed_keys.failed) status = mp_no_memory(e->error);
+  e->out->limit = 0;
   if (status == MOONPAD_OK && type != NULL) *type = type_of_text(e->out->data[begin]);
   return status;
 }
 
-moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place place, mp_encode_kind kind, mp_buffer *out,
-                         moonpad_type *type, moonpad_error *error) {
+moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place place, mp_encode_kind kind, int64_t limit,
+                         mp_buffer *out, moonpad_type *type, moonpad_error *error) {
   mp_encoder e;
-  start(&e, L, binding, place, kind, out, error);
+  start(&e, L, binding, place, kind, limit, out, error);
   int top = lua_gettop(L);
   moonpad_status status = encode_whole(&e, index, type);
   lua_settop(L, top);
   return status;
 }
 
-moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, mp_recording *recording, moonpad_type *type,
-                                  moonpad_error *error) {
+moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, int64_t limit, mp_recording *recording,
+                                  moonpad_type *type, moonpad_error *error) {
   mp_encoder e;
-  start(&e, L, binding, mp_place_named("event"), MP_ENCODE_EVENT, &binding->text, error);
+  start(&e, L, binding, mp_place_named("event"), MP_ENCODE_EVENT, limit, &binding->text, error);
   int top = lua_gettop(L);
   if (recording != NULL) mp_recording_init(recording, top + 1);
   e.recording = recording;
@@ -447,10 +486,10 @@ moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, mp_r
 }
 
 static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env,
-                                       mp_value **value, moonpad_error *error) {
+                                       int64_t limit, mp_value **value, moonpad_error *error) {
   mp_buffer_clear(&binding->text);
   moonpad_type type;
-  moonpad_status status = mp_encode(L, binding, index, place, MP_ENCODE_VALUE, &binding->text, &type, error);
+  moonpad_status status = mp_encode(L, binding, index, place, MP_ENCODE_VALUE, limit, &binding->text, &type, error);
   if (status != MOONPAD_OK) return status;
   moonpad_string text = mp_buffer_text(&binding->text);
   *value = mp_is_composite(type) ? mp_value_new_json(env, type, text) : mp_value_from_own_json(env, text);
@@ -458,12 +497,12 @@ static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index,
 }
 
 /* A node is copied by sharing its value where it can be. */
-static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, mp_value **value,
-                                moonpad_error *error) {
+static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, int64_t limit,
+                                mp_value **value, moonpad_error *error) {
   mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
   if (node == NULL || node->node == NULL || mp_node_env(node->node) != env ||
       levels_around(&place) > mp_node_level(node->node)) {
-    return encode_composite(L, binding, index, place, env, value, error);
+    return encode_composite(L, binding, index, place, env, limit, value, error);
   }
   *value = mp_node_value(node->node);
   return *value != NULL ? MOONPAD_OK : mp_no_memory(error);
@@ -483,7 +522,7 @@ static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp
     }
     lua_Number number = lua_tonumber(L, index);
     if (!isfinite(number)) {
-      start(&e, L, binding, place, MP_ENCODE_VALUE, &binding->text, error);
+      start(&e, L, binding, place, MP_ENCODE_VALUE, MP_LIMIT_NONE, &binding->text, error);
       return mp_encoder_check_number(&e, number);
     }
     *value = mp_value_new_float(env, number);
@@ -493,7 +532,7 @@ static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp
     moonpad_string text;
     text.data = lua_tolstring(L, index, &text.length);
     if (mp_utf8_valid_prefix(text.data, text.length) != text.length) {
-      start(&e, L, binding, place, MP_ENCODE_VALUE, &binding->text, error);
+      start(&e, L, binding, place, MP_ENCODE_VALUE, MP_LIMIT_NONE, &binding->text, error);
       return mp_encoder_check_text(&e, 0, text, "the string is");
     }
     *value = mp_value_new_string(env, text);
@@ -503,8 +542,8 @@ static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp
   return *value != NULL ? MOONPAD_OK : mp_no_memory(error);
 }
 
-moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, mp_value **value,
-                               moonpad_error *error) {
+moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, int64_t limit,
+                               mp_value **value, moonpad_error *error) {
   *value = NULL;
   switch (lua_type(L, index)) {
   case LUA_TBOOLEAN:
@@ -512,8 +551,8 @@ moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_plac
   case LUA_TSTRING:
     return encode_scalar(L, binding, index, place, env, value, error);
   case LUA_TUSERDATA:
-    return copy_node(L, binding, index, place, env, value, error);
+    return copy_node(L, binding, index, place, env, limit, value, error);
   default:
-    return encode_composite(L, binding, index, place, env, value, error);
+    return encode_composite(L, binding, index, place, env, limit, value, error);
   }
 }

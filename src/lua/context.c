@@ -135,7 +135,8 @@ static int commit(lua_State *L) {
   const char *ended = state->box->changes->ended;
   if (ended != NULL) mp_raise_argument(L, "core.commit: this state takes no more writes: %s", ended);
   mp_recording recording;
-  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", &recording);
+  moonpad_string json =
+      mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes, &recording);
   moonpad_error error;
   moonpad_changes *changes = state->box->changes;
   moonpad_status status = briefly ? mp_append_event_briefly(session, changes, json, &outcome->event, &error)

@@ -71,19 +71,37 @@ static void add_path(const mp_encoder *e, unsigned steps, mp_buffer *out) {
   }
 }
 
-moonpad_status mp_encoder_refuse(const mp_encoder *e, unsigned steps, const char *problem) {
+static moonpad_status refuse_with(const mp_encoder *e, moonpad_status status, unsigned steps, const char *problem) {
   mp_buffer *path = &e->binding->spare;
   mp_buffer_clear(path);
   add_path(e, steps, path);
   if (path->failed) return mp_no_memory(e->error);
   if (path->length <= PATH_SHOWN) {
-    return mp_fail(e->error, MOONPAD_INVALID_ARGUMENT, "%.*s: %s", (int)path->length, path->data, problem);
+    return mp_fail(e->error, status, "%.*s: %s", (int)path->length, path->data, problem);
   }
   size_t head = PATH_SHOWN / 2, tail = path->length - PATH_SHOWN / 2;
   while ((path->data[head] & 0xC0) == 0x80) head--;
   while ((path->data[tail] & 0xC0) == 0x80) tail++;
-  return mp_fail(e->error, MOONPAD_INVALID_ARGUMENT, "%.*s ... %.*s: %s", (int)head, path->data,
-                 (int)(path->length - tail), path->data + tail, problem);
+  return mp_fail(e->error, status, "%.*s ... %.*s: %s", (int)head, path->data, (int)(path->length - tail),
+                 path->data + tail, problem);
+}
+
+moonpad_status mp_encoder_refuse(const mp_encoder *e, unsigned steps, const char *problem) {
+  return refuse_with(e, MOONPAD_INVALID_ARGUMENT, steps, problem);
+}
+
+/* Of a table of state values the key is named, of anything else the whole. */
+moonpad_status mp_encoder_fail_full(const mp_encoder *e) {
+  if (!e->out->over_limit) return mp_no_memory(e->error);
+  unsigned steps = e->place.kind == MP_PLACE_STATE && e->depth > 0 ? 1 : 0;
+  if (e->limit == MP_LIMIT_TEXT) {
+    return refuse_with(e, MOONPAD_NO_MEMORY, steps, "takes more than 256 MiB as JSON");
+  }
+  char problem[120];
+  bool is_value = e->kind == MP_ENCODE_VALUE || e->kind == MP_ENCODE_SHARED;
+  snprintf(problem, sizeof problem, "more than %lld bytes, and %s is %lld", (long long)e->limit,
+           is_value ? "maxValueBytes" : "maxEventBytes", (long long)e->limit);
+  return refuse_with(e, MOONPAD_LIMIT, steps, problem);
 }
 
 moonpad_status mp_encoder_refuse_kind(const mp_encoder *e, unsigned steps, const char *what) {
@@ -160,6 +178,7 @@ bool mp_encode_plain(mp_buffer *out, moonpad_string text) {
 
 moonpad_status mp_encode_key(const mp_encoder *e, moonpad_string key) {
   if (!mp_encode_plain(e->out, key)) {
+    if (e->out->failed) return mp_encoder_fail_full(e);
     moonpad_status status = mp_encoder_check_text(e, e->depth - 1, key, "a key is");
     if (status != MOONPAD_OK) return status;
     mp_json_write_string(e->out, key);
@@ -172,6 +191,7 @@ moonpad_status mp_encode_string(mp_encoder *e, int index) {
   moonpad_string text;
   text.data = lua_tolstring(e->L, index, &text.length);
   if (mp_encode_plain(e->out, text)) return MOONPAD_OK;
+  if (e->out->failed) return mp_encoder_fail_full(e);
   moonpad_status status = mp_encoder_check_text(e, e->depth, text, "the string is");
   if (status == MOONPAD_OK) mp_json_write_string(e->out, text);
   return status;
@@ -310,11 +330,11 @@ moonpad_status mp_encode_userdata(mp_encoder *e, int index) {
     mp_node_write(node->node, e->out);
   } else if (state != NULL && state->box != NULL) {
     moonpad_status status = mp_changes_write_all(state->box->changes, e->out, e->error);
-    if (status != MOONPAD_OK) return status;
+    if (status != MOONPAD_OK && !e->out->failed) return status;
   } else {
     return mp_encoder_refuse_kind(e, e->depth, "a userdata");
   }
-  if (e->out->failed) return mp_no_memory(e->error);
+  if (e->out->failed) return mp_encoder_fail_full(e);
   moonpad_string written = {e->out->data + start, e->out->length - start};
   return check_height(e, written);
 }

@@ -23,6 +23,7 @@ typedef struct mp_encoder {
   moonpad_error *error;
   mp_place place;
   mp_encode_kind kind;
+  int64_t limit;           /* see mp_encode */
   unsigned base;           /* tables around the whole value */
   unsigned depth;          /* tables around the value at hand, without those */
   bool removed;            /* the value that was written last is moonpad.removed */
@@ -38,6 +39,8 @@ moonpad_status mp_encoder_refuse(const mp_encoder *e, unsigned steps, const char
 /* "PATH: WHAT cannot be stored" */
 moonpad_status mp_encoder_refuse_kind(const mp_encoder *e, unsigned steps, const char *what);
 moonpad_status mp_encoder_refuse_depth(const mp_encoder *e);
+/* The text cannot grow any more: there is no memory, or it is longer than it may be. */
+moonpad_status mp_encoder_fail_full(const mp_encoder *e);
 /* How many tables may be around a value where the encoder stands now. */
 unsigned mp_encoder_depth_limit(const mp_encoder *e);
 

@@ -123,12 +123,13 @@ static void check_event_table(lua_State *L, int index, const char *where) {
   }
 }
 
-moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, mp_recording *recording) {
+moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, int64_t limit,
+                               mp_recording *recording) {
   check_event_table(L, index, where);
   moonpad_error error;
   mp_buffer_clear(&binding->text);
   moonpad_type type = MOONPAD_OBJECT;
-  mp_check(L, mp_encode_recorded(L, binding, index, recording, &type, &error), &error);
+  mp_check(L, mp_encode_recorded(L, binding, index, limit, recording, &type, &error), &error);
   if (type != MOONPAD_OBJECT) mp_raise_argument(L, "%s: event: expects a table of named fields, got a list", where);
   return mp_buffer_text(&binding->text);
 }
@@ -141,14 +142,16 @@ bool mp_is_partial_event(lua_State *L, int index) {
   return partial;
 }
 
-/* core.newEvent(table) */
+/* core.newEvent(table [, session]): bounded by the limits of that session's service */
 static int new_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  lua_settop(L, 1);
+  lua_settop(L, 2);
+  const mp_session_box *session = mp_test_session(L, binding, 2);
+  int64_t limit = session != NULL ? session->session->service->options.max_event_bytes : MP_LIMIT_TEXT;
   check_event_table(L, 1, "moonpad.event");
   mp_refuse_module(L, 1, "event");
   mp_buffer *text = mp_box_push_buffer(L, binding);
-  moonpad_string json = mp_encode_event(L, binding, 1, "moonpad.event", NULL);
+  moonpad_string json = mp_encode_event(L, binding, 1, "moonpad.event", limit, NULL);
   mp_event_draft draft;
   moonpad_error error;
   mp_check(L, mp_event_draft_read(binding->env, json, true, &draft, &error), &error);

@@ -20,7 +20,8 @@ void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t r
 int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome, const mp_recording *recording);
 
 /* Writes the event table at `index` to binding->text: see mp_encode_recorded. `where` names the call. Raises e. */
-moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, mp_recording *recording);
+moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, int64_t limit,
+                               mp_recording *recording);
 
 /* Is the table at `index` a partial event? Raises -. */
 bool mp_is_partial_event(lua_State *L, int index);

@@ -1,7 +1,9 @@
 /* Counted boxes behind userdata, and errors about handles. */
 #include "lua/handles.h"
 
+#include "lua/codec.h"
 #include "lua/errors.h"
+#include "service/service.h"
 
 /* ---- Boxes ---- */
 
@@ -48,6 +50,10 @@ void mp_changes_box_release(mp_changes_box *box) {
   mp_release(env, box->reason);
   mp_release(env, box);
   mp_env_release(env);
+}
+
+int64_t mp_value_limit(const mp_changes_box *box) {
+  return box->session == NULL ? MP_LIMIT_TEXT : box->session->session->service->options.max_value_bytes;
 }
 
 /* ---- Errors ---- */

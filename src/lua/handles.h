@@ -72,6 +72,9 @@ mp_changes_box *mp_changes_box_new(mp_lua *binding, mp_session_box *session);
 mp_changes_box *mp_changes_box_retain(mp_changes_box *box);
 void mp_changes_box_release(mp_changes_box *box);
 
+/* What limits a value of its state: see mp_encode. */
+int64_t mp_value_limit(const mp_changes_box *box);
+
 /* ---- Services ---- */
 
 /* Pushes an empty service object. Raises m. */

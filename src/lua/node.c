@@ -253,7 +253,7 @@ static int node_newindex(lua_State *L) {
   moonpad_status status = MOONPAD_OK;
   mp_env *env = mp_node_env(proxy->node);
   mp_value *value = NULL;
-  if (!lua_isnil(L, 3)) status = mp_encode_value(L, binding, 3, place, env, &value, &error);
+  if (!lua_isnil(L, 3)) status = mp_encode_value(L, binding, 3, place, env, mp_value_limit(proxy->box), &value, &error);
   if (status == MOONPAD_OK) status = write_place(proxy, &place, value, &error);
   mp_value_release(env, value);
   mp_check(L, status, &error);

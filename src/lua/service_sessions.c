@@ -34,7 +34,10 @@ static int create_session(lua_State *L) {
   if (state != 0) {
     moonpad_type type;
     mp_buffer_clear(&binding->text);
-    mp_check(L, mp_encode(L, binding, state, mp_place_state(), MP_ENCODE_VALUE, &binding->text, &type, &error), &error);
+    mp_check(L,
+             mp_encode(L, binding, state, mp_place_state(), MP_ENCODE_VALUE, service->options.max_value_bytes,
+                       &binding->text, &type, &error),
+             &error);
     if (type != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", where);
     text = mp_buffer_text(&binding->text);
   }
@@ -183,7 +186,7 @@ static int append_event(lua_State *L) {
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   mp_recording recording;
-  moonpad_string json = mp_encode_event(L, binding, 3, where, &recording);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, &recording);
   moonpad_error error;
   int64_t *as_given = recording.whole ? &recording.revision : NULL;
   if (mp_append_event_kept(box->session, NULL, json, as_given, &outcome->event, &error) != MOONPAD_OK) {
@@ -267,7 +270,7 @@ static moonpad_status update(lua_State *L, mp_lua *binding, const char *where, m
     recording->whole = false;
     return moonpad_update_session(session, &outcome->event, error);
   }
-  moonpad_string json = mp_encode_event(L, binding, 3, where, recording);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, session->service->options.max_event_bytes, recording);
   int64_t *as_given = recording->whole ? &recording->revision : NULL;
   return mp_update_session_with(session, json, as_given, &outcome->event, error);
 }

@@ -273,7 +273,8 @@ void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   mp_value *value = NULL;
   moonpad_error error;
   moonpad_status status = MOONPAD_OK;
-  if (!lua_isnil(L, index)) status = mp_encode_value(L, binding, index, mp_place_key(key), env, &value, &error);
+  if (!lua_isnil(L, index))
+    status = mp_encode_value(L, binding, index, mp_place_key(key), env, mp_value_limit(state->box), &value, &error);
   if (status == MOONPAD_OK) status = mp_changes_put(changes, key, value, unchecked, &error);
   mp_value_release(env, value);
   mp_check(L, status, &error);
@@ -400,7 +401,8 @@ static int state_append(lua_State *L) {
   mp_env *env = mp_changes_env(state->box->changes);
   mp_value *item = NULL;
   moonpad_error error;
-  moonpad_status status = mp_encode_value(L, binding, 3, mp_place_appended(key), env, &item, &error);
+  moonpad_status status =
+      mp_encode_value(L, binding, 3, mp_place_appended(key), env, mp_value_limit(state->box), &item, &error);
   if (status == MOONPAD_OK) status = moonpad_changes_append(state->box->changes, key, &item->as, &error);
   mp_value_release(env, item);
   mp_check(L, status, &error);
@@ -428,18 +430,18 @@ static void release_update(void *payload) {
   mp_env_release(all->env);
 }
 
-static moonpad_status plan_write(lua_State *L, mp_lua *binding, moonpad_changes *changes, update *all,
+static moonpad_status plan_write(lua_State *L, mp_lua *binding, const mp_changes_box *box, update *all,
                                  moonpad_string key, int index, moonpad_error *error) {
   if (!mp_reserve(all->env, (void **)&all->writes, &all->capacity, sizeof *all->writes, all->count + 1)) {
     return mp_no_memory(error);
   }
   mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
   mp_value *value = NULL;
-  bool keep = node != NULL && node->node != NULL && mp_changes_holds(changes, key, node->node);
+  bool keep = node != NULL && node->node != NULL && mp_changes_holds(box->changes, key, node->node);
   bool removal = lua_type(L, index) == LUA_TLIGHTUSERDATA && lua_touserdata(L, index) == binding->removed;
   moonpad_status status = mp_check_key(key, error);
   if (status == MOONPAD_OK && !keep && !removal) {
-    status = mp_encode_value(L, binding, index, mp_place_key(key), all->env, &value, error);
+    status = mp_encode_value(L, binding, index, mp_place_key(key), all->env, mp_value_limit(box), &value, error);
   }
   if (status != MOONPAD_OK) return status;
   all->writes[all->count].key = key;
@@ -457,7 +459,7 @@ static void update_from_table(lua_State *L, mp_lua *binding, const mp_lua_state 
   lua_pushnil(L);
   while (lua_next(L, table)) {
     moonpad_string key = check_key(L, -2, "state:update");
-    mp_check(L, plan_write(L, binding, changes, all, key, lua_gettop(L), &error), &error);
+    mp_check(L, plan_write(L, binding, state->box, all, key, lua_gettop(L), &error), &error);
     lua_pop(L, 1);
   }
   moonpad_status status = MOONPAD_OK;

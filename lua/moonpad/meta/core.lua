@@ -304,7 +304,8 @@ local core = {}
 ---@class moonpad.Json
 local Json = {}
 
----Compact JSON, object keys sorted by bytes. What cannot be encoded is an error with the path to it.
+---Compact JSON, object keys sorted by bytes. What cannot be encoded is an error with the path to it; more than 256 MiB
+---is `no_memory`.
 ---@param value moonpad.Value
 ---@return string
 ---@nodiscard
@@ -348,9 +349,17 @@ function core.toTable(value) end
 
 ---A deep copy of an event table, with methods. Near misses of field names (`state_delta`) raise.
 ---@param event table
+---@param session? moonpad.Session whose service says how large an event may be
 ---@return moonpad.Event
 ---@nodiscard
-function core.newEvent(event) end
+function core.newEvent(event, session) end
+
+---As `json.encode`, for what is to be part of an event: raises `limit` where that is far too large for one.
+---@param value moonpad.Value
+---@param limit? moonpad.Session|integer whose service says how large an event may be, or bytes
+---@return string
+---@nodiscard
+function core.encodeWithin(value, limit) end
 
 ---Raises an error object.
 ---@param code moonpad.ErrorCode
