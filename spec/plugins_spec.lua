@@ -346,6 +346,41 @@ support.each_store(function(open)
     assert.is_false(after)
   end)
 
+  it("a hook may be a list, the first answer of which counts, as an agent's may", function()
+    local order, said = {}, {}
+    local function noter(name, answer) return function() order[#order + 1] = name return answer end end
+    local plugin = {
+      onUserMessage = { noter "message", noter("replaced", "other"), noter "never" },
+      beforeAgentCallback = { noter "first", noter "second" }, onEvent = {},
+      afterRun = setmetatable({}, { __call = function() order[#order + 1] = "called" end }),
+    }
+    local child = moonpad.agent { name = "Child", model = function(request)
+      said[#said + 1] = request.contents[1].parts[1].text
+      return "x"
+    end }
+    run({
+      model = moonpad.models.scripted { support.calls { "Child", { request = "inner" } }, "done" },
+      tools = { moonpad.agentTool { agent = child } },
+    }, { plugin })
+    assert.same({
+      "message", "replaced", "first", "second", "message", "replaced", "first", "second", "called", "called",
+    }, order)
+    assert.same({ "other" }, said)
+  end)
+
+  it("a hook that cannot be called is refused when the runner is made", function()
+    for name, hook in pairs {
+      onEvent = "text", beforeRun = { 5 }, onUserMessage = false, beforeToolCallback = { a = function() end },
+    } do
+      local err = failure(moonpad.runner, {
+        appName = "app", sessionService = service, plugins = { { [name] = hook } },
+        agent = moonpad.agent { name = "A", model = function() end },
+      })
+      assert.equal("invalid_argument", err.code)
+      assert.matches("runner.plugins[1]." .. name, err.message, 1, true)
+    end
+  end)
+
   it("two plugins of one name are refused", function()
     local err = failure(run, {}, { { name = "log" }, { name = "other" }, { name = "log" } })
     assert.equal("invalid_argument", err.code)

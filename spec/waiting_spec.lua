@@ -76,12 +76,6 @@ describe("waiting in a run", function()
       order[#order + 1] = result
     end, function() order[#order + 1] = "beside" end)
     assert.same({ "beside", "done" }, order)
-    order = {}
-    runCustom(function()
-      request():wait()
-      order[#order + 1] = "waited"
-    end, function() order[#order + 1] = "beside" end)
-    assert.same({ "beside", "waited" }, order)
   end)
 
   it("blocks where Lua cannot yield; an event cannot go out from there", function()

@@ -3,6 +3,7 @@
 --- known, nor values that no event can carry. Checked where it is written, so that the one who wrote it gets the error.
 local arrays = require "moonpad.array"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local luaError = require "moonpad.lua_error"
 
 local actions = {}
@@ -35,7 +36,7 @@ for name in pairs(KNOWN) do names[#names + 1] = name end
 table.sort(names)
 
 local function refuse(key, message)
-  core.error("invalid_argument", ("context.actions.%s: %s"):format(tostring(key), message))
+  core.error("invalid_argument", ("context.actions.%s: %s"):format(errorText.show(key), message))
 end
 
 ---@param key any

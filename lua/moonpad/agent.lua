@@ -3,6 +3,7 @@ local callbacks = require "moonpad.callbacks"
 local content = require "moonpad.content"
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local flow = require "moonpad.flow"
 local lists = require "moonpad.list"
 local publish = require "moonpad.publish"
@@ -92,7 +93,7 @@ local function checkChoice(value, where, ...)
   for _, choice in ipairs { ... } do
     if value == choice then return end
   end
-  refuse(where, ('expected "%s", got %s'):format(table.concat({ ... }, '" or "'), tostring(value)))
+  refuse(where, ('expected "%s", got %s'):format(table.concat({ ... }, '" or "'), errorText.show(value)))
 end
 
 local function checkFields(definition, where)

@@ -178,6 +178,10 @@ function agentTool.define(definition)
     description = agent.description,
     parameters = PARAMETERS,
     run = function(args, context)
+      if type(args) ~= "table" then
+        core.error("invalid_argument", ('tool "%s": expected a table of arguments, got %s')
+          :format(agent.name, type(args)))
+      end
       local answer = run(agent, args.request, context)
       if skips then context.actions.skipSummarization = true end
       return answer

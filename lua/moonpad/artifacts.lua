@@ -1,6 +1,7 @@
 --- Artifacts: files that agents keep, with all their versions. A file belongs to a session, or with the prefix `user:`
 --- to all sessions of a user.
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local keeping = require "moonpad.keeping"
 
 local artifacts = {}
@@ -117,7 +118,7 @@ function Service:load(options)
   local appName, userId, sessionId, filename = checkName(self, where, options, LOAD_FIELDS)
   local version = options.version
   if version ~= nil and (math.type(version) ~= "integer" or version < 0) then
-    refuse(where .. ": version", "expects an integer from 0, got " .. tostring(version))
+    refuse(where .. ": version", "expects an integer from 0, got " .. errorText.show(version))
   end
   return keeping.call(self, where, "load", appName, userId, sessionId, filename, version)
 end

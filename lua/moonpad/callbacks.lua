@@ -11,10 +11,13 @@ callbacks.OF_AGENT = {
 }
 callbacks.OF_RUN = { "onUserMessage", "beforeRun", "onEvent", "afterRun" }
 
+---Can a value be called, as far as its metatable tells?
+---@param value any
+---@return boolean
 local function isCallable(value)
   if type(value) == "function" then return true end
   local metatable = getmetatable(value)
-  return type(metatable) == "table" and metatable.__call ~= nil
+  return type(metatable) == "table" and type(rawget(metatable, "__call")) == "function"
 end
 callbacks.isCallable = isCallable
 
@@ -51,15 +54,21 @@ local function checkPlugin(plugin, index)
     if type(value) == "function" then functions[name] = value end
   end
   core.checkFields(functions, where, OF_PLUGIN)
+  local hooks = { name = plugin.name }
+  for _, hook in ipairs(OF_PLUGIN) do
+    local list = callbacks.list(plugin[hook], where .. "." .. hook)
+    if #list > 0 then hooks[hook] = list end
+  end
+  return hooks
 end
 
 ---Checks the plugins of a runner.
 ---@param plugins table?
----@return table[]
+---@return table<string, function[]>[] plugins the hooks of each, as lists
 function callbacks.plugins(plugins)
   local list, seen = lists.of(plugins, "runner.plugins", "plugins"), {}
   for index, plugin in ipairs(list) do
-    checkPlugin(plugin, index)
+    list[index] = checkPlugin(plugin, index)
     if type(plugin.name) == "string" then
       if seen[plugin.name] then
         core.error("invalid_argument", ('runner.plugins[%d]: two plugins are called "%s"'):format(index, plugin.name))
@@ -77,8 +86,7 @@ end
 ---@return any answer the first that is not nil
 function callbacks.askPlugins(phase, hook, ...)
   for _, plugin in ipairs(phase.invocation.runner.plugins) do
-    local run = plugin[hook]
-    if run ~= nil then
+    for _, run in ipairs(plugin[hook] or {}) do
       local answer = run(phase.context, ...)
       if answer ~= nil then return answer end
     end

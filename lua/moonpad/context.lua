@@ -3,6 +3,7 @@
 local actions = require "moonpad.actions"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local services = require "moonpad.services"
 local signals = require "moonpad.signals"
 local trees = require "moonpad.tree"
@@ -60,7 +61,8 @@ end
 
 local function readOnlyError(what)
   return function(_, key)
-    core.error("invalid_argument", ("%s.%s: cannot be assigned; write to context.state"):format(what, tostring(key)))
+    core.error("invalid_argument",
+      ("%s.%s: cannot be assigned; write to context.state"):format(what, errorText.show(key)))
   end
 end
 
@@ -152,11 +154,12 @@ end
 function methods:await(job)
   phaseOfSelf(self, "await")
   signals.checkThread "context:await"
-  if type(job) ~= "table" and type(job) ~= "userdata" or type(job.poll) ~= "function" then
+  local poll = services.methodOf(job, "poll")
+  if not poll then
     core.error("invalid_argument", "context:await(job): a job has a method poll; got " .. type(job))
   end
   while true do
-    local done, result = job:poll()
+    local done, result = poll(job)
     if done then return result end
     signals.pause()
   end

@@ -41,4 +41,12 @@ function errorText.of(err)
   return ok and errorText.valid(text) or ("an error object (a %s) that cannot be shown as text"):format(type(err))
 end
 
+---What a value looks like, for messages about a wrong one.
+---@param value any
+---@return string
+function errorText.show(value)
+  local ok, text = pcall(tostring, value)
+  return ok and errorText.valid(text) or "a " .. type(value)
+end
+
 return errorText

@@ -1,5 +1,6 @@
 --- HTTP without blocking: one client per Lua state, with a thread of its own. The requests of all agents share it.
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local driver = require "moonpad.http.driver"
 local jobs = require "moonpad.http.job"
 
@@ -46,7 +47,7 @@ local function integerOption(options, field)
   local value = options[field]
   if value == nil then return INTEGERS[field] end
   if math.type(value) ~= "integer" or value < 0 or value > LARGEST then
-    refuse(field, ("expected an integer from 0 to %d, got %s"):format(LARGEST, tostring(value)))
+    refuse(field, ("expected an integer from 0 to %d, got %s"):format(LARGEST, errorText.show(value)))
   end
   return value
 end
@@ -58,7 +59,7 @@ local function headerOption(options)
   if type(options.headers) ~= "table" then refuse("headers", "expected a table, got " .. type(options.headers)) end
   for name, value in pairs(options.headers) do
     if type(name) ~= "string" or not name:find "^[%w!#$%%&'*+.^_`|~-]+$" then
-      refuse("headers", "a name consists of letters, digits and some signs, got " .. tostring(name))
+      refuse("headers", "a name consists of letters, digits and some signs, got " .. errorText.show(name))
     elseif type(value) ~= "string" then
       refuse("headers." .. name, "expected a string, got " .. type(value))
     elseif value:find "[%c]" then

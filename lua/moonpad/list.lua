@@ -1,5 +1,6 @@
 --- Lists in definitions. One item in the place of a list, or one under a name, would be passed over without a word.
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 
 local lists = {}
 
@@ -18,7 +19,7 @@ local function strangeKey(value, length)
   local strange
   for key in next, value do
     if math.type(key) ~= "integer" or key < 1 or key > length then
-      if strange == nil or tostring(key) < tostring(strange) then strange = key end
+      if strange == nil or errorText.show(key) < errorText.show(strange) then strange = key end
     end
   end
   return strange
@@ -39,7 +40,7 @@ function lists.of(value, where, what)
     refuse(where, what, ("there is nothing at [%d]"):format(length + 1))
   elseif key ~= nil then
     local found = kindOf(value)
-    if found == "table" then found = "a table with the key " .. core.json.encode(tostring(key)) end
+    if found == "table" then found = "a table with the key " .. core.json.encode(errorText.show(key)) end
     refuse(where, what, "got " .. found)
   end
   return table.move(value, 1, length, 1, {})

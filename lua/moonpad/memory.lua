@@ -1,6 +1,7 @@
 --- Memory across sessions: what was said in the sessions of a user, to be searched.
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local events = require "moonpad.event"
 local history = require "moonpad.history"
 local keeping = require "moonpad.keeping"
@@ -132,10 +133,13 @@ function Adding:walk(list, first, last, rewound)
   return true
 end
 
+local function eventsOf(session) return session.events end
+
 local function checkSession(session)
-  local where = "memory:addSession"
-  local kind = type(session)
-  if kind ~= "userdata" and kind ~= "table" or session.events == nil then
+  local where, kind = "memory:addSession", type(session)
+  -- Not everything can be indexed.
+  local ok, list = pcall(eventsOf, session)
+  if kind ~= "userdata" and kind ~= "table" or not ok or list == nil then
     core.error("invalid_argument", where .. ": expects a session, got " .. kind)
   end
   return {
@@ -193,7 +197,7 @@ local function checkLimit(limit, where)
   if limit == nil then return DEFAULT_LIMIT end
   if math.type(limit) ~= "integer" or limit < 1 or limit > MAX_LIMIT then
     core.error("invalid_argument",
-      ("%s: limit: expects an integer from 1 to %d, got %s"):format(where, MAX_LIMIT, tostring(limit)))
+      ("%s: limit: expects an integer from 1 to %d, got %s"):format(where, MAX_LIMIT, errorText.show(limit)))
   end
   return limit
 end

@@ -15,8 +15,8 @@ local onEvent = {}
 ---@return table merged a new table
 function onEvent.merge(first, second)
   local merged = {}
-  for key, value in pairs(first or {}) do merged[key] = value end
-  for key, value in pairs(second or {}) do merged[key] = value end
+  for key, value in pairs(type(first) == "table" and first or {}) do merged[key] = value end
+  for key, value in pairs(type(second) == "table" and second or {}) do merged[key] = value end
   return merged
 end
 
@@ -40,6 +40,11 @@ end
 -- remains one.
 local function changedDelta(own, shown, answered, session)
   local delta = onEvent.merge(own)
+  answered = core.toTable(answered)
+  if answered == core.null then answered = nil end
+  if answered ~= nil and type(answered) ~= "table" then
+    core.error("invalid_argument", "onEvent: actions.stateDelta: expected a table, got " .. type(answered))
+  end
   for key, value in pairs(answered or {}) do
     if shown[key] == nil or not isSame(value, shown[key], session) then delta[key] = value end
   end

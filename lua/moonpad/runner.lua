@@ -4,6 +4,7 @@ local callbacks = require "moonpad.callbacks"
 local content = require "moonpad.content"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local invocations = require "moonpad.invocation"
 local lifecycle = require "moonpad.lifecycle"
 local runs = require "moonpad.run"
@@ -58,15 +59,16 @@ local function checkDefinition(definition)
   if not agents.isAgent(definition.agent) then
     refuse("runner.agent", "expected a moonpad.agent, got " .. type(definition.agent))
   end
-  if type(definition.sessionService) ~= "userdata" then
-    refuse("runner.sessionService", "expected what moonpad.open returns, got " .. type(definition.sessionService))
+  local service = definition.sessionService
+  if type(service) ~= "userdata" or not services.methodOf(service, "getSession") then
+    refuse("runner.sessionService", "expected what moonpad.open returns, got " .. type(service))
   end
   local limit, syntax = definition.maxLlmCalls, definition.templateSyntax
   if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
-    refuse("runner.maxLlmCalls", "expected an integer from 0, got " .. tostring(limit))
+    refuse("runner.maxLlmCalls", "expected an integer from 0, got " .. errorText.show(limit))
   end
   if syntax ~= nil and not SYNTAXES[syntax] then
-    refuse("runner.templateSyntax", 'expected "both", "braces" or "angles", got ' .. tostring(syntax))
+    refuse("runner.templateSyntax", 'expected "both", "braces" or "angles", got ' .. errorText.show(syntax))
   end
   services.check(definition, "runner")
 end
@@ -74,7 +76,7 @@ end
 -- A plugin may answer in place of all models.
 local function checkModels(root, plugins)
   for _, plugin in ipairs(plugins) do
-    if plugin.beforeModelCallback ~= nil then return end
+    if plugin.beforeModelCallback then return end
   end
   local agent = trees.withoutModel(root)
   if agent then refuse("runner.agent", ('"%s" has no model, nor has an agent above it'):format(agent.name)) end
@@ -85,6 +87,7 @@ end
 ---@param where string
 ---@param fields string[]
 function runners.checkFields(given, where, fields)
+  if type(given) ~= "table" then refuse(where, "expected a table, got " .. type(given)) end
   for _, field in ipairs(LATER) do
     if rawget(given, field) ~= nil then
       core.error("unsupported", ("%s.%s: not in this version (%s)"):format(where, field, core._VERSION))
@@ -97,7 +100,6 @@ end
 ---@param definition moonpad.RunnerDefinition
 ---@return moonpad.Runner
 function runners.define(definition)
-  if type(definition) ~= "table" then refuse("runner", "expected a table, got " .. type(definition)) end
   runners.checkFields(definition, "runner", runners.FIELDS)
   checkDefinition(definition)
   local plugins = callbacks.plugins(definition.plugins)

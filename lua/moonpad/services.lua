@@ -8,10 +8,17 @@ local services = {}
 
 local NEEDED = { artifactService = { "save", "load", "list" }, memoryService = { "searchMemory" } }
 
--- Proxies and strings answer to an index with what is no method.
-local function methodOf(service, name)
-  local kind = type(service)
-  return (kind == "table" or kind == "userdata") and service[name] or nil
+local function index(value, name) return value[name] end
+
+---The method of an object, or nil: not everything can be indexed, and strings answer with what is none of theirs.
+---@param object any
+---@param name string
+---@return function?
+function services.methodOf(object, name)
+  local kind = type(object)
+  if kind ~= "table" and kind ~= "userdata" then return nil end
+  local ok, method = pcall(index, object, name)
+  return ok and type(method) == "function" and method or nil
 end
 
 ---@param definition table of a runner
@@ -20,7 +27,7 @@ function services.check(definition, where)
   for field, methods in pairs(NEEDED) do
     local service = definition[field]
     for _, method in ipairs(service ~= nil and methods or {}) do
-      if type(methodOf(service, method)) ~= "function" then
+      if not services.methodOf(service, method) then
         core.error("invalid_argument", ("%s.%s: expected what moonpad.%s returns, or an object with a method %s")
           :format(where, field, field, method))
       end
@@ -103,14 +110,20 @@ local function isTextual(mimeType)
   return false
 end
 
--- The text of an artifact; or nil, and why there is none where it is there.
-local function textOf(part)
-  if part == nil then return nil end
-  if part.text ~= nil then return part.text end
-  local mimeType, data = tostring(part.inlineData.mimeType), part.inlineData.data
+local function textIn(mimeType, data)
   if not isTextual(mimeType) then return nil, ("it is %s, which has no text"):format(mimeType) end
   if not utf8.len(data) then return nil, ("it is %s, but not valid UTF-8"):format(mimeType) end
   return data
+end
+
+-- The text of an artifact; or nil, and why there is none where it is there.
+local function textOf(part)
+  if part == nil or type(part) == "string" then return part end
+  local given = type(part) == "table" and part or {}
+  local data = type(given.inlineData) == "table" and given.inlineData or {}
+  if type(given.text) == "string" then return given.text end
+  if type(data.mimeType) == "string" and type(data.data) == "string" then return textIn(data.mimeType, data.data) end
+  return nil, "the artifactService answered with no part that has text or inlineData"
 end
 
 local function loadText(phase, file)

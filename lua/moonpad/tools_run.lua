@@ -21,7 +21,7 @@ local toolsRun = {}
 local function unknownTool(tools, name)
   local names = {}
   for index, tool in ipairs(tools.list) do names[index] = tool.name end
-  return ('unknown tool "%s"; %s'):format(tostring(name),
+  return ('unknown tool "%s"; %s'):format(errorText.show(name),
     #names > 0 and "available: " .. table.concat(names, ", ") or "this agent has no tools")
 end
 
@@ -142,7 +142,7 @@ end
 
 -- A model may give two calls one id, or a plugin's onEvent one that is no text.
 local function keyOf(call, taken)
-  local key = type(call.id) == "string" and call.id or tostring(call.name)
+  local key = type(call.id) == "string" and call.id or errorText.show(call.name)
   local free, count = key, 1
   while taken[free] do
     count = count + 1

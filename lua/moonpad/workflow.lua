@@ -1,6 +1,7 @@
 --- Workflow agents: no model of their own, they run other agents. In sequence, in a loop, side by side.
 local agents = require "moonpad.agent"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
 local groups = require "moonpad.group"
 local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
@@ -55,7 +56,7 @@ end
 local function checkLoop(agent, where)
   local limit = agent.maxIterations
   if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
-    core.error("invalid_argument", where .. ".maxIterations: expected an integer from 0, got " .. tostring(limit))
+    core.error("invalid_argument", where .. ".maxIterations: expected an integer from 0, got " .. errorText.show(limit))
   end
 end
 

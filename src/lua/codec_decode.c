@@ -291,7 +291,7 @@ static int json_decode(lua_State *L) {
 
 /* core.toTable(value) */
 static int to_table(lua_State *L) {
-  luaL_checkany(L, 1);
+  if (lua_isnone(L, 1)) mp_raise_argument(L, "toTable: expects a value, got nothing");
   mp_refuse_module(L, 1, "toTable");
   mp_push_copy(L, mp_lua_of(L), 1);
   return 1;

@@ -130,9 +130,15 @@ function Job:advance()
   return takeAnswer(self)
 end
 
+local function checkSelf(self, method)
+  if getmetatable(self) == Job then return end
+  core.error("invalid_argument", ("job:%s(...): call it with a colon, not with a dot"):format(method))
+end
+
 ---Looks what has become of the request, without waiting.
 ---@return boolean moved whether something has happened since the last time
 function Job:step()
+  checkSelf(self, "step")
   if self.isOver then return false end
   local activity, before = driver.activity(), self.seen
   self.seen = activity
@@ -160,6 +166,7 @@ end
 ---@return string? message
 ---@return string? kind of the failure
 function Job:wait()
+  checkSelf(self, "wait")
   signals.checkThread "job:wait"
   while not self.status and not self.isOver do stepInTurn(self) end
   if self.status then return self.status end
@@ -170,6 +177,7 @@ end
 ---What has come in, without waiting.
 ---@return string? chunk
 function Job:read()
+  checkSelf(self, "read")
   if not self.status or self.isOver then return nil end
   local chunk = self.chunk
   self.chunk = nil
@@ -191,6 +199,7 @@ end
 ---@return string? message why it ended too early
 ---@return string? kind of the failure
 function Job:receive()
+  checkSelf(self, "receive")
   signals.checkThread "job:receive"
   local status, message, kind = self:wait()
   if not status then return nil, message, kind end
@@ -214,7 +223,11 @@ end
 ---@return boolean|string cut whether there was more; or why there is none
 ---@return string? kind of the failure
 function Job:collect(limit)
+  checkSelf(self, "collect")
   signals.checkThread "job:collect"
+  if limit ~= nil and type(limit) ~= "number" then
+    core.error("invalid_argument", "job:collect(limit): expected a number, got " .. type(limit))
+  end
   local parts, length, most = {}, 0, limit or self.maxBodyBytes
   while true do
     local chunk, message, kind = self:receive()
@@ -233,6 +246,7 @@ end
 ---@return boolean done
 ---@return { status: integer, headers: table<string, string>, body: string }? answer
 function Job:poll()
+  checkSelf(self, "poll")
   self:step()
   self.parts = self.parts or { length = 0 }
   local parts, chunk = self.parts, self:read()
@@ -252,6 +266,7 @@ end
 
 ---Nothing more of it is wanted. What may still come does no harm, and the connection can serve again after it.
 function Job:leave()
+  checkSelf(self, "leave")
   local request = self.request
   if self.status and request then
     self.request = nil
@@ -262,6 +277,7 @@ end
 
 ---Breaks it off. What has not been read is lost.
 function Job:close()
+  checkSelf(self, "close")
   finish(self)
 end
 

@@ -2,6 +2,8 @@
 local callbacks = require "moonpad.callbacks"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
+local errorText = require "moonpad.error_text"
+local events = require "moonpad.event"
 local lists = require "moonpad.list"
 
 local script = {}
@@ -14,24 +16,25 @@ local Model = { __name = "moonpad.testing.scriptedModel" }
 Model.__index = Model
 
 local function fail(step, message)
-  error(("scriptedModel, call %d: %s"):format(step, message), 0)
+  core.error("model", ("scriptedModel, call %d: %s"):format(step, message))
+end
+
+-- Callbacks may have made anything of a request.
+local function listIn(value)
+  return type(value) == "table" and value or {}
 end
 
 local function lastParts(request)
-  local content = request.contents[#request.contents]
-  return content and content.parts or {}
+  local contents = listIn(request.contents)
+  return events.parts { content = contents[#contents] }
 end
 
 local function lastText(request)
-  local texts = {}
-  for _, part in ipairs(lastParts(request)) do
-    if part.text then texts[#texts + 1] = part.text end
-  end
-  return table.concat(texts)
+  return events.text { content = { parts = lastParts(request) } }
 end
 
 local function includes(text, wanted)
-  return (text or ""):find(wanted, 1, true) ~= nil
+  return type(text) == "string" and text:find(wanted, 1, true) ~= nil
 end
 
 -- Is all that is wanted in what is there?
@@ -47,14 +50,14 @@ local function responses(request)
   local found = {}
   for _, part in ipairs(lastParts(request)) do
     local response = part.functionResponse
-    if response then found[response.name] = response.response end
+    if type(response) == "table" and response.name ~= nil then found[response.name] = response.response end
   end
   return found
 end
 
 local function toolNames(request)
   local names = {}
-  for _, tool in ipairs(request.tools or {}) do names[#names + 1] = tool.name end
+  for _, tool in ipairs(listIn(request.tools)) do names[#names + 1] = errorText.show(listIn(tool).name) end
   table.sort(names)
   return names
 end
@@ -69,7 +72,8 @@ local EXPECTATIONS = {
   -- The system instruction contains this text.
   instruction = function(request, wanted)
     if not includes(request.systemInstruction, wanted) then
-      return ("expected the instruction to say %q, it says %q"):format(wanted, request.systemInstruction or "")
+      return ("expected the instruction to say %q, it says %q"):format(wanted,
+        errorText.show(request.systemInstruction or ""))
     end
   end,
   -- The last message holds these answers of tools: { name = a part of the response }.
@@ -90,6 +94,24 @@ local EXPECTATIONS = {
 }
 local EXPECTATION_NAMES = {}
 for name in pairs(EXPECTATIONS) do EXPECTATION_NAMES[#EXPECTATION_NAMES + 1] = name end
+
+local function checkExpectations(expect, where)
+  if callbacks.isCallable(expect) or expect == nil then return end
+  if type(expect) ~= "table" then
+    core.error("invalid_argument", ("%s: expected a table or a function, got %s"):format(where, type(expect)))
+  end
+  core.checkFields(expect, where, EXPECTATION_NAMES)
+  for _, name in ipairs { "text", "instruction" } do
+    if expect[name] ~= nil and type(expect[name]) ~= "string" then
+      core.error("invalid_argument", ("%s.%s: expected a string, got %s"):format(where, name, type(expect[name])))
+    end
+  end
+  for index, name in ipairs(lists.of(expect.tools, where .. ".tools", "names")) do
+    if type(name) ~= "string" then
+      core.error("invalid_argument", ("%s.tools[%d]: expected a name, got %s"):format(where, index, type(name)))
+    end
+  end
+end
 
 local function check(expect, request, step)
   if callbacks.isCallable(expect) then return expect(request) end
@@ -112,6 +134,9 @@ function Model:generate(request, context)
   if getmetatable(self) ~= Model then
     core.error("invalid_argument", "model:generate(request): call it with a colon, not with a dot")
   end
+  if type(request) ~= "table" then
+    core.error("invalid_argument", "model:generate(request): expected a request (a table), got " .. type(request))
+  end
   self.requests[#self.requests + 1] = copy(request)
   local number = #self.requests
   local ok, step = pcall(stepFor, self, number, request)
@@ -126,9 +151,12 @@ end
 ---Raises when steps of the script have not been asked for, or not as they expect: an error that a callback answers for,
 ---or that a calling agent's model is told, would be forgotten otherwise.
 function Model:assertDone()
+  if getmetatable(self) ~= Model then
+    core.error("invalid_argument", "model:assertDone(): call it with a colon, not with a dot")
+  end
   if self.failure ~= nil then error(self.failure, 0) end
   if #self.requests < #self.steps then
-    error(("scriptedModel: %d of %d steps were asked for"):format(#self.requests, #self.steps), 2)
+    core.error("model", ("scriptedModel: %d of %d steps were asked for"):format(#self.requests, #self.steps))
   end
 end
 
@@ -137,9 +165,7 @@ local function toStep(given, number)
   if type(given) ~= "table" or given.expect == nil and given.reply == nil then return { reply = given } end
   local where = ("scriptedModel step %d"):format(number)
   core.checkFields(given, where, { "expect", "reply" })
-  if type(given.expect) == "table" and not callbacks.isCallable(given.expect) then
-    core.checkFields(given.expect, where .. ".expect", EXPECTATION_NAMES)
-  end
+  checkExpectations(given.expect, where .. ".expect")
   if given.reply == nil then core.error("invalid_argument", where .. ": reply is missing") end
   return given
 end
