@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "base/error.h"
 #include "store/sqlite.h"
@@ -26,7 +25,8 @@ static int identify(const char *path, mp_sqlite_identity *identity) {
 #ifdef STATX_INO
   struct statx found;
   if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_SIZE, &found) != 0) return errno;
-  *identity = (mp_sqlite_identity){makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino, found.stx_size};
+  uint64_t device = (uint64_t)found.stx_dev_major << 32 | found.stx_dev_minor;
+  *identity = (mp_sqlite_identity){device, found.stx_ino, found.stx_size};
 #else
   struct stat found;
   if (stat(path, &found) != 0) return errno;
