@@ -41,6 +41,7 @@ static void write_first(moonpad_changes *changes) {
   set_json(changes, "temp:t", "", "[0]");
   OK(moonpad_changes_append(changes, T("list"), &item, &failure));
   OK(moonpad_changes_append(changes, T("fresh"), &item, &failure));
+  OK(moonpad_changes_append(changes, T("fresh"), &item, &failure));
   OK(moonpad_changes_increment(changes, T("n"), &by, &failure));
   OK(moonpad_changes_remove(changes, T("gone"), T(""), &failure));
 }
@@ -62,10 +63,10 @@ static void write_second(moonpad_changes *changes) {
 }
 
 #define FIRST                                                                                                          \
-  "{\"fresh\":[{\"i\":1}],\"k\":[true],\"list\":[1,{\"i\":1}],\"n\":7,\"new\":{\"first\":[1]},"                        \
+  "{\"fresh\":[{\"i\":1},{\"i\":1}],\"k\":[true],\"list\":[1,{\"i\":1}],\"n\":7,\"new\":{\"first\":[1]},"              \
   "\"o\":{\"a\":{\"x\":1,\"y\":[2]},\"b\":2},\"temp:t\":[0]}[\"gone\"]"
 #define BOTH                                                                                                           \
-  "{\"fresh\":[{\"i\":1},[[]]],\"gone\":[9],\"k\":{\"late\":1},\"list\":[1,{\"i\":1},[[]]],\"n\":7.5,"                 \
+  "{\"fresh\":[{\"i\":1},{\"i\":1},[[]]],\"gone\":[9],\"k\":{\"late\":1},\"list\":[1,{\"i\":1},[[]]],\"n\":7.5,"       \
   "\"new\":{\"first\":[1],\"second\":[2]},\"o\":{\"a\":{\"x\":1,\"y\":[2],\"z\":[3]}},\"other\":[1,2],"                \
   "\"temp:t\":[0],\"user:u\":[{}]}[]"
 
@@ -106,7 +107,7 @@ static void a_rollback_needs_no_memory(void **state) {
   expect_to_merge(&self, BOTH, __LINE__);
   OK(moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
   STATE(self.session,
-        "{\"fresh\":[{\"i\":1},[[]]],\"gone\":[9],\"k\":{\"late\":1},\"list\":[1,{\"i\":1},[[]]],\"n\":7.5,"
+        "{\"fresh\":[{\"i\":1},{\"i\":1},[[]]],\"gone\":[9],\"k\":{\"late\":1},\"list\":[1,{\"i\":1},[[]]],\"n\":7.5,"
         "\"new\":{\"first\":[1],\"second\":[2]},\"o\":{\"a\":{\"x\":1,\"y\":[2],\"z\":[3]}},\"other\":[1,2],"
         "\"temp:t\":[0],\"user:u\":[{}]}");
   free_scene(&self);

@@ -203,6 +203,100 @@ static void test_an_item_leaves_room_for_its_array(void **state) {
   moonpad_session_free(session);
 }
 
+/* ---- Many items appended ---- */
+
+static size_t bytes_asked;
+
+static void *ask_allocate(void *context, size_t size) {
+  (void)context;
+  bytes_asked += size;
+  return malloc(size);
+}
+
+static void *ask_resize(void *context, void *block, size_t size) {
+  (void)context;
+  bytes_asked += size;
+  return realloc(block, size);
+}
+
+static void ask_release(void *context, void *block) {
+  (void)context;
+  free(block);
+}
+
+/* The bytes that so many pending items ask for in all; checks what comes of them. */
+static size_t append_items(int count) {
+  moonpad_allocator allocator = {ask_allocate, ask_resize, ask_release, NULL};
+  moonpad_options options;
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL;
+  moonpad_changes *changes = NULL;
+  moonpad_session_name name = host_name("s");
+  moonpad_options_init(&options);
+  options.allocator = &allocator;
+  OK(moonpad_open(T("memory:"), &options, &service, &failure));
+  OK(moonpad_create_session(service, &name, T("{\"there\":[0]}"), &session, &failure));
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  bytes_asked = 0;
+  for (int i = 1; i <= count; i++) {
+    moonpad_value item = moonpad_integer(i);
+    OK(moonpad_changes_append(changes, T("new"), &item, &failure));
+    OK(moonpad_changes_append(changes, T("there"), &item, &failure));
+  }
+  size_t asked = bytes_asked;
+  char last[32];
+  snprintf(last, sizeof last, "[%d]", count + 1);
+  assert_int_equal(changed(changes, "there", last).as.integer, count);
+  assert_int_equal(changed(changes, "new", last).type, MOONPAD_ABSENT);
+  OK(moonpad_changes_commit(changes, T("{}"), NULL, &failure));
+  assert_int_equal(host_read(session, "there", last).as.integer, count);
+  assert_int_equal(host_read(session, "new", "[1]").as.integer, 1);
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  return asked;
+}
+
+static void test_many_items_cost_each_what_few_do(void **state) {
+  (void)state;
+  size_t few = append_items(500), many = append_items(5000);
+  if (many > 15 * few) fail_msg("500 items: %zu bytes, ten times as many: %zu", few, many);
+}
+
+/* Whatever comes between: reading, writing in place, another change set, a savepoint. */
+static void test_items_are_kept_in_order_whatever_comes_between(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"l\":[0]}");
+  moonpad_changes *changes = NULL, *other = NULL;
+  OK(moonpad_changes_begin(session, &changes, &failure));
+  OK(moonpad_changes_begin(session, &other, &failure));
+  moonpad_value items[] = {moonpad_integer(1), moonpad_json(T("[2]")), moonpad_string_value(T("3,]\"")),
+                           moonpad_null_value(), moonpad_json(T("{\"a\":[]}"))};
+  for (size_t i = 0; i < 5; i++) {
+    OK(moonpad_changes_append(changes, T("l"), &items[i], &failure));
+    OK(moonpad_changes_append(changes, T("l"), &items[i], &failure));
+    if (i == 2) SAYS(changed(changes, "l", "").as.text, "[0,1,1,[2],[2],\"3,]\\\"\",\"3,]\\\"\"]");
+  }
+  OK(moonpad_changes_append(other, T("l"), &items[0], &failure));
+  OK(moonpad_changes_commit(other, T("{}"), NULL, &failure));
+  SAYS(changed(changes, "l", "").as.text, "[0,1,1,1,[2],[2],\"3,]\\\"\",\"3,]\\\"\",null,null,{\"a\":[]},{\"a\":[]}]");
+  OK(moonpad_changes_append(changes, T("l"), &items[0], &failure));
+  set_json(changes, "l", "[5]", "[5]");
+  OK(moonpad_changes_append(changes, T("l"), &items[0], &failure));
+  OK(moonpad_changes_commit(changes, T("{}"), NULL, &failure));
+  STORED(self, "s", "{\"l\":[0,1,1,1,[5],[2],\"3,]\\\"\",\"3,]\\\"\",null,null,{\"a\":[]},{\"a\":[]},1,1]}");
+  OK(moonpad_changes_append(changes, T("l"), &items[1], &failure));
+  OK(moonpad_changes_append(changes, T("l"), &items[1], &failure));
+  moonpad_changes_discard(changes);
+  OK(moonpad_changes_append(changes, T("l"), &items[0], &failure));
+  OK(moonpad_changes_commit(changes, T("{}"), NULL, &failure));
+  assert_int_equal(host_read(session, "l", "[15]").type, MOONPAD_INTEGER);
+  assert_int_equal(host_read(session, "l", "[16]").type, MOONPAD_ABSENT);
+  moonpad_changes_free(other);
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+}
+
 static void test_a_failed_commit_leaves_its_writes_pending(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"k\":1}"), *other = host_get(self, "s");
@@ -408,6 +502,8 @@ int main(void) {
       ON_BOTH(test_removing_what_is_not_there_does_nothing),
       ON_BOTH(test_a_path_that_leads_nowhere_says_where_it_ends),
       ON_BOTH(test_an_item_leaves_room_for_its_array),
+      cmocka_unit_test(test_many_items_cost_each_what_few_do),
+      ON_BOTH(test_items_are_kept_in_order_whatever_comes_between),
       ON_BOTH(test_a_failed_commit_leaves_its_writes_pending),
       ON_BOTH(test_the_digest_holds_what_was_pending),
       ON_BOTH(test_update_session),

@@ -39,6 +39,7 @@ static void change_free(mp_change *change) {
   mp_env *env = change->owner->env;
   mp_change_drop_root(change);
   mp_value_release(env, change->value);
+  mp_buffer_free(&change->further);
   mp_release(env, change);
 }
 
@@ -95,6 +96,7 @@ mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key) {
   if (change == NULL) return NULL;
   change->owner = changes;
   change->entry = entry;
+  mp_buffer_init(&change->further, changes->env);
   if (!mp_map_put(&changes->map, entry->key, change)) {
     mp_release(changes->env, change);
     return NULL;
@@ -153,6 +155,7 @@ void mp_change_forget_pending(mp_change *change) {
   change->created_empty = false;
   mp_value_release(change->owner->env, change->value);
   change->value = NULL;
+  mp_buffer_free(&change->further);
 }
 
 void mp_change_begin_pending(mp_change *change, mp_operation_kind kind) {
@@ -167,7 +170,26 @@ void mp_change_clear(mp_change *change) {
   change->read = false;
 }
 
+/* One piece of text out of those in `value` and those behind it. */
+static moonpad_status fold_items(mp_change *change, moonpad_error *error) {
+  mp_buffer text;
+  mp_buffer_init(&text, change->owner->env);
+  moonpad_string first = change->value->as.as.text;
+  mp_buffer_room(&text, first.length + change->further.length);
+  mp_buffer_add(&text, first.data, first.length - 1);
+  mp_buffer_add_string(&text, mp_buffer_text(&change->further));
+  mp_buffer_add_char(&text, ']');
+  mp_value *items = text.failed ? NULL : mp_value_new_json(text.env, MOONPAD_ARRAY, mp_buffer_text(&text));
+  mp_buffer_free(&text);
+  if (items == NULL) return mp_no_memory(error);
+  mp_value_release(change->owner->env, change->value);
+  change->value = items;
+  mp_buffer_free(&change->further);
+  return MOONPAD_OK;
+}
+
 moonpad_status mp_change_fold(mp_change *change, moonpad_error *error) {
+  if (change->further.length != 0) return fold_items(change, error);
   if (change->root == NULL || !change->pending || change->kind != MP_SET || !mp_tree_is_dirty(change->root)) {
     return MOONPAD_OK;
   }
@@ -183,6 +205,8 @@ moonpad_status mp_change_fold(mp_change *change, moonpad_error *error) {
 
 /* The value under an increment or append, were it committed now. */
 static moonpad_status local_result(mp_change *change, mp_value **result, moonpad_error *error) {
+  moonpad_status status = mp_change_fold(change, error);
+  if (status != MOONPAD_OK) return status;
   return mp_add_pending(change->owner->env, change->kind, mp_key_text(change->entry->key), change->entry->value,
                         change->value, result, error);
 }

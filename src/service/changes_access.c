@@ -191,6 +191,20 @@ static moonpad_status put_increment(mp_change *change, const mp_value *by, moonp
   return status == MOONPAD_OK ? put_deferred(change, MP_INCREMENT, by, sum, error) : status;
 }
 
+/* Behind the items that are pending already. Without nodes to keep up to date, none of these is touched. */
+static moonpad_status put_further(mp_change *change, const mp_value *items, moonpad_error *error) {
+  moonpad_status status = mp_check_extensible(mp_key_text(change->entry->key), change->entry->value, error);
+  if (status != MOONPAD_OK) return status;
+  moonpad_string text = items->as.as.text;
+  if (!mp_buffer_room(&change->further, text.length)) {
+    change->further.failed = false;
+    return mp_no_memory(error);
+  }
+  mp_buffer_add_char(&change->further, ',');
+  mp_buffer_add(&change->further, text.data + 1, text.length - 2);
+  return MOONPAD_OK;
+}
+
 static moonpad_status put_append(mp_change *change, mp_value *items, moonpad_error *error) {
   mp_env *env = change->owner->env;
   moonpad_string key = mp_key_text(change->entry->key);
@@ -207,6 +221,10 @@ static moonpad_status put_append(mp_change *change, mp_value *items, moonpad_err
     if (status == MOONPAD_OK) replace_pending_set(change, extended);
     return status;
   }
+  bool has_both = change->pending && change->value->as.as.text.length > 2 && items->as.as.text.length > 2;
+  if (has_both && change->root == NULL) return put_further(change, items, error);
+  status = mp_change_fold(change, error);
+  if (status != MOONPAD_OK) return status;
   status = mp_extend_array(env, key, change->pending ? change->value : NULL, items, &extended, error);
   return status == MOONPAD_OK ? put_deferred(change, MP_APPEND, items, extended, error) : status;
 }

@@ -82,7 +82,9 @@ static moonpad_status merge_operand(mp_change *target, mp_change *source, moonpa
   moonpad_string key = mp_key_text(target->entry->key);
   const mp_value *shown;
   mp_value *owned;
-  moonpad_status status = mp_changes_add(target->owner, key, source->kind, source->value, error);
+  moonpad_status status = mp_change_fold(source, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_changes_add(target->owner, key, source->kind, source->value, error);
   if (status != MOONPAD_INVALID_ARGUMENT || !target->pending) return status;
   status = mp_change_shown(source, &shown, &owned, error);
   if (status == MOONPAD_OK) put_like(target, source, owned);
@@ -157,6 +159,8 @@ static moonpad_status copy_change(moonpad_changes *copy, mp_change *source, moon
   if (source->touched) merge_marks(change, source, source->read);
   if (!source->pending) return MOONPAD_OK;
   if (source->kind == MP_SET || source->kind == MP_REMOVE) return merge_write(change, source, error);
+  moonpad_status status = mp_change_fold(source, error);
+  if (status != MOONPAD_OK) return status;
   mp_change_begin_pending(change, source->kind);
   change->value = mp_value_retain(source->value);
   return MOONPAD_OK;

@@ -80,6 +80,8 @@ void mp_change_take_pending(mp_change *to, mp_change *from) {
   to->root = from->root;
   to->root_source = from->root_source;
   if (to->root != NULL) mp_tree_set_owner(to->root, tree_owner(to));
+  to->further = from->further;
+  mp_buffer_init(&from->further, from->owner->env);
   from->value = from->root_source = NULL;
   from->root = NULL;
   mp_change_forget_pending(from);

@@ -48,18 +48,25 @@ static bool is_empty(const mp_value *composite) {
   return composite->as.as.text.length == 2;
 }
 
+static bool starts_empty(const mp_value *there) {
+  return there == NULL || (mp_is_composite(there->as.type) && is_empty(there));
+}
+
+moonpad_status mp_check_extensible(moonpad_string key, const mp_value *there, moonpad_error *error) {
+  if (starts_empty(there) || there->as.type == MOONPAD_ARRAY) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: holds %s, which cannot be appended to",
+                 mp_quote(key).text, mp_type_name(there->as.type));
+}
+
 moonpad_status mp_extend_array(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *items,
                                mp_value **result, moonpad_error *error) {
   *result = NULL;
-  bool starts_empty = there == NULL || (mp_is_composite(there->as.type) && is_empty(there));
-  if (!starts_empty && there->as.type != MOONPAD_ARRAY) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: holds %s, which cannot be appended to",
-                   mp_quote(key).text, mp_type_name(there->as.type));
-  }
+  moonpad_status status = mp_check_extensible(key, there, error);
+  if (status != MOONPAD_OK) return status;
   mp_buffer text;
   mp_buffer_init(&text, env);
-  if (starts_empty || is_empty(items)) {
-    const mp_value *whole = starts_empty ? items : there;
+  if (starts_empty(there) || is_empty(items)) {
+    const mp_value *whole = starts_empty(there) ? items : there;
     mp_buffer_add_string(&text, whole->as.as.text);
   } else {
     mp_buffer_add(&text, there->as.as.text.data, there->as.as.text.length - 1);

@@ -23,7 +23,8 @@ struct mp_change {
   mp_operation_kind kind; /* while pending */
   mp_value *
       value; /* MP_SET: the value (behind `root` when that is dirty); MP_INCREMENT: the sum to add; MP_APPEND: array of items */
-  mp_node *root;         /* the opened value */
+  mp_buffer further; /* MP_APPEND: items behind those in `value`, each after a comma; mp_change_fold puts them there */
+  mp_node *root;     /* the opened value */
   mp_value *root_source; /* what `root` was opened from, counted; for a pending MP_SET it is `value` */
   bool extending;        /* an append is being shown in the opened array: no write by the user */
   mp_tree_owner tree_owner;
@@ -87,7 +88,7 @@ void mp_change_clear(mp_change *change);
 void mp_change_drop_root(mp_change *change);
 /* The opened composite, or NULL in *root when the key shows none. */
 moonpad_status mp_change_root(mp_change *change, mp_node **root, moonpad_error *error);
-/* Brings `value` up to what the dirty root holds. */
+/* Brings `value` up to what the dirty root holds, or to all the items that are to be appended. */
 moonpad_status mp_change_fold(mp_change *change, moonpad_error *error);
 /* Drops all that is pending; marks stay when `keep_marks`. */
 void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
