@@ -330,6 +330,22 @@ describe("models.openai", function()
         ["the index 0 for all, together"] = { two, {
           { fragment("1", "f", '{"a":1}', 0), fragment("2", "f", '{"b":2}', 0) },
         } },
+        ["an id and a name that are said again at the end"] = { two, {
+          { fragment("1", "f", '{"a":1}') }, { fragment("1", "f", "") }, { fragment("2", "f", '{"b":2}') },
+          { fragment("2", "f", "") },
+        } },
+        ["the same id for all"] = { {
+          { functionCall = { id = "null", name = "f", args = { a = 1 } } },
+          { functionCall = { id = "null", name = "f", args = { b = 2 } } },
+        }, { { fragment("null", "f", '{"a":1}') }, { fragment("null", "f", '{"b":2}') } } },
+        ["an index that comes after the beginning"] = { two, {
+          { fragment("1", "f", "") }, { fragment("2", "f", "") }, { fragment(nil, nil, '{"a":1}', 0) },
+          { fragment(nil, nil, '{"b":2}', 1) },
+        } },
+        ["an index at the beginning only"] = { two, {
+          { fragment("1", "f", "", 0) }, { fragment(nil, nil, '{"a":1}') }, { fragment("2", "f", "", 1) },
+          { fragment(nil, nil, '{"b":2}') },
+        } },
         ["no ids at all"] = { nameless, { { fragment(nil, "f", '{"a":1}') }, { fragment(nil, "f", '{"b":2}') } } },
         ["no ids at all, together"] = { nameless, {
           { fragment(nil, "f", '{"a":1}'), fragment(nil, "f", '{"b":2}') },

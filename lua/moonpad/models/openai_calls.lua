@@ -8,6 +8,7 @@ local calls = {}
 ---@class moonpad.OpenaiCall
 ---@field id string?
 ---@field name string?
+---@field index number?
 ---@field pieces string[] of the arguments
 
 ---@class moonpad.OpenaiCalls
@@ -37,17 +38,27 @@ local function isAnother(call, fragment)
     return fragment.id ~= nil and call.id ~= nil and fragment.id ~= call.id and fragment.arguments == nil
   end
   if call.name == nil then return false end
-  if fragment.id and call.id then return fragment.id ~= call.id end
+  if fragment.id and call.id then
+    if fragment.id ~= call.id then return true end
+    -- One that gives all calls the same id ("null") sends them whole.
+    return fragment.arguments ~= nil and isComplete(call)
+  end
   return fragment.name ~= call.name or isComplete(call)
+end
+
+-- The call that began without the index that goes on with it.
+local function unnumbered(self, index)
+  local call = self[index + 1] or self[#self]
+  return call and not call.index and call
 end
 
 local function find(self, fragment, position, count)
   local known = fragment.id and self.byId[fragment.id]
   local call
   if fragment.index then
-    call = self.byIndex[fragment.index]
+    call = self.byIndex[fragment.index] or not fragment.name and unnumbered(self, fragment.index)
   elseif known then
-    return known
+    call = known
   elseif count > 1 and not fragment.name then
     -- Fragments that come together belong to different calls.
     call = self[position]
@@ -60,7 +71,7 @@ end
 local function add(self, call, fragment)
   call.id, call.name = call.id or fragment.id, call.name or fragment.name
   call.pieces[#call.pieces + 1] = fragment.arguments
-  if fragment.index then self.byIndex[fragment.index] = call end
+  if fragment.index then call.index, self.byIndex[fragment.index] = fragment.index, call end
   if fragment.id then self.byId[fragment.id] = call end
 end
 
