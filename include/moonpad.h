@@ -277,11 +277,11 @@ MOONPAD_API moonpad_service *moonpad_service_retain(moonpad_service *service);
 MOONPAD_API void moonpad_service_release(moonpad_service *service);
 
 /*
-** Appends that are asynchronous complete here: calls the callbacks of those that are done, on this
-** thread, which must be the one that uses their sessions. Returns how many appends these were, with
-** a callback or without. Waits up to `timeout_ms` for the first (0: does not wait). What is done
-** can be polled after moonpad_service_close, too. A callback may use the service, free sessions,
-** and let go of the service itself.
+** Appends that are asynchronous complete here: calls the callbacks of those that are done by now,
+** on this thread, which must be the one that uses their sessions. Returns how many appends these
+** were, with a callback or without. Waits up to `timeout_ms` for the first (0: does not wait). What
+** is done can be polled after moonpad_service_close, too. A callback may use the service, free
+** sessions, and let go of the service itself.
 */
 MOONPAD_API size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms);
 

@@ -249,6 +249,38 @@ static void test_close_and_free_wait_for_asynchronous_appends(void **state) {
   moonpad_session_free(kept);
 }
 
+/* ---- Callbacks that append anew ---- */
+
+typedef struct chain {
+  moonpad_session *session;
+  int called;
+} chain;
+
+/* The next one is done before this one returns. */
+static void append_next(void *context, moonpad_session *session, const moonpad_event *event,
+                        const moonpad_error *error) {
+  chain *self = context;
+  assert_ptr_equal(session, self->session);
+  assert_non_null(event);
+  assert_null(error);
+  if (++self->called == 20) return;
+  OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), append_next, self, &failure));
+  OK(moonpad_refresh(session, &failure));
+}
+
+static void test_a_poll_calls_what_was_done_when_it_began(void **state) {
+  host *self = *state;
+  chain chained = {host_create(self, "s", ""), 0};
+  OK(moonpad_append_event_async(chained.session, T("{\"author\":\"a\"}"), append_next, &chained, &failure));
+  for (int polls = 1; polls <= 20; polls++) {
+    assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+    assert_int_equal(chained.called, polls);
+  }
+  assert_int_equal(moonpad_poll(self->service, 0), 0);
+  assert_int_equal(moonpad_session_revision(chained.session), 20);
+  moonpad_session_free(chained.session);
+}
+
 /* ---- What is left when everything is let go of ---- */
 
 /* *asked belongs to a session object that is freed before it is told. */
@@ -374,6 +406,7 @@ int main(void) {
       ON_BOTH(test_what_was_not_polled_is_polled_after_closing),
       ON_BOTH(test_what_was_never_polled_is_dropped_without_a_callback),
       ON_BOTH(test_a_failed_append_that_is_dropped_is_logged),
+      ON_BOTH(test_a_poll_calls_what_was_done_when_it_began),
       ON_BOTH(test_a_completion_needs_no_memory),
       ON_BOTH(test_a_callback_lets_go_of_the_service),
   };

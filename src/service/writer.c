@@ -16,6 +16,7 @@
 typedef struct mp_job {
   struct mp_job *next;
   struct mp_job *next_to_apply;
+  uint64_t number; /* of those that are done */
   mp_append append;
   mp_buffer event;          /* what the append reads from */
   moonpad_session *session; /* NULL once the object has been freed, which waits until the job is done */
@@ -38,9 +39,10 @@ struct mp_writer {
   pthread_cond_t finished;
   job_queue waiting;
   job_queue done;
-  size_t working; /* jobs that the thread has taken */
-  bool stopping;  /* the thread ends when nothing waits any more */
-  bool ended;     /* it has */
+  uint64_t done_count; /* ever */
+  size_t working;      /* jobs that the thread has taken */
+  bool stopping;       /* the thread ends when nothing waits any more */
+  bool ended;          /* it has */
 };
 
 static void push(job_queue *queue, mp_job *job) {
@@ -166,6 +168,7 @@ static void *write_queued(void *context) {
     pthread_mutex_lock(mutex);
     for (size_t i = 0; i < batch.count; i++) {
       batch.jobs[i]->session->jobs_done++;
+      batch.jobs[i]->number = ++writer->done_count;
       push(&writer->done, batch.jobs[i]);
     }
     writer->working = 0;
@@ -455,18 +458,30 @@ static void deadline_after(int64_t timeout_ms, struct timespec *deadline) {
   }
 }
 
-static mp_job *take_done(moonpad_service *service, int64_t timeout_ms) {
+/*
+** Waits, if at all, for the first that is done. Gives the number of the last one that is, 0: none.
+*/
+static uint64_t wait_for_done(moonpad_service *service, int64_t timeout_ms) {
+  uint64_t last = 0;
   pthread_mutex_lock(&service->writer_mutex);
   mp_writer *writer = service->writer;
-  mp_job *job = NULL;
   if (writer != NULL) {
     struct timespec deadline;
     if (timeout_ms > 0) deadline_after(timeout_ms, &deadline);
     while (timeout_ms > 0 && writer->done.first == NULL && (writer->working > 0 || writer->waiting.first != NULL)) {
       if (pthread_cond_timedwait(&writer->finished, &service->writer_mutex, &deadline) == ETIMEDOUT) break;
     }
-    job = pop(&writer->done);
+    if (writer->done.first != NULL) last = writer->done_count;
   }
+  pthread_mutex_unlock(&service->writer_mutex);
+  return last;
+}
+
+/* NULL: all up to that one have been taken. */
+static mp_job *take_done(moonpad_service *service, uint64_t last) {
+  pthread_mutex_lock(&service->writer_mutex);
+  job_queue *done = &service->writer->done;
+  mp_job *job = done->first != NULL && done->first->number <= last ? pop(done) : NULL;
   pthread_mutex_unlock(&service->writer_mutex);
   return job;
 }
@@ -474,7 +489,9 @@ static mp_job *take_done(moonpad_service *service, int64_t timeout_ms) {
 size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms) {
   size_t called = 0;
   moonpad_service_retain(service); /* a callback may let go of it */
-  for (mp_job *job; (job = take_done(service, called == 0 ? timeout_ms : 0)) != NULL; called++) {
+  /* What callbacks append is for the next time: there might be no end to it. */
+  uint64_t last = wait_for_done(service, timeout_ms);
+  for (mp_job *job; last > 0 && (job = take_done(service, last)) != NULL; called++) {
     apply_job(job);
     report(job);
     free_job(job);
