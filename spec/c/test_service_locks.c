@@ -5,7 +5,6 @@
 */
 #include "service_support.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -15,7 +14,7 @@
 
 #include "faulty_vfs.h"
 #include "service/session.h"
-#include "store/sqlite.h"
+#include "thread_support.h"
 
 #define PATIENCE_MS      60000 /* far beyond what anything takes: never waited for that long */
 #define PATIENCE_SECONDS (PATIENCE_MS / 1000)
@@ -57,118 +56,6 @@ static void poll_for(host *self, size_t count) {
 static void reopen(host *self) {
   moonpad_service_release(self->service);
   OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
-}
-
-/* ---- A gate: stops the first thread besides the main one that asks for memory ---- */
-
-typedef struct thread_gate {
-  host *owner;
-  pthread_t main;
-  /* stops it only while this store has a transaction under way; NULL: anywhere */
-  mp_sqlite *writing;
-  atomic_bool armed;
-  sem_t reached, open;
-} thread_gate;
-
-static bool is_writing(mp_sqlite *store) {
-  pthread_mutex_lock(&store->mutex);
-  bool writing = store->writing;
-  pthread_mutex_unlock(&store->mutex);
-  return writing;
-}
-
-static bool stop_at_gate(void *context, bool asks) {
-  thread_gate *self = context;
-  (void)asks;
-  if (pthread_equal(pthread_self(), self->main) || (self->writing != NULL && !is_writing(self->writing))) return true;
-  if (!atomic_exchange(&self->armed, false)) return true;
-  sem_post(&self->reached);
-  sem_wait(&self->open);
-  return true;
-}
-
-static void gate_arm(thread_gate *self, host *owner, mp_sqlite *writing) {
-  self->owner = owner;
-  self->main = pthread_self();
-  self->writing = writing;
-  atomic_init(&self->armed, true);
-  assert_int_equal(sem_init(&self->reached, 0, 0), 0);
-  assert_int_equal(sem_init(&self->open, 0, 0), 0);
-  host_at_memory(owner, stop_at_gate, self);
-}
-
-static void gate_wait(thread_gate *self) {
-  while (sem_wait(&self->reached) != 0) assert_int_equal(errno, EINTR);
-}
-
-static void gate_open(thread_gate *self) {
-  sem_post(&self->open);
-}
-
-static void gate_free(thread_gate *self) {
-  host_at_memory(self->owner, NULL, NULL);
-  sem_destroy(&self->reached);
-  sem_destroy(&self->open);
-}
-
-/* ---- Calls on threads of their own ---- */
-
-typedef struct task {
-  moonpad_service *service;
-  moonpad_session *session;
-  const char *name;
-  moonpad_status status;
-  moonpad_error error;
-  size_t polled;
-  pthread_t thread;
-  sem_t done;
-} task;
-
-static void task_start(task *self, void *(*run)(void *)) {
-  assert_int_equal(sem_init(&self->done, 0, 0), 0);
-  assert_int_equal(pthread_create(&self->thread, NULL, run, self), 0);
-}
-
-static void task_join(task *self) {
-  assert_int_equal(pthread_join(self->thread, NULL), 0);
-  sem_destroy(&self->done);
-}
-
-static void *run_create(void *context) {
-  task *self = context;
-  moonpad_session_name name = host_name(self->name);
-  self->status = moonpad_create_session(self->service, &name, T("{\"k\":1}"), &self->session, &self->error);
-  moonpad_session_free(self->session);
-  return NULL;
-}
-
-static void *run_refresh(void *context) {
-  task *self = context;
-  self->status = moonpad_refresh(self->session, &self->error);
-  return NULL;
-}
-
-static void *run_free(void *context) {
-  task *self = context;
-  moonpad_session_free(self->session);
-  sem_post(&self->done);
-  return NULL;
-}
-
-static void *run_close(void *context) {
-  task *self = context;
-  moonpad_service_close(self->service);
-  sem_post(&self->done);
-  return NULL;
-}
-
-/* Until so many transactions wait for the one under way. */
-static void wait_for_queue(mp_sqlite *store, unsigned count) {
-  for (unsigned waiting = 0; waiting < count; sched_yield()) {
-    pthread_mutex_lock(&store->mutex);
-    waiting = store->waiting;
-    pthread_mutex_unlock(&store->mutex);
-  }
 }
 
 /* ---- Closing in the middle of an asynchronous append ---- */
@@ -287,13 +174,6 @@ static void test_two_close_at_the_same_time(void **state) {
 static void *run_poll(void *context) {
   task *self = context;
   self->polled = moonpad_poll(self->service, PATIENCE_MS);
-  return NULL;
-}
-
-static void *run_close_and_release(void *context) {
-  task *self = context;
-  moonpad_service_close(self->service);
-  moonpad_service_release(self->service);
   return NULL;
 }
 
@@ -666,6 +546,27 @@ static void test_a_service_that_is_closed_while_locked_out_waits_once(void **sta
   assert_int_equal(close_locked_out(*state, n), MOONPAD_BUSY);
 }
 
+/* Who was locked out before is not the one who closes. */
+static void test_what_is_queued_before_closing_is_tried_whatever_came_before(void **state) {
+  host *self = *state;
+  long n = 1;
+  while (lock_out(self, n) == MOONPAD_OK) n++;
+  for (int i = 0; i < 20; i++) {
+    outcome locked_out = {0}, got = {0};
+    reopen_impatient(self);
+    moonpad_session *session = host_create(self, "", "");
+    faulty_vfs_arm(FAULT_LOCK, n, false);
+    append_async(session, "{\"k\":1}", &locked_out);
+    poll_for(self, 1);
+    append_async(session, "{\"k\":2}", &got);
+    moonpad_service_close(self->service);
+    poll_for(self, 1);
+    assert_int_equal(locked_out.status, MOONPAD_BUSY);
+    assert_int_equal(got.status, MOONPAD_OK);
+    moonpad_session_free(session);
+  }
+}
+
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, host_setup_file, host_teardown)
 #define ON_SQLITE(test)                                                                                                \
   {#test " on sqlite::memory:", test, host_setup_sqlite_memory, host_teardown, NULL}, {                                \
@@ -688,6 +589,7 @@ int main(void) {
       ON_BOTH(test_without_memory_appends_are_not_tried_one_by_one),
       ON_FILE(test_who_is_locked_out_together_is_not_tried_one_by_one),
       ON_FILE(test_a_service_that_is_closed_while_locked_out_waits_once),
+      ON_FILE(test_what_is_queued_before_closing_is_tried_whatever_came_before),
   };
   faulty_vfs_install();
   return cmocka_run_group_tests(tests, NULL, NULL);

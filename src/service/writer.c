@@ -150,6 +150,7 @@ static void *write_queued(void *context) {
   mp_writer *writer = context;
   pthread_mutex_t *mutex = &writer->service->writer_mutex;
   moonpad_error error = {MOONPAD_OK, ""}; /* what the store said last */
+  bool locked_out = false;                /* since the service is being closed */
   pthread_mutex_lock(mutex);
   for (;;) {
     while (writer->waiting.first == NULL && !writer->stopping) pthread_cond_wait(&writer->work, mutex);
@@ -157,8 +158,6 @@ static void *write_queued(void *context) {
     job_batch batch;
     take_batch(&writer->waiting, &batch);
     writer->working = batch.count;
-    /* Whoever closes the service waits once for somebody else's lock, however much is queued. */
-    bool locked_out = writer->stopping && error.code == MOONPAD_BUSY;
     pthread_mutex_unlock(mutex);
     if (locked_out) {
       for (size_t i = 0; i < batch.count; i++) fail_job(batch.jobs[i], &error);
@@ -172,6 +171,8 @@ static void *write_queued(void *context) {
       push(&writer->done, batch.jobs[i]);
     }
     writer->working = 0;
+    /* Whoever closes the service waits once for somebody else's lock, however much is queued. */
+    locked_out = writer->stopping && error.code == MOONPAD_BUSY;
     pthread_cond_broadcast(&writer->finished);
   }
   pthread_mutex_unlock(mutex);
