@@ -16,6 +16,8 @@
 **              and what was borrowed from it, belongs to one thread at a time.
 **   Revisions  A session counts its events: revision n is the state after its n-th event, 0 the state it was
 **              created with.
+**   JSON       What the caller gives is checked: RFC 8259 in UTF-8, and no key twice in an object (RFC 7493), for to keep
+**              one of the two would lose the other. invalid_argument names the byte, and the key.
 **   State keys carry their scope as a prefix: "user:", "app:", "temp:", none for this session (contract 1.1).
 **
 ** There is no global state: clock, id source, allocator and log function are set per service.
@@ -527,7 +529,8 @@ MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, cons
 /*
 ** Reads a place in JSON text without decoding the rest. `text` of the result is borrowed from `json`, or, where
 ** a string has escapes, from `scratch`, which the caller starts as {0} and frees; where `scratch` is NULL, such a
-** string is invalid_argument. Malformed JSON on the way: invalid_argument with its byte.
+** string is invalid_argument. Malformed JSON on the way: invalid_argument with its byte. Of keys that come twice it
+** reads the first.
 */
 MOONPAD_API moonpad_status moonpad_json_read(moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
                                              moonpad_value *value, moonpad_error *error);

@@ -120,6 +120,19 @@ describe("moonpad.json.decode", function()
     raises("invalid_argument", 'duplicate key "k7"', decode, "{" .. table.concat(many, ",") .. ',"k7":0}')
   end)
 
+  it("names the key that comes twice, and the byte where it comes again", function()
+    for text, message in pairs {
+      ['{"a":1,"a":2}'] = 'json: duplicate key "a" at byte 8',
+      ['{"":1, "":1}'] = 'json: duplicate key "" at byte 8',
+      ['[{"ab":{"x":1,"y":[],"x":null}}]'] = 'json: duplicate key "x" at byte 22',
+      ['{"\\u0061b":1,"ab":2}'] = 'json: duplicate key "ab" at byte 14',
+    } do
+      local ok, err = pcall(decode, text)
+      assert.is_false(ok)
+      assert.are.equal(message, err.message)
+    end
+  end)
+
   it("agrees with lua-cjson where that is exact", function()
     if not hasCjson then return pending "lua-cjson is not installed" end
     local texts = { '{"a":[1.5,true,null,"x\\n\\u00e9"],"b":{"c":[{"d":"e"}]}}', "[0.5,-2.25,1e10]", '"text"',

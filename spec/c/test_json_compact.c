@@ -73,12 +73,11 @@ static void a_key_may_come_once_in_an_object(void **state) {
   static const struct {
     const char *json, *message;
   } cases[] = {
-      {"{\"a\":1,\"a\":2}", "at: the key \"a\" comes twice in one object, again at byte 8"},
-      {"{\"a\":1,\"\\u0061\":2}", "at: the key \"a\" comes twice in one object, again at byte 8"},
-      {"[{\"\":1, \"\":2}]", "at: the key \"\" comes twice in one object, again at byte 9"},
-      {"{\"a\":{\"b\":1},\"b\":{\"a\":{\"x\":1}},\"a\":0}",
-       "at: the key \"a\" comes twice in one object, again at byte 32"},
-      {"{\"\\n\":1,\"\\u000A\":2}", "at: the key \"\\x0A\" comes twice in one object, again at byte 9"},
+      {"{\"a\":1,\"a\":2}", "at: duplicate key \"a\" at byte 8"},
+      {"{\"a\":1,\"\\u0061\":2}", "at: duplicate key \"a\" at byte 8"},
+      {"[{\"\":1, \"\":2}]", "at: duplicate key \"\" at byte 9"},
+      {"{\"a\":{\"b\":1},\"b\":{\"a\":{\"x\":1}},\"a\":0}", "at: duplicate key \"a\" at byte 32"},
+      {"{\"\\n\":1,\"\\u000A\":2}", "at: duplicate key \"\\x0A\" at byte 9"},
   };
   mp_env *env = mp_env_new(NULL);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -139,7 +138,7 @@ static void big_objects_are_checked_too(void **state) {
       write_big_object(&text, counts[i], repeated);
       mp_buffer_clear(&out);
       assert_int_equal(compact(env, mp_buffer_text(&text), &out, &type, &error), MOONPAD_INVALID_ARGUMENT);
-      assert_non_null(strstr(error.message, "comes twice in one object"));
+      assert_non_null(strstr(error.message, "duplicate key"));
     }
   }
   mp_buffer_free(&text);

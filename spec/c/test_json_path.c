@@ -154,6 +154,10 @@ static void what_follows_the_place_is_not_read(void **state) {
   assert_int_equal(moonpad_json_read(moonpad_text("{\"a\":1,###"), moonpad_text("a"), &scratch, &value, NULL),
                    MOONPAD_OK);
   assert_int_equal(value.as.integer, 1);
+  /* Nor is a key that comes a second time. */
+  assert_int_equal(moonpad_json_read(moonpad_text("{\"a\":2,\"a\":3}"), moonpad_text("a"), &scratch, &value, NULL),
+                   MOONPAD_OK);
+  assert_int_equal(value.as.integer, 2);
 }
 
 static void walking_starts_from_any_value(void **state) {

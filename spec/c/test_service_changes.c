@@ -455,6 +455,40 @@ static void test_a_change_set_is_closed_when_its_session_is_freed(void **state) 
   OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
 }
 
+/* ---- JSON with a key that comes twice ---- */
+
+/* To keep one of the two would lose the other: wherever JSON comes in, the key and its byte are named. */
+static void test_a_key_that_comes_twice_is_refused(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"o\":{}}"), *other = NULL;
+  moonpad_session_name name = host_name("other");
+  moonpad_changes *changes = NULL;
+  moonpad_value twice = moonpad_json(T("{\"k\":1,\"k\":2}"));
+  OK(moonpad_changes_begin(session, &changes, &failure));
+#define TWICE(call, where)                                                                                             \
+  FAILS(MOONPAD_INVALID_ARGUMENT, call);                                                                               \
+  assert_string_equal(failure.message, where)
+  TWICE(moonpad_changes_set(changes, T("new"), T(""), &twice, &failure),
+        "state[\"new\"]: duplicate key \"k\" at byte 8");
+  TWICE(moonpad_changes_set(changes, T("o"), T("a"), &twice, &failure),
+        "state[\"o\"] at \"a\": duplicate key \"k\" at byte 8");
+  TWICE(moonpad_changes_append(changes, T("l"), &twice, &failure), "state[\"l\"]: item: duplicate key \"k\" at byte 8");
+  TWICE(moonpad_create_session(self->service, &name, T("{\"a\":{\"k\":1,\"k\":2}}"), &other, &failure),
+        "state: duplicate key \"k\" at byte 13");
+  TWICE(moonpad_update_shared_state(self->service, T("app"), T("u"), T("{\"k\":1,\"\\u006b\":2}"), T(""), &failure),
+        "state: duplicate key \"k\" at byte 8");
+  TWICE(moonpad_append_event(session, T("{\"x\":[{\"k\":1,\"k\":2}]}"), NULL, &failure),
+        "event: duplicate key \"k\" at byte 14");
+  TWICE(moonpad_append_event(session, T("{\"actions\":{\"stateDelta\":{\"k\":1,\"k\":2}}}"), NULL, &failure),
+        "event: duplicate key \"k\" at byte 33");
+  TWICE(moonpad_append_event(session, T("{\"author\":\"a\",\"author\":\"a\"}"), NULL, &failure),
+        "event: duplicate key \"author\" at byte 15");
+  assert_false(moonpad_changes_pending(changes));
+  STORED(self, "s", "{\"o\":{}}");
+  moonpad_changes_free(changes);
+  moonpad_session_free(session);
+}
+
 /* ---- User and app state ---- */
 
 static void test_shared_state(void **state) {
@@ -509,6 +543,7 @@ int main(void) {
       ON_BOTH(test_update_session),
       ON_BOTH(test_a_commit_is_refused_in_both_ways),
       ON_BOTH(test_a_change_set_is_closed_when_its_session_is_freed),
+      ON_BOTH(test_a_key_that_comes_twice_is_refused),
       ON_BOTH(test_shared_state),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static void expect_reason(const judge *judge, moonpad_string given, const char *
                                         "invalid UTF-8",
                                         "surrogate",
                                         "too large for a double",
-                                        "comes twice in one object",
+                                        "duplicate key",
                                         "a key in double quotes was expected"};
   for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
     if (strstr(message, reasons[i]) != NULL) return;

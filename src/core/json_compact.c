@@ -121,9 +121,8 @@ static moonpad_status write_key(compactor *work, const char *where, moonpad_erro
   mp_buffer_add_char(work->out, ':');
   if (added == KEY_ADDED) return MOONPAD_OK;
   if (added == KEY_NO_MEMORY) return mp_no_memory(error);
-  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%sthe key %s comes twice in one object, again at byte %zu",
-                 where == NULL ? "" : where, where == NULL ? "" : ": ", mp_quote(work->reader.string).text,
-                 work->reader.token_position + 1);
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%sduplicate key %s at byte %zu", where == NULL ? "" : where,
+                 where == NULL ? "" : ": ", mp_quote(work->reader.string).text, work->reader.token_position + 1);
 }
 
 static void begin_object(compactor *work) {
