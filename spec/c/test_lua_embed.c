@@ -65,6 +65,118 @@ static void test_knows_what_is_a_service(void **context) {
   lua_close(L);
 }
 
+/* What a script keys by the service, the queue of its runs for one, must find it again however it got it. */
+static void test_gives_one_object_per_service(void **context) {
+  (void)context;
+  moonpad_service *service = open_memory(), *other = open_memory();
+  lua_State *L = new_state();
+  moonpad_lua_push_service(L, service);
+  lua_setglobal(L, "one");
+  moonpad_lua_push_service(L, service);
+  lua_setglobal(L, "two");
+  moonpad_lua_push_service(L, other);
+  lua_setglobal(L, "other");
+  run(L, "assert(rawequal(one, two) and one ~= other)\n"
+         "assert(({ [one] = 1 })[two] == 1)\n"
+         "opened = moonpad.open 'memory:'");
+  lua_getglobal(L, "opened");
+  moonpad_lua_push_service(L, moonpad_lua_to_service(L, -1));
+  assert_true(lua_rawequal(L, -1, -2));
+  lua_settop(L, 0);
+  run(L, "one:close()");
+  moonpad_lua_push_service(L, service);
+  lua_setglobal(L, "two");
+  run(L, "assert(rawequal(one, two) and tostring(two) == 'moonpad.service (closed)')\n"
+         "one, two, opened = nil, nil, nil collectgarbage() collectgarbage()");
+  moonpad_service *third = open_memory(); /* at an address that has been one before, perhaps */
+  moonpad_lua_push_service(L, third);
+  lua_setglobal(L, "one");
+  moonpad_lua_push_service(L, third);
+  lua_setglobal(L, "two");
+  run(L, "assert(rawequal(one, two) and one ~= other)\n"
+         "one:createSession { appName = 'a', userId = 'u' }\n"
+         "getmetatable(one).__gc(one)");
+  moonpad_lua_push_service(L, third); /* finalized by hand: that object stands for no service any more */
+  lua_setglobal(L, "two");
+  run(L, "assert(not rawequal(one, two)) two:createSession { appName = 'a', userId = 'u' }");
+  lua_close(L);
+  moonpad_service_release(service);
+  moonpad_service_release(other);
+  moonpad_service_release(third);
+}
+
+/* Runs of two scripts that were each given the service wait for each other. */
+static void test_queues_the_runs_of_a_shared_service(void **context) {
+  (void)context;
+  moonpad_service *service = open_memory();
+  lua_State *L = new_state();
+  for (int i = 0; i < 2; i++) {
+    moonpad_lua_push_service(L, service);
+    lua_setglobal(L, i == 0 ? "first" : "second");
+  }
+  run(L, "local function start(service, name)\n"
+         "  local agent = moonpad.agent { name = 'A', model = function() coroutine.yield() return name end }\n"
+         "  return moonpad.runner { appName = 'a', agent = agent, sessionService = service }\n"
+         "    :start { userId = 'u', sessionId = 's', newMessage = name }\n"
+         "end\n"
+         "local one, two = start(first, 'one'), start(second, 'two')\n"
+         "local open = 2\n"
+         "while open > 0 do\n"
+         "  open = 0\n"
+         "  for _, run in ipairs { two, one } do if run:step() ~= nil then open = open + 1 end end\n"
+         "end\n"
+         "local texts = {}\n"
+         "local session = first:getSession { appName = 'a', userId = 'u', sessionId = 's' }\n"
+         "for _, event in ipairs(session.events) do texts[#texts + 1] = event:text() end\n"
+         "assert(table.concat(texts, ' ') == 'one one two two', table.concat(texts, ' '))");
+  lua_close(L);
+  moonpad_service_release(service);
+}
+
+/* moonpad_lua_to_service needs no protected mode, with whatever memory there is. */
+static void test_asks_for_a_service_without_memory(void **context) {
+  (void)context;
+  failing allocator = {0};
+  lua_State *L = lua_newstate(failing_allocate, &allocator);
+  luaL_openlibs(L);
+  lua_newuserdatauv(L, 8, 0);
+  allocator.fail_at = allocator.count + 1;
+  allocator.for_good = true;
+  long before = allocator.count;
+  assert_null(moonpad_lua_to_service(L, 1)); /* the module has not been opened: nothing can be one */
+  assert_int_equal(allocator.count, before);
+  allocator.fail_at = 0;
+  luaL_requiref(L, "moonpad", luaopen_moonpad, 0);
+  moonpad_service *service = open_memory();
+  moonpad_lua_push_service(L, service);
+  before = allocator.count;
+  allocator.fail_at = before + 1;
+  assert_ptr_equal(moonpad_lua_to_service(L, -1), service);
+  assert_int_equal(allocator.count, before);
+  allocator.fail_at = 0;
+  lua_close(L);
+  moonpad_service_release(service);
+}
+
+static void test_gives_no_service_that_was_closed(void **context) {
+  (void)context;
+  moonpad_service *service = open_memory();
+  lua_State *L = new_state();
+  moonpad_lua_push_service(L, service);
+  assert_ptr_equal(moonpad_lua_to_service(L, -1), service);
+  lua_setglobal(L, "service");
+  run(L, "service:close()");
+  lua_getglobal(L, "service");
+  assert_null(moonpad_lua_to_service(L, -1));
+  moonpad_service *other = open_memory();
+  moonpad_lua_push_service(L, other);
+  moonpad_service_close(other); /* by the host */
+  assert_null(moonpad_lua_to_service(L, -1));
+  lua_close(L);
+  moonpad_service_release(service);
+  moonpad_service_release(other);
+}
+
 /* A coroutine opens the module and is collected: nothing may have kept its lua_State. */
 static void test_survives_the_coroutine_that_opened_it(void **context) {
   (void)context;
@@ -278,6 +390,10 @@ int main(void) {
       cmocka_unit_test(test_keeps_loaders_that_are_there),
       cmocka_unit_test(test_shares_a_service),
       cmocka_unit_test(test_knows_what_is_a_service),
+      cmocka_unit_test(test_gives_one_object_per_service),
+      cmocka_unit_test(test_queues_the_runs_of_a_shared_service),
+      cmocka_unit_test(test_asks_for_a_service_without_memory),
+      cmocka_unit_test(test_gives_no_service_that_was_closed),
       cmocka_unit_test(test_survives_the_coroutine_that_opened_it),
       cmocka_unit_test(test_every_allocation_failing_once),
       cmocka_unit_test(test_every_allocation_failing_for_good),

@@ -9,6 +9,9 @@
 /* Its address is moonpad.removed. */
 static const char removed_mark = 0;
 
+/* Under its address the binding is found without a string, which would have to be made. */
+static const char registry_key = 0;
+
 /* ---- Boxes ---- */
 
 /* What Lua aligns userdata for; max_align_t asks for more. */
@@ -169,6 +172,7 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   anchor_type(L, index, MP_ANCHOR_BOX_META, "moonpad.box", box_setup);
   anchor_weak(L, index, MP_ANCHOR_NODES);
   anchor_weak(L, index, MP_ANCHOR_READ_ONLY_NODES);
+  anchor_weak(L, index, MP_ANCHOR_SERVICES);
   anchor_names(L, index);
   anchor_strings(L, index);
   binding->array_meta = anchor_type(L, index, MP_ANCHOR_ARRAY_META, "moonpad.array", NULL);
@@ -181,10 +185,22 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   binding->node_meta = anchor_type(L, index, MP_ANCHOR_NODE_META, "moonpad.node", mp_node_setup);
 }
 
+/* Another copy of this library, of the same version, may have made it. */
+static bool push_found(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key) == LUA_TUSERDATA) return true;
+  lua_pop(L, 1);
+  if (lua_getfield(L, LUA_REGISTRYINDEX, REGISTRY_NAME) == LUA_TUSERDATA) {
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
+    return true;
+  }
+  lua_pop(L, 1);
+  return false;
+}
+
 mp_lua *mp_lua_push_binding(lua_State *L) {
   luaL_checkstack(L, 12, NULL);
-  if (lua_getfield(L, LUA_REGISTRYINDEX, REGISTRY_NAME) == LUA_TUSERDATA) return lua_touserdata(L, -1);
-  lua_pop(L, 1);
+  if (push_found(L)) return lua_touserdata(L, -1);
   mp_lua *binding = lua_newuserdatauv(L, sizeof(mp_lua), MP_ANCHOR_COUNT);
   memset(binding, 0, sizeof *binding);
   int index = lua_gettop(L);
@@ -198,15 +214,20 @@ mp_lua *mp_lua_push_binding(lua_State *L) {
   mp_buffer_init(&binding->spare, binding->env);
   mp_buffer_init(&binding->removed_keys, binding->env);
   build(L, binding, index);
+  if (push_found(L)) { /* a finalizer has opened the module meanwhile */
+    lua_replace(L, index);
+    return lua_touserdata(L, index);
+  }
   lua_pushvalue(L, index);
   lua_setfield(L, LUA_REGISTRYINDEX, REGISTRY_NAME);
+  lua_pushvalue(L, index);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
   return binding;
 }
 
 const mp_lua *mp_lua_find_binding(lua_State *L) {
   if (!lua_checkstack(L, 2)) return NULL;
-  lua_pushliteral(L, REGISTRY_NAME);
-  lua_rawget(L, LUA_REGISTRYINDEX);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key);
   const mp_lua *binding = lua_touserdata(L, -1);
   lua_pop(L, 1);
   return binding;

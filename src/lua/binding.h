@@ -19,6 +19,7 @@
 typedef enum mp_anchor {
   MP_ANCHOR_NODES = 1,       /* weak: node address -> its userdata */
   MP_ANCHOR_READ_ONLY_NODES, /* the same for nodes seen through a read-only state */
+  MP_ANCHOR_SERVICES,        /* weak: service address -> its userdata, which counts on the service */
   MP_ANCHOR_ARRAY_META,
   MP_ANCHOR_ERROR_META,
   MP_ANCHOR_EVENT_META,

@@ -3,6 +3,7 @@
 
 #include "lua/handles.h"
 #include "lua/sources.h"
+#include "service/service.h"
 
 #include "moonpad_lua.h"
 
@@ -55,8 +56,11 @@ int luaopen_moonpad(lua_State *L) {
 
 static int push_retained(lua_State *L) {
   moonpad_service *service = lua_touserdata(L, 1);
+  if (mp_push_known_service(L, service)) return 1;
   mp_lua_service *handle = mp_push_service(L, mp_lua_of(L));
+  if (mp_push_known_service(L, service)) return 1; /* a finalizer has asked for it meanwhile */
   handle->service = moonpad_service_retain(service);
+  mp_know_service(L, handle);
   return 1;
 }
 
@@ -74,9 +78,9 @@ void moonpad_lua_push_service(lua_State *L, moonpad_service *service) {
 
 moonpad_service *moonpad_lua_to_service(lua_State *L, int index) {
   index = lua_absindex(L, index);
-  luaL_checkstack(L, 4, NULL);
-  mp_lua *binding = mp_lua_push_binding(L);
-  lua_pop(L, 1);
-  mp_lua_service *handle = mp_test_userdata(L, index, binding->service_meta);
-  return handle != NULL ? handle->service : NULL;
+  const mp_lua *binding = mp_lua_find_binding(L);
+  if (binding == NULL || !lua_checkstack(L, 2)) return NULL;
+  const mp_lua_service *handle = mp_test_userdata(L, index, binding->service_meta);
+  if (handle == NULL || handle->closed || handle->service == NULL) return NULL;
+  return atomic_load(&handle->service->closed) ? NULL : handle->service;
 }

@@ -79,6 +79,13 @@ int64_t mp_value_limit(const mp_changes_box *box);
 
 /* Pushes an empty service object. Raises m. */
 mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding);
+/*
+** A service has one object in a Lua state, which is what scripts key their things by. Notes the one at the top, which
+** has its service already. Raises m.
+*/
+void mp_know_service(lua_State *L, const mp_lua_service *handle);
+/* Pushes the object of a service, or nothing. Raises -. */
+bool mp_push_known_service(lua_State *L, moonpad_service *service);
 /* The open service at argument 1; `where` is "service:getSession". Raises e. */
 moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where);
 

@@ -14,6 +14,23 @@ mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding) {
   return service;
 }
 
+void mp_know_service(lua_State *L, const mp_lua_service *handle) {
+  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+  lua_pushvalue(L, -2);
+  lua_rawsetp(L, -2, handle->service);
+  lua_pop(L, 1);
+}
+
+bool mp_push_known_service(lua_State *L, moonpad_service *service) {
+  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+  lua_rawgetp(L, -1, service);
+  lua_remove(L, -2);
+  const mp_lua_service *handle = lua_touserdata(L, -1);
+  if (handle != NULL && handle->service == service) return true; /* else it was finalized by hand */
+  lua_pop(L, 1);
+  return false;
+}
+
 moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where) {
   mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
   if (service == NULL) mp_raise_self(L, 1, where);
@@ -121,6 +138,7 @@ static int open_service(lua_State *L) {
   lua_setiuservalue(L, -2, 1);
   moonpad_error error;
   mp_check(L, moonpad_open(url, &options, &service->service, &error), &error);
+  mp_know_service(L, service);
   return 1;
 }
 
