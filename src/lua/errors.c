@@ -306,6 +306,4 @@ void mp_error_module(lua_State *L, int binding_index) {
                                        {"isError", is_error_value}, {"checkFields", check_fields},
                                        {"setFolder", set_folder},   {NULL, NULL}};
   mp_set_functions(L, binding_index, functions);
-  lua_getiuservalue(L, binding_index, MP_ANCHOR_ERROR_META);
-  lua_setfield(L, -2, "errorMetatable");
 }

@@ -119,9 +119,6 @@ void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
 /* Writes the pairs of the table at `index` into it, all or nothing; keys must be strings. Raises e. */
 void mp_state_update(lua_State *L, mp_lua *binding, mp_lua_state *state, int index);
 
-/* core.putUnchecked(state, key, value): a write that never conflicts. */
-int mp_state_put_unchecked(lua_State *L);
-
 /* ---- Nodes ---- */
 
 /* To be called before a slot is read whose node may be pushed. Raises m. */

@@ -338,16 +338,6 @@ static int state_set(lua_State *L) {
   return 0;
 }
 
-/* core.putUnchecked(state, key, value) */
-int mp_state_put_unchecked(lua_State *L) {
-  mp_lua *binding = mp_lua_of(L);
-  mp_lua_state *state = mp_check_state(L, binding, 1, "core.putUnchecked");
-  moonpad_string key = check_key(L, 2, "core.putUnchecked");
-  lua_settop(L, 3);
-  mp_state_write(L, binding, state, key, 3, true);
-  return 0;
-}
-
 /* state:delete(key) */
 static int state_delete(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);

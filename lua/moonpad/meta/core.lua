@@ -295,7 +295,6 @@ function Service:sweep() end
 ---@field removed lightuserdata in a delta: this key is deleted
 ---@field json moonpad.Json
 ---@field StatePrefix { APP_PREFIX: "app:", USER_PREFIX: "user:", TEMP_PREFIX: "temp:" }
----@field errorMetatable table the metatable of all error objects
 ---@field eventMethods table the `__index` of all events
 ---@field _VERSION string
 local core = {}

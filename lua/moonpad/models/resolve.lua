@@ -54,12 +54,6 @@ local function keyOf(name, rule)
     name, table.concat(rule.keyVariables, " or ")))
 end
 
----@param name string
----@return boolean
-function resolve.isKnown(name)
-  return ruleOf(name) ~= nil
-end
-
 ---Loads what a model of that name needs, so that the first step of a run does not spend its time on it. Never fails: an
 ---unknown name is told when the model is called.
 ---@param name string
