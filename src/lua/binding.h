@@ -71,6 +71,17 @@ typedef struct mp_name {
 #define MP_STRING_VALUES   (MP_STRING_NAMES + MP_NAME_COUNT)
 #define MP_STRING_REVISION (MP_STRING_VALUES + MP_NAME_COUNT) /* "revision" */
 
+/*
+** Everything here is shared by all calls of the Lua state, and a call may begin in the middle of another: whatever
+** allocates in Lua (lua_push...string, lua_createtable, lua_newuserdatauv, lua_concat, a call) may run a finalizer
+** that calls moonpad, before it returns. It has copied by then what it was given. lua_next, lua_raw... and
+** lua_checkstack run none. So:
+** - A scratch (`text`, `spare`, `removed_keys`, `segments`) belongs to whoever filled it until the next allocation.
+**   What is needed after it goes into a box or onto the Lua stack.
+** - What is borrowed from a session, a state or a node ends there too: make boxes before you borrow.
+** - A spare object is taken out of its anchor before it is used, so that a call in the middle makes its own.
+** - A cache is looked at again after an allocation, before it is changed.
+*/
 typedef struct mp_lua {
   mp_env *env; /* NULL: the Lua state is being closed */
   /* Metatables by address: comparing pointers is the fast form of luaL_testudata. */
