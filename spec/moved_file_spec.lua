@@ -55,7 +55,7 @@ describe("an open SQLite file", function()
   end
 
   local function sql(file, statement)
-    local pipe <close> = assert(io.popen(("sqlite3 %s %s"):format(quote(file), quote(statement))))
+    local pipe <close> = assert(io.popen(("sqlite3 %s %s 2>&1"):format(quote(file), quote(statement))))
     return (pipe:read "a"):gsub("%s+$", "")
   end
 
@@ -242,6 +242,23 @@ describe("an open SQLite file", function()
     service = moonpad.open(url)
     assert.are.equal(1, service:getAppState { appName = "app" }.n)
     assert.are.equal("ok", sql(path, "PRAGMA integrity_check"))
+  end)
+
+  -- None of these gives a file of the three another number.
+  it("that others look into, write to, pack and close goes on", function()
+    for _, statement in ipairs { "SELECT count(*) FROM events", "PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM",
+      "PRAGMA journal_mode = DELETE", ".backup " .. folder .. "/copy.db" } do
+      sql(path, statement)
+      checks.append(service, session, { n = statement })
+      assert.are.equal(statement, checks.get(service).state.n)
+      artifacts:save { appName = "app", userId = "u", sessionId = "s", filename = "g", part = statement }
+    end
+    assert.are.equal("ok", otherProcess())
+    checks.append(service, session, { n = "last" })
+    artifacts:close()
+    memory:close()
+    checks.append(service, session, { n = "alone" })
+    service:backup(folder .. "/backup.db")
   end)
 
   it("that a newer version has taken over is `unsupported` for every call, and is left alone", function()
