@@ -1,11 +1,15 @@
 -- Builds a value from bytes, and holds moonpad.json and the state to what they promise: a value that can be stored
--- comes back the same, any other is refused by a moonpad error.
+-- comes back the same, any other is refused by a moonpad error. Finalizers call moonpad in the middle of all that.
 local moonpad = require "moonpad"
 local core = require "moonpad.core"
 
 local encode, decode, null = moonpad.json.encode, moonpad.json.decode, moonpad.null
 local arrayMark = getmetatable(moonpad.array {})
-local PROXY_DEPTH = 2 -- of the one that `build` puts in
+local MAX_BYTES = 4096 -- of a value of the state
+
+local service = moonpad.open("memory:", { maxValueBytes = MAX_BYTES })
+local session = service:createSession { appName = "fuzz", userId = "u" }
+local state = session.state
 
 -- Reads bytes one after the other; past the end, zeros.
 local input, position
@@ -26,6 +30,76 @@ local function packed(format)
   local bytes = input:sub(position + 1, position + 8)
   position = position + 8
   return (string.unpack(format, bytes .. ("\0"):rep(8 - #bytes)))
+end
+
+-- Proxies, and how many tables deep each is: states and nodes, of this state and another, live and stale.
+local depthOf = setmetatable({}, { __mode = "k" })
+
+local function nodeOf(from, depth)
+  from.node = depth == 1 and moonpad.array {} or { { 1, "x" }, { 2 } }
+  depthOf[from.node] = depth
+  return from.node
+end
+
+local function detached()
+  local other = moonpad.state { a = { 1, { b = 2 } }, ["user:n"] = 1.0 }
+  depthOf[other] = 3
+  return other
+end
+
+local PROXIES = {
+  detached,
+  function()
+    local node = detached().a
+    depthOf[node] = 2
+    return node
+  end,
+  function() return nodeOf(state, 1) end,
+  function() return nodeOf(state, 2) end,
+  function()
+    local node = nodeOf(state, 2)
+    state.node = "something else"
+    return node
+  end,
+  function()
+    local node = nodeOf(state, 2)
+    local item = node[1]
+    table.remove(node, 1)
+    depthOf[item] = 1
+    return item
+  end,
+  function()
+    local other = moonpad.state {}
+    depthOf[other] = 1
+    return other
+  end,
+}
+
+local function proxy()
+  return PROXIES[byte() % #PROXIES + 1]()
+end
+
+-- What a finalizer finds wrong is told at the end: raised in it, it would be a warning that nobody sees.
+local problem
+
+local function inTheMiddle()
+  local json = ('{"a":[1,"%s"],"k":"v%d"}'):format(("y"):rep(position % 40), position % 3)
+  assert(encode(decode(json)) == json)
+  state.middle = { { position }, "m" }
+  assert(encode(state.middle) == ('[[%d],"m"]'):format(position))
+  assert(encode { moonpad.state { n = 1 } } == '[{"n":1}]')
+  assert(not pcall(encode, { deep = { print } }))
+  assert(moonpad.toTable(state.middle)[2] == "m")
+end
+
+local function finalizer()
+  local ok, err = pcall(inTheMiddle)
+  if not ok then problem = problem or err end
+end
+
+local function plant()
+  for _ = 1, 1 + byte() % 8 do setmetatable({}, { __gc = finalizer }) end
+  if byte() % 2 == 0 then collectgarbage "step" end
 end
 
 local build
@@ -62,7 +136,15 @@ local ODD = {
   function(t) t[1.5] = true end,
   function(t) setmetatable(t, { __index = { 1, 2 } }) end,
   function(t) for _ = 1, byte() do t[1] = { t[1] } end end,
-  function(t) t.proxy = moonpad.state({ a = { 1, { b = 2 } } }).a end,
+  function(t) t.proxy = proxy() end,
+  function(t) t[#t + 1] = proxy() end,
+  function(t) t.twice = { proxy(), made[#made], proxy() } end,
+  function(t) -- tables that hold each other twice
+    local shared = { byte() }
+    for _ = 1, byte() % 13 do shared = { shared, shared } end
+    t.shared = shared
+  end,
+  plant,
 }
 
 function build(depth)
@@ -126,21 +208,18 @@ function storable(value, depth, above)
   if kind == "string" then return utf8.len(value) ~= nil end
   if kind == "number" then return value == value and value ~= math.huge and value ~= -math.huge end
   if kind == "table" then return isStorableTable(value, depth, above) end
-  -- The only userdata that is built here is a node of PROXY_DEPTH tables.
-  if kind == "userdata" then return value == null or value ~= moonpad.removed and depth + PROXY_DEPTH <= MAX_DEPTH end
+  if kind == "userdata" then
+    return value == null or value ~= moonpad.removed and depth + depthOf[value] <= MAX_DEPTH
+  end
   return kind == "boolean"
 end
 
-local function expectRefusal(err, start)
-  local isOurs = core.isError(err) and err.code == "invalid_argument"
+local function expectRefusal(err, start, otherCode)
+  local isOurs = core.isError(err) and (err.code == "invalid_argument" or err.code == otherCode)
   if not isOurs or err.message:sub(1, #start) ~= start or err.message == start then error(err, 0) end
 end
 
-local state = moonpad.state {}
-
-return function(bytes)
-  input, position = bytes, 0
-  made = {}
+local function check()
   local value = build(0)
   if value == nil then return end
   local isStorable = storable(value, 0, {})
@@ -148,12 +227,35 @@ return function(bytes)
   local isSet, err = pcall(state.set, state, "k", value)
   -- An error that is no refusal, a lack of memory above all, goes up as it is.
   if not isEncoded then expectRefusal(json, "") end
-  if not isSet then expectRefusal(err, 'state["k"]') end
+  if not isSet then expectRefusal(err, 'state["k"]', "limit") end
   assert(isEncoded == isStorable, isEncoded and "is encoded but cannot be stored" or json)
-  assert(isSet == isStorable, isSet and "is set but cannot be stored" or err)
-  if not isStorable then return end
+  if not isStorable then
+    assert(not isSet, "is set but cannot be stored")
+    return
+  end
   local back = decode(json)
   assert(same(value, back), "decodes to another value")
   assert(encode(back) == json, "encodes to another text")
+  local isSmall = type(value) == "string" or #json <= MAX_BYTES
+  assert(isSet == isSmall, isSet and "is longer than its limit" or err)
+  if not isSet then
+    assert(err.code == "limit", err)
+    return
+  end
   assert(encode(state:get "k") == json, "the state holds another value")
+  local isWithin, around = pcall(encode, { s = state:get "k", t = { state:get "k" } })
+  if isWithin then
+    assert(around == ('{"s":%s,"t":[%s]}'):format(json, json), "is another value inside a table")
+  else
+    expectRefusal(around, "value.") -- nested too deeply
+    assert(storable({ { value } }, 0, {}) == false, around)
+  end
+  assert(encode(moonpad.toTable { k = state:get "k" }) == ('{"k":%s}'):format(json))
+end
+
+return function(bytes)
+  input, position = bytes, 0
+  made, problem = {}, nil
+  check()
+  if problem then error(problem, 0) end
 end
