@@ -108,6 +108,10 @@ describe("HTTP", function()
     it("is cut where only so much of it is wanted", function()
       web:script { ["/a"] = { body = "0123456789" } }
       local job <close> = request "/a"
+      for _, limit in ipairs { 0.5, "4", false } do
+        local ok, err = pcall(job.collect, job, limit)
+        assert.are.same({ false, "invalid_argument" }, { ok, err.code })
+      end
       assert.are.same({ "0123", true }, { job:collect(4) })
     end)
 

@@ -1,6 +1,7 @@
 --- One request from the first attempt to the last byte. Until the answer begins it may be tried again; never after.
 local core = require "moonpad.core"
 local driver = require "moonpad.http.driver"
+local errorText = require "moonpad.error_text"
 local redirect = require "moonpad.http.redirect"
 local retry = require "moonpad.http.retry"
 local signals = require "moonpad.signals"
@@ -225,8 +226,8 @@ end
 function Job:collect(limit)
   checkSelf(self, "collect")
   signals.checkThread "job:collect"
-  if limit ~= nil and type(limit) ~= "number" then
-    core.error("invalid_argument", "job:collect(limit): expected a number, got " .. type(limit))
+  if limit ~= nil and math.type(limit) ~= "integer" then
+    core.error("invalid_argument", "job:collect(limit): expected an integer, got " .. errorText.show(limit))
   end
   local parts, length, most = {}, 0, limit or self.maxBodyBytes
   while true do
