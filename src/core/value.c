@@ -179,7 +179,7 @@ static moonpad_status check_scalar(const moonpad_value *given, const char *where
 moonpad_status mp_value_copy_in(mp_env *env, const moonpad_value *given, const char *where, mp_value **value,
                                 moonpad_error *error) {
   *value = NULL;
-  if (given == NULL) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: a value is needed, got NULL", where);
+  if (given == NULL) return invalid(where, "a value is needed, got NULL", error);
   if (mp_is_composite(given->type)) return copy_composite(env, given->as.text, where, value, error);
   moonpad_status status = check_scalar(given, where, error);
   if (status != MOONPAD_OK) return status;
