@@ -115,6 +115,85 @@ support.each_store(function(open)
       end, function() session, seen = checks.get(service), nil end)
     end)
 
+    it("that makes calls of any kind does no harm to calls of any kind", function()
+      local service = open()
+      local long = ("long "):rep(700)
+      checks.create(service, "theirs", { list = { { 1 } }, text = long, n = 0 })
+      for index = 1, 6 do
+        checks.append(service, checks.get(service, "theirs"), { n = index }, { customMetadata = { long .. index } })
+      end
+      local theirs = checks.get(service, "theirs")
+      local actions = {
+        function() assert(json.encode { b = { theirs.state }, a = 1 }:find('"text":"long long', 1, true)) end,
+        function() assert(json.decode('{"author":"v1","k":"\\n' .. long .. '"}').author == "v1") end,
+        function(count) theirs.state.list = { { count } } assert(theirs.state.list[1][1] == count) end,
+        function() assert(theirs.events[3].customMetadata[1] == long .. 3) end,
+        function() service:updateSession(theirs) end,
+        function(count)
+          local event = checks.append(service, theirs, { k = count }, { customMetadata = { t = long } })
+          assert(event.actions.stateDelta.k == count and event.customMetadata.t == long)
+        end,
+        function() assert(#service:listSessions { appName = "app" } >= 2) end,
+        function() assert(checks.get(service, "theirs").state.text == long) end,
+        function() for key, value in pairs(theirs.state) do assert(key and value ~= nil) end end,
+        function() for _, item in pairs(theirs.state.list) do assert(#item == 1) end end,
+        function() raises("invalid_argument", "author", service.appendEvent, service, theirs, { author = 1 }) end,
+        function() raises("invalid_argument", "list", function() theirs.state.list[5] = print end) end,
+        function() assert(moonpad.toTable { theirs.state, theirs.events[2] }[2].customMetadata[1] == long .. 2) end,
+      }
+      local session, count = checks.create(service, "ours"), 0
+      local kinds = {
+        function()
+          session.state.map = { a = { count }, b = "b" .. count, [long] = long }
+          assert.are.equal(count, session.state.map.a[1])
+          assert.are.equal(('{"a":[%d],"b":"b%d","%s":"%s"}'):format(count, count, long, long),
+            tostring(session.state.map))
+        end,
+        function()
+          local event = service:updateSession(session, { author = "me", customMetadata = { long, count } })
+          assert.are.same({ long, count }, setmetatable(moonpad.toTable(event.customMetadata), nil))
+          local stored = checks.get(service, "ours").events
+          assert.are.equal(count, stored[#stored].customMetadata[2])
+          assert.are.equal(#stored, event.revision)
+        end,
+        function()
+          local keys = {}
+          for key, value in pairs(session.state) do keys[#keys + 1] = key .. type(value) end
+          assert.are.equal("mapuserdata", table.concat(keys, " "))
+          local names = {}
+          for name, value in pairs(session.state.map) do names[#names + 1] = #name .. type(value) end
+          assert.are.equal("1userdata 1string 3500string", table.concat(names, " "))
+        end,
+        function()
+          local copy = moonpad.toTable { session.state, { session.state.map } }
+          assert.are.equal(long, copy[1].map[long])
+          assert.are.equal(copy[1].map.b, copy[2][1].b)
+          assert.are.equal(json.encode(copy[1].map), json.encode(session.state.map))
+        end,
+        function()
+          local ids = {}
+          for index, listed in ipairs(service:listSessions { appName = "app" }) do
+            ids[index] = listed.id .. listed.saveKey .. type(listed.state.text)
+          end
+          table.sort(ids)
+          assert.are.same({ "oursapp/unil", "theirsapp/ustring" }, ids)
+        end,
+        function()
+          raises("invalid_argument", { 'state["map"].c[2]', "function" },
+            function() session.state.map.c = { 1, print } end)
+          raises("invalid_argument", { 'state["map"]', "a table as a key" }, function() session.state.map[{}] = 1 end)
+          raises("invalid_argument", { "event.customMetadata.x", "coroutine" }, service.appendEvent, service, session,
+            { customMetadata = { x = coroutine.create(print) } })
+          assert.are.same({ map = moonpad.toTable(session.state.map) }, session.state:getAll())
+        end,
+      }
+      kinds[1]()
+      during(180, actions, function(round) -- each time another one is the first to meet them
+        count = round
+        for index = 1, #kinds do kinds[(round + index) % #kinds + 1]() end
+      end)
+    end)
+
     it("that closes the service in the middle of a call makes that call fail, or lets it end", function()
       local service, session
       during(40, function() service:close() end, function()
