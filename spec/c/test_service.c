@@ -421,6 +421,37 @@ static void test_list_sessions(void **state) {
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_list_sessions(self->service, T("app"), &options, &list, &failure));
 }
 
+static void test_what_is_no_cursor_is_refused(void **state) {
+  static const char *const wrong[] = {"null",
+                                      "[]",
+                                      "{}",
+                                      "1.5",
+                                      "\"\\n\"",
+                                      "[1.5]",
+                                      "[1.5,\"u\"]",
+                                      "[1,\"u\",\"s\"]",
+                                      "[1.5,1,2]",
+                                      "[1.5,\"u\",null]",
+                                      "[1.5,[\"u\"],\"s\"]",
+                                      "[null,\"u\",\"s\"]",
+                                      "[1e400,\"u\",\"s\"]",
+                                      "[1.5,\"u\",\"s\",1]",
+                                      "[1.5,\"u\",\"s\"]]",
+                                      "[1.5,\"u\",\"s\"",
+                                      "[1.5,\"\xff\",\"s\"]"};
+  host *self = *state;
+  moonpad_session_free(host_create(self, "s", ""));
+  moonpad_session_list *list = NULL;
+  moonpad_list_options options;
+  moonpad_list_options_init(&options);
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    options.after = T(wrong[i]);
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_list_sessions(self->service, T("app"), &options, &list, &failure));
+    assert_string_equal(failure.message, "after: not a cursor that listSessions returned");
+    assert_null(list);
+  }
+}
+
 static void test_read_by_path(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(
@@ -623,6 +654,7 @@ int main(void) {
       ON_BOTH(test_get_session),
       ON_BOTH(test_delete_session),
       ON_BOTH(test_list_sessions),
+      ON_BOTH(test_what_is_no_cursor_is_refused),
       ON_BOTH(test_read_by_path),
       ON_BOTH(test_append_event),
       ON_BOTH(test_append_event_twice),
