@@ -216,9 +216,9 @@ describe("tables without end", function()
   it("take at most 256 MiB as JSON where no service has a limit", function()
     local text, list = ("x"):rep(1000000), {}
     for index = 1, 300 do list[index] = text end
-    raises("no_memory", { "value: ", "256 MiB" }, moonpad.json.encode, list)
-    raises("no_memory", { "event: ", "256 MiB" }, moonpad.event, { author = "a", customMetadata = list })
-    raises("no_memory", { 'state["k"]: ', "256 MiB" }, function() moonpad.state().k = list end)
+    raises("invalid_argument", { "value: ", "256 MiB" }, moonpad.json.encode, list)
+    raises("invalid_argument", { "event: ", "256 MiB" }, moonpad.event, { author = "a", customMetadata = list })
+    raises("invalid_argument", { 'state["k"]: ', "256 MiB" }, function() moonpad.state().k = list end)
     assert.are.equal(250 * 1000003 + 1, #moonpad.json.encode(table.move(list, 1, 250, 1, {})))
   end)
 

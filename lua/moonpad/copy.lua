@@ -15,7 +15,7 @@ local function copy(value, depth, made)
   made.tables = made.tables + 1
   if made.tables > MAX_TABLES then
     core.error("invalid_argument",
-      ("more than %d tables to copy: some of them hold the same ones again and again"):format(MAX_TABLES))
+      ("more than %d tables to copy, each counted wherever it stands"):format(MAX_TABLES))
   end
   local result = {}
   for key, item in next, value do result[key] = copy(item, depth + 1, made) end

@@ -104,7 +104,7 @@ function checkSchema(value, where, depth, checked)
   if depth > MAX_DEPTH then refuse(where, "is nested too deeply, or contains itself") end
   checked.count = checked.count + 1
   if checked.count > MAX_SCHEMAS then
-    refuse(where, "more than %d schemas: some of them hold the same ones again and again", MAX_SCHEMAS)
+    refuse(where, "more than %d schemas, each counted wherever it stands", MAX_SCHEMAS)
   end
   for _, name in ipairs(sortedNames(value, where)) do
     local check = KEYWORDS[name]

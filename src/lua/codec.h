@@ -59,7 +59,7 @@ typedef enum mp_encode_kind {
 ** end. What goes to no service has a fixed limit.
 */
 #define MP_LIMIT_NONE INT64_C(0)
-#define MP_LIMIT_TEXT INT64_C(-1) /* MP_TEXT_MOST; beyond it is no_memory */
+#define MP_LIMIT_TEXT INT64_C(-1) /* MP_TEXT_MOST; beyond it is invalid_argument */
 #define MP_TEXT_MOST  ((size_t)256 * 1024 * 1024)
 
 /*

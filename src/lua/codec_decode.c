@@ -157,8 +157,8 @@ void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value) {
 /* ---- Deep copies ---- */
 
 #define COPY_DEPTH 190
-#define COPY_TABLES                                                                                                    \
-  1000000 /* each counted wherever it stands: a few that hold each other often are a tree without end */
+/* Each counted wherever it stands: a few tables that hold each other often are a tree without end. */
+#define COPY_TABLES 1000000
 
 typedef struct copier {
   lua_State *L;
@@ -169,7 +169,7 @@ typedef struct copier {
 static void count_tables(copier *c, size_t more) {
   c->made += more;
   if (c->made <= COPY_TABLES) return;
-  mp_raise_argument(c->L, "toTable: more than %d tables: some of them hold the same ones again and again", COPY_TABLES);
+  mp_raise_argument(c->L, "toTable: more than %d tables, each counted wherever it stands", COPY_TABLES);
 }
 
 /* Makes tables of what a proxy holds. */

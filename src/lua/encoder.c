@@ -95,7 +95,7 @@ moonpad_status mp_encoder_fail_full(const mp_encoder *e) {
   if (!e->out->over_limit) return mp_no_memory(e->error);
   unsigned steps = e->place.kind == MP_PLACE_STATE && e->depth > 0 ? 1 : 0;
   if (e->limit == MP_LIMIT_TEXT) {
-    return refuse_with(e, MOONPAD_NO_MEMORY, steps, "takes more than 256 MiB as JSON");
+    return refuse_with(e, MOONPAD_INVALID_ARGUMENT, steps, "takes more than 256 MiB as JSON");
   }
   char problem[120];
   bool is_value = e->kind == MP_ENCODE_VALUE || e->kind == MP_ENCODE_SHARED;

@@ -304,7 +304,7 @@ local core = {}
 local Json = {}
 
 ---Compact JSON, object keys sorted by bytes. What cannot be encoded is an error with the path to it; more than 256 MiB
----is `no_memory`.
+---is `invalid_argument`.
 ---@param value moonpad.Value
 ---@return string
 ---@nodiscard
