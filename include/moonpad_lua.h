@@ -25,7 +25,8 @@ MOONPAD_API int luaopen_moonpad_core(lua_State *L);
 MOONPAD_API int luaopen_moonpad(lua_State *L);
 
 /*
-** Pushes the service object of an open service: the same one each time, as long as the script holds it. It holds a reference of its own. Its `close` closes the service for everybody: a host that
+** Pushes the service object of an open service: the same one each time, as long as the script holds
+** it. It holds a reference of its own. Its `close` closes the service for everybody: a host that
 ** shares it with untrusted scripts keeps the object to itself. [e]
 */
 MOONPAD_API void moonpad_lua_push_service(lua_State *L, moonpad_service *service);

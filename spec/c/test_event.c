@@ -361,8 +361,9 @@ static void only_what_is_spelt_as_stored_stands(void **state) {
 }
 
 /*
-** The digest of an event stands in files, so it never changes: not with the machine, nor with the order of the fields that are known. docs/storage.md says how it is
-** made; the numbers are from a program that was written after that.
+** The digest of an event stands in files, so it never changes: not with the machine, nor with the
+** order of the fields that are known. docs/storage.md says how it is made; the numbers are from a
+** program that was written after that page.
 */
 static void digests_are_those_that_files_hold(void **state) {
   static const struct {

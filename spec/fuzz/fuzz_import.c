@@ -1,7 +1,8 @@
 /*
-** Imports: any lines are given as a session. Either nothing is there afterwards, or a session of which the state is that after its last event, which can be
-** appended to, and which is exported to lines that give the same session and the same lines again. Now and then SQLite has its turn, with the same answer.
-** An input that begins with '+' holds events only: a header that fits them is put before.
+** Imports: any lines are given as a session. Either nothing is there afterwards, or a session whose
+** state is that after its last event, which can be appended to, and whose export gives the same
+** session and the same lines again. Now and then SQLite has its turn, with the same answer. An input
+** that begins with '+' holds events only: a header that fits them is put before.
 */
 #include "fuzz.h"
 

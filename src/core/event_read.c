@@ -22,7 +22,10 @@ typedef struct event_reader {
   moonpad_error *error;
 } event_reader;
 
-/* What a member adds to the digest: by where it stands, its key and its value. Digests are kept in files (docs/storage.md): what makes them never changes. */
+/*
+** What a member adds to the digest: by where it stands, its key and its value. Digests are kept in
+** files (docs/storage.md): how they are made never changes.
+*/
 #define GROUP_EVENT   UINT64_C(0x9E3779B97F4A7C15)
 #define GROUP_ACTIONS UINT64_C(0xC2B2AE3D27D4EB4F)
 #define GROUP_DELTA   UINT64_C(0x165667B19E3779F9)

@@ -220,8 +220,9 @@ static void hide_user_info(char *message) {
 }
 
 /*
-** libcurl before 8.6 says "out of memory" of a line of headers or trailers that is longer than it takes. Where the request has been sent, and as much
-** memory can be had as such a line would need, that is what it was.
+** libcurl before 8.6 says "out of memory" of a line of headers or trailers that is longer than it
+** takes. Where the request has been sent, and there is as much memory as such a line would need, that
+** is what it was.
 */
 static bool is_line_too_large(const mp_http_request *request, mp_http_failure failure) {
   if (failure == MP_HTTP_LIMIT) return true;

@@ -14,8 +14,9 @@ void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outco
 void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
 /*
-** Pushes the event of the outcome in the box at `index`, which a successful append has filled, and empties the box; returns 1, for `return`. `recording` is of the event that was
-** appended, which is still in binding->text; NULL: there is none. Raises e.
+** Pushes the event of the outcome in the box at `index`, which a successful append has filled, and
+** empties the box; returns 1, for `return`. `recording` is of the event that was appended, which is
+** still in binding->text; NULL: there is none. Raises e.
 */
 int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome, const mp_recording *recording);
 

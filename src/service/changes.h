@@ -58,8 +58,10 @@ moonpad_status mp_changes_write_all(moonpad_changes *changes, mp_buffer *out, mo
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error);
 
-/* A place to come back to: what was written after it can be dropped (a failed tool). Nodes of rolled back keys become stale. One level. The way back
-** cannot fail. */
+/*
+** A savepoint: what was written after it can be dropped (a failed tool). Nodes of keys that are rolled
+** back become stale. One level. Rolling back cannot fail.
+*/
 moonpad_status mp_changes_savepoint(moonpad_changes *changes, moonpad_error *error);
 void mp_changes_rollback(moonpad_changes *changes);
 

@@ -105,8 +105,10 @@ bool mp_changes_reserve(moonpad_session *session, const mp_view_entry *entry);
 /* The same for a change set that is about to have looked at everything, of the asynchronous appends under way. */
 bool mp_changes_reserve_in_flight(moonpad_changes *changes);
 /*
-** After an append through this session object changed `entry`, for which room was reserved, whose last change was `before` and is now `after`: `by`, whose writes these were (NULL: an event
-** by hand), is clean for this key; others that looked at the key see it as their own session's change, unless somebody else's had come in between.
+** After an append through this session object changed `entry`, for which room was reserved, whose last
+** change was `before` and is now `after`: `by`, whose writes these were (NULL: an event by hand), is
+** clean for this key; others that looked at the key see it as their own session's change, unless
+** somebody else's had come in between.
 */
 void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry, int64_t before, int64_t after,
                                  const moonpad_changes *by);
