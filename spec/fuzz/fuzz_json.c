@@ -47,12 +47,9 @@ static bool sqlite_accepts(const judge *judge, moonpad_string json) {
 
 /* SQLite ends a text at a NUL, looks at no UTF-8 and no surrogates, knows no limits, and takes an array or object for a key if a string is last in it. */
 static void expect_reason(const judge *judge, moonpad_string given, const char *message) {
-  static const char *const reasons[] = {"nested too deep",
-                                        "invalid UTF-8",
-                                        "surrogate",
-                                        "too large for a double",
-                                        "duplicate key",
-                                        "a key in double quotes was expected"};
+  static const char *const reasons[] = {"nested too deep", "invalid UTF-8",
+                                        "surrogate",       "too large for a double",
+                                        "duplicate key",   "a key in double quotes was expected"};
   for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
     if (strstr(message, reasons[i]) != NULL) return;
   }
