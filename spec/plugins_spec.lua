@@ -299,17 +299,36 @@ support.each_store(function(open)
       assert.same({ seen = true }, support.stored(service).state:getAll())
     end)
 
-    it("and actions of an event stay where onEvent answers nulls", function()
+    it("and actions of an event stay where onEvent answers nulls, which take other fields away", function()
       local events = run({ beforeAgentCallback = function(context)
         context.state.n = 1
         context:escalate()
         return "bye"
       end }, { { onEvent = function()
-        return { actions = moonpad.null, content = moonpad.null, partial = moonpad.null, customMetadata = { a = 1 } }
+        return { actions = moonpad.null, partial = moonpad.null, author = moonpad.null, customMetadata = { a = 1 } }
       end } })
-      assert.same({ "bye", true, { n = 1 }, { a = 1 } }, {
-        events[1]:text(), events[1].actions.escalate, events[1].actions.stateDelta, events[1].customMetadata,
+      assert.same({ "bye", "A", true, { n = 1 }, { a = 1 } }, {
+        events[1]:text(), events[1].author, events[1].actions.escalate, events[1].actions.stateDelta,
+        events[1].customMetadata,
       })
+    end)
+
+    it("but not its words, where onEvent takes them away", function()
+      for _, nothing in ipairs { moonpad.null, {}, { role = "model" }, { parts = moonpad.null }, { parts = {} } } do
+        local events = run({ outputKey = "said", model = function(_, context)
+          context.state.n = 1
+          return { content = { parts = { { text = "secret" } } }, customMetadata = { seen = "secret" } }
+        end }, { { onEvent = function() return { content = nothing, customMetadata = moonpad.null } end } })
+        assert.same({ "", {} }, { events[1]:text(), { events[1].customMetadata } })
+        assert.same({ n = 1 }, support.stored(service).state:getAll())
+        assert.is_nil(moonpad.json.encode(support.stored(service).events[2]):find "secret")
+      end
+    end)
+
+    it("and an empty list of parts stays a list", function()
+      local events = run({}, { { onEvent = function() return { content = { parts = moonpad.array {} } } end } })
+      assert.matches('"parts":%[%]', moonpad.json.encode(events[1].content))
+      assert.matches('"parts":%[%]', moonpad.json.encode(support.stored(service).events[2].content))
     end)
 
     it("cannot be written in onEvent", function()

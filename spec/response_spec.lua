@@ -63,6 +63,13 @@ support.each_store(function(open)
       end
     end)
 
+    it("leave no part where nothing else is in it", function()
+      local events, model = run(parts({ text = null }, { text = "hi" }, { functionCall = null, thought = null }))
+      assert.same({ { text = "hi" } }, events[1].content.parts)
+      support.run(runnerOf { model = model }, { parts = { { text = null }, { text = "go" } } })
+      assert.same({ { text = "go" } }, model.requests[2].contents[3].parts)
+    end)
+
     it("are absent at the top of it as well", function()
       local events = run {
         content = { role = null, parts = { { text = "hi" } } }, partial = null, errorCode = null, errorMessage = null,
@@ -265,12 +272,24 @@ support.each_store(function(open)
       end
     end)
 
-    it("that ends with an error keeps what has been shown", function()
-      local events = run(streaming("Once ", "upon", { errorCode = "MAX_TOKENS", errorMessage = "too long" }))
-      assert.same({ "Once upon", "MAX_TOKENS" }, { events[3]:text(), events[3].errorCode })
-      assert.equal("Once upon", support.stored(service).events[2]:text())
-      events = run(streaming("Half a", { interrupted = true }))
-      assert.same({ "Half a", true }, { events[2]:text(), events[2].interrupted })
+    it("that ends with an error has answered nothing: no call, no output", function()
+      local call = { partial = true, content = { parts = { { functionCall = { name = "t" } } } } }
+      for _, ending in ipairs { { errorCode = "SAFETY", errorMessage = "no" }, { interrupted = true } } do
+        local chunks = streaming(call, '{"a":', ending)
+        local events = support.run(runnerOf {
+          outputKey = "said", outputSchema = { type = "object" }, model = function() return chunks end,
+        }, "go")
+        local last = events[#events]
+        assert.same({ "", ending.errorCode, ending.interrupted }, { last:text(), last.errorCode, last.interrupted })
+        assert.same({}, last:functionCalls())
+        assert.same({}, support.stored(service).state:getAll())
+      end
+      assert.equal(0, ran)
+    end)
+
+    it("that ends with blanks after a complete answer has said all", function()
+      run(streaming(parts { text = "Hello." }, "\n", " "))
+      assert.equal(2, #support.stored(service).events)
     end)
 
     it("that ends in empty pieces after a complete answer has said all", function()

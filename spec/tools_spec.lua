@@ -247,6 +247,13 @@ support.each_store(function(open)
       assert.equal(1, support.stored(service).state.a)
     end)
 
+    it("tells an error callback of it in UTF-8, which may put the words into its answer", function()
+      local runner = runnerOf({ { "a", {}, "1" } }, { { name = "a", run = function() error("no caf\xe9", 0) end } }, {
+        onToolErrorCallback = function(_, _, _, err) return { error = "failed: " .. tostring(err) } end,
+      })
+      assert.same({ { error = "failed: no caf?" } }, responsesOf(support.run(runner, "go")))
+    end)
+
     it("may be written in a file whose name is no UTF-8", function()
       local chunk = assert(load("error('no power')", "=caf\xe9.lua"))
       local runner = runnerOf({ { "a", {}, "1" } }, { { name = "a", run = function() chunk() end } })

@@ -40,12 +40,14 @@ function content.checkTypes(fields, types, where)
   end
 end
 
--- Drops the nulls of a part, and of what it holds.
+-- Drops the nulls of a part, and of what it holds. Returns whether that leaves nothing of it.
 local function dropNullsOf(part)
+  local wasEmpty = next(part) == nil
   content.dropNulls(part)
   for name in pairs(INSIDE) do
     if type(part[name]) == "table" then content.dropNulls(part[name]) end
   end
+  return not wasEmpty and next(part) == nil
 end
 
 local function checkPart(part, where)
@@ -55,17 +57,18 @@ local function checkPart(part, where)
   end
 end
 
+-- An array, also where it is empty.
 local function partList(parts, where)
-  local list = lists.of(parts, where .. ".parts", "parts")
-  for index, part in ipairs(list) do
+  local list = core.array {}
+  for index, part in ipairs(lists.of(parts, where .. ".parts", "parts")) do
     local place = ("%s.parts[%d]"):format(where, index)
     if type(part) == "string" then
-      list[index] = { text = part }
-    elseif type(part) == "table" then
-      dropNullsOf(part)
-      checkPart(part, place)
-    else
+      list[#list + 1] = { text = part }
+    elseif type(part) ~= "table" then
       core.error("invalid_argument", ("%s: a part is a table, not a %s"):format(place, type(part)))
+    elseif not dropNullsOf(part) then
+      checkPart(part, place)
+      list[#list + 1] = part
     end
   end
   return list

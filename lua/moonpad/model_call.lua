@@ -86,8 +86,8 @@ local function streamed(where, iterator, invariant, control)
       responses.accumulate(parts, texts, response)
       return response
     end
-    -- The last chunk may tell only how it has ended.
-    if #parts > 0 and responses.saysNothing(response) then return complete(response) end
+    -- The last chunk may tell only how it has ended. Where that is an error, what came before is no answer.
+    if #parts > 0 and responses.isEmpty(response) then return complete(response) end
     parts, texts, hasAnswer = {}, growingText.new(), true
     return response
   end

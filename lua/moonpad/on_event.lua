@@ -58,19 +58,33 @@ local function checkPartial(event, replaced)
     tostring(event.partial or false), event.partial and "a piece of a stream" or "a whole one"))
 end
 
+-- A plugin may take all parts of a content away.
+local function hasRoleAlone(answered)
+  for name, value in pairs(answered) do
+    if name ~= "role" and value ~= core.null then return false end
+  end
+  return true
+end
+
+local function contentOf(event, answered)
+  if type(answered) == "table" and hasRoleAlone(answered) then answered = { role = answered.role, parts = {} } end
+  local role = event.content and event.content.role or "model"
+  return content.normalize(answered, role, "onEvent: content")
+end
+
 local function apply(session, event, shown, answered)
-  local answer = onEvent.merge(answered)
-  content.dropNulls(answer)
-  local replaced = onEvent.merge(event, answer)
-  if type(answer.actions) == "table" then
-    replaced.actions = onEvent.merge(answer.actions)
-    replaced.actions.stateDelta = changedDelta(event.actions.stateDelta, shown, answer.actions.stateDelta,
+  local replaced = onEvent.merge(event, answered)
+  -- A null takes a field away.
+  content.dropNulls(replaced)
+  replaced.actions, replaced.author = replaced.actions or event.actions, replaced.author or event.author
+  if type(answered.actions) == "table" then
+    replaced.actions = onEvent.merge(answered.actions)
+    replaced.actions.stateDelta = changedDelta(event.actions.stateDelta, shown, answered.actions.stateDelta,
       session)
   end
   checkPartial(event, replaced)
-  if answer.content ~= nil then
-    local role = event.content and event.content.role or "model"
-    replaced.content = content.normalize(answer.content, role, "onEvent: content")
+  if answered.content ~= nil and answered.content ~= core.null then
+    replaced.content = contentOf(event, answered.content)
   end
   -- Who the event is stays.
   replaced.id, replaced.invocationId, replaced.timestamp = event.id, event.invocationId, event.timestamp

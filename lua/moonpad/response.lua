@@ -123,18 +123,12 @@ function responses.accumulate(parts, texts, response)
   end
 end
 
----@param response moonpad.Response
----@return boolean
-function responses.saysNothing(response)
-  return content.isEmpty(response.content)
-end
-
----Is there more in these parts than empty text, with which streams like to end?
+---Is there more in these parts than blank text, with which streams like to end?
 ---@param parts table[]
 ---@return boolean
 function responses.saysMore(parts)
   for _, part in ipairs(parts) do
-    if part.text ~= "" then return true end
+    if type(part.text) ~= "string" or part.text:find "%S" then return true end
   end
   return false
 end

@@ -70,6 +70,8 @@ end
 
 -- The error callbacks may answer for a failed call; otherwise the model is told, and the event tells the developer.
 local function answerFailure(call, err, traceback)
+  -- A text goes into the callback's answer as it is, most often.
+  if type(err) == "string" then err = errorText.valid(err) end
   local answer = callbacks.ask(call.phase, "onToolErrorCallback", call.tool, call.args, err)
   if answer == nil then
     call.response, call.traceback = { error = errorText.of(err) }, traceback
