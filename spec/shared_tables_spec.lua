@@ -193,6 +193,9 @@ describe("tables without end", function()
       raises("invalid_argument", { "toTable", "1000000 tables" }, moonpad.toTable, value)
       raises("invalid_argument", "1000000 tables", require "moonpad.copy", value)
     end
+    raises("invalid_argument", "event: more than 1000000 tables", moonpad.event, {
+      author = "a", customMetadata = { k = shared(20) },
+    })
     local nodes, node = {}, moonpad.state { k = { ("x"):rep(1000000) } }.k
     for index = 1, 10000 do nodes[index] = node end
     raises("invalid_argument", { "toTable", "1000000 tables" }, moonpad.toTable, nodes)

@@ -56,8 +56,12 @@ moonpad_status mp_json_compact(mp_env *env, moonpad_string text, unsigned max_de
 
 /* For text that this library wrote (valid and compact): the end of the value that begins at `position`. A number must have something after it, as in an array or object. */
 size_t mp_json_own_end(const char *text, size_t position);
-/* For the same: how deep it is nested; 0 of a scalar. */
-unsigned mp_json_own_depth(moonpad_string text);
+/* For the same: how deep it is nested (0 of a scalar), and how many arrays and objects are in it. */
+typedef struct mp_json_shape {
+  unsigned depth;
+  size_t tables;
+} mp_json_shape;
+mp_json_shape mp_json_own_shape(moonpad_string text);
 /* For the same: turns a JSON string literal (quotes included) into its characters. */
 void mp_json_own_string(moonpad_string literal, mp_buffer *out);
 

@@ -96,9 +96,9 @@ size_t mp_json_own_end(const char *text, size_t position) {
   }
 }
 
-unsigned mp_json_own_depth(moonpad_string text) {
+mp_json_shape mp_json_own_shape(moonpad_string text) {
+  mp_json_shape shape = {0, 0};
   unsigned depth = 0;
-  unsigned deepest = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.length; i++) {
     char byte = text.data[i];
@@ -108,12 +108,13 @@ unsigned mp_json_own_depth(moonpad_string text) {
     } else if (byte == '"') {
       in_string = true;
     } else if (byte == '[' || byte == '{') {
-      if (++depth > deepest) deepest = depth;
+      shape.tables++;
+      if (++depth > shape.depth) shape.depth = depth;
     } else if (byte == ']' || byte == '}') {
       depth--;
     }
   }
-  return deepest;
+  return shape;
 }
 
 static uint32_t hex_value(const char *digits) {

@@ -244,7 +244,7 @@ bool mp_value_fits_below(const mp_value *value, unsigned levels) {
   if (!mp_is_composite(value->as.type)) return true;
   unsigned allowed = levels < MOONPAD_MAX_DEPTH ? MOONPAD_MAX_DEPTH - levels : 0;
   /* Every level of a text takes two bytes at least, so that short texts need not be looked at. */
-  return value->as.as.text.length / 2 <= allowed || mp_json_own_depth(value->as.as.text) <= allowed;
+  return value->as.as.text.length / 2 <= allowed || mp_json_own_shape(value->as.as.text).depth <= allowed;
 }
 
 size_t mp_value_size(const mp_value *value) {

@@ -63,6 +63,12 @@ typedef enum mp_encode_kind {
 #define MP_TEXT_MOST  ((size_t)256 * 1024 * 1024)
 
 /*
+** So many tables a copy may hold, each counted wherever it stands: a few that hold each other often are
+** a tree without end, and as tables of Lua they take far more memory than as text.
+*/
+#define MP_COPY_TABLES 1000000
+
+/*
 ** Appends the JSON text of the value at `index` to `out`. Calls no Lua code, runs no finalizer, raises nothing: what it wrote to binding->text is safe until the caller
 ** next calls Lua. Errors: invalid_argument naming the path, limit, no_memory. Raises -.
 */

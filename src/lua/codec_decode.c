@@ -157,8 +157,6 @@ void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value) {
 /* ---- Deep copies ---- */
 
 #define COPY_DEPTH 190
-/* Each counted wherever it stands: a few tables that hold each other often are a tree without end. */
-#define COPY_TABLES 1000000
 
 typedef struct copier {
   lua_State *L;
@@ -168,8 +166,8 @@ typedef struct copier {
 
 static void count_tables(copier *c, size_t more) {
   c->made += more;
-  if (c->made <= COPY_TABLES) return;
-  mp_raise_argument(c->L, "toTable: more than %d tables, each counted wherever it stands", COPY_TABLES);
+  if (c->made <= MP_COPY_TABLES) return;
+  mp_raise_argument(c->L, "toTable: more than %d tables, each counted wherever it stands", MP_COPY_TABLES);
 }
 
 /* Makes tables of what a proxy holds. */

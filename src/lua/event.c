@@ -2,6 +2,7 @@
 #include "lua/event.h"
 
 #include "core/event.h"
+#include "core/json.h"
 #include "lua/errors.h"
 
 static void release_outcome(void *payload) {
@@ -142,6 +143,11 @@ bool mp_is_partial_event(lua_State *L, int index) {
   return partial;
 }
 
+static void check_tables(lua_State *L, moonpad_string json) {
+  if (json.length / 2 <= MP_COPY_TABLES || mp_json_own_shape(json).tables <= MP_COPY_TABLES) return;
+  mp_raise_argument(L, "event: more than %d tables, each counted wherever it stands", MP_COPY_TABLES);
+}
+
 /* core.newEvent(table [, session]): bounded by the limits of that session's service */
 static int new_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
@@ -152,6 +158,7 @@ static int new_event(lua_State *L) {
   mp_refuse_module(L, 1, "event");
   mp_buffer *text = mp_box_push_buffer(L, binding);
   moonpad_string json = mp_encode_event(L, binding, 1, "moonpad.event", limit, NULL);
+  check_tables(L, json);
   mp_event_draft draft;
   moonpad_error error;
   mp_check(L, mp_event_draft_read(binding->env, json, true, &draft, &error), &error);
