@@ -22,7 +22,7 @@ local function exists(path)
 end
 
 describe("an open SQLite file", function()
-  local folder, path, url, service, artifacts, memory, session, elsewhere, new
+  local folder, path, url, service, artifacts, memory, session, stale, first, elsewhere, new
   before_each(function()
     folder = support.tmpdir()
     path = folder .. "/test.db"
@@ -31,7 +31,8 @@ describe("an open SQLite file", function()
     artifacts = moonpad.artifactService(url)
     memory = moonpad.memoryService(url)
     session = checks.create(service)
-    checks.append(service, session, { n = 1 }, { invocationId = "one" })
+    stale = checks.get(service)
+    first = checks.append(service, session, { n = 1 }, { invocationId = "one" })
     artifacts:save { appName = "app", userId = "u", sessionId = "s", filename = "f", part = "before" }
     memory:addSession(session)
     elsewhere = moonpad.open "memory:"
@@ -82,9 +83,23 @@ describe("an open SQLite file", function()
     ["the deletion of an artifact"] = function() artifacts:delete(file) end,
     ["a memory"] = function() memory:addSession(new) end,
     ["a backup"] = function() service:backup(folder .. "/copy.db") end,
+    -- What these would be answered otherwise was read from a file that has no name any more.
+    ["the deletion of a session that is not there"] = function()
+      service:deleteSession { appName = "app", userId = "u", sessionId = "nobody" }
+    end,
+    ["a session that is there already"] = function() checks.create(service) end,
+    ["a fork to a session that is there already"] = function() service:fork(session, { at = 1, sessionId = "s" }) end,
+    ["another event of an id that is there"] = function()
+      checks.append(service, session, { n = 3 }, { id = first.id })
+    end,
+    ["an append that conflicts"] = function()
+      stale.state.n = 3
+      service:updateSession(stale)
+    end,
   }
   local reads = {
     ["a session"] = function() return checks.get(service) end,
+    ["the events of an invocation"] = function() return service:rewind(session, { invocationId = "two" }) end,
     ["a list"] = function() return service:listSessions { appName = "app" } end,
     ["a refresh"] = function() return service:refresh(session) end,
     ["an artifact's versions"] = function() return artifacts:versions(file) end,

@@ -16,18 +16,27 @@
 typedef struct writer {
   mp_store *store;
   appender work;
+  bool is_refused; /* each time, for what it has found in the file */
   atomic_int acknowledged, refused;
   atomic_bool *stop;
   pthread_t thread;
 } writer;
 
+static moonpad_status find_nothing(mp_tx *tx, void *context, moonpad_error *error) {
+  const char *name = ((appender *)context)->session_id;
+  mp_session_row row;
+  moonpad_session_name nobody = {moonpad_text("nobody's app"), moonpad_text("u"), moonpad_text(name)};
+  return tx->ops->find_session(tx, &nobody, &row, error);
+}
+
 static void *append_until_told(void *context) {
   writer *self = context;
   moonpad_error error = {MOONPAD_OK, ""};
   while (!atomic_load(self->stop)) {
-    moonpad_status status = self->store->ops->write(self->store, append_once, &self->work, &error);
-    if (status == MOONPAD_OK) {
-      self->work.next++;
+    mp_tx_function function = self->is_refused ? find_nothing : append_once;
+    moonpad_status status = self->store->ops->write(self->store, function, &self->work, &error);
+    if (status == (self->is_refused ? MOONPAD_NOT_FOUND : MOONPAD_OK)) {
+      if (status == MOONPAD_OK) self->work.next++;
       atomic_fetch_add(&self->acknowledged, 1);
     } else if (status == MOONPAD_STORAGE && strstr(error.message, "has been deleted or moved") != NULL) {
       atomic_fetch_add(&self->refused, 1);
@@ -48,9 +57,8 @@ static void await_each(writer *writers, size_t offset) {
   }
 }
 
-/* Many share a commit: either all of these are found afterwards, or none was acknowledged. */
-static void test_threads_append_to_no_file_that_is_gone(void **state) {
-  sqlite_place *place = *state;
+/* The last so many of them are refused all the time. */
+static void append_while_the_file_comes_and_goes(sqlite_place *place, int refused) {
   static const char *const names[THREADS] = {"a", "b", "c", "d"};
   writer writers[THREADS];
   atomic_bool stop = false;
@@ -60,6 +68,7 @@ static void test_threads_append_to_no_file_that_is_gone(void **state) {
   mp_store *store = place_open(place);
   for (int i = 0; i < THREADS; i++) {
     writers[i] = (writer){.store = store, .work = {place->env, names[i], i, 0, 300, false}, .stop = &stop};
+    writers[i].is_refused = i >= THREADS - refused;
     assert_int_equal(pthread_create(&writers[i].thread, NULL, append_until_told, &writers[i]), 0);
   }
   for (int round = 0; round < ROUNDS; round++) {
@@ -76,11 +85,21 @@ static void test_threads_append_to_no_file_that_is_gone(void **state) {
   }
   place_close(store);
   store = place_open(place);
-  for (int i = 0; i < THREADS; i++) {
+  for (int i = 0; i < THREADS - refused; i++) {
     assert_int_equal(count_appended(store, names[i]), atomic_load(&writers[i].acknowledged));
   }
   place_close(store);
   expect_sound_file(place->path);
+}
+
+/* Many share a commit: either all of these are found afterwards, or none was acknowledged. */
+static void test_threads_append_to_no_file_that_is_gone(void **state) {
+  append_while_the_file_comes_and_goes(*state, 0);
+}
+
+/* Those who share a commit with it have savepoints then. */
+static void test_what_is_not_found_is_not_said_of_a_file_that_is_gone(void **state) {
+  append_while_the_file_comes_and_goes(*state, 1);
 }
 
 /* ---- asynchronous appends ---- */
@@ -157,6 +176,8 @@ static void test_a_new_file_is_not_written_to(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_threads_append_to_no_file_that_is_gone, place_setup, place_teardown),
+      cmocka_unit_test_setup_teardown(test_what_is_not_found_is_not_said_of_a_file_that_is_gone, place_setup,
+                                      place_teardown),
       cmocka_unit_test_setup_teardown(test_asynchronous_appends_fail_while_the_file_is_away, place_setup,
                                       place_teardown),
       cmocka_unit_test_setup_teardown(test_a_new_file_is_not_written_to, place_setup, place_teardown),

@@ -67,9 +67,19 @@ static moonpad_status commit(mp_sqlite_connection *connection, moonpad_error *er
   return status;
 }
 
+/* Refused because of what was read, which is worth nothing when the file that it was read from has lost its name. */
+static bool is_refusal(moonpad_status status) {
+  return status == MOONPAD_NOT_FOUND || status == MOONPAD_ALREADY_EXISTS || status == MOONPAD_CONFLICT ||
+         status == MOONPAD_INVALID_ARGUMENT || status == MOONPAD_LIMIT;
+}
+
 static moonpad_status call(mp_sqlite_connection *connection, mp_tx_function function, void *context,
                            moonpad_error *error) {
   moonpad_status status = function(&connection->tx, context, error);
+  if (connection->rows != NULL && is_refusal(status)) {
+    moonpad_status found = mp_sqlite_check_files(connection->store, error);
+    return found == MOONPAD_OK ? status : found;
+  }
   if (status == MOONPAD_OK && connection->failure != MOONPAD_OK) {
     return mp_fail(error, connection->failure, "%s: a part of the transaction failed", connection->path);
   }
