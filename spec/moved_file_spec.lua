@@ -55,6 +55,17 @@ describe("an open SQLite file", function()
     return (pipe:read "a"):gsub("%s+$", "")
   end
 
+  -- Another process that has a file open, and has made a session "held" in it, until it is closed.
+  local function holdOpen(of)
+    local told = folder .. "/told"
+    shell("mkfifo %s", quote(told))
+    local pipe = assert(io.popen(("LUA_PATH=%s LUA_CPATH=%s lua5.4 spec/helpers/hold_open.lua %s > %s 2>&1")
+      :format(quote(package.path), quote(package.cpath), quote(of), quote(told)), "w"))
+    local answers <close> = assert(io.open(told))
+    assert.are.equal("open", answers:read())
+    return pipe
+  end
+
   local function sql(file, statement)
     local pipe <close> = assert(io.popen(("sqlite3 %s %s 2>&1"):format(quote(file), quote(statement))))
     return (pipe:read "a"):gsub("%s+$", "")
@@ -207,6 +218,126 @@ describe("an open SQLite file", function()
       end
     end)
   end
+
+  local function closeAll()
+    service:close()
+    artifacts:close()
+    memory:close()
+  end
+
+  local function ids(of)
+    local found = {}
+    for i, one in ipairs(of:listSessions { appName = "app" }) do found[i] = one.id end
+    table.sort(found)
+    return found
+  end
+
+  local function size(of)
+    local found <close> = assert(io.open(of))
+    return found:seek "end"
+  end
+
+  describe("that is replaced before it is closed", function()
+    local other
+    before_each(function()
+      other = folder .. "/other.db"
+      local made <close> = moonpad.open("sqlite:" .. other)
+      checks.create(made, "new")
+    end)
+
+    it("leaves an empty log beside the new file, which is opened as it was put there", function()
+      checks.append(service, session, { n = 2 })
+      shell("mv %s %s", quote(other), quote(path))
+      local content = bytes(path)
+      raises("storage", { path, "another file" }, checks.append, service, session, { n = 3 })
+      closeAll()
+      assert.are.equal(0, size(path .. "-wal"))
+      assert.is_true(bytes(path) == content, "the new file was written to")
+      service = moonpad.open(url)
+      assert.are.same({ "new" }, ids(service))
+      checks.append(service, checks.get(service, "new"), { n = 1 })
+      service:close()
+      assert.are.equal("ok", sql(path, "PRAGMA integrity_check"))
+      assert.is_false(exists(path .. "-wal"))
+    end)
+
+    it("leaves the old file, which has another name now, complete", function()
+      local old = folder .. "/old.db"
+      checks.append(service, session, { n = 2 })
+      shell("mv %s %s && mv %s %s", quote(path), quote(old), quote(other), quote(path))
+      closeAll()
+      assert.are.equal(0, size(path .. "-wal"))
+      service = moonpad.open("sqlite:" .. old)
+      assert.are.same({ n = 2 }, checks.get(service).state:getAll())
+      service:close()
+      assert.are.equal("ok", sql(old, "PRAGMA integrity_check"))
+      service = moonpad.open(url)
+      assert.are.same({ "new" }, ids(service))
+    end)
+
+    -- A process with the old file open: whoever closes it last empties the log.
+    it("is left to who has the old file open still", function()
+      local helper <close> = holdOpen(url)
+      shell("mv %s %s", quote(other), quote(path))
+      closeAll()
+      assert.is_true(size(path .. "-wal") > 0)
+      helper:close()
+      assert.are.equal(0, size(path .. "-wal"))
+      service = moonpad.open(url)
+      assert.are.same({ "new" }, ids(service))
+    end)
+
+    -- Too early: it takes the old log for that of the new file. What it writes then is at least not taken away again.
+    it("leaves the log alone when somebody has opened the new file and written to it", function()
+      sql(path, "PRAGMA wal_checkpoint") -- so that nothing in the log is read into the new file
+      local old = folder .. "/old.db"
+      shell("mv %s %s && mv %s %s", quote(path), quote(old), quote(other), quote(path))
+      local helper <close> = holdOpen(url)
+      local log, content = bytes(path .. "-wal"), bytes(old)
+      closeAll()
+      assert.is_true(bytes(path .. "-wal") == log, "the log was written to")
+      assert.is_true(bytes(old) == content, "the old file was written to")
+      helper:close()
+      service = moonpad.open(url)
+      assert.are.same({ "held", "new" }, ids(service))
+    end)
+  end)
+
+  it("that is moved away and closed is complete under its new name", function()
+    local away = folder .. "/away.db"
+    checks.append(service, session, { n = 2 })
+    shell("mv %s %s", quote(path), quote(away))
+    raises("storage", path, checks.append, service, session, { n = 3 })
+    closeAll()
+    service = moonpad.open("sqlite:" .. away)
+    artifacts = moonpad.artifactService("sqlite:" .. away)
+    assert.are.same({ n = 2 }, checks.get(service).state:getAll())
+    assert.are.same({ 0 }, artifacts:versions(file))
+    assert.are.equal("ok", sql(away, "PRAGMA integrity_check"))
+  end)
+
+  it("that is moved away with its log, and closed, is complete under its new name", function()
+    local away = folder .. "/away.db"
+    checks.append(service, session, { n = 2 })
+    for _, suffix in ipairs { "", "-wal", "-shm" } do
+      shell("mv %s%s %s%s", quote(path), suffix, quote(away), suffix)
+    end
+    closeAll()
+    service = moonpad.open("sqlite:" .. away)
+    assert.are.same({ n = 2 }, checks.get(service).state:getAll())
+    assert.are.equal("ok", sql(away, "PRAGMA integrity_check"))
+  end)
+
+  it("that somebody has open under another name is not written to when it is closed", function()
+    local away = folder .. "/away.db"
+    shell("mv %s %s", quote(path), quote(away))
+    local helper <close> = holdOpen("sqlite:" .. away)
+    local content = bytes(away)
+    closeAll()
+    assert.is_true(bytes(away) == content, "it was written to")
+    helper:close()
+    assert.are.equal("ok", sql(away, "PRAGMA integrity_check"))
+  end)
 
   for _, suffix in ipairs { "-wal", "-shm" } do
     describe("whose " .. suffix .. " file is deleted", function()

@@ -185,8 +185,11 @@ void mp_sqlite_forget_files(mp_sqlite *store);
 /* `storage` when the file, or one of the three, is no longer the one that was opened. Any thread. */
 moonpad_status mp_sqlite_check_file(const mp_sqlite *store, moonpad_error *error);
 moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *error);
-/* Has somebody made a log or shared memory anew, in which there may be what we know nothing of? */
-bool mp_sqlite_has_strangers(const mp_sqlite *store);
+/*
+** Called at closing, when the writing connection is the only one left: what is in the log shall get
+** into the file that it was written for, wherever that is now, and not into one that has its name.
+*/
+void mp_sqlite_leave_log(mp_sqlite *store);
 
 /* ---- sqlite_schema.c ---- */
 

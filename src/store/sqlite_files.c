@@ -100,7 +100,8 @@ moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *erro
   return check(store, MP_SQLITE_FILES, error);
 }
 
-bool mp_sqlite_has_strangers(const mp_sqlite *store) {
+/* Has somebody made a log or shared memory anew, in which there may be what we know nothing of? */
+static bool has_strangers(const mp_sqlite *store) {
   mp_sqlite_identity found;
   for (size_t i = 1; i < MP_SQLITE_FILES; i++) {
     const mp_sqlite_file *file = &store->files[i];
@@ -108,4 +109,45 @@ bool mp_sqlite_has_strangers(const mp_sqlite *store) {
     if (found.size > 0) return true; /* an empty one is left by whoever has tried in vain */
   }
   return false;
+}
+
+static bool is_later(struct timespec a, struct timespec b) {
+  return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+/*
+** Whoever opens the file that has our name now takes our log for that file's, and writes to it.
+** Nobody has, if the log was last written before that file came there (which sets its ctime).
+*/
+static bool log_may_be_shared(const mp_sqlite *store) {
+  struct stat data, log;
+  if (stat(store->files[0].path, &data) != 0 || stat(store->files[1].path, &log) != 0) return false;
+  return is_later(log.st_mtim, data.st_ctim);
+}
+
+/*
+** Nobody else has the file open, by whatever name, nor can open it before we close it. SQLite asks
+** the same when it closes.
+*/
+static bool has_file_alone(sqlite3 *db) {
+  sqlite3_file *file = NULL;
+  int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (code != SQLITE_OK || file == NULL || file->pMethods == NULL) return false;
+  return file->pMethods->xLock(file, SQLITE_LOCK_EXCLUSIVE) == SQLITE_OK;
+}
+
+/*
+** When the last connection to a file is closed, SQLite writes the log back and removes it, but not
+** when the file has been moved: then the log stays, and its name makes it that of whatever file is
+** put there. So we write it back ourselves, and empty it. What SQLite does not look at is whether
+** the log is still the one that we have written.
+*/
+void mp_sqlite_leave_log(mp_sqlite *store) {
+  sqlite3 *db = store->writer->db;
+  if (has_strangers(store)) {
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  } else if (mp_sqlite_check_file(store, NULL) != MOONPAD_OK && !log_may_be_shared(store) && has_file_alone(db)) {
+    store->writer->checkpointing = true; /* do not wait for long for who reads the log with another file */
+    sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+  }
 }

@@ -424,9 +424,7 @@ void mp_sqlite_close(mp_store *base) {
     store->free_readers = reader->next;
     mp_sqlite_disconnect(reader);
   }
-  /* The last connection to a file writes the WAL back and removes it. SQLite looks whether the file is
-  ** still there, but not whether the WAL is the one that we have written. */
-  if (mp_sqlite_has_strangers(store)) sqlite3_db_config(store->writer->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  mp_sqlite_leave_log(store);
   mp_sqlite_disconnect(store->writer);
   store->writer = NULL;
   pthread_mutex_lock(&store->mutex);
