@@ -3,11 +3,7 @@ local moonpad = require "moonpad"
 local support = require "spec.support"
 
 -- The error of a function, which must fail.
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 local function anAgent(fields)
   local definition = { name = "Greeter", model = function() return "Hello!" end }

@@ -7,11 +7,7 @@ local testing = require "moonpad.testing"
 
 local quote = support.quote
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 local function name(more)
   local options = { appName = "app", userId = "u", sessionId = "s", filename = "a.txt" }

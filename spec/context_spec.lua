@@ -4,11 +4,7 @@ local moonpad = require "moonpad"
 local support = require "spec.support"
 local testing = require "moonpad.testing"
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 -- All ways to change something by a context.
 local writes = {

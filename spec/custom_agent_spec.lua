@@ -2,11 +2,7 @@
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 support.each_store(function(open)
   local service

@@ -3,11 +3,7 @@ local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 local function answer(name, args)
   return support.calls { name, args or { request = "go on" } }

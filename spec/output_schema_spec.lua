@@ -8,11 +8,7 @@ local SCHEMA = {
   required = { "city" },
 }
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 support.each_store(function(open)
   local service

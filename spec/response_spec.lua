@@ -4,11 +4,7 @@ local support = require "spec.support"
 
 local null = moonpad.null
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 local function parts(...)
   return { content = { role = "model", parts = { ... } } }

@@ -15,11 +15,7 @@ local function render(template)
   return moonpad.injectSessionState(template, state())
 end
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 describe("an instruction template", function()
   local rendered = {

@@ -2,11 +2,7 @@ local moonpad = require "moonpad"
 local schema = require "moonpad.schema"
 local support = require "spec.support"
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 describe("a tool", function()
   it("is an object whose run can be called directly", function()

@@ -5,11 +5,7 @@ local moonpad = require "moonpad"
 local support = require "spec.support"
 local testing = require "moonpad.testing"
 
-local function failure(run, ...)
-  local ok, err = pcall(run, ...)
-  assert.is_false(ok)
-  return err
-end
+local failure = require("spec.support.checks").failure
 
 -- A job of moonpad's kind that is done when it has been asked so many times.
 local function countdown(count)

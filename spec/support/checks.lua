@@ -1,5 +1,4 @@
---- What the specs of state, sessions and events share: short ways to make sessions, to expect errors and to compare
--- values exactly.
+--- What specs share: short ways to make sessions, to expect errors and to compare values exactly.
 local assert = require "luassert"
 local moonpad = require "moonpad"
 
@@ -21,6 +20,16 @@ function checks.raises(code, says, run, ...)
   for _, text in ipairs(says or {}) do
     assert(err.message:find(text, 1, true), ("expected the message to say %q, got: %s"):format(text, err.message))
   end
+  return err
+end
+
+---Calls `run` and expects an error, whatever it is.
+---@param run function
+---@param ... any its arguments
+---@return any err
+function checks.failure(run, ...)
+  local ok, err = pcall(run, ...)
+  assert.is_false(ok, "expected an error, but the call succeeded")
   return err
 end
 

@@ -1,13 +1,12 @@
 --- Reading what a provider has sent: each field is of the type that the API documents, or not there (a null is not
 --- there). Anything else is an error `model` that names the field.
+local arrays = require "moonpad.array"
 local core = require "moonpad.core"
 
 local fields = {}
 
-local ARRAY = getmetatable(core.array {})
-
 local function isList(value)
-  return value[1] ~= nil or getmetatable(value) == ARRAY
+  return value[1] ~= nil or arrays.isMarked(value)
 end
 
 local function kindOf(value)

@@ -1,5 +1,5 @@
 --- What a part of a content is, and how adapters read contents.
-local core = require "moonpad.core"
+local arrays = require "moonpad.array"
 
 local parts = {}
 
@@ -29,7 +29,7 @@ end
 ---@return table value that is a JSON object
 function parts.asObject(value)
   if type(value) ~= "table" then return value == nil and {} or { value = value } end
-  if value[1] ~= nil or getmetatable(value) == getmetatable(core.array {}) and next(value) == nil then
+  if value[1] ~= nil or arrays.isMarked(value) and next(value) == nil then
     return #value > 0 and { value = value } or {}
   end
   return value
