@@ -16,8 +16,8 @@
 **              and what was borrowed from it, belongs to one thread at a time.
 **   Revisions  A session counts its events: revision n is the state after its n-th event, 0 the state it was
 **              created with.
-**   JSON       What the caller gives is checked: RFC 8259 in UTF-8, and no key twice in an object (RFC 7493), for to keep
-**              one of the two would lose the other. invalid_argument names the byte, and the key.
+**   JSON       What the caller gives is checked: RFC 8259 in UTF-8, and no key twice in an object (RFC 7493), because
+**              keeping one of the two would lose the other. invalid_argument names the byte, and the key.
 **   State keys carry their scope as a prefix: "user:", "app:", "temp:", none for this session (contract 1.1).
 **
 ** There is no global state: clock, id source, allocator and log function are set per service.
@@ -452,8 +452,8 @@ MOONPAD_API moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad
 /* Sets a value or, with a path, one place inside it (the places above it must be there). Arrays and objects are given as JSON text. */
 MOONPAD_API moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                const moonpad_value *value, moonpad_error *error);
-/* Removes a key, or one place inside its value (of an array: the last item only). What is not there is no error, nor
-** is a path below it. */
+/* Removes a key, or one place inside its value (of an array: the last item only). Removing what is not there,
+** or a place below it, does nothing. */
 MOONPAD_API moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                   moonpad_error *error);
 /* Adds at commit, under the store's lock; `by` is an integer or a float. */

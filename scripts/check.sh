@@ -54,7 +54,8 @@ layers() {
   done
 }
 
-# A fixed number of inputs from a fixed seed: what was found once is not found again. `make fuzz` looks for more.
+# A fixed number of inputs. The targets that run Lua (encoder, stateful) go another way each time: Lua seeds its hashes
+# anew in each process. `make fuzz` looks for more.
 fuzz() {
   BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 100000 json template url import &&
     BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 30000 event encoder &&

@@ -6,7 +6,7 @@
 #   -s  sanitizers besides the fuzzer (default address,undefined; "none" is faster)
 #   -f  afresh: neither uses nor keeps the inputs that former runs have found
 # What a target finds is kept in $BUILD/fuzz/TARGET.crash-*; run it again with: $BUILD/fuzz/spec/fuzz/fuzz_TARGET FILE
-# Environment: BUILD (build), JOBS, SEED (1: a failure in one place is one in every place)
+# Environment: BUILD (build), JOBS, SEED (of libFuzzer, 1; what Lua makes of it differs from process to process)
 # Exit code: 0 when nothing was found.
 set -u
 cd "$(dirname "$0")/.." || exit 1

@@ -2,7 +2,6 @@
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
--- The error of a function, which must fail.
 local failure = require("spec.support.checks").failure
 
 local function anAgent(fields)

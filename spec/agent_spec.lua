@@ -5,7 +5,6 @@ local function text(part)
   return { role = "user", parts = { { text = part } } }
 end
 
--- The error of a function, which must fail.
 local failure = require("spec.support.checks").failure
 
 local function anAgent(fields)

@@ -4,8 +4,6 @@ local core = require "moonpad.core"
 
 -- Deeper data cannot be stored anyway (contract 1.2); this catches cycles.
 local MAX_DEPTH = 200
--- Each counts wherever it stands: a few tables that hold each other often are a tree without end.
-local MAX_TABLES = 1000000
 
 local function copy(value, depth, made)
   local kind = type(value)
@@ -13,9 +11,9 @@ local function copy(value, depth, made)
   if kind ~= "table" then return value end
   if depth > MAX_DEPTH then core.error("invalid_argument", "a table is nested too deeply, or contains itself") end
   made.tables = made.tables + 1
-  if made.tables > MAX_TABLES then
+  if made.tables > core.maxCopyTables then
     core.error("invalid_argument",
-      ("more than %d tables to copy, each counted wherever it stands"):format(MAX_TABLES))
+      ("more than %d tables to copy, each counted wherever it stands"):format(core.maxCopyTables))
   end
   local result = {}
   for key, item in next, value do result[key] = copy(item, depth + 1, made) end

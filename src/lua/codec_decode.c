@@ -189,7 +189,8 @@ static void push_proxy_copy(copier *c, int index) {
     status = mp_changes_write_all(state->box->changes, text, &error);
   if (status == MOONPAD_OK && text->failed) status = mp_no_memory(&error);
   mp_check(L, status, &error);
-  if (c->made > 0) count_tables(c, 1 + text->length / 64); /* one alone may be as large as it is */
+  /* Inside a table it counts by its size, for it is made anew wherever it stands. Alone it may be of any size. */
+  if (c->made > 0) count_tables(c, 1 + text->length / 64);
   mp_decode_own(L, binding, mp_buffer_text(text));
   mp_box_release(text);
   lua_remove(L, -2);
@@ -317,4 +318,6 @@ void mp_codec_module(lua_State *L, int binding_index) {
   lua_newtable(L);
   mp_set_functions(L, binding_index, json);
   lua_setfield(L, -2, "json");
+  lua_pushinteger(L, MP_COPY_TABLES);
+  lua_setfield(L, -2, "maxCopyTables");
 }

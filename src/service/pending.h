@@ -100,9 +100,9 @@ moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_o
 /* The pending changes, sorted by key; the caller frees the array. */
 moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
                                        moonpad_error *error);
-/* Whatever an append through this session object will have to note of `entry`, there is room for it. False without memory. */
+/* Makes room for what mp_changes_after_own_append will note of `entry`. False without memory. */
 bool mp_changes_reserve(moonpad_session *session, const mp_view_entry *entry);
-/* The same for a change set that is about to have looked at everything, of the asynchronous appends under way. */
+/* The same for the keys of all asynchronous appends under way; to be called before `all_read` is set. False without memory. */
 bool mp_changes_reserve_in_flight(moonpad_changes *changes);
 /*
 ** After an append through this session object changed `entry`, for which room was reserved, whose last

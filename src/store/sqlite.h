@@ -108,7 +108,7 @@ typedef struct mp_sqlite_connection {
 typedef struct mp_sqlite_identity {
   uint64_t device;
   uint64_t number;
-  uint64_t size; /* in bytes, of no importance to which file it is */
+  uint64_t size; /* in bytes; does not tell files apart */
 } mp_sqlite_identity;
 
 typedef struct mp_sqlite_file {
@@ -186,10 +186,10 @@ void mp_sqlite_forget_files(mp_sqlite *store);
 moonpad_status mp_sqlite_check_file(const mp_sqlite *store, moonpad_error *error);
 moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *error);
 /*
-** Called at closing, when the writing connection is the only one left: what is in the log shall get
-** into the file that it was written for, wherever that is now, and not into one that has its name.
+** Called at closing, when the writing connection is the only one left. Where the file has been moved, writes the log
+** back into it, so that the log is not applied to another file that has got its name.
 */
-void mp_sqlite_leave_log(mp_sqlite *store);
+void mp_sqlite_write_back_log(mp_sqlite *store);
 
 /* ---- sqlite_schema.c ---- */
 

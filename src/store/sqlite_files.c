@@ -1,8 +1,9 @@
 /*
-** Are the files that are open still those under their names? SQLite does not look: it goes on with files that were deleted
-** or moved, where nobody will find what is written, and a connection that is opened later finds other files under the same
-** names. All three have to be there: who deletes the log takes commits away that are in it alone, and who deletes the
-** shared memory lets others write past our locks.
+** Are the files that are open still those under their names? SQLite does not look: it goes on with
+** files that were deleted or moved, where nobody will find what is written, and a connection that
+** is opened later finds other files under the same names. All three have to be there: who deletes
+** the log takes commits away that are in it alone, and who deletes the shared memory lets others
+** write past our locks.
 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* for statx, where there is one */
@@ -18,8 +19,9 @@
 static const char *const suffixes[MP_SQLITE_FILES] = {"", "-wal", "-shm"};
 
 /*
-** Which file has this name? 0, or errno. `stat` would ask for the times as well, and Linux then gives the next write to the
-** file a finer one: with a log that is written all the time, that made a commit with durability "full" a third slower.
+** Which file has this name? 0, or errno. `stat` would ask for the times as well, and Linux then
+** gives the next write to the file a finer one: with a log that is written all the time, that made
+** a commit with durability "full" a third slower.
 */
 static int identify(const char *path, mp_sqlite_identity *identity) {
 #ifdef STATX_INO
@@ -100,13 +102,13 @@ moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *erro
   return check(store, MP_SQLITE_FILES, error);
 }
 
-/* Has somebody made a log or shared memory anew, in which there may be what we know nothing of? */
-static bool has_strangers(const mp_sqlite *store) {
+/* Is there a log or shared memory under our names that somebody else has made and written to? */
+static bool has_foreign_log(const mp_sqlite *store) {
   mp_sqlite_identity found;
   for (size_t i = 1; i < MP_SQLITE_FILES; i++) {
     const mp_sqlite_file *file = &store->files[i];
     if (!file->is_known || identify(file->path, &found) != 0 || is_same(&file->opened, &found)) continue;
-    if (found.size > 0) return true; /* an empty one is left by whoever has tried in vain */
+    if (found.size > 0) return true; /* an empty one is what a failed opening leaves */
   }
   return false;
 }
@@ -138,16 +140,16 @@ static bool has_file_alone(sqlite3 *db) {
 
 /*
 ** When the last connection to a file is closed, SQLite writes the log back and removes it, but not
-** when the file has been moved: then the log stays, and its name makes it that of whatever file is
-** put there. So we write it back ourselves, and empty it. What SQLite does not look at is whether
-** the log is still the one that we have written.
+** when the file has been moved: then the log stays, and whatever file is put there next gets its
+** commits. So we write it back ourselves, and empty it. Nor does SQLite look whether the log is
+** still the one that we have written: a foreign one is left alone.
 */
-void mp_sqlite_leave_log(mp_sqlite *store) {
+void mp_sqlite_write_back_log(mp_sqlite *store) {
   sqlite3 *db = store->writer->db;
-  if (has_strangers(store)) {
+  if (has_foreign_log(store)) {
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   } else if (mp_sqlite_check_file(store, NULL) != MOONPAD_OK && !log_may_be_shared(store) && has_file_alone(db)) {
-    store->writer->checkpointing = true; /* do not wait for long for who reads the log with another file */
+    store->writer->checkpointing = true; /* do not wait long for readers */
     sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
   }
 }

@@ -424,7 +424,7 @@ void mp_sqlite_close(mp_store *base) {
     store->free_readers = reader->next;
     mp_sqlite_disconnect(reader);
   }
-  mp_sqlite_leave_log(store);
+  mp_sqlite_write_back_log(store);
   mp_sqlite_disconnect(store->writer);
   store->writer = NULL;
   pthread_mutex_lock(&store->mutex);

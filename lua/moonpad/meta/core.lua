@@ -296,6 +296,7 @@ function Service:sweep() end
 ---@field json moonpad.Json
 ---@field StatePrefix { APP_PREFIX: "app:", USER_PREFIX: "user:", TEMP_PREFIX: "temp:" }
 ---@field eventMethods table the `__index` of all events
+---@field maxCopyTables integer so many tables a copy may hold, each counted wherever it stands
 ---@field _VERSION string
 local core = {}
 
