@@ -189,10 +189,8 @@ end)
 
 describe("tables without end", function()
   it("are not copied", function()
-    for _, value in ipairs { shared(60) } do
-      raises("invalid_argument", { "toTable", "1000000 tables" }, moonpad.toTable, value)
-      raises("invalid_argument", "1000000 tables", require "moonpad.copy", value)
-    end
+    raises("invalid_argument", { "toTable", "1000000 tables" }, moonpad.toTable, shared(60))
+    raises("invalid_argument", "1000000 tables", require "moonpad.copy", shared(60))
     raises("invalid_argument", "event: more than 1000000 tables", moonpad.event, {
       author = "a", customMetadata = { k = shared(20) },
     })

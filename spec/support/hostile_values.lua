@@ -147,7 +147,7 @@ hostile.values = {
   { "a name that is none", function() return with { __name = {} } end },
   { "a locked metatable", function() return with({ __metatable = "locked" }, { 1 }) end },
   { "a metatable of false", function() return with({ __metatable = false }, { a = 1 }) end },
-  { "a finalizer that raises", function() return with { __gc = function() end, __close = raise } end },
+  { "a closing that raises", function() return with { __close = raise } end },
   { "a service", function() return moonpad.open "memory:" end },
   { "a closed service", closedService },
   { "a session", session },
