@@ -502,9 +502,18 @@ MOONPAD_API moonpad_status moonpad_state_at(moonpad_session *session, int64_t re
 /* A new session with the events up to `revision` and the state after them. Empty session_id: UUIDv4. */
 MOONPAD_API moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_string session_id,
                                         moonpad_session **forked, moonpad_error *error);
-/* Appends one event that restores session-scope state to before the first event of that invocation. Unknown invocation: not_found. */
+/*
+** Appends one event that restores session-scope state to before the first event of that invocation
+** (`actions.rewindBeforeInvocationId`). History is kept; prompts skip what was rewound. The session
+** object takes the event in as one of its own appends. `stored` (may be NULL) gets the event, which
+** is the caller's. Unknown invocation: not_found.
+*/
 MOONPAD_API moonpad_status moonpad_rewind(moonpad_session *session, moonpad_string invocation_id,
                                           moonpad_event **stored, moonpad_error *error);
+/* The same to after that revision (`actions.rewindToRevision`); 0: as the session was created.
+** Unknown or trimmed revision: not_found. */
+MOONPAD_API moonpad_status moonpad_rewind_to_revision(moonpad_session *session, int64_t revision,
+                                                      moonpad_event **stored, moonpad_error *error);
 /* A consistent copy of the store in a new file while others write. A store that has none: unsupported. */
 MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error);
 

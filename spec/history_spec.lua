@@ -231,6 +231,38 @@ describe("rewind", function()
       assert.are.same({ u = "three" }, service:getUserState { appName = "app", userId = "u" })
     end)
 
+    it("restores the session's own state to after a revision", function()
+      for revision, state in pairs(STATES) do
+        local event = service:rewind(session, { revision = revision })
+        assert.are.equal(revision, event.actions.rewindToRevision)
+        assert.is_nil(event.actions.rewindBeforeInvocationId)
+        checks.identical(state, own(session))
+        checks.identical(state, own(checks.get(service)))
+      end
+      assert.are.equal("three", session.state["user:u"])
+      assert.are.equal(9, checks.get(service).revision)
+      service:rewind(session, { revision = 9.0 })
+      assert.are.equal("integer", math.type(session.events[10].actions.rewindToRevision))
+    end)
+
+    it("is not_found for a revision that is not there", function()
+      for _, revision in ipairs { 5, -1, math.maxinteger, math.mininteger } do
+        raises("not_found", tostring(revision), service.rewind, service, session, { revision = revision })
+      end
+      assert.are.equal(4, checks.get(service).revision)
+    end)
+
+    it("wants an invocation or a revision, and not both", function()
+      local both = { invocationId = "first", revision = 1 }
+      raises("invalid_argument", { "either invocationId or revision", "both" }, service.rewind, service, session, both)
+      raises("invalid_argument", { "either invocationId or revision", "none" }, service.rewind, service, session, {})
+      for _, revision in ipairs { 1.5, "1", true } do
+        raises("invalid_argument", "revision: expects an integer", service.rewind, service, session,
+          { revision = revision })
+      end
+      assert.are.equal(4, checks.get(service).revision)
+    end)
+
     it("may be done again, and be rewound itself", function()
       local event = service:rewind(session, { invocationId = "second" })
       service:rewind(session, { invocationId = "first" })

@@ -125,7 +125,8 @@ describe("a hostile value", function()
     fields("event.content", function(content) return append { author = "x", content = content } end, nothing,
       "parts role", ask)
     fields("event.actions", function(actions) return append { author = "x", actions = actions } end, nothing,
-      "stateDelta artifactDelta transferToAgent escalate skipSummarization compaction rewindBeforeInvocationId", ask)
+      [[stateDelta artifactDelta transferToAgent escalate skipSummarization compaction rewindBeforeInvocationId
+      rewindToRevision]], ask)
     local function byHand(change)
       return function(value)
         local event = moonpad.event {}

@@ -22,13 +22,15 @@ support.each_store(function(open)
   local service
   before_each(function() service = open() end)
 
-  -- A session with two events in each turn (messages "a" to "z", answers in capitals); "-a" rewinds to before turn "a".
+  -- A session with two events in each turn (messages "a" to "z", answers in capitals); "-a" rewinds to before turn "a",
+  -- "-2" to after revision 2.
   local function sessionWith(turns)
     local session = service:createSession { appName = "app", userId = "u", sessionId = "s" }
     for turn in turns:gmatch "%S+" do
       local target = turn:match "^%-(.+)"
       if target then
-        service:rewind(session, { invocationId = target })
+        local revision = math.tointeger(tonumber(target))
+        service:rewind(session, revision and { revision = revision } or { invocationId = target })
       else
         service:appendEvent(session, { author = "user", invocationId = turn,
           content = { role = "user", parts = { { text = turn } } } })
@@ -69,6 +71,14 @@ support.each_store(function(open)
       ["a b c -b d -c e"] = "a A b B e E",
       ["a b -a c -b d"] = "a A d D",
       ["a b -b"] = "a A",
+      ["a b c -2 d"] = "a A d D",
+      ["a b c -3 d"] = "a A b d D",
+      ["a b -0 c"] = "c C",
+      ["a b -4 c"] = "a A b B c C",
+      ["a b -2 c -4 d"] = "a A b B d D",
+      ["a b -b c -5 d"] = "a A d D",
+      ["a b -2 c -b d"] = "a A d D",
+      ["a b -1 c -0"] = "",
     } do
       it("of " .. turns .. " is the end of what it is in full, however much the run sees", function()
         local session = sessionWith(turns)
@@ -87,8 +97,17 @@ support.each_store(function(open)
 
     it("passes over a rewind that names nothing", function()
       local session = sessionWith "a"
-      service:appendEvent(session, { author = "x", actions = { rewindBeforeInvocationId = "nobody" } })
+      for _, actions in ipairs { { rewindBeforeInvocationId = "nobody" }, { rewindToRevision = 3 },
+        { rewindToRevision = math.maxinteger }, { rewindToRevision = 0.5 } } do
+        service:appendEvent(session, { author = "x", actions = actions })
+      end
       assert.equal("a A", told())
+    end)
+
+    it("passes over all there was where a rewind by hand names what was never there", function()
+      local session = sessionWith "a"
+      service:appendEvent(session, { author = "x", actions = { rewindToRevision = math.mininteger } })
+      assert.equal("", told())
     end)
   end)
 
@@ -126,5 +145,21 @@ support.each_store(function(open)
       memory:addSession(support.stored(service))
       assert.equal("a", remembered(memory))
     end)
+
+    for _, filter in ipairs { { numRecentEvents = 1 }, { numRecentEvents = 3 }, { afterTimestamp = 0 } } do
+      it("forgets what was rewound to a revision, too, once it is shown: " .. (next(filter)), function()
+        local memory <close> = moonpad.memoryService "memory:"
+        local session = sessionWith "a b c"
+        -- What a view after a time leaves out in the middle.
+        service:appendEvent(session, { author = "user", timestamp = -1, content = { parts = { { text = "d" } } } })
+        memory:addSession(session)
+        assert.equal("a b c d", remembered(memory))
+        service:rewind(session, { revision = 2 })
+        filter.appName, filter.userId, filter.sessionId = "app", "u", "s"
+        memory:addSession(service:getSession(filter))
+        memory:addSession(support.stored(service))
+        assert.equal("a", remembered(memory))
+      end)
+    end
   end)
 end)

@@ -18,12 +18,13 @@ end
 
 local BOOLEAN = { what = "boolean", is = isOfType "boolean" }
 local STRING = { what = "string", is = isOfType "string" }
+local INTEGER = { what = "integer", is = function(value) return math.type(value) == "integer" end }
 local OBJECT = { what = "table with names as keys", is = isObject }
 
 local KNOWN = {
   skipSummarization = BOOLEAN, escalate = BOOLEAN, transferToAgent = STRING, rewindBeforeInvocationId = STRING,
-  artifactDelta = OBJECT, stateDelta = OBJECT, compaction = OBJECT, requestedAuthConfigs = OBJECT,
-  requestedToolConfirmations = OBJECT,
+  rewindToRevision = INTEGER, artifactDelta = OBJECT, stateDelta = OBJECT, compaction = OBJECT,
+  requestedAuthConfigs = OBJECT, requestedToolConfirmations = OBJECT,
 }
 
 local function plain(name)

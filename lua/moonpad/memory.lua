@@ -84,18 +84,6 @@ local function remembered(event)
   }
 end
 
----- The events of a session
-
--- The first event after a revision: revisions ascend.
-local function firstAfter(list, count, revision)
-  local low, high = 1, count + 1
-  while low < high do
-    local middle = (low + high) // 2
-    if history.read(list, middle).revision > revision then high = middle else low = middle + 1 end
-  end
-  return low
-end
-
 ---- Adding
 
 local Adding = {}
@@ -167,7 +155,8 @@ function Service:addSession(session)
   local list = session.events
   local count = #list
   local indexed = adding:call "indexed"
-  local first = firstAfter(list, count, indexed)
+  local function revisionAt(index) return history.read(list, index).revision end
+  local first = history.firstAfter(revisionAt, count, indexed)
   if first > count then return end
   local rewound, reachesBeyond
   if not adding:walk(list, first, count) then
@@ -175,7 +164,7 @@ function Service:addSession(session)
     adding:walk(list, 1, count, rewound)
   end
   -- A session object may show a part only. What it does not show is looked at when one does.
-  local last = history.read(list, count).revision
+  local last = revisionAt(count)
   local isAll = count - first + 1 == last - indexed and not reachesBeyond
   adding:flush(isAll and last or nil)
 end

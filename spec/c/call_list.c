@@ -335,6 +335,11 @@ static moonpad_status call_rewind(call_scene *scene, moonpad_error *error) {
   return answer_event(moonpad_rewind(scene->session, T("i2"), &event, error), &event);
 }
 
+static moonpad_status call_rewind_to_revision(call_scene *scene, moonpad_error *error) {
+  moonpad_event *event = NULL;
+  return answer_event(moonpad_rewind_to_revision(scene->session, 1, &event, error), &event);
+}
+
 static moonpad_status call_export(call_scene *scene, moonpad_error *error) {
   FILE *to = answer_of(scene);
   moonpad_status status = moonpad_export_session(scene->session, call_keep_line, to, error);
@@ -409,6 +414,7 @@ const every_call every_calls[] = {
     {"state at", call_state_at, false},
     {"fork", call_fork, false},
     {"rewind", call_rewind, false},
+    {"rewind to revision", call_rewind_to_revision, false},
     {"export", call_export, false},
     {"import", call_import, false},
     {"backup", call_backup, false},

@@ -171,6 +171,7 @@ static void expect_closed_for_writes(moonpad_session *session) {
   assert_true(moonpad_changes_pending(changes));
   moonpad_changes_free(changes);
   FAILS(MOONPAD_CLOSED, moonpad_rewind(session, T("i"), &event, &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_rewind_to_revision(session, 0, &event, &failure));
 }
 
 static bool never_called(void *context, moonpad_string line) {

@@ -48,6 +48,7 @@ static void test_a_clock_must_give_a_time(void **state) {
     ASKS(moonpad_changes_commit_async(changes, T("{}"), note_nothing, NULL, &failure));
     ASKS(moonpad_update_session(session, &event, &failure));
     ASKS(moonpad_rewind(session, T("i1"), &event, &failure));
+    ASKS(moonpad_rewind_to_revision(session, 0, &event, &failure));
     assert_null(event);
     assert_int_equal(moonpad_session_revision(session), 1 + (int64_t)i);
     assert_true(moonpad_changes_pending(changes) && moonpad_changes_pending(own));

@@ -57,6 +57,50 @@ static void test_history(void **state) {
   moonpad_session_free(session);
 }
 
+static void test_rewind_to_a_revision(void **state) {
+  host *self = *state;
+  moonpad_session *session = with_history(self);
+  moonpad_event *event = NULL;
+  static const int64_t nowhere[] = {3, -1, INT64_MIN, INT64_MAX};
+  for (size_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++) {
+    FAILS(MOONPAD_NOT_FOUND, moonpad_rewind_to_revision(session, nowhere[i], &event, &failure));
+    assert_null(event);
+  }
+  SAYS(moonpad_text(failure.message), "revision 9223372036854775807: the session has revisions 0 to 2");
+  static const struct {
+    int64_t to;
+    const char *state, *delta;
+  } steps[] = {{2, "{\"k\":1,\"new\":2.0,\"user:u\":1}", "{}"}, /* the newest: nothing to restore */
+               {1, "{\"gone\":[1],\"k\":1,\"user:u\":1}", "{\"new\":null,\"gone\":[1]}"},
+               {0, "{\"gone\":[1],\"k\":0,\"user:u\":1}", "{\"k\":0}"},
+               {4, "{\"gone\":[1],\"k\":1,\"user:u\":1}", "{\"k\":1}"}}; /* after a rewind */
+  for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    char number[8];
+    snprintf(number, sizeof number, "%lld", (long long)steps[i].to);
+    OK(moonpad_rewind_to_revision(session, steps[i].to, &event, &failure));
+    assert_int_equal(moonpad_event_revision(event), 3 + (int64_t)i);
+    assert_string_equal(host_in_event(event, "actions.rewindToRevision"), number);
+    assert_string_equal(host_in_event(event, "author"), "user");
+    moonpad_value value;
+    OK(moonpad_json_read(moonpad_event_json(event), T("actions.stateDelta"), NULL, &value, &failure));
+    SAYS(value.as.text, steps[i].delta);
+    moonpad_event_free(event);
+    STATE(session, steps[i].state);
+    STORED(self, "s", steps[i].state);
+  }
+  /* A session object that has not seen what others appended goes back from what is stored. */
+  moonpad_session *late = host_get(self, "s");
+  host_append(session, "{\"others\":[true]}");
+  OK(moonpad_rewind_to_revision(late, 0, NULL, &failure));
+  STATE(late, "{\"gone\":[1],\"k\":0,\"user:u\":1}");
+  STORED(self, "s", "{\"gone\":[1],\"k\":0,\"user:u\":1}");
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  FAILS(MOONPAD_NOT_FOUND, moonpad_rewind_to_revision(late, 0, NULL, &failure));
+  moonpad_session_free(late);
+  moonpad_session_free(session);
+}
+
 static void test_backup(void **state) {
   host *self = *state;
   moonpad_session_free(with_history(self));
@@ -278,6 +322,26 @@ static void put_header(lines *kept, const char *member, const char *value) {
   strcat(text, "}");
   kept->count = kept->next = 0;
   put_line(kept, text);
+}
+
+/* What lies before the base revision has been trimmed away. */
+static void test_rewind_goes_back_to_the_base_at_most(void **state) {
+  host *self = *state;
+  moonpad_session *session = NULL;
+  lines *given = calloc(1, sizeof *given);
+  assert_non_null(given);
+  put_line(given, "{\"moonpadSession\":1,\"appName\":\"app\",\"userId\":\"u\",\"sessionId\":\"s\",\"createTime\":1,"
+                  "\"baseRevision\":7,\"revision\":8,\"conversationCount\":0,\"baseState\":{\"k\":7}}");
+  put_line(given, "{\"id\":\"e8\",\"invocationId\":\"i\",\"timestamp\":2,\"actions\":{\"stateDelta\":{\"k\":8}}}");
+  OK(moonpad_import_session(self->service, NULL, give_line, given, &session, &failure));
+  FAILS(MOONPAD_NOT_FOUND, moonpad_rewind_to_revision(session, 6, NULL, &failure));
+  FAILS(MOONPAD_NOT_FOUND, moonpad_rewind_to_revision(session, 0, NULL, &failure));
+  STATE(session, "{\"k\":8}");
+  OK(moonpad_rewind_to_revision(session, 7, NULL, &failure));
+  STORED(self, "s", "{\"k\":7}");
+  assert_int_equal(moonpad_session_revision(session), 9);
+  moonpad_session_free(session);
+  free(given);
 }
 
 static void import_is_refused(host *self, lines *given, const char *message, int line) {
@@ -548,6 +612,8 @@ static void test_an_import_announces_the_messages_that_it_has(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_BOTH(test_history),
+      ON_BOTH(test_rewind_to_a_revision),
+      ON_BOTH(test_rewind_goes_back_to_the_base_at_most),
       ON_BOTH(test_backup),
       ON_BOTH(test_export_and_import),
       ON_BOTH(test_export_and_import_keep_names_apart),

@@ -70,6 +70,7 @@ static void test_errors_may_be_left_out(void **state) {
   REFUSED(NOT_FOUND, moonpad_state_at(session, 9, &json, NULL));
   REFUSED(NOT_FOUND, moonpad_fork(session, 9, nothing, &other, NULL));
   REFUSED(NOT_FOUND, moonpad_rewind(session, nothing, NULL, NULL));
+  REFUSED(NOT_FOUND, moonpad_rewind_to_revision(session, 9, NULL, NULL));
   REFUSED(STORAGE, moonpad_export_session(session, stop, NULL, NULL));
   REFUSED(INVALID_ARGUMENT, moonpad_import_session(self->service, NULL, no_line, NULL, &other, NULL));
   REFUSED(INVALID_ARGUMENT, moonpad_import_session(self->service, NULL, empty_line, &given, &other, NULL));

@@ -76,9 +76,9 @@ function Model:append(writer, event, writes)
   self.snapshots[#self.events] = self:part(Model.isSessionKey)
 end
 
----What a rewind to before this invocation changes.
-function Model:rewindWrites(invocationId)
-  local target, writes = self.snapshots[self.invocations[invocationId]], {}
+---What a rewind to this revision changes.
+function Model:rewindWrites(revision)
+  local target, writes = self.snapshots[revision], {}
   for key in pairs(self:part(Model.isSessionKey)) do
     if target[key] == nil then writes[#writes + 1] = { key, "set", moonpad.removed } end
   end

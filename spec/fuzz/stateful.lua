@@ -302,10 +302,22 @@ function OPERATIONS.open(run, writer) writer:open(run) end
 function OPERATIONS.rewind(run, writer, _, _, number)
   if #writer.pending > 0 or #run.model.events == 0 then return end
   local target = run.model.events[number % #run.model.events + 1]
-  local writes = run.model:rewindWrites(target.invocationId)
+  local writes = run.model:rewindWrites(run.model.invocations[target.invocationId])
   local ok, events = both(function(index)
     local invocationId = index == 2 and target.alsoKnownAs or target.invocationId
     return services[index]:rewind(writer.sessions[index], { invocationId = invocationId })
+  end)
+  assert(ok, tostring(events))
+  run.model:append(writer.name, ownEvent(events), writes)
+  writer:catchUp()
+end
+
+function OPERATIONS.rewindToRevision(run, writer, _, _, number)
+  if #writer.pending > 0 then return end
+  local revision = number % (#run.model.events + 1)
+  local writes = run.model:rewindWrites(revision)
+  local ok, events = both(function(index)
+    return services[index]:rewind(writer.sessions[index], { revision = revision })
   end)
   assert(ok, tostring(events))
   run.model:append(writer.name, ownEvent(events), writes)

@@ -51,6 +51,7 @@ const mp_field mp_action_fields[] = {[MP_ACTIONS_DELTA] = FIELD("stateDelta", OB
                                      FIELD("skipSummarization", BOOLEAN, 0x5326640B0A3F3303),
                                      FIELD("compaction", OBJECT, 0xEACF9D026DE84481),
                                      FIELD("rewindBeforeInvocationId", TEXT, 0x1C543904F23622B7),
+                                     FIELD("rewindToRevision", NUMBER, 0xA590B0590A0A7D58),
                                      FIELD("requestedAuthConfigs", OBJECT, 0x245694F8248CEF2B),
                                      FIELD("requestedToolConfirmations", OBJECT, 0xE710D7864CFD8004),
                                      END_OF_FIELDS};

@@ -40,22 +40,27 @@ static int fork_session(lua_State *L) {
   return mp_finish_session(L, binding, forked);
 }
 
-/* service:rewind(session, { invocationId }) */
+/* service:rewind(session, { invocationId } or { revision }) */
 static int rewind_session(lua_State *L) {
   static const char where[] = "service:rewind";
-  static const char *const known[] = {"invocationId", NULL};
+  static const char *const known[] = {"invocationId", "revision", NULL};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
   mp_options_table options = mp_check_options(L, 3, where, known);
-  moonpad_string invocation = mp_field_string(options, "invocationId");
+  moonpad_string invocation = mp_field_optional_string(options, "invocationId");
+  int64_t revision = 0;
+  bool to_revision = mp_field_integer(options, "revision", &revision);
+  if ((invocation.data != NULL) == to_revision) {
+    mp_raise_argument(L, "%s: expects either invocationId or revision, got %s", where, to_revision ? "both" : "none");
+  }
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   moonpad_error error;
-  if (moonpad_rewind(box->session, invocation, &outcome->event, &error) != MOONPAD_OK) {
-    mp_raise_append(L, outcome, box->session, &error, 0);
-  }
+  moonpad_status status = to_revision ? moonpad_rewind_to_revision(box->session, revision, &outcome->event, &error)
+                                      : moonpad_rewind(box->session, invocation, &outcome->event, &error);
+  if (status != MOONPAD_OK) mp_raise_append(L, outcome, box->session, &error, 0);
   return mp_push_stored(L, binding, box_index, outcome, NULL);
 }
 

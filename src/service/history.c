@@ -1,4 +1,6 @@
 /* Looking back and going back: stateAt, fork, rewind (contract 2). */
+#include <stdio.h>
+
 #include "base/error.h"
 #include "base/uuid.h"
 
@@ -185,9 +187,11 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
 
 typedef struct rewinding {
   const moonpad_session *session;
-  moonpad_string invocation; /* as a JSON literal */
-  int64_t first;             /* revision of its first event, 0: not found */
-  int64_t decided_at;        /* the revision that was stored */
+  const char *action;    /* the field of the event that says how far it goes back */
+  moonpad_string target; /* its value, as JSON: an invocation or a revision */
+  bool to_invocation;    /* `revision` is to be found */
+  int64_t revision;      /* the state after it is restored; -1: not found */
+  int64_t decided_at;    /* the revision that was stored */
   mp_replay before;
   mp_gathering now;
 } rewinding;
@@ -196,31 +200,34 @@ static moonpad_status look_for_invocation(void *context, const mp_event_row *row
   rewinding *rewind = context;
   moonpad_string invocation;
   (void)error;
-  if (rewind->first == 0 && mp_member_find(row->json, "invocationId", &invocation) &&
-      invocation.length == rewind->invocation.length &&
-      memcmp(invocation.data, rewind->invocation.data, invocation.length) == 0) {
-    rewind->first = row->revision;
+  if (rewind->revision < 0 && mp_member_find(row->json, "invocationId", &invocation) &&
+      invocation.length == rewind->target.length &&
+      memcmp(invocation.data, rewind->target.data, invocation.length) == 0) {
+    rewind->revision = row->revision - 1;
   }
   return MOONPAD_OK;
 }
 
+static moonpad_status find_invocation(rewinding *rewind, mp_tx *tx, const mp_session_row *row, moonpad_error *error) {
+  rewind->revision = -1;
+  moonpad_status status =
+      tx->ops->each_event(tx, row->id, row->base_revision + 1, row->revision, look_for_invocation, rewind, error);
+  if (status != MOONPAD_OK || rewind->revision >= 0) return status;
+  moonpad_session_name name = mp_session_names(rewind->session);
+  return mp_fail(error, MOONPAD_NOT_FOUND, "%s has no event of invocation %.*s", mp_label(&name).text,
+                 (int)(rewind->target.length > 200 ? 200 : rewind->target.length), rewind->target.data);
+}
+
 static moonpad_status rewind_in(mp_tx *tx, void *context, moonpad_error *error) {
   rewinding *rewind = context;
-  rewind->first = 0;
   mp_replay_clear(&rewind->before);
   mp_gathering_clear(&rewind->now);
   mp_session_row row;
   moonpad_status status = load(rewind->session, tx, &row, error);
   if (status != MOONPAD_OK) return status;
   rewind->decided_at = row.revision;
-  status = tx->ops->each_event(tx, row.id, row.base_revision + 1, row.revision, look_for_invocation, rewind, error);
-  if (status != MOONPAD_OK) return status;
-  if (rewind->first == 0) {
-    moonpad_session_name name = mp_session_names(rewind->session);
-    return mp_fail(error, MOONPAD_NOT_FOUND, "%s has no event of invocation %.*s", mp_label(&name).text,
-                   (int)(rewind->invocation.length > 200 ? 200 : rewind->invocation.length), rewind->invocation.data);
-  }
-  status = mp_replay_to(&rewind->before, tx, &row, rewind->first - 1, error);
+  if (rewind->to_invocation) status = find_invocation(rewind, tx, &row, error);
+  if (status == MOONPAD_OK) status = mp_replay_to(&rewind->before, tx, &row, rewind->revision, error);
   return status == MOONPAD_OK ? mp_gather(&rewind->now, tx, MP_SCOPE_SESSION, row.id, -1, error) : status;
 }
 
@@ -286,8 +293,10 @@ static moonpad_status write_rewind_event(const rewinding *rewind, mp_buffer *eve
   mp_buffer_init(&removed, env);
   moonpad_status status = write_difference(rewind, &delta, &removed, error);
   mp_buffer_clear(event);
-  mp_buffer_add_literal(event, "{\"author\":\"user\",\"actions\":{\"rewindBeforeInvocationId\":");
-  mp_buffer_add_string(event, rewind->invocation);
+  mp_buffer_add_literal(event, "{\"author\":\"user\",\"actions\":{\"");
+  mp_buffer_add_string(event, moonpad_text(rewind->action));
+  mp_buffer_add_literal(event, "\":");
+  mp_buffer_add_string(event, rewind->target);
   mp_buffer_add_literal(event, ",\"stateDelta\":{");
   mp_buffer_add_string(event, mp_buffer_text(&delta));
   mp_buffer_add_literal(event, "}},\"removedStateKeys\":[");
@@ -311,34 +320,51 @@ static moonpad_status rewind_once(moonpad_session *session, rewinding *rewind, m
 
 #define REWIND_ATTEMPTS 8
 
+static moonpad_status rewind_session(moonpad_session *session, rewinding *rewind, moonpad_event **stored,
+                                     moonpad_error *error) {
+  mp_env *env = session->env;
+  rewind->session = session;
+  mp_replay_init(&rewind->before, env);
+  mp_gathering_init(&rewind->now, env);
+  mp_buffer event;
+  mp_buffer_init(&event, env);
+  moonpad_status status = MOONPAD_CONFLICT;
+  for (int i = 0; i < REWIND_ATTEMPTS && status == MOONPAD_CONFLICT; i++) {
+    status = rewind_once(session, rewind, &event, stored, error);
+  }
+  mp_buffer_free(&event);
+  mp_gathering_free(&rewind->now);
+  mp_replay_free(&rewind->before);
+  return status;
+}
+
 moonpad_status moonpad_rewind(moonpad_session *session, moonpad_string invocation_id, moonpad_event **stored,
                               moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
   mp_session_settle(session);
   mp_env *env = session->env;
-  rewinding rewind;
-  memset(&rewind, 0, sizeof rewind);
-  rewind.session = session;
-  mp_replay_init(&rewind.before, env);
-  mp_gathering_init(&rewind.now, env);
-  mp_buffer literal, event;
+  mp_buffer literal;
   mp_buffer_init(&literal, env);
-  mp_buffer_init(&event, env);
   moonpad_value checked = moonpad_string_value(invocation_id);
   mp_value *text = NULL;
   moonpad_status status = mp_value_copy_in(env, &checked, "invocationId", &text, error);
   if (status == MOONPAD_OK) {
     mp_value_write(&literal, text);
-    rewind.invocation = mp_buffer_text(&literal);
-    status = literal.failed ? mp_no_memory(error) : MOONPAD_CONFLICT;
-    for (int i = 0; i < REWIND_ATTEMPTS && status == MOONPAD_CONFLICT; i++) {
-      status = rewind_once(session, &rewind, &event, stored, error);
-    }
+    rewinding rewind = {
+        .action = "rewindBeforeInvocationId", .target = mp_buffer_text(&literal), .to_invocation = true};
+    status = literal.failed ? mp_no_memory(error) : rewind_session(session, &rewind, stored, error);
   }
   mp_value_release(env, text);
   mp_buffer_free(&literal);
-  mp_buffer_free(&event);
-  mp_gathering_free(&rewind.now);
-  mp_replay_free(&rewind.before);
   return status;
+}
+
+moonpad_status moonpad_rewind_to_revision(moonpad_session *session, int64_t revision, moonpad_event **stored,
+                                          moonpad_error *error) {
+  if (stored != NULL) *stored = NULL;
+  mp_session_settle(session);
+  char number[24];
+  snprintf(number, sizeof number, "%lld", (long long)revision);
+  rewinding rewind = {.action = "rewindToRevision", .target = moonpad_text(number), .revision = revision};
+  return rewind_session(session, &rewind, stored, error);
 }

@@ -273,9 +273,10 @@ function Service:stateAt(session, revision) end
 ---@return moonpad.Session
 function Service:fork(session, options) end
 
----Appends one event that restores session-scope state to before that invocation.
+---Appends one event that restores session-scope state to before that invocation, or to after that revision (0: as it
+---was created). Exactly one of the two is given. What is not there raises `not_found`.
 ---@param session moonpad.Session
----@param options { invocationId: string }
+---@param options { invocationId: string }|{ revision: integer }
 ---@return moonpad.Event
 function Service:rewind(session, options) end
 
