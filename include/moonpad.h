@@ -12,8 +12,9 @@
 **              or const char * is borrowed: it is valid as long as the function says.
 **   Ownership  A handle is released by the function named after it (`moonpad_session_free`), NULL is accepted.
 **   Time       Seconds since 1970-01-01 UTC, as double. Durations name their unit (`busy_timeout_ms`).
-**   Threads    A service may be used from any number of threads. A session, with its change sets, event cursors
-**              and what was borrowed from it, belongs to one thread at a time.
+**   Threads    A service may be used from any number of threads. A session, with its change sets
+**              and what was borrowed from it, belongs to one thread at a time; so does an event
+**              cursor, an export, an import.
 **   Revisions  A session counts its events: revision n is the state after its n-th event, 0 the state it was
 **              created with.
 **   JSON       What the caller gives is checked: RFC 8259 in UTF-8, and no key twice in an object (RFC 7493), because
@@ -209,6 +210,7 @@ typedef struct moonpad_service moonpad_service;
 typedef struct moonpad_session moonpad_session;
 typedef struct moonpad_changes moonpad_changes;
 typedef struct moonpad_event moonpad_event;
+typedef struct moonpad_event_cursor moonpad_event_cursor;
 
 typedef enum moonpad_durability {
   MOONPAD_DURABILITY_FULL = 0, /* an acknowledged append survives power loss */
@@ -432,6 +434,42 @@ MOONPAD_API moonpad_status moonpad_session_event_count(moonpad_session *session,
 /* The event at `index` (from 0), read from the store in pages. `event` is the caller's. Trimmed meanwhile: not_found. */
 MOONPAD_API moonpad_status moonpad_session_event(moonpad_session *session, size_t index, moonpad_event **event,
                                                  moonpad_error *error);
+
+/* Later versions append fields: see "Option structs". */
+typedef struct moonpad_event_cursor_options {
+  size_t size;
+  /* Both 0: the events that the session object shows. Otherwise those of these revisions, shown or
+  ** not: from the oldest that is stored (0), to the newest that the object knows (0, or larger). */
+  int64_t first_revision;
+  int64_t last_revision;
+  bool newest_first;
+} moonpad_event_cursor_options;
+
+static inline void moonpad_event_cursor_options_init(moonpad_event_cursor_options *options) {
+  memset(options, 0, sizeof *options);
+  options->size = sizeof *options;
+}
+
+/*
+** Opens a cursor over the events that the session object shows now, of a history of any length: it
+** reads them in pages, of about a mebibyte, and gives them without copying each. What the object
+** does later is nothing to it, nor what is appended; the object may be freed. `options` may be
+** NULL. Errors: invalid_argument (a negative revision), closed, no_memory, store errors (only
+** where after_timestamp was used).
+*/
+MOONPAD_API moonpad_status moonpad_event_cursor_open(moonpad_session *session,
+                                                     const moonpad_event_cursor_options *options,
+                                                     moonpad_event_cursor **cursor, moonpad_error *error);
+/*
+** Lends the next event; *event is NULL behind the last one. It is not to be freed, and valid, with
+** all that is borrowed from it, until the next call on the cursor. After an error the cursor stands
+** where it stood, and the call can be repeated. Errors: not_found (the event has been trimmed, or
+** the session deleted), closed, no_memory, store errors.
+*/
+MOONPAD_API moonpad_status moonpad_event_cursor_next(moonpad_event_cursor *cursor, const moonpad_event **event,
+                                                     moonpad_error *error);
+/* A cursor holds its service open, as a session does. */
+MOONPAD_API void moonpad_event_cursor_free(moonpad_event_cursor *cursor);
 
 /* ---- Change sets: pending writes on a session (contract 1.3, 1.4) ---- */
 

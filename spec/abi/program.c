@@ -69,6 +69,13 @@ static moonpad_status call_list(const moonpad_list_options *options, moonpad_err
   return status;
 }
 
+static moonpad_status call_cursor(const moonpad_event_cursor_options *options, moonpad_error *error) {
+  moonpad_event_cursor *cursor;
+  moonpad_status status = moonpad_event_cursor_open(session, options, &cursor, error);
+  moonpad_event_cursor_free(cursor);
+  return status;
+}
+
 static moonpad_status call_render(const moonpad_template_options *options, moonpad_error *error) {
   moonpad_buffer result;
   moonpad_status status = moonpad_render(moonpad_text("{a?}"), options, find_nothing, NULL, &result, error);
@@ -96,6 +103,7 @@ static moonpad_status call_run(const moonpad_lua_run_options *given, moonpad_err
 DEFINE(open_service, moonpad_options, call_open)
 DEFINE(get_session, moonpad_get_options, call_get)
 DEFINE(list_sessions, moonpad_list_options, call_list)
+DEFINE(open_cursor, moonpad_event_cursor_options, call_cursor)
 DEFINE(render, moonpad_template_options, call_render)
 DEFINE(session_render, moonpad_template_options, call_session_render)
 DEFINE(start_run, moonpad_lua_run_options, call_run)
@@ -104,6 +112,7 @@ static void use_all(int64_t grown, moonpad_status expected) {
   open_service(grown, expected);
   get_session(grown, expected);
   list_sessions(grown, expected);
+  open_cursor(grown, expected);
   render(grown, expected);
   session_render(grown, expected);
   start_run(grown, expected);

@@ -285,6 +285,29 @@ static moonpad_status call_events(call_scene *scene, moonpad_error *error) {
   return status;
 }
 
+static moonpad_status call_cursor(call_scene *scene, moonpad_error *error) {
+  FILE *to = answer_of(scene);
+  moonpad_status status = MOONPAD_OK;
+  for (int newest_first = 0; status == MOONPAD_OK && newest_first <= 1; newest_first++) {
+    moonpad_event_cursor *cursor = NULL;
+    moonpad_event_cursor_options options;
+    moonpad_event_cursor_options_init(&options);
+    options.newest_first = newest_first == 1;
+    const moonpad_event *event = NULL;
+    status = moonpad_event_cursor_open(scene->session, &options, &cursor, error);
+    assert_true((status == MOONPAD_OK) == (cursor != NULL));
+    if (status == MOONPAD_OK) status = moonpad_event_cursor_next(cursor, &event, error);
+    while (status == MOONPAD_OK && event != NULL) {
+      fprintf(to, "%lld ", (long long)moonpad_event_revision(event));
+      call_print_string(to, moonpad_event_json(event));
+      status = moonpad_event_cursor_next(cursor, &event, error);
+    }
+    moonpad_event_cursor_free(cursor);
+  }
+  fclose(to);
+  return status;
+}
+
 static moonpad_status call_refresh(call_scene *scene, moonpad_error *error) {
   return moonpad_refresh(scene->session, error);
 }
@@ -405,6 +428,7 @@ const every_call every_calls[] = {
     {"read inside", call_read_inside, false},
     {"state", call_state, false},
     {"events", call_events, false},
+    {"event cursor", call_cursor, false},
     {"refresh", call_refresh, false},
     {"render", call_render, false},
     {"shared state", call_shared, false},

@@ -71,6 +71,9 @@ static void init_get(void *options) {
 static void init_list(void *options) {
   moonpad_list_options_init(options);
 }
+static void init_cursor(void *options) {
+  moonpad_event_cursor_options_init(options);
+}
 static void init_template(void *options) {
   moonpad_template_options_init(options);
 }
@@ -102,6 +105,16 @@ static moonpad_status call_list(host *self, const void *options) {
   return status;
 }
 
+static moonpad_status call_cursor(host *self, const void *options) {
+  moonpad_event_cursor *cursor;
+  moonpad_session *session = host_get(self, "s");
+  moonpad_status status = moonpad_event_cursor_open(session, options, &cursor, &failure);
+  assert_true((cursor == NULL) == (status != MOONPAD_OK));
+  moonpad_event_cursor_free(cursor);
+  moonpad_session_free(session);
+  return status;
+}
+
 static bool find_nothing(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error) {
   (void)context, (void)name, (void)value, (void)error;
   return true;
@@ -130,6 +143,7 @@ static const use uses[] = {
     {"moonpad_options", sizeof(moonpad_options), init_open, call_open},
     {"moonpad_get_options", sizeof(moonpad_get_options), init_get, call_get},
     {"moonpad_list_options", sizeof(moonpad_list_options), init_list, call_list},
+    {"moonpad_event_cursor_options", sizeof(moonpad_event_cursor_options), init_cursor, call_cursor},
     {"moonpad_template_options", sizeof(moonpad_template_options), init_template, call_render},
     {"moonpad_template_options", sizeof(moonpad_template_options), init_template, call_session_render},
 };

@@ -36,6 +36,7 @@ static void test_errors_may_be_left_out(void **state) {
   moonpad_service *service = NULL;
   moonpad_session_list *list = NULL;
   moonpad_event *event = NULL;
+  moonpad_event_cursor *cursor = NULL;
   moonpad_buffer json = {0};
   bool given = false;
   moonpad_value value, nan = moonpad_float((double)NAN), broken = moonpad_json(T("[")),
@@ -55,6 +56,11 @@ static void test_errors_may_be_left_out(void **state) {
   REFUSED(INVALID_ARGUMENT, moonpad_append_event_async(session, nothing, NULL, NULL, NULL));
   REFUSED(INVALID_ARGUMENT, moonpad_append_event(session, T("{\"stateDelta\":{}}"), &event, NULL));
   REFUSED(NOT_FOUND, moonpad_session_event(session, 9, &event, NULL));
+  moonpad_event_cursor_options backwards;
+  moonpad_event_cursor_options_init(&backwards);
+  backwards.last_revision = -1;
+  REFUSED(INVALID_ARGUMENT, moonpad_event_cursor_open(session, &backwards, &cursor, NULL));
+  assert_null(cursor);
   REFUSED(INVALID_ARGUMENT, moonpad_changes_get(changes, T("o"), T("."), &value, NULL));
   REFUSED(INVALID_ARGUMENT, moonpad_changes_set(changes, T("k"), nothing, NULL, NULL));
   REFUSED(INVALID_ARGUMENT, moonpad_changes_set(changes, T("k"), nothing, &nan, NULL));

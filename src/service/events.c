@@ -8,13 +8,12 @@ moonpad_event *mp_event_new(mp_env *env, moonpad_string json, moonpad_string id,
   event->env = mp_env_retain(env);
   event->revision = revision;
   event->timestamp = timestamp;
-  memcpy(event->bytes, json.data, json.length);
-  event->bytes[json.length] = '\0';
-  if (id.length != 0) memcpy(event->bytes + json.length + 1, id.data, id.length);
-  event->json.data = event->bytes;
-  event->json.length = json.length;
-  event->id.data = event->bytes + json.length + 1;
-  event->id.length = id.length;
+  char *bytes = (char *)(event + 1);
+  memcpy(bytes, json.data, json.length);
+  bytes[json.length] = '\0';
+  if (id.length != 0) memcpy(bytes + json.length + 1, id.data, id.length);
+  event->json = (moonpad_string){bytes, json.length};
+  event->id = (moonpad_string){bytes + json.length + 1, id.length};
   return event;
 }
 
@@ -55,6 +54,8 @@ struct mp_page {
   int64_t first;
   size_t count;
   size_t capacity;
+  size_t most; /* bytes; 0: any */
+  bool cut;    /* there was no room for all */
   mp_buffer bytes;
   paged_event events[];
 };
@@ -65,6 +66,8 @@ mp_page *mp_page_new(mp_env *env, size_t capacity) {
   page->first = 0;
   page->count = 0;
   page->capacity = capacity;
+  page->most = 0;
+  page->cut = false;
   mp_buffer_init(&page->bytes, env);
   return page;
 }
@@ -88,6 +91,10 @@ static moonpad_status add_to_page(void *context, const mp_event_row *row, moonpa
   mp_page *page = context;
   mp_buffer *bytes = &page->bytes;
   if (page->count == page->capacity) return MOONPAD_OK;
+  if (page->most != 0 && page->count > 0 && bytes->length + row->json.length > page->most) {
+    page->cut = true;
+    return MOONPAD_CANCELLED; /* ends the walk: the rest is not even read */
+  }
   if (page->count == 0) page->first = row->revision;
   paged_event *event = &page->events[page->count++];
   event->timestamp = row->timestamp;
@@ -103,8 +110,38 @@ static moonpad_status add_to_page(void *context, const mp_event_row *row, moonpa
 moonpad_status mp_page_read(mp_page *page, mp_tx *tx, int64_t session, int64_t first, int64_t last,
                             moonpad_error *error) {
   page->count = 0;
+  page->cut = false;
   mp_buffer_clear(&page->bytes);
-  return tx->ops->each_event(tx, session, first, last, add_to_page, page, error);
+  moonpad_status status = tx->ops->each_event(tx, session, first, last, add_to_page, page, error);
+  return page->cut ? MOONPAD_OK : status;
+}
+
+void mp_page_limit(mp_page *page, size_t most) {
+  page->most = most;
+}
+size_t mp_page_count(const mp_page *page) {
+  return page->count;
+}
+size_t mp_page_capacity(const mp_page *page) {
+  return page->capacity;
+}
+
+static const paged_event *in_page(const mp_page *page, int64_t revision) {
+  if (page == NULL || page->count == 0 || revision < page->first) return NULL;
+  uint64_t offset = (uint64_t)(revision - page->first);
+  return offset < page->count ? &page->events[offset] : NULL;
+}
+
+bool mp_page_lend(const mp_page *page, int64_t revision, moonpad_event *event) {
+  const paged_event *found = in_page(page, revision);
+  if (found == NULL) return false;
+  const char *bytes = page->bytes.data;
+  event->env = NULL;
+  event->revision = revision;
+  event->timestamp = found->timestamp;
+  event->json = (moonpad_string){bytes + found->json, found->id - found->json - 1};
+  event->id = (moonpad_string){bytes + found->id, found->end - found->id};
+  return true;
 }
 
 typedef struct page_read {
@@ -117,12 +154,6 @@ typedef struct page_read {
 static moonpad_status read_page_in(mp_tx *tx, void *context, moonpad_error *error) {
   page_read *read = context;
   return mp_page_read(read->page, tx, read->session->row.id, read->first, read->last, error);
-}
-
-static const paged_event *in_page(const mp_page *page, int64_t revision) {
-  if (page == NULL || page->count == 0 || revision < page->first) return NULL;
-  uint64_t offset = (uint64_t)(revision - page->first);
-  return offset < page->count ? &page->events[offset] : NULL;
 }
 
 /* Forwards in large pages once a small one has been read to its end, backwards likewise. */
@@ -217,45 +248,38 @@ moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *cou
   return MOONPAD_OK;
 }
 
-/* The page's event at `index` of those that the session object shows; NULL: it does not show so many. */
-static moonpad_status find_event(moonpad_session *session, size_t index, const paged_event **event, int64_t *revision,
-                                 moonpad_error *error) {
+/* Lends the event at `index` of those that the session object shows. Its json.data is NULL: it does not show so many. */
+static moonpad_status find_event(moonpad_session *session, size_t index, moonpad_event *event, moonpad_error *error) {
   size_t count;
-  *event = NULL;
+  memset(event, 0, sizeof *event);
   moonpad_status status = moonpad_session_event_count(session, &count, error);
   if (status != MOONPAD_OK || index >= count) return status;
-  *revision = index < session->chosen_count ? session->chosen[index]
-                                            : session->first_event + (int64_t)(index - session->chosen_count);
-  *event = in_page(session->page, *revision);
-  if (*event != NULL) return MOONPAD_OK;
-  status = load_page(session, *revision, error);
-  if (status == MOONPAD_OK) *event = in_page(session->page, *revision);
+  int64_t revision = index < session->chosen_count ? session->chosen[index]
+                                                   : session->first_event + (int64_t)(index - session->chosen_count);
+  if (mp_page_lend(session->page, revision, event)) return MOONPAD_OK;
+  status = load_page(session, revision, error);
+  if (status == MOONPAD_OK) mp_page_lend(session->page, revision, event);
   return status;
-}
-
-static moonpad_string json_of(const moonpad_session *session, const paged_event *event) {
-  return (moonpad_string){session->page->bytes.data + event->json, event->id - event->json - 1};
 }
 
 moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moonpad_string *json, int64_t *revision,
                                      moonpad_error *error) {
-  const paged_event *found;
-  moonpad_status status = find_event(session, index, &found, revision, error);
-  *json = found != NULL ? json_of(session, found) : moonpad_text(NULL);
+  moonpad_event found;
+  moonpad_status status = find_event(session, index, &found, error);
+  *json = found.json;
+  *revision = found.revision;
   return status;
 }
 
 moonpad_status moonpad_session_event(moonpad_session *session, size_t index, moonpad_event **event,
                                      moonpad_error *error) {
-  const paged_event *found;
-  int64_t revision;
+  moonpad_event found;
   *event = NULL;
-  moonpad_status status = find_event(session, index, &found, &revision, error);
+  moonpad_status status = find_event(session, index, &found, error);
   if (status != MOONPAD_OK) return status;
-  if (found == NULL) {
+  if (found.json.data == NULL) {
     return mp_fail(error, MOONPAD_NOT_FOUND, "the session does not show as many as %zu events", index + 1);
   }
-  moonpad_string id = {session->page->bytes.data + found->id, found->end - found->id};
-  *event = mp_event_new(session->env, json_of(session, found), id, revision, found->timestamp);
+  *event = mp_event_new(session->env, found.json, found.id, found.revision, found.timestamp);
   return *event == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }

@@ -161,13 +161,13 @@ moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error)
 /* The object's own change set, for the Lua state proxy. NULL when out of memory. */
 moonpad_changes *mp_session_own_changes(moonpad_session *session);
 
+/* What the strings point to lies behind it, in the same block; of one that is lent it lies elsewhere. */
 struct moonpad_event {
   mp_env *env;
   int64_t revision;
   double timestamp;
   moonpad_string id;
   moonpad_string json;
-  char bytes[]; /* that the strings point to; of one that is lent they lie elsewhere */
 };
 /* A stored event from its row. NULL when out of memory. */
 moonpad_event *mp_event_new(mp_env *env, moonpad_string json, moonpad_string id, int64_t revision, double timestamp);
@@ -183,5 +183,14 @@ void mp_page_free(mp_env *env, mp_page *page);
 /* Fills it with the events of a stored session from one revision to another. */
 moonpad_status mp_page_read(mp_page *page, mp_tx *tx, int64_t session, int64_t first, int64_t last,
                             moonpad_error *error);
+/* From now on it takes events of so many bytes at most (one event at least) and leaves out those after them. */
+void mp_page_limit(mp_page *page, size_t most);
+size_t mp_page_count(const mp_page *page);
+size_t mp_page_capacity(const mp_page *page);
+/* The event of that revision, lent until the page is filled again or freed; false: it is not there. */
+bool mp_page_lend(const mp_page *page, int64_t revision, moonpad_event *event);
+
+/* A cursor over all that is stored of a session in these revisions. NULL when out of memory. */
+moonpad_event_cursor *mp_event_cursor_new(moonpad_service *service, int64_t session, int64_t first, int64_t last);
 
 #endif
