@@ -1,5 +1,5 @@
 /*
-** What a game in C waits for when it leaves the storing to the writer thread: 1,000 characters, 10 state writes and 1 asynchronous append each per second, 60 frames
+** What a game in C waits for when it leaves the storing to a thread of the service: 1,000 characters, 10 state writes and 1 asynchronous append each per second, 60 frames
 ** per second in real time. frames.lua measures the same from Lua, where an append returns when it is stored.
 */
 #include "raw_sqlite.h"

@@ -211,6 +211,7 @@ typedef struct moonpad_session moonpad_session;
 typedef struct moonpad_changes moonpad_changes;
 typedef struct moonpad_event moonpad_event;
 typedef struct moonpad_event_cursor moonpad_event_cursor;
+typedef struct moonpad_queue moonpad_queue;
 
 typedef enum moonpad_durability {
   MOONPAD_DURABILITY_FULL = 0, /* an acknowledged append survives power loss */
@@ -280,14 +281,41 @@ MOONPAD_API void moonpad_service_close(moonpad_service *service);
 MOONPAD_API moonpad_service *moonpad_service_retain(moonpad_service *service);
 MOONPAD_API void moonpad_service_release(moonpad_service *service);
 
+/* ---- What is asynchronous, and where it completes (contract 2, 6) ---- */
+
 /*
-** Appends that are asynchronous complete here: calls the callbacks of those that are done by now,
-** on this thread, which must be the one that uses their sessions. Returns how many appends these
-** were, with a callback or without. Waits up to `timeout_ms` for the first (0: does not wait). What
-** is done can be polled after moonpad_service_close, too. A callback may use the service, free
-** sessions, and let go of the service itself.
+** An asynchronous append is stored by a thread of the service, which the first one starts; a store
+** that answers from memory needs none. What is done waits in a completion queue: the service's own,
+** or one that a thread has made for itself and given to its sessions (moonpad_session_set_queue).
+** Two threads that append through one service each have a queue then, and poll nothing of the other.
+**
+** To poll calls the callbacks of what is done by now, on this thread, which must be the one that
+** uses their sessions: of one session in the order of its appends. Waits up to `timeout_ms` for the
+** first (0 or less: does not wait; nothing under way for this queue: not at all). Returns how many
+** appends these were, with a callback or without. What is done can be polled after
+** moonpad_service_close, too. A callback may use the service, append anew (which is for the next
+** poll), free sessions and the queue, and let go of the service itself.
 */
 MOONPAD_API size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms);
+MOONPAD_API size_t moonpad_queue_poll(moonpad_queue *queue, int64_t timeout_ms);
+
+/*
+** A file descriptor that is readable as long as a poll has something to do: for the poll(2), epoll or
+** kqueue of a host's event loop. It is the library's: wait for it, neither read nor close it. It is
+** made when first asked for, and good until the queue is freed, or the last release of the service.
+** Any thread. Errors: storage (no file descriptor is left); *fd is -1 then.
+*/
+MOONPAD_API moonpad_status moonpad_fd(moonpad_service *service, int *fd, moonpad_error *error);
+MOONPAD_API moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *error);
+
+/*
+** Makes a completion queue for one thread. It holds a reference of the service until it is freed,
+** which waits for the appends that complete in it. What nobody has polled then is stored all the
+** same and dropped without a callback; those that failed are told to the log hook. A session that
+** still has the queue gets `closed` for its next asynchronous append. Errors: closed, no_memory.
+*/
+MOONPAD_API moonpad_status moonpad_queue_new(moonpad_service *service, moonpad_queue **queue, moonpad_error *error);
+MOONPAD_API void moonpad_queue_free(moonpad_queue *queue);
 
 /* ---- Sessions (contract 2) ---- */
 
@@ -405,21 +433,29 @@ MOONPAD_API moonpad_status moonpad_append_event(moonpad_session *session, moonpa
                                                 moonpad_error *error);
 
 /*
-** Called by moonpad_poll and by nothing else. On success `event` is the stored event and `error` is
-** NULL; on failure `event` is NULL and `error` says why. Both are borrowed for the call. `session`
-** is NULL when it has been freed meanwhile.
+** Called by a poll and by nothing else. On success `event` is the stored event and `error` is NULL;
+** on failure `event` is NULL and `error` says why. Both are borrowed for the call. `session` is NULL
+** when it has been freed meanwhile.
 */
 typedef void (*moonpad_append_callback)(void *context, moonpad_session *session, const moonpad_event *event,
                                         const moonpad_error *error);
 
 /*
-** The same without waiting: the session object changes at once, its revision on completion, which moonpad_poll reports through `callback`
+** The same without waiting: the session object changes at once, its revision on completion, which a poll of its queue reports through `callback`
 ** (may be NULL), in order per session. If one fails, those queued behind it on this session fail with it, and the session object is as stored.
-** Errors that need no store (a malformed event) are returned here and queue nothing.
+** Errors that need no store (a malformed event, a partial one) are returned here and queue nothing.
 */
 MOONPAD_API moonpad_status moonpad_append_event_async(moonpad_session *session, moonpad_string event,
                                                       moonpad_append_callback callback, void *context,
                                                       moonpad_error *error);
+
+/*
+** Where the asynchronous appends of this session object complete from now on: those that are under
+** way stay where they are. NULL: in the service's own queue, as at first. The session object may be
+** freed before the queue or after it. Errors: invalid_argument (a queue of another service).
+*/
+MOONPAD_API moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue *queue,
+                                                     moonpad_error *error);
 
 /* The event as compact JSON, revision not included. Borrowed until the event is freed. */
 MOONPAD_API moonpad_string moonpad_event_json(const moonpad_event *event);
@@ -514,6 +550,9 @@ MOONPAD_API void moonpad_changes_discard(moonpad_changes *changes);
 ** as one event by "system". Nothing pending: MOONPAD_OK and *stored is NULL. */
 MOONPAD_API moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored,
                                                   moonpad_error *error);
+/* The same as moonpad_append_event_async does it. *queued (may be NULL): false when nothing was pending, and no callback will come. */
+MOONPAD_API moonpad_status moonpad_update_session_async(moonpad_session *session, moonpad_append_callback callback,
+                                                        void *context, bool *queued, moonpad_error *error);
 /* The session object's own change set, borrowed until the session is freed. */
 MOONPAD_API moonpad_status moonpad_session_changes(moonpad_session *session, moonpad_changes **changes,
                                                    moonpad_error *error);

@@ -169,6 +169,24 @@ static moonpad_status call_append_async(call_scene *scene, moonpad_error *error)
   return status != MOONPAD_OK ? status : outcome;
 }
 
+static moonpad_status call_append_to_a_queue(call_scene *scene, moonpad_error *error) {
+  completions noted = {0, {MOONPAD_OK, ""}};
+  moonpad_queue *queue = NULL;
+  moonpad_status status = moonpad_queue_new(scene->service, &queue, error);
+  assert_true((status == MOONPAD_OK) == (queue != NULL));
+  if (status != MOONPAD_OK) return status;
+  moonpad_error unused;
+  assert_int_equal(moonpad_session_set_queue(scene->session, queue, &unused), MOONPAD_OK);
+  status = moonpad_append_event_async(scene->session, T(rich_event), note_completion, &noted, error);
+  if (status == MOONPAD_OK) {
+    assert_int_equal(moonpad_queue_poll(queue, 60000), 1);
+    status = wait_for(scene, &noted, 1, error);
+  }
+  assert_int_equal(moonpad_session_set_queue(scene->session, NULL, &unused), MOONPAD_OK);
+  moonpad_queue_free(queue);
+  return status;
+}
+
 static moonpad_status call_commit(call_scene *scene, moonpad_error *error) {
   moonpad_event *event = NULL;
   return answer_event(moonpad_changes_commit(scene->changes, T("{\"author\":\"a\"}"), &event, error), &event);
@@ -195,6 +213,15 @@ static moonpad_status call_commit_async(call_scene *scene, moonpad_error *error)
   moonpad_status status =
       moonpad_changes_commit_async(scene->changes, T("{\"author\":\"a\"}"), note_completion, &noted, error);
   moonpad_status outcome = wait_for(scene, &noted, status == MOONPAD_OK ? 1 : 0, error);
+  return status != MOONPAD_OK ? status : outcome;
+}
+
+static moonpad_status call_update_async(call_scene *scene, moonpad_error *error) {
+  completions noted = {0, {MOONPAD_OK, ""}};
+  bool queued = false;
+  moonpad_status status = moonpad_update_session_async(scene->session, note_completion, &noted, &queued, error);
+  assert_true(status == MOONPAD_OK || !queued);
+  moonpad_status outcome = wait_for(scene, &noted, queued ? 1 : 0, error);
   return status != MOONPAD_OK ? status : outcome;
 }
 
@@ -409,9 +436,11 @@ const every_call every_calls[] = {
     {"append", call_append, false},
     {"append again", call_append_again, false},
     {"append async", call_append_async, true},
+    {"append to a queue", call_append_to_a_queue, true},
     {"commit", call_commit, false},
     {"commit with id", call_commit_with_id, false},
     {"commit async", call_commit_async, true},
+    {"update async", call_update_async, CALL_TAKES_OWN},
     {"update session", call_update_session, false},
     {"begin", call_begin, false},
     {"set", call_set, false},

@@ -340,7 +340,9 @@ void call_learn(call_expectation *expected, const every_call *call, const call_s
   call_scene_make(&scene, setting);
   ok(moonpad_refresh(scene.session, &error), &error, "refresh");
   expected->object_refreshed = call_scene_object(&scene);
-  moonpad_changes_discard(scene.changes);
+  moonpad_changes *taken = scene.changes;
+  if (call->is_async == CALL_TAKES_OWN) ok(moonpad_session_changes(scene.session, &taken, &error), &error, "changes");
+  moonpad_changes_discard(taken);
   expected->object_taken = call_scene_object(&scene);
   call_scene_free(&scene);
 }

@@ -59,7 +59,8 @@ call_text call_stored(moonpad_service *service, const char *app_name);
 typedef struct every_call {
   const char *name;
   moonpad_status (*run)(call_scene *scene, moonpad_error *error);
-  bool is_async; /* what it has taken from the change set is gone when it fails */
+  /* What an asynchronous one has taken is gone when it fails: from the change set, or from what is pending on the object itself. */
+  enum { CALL_WAITS, CALL_IS_ASYNC, CALL_TAKES_OWN } is_async;
 } every_call;
 
 extern const every_call every_calls[];

@@ -73,6 +73,8 @@ typedef struct mp_append {
 ** nothing to free. */
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
                                  moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error);
+/* No key may be pending and in the event's own delta. */
+moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_error *error);
 /* The transaction function; the context is the mp_append. */
 moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
 /* A transaction function may be called again: it starts afresh. */
@@ -115,10 +117,6 @@ moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string e
 /* As mp_append_event_now, by hand, with a delta decided in sight of another revision than the session object holds. */
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
                                        moonpad_event **stored, moonpad_error *error);
-
-/* As moonpad_append_event_async; the change set (may be NULL) is clean at once. */
-moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                     moonpad_append_callback callback, void *context, moonpad_error *error);
 
 /* Adds a number to what is there (NULL: 0). *result is one reference for the caller. Errors: invalid_argument naming the key. */
 moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *by,

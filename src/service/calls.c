@@ -44,7 +44,7 @@ static void prefetch(const moonpad_session *session) {
 #endif
 }
 
-static moonpad_status refuse_shared_keys(const mp_append *append, moonpad_error *error) {
+moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_error *error) {
   if (append->changes == NULL) return MOONPAD_OK;
   for (size_t i = 0; i < append->draft.delta_count; i++) {
     const mp_delta_entry *given = &append->draft.delta[i];
@@ -66,7 +66,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
   moonpad_status status = mp_append_prepare(&append, session, changes, event, way.own_json, way.decided_at, error);
   if (status != MOONPAD_OK) return status;
   append.live = session;
-  if (way.apart) status = refuse_shared_keys(&append, error);
+  if (way.apart) status = mp_append_refuse_shared_keys(&append, error);
   if (status != MOONPAD_OK) {
     mp_append_free(&append);
     return status;

@@ -1,4 +1,4 @@
-/* What the writer thread knows of one session object's asynchronous appends. */
+/* What whoever stores them knows of one session object's asynchronous appends. */
 #include "service/lane.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /*
-** A lane: the asynchronous appends of one session object, in order. The writer thread alone uses what is inside; it tells which revisions of a key
+** A lane: the asynchronous appends of one session object, in order. Only the thread that stores them uses what is inside; it tells which revisions of a key
 ** came from the object's own earlier appends, which do not conflict with its later ones.
 */
 #ifndef MP_SERVICE_LANE_H

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
-#include "service/writer.h"
+#include "service/async.h"
 
 const char *moonpad_version(void) {
   return MOONPAD_VERSION;
@@ -90,6 +90,14 @@ static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_
                  "%s unknown scheme; built in are memory: and sqlite:", mp_quote(shown).text);
 }
 
+static bool init_asynchronous(moonpad_service *service) {
+  mp_backlog_init(&service->backlog, service);
+  if (!mp_executor_init(&service->executor)) return false;
+  if (mp_queue_init(&service->queue, service->env, service)) return true;
+  mp_executor_destroy(&service->executor);
+  return false;
+}
+
 /* Takes over the reference to `env`. */
 static moonpad_status open_in(mp_env *env, moonpad_string url, const moonpad_options *options,
                               moonpad_service **service, moonpad_error *error) {
@@ -102,7 +110,7 @@ static moonpad_status open_in(mp_env *env, moonpad_string url, const moonpad_opt
   made->env = env;
   made->options = *options;
   moonpad_status status = open_store(env, url, options, &made->store, error);
-  if (status == MOONPAD_OK && pthread_mutex_init(&made->writer_mutex, NULL) != 0) {
+  if (status == MOONPAD_OK && !init_asynchronous(made)) {
     made->store->ops->close(made->store);
     made->store->ops->free(made->store);
     status = mp_no_memory(error);
@@ -135,7 +143,7 @@ moonpad_status mp_service_open_beside(const moonpad_service *host, moonpad_servi
 
 void moonpad_service_close(moonpad_service *service) {
   if (service == NULL) return;
-  mp_writer_stop(service);
+  mp_executor_stop(service);
   service->store->ops->close(service->store);
 }
 
@@ -153,9 +161,9 @@ void moonpad_service_release(moonpad_service *service) {
   if (service == NULL) return;
   if (atomic_fetch_sub_explicit(&service->references, 1, memory_order_acq_rel) != 1) return;
   moonpad_service_close(service);
-  mp_writer_free(service);
+  mp_queue_destroy(&service->queue);
   service->store->ops->free(service->store);
-  pthread_mutex_destroy(&service->writer_mutex);
+  mp_executor_destroy(&service->executor);
   mp_env *env = service->env;
   mp_release(env, service);
   mp_env_release(env);

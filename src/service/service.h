@@ -4,17 +4,18 @@
 ** The order of locks: none is asked for while another one is held. So no two threads can wait for
 ** each other.
 **
-** writer_mutex (below)    The queues of asynchronous appends. Whoever holds it asks for no other
-**                         lock, calls no store and no hook of the host (clock, random source,
-**                         allocator, log, callbacks), and so gives no memory back either.
+** mp_executor.mutex       What is to be done, and what has been, with all completion queues. Whoever
+**                         holds it asks for no other lock, calls no store and no hook of the host
+**                         (clock, random source, allocator, log, callbacks), and so gives no memory
+**                         back either.
 ** a transaction           Of a store in memory: its mutex. Of SQLite: the turn to write, or one of
 **                         the connections that read, and SQLite's own locks on the file. Held
 **                         while a transaction function runs, which may call the allocator, but no
 **                         other hook; takes no lock, begins no second transaction and waits for
 **                         no other thread.
 ** mp_sqlite.mutex         SQLite's queue of writers and pool of readers; taken for a moment before
-**                         a transaction begins and after it has ended. As writer_mutex.
-** pool_lock (base/env.c)  Random bytes. As writer_mutex.
+**                         a transaction begins and after it has ended. As mp_executor.mutex.
+** pool_lock (base/env.c)  Random bytes. As mp_executor.mutex.
 **
 ** The HTTP client (src/http) has locks of its own and never calls this library.
 */
@@ -25,17 +26,29 @@
 #include <stdatomic.h>
 
 #include "base/number.h"
+#include "service/executor.h"
+#include "service/queue.h"
 #include "store/store.h"
 
-typedef struct mp_writer mp_writer;
+/* Asynchronous appends that wait to be stored (async.c). */
+typedef struct mp_backlog {
+  mp_task task; /* the first member: stores some of them */
+  moonpad_service *service;
+  mp_task_list waiting;
+  mp_task_list batch;  /* what is being stored */
+  moonpad_error error; /* what the store said last, */
+  bool locked_out;     /* since the service is being closed */
+  bool scheduled;      /* the task is submitted, or runs */
+} mp_backlog;
 
 struct moonpad_service {
   atomic_uint references;
   mp_env *env;
   moonpad_options options;
   mp_store *store;
-  pthread_mutex_t writer_mutex; /* guards `writer`, and what changes `closed` */
-  mp_writer *writer;            /* asynchronous appends; started by the first */
+  mp_executor executor; /* its mutex guards all that follows; `closed` may be read without */
+  moonpad_queue queue;  /* of whoever has none of its own */
+  mp_backlog backlog;
   atomic_bool closed;
 };
 

@@ -48,11 +48,12 @@ struct moonpad_session {
 
   mp_buffer spare; /* memory for the next event that is appended */
 
-  struct mp_lane *lane;  /* of asynchronous appends that have not been applied yet; NULL: none */
-  size_t jobs_in_flight; /* not applied yet */
-  uint64_t jobs_queued;  /* ever */
-  uint64_t jobs_done;    /* of these; guarded by the service's writer_mutex */
-  bool reloaded;         /* one of them failed, and the view was read again from the store */
+  struct mp_lane *lane;     /* of asynchronous appends that have not been applied yet; NULL: none */
+  size_t jobs_in_flight;    /* not applied yet */
+  bool reloaded;            /* one of them failed, and the view was read again from the store */
+  struct mp_job *first_job; /* those that no poll has told of yet, in order */
+  struct mp_job *last_job;
+  moonpad_queue *queue; /* counted: where they are told; NULL: in the service's own */
 };
 
 /* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. */

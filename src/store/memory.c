@@ -537,6 +537,7 @@ moonpad_status mp_memory_open(mp_env *env, moonpad_string rest, const moonpad_op
     return mp_no_memory(error);
   }
   opened->base.ops = &store_ops;
+  opened->base.in_memory = true;
   opened->env = mp_env_retain(env);
   mp_memory_data_init(&opened->data, env);
   *store = &opened->base;

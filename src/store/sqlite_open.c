@@ -151,6 +151,7 @@ static mp_sqlite *new_store(mp_env *env, moonpad_string path, const moonpad_opti
   }
   if (store->in_memory) memcpy(store->path, in_memory, sizeof in_memory);
   store->base.ops = &store_ops;
+  store->base.in_memory = store->in_memory;
   store->env = mp_env_retain(env);
   store->durability = options->durability;
   store->busy_timeout_ms = options->busy_timeout_ms;

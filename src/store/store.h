@@ -146,6 +146,7 @@ typedef struct mp_store_ops {
 
 struct mp_store {
   const mp_store_ops *ops;
+  bool in_memory; /* its calls wait for nothing but each other: they are made where they are asked for */
 };
 
 /* The openers. `rest` is the URL after "SCHEME:". The store keeps a reference to `env`. `options` is complete. */

@@ -1,0 +1,39 @@
+/* Asynchronous appends (contract 6). */
+#ifndef MP_SERVICE_ASYNC_H
+#define MP_SERVICE_ASYNC_H
+
+#include "service/append.h"
+
+/* One of them, from its call until a poll has told of it. */
+typedef struct mp_job mp_job;
+
+/* How one is appended, and who is told what became of it: `callback`, or else `watch`, or else the log. */
+typedef struct mp_async_way {
+  bool own_json; /* as of mp_append_prepare */
+  bool apart;    /* no key may be pending and in the event's own delta */
+  moonpad_append_callback callback;
+  const struct mp_append_watch *watch;
+  void *context;
+} mp_async_way;
+
+/* For the Lua layer, whose object has to be told in any case. */
+typedef struct mp_append_watch {
+  /* In a poll. error NULL: stored. `session` as in moonpad_append_callback. */
+  void (*done)(void *context, mp_append *append, moonpad_session *session, const moonpad_error *error);
+  /* Instead, where nobody polls any more. */
+  void (*dropped)(void *context);
+} mp_append_watch;
+
+void mp_backlog_init(mp_backlog *backlog, moonpad_service *service);
+
+/* As moonpad_append_event_async; the change set (may be NULL) is clean at once. `job` may be NULL. */
+moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+                                     mp_async_way way, mp_job **job, moonpad_error *error);
+
+/*
+** Does at once what the next poll would do for this one, and for those before it of its session object. False: it is
+** not done yet. On the thread that polls.
+*/
+bool mp_job_poll(mp_job *job);
+
+#endif

@@ -1,0 +1,243 @@
+/* Completion queues. */
+#include "service/queue.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/eventfd.h>
+#endif
+
+#include "base/error.h"
+#include "service/service.h"
+
+static pthread_mutex_t *mutex_of(const moonpad_queue *queue) {
+  return &queue->service->executor.mutex;
+}
+
+/* ---- The file descriptor: readable while something is done ---- */
+
+static void raise_fd(const moonpad_queue *queue) {
+  static const uint64_t one = 1;
+  if (queue->write_fd < 0) return;
+  while (write(queue->write_fd, &one, sizeof one) < 0 && errno == EINTR) continue;
+}
+
+static void lower_fd(const moonpad_queue *queue) {
+  uint64_t raised;
+  if (queue->read_fd < 0) return;
+  while (read(queue->read_fd, &raised, sizeof raised) < 0 && errno == EINTR) continue;
+}
+
+static bool prepare_fd(int fd) {
+  return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
+static bool make_pipe(int fds[2]) {
+  if (pipe(fds) != 0) return false;
+  if (prepare_fd(fds[0]) && prepare_fd(fds[1])) return true;
+  int code = errno;
+  close(fds[0]);
+  close(fds[1]);
+  errno = code;
+  return false;
+}
+
+static bool make_fds(int fds[2]) {
+#ifdef __linux__
+  fds[0] = fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fds[0] >= 0 || errno != ENOSYS) return fds[0] >= 0;
+#endif
+  return make_pipe(fds);
+}
+
+static void close_fds(moonpad_queue *queue) {
+  if (queue->read_fd >= 0) close(queue->read_fd);
+  if (queue->write_fd >= 0 && queue->write_fd != queue->read_fd) close(queue->write_fd);
+  queue->read_fd = queue->write_fd = -1;
+}
+
+moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *error) {
+  int code = 0, fds[2];
+  *fd = -1;
+  pthread_mutex_lock(mutex_of(queue));
+  if (queue->read_fd < 0) {
+    if (make_fds(fds)) {
+      queue->read_fd = fds[0];
+      queue->write_fd = fds[1];
+      if (queue->done.first != NULL) raise_fd(queue);
+    } else {
+      code = errno;
+    }
+  }
+  *fd = queue->read_fd;
+  pthread_mutex_unlock(mutex_of(queue));
+  if (code == 0) return MOONPAD_OK;
+  char reason[100];
+  if (strerror_r(code, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "error %d", code);
+  return mp_fail(error, MOONPAD_STORAGE, "no file descriptor for a queue: %s", reason);
+}
+
+moonpad_status moonpad_fd(moonpad_service *service, int *fd, moonpad_error *error) {
+  return moonpad_queue_fd(&service->queue, fd, error);
+}
+
+/* ---- What is done ---- */
+
+void mp_queue_put(moonpad_queue *queue, mp_task *task) {
+  task->number = ++queue->last_number;
+  if (queue->done.first == NULL) raise_fd(queue);
+  mp_task_push(&queue->done, task);
+  pthread_cond_broadcast(&queue->ready);
+}
+
+void mp_queue_take(moonpad_queue *queue, mp_task *task) {
+  mp_task_unlink(&queue->done, task);
+  if (queue->done.first == NULL) lower_fd(queue);
+}
+
+static mp_task *take_up_to(moonpad_queue *queue, uint64_t last) {
+  pthread_mutex_lock(mutex_of(queue));
+  mp_task *task = queue->done.first;
+  if (task != NULL && task->number > last) task = NULL;
+  if (task != NULL) mp_queue_take(queue, task);
+  pthread_mutex_unlock(mutex_of(queue));
+  return task;
+}
+
+static void drop_done(moonpad_queue *queue) {
+  for (mp_task *task; (task = take_up_to(queue, UINT64_MAX)) != NULL;) task->drop(task);
+}
+
+/* ---- Waiting ---- */
+
+static struct timespec time_after(int64_t timeout_ms) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  time.tv_sec += (time_t)(timeout_ms / 1000);
+  time.tv_nsec += (long)(timeout_ms % 1000) * 1000000L;
+  if (time.tv_nsec < 1000000000L) return time;
+  time.tv_nsec -= 1000000000L;
+  time.tv_sec++;
+  return time;
+}
+
+/* With the mutex held: until one later than `last` is done; nothing under way: not at all. */
+static void wait_beyond(moonpad_queue *queue, uint64_t last, int64_t timeout_ms) {
+  if (timeout_ms <= 0 || queue->under_way == 0 || queue->last_number > last) return;
+  struct timespec deadline = time_after(timeout_ms);
+  while (queue->last_number <= last && queue->under_way > 0) {
+    if (pthread_cond_timedwait(&queue->ready, mutex_of(queue), &deadline) == ETIMEDOUT) return;
+  }
+}
+
+bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
+  pthread_mutex_lock(mutex_of(queue));
+  bool had_reason = queue->under_way > 0 || queue->last_number > queue->seen_number;
+  wait_beyond(queue, queue->seen_number, timeout_ms);
+  queue->seen_number = queue->last_number;
+  pthread_mutex_unlock(mutex_of(queue));
+  return had_reason;
+}
+
+/* Waits, if at all, for the first one. The number of the last one that is done, or 0: none is. */
+static uint64_t wait_for_done(moonpad_queue *queue, int64_t timeout_ms) {
+  pthread_mutex_lock(mutex_of(queue));
+  if (queue->done.first == NULL) wait_beyond(queue, queue->last_number, timeout_ms);
+  uint64_t last = queue->done.first == NULL ? 0 : queue->last_number;
+  pthread_mutex_unlock(mutex_of(queue));
+  return last;
+}
+
+size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed) {
+  size_t count = 0;
+  *failed = 0;
+  /* Whoever is told may let go of both. */
+  moonpad_service *service = moonpad_service_retain(queue->service);
+  mp_queue_retain(queue);
+  /* What they submit is for the next time: there might be no end to it. */
+  uint64_t last = wait_for_done(queue, timeout_ms);
+  for (mp_task *task; last > 0 && (task = take_up_to(queue, last)) != NULL; count++) {
+    if (task->finish(task) != MOONPAD_OK) ++*failed;
+  }
+  mp_queue_release(queue);
+  moonpad_service_release(service);
+  return count;
+}
+
+size_t moonpad_queue_poll(moonpad_queue *queue, int64_t timeout_ms) {
+  size_t failed;
+  return mp_queue_poll(queue, timeout_ms, &failed);
+}
+
+size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms) {
+  return moonpad_queue_poll(&service->queue, timeout_ms);
+}
+
+/* ---- Beginning and end ---- */
+
+static bool init_condition(pthread_cond_t *condition) {
+  pthread_condattr_t attributes;
+  if (pthread_condattr_init(&attributes) != 0) return false;
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  bool made = pthread_cond_init(condition, &attributes) == 0;
+  pthread_condattr_destroy(&attributes);
+  return made;
+}
+
+bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service) {
+  memset(queue, 0, sizeof *queue);
+  atomic_init(&queue->references, 1);
+  queue->env = env;
+  queue->service = service;
+  queue->read_fd = queue->write_fd = -1;
+  return init_condition(&queue->ready);
+}
+
+void mp_queue_destroy(moonpad_queue *queue) {
+  drop_done(queue);
+  close_fds(queue);
+  pthread_cond_destroy(&queue->ready);
+}
+
+moonpad_queue *mp_queue_retain(moonpad_queue *queue) {
+  if (queue != NULL) atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
+  return queue;
+}
+
+void mp_queue_release(moonpad_queue *queue) {
+  if (queue == NULL || atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) != 1) return;
+  mp_env *env = queue->env;
+  mp_release(env, queue);
+  mp_env_release(env);
+}
+
+moonpad_status moonpad_queue_new(moonpad_service *service, moonpad_queue **queue, moonpad_error *error) {
+  *queue = NULL;
+  moonpad_status status = mp_check_open(service, error);
+  if (status != MOONPAD_OK) return status;
+  moonpad_queue *made = mp_allocate(service->env, sizeof *made);
+  if (made == NULL) return mp_no_memory(error);
+  if (!mp_queue_init(made, service->env, service)) {
+    mp_release(service->env, made);
+    return mp_no_memory(error);
+  }
+  mp_env_retain(service->env);
+  moonpad_service_retain(service);
+  *queue = made;
+  return MOONPAD_OK;
+}
+
+void moonpad_queue_free(moonpad_queue *queue) {
+  if (queue == NULL) return;
+  pthread_mutex_lock(mutex_of(queue));
+  queue->closed = true;
+  while (queue->under_way > 0) pthread_cond_wait(&queue->ready, mutex_of(queue));
+  pthread_mutex_unlock(mutex_of(queue));
+  mp_queue_destroy(queue);
+  moonpad_service *service = queue->service;
+  mp_queue_release(queue);
+  moonpad_service_release(service);
+}

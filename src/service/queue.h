@@ -1,0 +1,48 @@
+/*
+** Completion queues: what is done, until the thread that it is for polls. A service has one of its
+** own; a thread may have another (moonpad_queue_new). The mutex of the executor guards what is inside.
+*/
+#ifndef MP_SERVICE_QUEUE_H
+#define MP_SERVICE_QUEUE_H
+
+#include <stdatomic.h>
+
+#include "base/env.h"
+#include "service/executor.h"
+
+struct moonpad_queue {
+  atomic_uint references; /* session objects know it longer than it can be polled */
+  mp_env *env;
+  moonpad_service *service; /* counted, save by the service's own queue */
+  pthread_cond_t ready;     /* for whoever waits for it: something is done */
+  mp_task_list done;
+  size_t under_way; /* tasks that will be done */
+  uint64_t last_number;
+  uint64_t seen_number; /* as of the last mp_queue_await */
+  bool closed;
+  int read_fd; /* -1: nobody has asked for it */
+  int write_fd;
+};
+
+/* `service` is not counted here. False when the system has no room for it. */
+bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service);
+/* Nothing is under way for it, nobody waits for it. What is done is dropped. */
+void mp_queue_destroy(moonpad_queue *queue);
+/* Of one that moonpad_queue_new has made, or NULL. */
+moonpad_queue *mp_queue_retain(moonpad_queue *queue);
+void mp_queue_release(moonpad_queue *queue);
+
+/* With the mutex held. */
+void mp_queue_put(moonpad_queue *queue, mp_task *task);
+/* With the mutex held: takes out one that is in it. */
+void mp_queue_take(moonpad_queue *queue, mp_task *task);
+
+/* As moonpad_queue_poll. *failed: how many of them. */
+size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed);
+/*
+** Waits for something to be done that was not when this returned the last time; for so long at most,
+** and not at all when nothing is under way: false then.
+*/
+bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms);
+
+#endif
