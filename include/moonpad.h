@@ -212,6 +212,8 @@ typedef struct moonpad_changes moonpad_changes;
 typedef struct moonpad_event moonpad_event;
 typedef struct moonpad_event_cursor moonpad_event_cursor;
 typedef struct moonpad_queue moonpad_queue;
+typedef struct moonpad_export moonpad_export;
+typedef struct moonpad_import moonpad_import;
 
 typedef enum moonpad_durability {
   MOONPAD_DURABILITY_FULL = 0, /* an acknowledged append survives power loss */
@@ -596,6 +598,42 @@ MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_stri
 
 /* ---- Export and import: JSON lines, a header and then the events, exact both ways (contract 6) ---- */
 
+/*
+** Opens an export of the whole stored session, whatever part of its events the object shows, as it
+** is stored now: without what is pending, and without user and app state. The object may be freed.
+** Errors: not_found (deleted), closed, no_memory, store errors.
+*/
+MOONPAD_API moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **exporting,
+                                               moonpad_error *error);
+/*
+** Lends the next line, with its newline, until the next call on the export; behind the last one
+** line->data is NULL. Nothing is locked between two calls: events are read in pages, as by an event
+** cursor. After an error the call can be repeated. Errors: not_found (the session has been deleted
+** meanwhile, or an event trimmed), closed, no_memory, store errors.
+*/
+MOONPAD_API moonpad_status moonpad_export_next(moonpad_export *exporting, moonpad_string *line, moonpad_error *error);
+MOONPAD_API void moonpad_export_free(moonpad_export *exporting);
+
+/*
+** Begins an import, which creates the session that the lines describe. What is not empty in `name`
+** (may be NULL) takes the place of what the header says. Errors: closed, no_memory.
+*/
+MOONPAD_API moonpad_status moonpad_import_begin(moonpad_service *service, const moonpad_session_name *name,
+                                                moonpad_import **importing, moonpad_error *error);
+/* The next line, with or without its newline: the header first. After an error nothing is imported
+** any more, and every further call gives the same. Errors: invalid_argument naming the line, limit,
+** unsupported (a newer format), closed, no_memory. */
+MOONPAD_API moonpad_status moonpad_import_line(moonpad_import *importing, moonpad_string line, moonpad_error *error);
+/* Stores the session in one transaction: all or nothing. What failed at the store can be repeated.
+** Errors: already_exists (the session), invalid_argument (lines are missing, or one is as none that
+** was exported), limit, closed, no_memory, store errors. */
+MOONPAD_API moonpad_status moonpad_import_commit(moonpad_import *importing, moonpad_session **session,
+                                                 moonpad_error *error);
+/* What was not committed leaves nothing. */
+MOONPAD_API void moonpad_import_free(moonpad_import *importing);
+
+/* Both in one call, with functions of the caller, which are called outside any transaction. */
+
 /* Gets one line at a time, with its newline; false stops the export with `storage`. */
 typedef bool (*moonpad_write_line)(void *context, moonpad_string line);
 /* Gives the next line, borrowed until the next call; false at the end. */
@@ -603,9 +641,6 @@ typedef bool (*moonpad_read_line)(void *context, moonpad_string *line);
 
 MOONPAD_API moonpad_status moonpad_export_session(moonpad_session *session, moonpad_write_line write, void *context,
                                                   moonpad_error *error);
-/* Creates the session that the lines describe; `name` (may be NULL) overrides what the header says where it is not empty.
-** All or nothing. Errors: already_exists (the session), invalid_argument naming the line, limit, unsupported (a newer
-** format), store errors. */
 MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_session_name *name,
                                                   moonpad_read_line read, void *context, moonpad_session **session,
                                                   moonpad_error *error);

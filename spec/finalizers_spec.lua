@@ -137,6 +137,10 @@ support.each_store(function(open)
         function() assert(checks.get(service, "theirs").state.text == long) end,
         function() for key, value in pairs(theirs.state) do assert(key and value ~= nil) end end,
         function() for _, item in pairs(theirs.state.list) do assert(#item == 1) end end,
+        function()
+          local nextLine = service:export(theirs)
+          assert(nextLine():find('"sessionId":"theirs"', 1, true) and nextLine():find(long .. 1, 1, true))
+        end,
         function() raises("invalid_argument", "author", service.appendEvent, service, theirs, { author = 1 }) end,
         function() raises("invalid_argument", "list", function() theirs.state.list[5] = print end) end,
         function() assert(moonpad.toTable { theirs.state, theirs.events[2] }[2].customMetadata[1] == long .. 2) end,
@@ -179,6 +183,16 @@ support.each_store(function(open)
           assert.are.same({ "oursapp/unil", "theirsapp/ustring" }, ids)
         end,
         function()
+          local nextLine = service:export(session)
+          local copy = service:import { sessionId = "copy", lines = function()
+            local line = nextLine()
+            return line and line .. ""
+          end }
+          assert.are.equal(session.revision, copy.revision)
+          checks.identical(service:stateAt(session, copy.revision), copy.state:getAll())
+          assert.is_true(service:deleteSession { appName = "app", userId = "u", sessionId = "copy" })
+        end,
+        function()
           raises("invalid_argument", { 'state["map"].c[2]', "function" },
             function() session.state.map.c = { 1, print } end)
           raises("invalid_argument", { 'state["map"]', "a table as a key" }, function() session.state.map[{}] = 1 end)
@@ -206,6 +220,12 @@ support.each_store(function(open)
           function() return service:listSessions { appName = "app" } end,
           function() return service:fork(session, { at = 1 }) end,
           function() return service:rewind(session, { invocationId = "i" }) end,
+          function()
+            local lines = {}
+            for line in service:export(session) do lines[#lines + 1] = line end
+            lines = table.concat(lines)
+            return service:import { lines = lines, sessionId = "copy" }
+          end,
           function() return service:stateAt(session, 1) end,
           function() return service:refresh(session) end,
           function() return moonpad.toTable { session.state, session.state.list } end,

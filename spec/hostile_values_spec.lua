@@ -101,12 +101,14 @@ describe("a hostile value", function()
     local session = service:createSession { appName = "a", userId = "u", sessionId = "s" }
     local name = with { appName = "a", userId = "u", sessionId = "s" }
     for method in ([[createSession getSession listSessions deleteSession appendEvent updateSession refresh getAppState
-      getUserState updateAppState updateUserState incrementState stateAt fork rewind backup sweep]]):gmatch "%S+" do
+      getUserState updateAppState updateUserState incrementState stateAt fork rewind export import backup
+      sweep]]):gmatch "%S+" do
       if method ~= "backup" then
         positions("service:" .. method, service[method], function() return service, session, {} end)
       end
       fields("service:" .. method, function(options) return service[method](service, options) end, name,
-        "appName userId sessionId state numRecentEvents afterTimestamp limit after order key by session event")
+        [[appName userId sessionId state numRecentEvents afterTimestamp limit after order key by session event lines
+        invocationId revision at]])
     end
     assert.equal("s", service:createSession(name()).id) -- deleteSession has been at work
   end)

@@ -89,6 +89,10 @@ for _, store in ipairs(STORES) do
       assert.is_nil(fork.state.own)
       assert.is_true(service:deleteSession { appName = fork.appName, userId = fork.userId, sessionId = fork.id })
       service:rewind(session, { invocationId = "i" })
+      local copy = service:import { lines = service:export(session), sessionId = "copy of " .. mark }
+      assert.are.equal(name.userId, copy.userId)
+      assert.are.same(session.state:getAll(), copy.state:getAll())
+      assert.is_true(service:deleteSession { appName = copy.appName, userId = copy.userId, sessionId = copy.id })
       assert.are.equal(1, artifacts:save(with(name, { filename = "f", part = "newer " .. mark })))
       artifacts:save(with(name, { filename = "gone", part = "x" }))
       artifacts:delete(with(name, { filename = "gone" }))

@@ -111,6 +111,7 @@ describe("an open SQLite file", function()
   local reads = {
     ["a session"] = function() return checks.get(service) end,
     ["the events of an invocation"] = function() return service:rewind(session, { invocationId = "two" }) end,
+    ["an export"] = function() return service:export(session)() end,
     ["a list"] = function() return service:listSessions { appName = "app" } end,
     ["a refresh"] = function() return service:refresh(session) end,
     ["an artifact's versions"] = function() return artifacts:versions(file) end,

@@ -523,6 +523,8 @@ describe("a service", function()
         stateAt = { session, 0 },
         fork = { session, { at = 0 } },
         rewind = { session, { invocationId = "i" } },
+        export = { session },
+        import = { { lines = "" } },
         backup = { "/tmp/never-written.db" },
         sweep = {},
       }
@@ -548,7 +550,7 @@ describe("a service", function()
       for _, call in ipairs { "createSession", "getSession", "listSessions", "deleteSession", "appendEvent",
         "updateSession", "refresh",
         "getAppState", "getUserState", "updateAppState", "updateUserState", "incrementState", "stateAt", "fork",
-          "rewind", "backup", "sweep", "close" } do
+          "rewind", "export", "import", "backup", "sweep", "close" } do
         raises("invalid_argument", { "service:" .. call }, service[call], { appName = "app", userId = "u" })
         raises("invalid_argument", { "service:" .. call }, service[call])
       end
@@ -570,6 +572,7 @@ describe("a service", function()
         { "updateAppState", { appName = "app", sate = {} }, "sate", "state" },
         { "updateUserState", { appName = "app", userId = "u", stat = {} }, "stat", "state" },
         { "incrementState", { appName = "app", kye = "n" }, "kye", "key" },
+        { "import", { line = "" }, "line", "lines" },
       }
       for _, case in ipairs(cases) do
         raises("invalid_argument", { case[3], "unknown field", "did you mean " .. case[4] .. "?" }, service[case[1]],
@@ -583,7 +586,8 @@ describe("a service", function()
 
     it("wants a session where it says so", function()
       local service = open()
-      for _, call in ipairs { "appendEvent", "updateSession", "refresh", "stateAt", "fork", "rewind" } do
+      for _, call in ipairs { "appendEvent", "updateSession", "refresh", "stateAt", "fork", "rewind",
+        "export" } do
         raises("invalid_argument", "session", service[call], service)
         raises("invalid_argument", "session", service[call], service, "s", {})
         raises("invalid_argument", nil, service[call], service, { id = "s" }, {})

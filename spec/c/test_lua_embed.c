@@ -50,6 +50,42 @@ static void test_shares_a_service(void **context) {
   lua_close(second);
 }
 
+static bool keep_line(void *context, moonpad_string line) {
+  luaL_addlstring(context, line.data, line.length);
+  return true;
+}
+
+/* Byte for byte, and each can read what the other wrote. */
+static void test_exports_what_c_exports(void **context) {
+  (void)context;
+  moonpad_service *service = open_memory();
+  lua_State *L = new_state();
+  moonpad_lua_push_service(L, service);
+  lua_setglobal(L, "service");
+  run(L,
+      "session = service:createSession { appName = 'a', userId = 'u', sessionId = 's', state = { x = { 1.0, {} } } }\n"
+      "for number = 1, 300 do\n"
+      "  session.state:increment('n')\n"
+      "  session.state.text = ('\\0\\n\\\\\"/\\u{2028}'):rep(number % 50)\n"
+      "  service:updateSession(session, { author = 'user', content = { parts = { { text = 'Hello' } } } })\n"
+      "end\n"
+      "lines = {} for line in service:export(session) do lines[#lines + 1] = line end");
+  moonpad_session *session = NULL;
+  moonpad_session_name name = {moonpad_text("a"), moonpad_text("u"), moonpad_text("s")};
+  moonpad_error error;
+  assert_int_equal(moonpad_get_session(service, &name, NULL, &session, &error), MOONPAD_OK);
+  luaL_Buffer text;
+  luaL_buffinit(L, &text);
+  assert_int_equal(moonpad_export_session(session, keep_line, &text, &error), MOONPAD_OK);
+  luaL_pushresult(&text);
+  lua_setglobal(L, "text");
+  run(L, "assert(#lines == 301 and table.concat(lines) == text)\n"
+         "assert(service:import { lines = text, sessionId = 'copy' }.state.n == 300)");
+  moonpad_session_free(session);
+  lua_close(L);
+  moonpad_service_release(service);
+}
+
 static void test_knows_what_is_a_service(void **context) {
   (void)context;
   lua_State *L = new_state();
@@ -225,6 +261,12 @@ static const char everything[] =
     "local same = service:getSession { appName = 'a', userId = 'u', sessionId = session.id, numRecentEvents = 1 }\n"
     "service:refresh(session)\n"
     "service:rewind(same, { invocationId = event.invocationId })\n"
+    "service:rewind(same, { revision = 1 })\n"
+    "local lines = {}\n"
+    "for line in service:export(session) do lines[#lines + 1] = line end\n"
+    "service:import { lines = lines, sessionId = 'copy' }\n"
+    "service:import { lines = table.concat(lines), sessionId = 'of a string' }\n"
+    "service:import { lines = service:export(same), sessionId = 'of an iterator' }\n"
     "local other = service:createSession { appName = 'a', userId = 'u', sessionId = 'other' }\n"
     "service:deleteSession { appName = 'a', userId = 'u', sessionId = other.id }\n"
     "core.json.decode(core.json.encode { z = 1, a = { true, 1.5, 'e\\0' } })\n"
@@ -389,6 +431,7 @@ int main(void) {
       cmocka_unit_test(test_opens_without_files),
       cmocka_unit_test(test_keeps_loaders_that_are_there),
       cmocka_unit_test(test_shares_a_service),
+      cmocka_unit_test(test_exports_what_c_exports),
       cmocka_unit_test(test_knows_what_is_a_service),
       cmocka_unit_test(test_gives_one_object_per_service),
       cmocka_unit_test(test_queues_the_runs_of_a_shared_service),

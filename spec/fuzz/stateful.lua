@@ -401,6 +401,29 @@ function OPERATIONS.list(run)
 end
 
 -- Deleted and made again: session objects of the former one are of no use, user and app state stay.
+local function exported(service, session)
+  local lines = {}
+  for line in service:export(session) do lines[#lines + 1] = line end
+  return lines
+end
+
+-- What comes out again is what went in, but for the name.
+function OPERATIONS.import(run, writer)
+  local who = { appName = run.who.appName, userId = "u", sessionId = "copy" }
+  for index, service in ipairs(services) do
+    local lines = exported(service, writer.sessions[index])
+    local copy = service:import { lines = lines, sessionId = "copy" }
+    assert(copy.revision == #run.model.events and #copy.events == copy.revision, "import")
+    for revision = 0, copy.revision do
+      expectSame("import", service:stateAt(copy, revision), run.model.snapshots[revision])
+    end
+    local again = exported(service, copy)
+    again[1] = again[1]:gsub('"sessionId":"copy"', '"sessionId":"s"', 1)
+    assert(table.concat(again) == table.concat(lines), "what is exported again differs")
+    assert(service:deleteSession(who))
+  end
+end
+
 function OPERATIONS.delete(run, writer, key, value)
   local shared = {}
   for name, stored in pairs(run.model.values) do

@@ -35,6 +35,11 @@ void *mp_box_push(lua_State *L, size_t size, void (*release)(void *payload)) {
   return made->payload;
 }
 
+void *mp_box_payload(lua_State *L, int index) {
+  box *made = lua_touserdata(L, index);
+  return made->payload;
+}
+
 static void release_box(box *made) {
   void (*release)(void *payload) = made->release;
   made->release = NULL;

@@ -134,6 +134,8 @@ static inline void *mp_test_userdata(lua_State *L, int index, const void *metata
 ** `release` must accept the zeroed state. Raises m.
 */
 void *mp_box_push(lua_State *L, size_t size, void (*release)(void *payload));
+/* The memory of the box at `index`. Raises -. */
+void *mp_box_payload(lua_State *L, int index);
 /* Raises -. */
 void mp_box_release(void *payload);
 /* A box with an empty buffer. Raises m. */

@@ -1,4 +1,4 @@
-/* Service objects: opening, closing, and what they are (contract 2, 5). Their calls are in service_sessions.c, service_history.c and service_shared.c. */
+/* Service objects: opening, closing, and what they are (contract 2, 5). Their calls are in service_*.c. */
 #include "lua/service.h"
 #include "lua/clock.h"
 
@@ -171,6 +171,7 @@ void mp_service_setup(lua_State *L, int binding_index) {
   mp_set_functions(L, binding_index, mp_service_session_calls);
   mp_set_functions(L, binding_index, mp_service_history_calls);
   mp_set_functions(L, binding_index, mp_service_shared_calls);
+  mp_set_functions(L, binding_index, mp_service_transfer_calls);
   lua_setfield(L, -2, "__index");
 }
 

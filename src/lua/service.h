@@ -9,6 +9,7 @@
 extern const luaL_Reg mp_service_session_calls[];
 extern const luaL_Reg mp_service_history_calls[];
 extern const luaL_Reg mp_service_shared_calls[];
+extern const luaL_Reg mp_service_transfer_calls[];
 
 /* core.tryCreateSession(service, { appName, userId, sessionId? }) -> session; nil, message: somebody else is writing just now */
 int mp_try_create_session(lua_State *L);

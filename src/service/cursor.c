@@ -166,10 +166,14 @@ static moonpad_status load_page(moonpad_event_cursor *cursor, int64_t revision, 
   return mp_fail(error, MOONPAD_NOT_FOUND, "event %lld of this session is not stored any more", (long long)revision);
 }
 
+moonpad_status mp_event_cursor_check(const moonpad_event_cursor *cursor, moonpad_error *error) {
+  return mp_check_open(cursor->service, error);
+}
+
 moonpad_status moonpad_event_cursor_next(moonpad_event_cursor *cursor, const moonpad_event **event,
                                          moonpad_error *error) {
   *event = NULL;
-  moonpad_status status = mp_check_open(cursor->service, error);
+  moonpad_status status = mp_event_cursor_check(cursor, error);
   if (status != MOONPAD_OK || cursor->given == cursor->count) return status;
   size_t index = cursor->newest_first ? cursor->count - cursor->given - 1 : cursor->given;
   int64_t revision = revision_at(cursor, index);

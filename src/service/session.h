@@ -193,5 +193,7 @@ bool mp_page_lend(const mp_page *page, int64_t revision, moonpad_event *event);
 
 /* A cursor over all that is stored of a session in these revisions. NULL when out of memory. */
 moonpad_event_cursor *mp_event_cursor_new(moonpad_service *service, int64_t session, int64_t first, int64_t last);
+/* May it be read? */
+moonpad_status mp_event_cursor_check(const moonpad_event_cursor *cursor, moonpad_error *error);
 
 #endif

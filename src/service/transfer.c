@@ -14,24 +14,23 @@
 
 /* ---- export ---- */
 
-#define LINES_AT_ONCE 256
-
-typedef struct exporting {
-  const moonpad_session *session;
+struct moonpad_export {
+  const moonpad_session *session; /* while it is being opened */
+  mp_env *env;
   mp_session_row row;
   mp_replay base;
-  int64_t first, last; /* the page of events to be read */
-  mp_buffer text;
-  size_t line_ends[LINES_AT_ONCE];
-  size_t count;
-} exporting;
+  moonpad_event_cursor *events;
+  const moonpad_event *event; /* whose line is to be written; NULL: the next one's */
+  mp_buffer line;
+  bool begun; /* the header has been given */
+};
 
 static moonpad_status base_key(void *context, const mp_state_row *row, moonpad_error *error) {
   return mp_replay_base(context, row->key, row->value, error);
 }
 
 static moonpad_status read_header(mp_tx *tx, void *context, moonpad_error *error) {
-  exporting *export = context;
+  moonpad_export *export = context;
   mp_replay_clear(&export->base);
   moonpad_status status = tx->ops->load_session(tx, export->session->row.id, &export->row, error);
   if (status == MOONPAD_NOT_FOUND) {
@@ -46,7 +45,7 @@ static void add_text_member(mp_buffer *out, const char *name, moonpad_string tex
   mp_json_write_string(out, text);
 }
 
-static moonpad_status write_header(exporting *export, mp_buffer *out, moonpad_error *error) {
+static moonpad_status write_header(moonpad_export *export, mp_buffer *out, moonpad_error *error) {
   const moonpad_session *session = export->session;
   mp_buffer_add_literal(out, "{\"moonpadSession\":");
   mp_json_write_integer(out, FORMAT_VERSION);
@@ -67,65 +66,76 @@ static moonpad_status write_header(exporting *export, mp_buffer *out, moonpad_er
   return status == MOONPAD_OK && out->failed ? mp_no_memory(error) : status;
 }
 
-static moonpad_status keep_line(void *context, const mp_event_row *row, moonpad_error *error) {
-  exporting *export = context;
-  mp_buffer_add_string(&export->text, row->json);
-  mp_buffer_add_char(&export->text, '\n');
-  export->line_ends[export->count++] = export->text.length;
-  return export->text.failed ? mp_no_memory(error) : MOONPAD_OK;
+void moonpad_export_free(moonpad_export *export) {
+  if (export == NULL) return;
+  mp_env *env = export->env;
+  moonpad_event_cursor_free(export->events);
+  mp_replay_free(&export->base);
+  mp_buffer_free(&export->line);
+  mp_release(env, export);
+  mp_env_release(env);
 }
 
-static moonpad_status read_lines(mp_tx *tx, void *context, moonpad_error *error) {
-  exporting *export = context;
-  export->count = 0;
-  mp_buffer_clear(&export->text);
-  return tx->ops->each_event(tx, export->row.id, export->first, export->last, keep_line, export, error);
-}
-
-static moonpad_status hand_out(moonpad_write_line write, void *context, moonpad_string line, moonpad_error *error) {
-  if (write(context, line)) return MOONPAD_OK;
-  return mp_fail(error, MOONPAD_STORAGE, "the export was stopped by its writer");
-}
-
-/* Pages by revision: what is appended meanwhile is not part of it. */
-static moonpad_status write_events(exporting *export, moonpad_write_line write, void *context, moonpad_error *error) {
-  mp_store *store = export->session->service->store;
-  for (export->first = export->row.base_revision + 1; export->first <= export->row.revision;
-       export->first = export->last + 1) {
-    export->last = export->first + LINES_AT_ONCE - 1;
-    if (export->last > export->row.revision) export->last = export->row.revision;
-    moonpad_status status = store->ops->read(store, read_lines, export, error);
-    if (status == MOONPAD_OK && (int64_t) export->count != export->last - export->first + 1) {
-      status = mp_fail(error, MOONPAD_NOT_FOUND, "events of this session were deleted during the export");
-    }
-    size_t begin = 0;
-    for (size_t i = 0; status == MOONPAD_OK && i < export->count; i++) {
-      moonpad_string line = {export->text.data + begin, export->line_ends[i] - begin};
-      begin = export->line_ends[i];
-      status = hand_out(write, context, line, error);
-    }
-    if (status != MOONPAD_OK) return status;
+moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **result, moonpad_error *error) {
+  *result = NULL;
+  mp_session_settle(session);
+  moonpad_service *service = session->service;
+  moonpad_export *export = mp_allocate_zeroed(session->env, sizeof *export);
+  if (export == NULL) return mp_no_memory(error);
+  export->env = mp_env_retain(session->env);
+  export->session = session;
+  mp_replay_init(&export->base, export->env);
+  mp_buffer_init(&export->line, export->env);
+  moonpad_status status = service->store->ops->read(service->store, read_header, export, error);
+  if (status == MOONPAD_OK) status = write_header(export, &export->line, error);
+  if (status == MOONPAD_OK) {
+    const mp_session_row *row = &export->row;
+    export->events = mp_event_cursor_new(service, row->id, row->base_revision + 1, row->revision);
+    if (export->events == NULL) status = mp_no_memory(error);
   }
+  mp_replay_clear(&export->base);
+  if (status == MOONPAD_OK) {
+    *result = export;
+  } else {
+    moonpad_export_free(export);
+  }
+  return status;
+}
+
+/* Empty behind the last one. */
+static moonpad_status write_event_line(moonpad_export *export, moonpad_error *error) {
+  mp_buffer_clear(&export->line);
+  if (export->event == NULL) {
+    moonpad_status status = moonpad_event_cursor_next(export->events, &export->event, error);
+    if (status != MOONPAD_OK || export->event == NULL) return status;
+  }
+  mp_buffer_add_string(&export->line, export->event->json);
+  mp_buffer_add_char(&export->line, '\n');
+  if (export->line.failed) return mp_no_memory(error);
+  export->event = NULL;
+  return MOONPAD_OK;
+}
+
+moonpad_status moonpad_export_next(moonpad_export *export, moonpad_string *line, moonpad_error *error) {
+  *line = moonpad_text(NULL);
+  moonpad_status status = mp_event_cursor_check(export->events, error);
+  if (status == MOONPAD_OK && export->begun) status = write_event_line(export, error);
+  if (status != MOONPAD_OK) return status;
+  export->begun = true;
+  if (export->line.length > 0) *line = mp_buffer_text(&export->line);
   return MOONPAD_OK;
 }
 
 moonpad_status moonpad_export_session(moonpad_session *session, moonpad_write_line write, void *context,
                                       moonpad_error *error) {
-  mp_session_settle(session);
-  mp_env *env = session->env;
-  exporting *export = mp_allocate_zeroed(env, sizeof *export);
-  if (export == NULL) return mp_no_memory(error);
-  export->session = session;
-  mp_replay_init(&export->base, env);
-  mp_buffer_init(&export->text, env);
-  mp_store *store = session->service->store;
-  moonpad_status status = store->ops->read(store, read_header, export, error);
-  if (status == MOONPAD_OK) status = write_header(export, &export->text, error);
-  if (status == MOONPAD_OK) status = hand_out(write, context, mp_buffer_text(&export->text), error);
-  if (status == MOONPAD_OK) status = write_events(export, write, context, error);
-  mp_buffer_free(&export->text);
-  mp_replay_free(&export->base);
-  mp_release(env, export);
+  moonpad_export *export;
+  moonpad_string line;
+  moonpad_status status = moonpad_export_open(session, &export, error);
+  while (status == MOONPAD_OK && (status = moonpad_export_next(export, &line, error)) == MOONPAD_OK) {
+    if (line.data == NULL) break;
+    if (!write(context, line)) status = mp_fail(error, MOONPAD_STORAGE, "the export was stopped by its writer");
+  }
+  moonpad_export_free(export);
   return status;
 }
 
@@ -139,20 +149,26 @@ typedef struct imported_event {
   size_t id_length;
 } imported_event;
 
-typedef struct importing {
+struct moonpad_import {
   moonpad_service *service;
+  moonpad_session_name given; /* what the caller calls it: in `given_text` */
+  mp_buffer given_text;
   moonpad_session_name name;
   mp_buffer names;
   mp_session_row row; /* what the header says */
   mp_replay base;
   mp_replay replay;
+  mp_buffer compact; /* the line that is being read */
   mp_buffer text;
   mp_buffer ids;
   imported_event *events;
   size_t count;
   size_t capacity;
+  size_t lines;          /* that have come */
+  moonpad_error failure; /* of one of them: nothing is imported any more */
+  bool done;
   moonpad_session *session;
-} importing;
+};
 
 static moonpad_status bad_line(size_t number, const char *problem, moonpad_error *error) {
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: %s", number, problem);
@@ -201,8 +217,8 @@ static moonpad_status read_numbers(mp_session_row *row, moonpad_string header, m
 }
 
 /* Takes the header's name where the caller gave none. */
-static moonpad_status choose_name(importing *import, moonpad_string header, const char *member, moonpad_string given,
-                                  moonpad_string *chosen, moonpad_error *error) {
+static moonpad_status choose_name(moonpad_import *import, moonpad_string header, const char *member,
+                                  moonpad_string given, moonpad_string *chosen, moonpad_error *error) {
   moonpad_string value, text;
   if (given.length != 0) {
     *chosen = given;
@@ -224,11 +240,9 @@ static moonpad_status choose_name(importing *import, moonpad_string header, cons
   return made && !import->names.failed ? MOONPAD_OK : mp_no_memory(error);
 }
 
-static moonpad_status read_names(importing *import, const moonpad_session_name *given, moonpad_string header,
-                                 moonpad_error *error) {
-  static const moonpad_session_name none = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+static moonpad_status read_names(moonpad_import *import, moonpad_string header, moonpad_error *error) {
+  const moonpad_session_name *given = &import->given;
   moonpad_session_name name;
-  if (given == NULL) given = &none;
   if (!mp_buffer_room(&import->names, header.length)) return mp_no_memory(error);
   moonpad_status status = choose_name(import, header, "appName", given->app_name, &name.app_name, error);
   if (status == MOONPAD_OK) status = choose_name(import, header, "userId", given->user_id, &name.user_id, error);
@@ -238,7 +252,8 @@ static moonpad_status read_names(importing *import, const moonpad_session_name *
   return status == MOONPAD_OK ? mp_check_session_name(&name, false, &import->name, error) : status;
 }
 
-static moonpad_status read_base_key(importing *import, moonpad_string key, moonpad_string json, moonpad_error *error) {
+static moonpad_status read_base_key(moonpad_import *import, moonpad_string key, moonpad_string json,
+                                    moonpad_error *error) {
   moonpad_status status = mp_check_key(key, error);
   if (status == MOONPAD_OK && mp_scope_of(key) != MP_SCOPE_SESSION) {
     return bad_line(1, "baseState holds a key of another scope", error);
@@ -256,7 +271,7 @@ static moonpad_status read_base_key(importing *import, moonpad_string key, moonp
   return status;
 }
 
-static moonpad_status read_base(importing *import, moonpad_string header, moonpad_error *error) {
+static moonpad_status read_base(moonpad_import *import, moonpad_string header, moonpad_error *error) {
   moonpad_string state, literal, value, key;
   if (!mp_member_find(header, "baseState", &state) || state.data[0] != '{') {
     return bad_member("baseState", "must be an object", error);
@@ -273,8 +288,7 @@ static moonpad_status read_base(importing *import, moonpad_string header, moonpa
   return status;
 }
 
-static moonpad_status read_import_header(importing *import, const moonpad_session_name *given, moonpad_string header,
-                                         moonpad_error *error) {
+static moonpad_status read_import_header(moonpad_import *import, moonpad_string header, moonpad_error *error) {
   int64_t format;
   if (!find_count(header, "moonpadSession", &format)) {
     return bad_line(1, "not the header of an exported session", error);
@@ -283,13 +297,13 @@ static moonpad_status read_import_header(importing *import, const moonpad_sessio
     return mp_fail(error, MOONPAD_UNSUPPORTED, "line 1: export format %lld, this build knows %d", (long long)format,
                    FORMAT_VERSION);
   }
-  moonpad_status status = read_names(import, given, header, error);
+  moonpad_status status = read_names(import, header, error);
   if (status == MOONPAD_OK) status = read_numbers(&import->row, header, error);
   return status == MOONPAD_OK ? read_base(import, header, error) : status;
 }
 
 /* Is it one that could have been exported? */
-static moonpad_status check_event(const importing *import, size_t number, const mp_event_draft *draft,
+static moonpad_status check_event(const moonpad_import *import, size_t number, const mp_event_draft *draft,
                                   moonpad_error *error) {
   if (draft->id.length == 0 || draft->timestamp_json.length == 0 || draft->invocation.length == 0 || draft->partial) {
     return bad_line(number, "an exported event has id, timestamp and invocationId, and is not partial", error);
@@ -308,7 +322,7 @@ static moonpad_status check_event(const importing *import, size_t number, const 
 }
 
 /* Spelt as an append stores it, which is how it was exported. */
-static moonpad_status add_event(importing *import, const mp_event_draft *draft, moonpad_error *error) {
+static moonpad_status add_event(moonpad_import *import, const mp_event_draft *draft, moonpad_error *error) {
   if (!mp_reserve(import->service->env, (void **)&import->events, &import->capacity, sizeof *import->events,
                   import->count + 1)) {
     return mp_no_memory(error);
@@ -331,7 +345,8 @@ static moonpad_status add_event(importing *import, const mp_event_draft *draft, 
   return mp_replay_event(&import->replay, json, revision, draft->timestamp, error);
 }
 
-static moonpad_status read_import_event(importing *import, size_t number, moonpad_string json, moonpad_error *error) {
+static moonpad_status read_import_event(moonpad_import *import, size_t number, moonpad_string json,
+                                        moonpad_error *error) {
   mp_event_draft draft;
   moonpad_status status = mp_event_draft_read(import->service->env, json, true, &draft, error);
   if (status != MOONPAD_OK) {
@@ -348,12 +363,12 @@ static moonpad_status read_import_event(importing *import, size_t number, moonpa
 }
 
 /* The messages of the user among events that have been trimmed away are known by the header alone. */
-static moonpad_status check_counts(const importing *import, size_t lines, moonpad_error *error) {
+static moonpad_status check_counts(const moonpad_import *import, moonpad_error *error) {
   const mp_session_row *row = &import->row;
   int64_t messages = import->replay.conversation_count;
   if (row->base_revision + (int64_t)import->count != row->revision) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: the header announced %lld events, %zu came", lines,
-                   (long long)(row->revision - row->base_revision), import->count);
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: the header announced %lld events, %zu came",
+                   import->lines, (long long)(row->revision - row->base_revision), import->count);
   }
   if (row->conversation_count >= messages && row->conversation_count - messages <= row->base_revision) {
     return MOONPAD_OK;
@@ -363,34 +378,22 @@ static moonpad_status check_counts(const importing *import, size_t lines, moonpa
                  (long long)row->conversation_count, (long long)messages);
 }
 
-static moonpad_status read_all(importing *import, const moonpad_session_name *given, moonpad_read_line read,
-                               void *context, moonpad_error *error) {
-  mp_buffer compact;
-  mp_buffer_init(&compact, import->service->env);
-  moonpad_status status = MOONPAD_OK;
-  moonpad_string line;
-  size_t number = 0;
-  while (status == MOONPAD_OK && read(context, &line)) {
-    char where[40];
-    snprintf(where, sizeof where, "line %zu", ++number);
-    moonpad_type type;
-    mp_buffer_clear(&compact);
-    status = mp_json_compact(import->service->env, line, MOONPAD_MAX_DEPTH + 8, where, &compact, &type, error);
-    if (status == MOONPAD_OK && type != MOONPAD_OBJECT) status = bad_line(number, "not an object", error);
-    if (status != MOONPAD_OK) break;
-    if (number == 1) {
-      status = read_import_header(import, given, mp_buffer_text(&compact), error);
-      continue;
-    }
-    status = read_import_event(import, number, mp_buffer_text(&compact), error);
-  }
-  mp_buffer_free(&compact);
-  if (status == MOONPAD_OK && number == 0) return bad_line(1, "there is no header", error);
-  return status == MOONPAD_OK ? check_counts(import, number, error) : status;
+static moonpad_status read_line(moonpad_import *import, moonpad_string line, moonpad_error *error) {
+  char where[40];
+  moonpad_type type;
+  size_t number = ++import->lines;
+  snprintf(where, sizeof where, "line %zu", number);
+  mp_buffer_clear(&import->compact);
+  moonpad_status status =
+      mp_json_compact(import->service->env, line, MOONPAD_MAX_DEPTH + 8, where, &import->compact, &type, error);
+  if (status != MOONPAD_OK) return status;
+  if (type != MOONPAD_OBJECT) return bad_line(number, "not an object", error);
+  moonpad_string json = mp_buffer_text(&import->compact);
+  return number == 1 ? read_import_header(import, json, error) : read_import_event(import, number, json, error);
 }
 
 /* The state that the session would have, against the limits of the service that takes it. */
-static moonpad_status check_state(const importing *import, moonpad_error *error) {
+static moonpad_status check_state(const moonpad_import *import, moonpad_error *error) {
   const mp_replay *states[] = {&import->base, &import->replay};
   for (size_t i = 0; i < 2; i++) {
     size_t position = 0, bytes = 0;
@@ -408,7 +411,7 @@ static moonpad_status check_state(const importing *import, moonpad_error *error)
 }
 
 static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) {
-  importing *import = context;
+  moonpad_import *import = context;
   mp_session_row row;
   moonpad_status status = tx->ops->create_session(tx, &import->name, import->row.create_time, &row, error);
   if (status == MOONPAD_ALREADY_EXISTS) {
@@ -444,33 +447,97 @@ static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) 
   return mp_session_make_stored(import->service, &import->name, tx, &row, &import->session, error);
 }
 
+/* ---- an import that is given line by line ---- */
+
+static bool copy_given(moonpad_import *import, const moonpad_session_name *given) {
+  moonpad_string *copies[] = {&import->given.app_name, &import->given.user_id, &import->given.session_id};
+  import->given = *given;
+  mp_buffer *text = &import->given_text;
+  for (int i = 0; i < 3; i++) mp_buffer_add_string(text, *copies[i]);
+  size_t at = 0;
+  for (int i = 0; !text->failed && i < 3; i++) {
+    copies[i]->data = copies[i]->length == 0 ? NULL : text->data + at;
+    at += copies[i]->length;
+  }
+  return !text->failed;
+}
+
+void moonpad_import_free(moonpad_import *import) {
+  if (import == NULL) return;
+  moonpad_service *service = import->service;
+  mp_buffer *buffers[] = {&import->given_text, &import->names, &import->compact, &import->text, &import->ids};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) mp_buffer_free(buffers[i]);
+  mp_replay_free(&import->base);
+  mp_replay_free(&import->replay);
+  mp_release(service->env, import->events);
+  mp_release(service->env, import);
+  moonpad_service_release(service);
+}
+
+moonpad_status moonpad_import_begin(moonpad_service *service, const moonpad_session_name *name, moonpad_import **result,
+                                    moonpad_error *error) {
+  *result = NULL;
+  mp_env *env = service->env;
+  moonpad_status status = mp_check_open(service, error);
+  if (status != MOONPAD_OK) return status;
+  moonpad_import *import = mp_allocate_zeroed(env, sizeof *import);
+  if (import == NULL) return mp_no_memory(error);
+  import->service = moonpad_service_retain(service);
+  mp_buffer *buffers[] = {&import->given_text, &import->names, &import->compact, &import->text, &import->ids};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) mp_buffer_init(buffers[i], env);
+  mp_replay_init(&import->base, env);
+  mp_replay_init(&import->replay, env);
+  if (name != NULL && !copy_given(import, name)) {
+    moonpad_import_free(import);
+    return mp_no_memory(error);
+  }
+  *result = import;
+  return MOONPAD_OK;
+}
+
+/* May it go on? */
+static moonpad_status check_import(const moonpad_import *import, moonpad_error *error) {
+  moonpad_status status = mp_check_open(import->service, error);
+  if (status != MOONPAD_OK) return status;
+  if (import->done) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the import has been committed");
+  if (import->failure.code == MOONPAD_OK) return MOONPAD_OK;
+  return mp_fail(error, import->failure.code, "%s", import->failure.message);
+}
+
+moonpad_status moonpad_import_line(moonpad_import *import, moonpad_string line, moonpad_error *error) {
+  moonpad_status status = check_import(import, error);
+  if (status != MOONPAD_OK) return status;
+  status = read_line(import, line, &import->failure);
+  return status == MOONPAD_OK ? status : mp_fail(error, status, "%s", import->failure.message);
+}
+
+moonpad_status moonpad_import_commit(moonpad_import *import, moonpad_session **session, moonpad_error *error) {
+  *session = NULL;
+  moonpad_status status = check_import(import, error);
+  if (status == MOONPAD_OK && import->lines == 0) status = bad_line(1, "there is no header", error);
+  if (status == MOONPAD_OK) status = check_counts(import, error);
+  if (status == MOONPAD_OK) status = check_state(import, error);
+  mp_store *store = import->service->store;
+  if (status == MOONPAD_OK) status = store->ops->write(store, import_in, import, error);
+  if (status == MOONPAD_OK) {
+    import->done = true;
+    *session = import->session;
+  } else {
+    moonpad_session_free(import->session);
+  }
+  import->session = NULL;
+  return status;
+}
+
 moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_session_name *name,
                                       moonpad_read_line read, void *context, moonpad_session **session,
                                       moonpad_error *error) {
   *session = NULL;
-  mp_env *env = service->env;
-  importing import;
-  memset(&import, 0, sizeof import);
-  import.service = service;
-  mp_buffer_init(&import.names, env);
-  mp_buffer_init(&import.text, env);
-  mp_buffer_init(&import.ids, env);
-  mp_replay_init(&import.base, env);
-  mp_replay_init(&import.replay, env);
-  moonpad_status status = mp_check_open(service, error);
-  if (status == MOONPAD_OK) status = read_all(&import, name, read, context, error);
-  if (status == MOONPAD_OK) status = check_state(&import, error);
-  if (status == MOONPAD_OK) status = service->store->ops->write(service->store, import_in, &import, error);
-  if (status == MOONPAD_OK) {
-    *session = import.session;
-  } else {
-    moonpad_session_free(import.session);
-  }
-  mp_replay_free(&import.base);
-  mp_replay_free(&import.replay);
-  mp_release(env, import.events);
-  mp_buffer_free(&import.names);
-  mp_buffer_free(&import.text);
-  mp_buffer_free(&import.ids);
+  moonpad_import *import;
+  moonpad_string line;
+  moonpad_status status = moonpad_import_begin(service, name, &import, error);
+  while (status == MOONPAD_OK && read(context, &line)) status = moonpad_import_line(import, line, error);
+  if (status == MOONPAD_OK) status = moonpad_import_commit(import, session, error);
+  moonpad_import_free(import);
   return status;
 }

@@ -188,6 +188,12 @@ function Clock:advance(seconds) end
 ---@field session moonpad.Session
 ---@field event moonpad.Event|table
 
+---@class moonpad.ImportOptions
+---@field lines string|string[]|fun(): string? with or without newlines
+---@field appName? string in place of the exported one
+---@field userId? string
+---@field sessionId? string
+
 ---A store of sessions. Closes when it is collected, by `close()`, or with `local service <close>`.
 ---@class moonpad.Service: userdata
 local Service = {}
@@ -279,6 +285,22 @@ function Service:fork(session, options) end
 ---@param options { invocationId: string }|{ revision: integer }
 ---@return moonpad.Event
 function Service:rewind(session, options) end
+
+---The whole stored session as lines of text, a header and then the events, each with its newline: whatever part the
+---object shows, without what is pending, without user and app state. Nothing is locked between two lines; what is
+---appended meanwhile is no part of it. Once the service is closed the iterator raises `closed`, once the session is
+---deleted `not_found`.
+---@param session moonpad.Session
+---@return fun(): string? nextLine nil behind the last one
+---@nodiscard
+function Service:export(session) end
+
+---Creates the session that the lines of an export describe, under other names where they are given. All or nothing: a
+---wrong line raises `invalid_argument` and is named, an error of an iterator comes through as it is, and a session that
+---exists raises `already_exists`. User and app state are not touched.
+---@param options moonpad.ImportOptions
+---@return moonpad.Session
+function Service:import(options) end
 
 ---A consistent copy in a new file while others write. A store that has none raises `unsupported`.
 ---@param path string
