@@ -59,14 +59,17 @@ TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
 
-# Modules that load when they are used, so that the core needs neither libcurl nor a terminal.
+# Modules that load when they are used, so that the core does without artifacts and memories, libcurl and a terminal.
+AGENT_STORES_SOURCES := $(sort $(wildcard src/agent_stores/*.c))
 HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
+AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
-OPTIONAL := $(BUILD)/moonpad/cli_core.so $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so)
+OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so \
+            $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so)
 
 # `make V=1` shows the commands themselves.
 Q := $(if $(V),,@)
@@ -144,7 +147,8 @@ $(BUILD)/flags: FORCE
 	$(call remember,$(COMPILE) | $(LINK))
 
 $(BUILD)/sources: FORCE
-	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(HTTP_SOURCES) | $(CLI_SOURCES) | $(TEST_SUPPORT))
+	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | $(CLI_SOURCES) \
+		| $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -156,9 +160,9 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 	@mkdir -p $(@D)
 	@$(LUA) scripts/embed_lua.lua $@ lua $(LUA_FILES)
 
-$(MODULE_OBJECTS) $(CLI_OBJECTS) $(BUILD)/obj/spec/c/test_lua_%.o: MODULE_CFLAGS = $(LUA_CFLAGS)
+$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(BUILD)/obj/spec/c/test_lua_%.o: MODULE_CFLAGS = $(LUA_CFLAGS)
 $(HTTP_OBJECTS): MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
-$(MODULE_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS): | have-lua
+$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS): | have-lua
 
 have-lua:
 	@test -n "$(LUA_CFLAGS)" || { echo 'Lua 5.4 was not found by pkg-config. "make deps" installs what is missing.' >&2; exit 1; }
@@ -193,6 +197,12 @@ $(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS)
 
+# It brings what it needs of the library, as the core does, so that neither needs the other's symbols.
+$(BUILD)/moonpad/agent_stores_core.so: $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL $(LIBS)
+
 # It stays loaded once it is: libcurl's threads may outlive the Lua state that opened it.
 $(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
@@ -204,7 +214,7 @@ $(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $(CLI_OBJECTS)
 
-# ---- C tests: one program for each spec/c/test_*.c; those that embed Lua are called test_lua_* ----
+# ---- C tests: one program for each spec/c/test_*.c; those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_* ----
 
 TEST_OBJECTS := $(call objects,$(TEST_SUPPORT))
 
@@ -212,6 +222,13 @@ $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(B
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) -lcmocka $(LUA_LIBS) $(LIBS)
+
+$(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS)
+
+$(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS) $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -o $@ $(filter-out %/module.o,$(filter %.o %.a,$^)) -lcmocka $(LIBS)
 
 $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)

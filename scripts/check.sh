@@ -41,14 +41,26 @@ headers() {
   done
 }
 
-# Only src/lua knows Lua, and the libraries export nothing but the API.
+# Only src/lua and the modules know Lua, the core does without the modules, and the libraries export nothing but the API.
 layers() {
-  local file strangers
-  if grep -nE '#include *[<"](lua|lauxlib|lualib)\.h' -r src/base src/core src/service src/store include/moonpad.h; then
+  local file strangers lua='#include *[<"](lua|lauxlib|lualib)\.h'
+  if grep -nE "$lua" -r src/base src/core src/service src/store include/moonpad.h ||
+    grep -nE "$lua" -r src/agent_stores --exclude=module.c; then
     echo "The C core must not include Lua's headers."
     return 1
   fi
-  for file in "$build/libmoonpad.so.0:moonpad_" "$build/moonpad/core.so:(moonpad_|luaopen_)"; do
+  if grep -n '#include *"\(agent_stores\|http\)/' -r src/base src/core src/service src/store src/lua; then
+    echo "The core does without its modules."
+    return 1
+  fi
+  for file in "$build"/libmoonpad.a "$build"/libmoonpad_lua.a "$build/moonpad/core.so"; do
+    if nm "$file" | grep -E ' mp_(artifacts|memories|sqlite_tables|http)_'; then
+      echo "$file holds what belongs to a module."
+      return 1
+    fi
+  done
+  for file in "$build/libmoonpad.so.0:moonpad_" "$build/moonpad/core.so:(moonpad_|luaopen_)" \
+    "$build/moonpad/agent_stores_core.so:luaopen_"; do
     strangers=$(nm -D --defined-only "${file%%:*}" | awk '{ print $3 }' | grep -vE "^${file#*:}")
     [ -z "$strangers" ] || { printf '%s exports what is not its API:\n%s\n' "${file%%:*}" "$strangers"; return 1; }
   done
@@ -64,7 +76,8 @@ fuzz() {
 
 # What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what goes in and comes out is guarded, and nothing inside
 # is reported, so there is nothing to suppress.
-threaded="test_threads test_lua_threads test_service_async test_service_locks test_queue test_run_again test_sqlite_life test_sqlite_files"
+threaded="test_threads test_lua_threads test_service_async test_service_locks test_queue test_run_again test_sqlite_life \
+  test_sqlite_files test_agent_stores"
 tsan_build() {
   # shellcheck disable=SC2046 # a list of words
   build_in tsan CC=gcc SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
@@ -83,7 +96,7 @@ rockspec() {
       luarocks-5.4 make --tree "$copy/tree" moonpad-scm-1.rockspec &&
       cd / &&
       LUA_PATH="$copy/tree/share/lua/5.4/?.lua;$copy/tree/share/lua/5.4/?/init.lua" LUA_CPATH="$copy/tree/lib/lua/5.4/?.so" \
-        lua5.4 -e 'print("rock: moonpad " .. require("moonpad")._VERSION)' &&
+        lua5.4 -e 'print("rock: moonpad " .. require("moonpad")._VERSION); require("moonpad").memoryService("memory:"):close()' &&
       "$copy/tree/bin/moonpad" --help
   )
 }
@@ -125,6 +138,7 @@ C
   cat >"$temporary/module.lua" <<'LUA'
 local moonpad = require("moonpad")
 local service <close> = moonpad.open("sqlite::memory:")
+local artifacts <close> = moonpad.artifactService("sqlite::memory:")
 LUA
   (
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib

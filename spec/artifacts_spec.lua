@@ -225,6 +225,37 @@ describe("moonpad.artifactService", function()
     assert.equal("storage", failure(moonpad.artifactService, "sqlite:" .. folder .. "/no/such.db").code)
   end)
 
+  -- In a process that has loaded nothing of moonpad yet.
+  local function lua(code)
+    local pipe <close> = assert(io.popen("lua5.4 -e " .. quote(("package.path, package.cpath = %q, %q; ")
+      :format(package.path, package.cpath) .. code) .. " 2>&1"))
+    return pipe:read "a"
+  end
+
+  it("loads its module when a service is first opened, which the rest does without", function()
+    assert.equal("nil\tmoonpad.agent_stores_core\n", lua [[
+      local moonpad = require "moonpad"
+      local service = moonpad.open "sqlite::memory:"
+      local runner = moonpad.runner { appName = "app", sessionService = service,
+        agent = moonpad.agent { name = "A", model = moonpad.models.scripted { "hi" } } }
+      for _ in runner:run { userId = "u", newMessage = "hello" } do end
+      local before = package.loaded["moonpad.agent_stores_core"]
+      moonpad.memoryService("memory:"):close()
+      print(before, package.loaded["moonpad.agent_stores_core"] and "moonpad.agent_stores_core")]])
+  end)
+
+  it("says which module is missing", function()
+    local text = lua [[
+      package.preload["moonpad.agent_stores_core"] = function() error "not installed here" end
+      local moonpad = require "moonpad"
+      for _, open in ipairs { "artifactService", "memoryService" } do
+        local _, err = pcall(moonpad[open], "memory:")
+        print(err.code, err.message)
+      end]]
+    local expected = "unsupported\t%s needs moonpad's module moonpad.agent_stores_core: .*not installed here\n"
+    assert.matches("^" .. expected:format "artifactService" .. expected:format "memoryService" .. "$", text)
+  end)
+
   it("gives each service in memory files of its own", function()
     local one <close> = moonpad.artifactService "memory:"
     local two <close> = moonpad.artifactService "memory:"

@@ -2,7 +2,7 @@
 --- to all sessions of a user.
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
-local keeping = require "moonpad.keeping"
+local stores = require "moonpad.agent_stores"
 
 local artifacts = {}
 
@@ -48,23 +48,23 @@ local function isOfUser(filename)
 end
 
 local function checkFilename(value, where)
-  local filename = keeping.name(value, where, MAX_FILENAME_BYTES)
+  local filename = stores.name(value, where, MAX_FILENAME_BYTES)
   if filename == USER_PREFIX then refuse(where, 'a name must follow "user:"') end
   return filename
 end
 
 -- appName, userId, sessionId (nil: the user's files), filename.
 local function checkName(self, where, options, fields)
-  keeping.check(self, where, options, fields)
-  local appName = keeping.name(options.appName, where .. ": appName")
-  local userId = keeping.name(options.userId, where .. ": userId")
+  stores.check(self, where, options, fields)
+  local appName = stores.name(options.appName, where .. ": appName")
+  local userId = stores.name(options.userId, where .. ": userId")
   local filename = checkFilename(options.filename, where .. ": filename")
   if isOfUser(filename) then return appName, userId, nil, filename end
   if options.sessionId == nil then
     refuse(where, ('sessionId is missing ("%s" is a file of a session; those of a user begin with "user:")')
       :format(filename))
   end
-  return appName, userId, keeping.sessionId(options.sessionId, where .. ": sessionId"), filename
+  return appName, userId, stores.sessionId(options.sessionId, where .. ": sessionId"), filename
 end
 
 local function checkText(text, where)
@@ -81,7 +81,7 @@ local function checkInlineData(inline, where)
   end
   local displayName = inline.displayName
   if displayName ~= nil then checkText(displayName, where .. ".displayName") end
-  return inline.data, keeping.name(inline.mimeType, where .. ".mimeType"), displayName
+  return inline.data, stores.name(inline.mimeType, where .. ".mimeType"), displayName
 end
 
 -- text, or nil and data, mimeType, displayName.
@@ -106,7 +106,7 @@ end
 function Service:save(options)
   local where = "artifacts:save"
   local appName, userId, sessionId, filename = checkName(self, where, options, SAVE_FIELDS)
-  return keeping.call(self, where, "save", appName, userId, sessionId, filename,
+  return stores.call(self, where, "save", appName, userId, sessionId, filename,
     checkPart(options.part, where .. ": part"))
 end
 
@@ -120,7 +120,7 @@ function Service:load(options)
   if version ~= nil and (math.type(version) ~= "integer" or version < 0) then
     refuse(where .. ": version", "expects an integer from 0, got " .. errorText.show(version))
   end
-  return keeping.call(self, where, "load", appName, userId, sessionId, filename, version)
+  return stores.call(self, where, "load", appName, userId, sessionId, filename, version)
 end
 
 ---The names of the files of a session and of its user, sorted; without `sessionId`, of the user alone.
@@ -128,11 +128,11 @@ end
 ---@return string[]
 function Service:list(options)
   local where = "artifacts:list"
-  keeping.check(self, where, options, SCOPE_FIELDS)
-  local appName = keeping.name(options.appName, where .. ": appName")
-  local userId = keeping.name(options.userId, where .. ": userId")
-  local sessionId = options.sessionId ~= nil and keeping.sessionId(options.sessionId, where .. ": sessionId") or nil
-  return keeping.call(self, where, "list", appName, userId, sessionId)
+  stores.check(self, where, options, SCOPE_FIELDS)
+  local appName = stores.name(options.appName, where .. ": appName")
+  local userId = stores.name(options.userId, where .. ": userId")
+  local sessionId = options.sessionId ~= nil and stores.sessionId(options.sessionId, where .. ": sessionId") or nil
+  return stores.call(self, where, "list", appName, userId, sessionId)
 end
 
 ---The versions of a file, ascending; empty when there is no such file.
@@ -140,7 +140,7 @@ end
 ---@return integer[]
 function Service:versions(options)
   local where = "artifacts:versions"
-  return keeping.call(self, where, "versions", checkName(self, where, options, NAME_FIELDS))
+  return stores.call(self, where, "versions", checkName(self, where, options, NAME_FIELDS))
 end
 
 ---Deletes a file with all its versions.
@@ -148,24 +148,24 @@ end
 ---@return boolean existed
 function Service:delete(options)
   local where = "artifacts:delete"
-  return keeping.call(self, where, "delete", checkName(self, where, options, NAME_FIELDS))
+  return stores.call(self, where, "delete", checkName(self, where, options, NAME_FIELDS))
 end
 
 ---Closes the service; closing twice is no error.
 function Service:close()
-  keeping.close(self, "artifacts:close")
+  stores.close(self, "artifacts:close")
 end
 
 function Service:__close()
-  keeping.close(self, "artifacts:close")
+  stores.close(self, "artifacts:close")
 end
 
 ---Opens an artifact service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions are in.
 ---@param url string
----@param config moonpad.KeepConfig?
+---@param config moonpad.ServiceConfig?
 ---@return moonpad.ArtifactService
 function artifacts.open(url, config)
-  return keeping.open(core.artifacts, Service, url, config)
+  return stores.open("artifactService", "artifacts", Service, url, config, "artifactTtlSeconds")
 end
 
 return artifacts

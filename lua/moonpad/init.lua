@@ -37,8 +37,8 @@ if folder then core.setFolder(folder) end
 ---@field exitLoop moonpad.Tool with it a model leaves the enclosing loopAgent
 ---@field tool fun(definition: moonpad.ToolDefinition): moonpad.Tool
 ---@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner
----@field artifactService fun(url: string, config?: moonpad.KeepConfig): moonpad.ArtifactService
----@field memoryService fun(url: string, config?: moonpad.KeepConfig): moonpad.MemoryService
+---@field artifactService fun(url: string, config?: moonpad.ServiceConfig): moonpad.ArtifactService
+---@field memoryService fun(url: string, config?: moonpad.ServiceConfig): moonpad.MemoryService
 ---@field loadMemory moonpad.Tool with it a model searches the memory service of the runner
 ---@field injectSessionState fun(template: string, context: moonpad.Context|moonpad.State): string
 ---@field models moonpad.Models

@@ -4,8 +4,8 @@ local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
 local events = require "moonpad.event"
 local history = require "moonpad.history"
-local keeping = require "moonpad.keeping"
 local signals = require "moonpad.signals"
+local stores = require "moonpad.agent_stores"
 
 local memory = {}
 
@@ -91,14 +91,14 @@ Adding.__index = Adding
 
 function Adding:call(method, ...)
   local name = self.name
-  return keeping.call(self.service, "memory:addSession", method, name.appName, name.userId, name.sessionId,
+  return stores.call(self.service, "memory:addSession", method, name.appName, name.userId, name.sessionId,
     name.createTime, ...)
 end
 
 function Adding:flush(indexed)
   local added, removed = self.added, self.removed
   self.added, self.removed = {}, {}
-  if #added + #removed > 0 or indexed then self:call("remember", added, removed, indexed) end
+  if #added + #removed > 0 or indexed then self:call("write", added, removed, indexed) end
 end
 
 -- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when one of them is a rewind.
@@ -131,9 +131,9 @@ local function checkSession(session)
     core.error("invalid_argument", where .. ": expects a session, got " .. kind)
   end
   return {
-    appName = keeping.name(session.appName, where .. ": appName"),
-    userId = keeping.name(session.userId, where .. ": userId"),
-    sessionId = keeping.sessionId(session.id, where .. ": id"),
+    appName = stores.name(session.appName, where .. ": appName"),
+    userId = stores.name(session.userId, where .. ": userId"),
+    sessionId = stores.sessionId(session.id, where .. ": id"),
     createTime = session.createTime,
   }
 end
@@ -148,7 +148,7 @@ end
 ---since, and forgets what has been rewound. What an agent that runs as a tool is told and answers is not remembered.
 ---@param session moonpad.Session|moonpad.SessionView
 function Service:addSession(session)
-  keeping.self(self, "memory:addSession")
+  stores.self(self, "memory:addSession")
   local name = checkSession(session)
   if isInner(session) then return end
   local adding = setmetatable({ service = self, name = name, added = {}, removed = {} }, Adding)
@@ -197,30 +197,30 @@ end
 ---@return { memories: moonpad.Memory[] }
 function Service:searchMemory(options)
   local where = "memory:searchMemory"
-  keeping.check(self, where, options, SEARCH_FIELDS)
-  local appName = keeping.name(options.appName, where .. ": appName")
-  local userId = keeping.name(options.userId, where .. ": userId")
+  stores.check(self, where, options, SEARCH_FIELDS)
+  local appName = stores.name(options.appName, where .. ": appName")
+  local userId = stores.name(options.userId, where .. ": userId")
   local query, limit = checkQuery(options.query, where), checkLimit(options.limit, where)
-  local found = keeping.call(self, where, "recall", appName, userId, phrases(query), limit)
+  local found = stores.call(self, where, "search", appName, userId, phrases(query), limit)
   for _, entry in ipairs(found) do entry.content = core.json.decode(entry.content) end
   return { memories = core.array(found) }
 end
 
 ---Closes the service; closing twice is no error.
 function Service:close()
-  keeping.close(self, "memory:close")
+  stores.close(self, "memory:close")
 end
 
 function Service:__close()
-  keeping.close(self, "memory:close")
+  stores.close(self, "memory:close")
 end
 
 ---Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions are in.
 ---@param url string
----@param config moonpad.KeepConfig?
+---@param config moonpad.ServiceConfig?
 ---@return moonpad.MemoryService
 function memory.open(url, config)
-  return keeping.open(core.memories, Service, url, config)
+  return stores.open("memoryService", "memories", Service, url, config, "memoryTtlSeconds")
 end
 
 return memory

@@ -1,7 +1,6 @@
 /* The module `moonpad.core`. */
 #include "lua/clock.h"
 #include "lua/handles.h"
-#include "lua/keep.h"
 
 #include "moonpad_lua.h"
 
@@ -34,6 +33,5 @@ int luaopen_moonpad_core(lua_State *L) {
   mp_error_module(L, binding_index);
   mp_codec_module(L, binding_index);
   mp_event_module(L, binding_index);
-  mp_keep_module(L, binding_index);
   return 1;
 }

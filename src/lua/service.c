@@ -98,8 +98,15 @@ static void push_safe_url(lua_State *L, moonpad_string url) {
 static void read_count(mp_options_table config, const char *field, int64_t *value) {
   int64_t given;
   if (!mp_field_integer(config, field, &given)) return;
-  if (given < 0) mp_raise_argument(config.L, "open: %s: must not be negative", field);
+  if (given < 0) mp_raise_argument(config.L, "%s: %s: must not be negative", config.where, field);
   *value = given;
+}
+
+/* What the config of every service has. */
+static void read_store_config(mp_options_table config, moonpad_options *options) {
+  static const char *const durabilities[] = {"full", "normal", NULL};
+  options->durability = (moonpad_durability)mp_field_choice(config, "durability", durabilities, 0);
+  read_count(config, "busyTimeoutMs", &options->busy_timeout_ms);
 }
 
 static void read_config(lua_State *L, int index, moonpad_options *options) {
@@ -109,13 +116,11 @@ static void read_config(lua_State *L, int index, moonpad_options *options) {
   static const char *const later[] = {"maxEvents",          "eventTtlSeconds", "sessionTtlSeconds",
                                       "userTtlSeconds",     "appTtlSeconds",   "sweepIntervalSeconds",
                                       "maxSessionsPerUser", "onMaxSessions",   NULL};
-  static const char *const durabilities[] = {"full", "normal", NULL};
   static const char *const conflicts[] = {"error", "overwrite", NULL};
   mp_refuse_later_fields(L, index, "open", later);
   mp_options_table config = mp_check_options(L, index, "open", known);
-  options->durability = (moonpad_durability)mp_field_choice(config, "durability", durabilities, 0);
+  read_store_config(config, options);
   options->on_conflict = (moonpad_on_conflict)mp_field_choice(config, "onConflict", conflicts, 0);
-  read_count(config, "busyTimeoutMs", &options->busy_timeout_ms);
   read_count(config, "numRecentEvents", &options->num_recent_events);
   read_count(config, "maxValueBytes", &options->max_value_bytes);
   read_count(config, "maxEventBytes", &options->max_event_bytes);
@@ -140,6 +145,26 @@ static int open_service(lua_State *L) {
   mp_check(L, moonpad_open(url, &options, &service->service, &error), &error);
   mp_know_service(L, service);
   return 1;
+}
+
+/*
+** core.checkStore(where, url, config, later) -> durability, busyTimeoutMs: of a service that another module opens;
+** `later` names a field that a later version will have.
+*/
+static int check_store(lua_State *L) {
+  static const char *const known[] = {"durability", "busyTimeoutMs", NULL};
+  const char *where = luaL_checkstring(L, 1);
+  const char *const later[] = {luaL_checkstring(L, 4), NULL};
+  moonpad_options options;
+  moonpad_options_init(&options);
+  mp_argument_string(L, 2, where, "url");
+  if (!lua_isnil(L, 3)) {
+    mp_refuse_later_fields(L, 3, where, later);
+    read_store_config(mp_check_options(L, 3, where, known), &options);
+  }
+  lua_pushstring(L, options.durability == MOONPAD_DURABILITY_FULL ? "full" : "normal");
+  lua_pushinteger(L, options.busy_timeout_ms);
+  return 2;
 }
 
 /* core.openBeside(session): a service in memory with the hooks and limits of the session's own */
@@ -178,6 +203,8 @@ void mp_service_setup(lua_State *L, int binding_index) {
 void mp_service_module(lua_State *L, int binding_index) {
   mp_push_function(L, binding_index, open_service);
   lua_setfield(L, -2, "open");
+  mp_push_function(L, binding_index, check_store);
+  lua_setfield(L, -2, "checkStore");
   mp_push_function(L, binding_index, open_beside);
   lua_setfield(L, -2, "openBeside");
   mp_push_function(L, binding_index, mp_try_create_session);

@@ -347,6 +347,15 @@ function Json.decode(text) end
 ---@nodiscard
 function core.open(url, config) end
 
+---Checks the URL and the config of a service that another module opens.
+---@param where string for messages
+---@param url any
+---@param config any
+---@param later string a field that a later version will have
+---@return "full"|"normal" durability
+---@return integer busyTimeoutMs
+function core.checkStore(where, url, config, later) end
+
 ---Opens a store in memory with the hooks and limits of the service that a session belongs to.
 ---@param session moonpad.Session
 ---@return moonpad.Service
@@ -528,85 +537,5 @@ function core.monotonic() end
 ---Lets the thread sleep; a signal ends it early.
 ---@param seconds number
 function core.sleep(seconds) end
-
--- ---- Artifacts and memories (lua/moonpad/artifacts.lua and memory.lua are what people use) ----
-
----The tables of one service. Arguments have been checked before; a call that finds the file locked is `busy` at once.
----@class moonpad.Keep: userdata
-local Keep = {}
-
-function Keep:close() end
-
----@param appName string
----@param userId string
----@param sessionId string? nil: of the user
----@param filename string
----@param text string?
----@param data string?
----@param mimeType string?
----@param displayName string?
----@return integer version
-function Keep:save(appName, userId, sessionId, filename, text, data, mimeType, displayName) end
-
----@param appName string
----@param userId string
----@param sessionId string?
----@param filename string
----@param version? integer
----@return moonpad.ArtifactPart?
-function Keep:load(appName, userId, sessionId, filename, version) end
-
----@param appName string
----@param userId string
----@param sessionId string?
----@return string[]
-function Keep:list(appName, userId, sessionId) end
-
----@param appName string
----@param userId string
----@param sessionId string?
----@param filename string
----@return integer[]
-function Keep:versions(appName, userId, sessionId, filename) end
-
----@param appName string
----@param userId string
----@param sessionId string?
----@param filename string
----@return boolean existed
-function Keep:delete(appName, userId, sessionId, filename) end
-
----@param appName string
----@param userId string
----@param sessionId string
----@param createTime number
----@return integer revision up to which every event has been looked at
-function Keep:indexed(appName, userId, sessionId, createTime) end
-
----@param appName string
----@param userId string
----@param sessionId string
----@param createTime number
----@param added { revision: integer, timestamp: number, author: string, content: string, text: string }[]
----@param removed integer[] revisions
----@param indexed? integer
-function Keep:remember(appName, userId, sessionId, createTime, added, removed, indexed) end
-
----@param appName string
----@param userId string
----@param phrases string[]
----@param limit integer
----@return { sessionId: string, author: string, timestamp: number, content: string }[]
-function Keep:recall(appName, userId, phrases, limit) end
-
----@param url string
----@param config? moonpad.KeepConfig
----@return moonpad.Keep
-function core.artifacts(url, config) end
-
----@param url string
----@param config? moonpad.KeepConfig
----@return moonpad.Keep
-function core.memories(url, config) end
 
 return core

@@ -1,12 +1,15 @@
 /*
-** Memories: a row for each event that said something, and its text in an FTS5 index. Each user of each app is an owner with a number; the index has that number as a word in a
-** column of its own, so that a search walks the matches of its owner and not those of everybody. What is searched for goes in as quoted strings: it is never syntax.
+** Memories: a row for each event that said something, and its text in an FTS5 index. Each user of
+** each app is an owner with a number; the index has that number as a word in a column of its own,
+** so that a search walks the matches of its owner and not those of everybody. What is searched for
+** goes in as quoted strings: it is never syntax.
 */
 #include <stdio.h>
 #include <string.h>
 
+#include "agent_stores/memories.h"
+#include "agent_stores/sqlite_tables.h"
 #include "base/error.h"
-#include "store/sqlite_keep.h"
 
 static const char create_tables[] =
     "CREATE TABLE IF NOT EXISTS memory_owners(\n"
@@ -35,8 +38,14 @@ static const char create_tables[] =
     "CREATE VIRTUAL TABLE IF NOT EXISTS memory_text USING fts5("
     "owner, text, tokenize = 'porter unicode61 remove_diacritics 2')";
 
-moonpad_status mp_memories_prepare(mp_store *store, moonpad_error *error) {
-  return mp_keep_make_tables(store, "memory_text", create_tables, error);
+typedef struct sqlite_memories {
+  mp_memories base; /* first */
+  mp_env *env;
+  mp_store *file;
+} sqlite_memories;
+
+static mp_store *file_of(mp_memories *memories) {
+  return ((sqlite_memories *)memories)->file;
 }
 
 /* ---- Owners and sessions ---- */
@@ -53,42 +62,42 @@ static moonpad_status take_integer(mp_sqlite_connection *connection, sqlite3_stm
     sqlite3_finalize(statement);
     return MOONPAD_OK;
   }
-  return mp_keep_finish(connection, statement, code, error);
+  return mp_sqlite_tables_finish(connection, statement, code, error);
 }
 
 static moonpad_status find_owner(mp_sqlite_connection *connection, const moonpad_string names[2], int64_t *owner,
                                  moonpad_error *error) {
   sqlite3_stmt *statement =
-      mp_keep_prepare(connection, "SELECT id FROM memory_owners WHERE app_name = ?1 AND user_id = ?2", error);
+      mp_sqlite_tables_prepare(connection, "SELECT id FROM memory_owners WHERE app_name = ?1 AND user_id = ?2", error);
   if (statement == NULL) return connection->failure;
-  return take_integer(connection, statement, mp_keep_bind_texts(statement, names, 2), 0, owner, error);
+  return take_integer(connection, statement, mp_sqlite_tables_bind(statement, names, 2), 0, owner, error);
 }
 
 static moonpad_status make_owner(mp_sqlite_connection *connection, const moonpad_string names[2], int64_t *owner,
                                  moonpad_error *error) {
   moonpad_status status = find_owner(connection, names, owner, error);
   if (status != MOONPAD_OK || *owner != 0) return status;
-  sqlite3_stmt *statement =
-      mp_keep_prepare(connection, "INSERT INTO memory_owners(app_name, user_id) VALUES(?1, ?2) RETURNING id", error);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(
+      connection, "INSERT INTO memory_owners(app_name, user_id) VALUES(?1, ?2) RETURNING id", error);
   if (statement == NULL) return connection->failure;
-  return take_integer(connection, statement, mp_keep_bind_texts(statement, names, 2), 0, owner, error);
+  return take_integer(connection, statement, mp_sqlite_tables_bind(statement, names, 2), 0, owner, error);
 }
 
-static int bind_session(sqlite3_stmt *statement, const mp_memory_session *session, int64_t owner) {
+static int bind_session(sqlite3_stmt *statement, const mp_memories_session *session, int64_t owner) {
   int code = sqlite3_bind_int64(statement, 1, owner);
   if (code == SQLITE_OK) code = mp_sqlite_bind_text(statement, 2, session->session_id);
   return code == SQLITE_OK ? sqlite3_bind_double(statement, 3, session->create_time) : code;
 }
 
 static moonpad_status session_integer(mp_sqlite_connection *connection, const char *sql,
-                                      const mp_memory_session *session, int64_t owner, int64_t *integer,
+                                      const mp_memories_session *session, int64_t owner, int64_t *integer,
                                       moonpad_error *error) {
-  sqlite3_stmt *statement = mp_keep_prepare(connection, sql, error);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
   return take_integer(connection, statement, bind_session(statement, session, owner), 0, integer, error);
 }
 
-static moonpad_status make_session(mp_sqlite_connection *connection, const mp_memory_session *session, int64_t owner,
+static moonpad_status make_session(mp_sqlite_connection *connection, const mp_memories_session *session, int64_t owner,
                                    int64_t *id, moonpad_error *error) {
   static const char find[] = "SELECT id FROM memory_sessions WHERE owner = ?1 AND session_id = ?2 AND create_time = ?3";
   static const char make[] =
@@ -99,7 +108,7 @@ static moonpad_status make_session(mp_sqlite_connection *connection, const mp_me
 }
 
 typedef struct asking {
-  const mp_memory_session *session;
+  const mp_memories_session *session;
   int64_t indexed;
 } asking;
 
@@ -115,11 +124,11 @@ static moonpad_status read_indexed(mp_tx *tx, void *context, moonpad_error *erro
   return session_integer(connection, sql, wanted->session, owner, &wanted->indexed, error);
 }
 
-moonpad_status mp_memories_indexed(mp_store *store, const mp_memory_session *session, int64_t *indexed,
-                                   moonpad_error *error) {
+static moonpad_status get_indexed(mp_memories *memories, const mp_memories_session *session, int64_t *revision,
+                                  moonpad_error *error) {
   asking wanted = {session, 0};
-  moonpad_status status = store->ops->read(store, read_indexed, &wanted, error);
-  *indexed = status == MOONPAD_OK ? wanted.indexed : 0;
+  moonpad_status status = mp_sqlite_read(file_of(memories), read_indexed, &wanted, error);
+  *revision = status == MOONPAD_OK ? wanted.indexed : 0;
   return status;
 }
 
@@ -136,17 +145,17 @@ static owner_word word_of(int64_t owner) {
 }
 
 typedef struct writing {
-  const mp_memory_session *session;
-  const mp_memory_batch *batch;
+  const mp_memories_session *session;
+  const mp_memories_batch *batch;
 } writing;
 
-static moonpad_status add_row(mp_sqlite_connection *connection, int64_t session, const mp_memory *memory, int64_t *id,
-                              moonpad_error *error) {
-  sqlite3_stmt *statement =
-      mp_keep_prepare(connection,
-                      "INSERT INTO memories(session, revision, timestamp, author, content) VALUES(?1, ?2, ?3, ?4, ?5)"
-                      " ON CONFLICT(session, revision) DO NOTHING RETURNING id",
-                      error);
+static moonpad_status add_row(mp_sqlite_connection *connection, int64_t session, const mp_memories_entry *memory,
+                              int64_t *id, moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(
+      connection,
+      "INSERT INTO memories(session, revision, timestamp, author, content) VALUES(?1, ?2, ?3, ?4, ?5)"
+      " ON CONFLICT(session, revision) DO NOTHING RETURNING id",
+      error);
   if (statement == NULL) return connection->failure;
   int code = sqlite3_bind_int64(statement, 1, session);
   if (code == SQLITE_OK) code = sqlite3_bind_int64(statement, 2, memory->revision);
@@ -156,27 +165,27 @@ static moonpad_status add_row(mp_sqlite_connection *connection, int64_t session,
   return take_integer(connection, statement, code, 0, id, error);
 }
 
-static moonpad_status add(mp_sqlite_connection *connection, int64_t session, const char *owner, const mp_memory *memory,
-                          moonpad_error *error) {
+static moonpad_status add(mp_sqlite_connection *connection, int64_t session, const char *owner,
+                          const mp_memories_entry *memory, moonpad_error *error) {
   int64_t id = 0;
   moonpad_status status = add_row(connection, session, memory, &id, error);
   if (status != MOONPAD_OK || id == 0) return status;
   sqlite3_stmt *statement =
-      mp_keep_prepare(connection, "INSERT INTO memory_text(rowid, owner, text) VALUES(?1, ?2, ?3)", error);
+      mp_sqlite_tables_prepare(connection, "INSERT INTO memory_text(rowid, owner, text) VALUES(?1, ?2, ?3)", error);
   if (statement == NULL) return connection->failure;
   int code = sqlite3_bind_int64(statement, 1, id);
   if (code == SQLITE_OK) code = mp_sqlite_bind_text(statement, 2, moonpad_text(owner));
   if (code == SQLITE_OK) code = mp_sqlite_bind_text(statement, 3, memory->text);
-  return mp_keep_finish(connection, statement, code, error);
+  return mp_sqlite_tables_finish(connection, statement, code, error);
 }
 
 static moonpad_status run_with(mp_sqlite_connection *connection, const char *sql, int64_t first, int64_t second,
                                moonpad_error *error) {
-  sqlite3_stmt *statement = mp_keep_prepare(connection, sql, error);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
   int code = sqlite3_bind_int64(statement, 1, first);
   if (code == SQLITE_OK) code = sqlite3_bind_int64(statement, 2, second);
-  return mp_keep_finish(connection, statement, code, error);
+  return mp_sqlite_tables_finish(connection, statement, code, error);
 }
 
 static moonpad_status take_away(mp_sqlite_connection *connection, int64_t session, int64_t revision,
@@ -191,7 +200,7 @@ static moonpad_status take_away(mp_sqlite_connection *connection, int64_t sessio
 
 static moonpad_status write_batch(mp_tx *tx, void *context, moonpad_error *error) {
   const writing *wanted = context;
-  const mp_memory_batch *batch = wanted->batch;
+  const mp_memories_batch *batch = wanted->batch;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   moonpad_string names[] = {wanted->session->app_name, wanted->session->user_id};
   int64_t owner = 0, session = 0;
@@ -210,20 +219,17 @@ static moonpad_status write_batch(mp_tx *tx, void *context, moonpad_error *error
                   session, batch->indexed, error);
 }
 
-moonpad_status mp_memories_write(mp_store *store, const mp_memory_session *session, const mp_memory_batch *batch,
-                                 moonpad_error *error) {
+static moonpad_status write_all(mp_memories *memories, const mp_memories_session *session,
+                                const mp_memories_batch *batch, moonpad_error *error) {
   writing wanted = {session, batch};
-  return store->ops->write(store, write_batch, &wanted, error);
+  return mp_sqlite_write(file_of(memories), write_batch, &wanted, error);
 }
 
 /* ---- Searching ---- */
 
 typedef struct searching {
-  moonpad_string names[2];
-  const moonpad_string *phrases;
-  size_t phrase_count;
-  int64_t limit;
-  mp_buffer *found;
+  const mp_memories_query *query;
+  mp_buffer *matches;
 } searching;
 
 /* In FTS5 a string in double quotes is plain text; a quote in it is doubled. */
@@ -236,29 +242,19 @@ static void add_quoted(mp_buffer *match, moonpad_string phrase) {
   mp_buffer_add_char(match, '"');
 }
 
-static void write_match(mp_buffer *match, int64_t owner, const searching *wanted) {
+static void write_match(mp_buffer *match, int64_t owner, const mp_memories_query *query) {
   owner_word word = word_of(owner);
   mp_buffer_add_literal(match, "owner : \"");
   mp_buffer_add(match, word.text, strlen(word.text));
   mp_buffer_add_literal(match, "\" AND text : (");
-  for (size_t i = 0; i < wanted->phrase_count; i++) {
+  for (size_t i = 0; i < query->phrase_count; i++) {
     if (i > 0) mp_buffer_add_literal(match, " OR ");
-    add_quoted(match, wanted->phrases[i]);
+    add_quoted(match, query->phrases[i]);
   }
   mp_buffer_add_char(match, ')');
 }
 
-static void add_field(mp_buffer *found, const void *data, size_t length) {
-  mp_buffer_add(found, (const char *)&length, sizeof length);
-  mp_buffer_add(found, data, length);
-}
-
-static void add_text_field(mp_buffer *found, sqlite3_stmt *statement, int column) {
-  moonpad_string text = mp_sqlite_column_text(statement, column);
-  add_field(found, text.data, text.length);
-}
-
-static moonpad_status collect(mp_sqlite_connection *connection, moonpad_string match, const searching *wanted,
+static moonpad_status collect(mp_sqlite_connection *connection, moonpad_string expression, const searching *wanted,
                               moonpad_error *error) {
   /* The best are chosen first; only they are looked up. */
   static const char sql[] =
@@ -266,43 +262,80 @@ static moonpad_status collect(mp_sqlite_connection *connection, moonpad_string m
       " FROM (SELECT rowid AS id, bm25(memory_text, 0.0, 1.0) AS score FROM memory_text WHERE memory_text MATCH ?1"
       "       ORDER BY score, rowid DESC LIMIT ?2) f"
       " JOIN memories m ON m.id = f.id JOIN memory_sessions s ON s.id = m.session ORDER BY f.score, f.id DESC";
-  sqlite3_stmt *statement = mp_keep_prepare(connection, sql, error);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
-  int code = mp_sqlite_bind_text(statement, 1, match);
-  if (code == SQLITE_OK) code = sqlite3_bind_int64(statement, 2, wanted->limit);
+  int code = mp_sqlite_bind_text(statement, 1, expression);
+  if (code == SQLITE_OK) code = sqlite3_bind_int64(statement, 2, wanted->query->limit);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
   for (; code == SQLITE_ROW; code = sqlite3_step(statement)) {
-    double timestamp = sqlite3_column_double(statement, 2);
-    add_text_field(wanted->found, statement, 0);
-    add_text_field(wanted->found, statement, 1);
-    add_field(wanted->found, &timestamp, sizeof timestamp);
-    add_text_field(wanted->found, statement, 3);
+    mp_memories_match match = {mp_sqlite_column_text(statement, 0), mp_sqlite_column_text(statement, 1),
+                               sqlite3_column_double(statement, 2), mp_sqlite_column_text(statement, 3)};
+    mp_memories_add_match(wanted->matches, &match);
   }
   moonpad_status status = code == SQLITE_DONE ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
   sqlite3_finalize(statement);
-  return status == MOONPAD_OK && wanted->found->failed ? mp_no_memory(error) : status;
+  return status == MOONPAD_OK && wanted->matches->failed ? mp_no_memory(error) : status;
 }
 
-static moonpad_status search(mp_tx *tx, void *context, moonpad_error *error) {
+static moonpad_status search_owner(mp_tx *tx, void *context, moonpad_error *error) {
   const searching *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  moonpad_string names[] = {wanted->query->app_name, wanted->query->user_id};
   int64_t owner = 0;
-  mp_buffer_clear(wanted->found);
-  moonpad_status status = find_owner(connection, wanted->names, &owner, error);
+  mp_buffer_clear(wanted->matches);
+  moonpad_status status = find_owner(connection, names, &owner, error);
   if (status != MOONPAD_OK || owner == 0) return status;
   mp_buffer match;
   mp_buffer_init(&match, connection->store->env);
-  write_match(&match, owner, wanted);
+  write_match(&match, owner, wanted->query);
   status = match.failed ? mp_no_memory(error) : collect(connection, mp_buffer_text(&match), wanted, error);
   mp_buffer_free(&match);
   return status;
 }
 
-moonpad_status mp_memories_search(mp_store *store, moonpad_string app_name, moonpad_string user_id,
-                                  const moonpad_string *phrases, size_t phrase_count, int64_t limit, mp_buffer *found,
-                                  moonpad_error *error) {
-  mp_buffer_clear(found);
-  if (phrase_count == 0) return MOONPAD_OK;
-  searching wanted = {{app_name, user_id}, phrases, phrase_count, limit, found};
-  return store->ops->read(store, search, &wanted, error);
+static moonpad_status search(mp_memories *memories, const mp_memories_query *query, mp_buffer *matches,
+                             moonpad_error *error) {
+  mp_buffer_clear(matches);
+  if (query->phrase_count == 0) return MOONPAD_OK;
+  searching wanted = {query, matches};
+  return mp_sqlite_read(file_of(memories), search_owner, &wanted, error);
+}
+
+/* ---- Opening and closing ---- */
+
+static void close_store(mp_memories *memories) {
+  mp_sqlite_close(file_of(memories));
+}
+
+static void free_store(mp_memories *memories) {
+  sqlite_memories *store = (sqlite_memories *)memories;
+  mp_env *env = store->env;
+  mp_sqlite_tables_free(store->file);
+  mp_release(env, store);
+  mp_env_release(env);
+}
+
+moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                       mp_memories **memories, moonpad_error *error) {
+  static const mp_sqlite_tables tables = {create_tables, "memory_text"};
+  static const mp_memories_ops ops = {
+      .size = sizeof ops,
+      .indexed = get_indexed,
+      .write = write_all,
+      .search = search,
+      .close = close_store,
+      .free = free_store,
+  };
+  sqlite_memories *store = mp_allocate_zeroed(env, sizeof *store);
+  *memories = NULL;
+  if (store == NULL) return mp_no_memory(error);
+  store->base.ops = &ops;
+  store->env = mp_env_retain(env);
+  moonpad_status status = mp_sqlite_tables_open(env, rest, options, &tables, &store->file, error);
+  if (status == MOONPAD_OK) {
+    *memories = &store->base;
+  } else {
+    free_store(&store->base);
+  }
+  return status;
 }

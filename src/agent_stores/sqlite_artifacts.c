@@ -1,9 +1,11 @@
 /*
-** Artifacts: a row for each version of each file. Versions are counted under the write lock, so two who save at once get two of them. The key holds each name in a column of
-** its own: nothing is joined, so no character in one can be mistaken for the border to the next.
+** Artifacts: a row for each version of each file. Versions are counted under the write lock, so two
+** who save at once get two of them. The key holds each name in a column of its own: nothing is
+** joined, so no character in one can be mistaken for the border to the next.
 */
+#include "agent_stores/artifacts.h"
+#include "agent_stores/sqlite_tables.h"
 #include "base/error.h"
-#include "store/sqlite_keep.h"
 
 static const char create_tables[] = "CREATE TABLE IF NOT EXISTS artifacts(\n"
                                     "  app_name TEXT NOT NULL,\n"
@@ -21,13 +23,19 @@ static const char create_tables[] = "CREATE TABLE IF NOT EXISTS artifacts(\n"
 
 #define OF_FILE " WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4"
 
-moonpad_status mp_artifacts_prepare(mp_store *store, moonpad_error *error) {
-  return mp_keep_make_tables(store, "artifacts", create_tables, error);
+typedef struct sqlite_artifacts {
+  mp_artifacts base; /* first */
+  mp_env *env;
+  mp_store *file;
+} sqlite_artifacts;
+
+static mp_store *file_of(mp_artifacts *artifacts) {
+  return ((sqlite_artifacts *)artifacts)->file;
 }
 
 static int bind_name(sqlite3_stmt *statement, const mp_artifact_name *name, int count) {
   moonpad_string texts[] = {name->app_name, name->user_id, name->session_id, name->filename};
-  return mp_keep_bind_texts(statement, texts, count);
+  return mp_sqlite_tables_bind(statement, texts, count);
 }
 
 /* ---- Saving ---- */
@@ -53,7 +61,7 @@ static int bind_artifact(sqlite3_stmt *statement, const mp_artifact *artifact) {
   return code == SQLITE_OK ? bind_bytes(statement, 9, artifact->data) : code;
 }
 
-static moonpad_status save(mp_tx *tx, void *context, moonpad_error *error) {
+static moonpad_status save_version(mp_tx *tx, void *context, moonpad_error *error) {
   static const char sql[] =
       "INSERT INTO artifacts(app_name, user_id, session_id, filename, version, create_time, text, mime_type,"
       " display_name, data)"
@@ -61,7 +69,7 @@ static moonpad_status save(mp_tx *tx, void *context, moonpad_error *error) {
       " RETURNING version";
   saving *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  sqlite3_stmt *statement = mp_keep_prepare(connection, sql, error);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
   int code = bind_name(statement, wanted->name, 4);
   if (code == SQLITE_OK) code = sqlite3_bind_double(statement, 5, wanted->now);
@@ -71,13 +79,13 @@ static moonpad_status save(mp_tx *tx, void *context, moonpad_error *error) {
     wanted->version = sqlite3_column_int64(statement, 0);
     code = SQLITE_OK;
   }
-  return mp_keep_finish(connection, statement, code, error);
+  return mp_sqlite_tables_finish(connection, statement, code, error);
 }
 
-moonpad_status mp_artifacts_save(mp_store *store, const mp_artifact_name *name, const mp_artifact *artifact, double now,
-                                 int64_t *version, moonpad_error *error) {
+static moonpad_status save(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_artifact *artifact,
+                           double now, int64_t *version, moonpad_error *error) {
   saving wanted = {name, artifact, now, 0};
-  moonpad_status status = store->ops->write(store, save, &wanted, error);
+  moonpad_status status = mp_sqlite_write(file_of(artifacts), save_version, &wanted, error);
   *version = wanted.version;
   return status;
 }
@@ -115,7 +123,7 @@ static moonpad_status copy_row(sqlite3_stmt *statement, loading *wanted, moonpad
   return MOONPAD_OK;
 }
 
-static moonpad_status load(mp_tx *tx, void *context, moonpad_error *error) {
+static moonpad_status load_version(mp_tx *tx, void *context, moonpad_error *error) {
   static const char latest[] =
       "SELECT text, mime_type, display_name, data FROM artifacts" OF_FILE " ORDER BY version DESC LIMIT 1";
   static const char exact[] = "SELECT text, mime_type, display_name, data FROM artifacts" OF_FILE " AND version = ?5";
@@ -124,7 +132,7 @@ static moonpad_status load(mp_tx *tx, void *context, moonpad_error *error) {
   bool any = wanted->version == MP_ARTIFACT_LATEST;
   wanted->found = false;
   mp_buffer_clear(wanted->bytes);
-  sqlite3_stmt *statement = mp_keep_prepare(connection, any ? latest : exact, error);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, any ? latest : exact, error);
   if (statement == NULL) return connection->failure;
   int code = bind_name(statement, wanted->name, 4);
   if (code == SQLITE_OK && !any) code = sqlite3_bind_int64(statement, 5, wanted->version);
@@ -145,12 +153,14 @@ static void point_into(mp_artifact *artifact, const mp_buffer *bytes) {
   artifact->display_name.data = artifact->mime_type.data + artifact->mime_type.length;
 }
 
-moonpad_status mp_artifacts_load(mp_store *store, const mp_artifact_name *name, int64_t version, bool *found,
-                                 mp_artifact *artifact, mp_buffer *bytes, moonpad_error *error) {
+static moonpad_status load(mp_artifacts *artifacts, const mp_artifact_name *name, int64_t version, bool *found,
+                           mp_artifact *artifact, mp_buffer *bytes, moonpad_error *error) {
   loading wanted = {name, version, false, artifact, bytes};
-  moonpad_status status = store->ops->read(store, load, &wanted, error);
+  moonpad_status status = mp_sqlite_read(file_of(artifacts), load_version, &wanted, error);
   *found = status == MOONPAD_OK && wanted.found;
-  /* Nothing at all was copied where all three are empty, and there is then no memory to point into. */
+  /*
+  ** Nothing at all was copied where all three are empty, and there is then no memory to point into.
+  */
   if (*found && bytes->length > 0) point_into(artifact, bytes);
   return status;
 }
@@ -167,7 +177,7 @@ typedef void (*take_row)(sqlite3_stmt *statement, mp_buffer *result);
 static moonpad_status collect(mp_sqlite_connection *connection, const char *sql, int names, const listing *wanted,
                               take_row take, moonpad_error *error) {
   mp_buffer_clear(wanted->result);
-  sqlite3_stmt *statement = mp_keep_prepare(connection, sql, error);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
   int code = bind_name(statement, wanted->name, names);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
@@ -182,16 +192,16 @@ static void take_filename(sqlite3_stmt *statement, mp_buffer *result) {
   mp_buffer_add_char(result, '\0');
 }
 
-static moonpad_status list(mp_tx *tx, void *context, moonpad_error *error) {
+static moonpad_status list_filenames(mp_tx *tx, void *context, moonpad_error *error) {
   static const char sql[] = "SELECT DISTINCT filename FROM artifacts"
                             " WHERE app_name = ?1 AND user_id = ?2 AND session_id IN (?3, '') ORDER BY filename";
   return collect(mp_sqlite_of(tx), sql, 3, context, take_filename, error);
 }
 
-moonpad_status mp_artifacts_list(mp_store *store, const mp_artifact_name *name, mp_buffer *filenames,
-                                 moonpad_error *error) {
+static moonpad_status list(mp_artifacts *artifacts, const mp_artifact_name *name, mp_buffer *filenames,
+                           moonpad_error *error) {
   listing wanted = {name, filenames};
-  return store->ops->read(store, list, &wanted, error);
+  return mp_sqlite_read(file_of(artifacts), list_filenames, &wanted, error);
 }
 
 static void take_version(sqlite3_stmt *statement, mp_buffer *result) {
@@ -204,10 +214,10 @@ static moonpad_status list_versions(mp_tx *tx, void *context, moonpad_error *err
   return collect(mp_sqlite_of(tx), sql, 4, context, take_version, error);
 }
 
-moonpad_status mp_artifacts_versions(mp_store *store, const mp_artifact_name *name, mp_buffer *versions,
-                                     moonpad_error *error) {
-  listing wanted = {name, versions};
-  return store->ops->read(store, list_versions, &wanted, error);
+static moonpad_status versions(mp_artifacts *artifacts, const mp_artifact_name *name, mp_buffer *found,
+                               moonpad_error *error) {
+  listing wanted = {name, found};
+  return mp_sqlite_read(file_of(artifacts), list_versions, &wanted, error);
 }
 
 /* ---- Deleting ---- */
@@ -217,19 +227,61 @@ typedef struct deleting {
   bool existed;
 } deleting;
 
-static moonpad_status delete_file(mp_tx *tx, void *context, moonpad_error *error) {
+static moonpad_status delete_versions(mp_tx *tx, void *context, moonpad_error *error) {
   deleting *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  sqlite3_stmt *statement = mp_keep_prepare(connection, "DELETE FROM artifacts" OF_FILE, error);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, "DELETE FROM artifacts" OF_FILE, error);
   if (statement == NULL) return connection->failure;
-  moonpad_status status = mp_keep_finish(connection, statement, bind_name(statement, wanted->name, 4), error);
+  moonpad_status status = mp_sqlite_tables_finish(connection, statement, bind_name(statement, wanted->name, 4), error);
   wanted->existed = status == MOONPAD_OK && sqlite3_changes(connection->db) > 0;
   return status;
 }
 
-moonpad_status mp_artifacts_delete(mp_store *store, const mp_artifact_name *name, bool *existed, moonpad_error *error) {
+static moonpad_status delete_file(mp_artifacts *artifacts, const mp_artifact_name *name, bool *existed,
+                                  moonpad_error *error) {
   deleting wanted = {name, false};
-  moonpad_status status = store->ops->write(store, delete_file, &wanted, error);
+  moonpad_status status = mp_sqlite_write(file_of(artifacts), delete_versions, &wanted, error);
   *existed = status == MOONPAD_OK && wanted.existed;
+  return status;
+}
+
+/* ---- Opening and closing ---- */
+
+static void close_store(mp_artifacts *artifacts) {
+  mp_sqlite_close(file_of(artifacts));
+}
+
+static void free_store(mp_artifacts *artifacts) {
+  sqlite_artifacts *store = (sqlite_artifacts *)artifacts;
+  mp_env *env = store->env;
+  mp_sqlite_tables_free(store->file);
+  mp_release(env, store);
+  mp_env_release(env);
+}
+
+moonpad_status mp_sqlite_artifacts_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                        mp_artifacts **artifacts, moonpad_error *error) {
+  static const mp_sqlite_tables tables = {create_tables, "artifacts"};
+  static const mp_artifacts_ops ops = {
+      .size = sizeof ops,
+      .save = save,
+      .load = load,
+      .list = list,
+      .versions = versions,
+      .delete_file = delete_file,
+      .close = close_store,
+      .free = free_store,
+  };
+  sqlite_artifacts *store = mp_allocate_zeroed(env, sizeof *store);
+  *artifacts = NULL;
+  if (store == NULL) return mp_no_memory(error);
+  store->base.ops = &ops;
+  store->env = mp_env_retain(env);
+  moonpad_status status = mp_sqlite_tables_open(env, rest, options, &tables, &store->file, error);
+  if (status == MOONPAD_OK) {
+    *artifacts = &store->base;
+  } else {
+    free_store(&store->base);
+  }
   return status;
 }

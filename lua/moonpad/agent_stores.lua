@@ -1,34 +1,41 @@
---- What the artifact and the memory service share: their tables in a store, the names of what they keep, and waiting
---- for a file that somebody else is writing to.
+--- What the artifact and the memory service share: opening their stores, the names of what they hold, and waiting for a
+--- store that somebody else is writing to.
 local core = require "moonpad.core"
 local signals = require "moonpad.signals"
 
-local keeping = {}
+local stores = {}
 
-local DEFAULT_BUSY_TIMEOUT_MS = 5000
 local MAX_NAME_BYTES = 255
 
----@class moonpad.KeepConfig
----@field durability "full"|"normal"|nil what is kept survives: power loss (default), a crash
+---@class moonpad.ServiceConfig
+---@field durability "full"|"normal"|nil what is stored survives: power loss (default), a crash
 ---@field busyTimeoutMs integer? how long to wait for a lock (5000)
 
--- service -> its tables and how long it waits for them.
+-- service -> its store and how long it waits for it, in seconds.
 local storeOf = setmetatable({}, { __mode = "k" })
 
+-- The core does without this module: it is loaded when the first of these services is opened.
+local function loadModule(where)
+  local ok, module = pcall(require, "moonpad.agent_stores_core")
+  if ok then return module end
+  return core.error("unsupported",
+    where .. " needs moonpad's module moonpad.agent_stores_core: " .. tostring(module):gsub("\n.*", ""))
+end
+
 ---Makes a service object.
----@param open fun(url: string, config: table?): userdata core.artifacts or core.memories
+---@param where "artifactService"|"memoryService" for messages
+---@param kind "artifacts"|"memories" of store
 ---@param metatable table
 ---@param url string
----@param config moonpad.KeepConfig?
+---@param config moonpad.ServiceConfig?
+---@param later string a field that a later version will have
 ---@return table service
-function keeping.open(open, metatable, url, config)
-  local ok, keep = pcall(open, url, config)
-  if not ok then
-    if core.isError(keep) then keep.where = nil end
-    error(keep, 0)
-  end
+function stores.open(where, kind, metatable, url, config, later)
+  local durability, busyTimeoutMs = core.checkStore(where, url, config, later)
+  local handle, message, code = loadModule(where)[kind](url, durability, busyTimeoutMs)
+  if not handle then core.error(code, message) end
   local service = setmetatable({}, metatable)
-  storeOf[service] = { keep = keep, patience = (config and config.busyTimeoutMs or DEFAULT_BUSY_TIMEOUT_MS) / 1000 }
+  storeOf[service] = { handle = handle, timeout = busyTimeoutMs / 1000 }
   return service
 end
 
@@ -43,14 +50,14 @@ local function find(self, where)
   return store
 end
 
-keeping.self = find
+stores.self = find
 
 ---Checks that a method was called with a colon, and what it was given.
 ---@param self table
 ---@param where string "artifacts:save"
 ---@param options any
 ---@param fields string[]
-function keeping.check(self, where, options, fields)
+function stores.check(self, where, options, fields)
   find(self, where)
   if type(options) ~= "table" then
     core.error("invalid_argument", ("%s: expects a table of named fields, got %s"):format(where, type(options)))
@@ -58,24 +65,23 @@ function keeping.check(self, where, options, fields)
   core.checkFields(options, where, fields)
 end
 
--- A call may find the file locked. It is tried again until patience ends, and others go on in between.
+-- A call may find the store locked. It is tried again until the time is over, and others go on in between.
 ---@param self table
 ---@param where string for messages
----@param method string of the tables
+---@param method string of the store
 ---@param ... any
 ---@return any
-function keeping.call(self, where, method, ...)
+function stores.call(self, where, method, ...)
   local store = find(self, where)
-  local deadline = core.monotonic() + store.patience
+  local deadline = core.monotonic() + store.timeout
   while true do
-    local ok, result = pcall(store.keep[method], store.keep, ...)
-    if ok then return result end
-    if not core.isError(result) then error(result, 0) end
-    if result.code ~= "busy" then
-      core.error(result.code, ("%s: %s"):format(where, result.message))
+    local result, message, code = store.handle[method](store.handle, ...)
+    if not code then return result end
+    if code ~= "busy" then
+      core.error(code, ("%s: %s"):format(where, message))
     elseif core.monotonic() >= deadline then
       core.error("busy", ("%s: another writer kept the file locked for longer than busyTimeoutMs (%d ms)")
-        :format(where, math.floor(store.patience * 1000)))
+        :format(where, math.floor(store.timeout * 1000)))
     end
     signals.pause()
   end
@@ -83,9 +89,8 @@ end
 
 ---@param self table
 ---@param where string
-function keeping.close(self, where)
-  local store = find(self, where)
-  store.keep:close()
+function stores.close(self, where)
+  find(self, where).handle:close()
 end
 
 ---- Names
@@ -95,7 +100,7 @@ end
 ---@param where string
 ---@param longest integer? bytes
 ---@return string
-function keeping.name(value, where, longest)
+function stores.name(value, where, longest)
   longest = longest or MAX_NAME_BYTES
   if type(value) ~= "string" then
     core.error("invalid_argument", ("%s: expects a string, got %s"):format(where, type(value)))
@@ -115,8 +120,8 @@ end
 ---@param value any
 ---@param where string
 ---@return string
-function keeping.sessionId(value, where)
-  return keeping.name(type(value) == "string" and value:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$" or value, where)
+function stores.sessionId(value, where)
+  return stores.name(type(value) == "string" and value:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$" or value, where)
 end
 
-return keeping
+return stores

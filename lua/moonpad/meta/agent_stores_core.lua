@@ -1,0 +1,114 @@
+---@meta moonpad.agent_stores_core
+
+-- The stores of artifacts and memories (lua/moonpad/artifacts.lua and memory.lua are what people use). Arguments have
+-- been checked before. Every call that fails gives nil, a message and an error code; one that finds its store locked is
+-- `busy` at once.
+
+local agent_stores_core = {}
+
+---@class moonpad.ArtifactStore: userdata
+local ArtifactStore = {}
+
+function ArtifactStore:close() end
+
+---@param appName string
+---@param userId string
+---@param sessionId string? nil: of the user
+---@param filename string
+---@param text string?
+---@param data string?
+---@param mimeType string?
+---@param displayName string?
+---@return integer? version
+---@return string? message
+---@return moonpad.ErrorCode? code
+function ArtifactStore:save(appName, userId, sessionId, filename, text, data, mimeType, displayName) end
+
+---@param appName string
+---@param userId string
+---@param sessionId string?
+---@param filename string
+---@param version? integer
+---@return moonpad.ArtifactPart? part nil without a code: there is none
+---@return string? message
+---@return moonpad.ErrorCode? code
+function ArtifactStore:load(appName, userId, sessionId, filename, version) end
+
+---@param appName string
+---@param userId string
+---@param sessionId string?
+---@return string[]?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function ArtifactStore:list(appName, userId, sessionId) end
+
+---@param appName string
+---@param userId string
+---@param sessionId string?
+---@param filename string
+---@return integer[]?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function ArtifactStore:versions(appName, userId, sessionId, filename) end
+
+---@param appName string
+---@param userId string
+---@param sessionId string?
+---@param filename string
+---@return boolean? existed
+---@return string? message
+---@return moonpad.ErrorCode? code
+function ArtifactStore:delete(appName, userId, sessionId, filename) end
+
+---@class moonpad.MemoryStore: userdata
+local MemoryStore = {}
+
+function MemoryStore:close() end
+
+---@param appName string
+---@param userId string
+---@param sessionId string
+---@param createTime number
+---@return integer? revision up to which every event has been looked at
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:indexed(appName, userId, sessionId, createTime) end
+
+---@param appName string
+---@param userId string
+---@param sessionId string
+---@param createTime number
+---@param added { revision: integer, timestamp: number, author: string, content: string, text: string }[]
+---@param removed integer[] revisions
+---@param indexed? integer
+---@return true?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:write(appName, userId, sessionId, createTime, added, removed, indexed) end
+
+---@param appName string
+---@param userId string
+---@param phrases string[]
+---@param limit integer
+---@return { sessionId: string, author: string, timestamp: number, content: string }[]?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:search(appName, userId, phrases, limit) end
+
+---@param url string
+---@param durability "full"|"normal"
+---@param busyTimeoutMs integer how long opening waits
+---@return moonpad.ArtifactStore?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function agent_stores_core.artifacts(url, durability, busyTimeoutMs) end
+
+---@param url string
+---@param durability "full"|"normal"
+---@param busyTimeoutMs integer how long opening waits
+---@return moonpad.MemoryStore?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function agent_stores_core.memories(url, durability, busyTimeoutMs) end
+
+return agent_stores_core

@@ -1,0 +1,91 @@
+/*
+** For tests of the stores of artifacts and memories: opening them on a URL, one set of calls, and
+** all that they hold as a text that can be compared.
+*/
+#ifndef AGENT_SCENE_H
+#define AGENT_SCENE_H
+
+#include <stdio.h>
+
+#include "agent_stores/artifacts.h"
+#include "agent_stores/memories.h"
+#include "counting_allocator.h"
+#include "sqlite_support.h"
+
+typedef struct agent_scene {
+  mp_env *env;
+  mp_artifacts *artifacts;
+  mp_memories *memories;
+} agent_scene;
+
+/* ---- Opening ---- */
+
+/* Either store may be left NULL where this fails. `env` is counted by the scene. */
+static moonpad_status scene_try(agent_scene *scene, mp_env *env, const char *url, moonpad_error *error) {
+  moonpad_options options;
+  moonpad_options_init(&options);
+  options.durability = MOONPAD_DURABILITY_FULL;
+  options.busy_timeout_ms = 5;
+  *scene = (agent_scene){mp_env_retain(env), NULL, NULL};
+  moonpad_status status = mp_artifacts_open(env, moonpad_text(url), &options, &scene->artifacts, error);
+  if (status == MOONPAD_OK) status = mp_memories_open(env, moonpad_text(url), &options, &scene->memories, error);
+  return status;
+}
+
+static inline void scene_open(agent_scene *scene, mp_env *env, const char *url) {
+  moonpad_error error = {MOONPAD_OK, ""};
+  if (scene_try(scene, env, url, &error) != MOONPAD_OK) fail_msg("%s: %s", url, error.message);
+}
+
+static void scene_close(agent_scene *scene) {
+  if (scene->artifacts != NULL) scene->artifacts->ops->free(scene->artifacts);
+  if (scene->memories != NULL) scene->memories->ops->free(scene->memories);
+  mp_env_release(scene->env);
+}
+
+/* ---- Artifacts ---- */
+
+static inline mp_artifact_name file_named(const char *session, const char *filename) {
+  return (mp_artifact_name){moonpad_text("app"), moonpad_text("ann"), moonpad_text(session), moonpad_text(filename)};
+}
+
+static inline moonpad_status save_text(const agent_scene *scene, const char *session, const char *filename,
+                                       const char *text, int64_t *version, moonpad_error *error) {
+  mp_artifact_name name = file_named(session, filename);
+  mp_artifact artifact = {true, {NULL, 0}, {NULL, 0}, false, moonpad_text(text)};
+  return scene->artifacts->ops->save(scene->artifacts, &name, &artifact, 1.5, version, error);
+}
+
+/* ---- Memories ---- */
+
+static const mp_memories_session session_of_ann = {{"app", 3}, {"ann", 3}, {"s", 1}, 12.5};
+
+static inline mp_memories_entry entry_of(int64_t revision, const char *text) {
+  return (mp_memories_entry){revision, (double)revision, moonpad_text("user"), moonpad_text(text), moonpad_text(text)};
+}
+
+static inline moonpad_status search_for(const agent_scene *scene, const char *user, const char *phrase, int64_t limit,
+                                        mp_buffer *matches, moonpad_error *error) {
+  moonpad_string phrases[] = {moonpad_text(phrase), moonpad_text("no \"or\" (such")};
+  mp_memories_query query = {moonpad_text("app"), moonpad_text(user), phrases, 2, limit};
+  return scene->memories->ops->search(scene->memories, &query, matches, error);
+}
+
+/* The texts of what is found, each with a blank behind it. */
+static inline void expect_found(const agent_scene *scene, const char *user, const char *phrase, const char *expected) {
+  char found[256] = "";
+  size_t length = 0;
+  mp_memories_match match;
+  mp_buffer matches;
+  moonpad_error error;
+  mp_buffer_init(&matches, scene->env);
+  assert_int_equal(search_for(scene, user, phrase, 10, &matches, &error), MOONPAD_OK);
+  for (size_t at = 0; mp_memories_next_match(&matches, &at, &match);) {
+    length +=
+        (size_t)snprintf(found + length, sizeof found - length, "%.*s ", (int)match.content.length, match.content.data);
+  }
+  mp_buffer_free(&matches);
+  assert_string_equal(found, expected);
+}
+
+#endif

@@ -1,0 +1,395 @@
+/*
+** The stores of artifacts and memories when something fails: each allocation of theirs and of
+** SQLite's, and each disk operation, once and from then on. A call says so, the store has all of it
+** or nothing, nothing leaks, and the same store goes on when all works again. Which faults are
+** tried: fault_steps.h.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_scene.h"
+#include "fault_steps.h"
+#include "faulty_vfs.h"
+
+#define ONE_BY_ONE 12
+
+/* ---- What fails ---- */
+
+static counting_allocator own;    /* what moonpad allocates */
+static counting_allocator sqlite; /* what SQLite allocates, by the one allocator of the process */
+static sqlite3_mem_methods under_sqlite;
+
+static void *sqlite_allocate(int size) {
+  return counting_refuses(&sqlite) ? NULL : under_sqlite.xMalloc(size);
+}
+
+static void *sqlite_resize(void *block, int size) {
+  return counting_refuses(&sqlite) ? NULL : under_sqlite.xRealloc(block, size);
+}
+
+static void install_sqlite_allocator(void) {
+  counting_init(&sqlite);
+  assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &under_sqlite), SQLITE_OK);
+  sqlite3_mem_methods failing = under_sqlite;
+  failing.xMalloc = sqlite_allocate;
+  failing.xRealloc = sqlite_resize;
+  assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &failing), SQLITE_OK);
+}
+
+/* Either an allocator or a kind of disk operation. */
+typedef struct fault {
+  counting_allocator *allocator;
+  fault_kind kind;
+  bool lasting;
+} fault;
+
+static void arm(const fault *self, long n) {
+  if (self->allocator == NULL) {
+    faulty_vfs_arm(self->kind, n, self->lasting);
+  } else if (self->lasting) {
+    counting_arm_lasting(self->allocator, (size_t)n);
+  } else {
+    counting_arm(self->allocator, (size_t)n);
+  }
+}
+
+/* All works again. Has it failed? */
+static bool disarm(const fault *self) {
+  bool has_failed = self->allocator == NULL ? faulty_vfs_has_failed() : counting_has_failed(self->allocator);
+  faulty_vfs_arm(FAULT_NONE, 0, false);
+  if (self->allocator != NULL) counting_arm(self->allocator, 0);
+  return has_failed;
+}
+
+static void expect_status(const fault *self, const char *name, long n, moonpad_status status,
+                          const moonpad_error *error) {
+  moonpad_status wanted = self->allocator != NULL    ? MOONPAD_NO_MEMORY
+                          : self->kind == FAULT_LOCK ? MOONPAD_BUSY
+                                                     : MOONPAD_STORAGE;
+  if (status != wanted) {
+    fail_msg("%s, fault %d at %ld: %s: %s", name, self->kind, n, moonpad_status_name(status), error->message);
+  }
+  assert_int_equal(error->code, status);
+  assert_true(error->message[0] != '\0');
+}
+
+/* ---- What is called ---- */
+
+static moonpad_status save(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  int64_t version;
+  (void)found;
+  moonpad_status status = save_text(scene, "s", "f", "two", &version, error);
+  if (status == MOONPAD_OK) assert_int_equal(version, 2);
+  return status;
+}
+
+static moonpad_status load(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_artifact_name name = file_named("s", "f");
+  mp_artifact loaded;
+  bool exists;
+  moonpad_status status =
+      scene->artifacts->ops->load(scene->artifacts, &name, MP_ARTIFACT_LATEST, &exists, &loaded, found, error);
+  if (status == MOONPAD_OK) assert_true(exists && loaded.data.length == 3 && memcmp(loaded.data.data, "one", 3) == 0);
+  return status;
+}
+
+static moonpad_status list(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_artifact_name name = file_named("s", "");
+  moonpad_status status = scene->artifacts->ops->list(scene->artifacts, &name, found, error);
+  if (status == MOONPAD_OK) assert_int_equal(found->length, sizeof "f\0user:g");
+  return status;
+}
+
+static moonpad_status versions(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_artifact_name name = file_named("s", "f");
+  moonpad_status status = scene->artifacts->ops->versions(scene->artifacts, &name, found, error);
+  if (status == MOONPAD_OK) assert_int_equal(found->length, 2 * sizeof(int64_t));
+  return status;
+}
+
+static moonpad_status delete_file(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_artifact_name name = file_named("s", "f");
+  bool existed;
+  (void)found;
+  return scene->artifacts->ops->delete_file(scene->artifacts, &name, &existed, error);
+}
+
+static moonpad_status indexed(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  int64_t revision;
+  (void)found;
+  moonpad_status status = scene->memories->ops->indexed(scene->memories, &session_of_ann, &revision, error);
+  if (status == MOONPAD_OK) assert_int_equal(revision, 2);
+  return status;
+}
+
+static moonpad_status write_batch(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_memories_entry entries[] = {entry_of(3, "tea-three"), entry_of(4, "tea-four")};
+  int64_t first = 1;
+  mp_memories_batch batch = {entries, 2, &first, 1, 4};
+  (void)found;
+  return scene->memories->ops->write(scene->memories, &session_of_ann, &batch, error);
+}
+
+static moonpad_status search(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  moonpad_status status = search_for(scene, "ann", "tea", 10, found, error);
+  if (status == MOONPAD_OK) assert_true(found->length > 0);
+  return status;
+}
+
+typedef struct call {
+  const char *name;
+  moonpad_status (*run)(const agent_scene *scene, mp_buffer *found, moonpad_error *error);
+} call;
+
+static const call calls[] = {{"save", save},         {"load", load},          {"list", list},
+                             {"versions", versions}, {"delete", delete_file}, {"indexed", indexed},
+                             {"write", write_batch}, {"search", search}};
+
+static moonpad_status run(const agent_scene *scene, const call *called, moonpad_error *error) {
+  mp_buffer found;
+  mp_buffer_init(&found, scene->env);
+  moonpad_status status = called->run(scene, &found, error);
+  mp_buffer_free(&found);
+  return status;
+}
+
+/* ---- What there is ---- */
+
+static void fill(const agent_scene *scene) {
+  mp_memories_entry entries[] = {entry_of(1, "tea-one"), entry_of(2, "tea-two")};
+  mp_memories_batch batch = {entries, 2, NULL, 0, 2};
+  int64_t version;
+  assert_int_equal(save_text(scene, "s", "f", "zero", &version, NULL), MOONPAD_OK);
+  assert_int_equal(save_text(scene, "s", "f", "one", &version, NULL), MOONPAD_OK);
+  assert_int_equal(save_text(scene, "", "user:g", "g", &version, NULL), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &batch, NULL), MOONPAD_OK);
+}
+
+typedef struct contents {
+  char text[512];
+  size_t length;
+} contents;
+
+static void note(contents *self, const char *what, moonpad_string text) {
+  assert_true(self->length + text.length + 32 < sizeof self->text);
+  self->length += (size_t)snprintf(self->text + self->length, sizeof self->text - self->length, "%s %.*s\n", what,
+                                   (int)text.length, text.length == 0 ? "" : text.data);
+}
+
+static contents contents_of(const agent_scene *scene) {
+  contents self = {"", 0};
+  mp_artifact_name name = file_named("s", "f");
+  mp_artifact loaded;
+  mp_memories_match match;
+  mp_buffer found;
+  bool exists = true;
+  int64_t revision;
+  char number[32];
+  mp_buffer_init(&found, scene->env);
+  for (int64_t version = 0; exists; version++) {
+    assert_int_equal(scene->artifacts->ops->load(scene->artifacts, &name, version, &exists, &loaded, &found, NULL),
+                     MOONPAD_OK);
+    if (exists) note(&self, "f", loaded.data);
+  }
+  assert_int_equal(scene->memories->ops->indexed(scene->memories, &session_of_ann, &revision, NULL), MOONPAD_OK);
+  snprintf(number, sizeof number, "%d", (int)revision);
+  note(&self, "indexed", moonpad_text(number));
+  assert_int_equal(search_for(scene, "ann", "tea", 10, &found, NULL), MOONPAD_OK);
+  for (size_t at = 0; mp_memories_next_match(&found, &at, &match);) note(&self, "said", match.content);
+  mp_buffer_free(&found);
+  return self;
+}
+
+static bool is_same(const contents *a, const contents *b) {
+  return strcmp(a->text, b->text) == 0;
+}
+
+/* ---- Calls that fail ---- */
+
+typedef struct trial {
+  const char *url;
+  const char *path; /* NULL: no file */
+  fault fault;
+  const call *called;
+  mp_env *env;
+  contents before, after;
+} trial;
+
+static void remove_files(const char *path) {
+  static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+  char name[200];
+  for (size_t i = 0; path != NULL && i < sizeof suffixes / sizeof *suffixes; i++) {
+    snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+    remove(name);
+  }
+}
+
+/* In a file, what failed to be synced may have got there all the same. */
+static bool expect_all_or_nothing(const trial *self, const agent_scene *scene, long n) {
+  contents found = contents_of(scene);
+  bool is_done = is_same(&found, &self->after) && !is_same(&found, &self->before);
+  if (!is_same(&found, &self->before) && !(is_done && self->path != NULL)) {
+    fail_msg("%s, fault %d at %ld: there is\n%s", self->called->name, self->fault.kind, n, found.text);
+  }
+  return is_done;
+}
+
+/* False when so many operations were not made. */
+static bool fail_once(const trial *self, long n) {
+  agent_scene scene;
+  moonpad_error error = {MOONPAD_OK, ""};
+  size_t alive = own.alive;
+  scene_open(&scene, self->env, self->url);
+  fill(&scene);
+  if (self->path != NULL) { /* what is cached is not read */
+    scene_close(&scene);
+    scene_open(&scene, self->env, self->url);
+  }
+  arm(&self->fault, n);
+  moonpad_status status = run(&scene, self->called, &error);
+  bool has_failed = disarm(&self->fault), is_done = status == MOONPAD_OK;
+  if (!is_done) {
+    assert_true(has_failed);
+    expect_status(&self->fault, self->called->name, n, status, &error);
+    is_done = expect_all_or_nothing(self, &scene, n);
+  }
+  if (!is_done && run(&scene, self->called, &error) != MOONPAD_OK) {
+    fail_msg("%s, when all works again: %s", self->called->name, error.message);
+  }
+  contents found = contents_of(&scene);
+  assert_string_equal(found.text, self->after.text);
+  scene_close(&scene);
+  if (self->path != NULL) {
+    expect_sound_file(self->path);
+    scene_open(&scene, self->env, self->url);
+    found = contents_of(&scene);
+    assert_string_equal(found.text, self->after.text);
+    scene_close(&scene);
+    remove_files(self->path);
+  }
+  assert_int_equal(own.alive, alive);
+  return has_failed;
+}
+
+static void learn(trial *self) {
+  agent_scene scene;
+  moonpad_error error = {MOONPAD_OK, ""};
+  scene_open(&scene, self->env, self->url);
+  fill(&scene);
+  self->before = contents_of(&scene);
+  if (run(&scene, self->called, &error) != MOONPAD_OK) fail_msg("%s: %s", self->called->name, error.message);
+  self->after = contents_of(&scene);
+  scene_close(&scene);
+  remove_files(self->path);
+}
+
+/* A lock that nobody ever lets go is another matter: SQLite gives up after ten seconds. */
+static int ways_of(const fault *self) {
+  return self->kind == FAULT_LOCK ? 1 : 2;
+}
+
+/* Returns how many faults there were. */
+static long fail_every_call(trial *self) {
+  long count = 0;
+  fault_seed();
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    self->called = &calls[i];
+    learn(self);
+    for (int lasting = 0; lasting < ways_of(&self->fault); lasting++) {
+      self->fault.lasting = lasting == 1;
+      for (long n = 1; fail_once(self, n); count++) n = fault_after(n, ONE_BY_ONE);
+    }
+  }
+  return count;
+}
+
+/* ---- Opening that fails ---- */
+
+static bool fail_to_open(const trial *self, bool has_tables, long n) {
+  agent_scene scene;
+  moonpad_error error = {MOONPAD_OK, ""};
+  size_t alive = own.alive;
+  if (has_tables) {
+    scene_open(&scene, self->env, self->url);
+    scene_close(&scene);
+  }
+  arm(&self->fault, n);
+  moonpad_status status = scene_try(&scene, self->env, self->url, &error);
+  bool has_failed = disarm(&self->fault);
+  if (status != MOONPAD_OK) {
+    assert_true(has_failed);
+    expect_status(&self->fault, "open", n, status, &error);
+    scene_close(&scene);
+    scene_open(&scene, self->env, self->url);
+  }
+  fill(&scene);
+  contents found = contents_of(&scene);
+  assert_string_equal(found.text, "f zero\nf one\nindexed 2\nsaid tea-two\nsaid tea-one\n");
+  scene_close(&scene);
+  if (self->path != NULL) expect_sound_file(self->path);
+  remove_files(self->path);
+  assert_int_equal(own.alive, alive);
+  return has_failed;
+}
+
+static long fail_opening(trial *self) {
+  long count = 0;
+  fault_seed();
+  for (int lasting = 0; lasting < ways_of(&self->fault); lasting++) {
+    self->fault.lasting = lasting == 1;
+    for (int has_tables = 0; has_tables < (self->path == NULL ? 1 : 2); has_tables++) {
+      for (long n = 1; fail_to_open(self, has_tables == 1, n); count++) n = fault_after(n, ONE_BY_ONE);
+    }
+  }
+  return count;
+}
+
+/* ---- The tests ---- */
+
+static mp_env *counted_env(void) {
+  moonpad_options options;
+  moonpad_options_init(&options);
+  counting_init(&own);
+  options.allocator = &own.hooks;
+  mp_env *env = mp_env_new(&options);
+  assert_non_null(env);
+  return env;
+}
+
+static void fail_allocations(counting_allocator *allocator) {
+  sqlite3_int64 used = sqlite3_memory_used();
+  trial self = {.url = "sqlite::memory:", .fault = {.allocator = allocator}, .env = counted_env()};
+  assert_true(fail_every_call(&self) > 0 && fail_opening(&self) > 0);
+  mp_env_release(self.env);
+  assert_int_equal(own.alive, 0);
+  assert_int_equal(sqlite3_memory_used(), used);
+}
+
+static void test_own_allocations(void **state) {
+  (void)state;
+  fail_allocations(&own);
+}
+
+static void test_allocations_of_sqlite(void **state) {
+  (void)state;
+  fail_allocations(&sqlite);
+}
+
+static void test_disk(void **state) {
+  const sqlite_place *place = *state;
+  char file_url[160];
+  snprintf(file_url, sizeof file_url, "sqlite:%s", place->path);
+  for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
+    trial self = {.url = file_url, .path = place->path, .fault = {.kind = (fault_kind)kind}, .env = counted_env()};
+    assert_true(fail_every_call(&self) + fail_opening(&self) > 0);
+    mp_env_release(self.env);
+  }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
+  const struct CMUnitTest tests[] = {TEST(test_own_allocations), TEST(test_allocations_of_sqlite), TEST(test_disk)};
+  install_sqlite_allocator();
+  faulty_vfs_install();
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/*
+** What a search has found, in one block: each match is its timestamp, then each text behind its
+** length.
+*/
+#include "agent_stores/memories.h"
+
+static void add_text(mp_buffer *matches, moonpad_string text) {
+  mp_buffer_add(matches, (const char *)&text.length, sizeof text.length);
+  mp_buffer_add_string(matches, text);
+}
+
+static moonpad_string next_text(const mp_buffer *matches, size_t *at) {
+  moonpad_string text;
+  memcpy(&text.length, matches->data + *at, sizeof text.length);
+  text.data = matches->data + *at + sizeof text.length;
+  *at += sizeof text.length + text.length;
+  return text;
+}
+
+void mp_memories_add_match(mp_buffer *matches, const mp_memories_match *match) {
+  mp_buffer_add(matches, (const char *)&match->timestamp, sizeof match->timestamp);
+  add_text(matches, match->session_id);
+  add_text(matches, match->author);
+  add_text(matches, match->content);
+}
+
+bool mp_memories_next_match(const mp_buffer *matches, size_t *at, mp_memories_match *match) {
+  if (*at >= matches->length) return false;
+  memcpy(&match->timestamp, matches->data + *at, sizeof match->timestamp);
+  *at += sizeof match->timestamp;
+  match->session_id = next_text(matches, at);
+  match->author = next_text(matches, at);
+  match->content = next_text(matches, at);
+  return true;
+}
