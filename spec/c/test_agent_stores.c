@@ -326,6 +326,7 @@ static void test_other_urls_are_refused(void **state) {
   refused(self->env, "redis://:secret@host", MOONPAD_UNSUPPORTED, "built in are memory: and sqlite:");
   refused(self->env, "", MOONPAD_UNSUPPORTED, "no scheme");
   refused(self->env, "secret.db", MOONPAD_UNSUPPORTED, "no scheme");
+  refused(self->env, "secret@host:6379", MOONPAD_UNSUPPORTED, "no scheme");
   refused(self->env, "memory:secret", MOONPAD_INVALID_ARGUMENT, "takes no name");
   refused(self->env, "sqlite:", MOONPAD_INVALID_ARGUMENT, "no path");
   refused(self->env, "sqlite:/no/such/folder/f.db", MOONPAD_STORAGE, "/no/such/folder");

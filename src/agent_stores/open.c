@@ -2,6 +2,7 @@
 #include "agent_stores/artifacts.h"
 #include "agent_stores/memories.h"
 #include "base/error.h"
+#include "base/url.h"
 
 typedef struct scheme {
   const char *name;
@@ -15,31 +16,29 @@ static const scheme schemes[] = {
     {"sqlite:", NULL, mp_sqlite_artifacts_open, mp_sqlite_memories_open},
 };
 
-static bool begins_with(moonpad_string text, const char *prefix) {
-  size_t length = strlen(prefix);
-  return text.length >= length && memcmp(text.data, prefix, length) == 0;
+static bool is_same(moonpad_string text, const char *name) {
+  return text.length == strlen(name) && memcmp(text.data, name, text.length) == 0;
 }
 
-static moonpad_status refuse(const char *what, moonpad_string url, moonpad_error *error) {
-  const char *colon = url.length == 0 ? NULL : memchr(url.data, ':', url.length);
-  if (colon == NULL) {
+static moonpad_status refuse(const char *what, moonpad_string name, moonpad_error *error) {
+  if (name.length == 0) {
     return mp_fail(error, MOONPAD_UNSUPPORTED,
                    "%s: the URL has no scheme: write \"sqlite:PATH\" or \"memory:\" (built in are memory: and sqlite:)",
                    what);
   }
-  mp_quoted name = mp_quote((moonpad_string){url.data, (size_t)(colon - url.data) + 1});
-  return mp_fail(error, MOONPAD_UNSUPPORTED, "%s: %s: not served; built in are memory: and sqlite:", what, name.text);
+  return mp_fail(error, MOONPAD_UNSUPPORTED, "%s: %s: not served; built in are memory: and sqlite:", what,
+                 mp_quote(name).text);
 }
 
 /* `what` names the call of Lua. */
 static moonpad_status find(const char *what, moonpad_string url, const scheme **found, moonpad_string *rest,
                            moonpad_error *error) {
+  moonpad_string name = mp_url_scheme(url);
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
     const scheme *at = &schemes[i];
-    if (!begins_with(url, at->name)) continue;
-    size_t length = strlen(at->name);
+    if (!is_same(name, at->name)) continue;
     *found = at;
-    *rest = (moonpad_string){url.data + length, url.length - length};
+    *rest = (moonpad_string){url.data + name.length, url.length - name.length};
     if (at->rest == NULL) return MOONPAD_OK;
     if (rest->length > 0) {
       return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
@@ -48,7 +47,7 @@ static moonpad_status find(const char *what, moonpad_string url, const scheme **
     *rest = moonpad_text(at->rest);
     return MOONPAD_OK;
   }
-  return refuse(what, url, error);
+  return refuse(what, name, error);
 }
 
 moonpad_status mp_artifacts_open(mp_env *env, moonpad_string url, const moonpad_options *options,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "base/url.h"
 #include "service/async.h"
 
 const char *moonpad_version(void) {
@@ -53,20 +54,7 @@ static bool begins_with(moonpad_string text, const char *prefix) {
   return text.length >= length && memcmp(text.data, prefix, length) == 0;
 }
 
-/* The scheme of an URL with its colon, or nothing: "letters, then letters, digits, + - ." of RFC 3986. */
-static moonpad_string scheme_of(moonpad_string url) {
-  moonpad_string found = {url.data, 0};
-  for (size_t i = 0; i < url.length; i++) {
-    char byte = url.data[i];
-    bool is_letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-    bool is_other = (byte >= '0' && byte <= '9') || byte == '+' || byte == '-' || byte == '.';
-    if (byte == ':' && i > 0) found.length = i + 1;
-    if (!is_letter && (!is_other || i == 0)) break;
-  }
-  return found;
-}
-
-/* Only the scheme is named in messages: the rest may hold a password, also where the scheme is missing ("secret@host:6379"). */
+/* Only the scheme is named in messages. */
 static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_options *options, mp_store **store,
                                  moonpad_error *error) {
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
@@ -81,7 +69,7 @@ static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_
                      "%s this build has no such store; built in are memory: and sqlite:", absent_schemes[i]);
     }
   }
-  moonpad_string shown = scheme_of(url);
+  moonpad_string shown = mp_url_scheme(url);
   if (shown.length == 0) {
     return mp_fail(error, MOONPAD_UNSUPPORTED,
                    "the URL has no scheme: write \"sqlite:PATH\" or \"memory:\" (built in are memory: and sqlite:)");
