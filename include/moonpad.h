@@ -656,6 +656,13 @@ MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, cons
 MOONPAD_API moonpad_status moonpad_json_read(moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
                                              moonpad_value *value, moonpad_error *error);
 
+/*
+** Writes a text of the host's as a JSON string, with its quotes: what is put between it and other
+** JSON stays what it was. `json` is the caller's, to be freed with moonpad_buffer_free. Any thread.
+** Errors: invalid_argument (it is not UTF-8; names the byte), no_memory.
+*/
+MOONPAD_API moonpad_status moonpad_json_string(moonpad_string text, moonpad_buffer *json, moonpad_error *error);
+
 typedef enum moonpad_template_syntax {
   MOONPAD_TEMPLATE_BOTH = 0,
   MOONPAD_TEMPLATE_BRACES,

@@ -297,6 +297,44 @@ static void check_path(const char *text, const char *expected, const char *rest)
   assert_memory_equal(path.rest.data, rest, strlen(rest) + 1);
 }
 
+static void texts_of_the_host_become_strings(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    size_t length;
+    const char *json;
+  } cases[] = {{"", 0, "\"\""},
+               {NULL, 0, "\"\""},
+               {"plain", 5, "\"plain\""},
+               {"say \"x\\y\"", 9, "\"say \\\"x\\\\y\\\"\""},
+               {"a\0b\n\x1f\x7f/", 7, "\"a\\u0000b\\n\\u001f\x7f/\""},
+               {"\xC3\xA9\xF0\x9F\x8C\x99\xE2\x80\xA8", 9, "\"\xC3\xA9\xF0\x9F\x8C\x99\xE2\x80\xA8\""}};
+  moonpad_error error;
+  moonpad_buffer json;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    moonpad_string text = {cases[i].text, cases[i].length};
+    assert_int_equal(moonpad_json_string(text, &json, &error), MOONPAD_OK);
+    assert_int_equal(json.length, strlen(cases[i].json));
+    assert_string_equal(json.data, cases[i].json);
+    moonpad_buffer_free(&json);
+  }
+  static const struct {
+    const char *text;
+    size_t length, byte;
+  } wrong[] = {
+      {"\xFF", 1, 1}, {"abc\xC3", 4, 4}, {"a\0\xED\xA0\x80", 5, 3}, {"\xC0\x80", 2, 1}, {"\xC3\xA9\x80", 3, 3}};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    char message[64];
+    snprintf(message, sizeof message, "text: invalid UTF-8 at byte %zu", wrong[i].byte);
+    moonpad_string text = exact_copy((moonpad_string){wrong[i].text, wrong[i].length});
+    assert_int_equal(moonpad_json_string(text, &json, &error), MOONPAD_INVALID_ARGUMENT);
+    assert_string_equal(error.message, message);
+    assert_null(json.data);
+    assert_int_equal(moonpad_json_string(text, &json, NULL), MOONPAD_INVALID_ARGUMENT);
+    free((void *)text.data);
+  }
+}
+
 static void paths_are_taken_step_by_step(void **state) {
   (void)state;
   check_path("", "", "");
@@ -331,6 +369,7 @@ int main(void) {
       cmocka_unit_test(skipping_goes_to_the_end_of_a_value),
       cmocka_unit_test(the_end_of_own_values_is_found),
       cmocka_unit_test(strings_are_written_and_taken_back),
+      cmocka_unit_test(texts_of_the_host_become_strings),
       cmocka_unit_test(paths_are_taken_step_by_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

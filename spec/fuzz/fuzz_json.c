@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sqlite3.h>
 
+#include "base/utf8.h"
 #include "core/event.h"
 #include "core/json.h"
 #include "core/json_path.h"
@@ -181,6 +182,23 @@ static void read_unchecked(moonpad_string given, bool accepted) {
   moonpad_buffer_free(&scratch);
 }
 
+/* ---- Text of the host's ---- */
+
+/* Any text becomes a string that is the text again, or it is no UTF-8. */
+static void expect_string(moonpad_string given) {
+  moonpad_buffer json, scratch = {0};
+  moonpad_value value;
+  bool is_text = mp_utf8_valid_prefix(given.data, given.length) == given.length;
+  HOLDS(moonpad_json_string(given, &json, NULL) == (is_text ? MOONPAD_OK : MOONPAD_INVALID_ARGUMENT));
+  HOLDS((json.data != NULL) == is_text);
+  if (!is_text) return;
+  moonpad_string written = {json.data, json.length};
+  HOLDS(moonpad_json_read(written, moonpad_text(""), &scratch, &value, NULL) == MOONPAD_OK);
+  HOLDS(value.type == MOONPAD_STRING && same_text(value.as.text, given));
+  moonpad_buffer_free(&json);
+  moonpad_buffer_free(&scratch);
+}
+
 /* ---- Compact text ---- */
 
 static void expect_written(mp_env *env, mp_value *value, moonpad_string json) {
@@ -242,6 +260,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     expect_reason(&judge, text, error.message);
   }
   read_unchecked(text, status == MOONPAD_OK);
+  expect_string(text);
   mp_buffer_free(&out);
   return 0;
 }

@@ -1,6 +1,7 @@
 /* Writing JSON, walking over text that this library wrote, and paths. */
 #include "core/json.h"
 
+#include "base/error.h"
 #include "base/number.h"
 #include "base/utf8.h"
 #include "core/json_scan.h"
@@ -41,6 +42,23 @@ void mp_json_write_string(mp_buffer *out, moonpad_string text) {
     begin = end + 1;
   }
   mp_buffer_add_char(out, '"');
+}
+
+moonpad_status moonpad_json_string(moonpad_string text, moonpad_buffer *json, moonpad_error *error) {
+  memset(json, 0, sizeof *json);
+  size_t valid = text.length == 0 ? 0 : mp_utf8_valid_prefix(text.data, text.length);
+  if (valid < text.length) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "text: invalid UTF-8 at byte %zu", valid + 1);
+  }
+  mp_env *env = mp_env_new(NULL);
+  if (env == NULL) return mp_no_memory(error);
+  mp_buffer out;
+  mp_buffer_init(&out, env);
+  mp_json_write_string(&out, text);
+  moonpad_status status = mp_buffer_hand_over(&out, json, error);
+  mp_buffer_free(&out);
+  mp_env_release(env);
+  return status;
 }
 
 void mp_json_write_integer(mp_buffer *out, int64_t integer) {
