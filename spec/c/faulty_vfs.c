@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <sqlite3.h>
@@ -39,6 +40,8 @@ static struct {
   fault_kind kind;
   long countdown;
   bool lasting, has_failed;
+  long until_kill;
+  int exit_code;
   bool is_recording;
   char folder[256];
   long operations, cut_every, until_cut;
@@ -77,6 +80,15 @@ void faulty_vfs_arm(fault_kind kind, long n, bool lasting) {
 
 bool faulty_vfs_has_failed(void) {
   return faulty.has_failed;
+}
+
+void faulty_vfs_kill(long n, int exit_code) {
+  faulty.until_kill = n;
+  faulty.exit_code = exit_code;
+}
+
+static void live_on(void) {
+  if (faulty.until_kill > 0 && --faulty.until_kill == 0) _exit(faulty.exit_code);
 }
 
 /* ---- What a power cut leaves ---- */
@@ -218,6 +230,17 @@ long faulty_vfs_stop(void) {
   return faulty.operations;
 }
 
+static void load(recorded *record) {
+  char bytes[4096];
+  FILE *file = fopen(record->path, "rb");
+  if (file == NULL) return;
+  for (size_t size; (size = fread(bytes, 1, sizeof bytes, file)) > 0;) {
+    unsynced found = {bytes, (sqlite3_int64)record->size, size, NULL};
+    keep(record, &found);
+  }
+  fclose(file);
+}
+
 static recorded *record_of(const char *path) {
   if (!faulty.is_recording || path == NULL) return NULL;
   for (int i = 0; i < faulty.file_count; i++) {
@@ -228,6 +251,7 @@ static recorded *record_of(const char *path) {
   assert_true(faulty.file_count < MOST_FILES);
   recorded *made = &faulty.files[faulty.file_count++];
   snprintf(made->path, sizeof made->path, "%s", path);
+  load(made);
   return made;
 }
 
@@ -249,12 +273,14 @@ static int file_write(sqlite3_file *file, const void *bytes, int size, sqlite3_i
     under(file)->pMethods->xWrite(under(file), bytes, size / 2, offset);
     return SQLITE_IOERR_WRITE;
   }
+  live_on();
   count_operation();
   note(((faulty_file *)file)->record, bytes, (size_t)size, offset);
   return under(file)->pMethods->xWrite(under(file), bytes, size, offset);
 }
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 size) {
+  live_on();
   note(((faulty_file *)file)->record, NULL, 0, size);
   return under(file)->pMethods->xTruncate(under(file), size);
 }
@@ -263,6 +289,7 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size) {
 static int file_sync(sqlite3_file *file, int flags) {
   (void)flags;
   if (fails(FAULT_SYNC)) return SQLITE_IOERR_FSYNC;
+  live_on();
   count_operation();
   note_sync(((faulty_file *)file)->record);
   return SQLITE_OK;
@@ -355,6 +382,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int 
 
 static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_folder) {
   (void)vfs;
+  live_on();
   for (int i = 0; i < faulty.file_count; i++) {
     recorded *record = &faulty.files[i];
     if (strcmp(record->path, path) != 0) continue;

@@ -95,6 +95,15 @@ bool file_exists(const char *path, const char *suffix) {
   return access(name, F_OK) == 0;
 }
 
+void remove_files(const char *path) {
+  static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+  char name[200];
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+    remove(name);
+  }
+}
+
 void sql_run(const char *path, const char *sql) {
   sqlite3 *db;
   char *problem = NULL;

@@ -32,6 +32,8 @@ void place_close(mp_store *store);
 char *file_bytes(const char *path, size_t *size);
 void file_write(const char *path, const char *bytes, size_t size);
 bool file_exists(const char *path, const char *suffix);
+/* With what SQLite puts beside it. */
+void remove_files(const char *path);
 /* Runs SQL on a file, without the store. */
 void sql_run(const char *path, const char *sql);
 int64_t sql_integer(const char *path, const char *sql);

@@ -7,6 +7,7 @@
 
 #include "fault_steps.h"
 #include "faulty_vfs.h"
+#include "sqlite_memory.h"
 #include "sqlite_support.h"
 
 /* ---- A session whose events can be counted: the n-th writes n into each stored scope and into a key of its own ---- */
@@ -142,15 +143,6 @@ static void expect_repaired(fault_scene *scene, const sqlite_place *place) {
   assert_int_equal(find_session(scene, &error), MOONPAD_OK);
   assert_int_equal(expect_whole(scene->session, &count), scene->tried);
   assert_in_range(count, (size_t)scene->acknowledged, (size_t)scene->tried);
-}
-
-static void remove_files(const char *path) {
-  static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-  char name[200];
-  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-    snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
-    remove(name);
-  }
 }
 
 /* The n-th operation of a kind, for each n until there are no more of them. */
@@ -296,39 +288,6 @@ static void test_power_cuts_leave_whole_events(void **state) {
 
 /* ---- 4: SQLite without memory ---- */
 
-static struct {
-  sqlite3_mem_methods under;
-  long countdown; /* 0: nothing fails */
-  bool lasting, has_failed;
-} memory;
-
-static bool refuses(void) {
-  if (memory.countdown == 0) return false;
-  if (memory.countdown > 1) {
-    memory.countdown--;
-    return false;
-  }
-  memory.has_failed = true;
-  if (!memory.lasting) memory.countdown = 0;
-  return true;
-}
-
-static void *allocate(int size) {
-  return refuses() ? NULL : memory.under.xMalloc(size);
-}
-
-static void *resize(void *block, int size) {
-  return refuses() ? NULL : memory.under.xRealloc(block, size);
-}
-
-static void install_memory(void) {
-  assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &memory.under), SQLITE_OK);
-  sqlite3_mem_methods failing = memory.under;
-  failing.xMalloc = allocate;
-  failing.xRealloc = resize;
-  assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &failing), SQLITE_OK);
-}
-
 static bool may_lack_memory(moonpad_status status) {
   return status == MOONPAD_OK || status == MOONPAD_NO_MEMORY;
 }
@@ -337,9 +296,7 @@ static bool may_lack_memory(moonpad_status status) {
 static bool live_without_memory(const sqlite_place *place, long n, bool lasting, fault_scene *scene) {
   moonpad_error error = {MOONPAD_OK, ""};
   moonpad_session_name name = session_name();
-  memory.countdown = n;
-  memory.lasting = lasting;
-  memory.has_failed = false;
+  sqlite_memory_arm(n, lasting);
   moonpad_status status = open_scene(scene, place->path, MOONPAD_DURABILITY_NORMAL, &error);
   if (status == MOONPAD_OK) {
     status = moonpad_create_session(scene->service, &name, moonpad_text("{\"last\":0}"), &scene->session, &error);
@@ -353,8 +310,7 @@ static bool live_without_memory(const sqlite_place *place, long n, bool lasting,
     close_scene(scene);
   }
   if (!may_lack_memory(status)) fail_msg("at %ld: status %d: %s", n, status, error.message);
-  memory.countdown = 0;
-  return memory.has_failed;
+  return sqlite_memory_disarm();
 }
 
 static void test_sqlite_without_memory(void **state) {
@@ -388,7 +344,7 @@ int main(void) {
       TEST(test_power_cuts_leave_whole_events),
       TEST(test_sqlite_without_memory),
   };
-  install_memory();
+  sqlite_memory_install();
   faulty_vfs_install();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
