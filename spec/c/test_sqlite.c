@@ -90,7 +90,7 @@ static void test_a_new_file_says_what_it_is(void **state) {
   place_close(place_open(place));
   assert_false(file_exists(place->path, "-wal"));
   assert_int_equal(sql_integer(place->path, "PRAGMA application_id"), 0x6d706164);
-  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 2);
   assert_int_equal(sql_integer(place->path, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
   assert_true(
       sql_integer(place->path, "SELECT sql LIKE '%-- JSON; NULL: removed%' FROM sqlite_schema WHERE name = 'state'"));
@@ -101,11 +101,11 @@ static void test_empty_files_become_ours(void **state) {
   sqlite_place *place = *state;
   file_write(place->path, "", 0);
   place_close(place_open(place));
-  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 2);
   remove(place->path);
   sql_run(place->path, "PRAGMA journal_mode = WAL; VACUUM");
   place_close(place_open(place));
-  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 2);
 }
 
 /* The file is refused, and is afterwards what it was, with nothing beside it. */
@@ -146,8 +146,8 @@ static void test_foreign_files_stay_as_they_are(void **state) {
 static void test_newer_files_stay_as_they_are(void **state) {
   sqlite_place *place = *state;
   place_close(place_open(place));
-  sql_run(place->path, "PRAGMA user_version = 2");
-  expect_refused(place, MOONPAD_UNSUPPORTED, "schema 2, this build knows 1");
+  sql_run(place->path, "PRAGMA user_version = 3");
+  expect_refused(place, MOONPAD_UNSUPPORTED, "schema 3, this build knows 2");
 }
 
 static void test_damaged_files(void **state) {

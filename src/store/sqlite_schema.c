@@ -1,5 +1,5 @@
 /*
-** Schema 1: the tables of a file, and whether a file that is there has them.
+** Schema 2: the tables of a file, whether a file that is there has them, and how one of schema 1 gets them.
 **
 ** Why so: what an append costs is the pages that its commit writes (about 3 us each on the machine of limits.md), so what one append changes lies close together.
 ** State of all scopes is one table, and the revision of a user or an app is a row among its keys, on the page that is written anyway; three state tables, with the
@@ -7,6 +7,14 @@
 ** as it would WITHOUT ROWID, and a session's events lie side by side. Virtual columns keep session and revision readable and cost nothing. `sessions` has no index by
 ** time: every append would have to move its session in it, while a list sorts what it shows. There are no foreign keys: sessions alone are deleted, by four statements
 ** over key ranges, and looking up the parent of every event and key would cost each append more than that.
+**
+** There is no index of state by revision either: every write would move its key in it, which costs a
+** quarter to a third more pages. Instead each head lists the keys that were changed last, in a row
+** that is written anyway.
+**
+** What may be asked of an event without its JSON stands before it, for a column behind a long text is
+** found by going through its overflow pages. A file of schema 1 gets the same columns behind it:
+** adding a column rewrites no row, whatever the size of the file. So no SQL relies on their order.
 */
 #include <string.h>
 #include <sys/stat.h>
@@ -15,10 +23,11 @@
 #include "store/sqlite.h"
 
 #define APPLICATION_ID 0x6d706164 /* "mpad" */
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 #define STRINGIZE(x)   #x
 #define NUMBER(x)      STRINGIZE(x)
 
+/* In an empty file. */
 static const char create_tables[] =
     "CREATE TABLE apps(\n"
     "  id INTEGER PRIMARY KEY AUTOINCREMENT,\n"
@@ -40,16 +49,21 @@ static const char create_tables[] =
     "  conversation_count INTEGER NOT NULL DEFAULT 0, -- messages of the user\n"
     "  create_time REAL NOT NULL, -- seconds since 1970\n"
     "  last_update_time REAL NOT NULL,\n"
+    "  recent TEXT, -- the keys of its state that were changed last\n"
+    "  touched REAL, -- when it was last used\n"
+    "  forgotten INTEGER, -- removed keys up to this revision are gone\n"
     "  UNIQUE(user, session_id)\n"
     ") STRICT;"
     "CREATE INDEX sessions_by_app ON sessions(app);"
     "CREATE TABLE state(\n"
     "  scope INTEGER NOT NULL, -- 0: of a session, 1: of a user, 2: of an app\n"
     "  owner INTEGER NOT NULL, -- sessions.id, users.id, apps.id\n"
-    "  key ANY NOT NULL, -- text, without \"user:\" or \"app:\"; the number 0: no key, this row has the revision of "
-    "the user or app itself\n"
-    "  value TEXT, -- JSON; NULL: removed\n"
+    "  key ANY NOT NULL, -- text, without \"user:\" or \"app:\"; the number 0: no key, this row is the head of the "
+    "user or app itself\n"
+    "  value TEXT, -- JSON; NULL: removed; of a head: the keys that were changed last\n"
     "  revision INTEGER NOT NULL, -- of the owner when this was last written or removed\n"
+    "  touched REAL, -- of a head: when the user or app was last used\n"
+    "  forgotten INTEGER, -- of a head: removed keys up to this revision are gone\n"
     "  PRIMARY KEY(scope, owner, key)\n"
     ") STRICT, WITHOUT ROWID;"
     "CREATE TABLE base_state(\n"
@@ -66,15 +80,35 @@ static const char create_tables[] =
     "  id TEXT NOT NULL,\n"
     "  timestamp REAL NOT NULL, -- seconds since 1970\n"
     "  digest INTEGER, -- of the event as the caller gave it, where the caller gave the id too\n"
+    "  invocation TEXT, -- its invocationId as the JSON spells it\n"
+    "  kinds INTEGER, -- 1: a message of the user, 2: changes keys of the session's state, 3: both; NULL: see the "
+    "JSON\n"
     "  event TEXT NOT NULL -- JSON\n"
     ") STRICT;"
     "CREATE UNIQUE INDEX events_by_id ON events(session, id);"
-    "PRAGMA application_id = " NUMBER(APPLICATION_ID) ";"
-                                                      "PRAGMA user_version = " NUMBER(SCHEMA_VERSION);
+    "PRAGMA application_id = " NUMBER(APPLICATION_ID);
 
-#define TABLE_COUNT 6
+/* In a file of schema 1. */
+static const char add_columns[] = "ALTER TABLE sessions ADD COLUMN recent TEXT;"
+                                  "ALTER TABLE sessions ADD COLUMN touched REAL;"
+                                  "ALTER TABLE sessions ADD COLUMN forgotten INTEGER;"
+                                  "ALTER TABLE state ADD COLUMN touched REAL;"
+                                  "ALTER TABLE state ADD COLUMN forgotten INTEGER;"
+                                  "ALTER TABLE events ADD COLUMN invocation TEXT;"
+                                  "ALTER TABLE events ADD COLUMN kinds INTEGER";
+
+/* After either. */
+static const char complete_tables[] =
+    "CREATE TABLE tokens(\n"
+    "  -- calls without an event that have been done: repeated, they are not done twice\n"
+    "  token BLOB PRIMARY KEY,\n"
+    "  time REAL NOT NULL -- seconds since 1970\n"
+    ") STRICT, WITHOUT ROWID;"
+    "PRAGMA user_version = " NUMBER(SCHEMA_VERSION);
+
+static const int table_counts[] = {[1] = 6, [2] = 7};
 static const char count_tables[] = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
-                                   "('apps', 'users', 'sessions', 'state', 'base_state', 'events')";
+                                   "('apps', 'users', 'sessions', 'state', 'base_state', 'events', 'tokens')";
 
 /* ---- what a file says it is ---- */
 
@@ -191,34 +225,56 @@ static bool is_empty(const file_facts *facts) {
 static moonpad_status judge_facts(mp_sqlite_connection *connection, const file_facts *facts, moonpad_error *error) {
   if (facts->application_id != APPLICATION_ID) return not_ours(connection, error);
   if (facts->version > SCHEMA_VERSION) return newer(connection, facts->version, error);
-  if (facts->version != SCHEMA_VERSION || facts->tables != TABLE_COUNT) {
+  if (facts->version < 1 || facts->tables < table_counts[facts->version]) {
     return mp_sqlite_corrupt(connection, "tables of moonpad are missing", error);
   }
   return MOONPAD_OK;
 }
 
-/* Runs between a BEGIN and a COMMIT. */
-static moonpad_status create_or_judge(mp_sqlite_connection *connection, bool may_create, bool *empty,
+/* Runs between a BEGIN and a COMMIT. *sql: what the file needs, which is run if it may be; NULL: nothing. */
+static moonpad_status judge_or_change(mp_sqlite_connection *connection, bool may_change, const char **sql,
                                       moonpad_error *error) {
   file_facts facts = {0, 0, 0, 0};
   moonpad_status status = read_facts(connection, &facts, error);
-  *empty = status == MOONPAD_OK && is_empty(&facts);
   if (status != MOONPAD_OK) return status;
-  if (!*empty) return judge_facts(connection, &facts, error);
-  return may_create ? mp_sqlite_execute(connection, create_tables, error) : MOONPAD_OK;
+  if (is_empty(&facts)) {
+    *sql = create_tables;
+  } else {
+    status = judge_facts(connection, &facts, error);
+    if (status == MOONPAD_OK && facts.version < SCHEMA_VERSION) *sql = add_columns;
+  }
+  if (status != MOONPAD_OK || !may_change || *sql == NULL) return status;
+  status = mp_sqlite_execute(connection, *sql, error);
+  return status == MOONPAD_OK ? mp_sqlite_execute(connection, complete_tables, error) : status;
 }
 
-static moonpad_status look(mp_sqlite_connection *connection, const char *begin, bool may_create, bool *empty,
+static moonpad_status look(mp_sqlite_connection *connection, const char *begin, bool may_change, const char **sql,
                            moonpad_error *error) {
-  *empty = false;
+  *sql = NULL;
   moonpad_status status = mp_sqlite_execute(connection, begin, error);
   if (status != MOONPAD_OK) return status;
-  status = create_or_judge(connection, may_create, empty, error);
+  status = judge_or_change(connection, may_change, sql, error);
   if (status == MOONPAD_OK) status = mp_sqlite_execute(connection, "COMMIT", error);
   if (status != MOONPAD_OK && !sqlite3_get_autocommit(connection->db)) {
     sqlite3_exec(connection->db, "ROLLBACK", NULL, NULL, NULL);
   }
   return status;
+}
+
+static moonpad_status create(mp_sqlite_connection *connection, moonpad_error *error) {
+  const char *sql;
+  /* Made in the file itself, before WAL is switched on: from the first moment its header says whose it is. */
+  moonpad_status status = mp_sqlite_execute(connection, "PRAGMA encoding = 'UTF-8'", error);
+  return status == MOONPAD_OK ? look(connection, "BEGIN EXCLUSIVE", true, &sql, error) : status;
+}
+
+/* Somebody else may have done it by the time we may write. */
+static moonpad_status migrate(mp_sqlite_connection *connection, moonpad_error *error) {
+  const char *sql;
+  moonpad_error cause = {MOONPAD_OK, ""};
+  moonpad_status status = look(connection, "BEGIN EXCLUSIVE", true, &sql, &cause);
+  if (status == MOONPAD_OK) return MOONPAD_OK;
+  return mp_fail(error, status, "%s (while it was migrated to schema %d)", cause.message, SCHEMA_VERSION);
 }
 
 /* The change of journal is not waited for by SQLite while another process does the same. */
@@ -246,15 +302,12 @@ static moonpad_status use_wal(mp_sqlite_connection *connection, moonpad_error *e
 }
 
 moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_error *error) {
-  bool empty = false;
+  const char *sql;
   /* A file that turns out not to be ours keeps the WAL that it has. An empty one, which SQLite makes in order to look, goes when it is closed. */
   if (has_journal(connection->path)) sqlite3_db_config(connection->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-  moonpad_status status = look(connection, "BEGIN", false, &empty, error);
-  if (status == MOONPAD_OK && empty) {
-    /* Made in the file itself, before WAL is switched on: from the first moment its header says whose it is. */
-    status = mp_sqlite_execute(connection, "PRAGMA encoding = 'UTF-8'", error);
-    if (status == MOONPAD_OK) status = look(connection, "BEGIN EXCLUSIVE", true, &empty, error);
-  }
+  moonpad_status status = look(connection, "BEGIN", false, &sql, error);
+  if (status == MOONPAD_OK && sql == create_tables) status = create(connection, error);
+  if (status == MOONPAD_OK && sql == add_columns) status = migrate(connection, error);
   if (status == MOONPAD_OK && !connection->store->in_memory) status = use_wal(connection, error);
   if (status == MOONPAD_OK) sqlite3_db_config(connection->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
   connection->failure = MOONPAD_OK;
@@ -268,5 +321,9 @@ moonpad_status mp_sqlite_check_version(mp_sqlite_connection *connection, moonpad
   int64_t version = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
   moonpad_status status = code == SQLITE_ROW ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
   sqlite3_reset(statement);
-  return status == MOONPAD_OK && version > SCHEMA_VERSION ? newer(connection, version, error) : status;
+  if (status != MOONPAD_OK || version == SCHEMA_VERSION) return status;
+  if (version > SCHEMA_VERSION) return newer(connection, version, error);
+  return mp_fail(error, MOONPAD_STORAGE,
+                 "%s: what was put into it since it was opened is of schema %lld: close the service and open it again",
+                 connection->path, (long long)version);
 }

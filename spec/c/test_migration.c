@@ -1,0 +1,485 @@
+/*
+** Files that were written with schema 1 (spec/fixtures/schema_1) and are opened now: all that was in them is in them, to
+** the byte, whatever happens on the way. A disk that fails, a process that is killed, power that is cut and memory that
+** ends leave a file of schema 1, which is migrated when it is opened next, or one of schema 2.
+*/
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "counting_allocator.h"
+#include "fault_steps.h"
+#include "faulty_vfs.h"
+#include "sqlite_memory.h"
+#include "sqlite_support.h"
+
+#define MOST_TABLES 32
+
+/* ---- what was written then ---- */
+
+typedef struct old_file {
+  const char *name;
+  const char *sql; /* run on it first; may be NULL */
+  char *bytes, *log;
+  size_t size, log_size; /* log_size 0: there is none */
+  char *queries[MOST_TABLES];
+  size_t query_count;
+  char *rows; /* what they give */
+} old_file;
+
+static old_file old_files[] = {
+    {.name = "empty"},
+    {.name = "sessions"},
+    {.name = "kept"},
+    {.name = "killed"},
+    {.name = "sessions", .sql = "PRAGMA journal_mode = DELETE"},
+    {.name = "sessions",
+     .sql = "CREATE TABLE notes(a); INSERT INTO notes VALUES('of somebody else'); CREATE INDEX by_time ON "
+            "events(timestamp);"
+            "CREATE VIEW last AS SELECT * FROM sessions; CREATE TRIGGER t AFTER INSERT ON notes BEGIN SELECT 1; END"},
+};
+#define OLD_FILES (sizeof old_files / sizeof *old_files)
+
+static bool unpack(const char *name, const char *suffix, const char *path) {
+  char command[400];
+  snprintf(command, sizeof command, "f=spec/fixtures/schema_1/%s.db%s.gz; [ ! -f $f ] || gzip -dc $f > '%s%s'", name,
+           suffix, path, suffix);
+  assert_int_equal(system(command), 0);
+  return file_exists(path, suffix);
+}
+
+static char *copy_text(const char *text) {
+  char *copy = malloc(strlen(text) + 1);
+  assert_non_null(copy);
+  return strcpy(copy, text);
+}
+
+/* The first column of all rows, a line each, behind what `text` holds, which is freed. */
+static char *add_rows(sqlite3 *db, const char *sql, char *text) {
+  sqlite3_stmt *statement;
+  size_t length = strlen(text);
+  if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK) fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+  while (sqlite3_step(statement) == SQLITE_ROW) {
+    size_t size = (size_t)sqlite3_column_bytes(statement, 0);
+    text = realloc(text, length + size + 2);
+    assert_non_null(text);
+    memcpy(text + length, sqlite3_column_text(statement, 0), size);
+    strcpy(text + length + size, "\n");
+    length += size + 1;
+  }
+  if (sqlite3_finalize(statement) != SQLITE_OK) fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+  return text;
+}
+
+static char *rows_of(const old_file *file, sqlite3 *db) {
+  char *rows = copy_text("");
+  for (size_t i = 0; i < file->query_count; i++) rows = add_rows(db, file->queries[i], rows);
+  return rows;
+}
+
+/* Asks for all columns of all tables as they are now. */
+static void make_queries(old_file *file, sqlite3 *db) {
+  char *text = add_rows(db,
+                        "SELECT 'SELECT ' || (SELECT group_concat('quote(\"' || name || '\")', ' || '','' || ')"
+                        " FROM pragma_table_xinfo(t.name)) || ' FROM \"' || t.name || '\"'"
+                        " FROM sqlite_schema t WHERE type = 'table' ORDER BY name",
+                        copy_text(""));
+  for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+    assert_true(file->query_count < MOST_TABLES);
+    file->queries[file->query_count++] = copy_text(line);
+  }
+  free(text);
+  assert_true(file->query_count >= 6);
+}
+
+static sqlite3 *open_raw(const char *path) {
+  sqlite3 *db;
+  assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+  return db;
+}
+
+static void learn(const sqlite_place *place, old_file *file) {
+  if (file->query_count > 0) return;
+  unpack(file->name, "", place->path);
+  if (file->sql != NULL) sql_run(place->path, file->sql);
+  file->bytes = file_bytes(place->path, &file->size);
+  if (unpack(file->name, "-wal", place->path)) {
+    char log[200];
+    snprintf(log, sizeof log, "%s-wal", place->path);
+    file->log = file_bytes(log, &file->log_size);
+  }
+  sqlite3 *db = open_raw(place->path);
+  make_queries(file, db);
+  file->rows = rows_of(file, db);
+  sqlite3_close(db);
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+  remove_files(place->path);
+}
+
+/* Puts it where it is to be opened. */
+static void put(const sqlite_place *place, const old_file *file) {
+  char log[200];
+  remove_files(place->path);
+  file_write(place->path, file->bytes, file->size);
+  snprintf(log, sizeof log, "%s-wal", place->path);
+  if (file->log_size > 0) file_write(log, file->log, file->log_size);
+}
+
+static int forget_all(void **state) {
+  (void)state;
+  for (size_t i = 0; i < OLD_FILES; i++) {
+    old_file *file = &old_files[i];
+    for (size_t j = 0; j < file->query_count; j++) free(file->queries[j]);
+    free(file->bytes);
+    free(file->log);
+    free(file->rows);
+  }
+  return 0;
+}
+
+/* ---- what must hold whatever has happened ---- */
+
+#define NEW_COLUMNS                                                                                                    \
+  "(SELECT count(*) FROM pragma_table_info('sessions') WHERE name IN ('recent', 'touched', 'forgotten'))"              \
+  " + (SELECT count(*) FROM pragma_table_info('state') WHERE name IN ('touched', 'forgotten'))"                        \
+  " + (SELECT count(*) FROM pragma_table_info('events') WHERE name IN ('invocation', 'kinds'))"                        \
+  " + (SELECT count(*) FROM pragma_table_info('tokens') WHERE name IN ('token', 'time'))"
+#define NEW_COLUMN_COUNT 9
+
+/* It is of one schema or the other, and all that was in it is there. Gives the schema. */
+static int64_t expect_whole(const old_file *file, const char *path) {
+  expect_sound_file(path);
+  int64_t version = sql_integer(path, "PRAGMA user_version");
+  assert_in_range(version, 1, 2);
+  assert_int_equal(sql_integer(path, "SELECT " NEW_COLUMNS), version == 1 ? 0 : NEW_COLUMN_COUNT);
+  sqlite3 *db = open_raw(path);
+  char *rows = rows_of(file, db);
+  assert_string_equal(rows, file->rows);
+  free(rows);
+  sqlite3_close(db);
+  return version;
+}
+
+/* The same, in a copy: who looks would put in order what opening has to. */
+static int64_t expect_whole_copy(const old_file *file, const char *path) {
+  static const char *const suffixes[] = {"", "-wal", "-journal"};
+  char from[200], to[200], copy[160];
+  size_t size;
+  snprintf(copy, sizeof copy, "%s.copy", path);
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+    if (!file_exists(path, suffixes[i])) continue;
+    snprintf(from, sizeof from, "%s%s", path, suffixes[i]);
+    snprintf(to, sizeof to, "%s%s", copy, suffixes[i]);
+    char *bytes = file_bytes(from, &size);
+    file_write(to, bytes, size);
+    free(bytes);
+  }
+  int64_t version = expect_whole(file, copy);
+  remove_files(copy);
+  return version;
+}
+
+/* All works again. */
+static void expect_migrates(const sqlite_place *place, const old_file *file, const char *path) {
+  mp_store *store;
+  moonpad_error error = {MOONPAD_OK, ""};
+  if (mp_sqlite_open(place->env, moonpad_text(path), &place->options, &store, &error) != MOONPAD_OK)
+    fail_msg("%s: %s", file->name, error.message);
+  place_close(store);
+  assert_int_equal(expect_whole(file, path), 2);
+  assert_false(file_exists(path, "-wal"));
+  assert_false(file_exists(path, "-journal"));
+}
+
+static void test_nothing_is_lost(void **state) {
+  sqlite_place *place = *state;
+  for (size_t i = 0; i < OLD_FILES; i++) {
+    learn(place, &old_files[i]);
+    put(place, &old_files[i]);
+    expect_migrates(place, &old_files[i], place->path);
+    expect_migrates(place, &old_files[i], place->path); /* once is enough */
+  }
+}
+
+static void test_new_columns_are_empty(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 10, false};
+  for (int migrated = 0; migrated < 2; migrated++) {
+    if (migrated) put(place, &old_files[1]);
+    mp_store *store = place_open(place);
+    assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
+    place_close(store);
+    assert_int_equal(sql_integer(place->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
+    assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM events WHERE invocation IS NOT NULL"), 0);
+    assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM sessions WHERE forgotten IS NOT NULL"), 0);
+    assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM tokens"), 0);
+    remove_files(place->path);
+  }
+}
+
+/* In a new file an event's JSON is its last column, so that what stands before it is found without it. */
+static void test_json_comes_last(void **state) {
+  sqlite_place *place = *state;
+  place_close(place_open(place));
+  assert_int_equal(sql_integer(place->path, "SELECT name = 'event' FROM pragma_table_info('events') ORDER BY cid DESC"),
+                   1);
+}
+
+/* ---- what cannot be migrated ---- */
+
+static void expect_refused(sqlite_place *place, moonpad_status status, const char *message) {
+  mp_store *store;
+  assert_int_equal(place_try(place, place->path, &store), status);
+  if (strstr(place->error.message, message) == NULL) fail_msg("%s", place->error.message);
+  assert_non_null(strstr(place->error.message, place->path));
+}
+
+static void test_a_table_in_the_way(void **state) {
+  sqlite_place *place = *state;
+  old_file file = {.name = "sessions", .sql = "CREATE TABLE tokens(of_somebody_else)"};
+  learn(place, &file);
+  put(place, &file);
+  expect_refused(place, MOONPAD_STORAGE, "table tokens already exists (while it was migrated to schema 2)");
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+  sql_run(place->path, "ALTER TABLE tokens RENAME TO others");
+  place_close(place_open(place));
+  assert_int_equal(sql_integer(place->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
+  assert_int_equal(sql_integer(place->path, "SELECT count(of_somebody_else) FROM others"), 0);
+}
+
+static void test_missing_tables(void **state) {
+  sqlite_place *place = *state;
+  put(place, &old_files[1]);
+  sql_run(place->path, "DROP TABLE base_state");
+  expect_refused(place, MOONPAD_CORRUPT, "tables of moonpad are missing");
+  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+}
+
+/* A writer of the version before, who is in no hurry. */
+static void test_somebody_writes(void **state) {
+  sqlite_place *place = *state;
+  put(place, &old_files[1]);
+  place->options.busy_timeout_ms = 5;
+  sqlite3 *db = open_raw(place->path);
+  assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE; CREATE TABLE mine(a)", NULL, NULL, NULL), SQLITE_OK);
+  expect_refused(place, MOONPAD_BUSY, "busyTimeoutMs (5 ms) (while it was migrated to schema 2)");
+  assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+  /* Who only reads is in nobody's way, and goes on to see what he saw. */
+  assert_int_equal(sqlite3_exec(db, "BEGIN; SELECT count(*) FROM events", NULL, NULL, NULL), SQLITE_OK);
+  place_close(place_open(place));
+  char *version = add_rows(db, "PRAGMA user_version", copy_text(""));
+  assert_string_equal(version, "1\n");
+  free(version);
+  assert_int_equal(sqlite3_close(db), SQLITE_OK);
+  assert_int_equal(expect_whole(&old_files[1], place->path), 2);
+}
+
+/* The content of a backup from before the migration is brought into the file while it is open. */
+static void test_schema_1_comes_back(void **state) {
+  sqlite_place *place = *state;
+  appender one = {place->env, "s", 1, 0, 10, false};
+  char old[160];
+  sqlite3 *from, *to;
+  put(place, &old_files[1]);
+  snprintf(old, sizeof old, "%s/old.db", place->folder);
+  file_write(old, old_files[1].bytes, old_files[1].size);
+  mp_store *store = place_open(place);
+  from = open_raw(old);
+  to = open_raw(place->path);
+  sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
+  assert_non_null(backup);
+  assert_int_equal(sqlite3_backup_step(backup, -1), SQLITE_DONE);
+  assert_int_equal(sqlite3_backup_finish(backup), SQLITE_OK);
+  sqlite3_close(from);
+  sqlite3_close(to);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_STORAGE);
+    assert_non_null(strstr(place->error.message, "schema 1: close the service and open it again"));
+  }
+  place_close(store);
+  expect_migrates(place, &old_files[1], place->path);
+}
+
+/* ---- a disk that fails ---- */
+
+static bool is_expected(moonpad_status status) {
+  return status == MOONPAD_OK || status == MOONPAD_STORAGE || status == MOONPAD_BUSY;
+}
+
+/* Opens and closes with a fault. False when nothing has failed. */
+static bool fail_once(sqlite_place *place, const old_file *file, fault_kind kind, long n, bool lasting) {
+  mp_store *store;
+  put(place, file);
+  faulty_vfs_arm(kind, n, lasting);
+  moonpad_status status = place_try(place, place->path, &store);
+  if (status == MOONPAD_OK) place_close(store);
+  bool has_failed = faulty_vfs_has_failed();
+  faulty_vfs_arm(FAULT_NONE, 0, false);
+  if (!is_expected(status)) fail_msg("%s, %d at %ld: %s", file->name, (int)kind, n, place->error.message);
+  assert_true(has_failed || status == MOONPAD_OK);
+  expect_whole_copy(file, place->path);
+  expect_migrates(place, file, place->path);
+  return has_failed;
+}
+
+static void test_on_a_failing_disk(void **state) {
+  sqlite_place *place = *state;
+  place->options.busy_timeout_ms = 5;
+  for (size_t i = 0; i < OLD_FILES; i++) {
+    for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
+      /* Without any lock, SQLite tries for ten seconds to read at all. */
+      for (int lasting = 0; lasting < (kind == FAULT_LOCK ? 1 : 2); lasting++) {
+        long n = 1;
+        while (fail_once(place, &old_files[i], (fault_kind)kind, n, lasting == 1)) n++;
+        assert_true(n > 1);
+      }
+    }
+  }
+}
+
+/* ---- a process that is killed ---- */
+
+#define KILLED 77
+
+/* Before the n-th call that changes something on the disk. False when it has come to its end. */
+static bool kill_once(const sqlite_place *place, const old_file *file, long n) {
+  int result = 0;
+  put(place, file);
+  pid_t child = fork();
+  if (child == 0) {
+    mp_store *store;
+    faulty_vfs_kill(n, KILLED);
+    moonpad_status status = mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, NULL);
+    if (status == MOONPAD_OK) place_close(store);
+    _exit((int)status);
+  }
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFEXITED(result));
+  if (WEXITSTATUS(result) == KILLED) return true;
+  assert_int_equal(WEXITSTATUS(result), MOONPAD_OK);
+  return false;
+}
+
+static void test_killed_at_every_step(void **state) {
+  sqlite_place *place = *state;
+  for (size_t i = 0; i < OLD_FILES; i++) {
+    size_t found[3] = {0, 0, 0};
+    for (long n = 1; kill_once(place, &old_files[i], n); n++) {
+      found[expect_whole_copy(&old_files[i], place->path)]++;
+      expect_migrates(place, &old_files[i], place->path);
+    }
+    assert_true(found[1] > 0 && found[2] > 0);
+  }
+}
+
+/* ---- power that is cut ---- */
+
+typedef struct power_run {
+  sqlite_place *place;
+  const old_file *file;
+  char after[160];
+  size_t found[3];
+} power_run;
+
+static void expect_survives(void *context) {
+  power_run *run = context;
+  run->found[expect_whole_copy(run->file, run->after)]++;
+  expect_migrates(run->place, run->file, run->after);
+  remove_files(run->after);
+}
+
+static void test_power_cuts(void **state) {
+  sqlite_place *place = *state;
+  power_run run = {.place = place};
+  char folder[128];
+  uint64_t seed = (uint64_t)fault_number("MOONPAD_SEED", 0);
+  snprintf(folder, sizeof folder, "%s/after", place->folder);
+  snprintf(run.after, sizeof run.after, "%s/state.db", folder);
+  assert_int_equal(mkdir(folder, 0700), 0);
+  for (size_t i = 0; i < OLD_FILES; i++) {
+    run.file = &old_files[i];
+    memset(run.found, 0, sizeof run.found);
+    for (long round = 0; round < fault_count(5); round++) {
+      put(place, run.file);
+      faulty_vfs_record(folder, 1, seed++, expect_survives, &run);
+      place_close(place_open(place));
+      faulty_vfs_stop();
+      assert_int_equal(expect_whole(run.file, place->path), 2);
+    }
+    assert_true(run.found[1] > 0 && run.found[2] > 0);
+  }
+  rmdir(folder);
+}
+
+/* ---- memory that ends ---- */
+
+static void expect_no_memory(const sqlite_place *place, const old_file *file, long n, moonpad_status status) {
+  if (status != MOONPAD_OK && status != MOONPAD_NO_MEMORY)
+    fail_msg("%s at %ld: status %d: %s", file->name, n, (int)status, place->error.message);
+}
+
+static bool lack_sqlite_memory(sqlite_place *place, const old_file *file, long n, bool lasting) {
+  mp_store *store;
+  put(place, file);
+  sqlite3_int64 used = sqlite3_memory_used();
+  sqlite_memory_arm(n, lasting);
+  moonpad_status status = place_try(place, place->path, &store);
+  if (status == MOONPAD_OK) place_close(store);
+  bool has_failed = sqlite_memory_disarm();
+  assert_int_equal(sqlite3_memory_used(), used);
+  expect_no_memory(place, file, n, status);
+  return has_failed;
+}
+
+static bool lack_memory(sqlite_place *place, const old_file *file, long n, bool lasting) {
+  counting_allocator counter;
+  mp_store *store;
+  counting_init(&counter);
+  moonpad_options options = place->options;
+  options.allocator = &counter.hooks;
+  mp_env *env = mp_env_new(&options);
+  assert_non_null(env);
+  put(place, file);
+  counting_arm(&counter, (size_t)n);
+  counter.lasting = lasting;
+  moonpad_status status = mp_sqlite_open(env, moonpad_text(place->path), &options, &store, &place->error);
+  if (status == MOONPAD_OK) place_close(store);
+  bool has_failed = counting_has_failed(&counter);
+  counting_arm(&counter, 0);
+  mp_env_release(env);
+  assert_int_equal(counter.alive, 0);
+  expect_no_memory(place, file, n, status);
+  return has_failed;
+}
+
+static void test_without_memory(void **state) {
+  sqlite_place *place = *state;
+  for (size_t i = 0; i < OLD_FILES; i++) {
+    const old_file *file = &old_files[i];
+    for (int lasting = 0; lasting < 2; lasting++) {
+      for (long n = 1; lack_sqlite_memory(place, file, n, lasting == 1); n = fault_after(n, 20)) {
+        expect_whole_copy(file, place->path);
+        expect_migrates(place, file, place->path);
+      }
+      for (long n = 1; lack_memory(place, file, n, lasting == 1); n++) expect_migrates(place, file, place->path);
+    }
+  }
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(test_nothing_is_lost), /* first: it learns what the files hold */
+      TEST(test_new_columns_are_empty), TEST(test_json_comes_last),      TEST(test_a_table_in_the_way),
+      TEST(test_missing_tables),        TEST(test_somebody_writes),      TEST(test_schema_1_comes_back),
+      TEST(test_on_a_failing_disk),     TEST(test_killed_at_every_step), TEST(test_power_cuts),
+      TEST(test_without_memory),
+  };
+  fault_seed();
+  sqlite_memory_install();
+  faulty_vfs_install();
+  return cmocka_run_group_tests(tests, NULL, forget_all);
+}
