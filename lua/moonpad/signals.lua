@@ -77,7 +77,7 @@ function signals.pause(seconds)
   seconds = seconds or 0.001
   -- What is awaited may be a transfer: its progress ends the sleep.
   local http = package.loaded["moonpad.http"]
-  if type(http) == "table" and http.active() > 0 then http.poll(seconds) else core.sleep(seconds) end
+  if type(http) == "table" and http.active() > 0 then http.poll(seconds) else core.idle(seconds) end
 end
 
 ---@return table error what a tool or model gets that is still waiting when its run ends

@@ -279,6 +279,38 @@ static void test_asynchronous_appends_beside_states(void **state) {
   run_here(opened, check_own);
 }
 
+/* ---- Asynchronous appends of every state: each polls its own, and leaves some when it is closed ---- */
+
+static const char append_and_poll[] =
+    "local service, me, threads, rounds = ...\n"
+    "local session = service:createSession { appName = 'app', userId = 'u', sessionId = 'own ' .. me }\n"
+    "local pendings, done = {}, 0\n"
+    "for round = 1, rounds do\n"
+    "  session.state.n = round\n"
+    "  session.state:increment 'user:n'\n"
+    "  pendings[round] = service:updateSessionAsync(session)\n"
+    "  if round % 3 == 0 then done = done + service:poll() end\n"
+    "end\n"
+    "while done < rounds do\n"
+    "  local some, failed = service:poll(60)\n"
+    "  assert(some > 0 and failed == 0)\n"
+    "  done = done + some\n"
+    "end\n"
+    "assert(done == rounds and service:poll() == 0)\n"
+    "for round = 1, rounds do assert(pendings[round]:result().revision == round) end\n"
+    "for round = 1, rounds do service:appendEventAsync(session, { author = 'left' }) end\n";
+
+static void test_every_state_polls_what_is_its_own(void **state) {
+  shared_service *opened = *state;
+  run_everywhere(opened, append_and_poll, false);
+  assert_int_equal(moonpad_poll(opened->service, 0), 0);
+  run_here(opened, "local service, _, threads, rounds = ...\n"
+                   "assert(service:getUserState { appName = 'app', userId = 'u' }.n == threads * rounds)\n"
+                   "for _, session in ipairs(service:listSessions { appName = 'app' }) do\n"
+                   "  assert(session.revision == 2 * rounds and session.state.n == rounds)\n"
+                   "end\n");
+}
+
 /* ---- Agents ---- */
 
 static const char run_agent[] =
@@ -323,6 +355,7 @@ int main(void) {
       ON_BOTH(test_states_share_a_session),
       ON_BOTH(test_readers_see_whole_events),
       ON_BOTH(test_asynchronous_appends_beside_states),
+      ON_BOTH(test_every_state_polls_what_is_its_own),
       ON_BOTH(test_agents_in_every_state),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

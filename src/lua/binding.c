@@ -188,6 +188,7 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   binding->events_meta = anchor_type(L, index, MP_ANCHOR_EVENTS_META, "moonpad.events", mp_events_setup);
   binding->state_meta = anchor_type(L, index, MP_ANCHOR_STATE_META, "moonpad.state", mp_state_setup);
   binding->node_meta = anchor_type(L, index, MP_ANCHOR_NODE_META, "moonpad.node", mp_node_setup);
+  binding->pending_meta = anchor_type(L, index, MP_ANCHOR_PENDING_META, "moonpad.pendingAppend", mp_pending_setup);
 }
 
 /* Another copy of this library, of the same version, may have made it. */

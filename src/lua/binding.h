@@ -30,6 +30,7 @@ typedef enum mp_anchor {
   MP_ANCHOR_EVENTS_META,
   MP_ANCHOR_STATE_META,
   MP_ANCHOR_NODE_META,
+  MP_ANCHOR_PENDING_META,
   MP_ANCHOR_SPARE_NODE,    /* an empty node proxy, or nil */
   MP_ANCHOR_SPARE_OUTCOME, /* a box of an append's outcome that nobody uses, or nil */
   MP_ANCHOR_STRINGS,       /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
@@ -93,6 +94,7 @@ typedef struct mp_lua {
   const void *events_meta;
   const void *state_meta;
   const void *node_meta;
+  const void *pending_meta;
   void *removed;          /* the light userdata moonpad.removed */
   mp_buffer text;         /* what was encoded last: used at once, before anything that may run a finalizer */
   mp_buffer spare;        /* for reordering, and for paths in messages */
@@ -155,6 +157,7 @@ void mp_session_setup(lua_State *L, int binding_index);
 void mp_events_setup(lua_State *L, int binding_index);
 void mp_state_setup(lua_State *L, int binding_index);
 void mp_node_setup(lua_State *L, int binding_index);
+void mp_pending_setup(lua_State *L, int binding_index);
 void mp_error_setup(lua_State *L, int binding_index);
 
 /* Each adds functions to the module table at the top of the stack. Raises m. */

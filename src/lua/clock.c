@@ -2,6 +2,8 @@
 ** A clock that stands still until it is set, for tests (moonpad.testing.clock): a service opened with it takes the time of its events from it.
 ** A service may outlive every Lua object that stands on it, so a clock that one has been opened with stays until the Lua state is closed.
 */
+#include <time.h>
+
 #include "lua/clock.h"
 
 #include <math.h>
@@ -87,4 +89,14 @@ void mp_use_clock(lua_State *L, int index, const char *where, moonpad_options *o
   lua_rawsetp(L, LUA_REGISTRYINDEX, clock);
   options->clock = read_clock;
   options->clock_context = clock;
+}
+
+void mp_sleep(double seconds) {
+  const double longest = 1e9;
+  if (!(seconds > 0)) return;
+  if (seconds > longest) seconds = longest;
+  struct timespec time;
+  time.tv_sec = (time_t)seconds;
+  time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+  nanosleep(&time, NULL);
 }

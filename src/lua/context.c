@@ -324,16 +324,9 @@ static int monotonic(lua_State *L) {
   return 1;
 }
 
-/* core.sleep(seconds): of the whole thread; a signal ends it early */
+/* core.sleep(seconds) */
 static int sleep_thread(lua_State *L) {
-  const lua_Number longest = 1e9;
-  lua_Number seconds = luaL_checknumber(L, 1);
-  if (!(seconds > 0)) return 0;
-  if (seconds > longest) seconds = longest;
-  struct timespec time;
-  time.tv_sec = (time_t)seconds;
-  time.tv_nsec = (long)((seconds - (lua_Number)time.tv_sec) * 1e9);
-  nanosleep(&time, NULL);
+  mp_sleep(luaL_checknumber(L, 1));
   return 0;
 }
 

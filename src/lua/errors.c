@@ -97,6 +97,7 @@ const char *mp_describe(lua_State *L, int index) {
   if (name != NULL && strcmp(name, "moonpad.service") == 0) return "a service";
   if (name != NULL && strcmp(name, "moonpad.state") == 0) return "a state object";
   if (name != NULL && strcmp(name, "moonpad.node") == 0) return "a state node";
+  if (name != NULL && strcmp(name, "moonpad.pendingAppend") == 0) return "a pending append";
   if (name != NULL && strcmp(name, "moonpad") == 0) return "the module moonpad (call its functions with a dot)";
   return lua_istable(L, index) ? "a table" : "a userdata";
 }

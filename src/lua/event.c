@@ -5,14 +5,17 @@
 #include "core/json.h"
 #include "lua/errors.h"
 
-static void release_outcome(void *payload) {
-  mp_outcome *outcome = payload;
+void mp_release_outcome(mp_outcome *outcome) {
   moonpad_event_free(outcome->event);
   mp_env *env = outcome->env;
   if (env == NULL) return;
   for (size_t i = 0; i < outcome->conflict_count; i++) mp_key_release(env, outcome->conflicts[i]);
   mp_release(env, outcome->conflicts);
   mp_env_release(env);
+}
+
+static void release_outcome(void *payload) {
+  mp_release_outcome(payload);
 }
 
 /* A userdata with a finalizer for every append would cost more than all the rest that the collector has to do for it. */
@@ -110,7 +113,7 @@ int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome
   } else if (event != NULL) {
     push_stored(L, binding, moonpad_event_json(event), moonpad_event_revision(event), recording);
   } else {
-    mp_raise_status(L, MOONPAD_NO_MEMORY, "the event has been stored, but there is no memory left to show it");
+    mp_raise_status(L, MOONPAD_NO_MEMORY, MP_STORED_WITHOUT_MEMORY);
   }
   mp_keep_outcome(L, binding, index, outcome);
   return 1;

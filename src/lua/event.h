@@ -7,6 +7,9 @@
 
 /* Pushes a box for what an append gives: its event is to be given to mp_push_stored. Raises m. */
 mp_outcome *mp_box_push_outcome(lua_State *L, mp_lua *binding);
+/* Gives back what is in one. Raises -. */
+void mp_release_outcome(mp_outcome *outcome);
+#define MP_STORED_WITHOUT_MEMORY "the event has been stored, but there is no memory left to show it"
 /* Empties the box at `index`, and keeps it for the next append. It holds no conflicts. Raises -. */
 void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
 

@@ -60,8 +60,8 @@ int64_t mp_value_limit(const mp_changes_box *box) {
 
 _Noreturn void mp_raise_self(lua_State *L, int index, const char *where) {
   mp_lua *binding = mp_lua_of(L);
-  const void *types[] = {binding->service_meta, binding->session_meta, binding->events_meta, binding->state_meta,
-                         binding->node_meta};
+  const void *types[] = {binding->service_meta, binding->session_meta, binding->events_meta,
+                         binding->state_meta,   binding->node_meta,    binding->pending_meta};
   bool ours = false;
   for (size_t i = 0; i < sizeof types / sizeof *types && !ours; i++) {
     ours = mp_test_userdata(L, index, types[i]) != NULL;
@@ -94,16 +94,20 @@ static void add_conflict_keys(lua_State *L, const mp_outcome *outcome) {
   lua_setfield(L, -2, "keys");
 }
 
+void mp_push_append_error(lua_State *L, const mp_outcome *outcome, const moonpad_error *error, int event_index) {
+  int event = event_index != 0 ? lua_absindex(L, event_index) : 0;
+  mp_push_error(L, moonpad_status_name(error->code), error->message);
+  if (error->code != MOONPAD_CONFLICT) return;
+  add_conflict_keys(L, outcome);
+  if (event == 0) return;
+  lua_pushvalue(L, event);
+  lua_setfield(L, -2, "event");
+}
+
 _Noreturn void mp_raise_append(lua_State *L, mp_outcome *outcome, moonpad_session *session, const moonpad_error *error,
                                int event_index) {
   if (error->code != MOONPAD_CONFLICT) mp_raise(L, error);
   mp_take_conflicts(outcome, session);
-  int event = event_index != 0 ? lua_absindex(L, event_index) : 0;
-  mp_push_error(L, moonpad_status_name(error->code), error->message);
-  add_conflict_keys(L, outcome);
-  if (event != 0) {
-    lua_pushvalue(L, event);
-    lua_setfield(L, -2, "event");
-  }
+  mp_push_append_error(L, outcome, error, event_index);
   while (true) lua_error(L);
 }

@@ -26,6 +26,7 @@ typedef struct mp_changes_box {
 
 typedef struct mp_lua_service {
   moonpad_service *service;
+  moonpad_queue *queue; /* for what this Lua state does asynchronously; NULL until it does */
   bool closed;
 } mp_lua_service; /* user value 1: its URL without password */
 
@@ -132,6 +133,8 @@ void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes
 _Noreturn void mp_raise_self(lua_State *L, int index, const char *where);
 /* Takes the keys of a conflict over, before anything that may run a finalizer. Raises -. */
 void mp_take_conflicts(mp_outcome *outcome, moonpad_session *session);
+/* Pushes why an append failed, as an error object: see below. Raises m. */
+void mp_push_append_error(lua_State *L, const mp_outcome *outcome, const moonpad_error *error, int event_index);
 /* Raises why an append failed; a conflict names its keys and carries the event at `event_index` (0: none). */
 _Noreturn void mp_raise_append(lua_State *L, mp_outcome *outcome, moonpad_session *session, const moonpad_error *error,
                                int event_index);

@@ -8,6 +8,7 @@ mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding) {
   (void)binding;
   mp_lua_service *service = lua_newuserdatauv(L, sizeof *service, 1);
   service->service = NULL;
+  service->queue = NULL;
   service->closed = false;
   mp_push_anchor(L, MP_ANCHOR_SERVICE_META);
   lua_setmetatable(L, -2);
@@ -61,8 +62,11 @@ static int service_gc(lua_State *L) {
   mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
   if (service == NULL) return 0;
   moonpad_service *held = service->service;
+  moonpad_queue *queue = service->queue;
   service->service = NULL;
+  service->queue = NULL;
   service->closed = true;
+  moonpad_queue_free(queue);
   moonpad_service_release(held);
   return 0;
 }
@@ -197,6 +201,7 @@ void mp_service_setup(lua_State *L, int binding_index) {
   mp_set_functions(L, binding_index, mp_service_history_calls);
   mp_set_functions(L, binding_index, mp_service_shared_calls);
   mp_set_functions(L, binding_index, mp_service_transfer_calls);
+  mp_set_functions(L, binding_index, mp_service_async_calls);
   lua_setfield(L, -2, "__index");
 }
 
@@ -211,4 +216,6 @@ void mp_service_module(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "tryCreateSession");
   mp_push_function(L, binding_index, busy_timeout);
   lua_setfield(L, -2, "busyTimeout");
+  mp_push_function(L, binding_index, mp_idle);
+  lua_setfield(L, -2, "idle");
 }

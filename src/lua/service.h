@@ -10,6 +10,7 @@ extern const luaL_Reg mp_service_session_calls[];
 extern const luaL_Reg mp_service_history_calls[];
 extern const luaL_Reg mp_service_shared_calls[];
 extern const luaL_Reg mp_service_transfer_calls[];
+extern const luaL_Reg mp_service_async_calls[];
 
 /* core.tryCreateSession(service, { appName, userId, sessionId? }) -> session; nil, message: somebody else is writing just now */
 int mp_try_create_session(lua_State *L);
@@ -20,5 +21,12 @@ moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where,
 /* The session at `index`, which must be one of this service. Raises e. */
 mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
                                     const char *where);
+/* Puts session and event of an append at 2 and 3, whichever way they were given. Raises e. */
+void mp_sort_append_arguments(lua_State *L, mp_lua *binding, const char *where);
+/* The session, at 2, of an update; at 3 its event, with an author, or nil. Raises e. */
+mp_session_box *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad_service *service, const char *where);
+
+/* core.idle(seconds) */
+int mp_idle(lua_State *L);
 
 #endif

@@ -161,8 +161,7 @@ static int list_sessions(lua_State *L) {
 
 /* ---- Append ---- */
 
-/* Puts session and event at 2 and 3, whichever way they were given. */
-static void sort_append_arguments(lua_State *L, mp_lua *binding, const char *where) {
+void mp_sort_append_arguments(lua_State *L, mp_lua *binding, const char *where) {
   static const char *const known[] = {"session", "event", NULL};
   if (lua_gettop(L) > 2 || mp_test_session(L, binding, 2) != NULL || !lua_istable(L, 2)) {
     mp_refuse_more(L, 3, where);
@@ -180,7 +179,7 @@ static int append_event(lua_State *L) {
   static const char where[] = "service:appendEvent";
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
-  sort_append_arguments(L, binding, where);
+  mp_sort_append_arguments(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   if (mp_is_partial_event(L, 3)) return 1;
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
@@ -275,16 +274,21 @@ static moonpad_status update(lua_State *L, mp_lua *binding, const char *where, m
   return mp_update_session_with(session, json, as_given, &outcome->event, error);
 }
 
-/* service:updateSession(session [, event]) */
-static int update_session(lua_State *L) {
-  static const char where[] = "service:updateSession";
-  mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
+mp_session_box *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad_service *service, const char *where) {
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
   lua_settop(L, 3);
   if (is_without_author(L)) name_author(L, binding);
   if (mp_is_partial_event(L, 3)) mp_raise_argument(L, "%s: event.partial: a partial event is never stored", where);
+  return box;
+}
+
+/* service:updateSession(session [, event]) */
+static int update_session(lua_State *L) {
+  static const char where[] = "service:updateSession";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_session_box *box = mp_check_update_arguments(L, binding, service, where);
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   moonpad_changes *changes;

@@ -391,6 +391,28 @@ static void apply_up_to(mp_job *last) {
   apply_job(last, session);
 }
 
+/* What the operation was to leave there, one reference for the caller; false: nobody knows. */
+static bool wanted_value(const mp_append *append, const mp_operation *operation, mp_value **value) {
+  bool adds = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
+  *value = adds ? NULL : mp_value_retain(operation->value);
+  return !adds || mp_add_pending(append->env, operation->kind, mp_key_text(operation->key), operation->shown_before,
+                                 operation->value, value, NULL) == MOONPAD_OK;
+}
+
+void mp_append_write_refused(const mp_append *append, mp_buffer *out) {
+  size_t count = 0;
+  bool known = true;
+  mp_resolved *delta = mp_allocate(append->env, append->count * sizeof *delta);
+  while (delta != NULL && known && count < append->count) {
+    delta[count].key = append->operations[count].key;
+    known = wanted_value(append, &append->operations[count], &delta[count].value);
+    if (known) count++;
+  }
+  if (delta != NULL && known) mp_event_draft_write(&append->draft, delta, count, out);
+  for (size_t i = 0; i < count; i++) mp_value_release(append->env, delta[i].value);
+  mp_release(append->env, delta);
+}
+
 static void log_failure(const mp_job *job) {
   if (job->error.code != MOONPAD_OK) mp_log(job->append.env, job->error.code, job->error.message);
 }
@@ -434,7 +456,8 @@ static void drop_job(mp_task *task) {
 }
 
 bool mp_job_poll(mp_job *last) {
-  pthread_mutex_t *mutex = &last->append.service->executor.mutex;
+  moonpad_service *service = moonpad_service_retain(last->append.service); /* whoever is told may let go of it */
+  pthread_mutex_t *mutex = &service->executor.mutex;
   pthread_mutex_lock(mutex);
   bool is_done = last->task.number != 0;
   pthread_mutex_unlock(mutex);
@@ -446,6 +469,7 @@ bool mp_job_poll(mp_job *last) {
     pthread_mutex_unlock(mutex);
     finish_job(&job->task);
   }
+  moonpad_service_release(service);
   return is_done;
 }
 

@@ -31,6 +31,12 @@ moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *
                                      mp_async_way way, mp_job **job, moonpad_error *error);
 
 /*
+** The event that a refused append was to store, as stored events are written: what it was to add to is
+** what the session object showed. Without memory nothing.
+*/
+void mp_append_write_refused(const mp_append *append, mp_buffer *out);
+
+/*
 ** Does at once what the next poll would do for this one, and for those before it of its session object. False: it is
 ** not done yet. On the thread that polls.
 */

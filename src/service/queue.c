@@ -95,6 +95,7 @@ void mp_queue_put(moonpad_queue *queue, mp_task *task) {
 
 void mp_queue_take(moonpad_queue *queue, mp_task *task) {
   mp_task_unlink(&queue->done, task);
+  if (task->number > queue->seen_number) queue->seen_number = task->number;
   if (queue->done.first == NULL) lower_fd(queue);
 }
 

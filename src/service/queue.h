@@ -18,7 +18,7 @@ struct moonpad_queue {
   mp_task_list done;
   size_t under_way; /* tasks that will be done */
   uint64_t last_number;
-  uint64_t seen_number; /* as of the last mp_queue_await */
+  uint64_t seen_number; /* of what was taken or waited for last: see mp_queue_await */
   bool closed;
   int read_fd; /* -1: nobody has asked for it */
   int write_fd;
@@ -40,8 +40,8 @@ void mp_queue_take(moonpad_queue *queue, mp_task *task);
 /* As moonpad_queue_poll. *failed: how many of them. */
 size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed);
 /*
-** Waits for something to be done that was not when this returned the last time; for so long at most,
-** and not at all when nothing is under way: false then.
+** Waits for something to be done that was not when this returned the last time, and has not been
+** taken; for so long at most, and not at all when nothing is under way: false then.
 */
 bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms);
 

@@ -238,6 +238,48 @@ function Service:appendEvent(session, event) end
 ---@return moonpad.Event? event nil when nothing was pending and no event was given
 function Service:updateSession(session, event) end
 
+---An asynchronous append: what `appendEventAsync` and `updateSessionAsync` return. Dropping it cancels nothing.
+---@class moonpad.PendingAppend: userdata
+local PendingAppend = {}
+
+---The stored event, or it raises why the append failed; the same each time.
+---@return moonpad.Event? event nil until a poll has found it done
+function PendingAppend:result() end
+
+---What `context:await` asks: completes the append, and those before it on its session object, if it is done. Raises why
+---it failed.
+---@return boolean done
+---@return moonpad.Event? event
+function PendingAppend:poll() end
+
+---As `appendEvent`, without waiting: the session object shows the event's delta at once, its revision when a poll has
+---found the append done. The appends of a session object are stored in order; a synchronous call on it waits for them.
+---If one fails, those behind it fail too. Only what needs no store is an error here; so is a partial event.
+---@param session moonpad.Session
+---@param event moonpad.Event|table
+---@return moonpad.PendingAppend
+---@overload fun(self: moonpad.Service, options: moonpad.AppendOptions): moonpad.PendingAppend
+function Service:appendEventAsync(session, event) end
+
+---As `updateSession`, in the same way. What it carries is pending no longer, whatever becomes of it; what is written
+---from now on is.
+---@param session moonpad.Session
+---@param event moonpad.Event|table?
+---@return moonpad.PendingAppend? pending nil when nothing was pending and no event was given
+function Service:updateSessionAsync(session, event) end
+
+---Completes what this Lua state has begun on the service and is done. After `close` too. What became of each append,
+---its `result` says: a poll does not raise it.
+---@param seconds? number how long at most to wait for the first, as long as any is under way; default: not at all
+---@return integer count
+---@return integer failed how many of them
+function Service:poll(seconds) end
+
+---A file descriptor that is readable as long as a poll has something to do. It is moonpad's: wait for it, neither read
+---nor close it.
+---@return integer fd good until the service object is collected
+function Service:fd() end
+
 ---Brings the session object up to what is stored; pending writes stay pending.
 ---@param session moonpad.Session
 ---@return moonpad.Session session the same
@@ -533,6 +575,10 @@ function core.now(from) end
 ---@return number
 ---@nodiscard
 function core.monotonic() end
+
+---As `core.sleep`, but ends when something is done that this Lua state has begun and does not know of yet.
+---@param seconds number
+function core.idle(seconds) end
 
 ---Lets the thread sleep; a signal ends it early.
 ---@param seconds number

@@ -1,0 +1,336 @@
+/* service: appends that do not wait, and the polls that complete them (contract 2). */
+#include <math.h>
+
+#include "lua/clock.h"
+#include "lua/service.h"
+
+#include "service/async.h"
+
+/* ---- Pending appends ---- */
+
+typedef enum append_outcome { APPEND_WAITS = 0, APPEND_STORED, APPEND_FAILED, APPEND_DROPPED } append_outcome;
+
+/* What is known of an append. Its object in Lua holds it, and the append itself until it is done: either may go first. */
+typedef struct mp_lua_append {
+  unsigned references;
+  mp_env *env;
+  mp_job *job;             /* NULL once it is done */
+  mp_session_box *session; /* held until then: a session object that is collected must not wait for the disk */
+  append_outcome outcome;
+  mp_outcome stored;    /* the event, or the keys that conflicted; no event: there was no memory for it */
+  moonpad_error *error; /* NULL: there was no memory for it */
+  mp_buffer refused;    /* of a conflict: the event that was to be appended */
+} mp_lua_append;
+
+typedef struct mp_lua_pending {
+  mp_lua_append *append;
+} mp_lua_pending; /* user values: 1 the service, 2 the event or the error, once it has been asked for */
+enum { PENDING_SERVICE = 1, PENDING_RESULT, PENDING_USER_VALUES = PENDING_RESULT };
+
+static void release_append(mp_lua_append *append) {
+  if (append == NULL || --append->references > 0) return;
+  mp_env *env = append->env;
+  mp_session_box_release(append->session);
+  mp_release_outcome(&append->stored);
+  mp_buffer_free(&append->refused);
+  mp_release(env, append->error);
+  mp_release(env, append);
+  mp_env_release(env);
+}
+
+static mp_lua_append *new_append(mp_lua *binding, mp_session_box *session) {
+  mp_lua_append *append = mp_allocate_zeroed(binding->env, sizeof *append);
+  if (append == NULL) return NULL;
+  append->references = 1;
+  append->env = mp_env_retain(binding->env);
+  append->session = mp_session_box_retain(session);
+  mp_buffer_init(&append->refused, append->env);
+  return append;
+}
+
+/* The append itself needs it no longer. */
+static void let_go(mp_lua_append *append) {
+  mp_session_box *session = append->session;
+  append->session = NULL;
+  append->job = NULL;
+  mp_session_box_release(session);
+  release_append(append);
+}
+
+static void keep_failure(mp_lua_append *append, mp_append *failed, const moonpad_error *error) {
+  append->outcome = APPEND_FAILED;
+  append->error = mp_allocate(append->env, sizeof *append->error);
+  if (append->error != NULL) *append->error = *error;
+  if (error->code != MOONPAD_CONFLICT) return;
+  mp_append_write_refused(failed, &append->refused);
+  append->stored.env = mp_env_retain(failed->env);
+  append->stored.conflicts = failed->conflicts;
+  append->stored.conflict_count = failed->conflict_count;
+  failed->conflicts = NULL;
+  failed->conflict_count = failed->conflict_capacity = 0;
+}
+
+static void append_done(void *context, mp_append *done, moonpad_session *session, const moonpad_error *error) {
+  mp_lua_append *append = context;
+  (void)session;
+  if (error != NULL) {
+    keep_failure(append, done, error);
+  } else {
+    append->outcome = APPEND_STORED;
+    /* Else its object has been collected, and nobody can ask. */
+    if (append->references > 1) append->stored.event = mp_append_event(done);
+  }
+  let_go(append);
+}
+
+static void append_dropped(void *context) {
+  mp_lua_append *append = context;
+  append->outcome = APPEND_DROPPED;
+  let_go(append);
+}
+
+/* ---- The object ---- */
+
+static mp_lua_append *check_pending(lua_State *L, mp_lua *binding, const char *where) {
+  mp_lua_pending *pending = mp_test_userdata(L, 1, binding->pending_meta);
+  if (pending == NULL) mp_raise_self(L, 1, where);
+  if (pending->append == NULL) mp_raise_status(L, MOONPAD_CLOSED, "%s: the pending append is closed", where);
+  return pending->append;
+}
+
+static void push_failure(lua_State *L, mp_lua *binding, mp_lua_append *append) {
+  moonpad_error error;
+  if (append->outcome == APPEND_DROPPED) {
+    mp_fail(&error, MOONPAD_CLOSED, "its service has been let go of before a poll found out what became of it");
+  } else if (append->error != NULL) {
+    error = *append->error;
+  } else {
+    mp_no_memory(&error);
+  }
+  int event = 0;
+  if (append->refused.length > 0 && !append->refused.failed) {
+    mp_push_event(L, binding, mp_buffer_text(&append->refused), 0);
+    event = lua_gettop(L);
+  }
+  mp_push_append_error(L, &append->stored, &error, event);
+}
+
+/* Pushes the event or the error object: the same one each time. */
+static void push_result(lua_State *L, mp_lua *binding, mp_lua_append *append) {
+  if (lua_getiuservalue(L, 1, PENDING_RESULT) != LUA_TNIL) return;
+  lua_pop(L, 1);
+  if (append->outcome != APPEND_STORED) {
+    push_failure(L, binding, append);
+  } else if (append->stored.event != NULL) {
+    const moonpad_event *event = append->stored.event;
+    mp_push_event(L, binding, moonpad_event_json(event), moonpad_event_revision(event));
+  } else {
+    mp_push_error(L, moonpad_status_name(MOONPAD_NO_MEMORY), MP_STORED_WITHOUT_MEMORY);
+  }
+  /* A finalizer that ran meanwhile may have asked for it, too. */
+  if (lua_getiuservalue(L, 1, PENDING_RESULT) != LUA_TNIL) return;
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, 1, PENDING_RESULT);
+}
+
+/* Pushes the event, or raises the error. */
+static int give_result(lua_State *L, mp_lua *binding, mp_lua_append *append) {
+  bool is_event = append->outcome == APPEND_STORED && append->stored.event != NULL;
+  lua_settop(L, 1);
+  push_result(L, binding, append);
+  return is_event ? 1 : lua_error(L);
+}
+
+/* pending:result() */
+static int pending_result(lua_State *L) {
+  static const char where[] = "pending:result";
+  mp_lua *binding = mp_lua_of(L);
+  mp_lua_append *append = check_pending(L, binding, where);
+  mp_refuse_more(L, 1, where);
+  if (append->outcome != APPEND_WAITS) return give_result(L, binding, append);
+  lua_pushnil(L);
+  return 1;
+}
+
+/* pending:poll() -> done, event: what context:await asks. Completes it, and what is before it on its session. */
+static int pending_poll(lua_State *L) {
+  static const char where[] = "pending:poll";
+  mp_lua *binding = mp_lua_of(L);
+  mp_lua_append *append = check_pending(L, binding, where);
+  mp_refuse_more(L, 1, where);
+  if (append->job != NULL && !mp_job_poll(append->job)) {
+    lua_pushboolean(L, false);
+    return 1;
+  }
+  give_result(L, binding, append);
+  lua_pushboolean(L, true);
+  lua_insert(L, -2);
+  return 2;
+}
+
+static int pending_gc(lua_State *L) {
+  mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
+  mp_lua_pending *pending = mp_test_userdata(L, 1, binding->pending_meta);
+  if (pending == NULL) return 0;
+  mp_lua_append *append = pending->append;
+  pending->append = NULL;
+  release_append(append);
+  return 0;
+}
+
+static int pending_tostring(lua_State *L) {
+  static const char *const outcomes[] = {"waiting", "stored", "failed", "dropped"};
+  mp_lua_pending *pending = mp_test_userdata(L, 1, mp_lua_of(L)->pending_meta);
+  bool known = pending != NULL && pending->append != NULL;
+  lua_pushfstring(L, "moonpad.pendingAppend (%s)", known ? outcomes[pending->append->outcome] : "closed");
+  return 1;
+}
+
+void mp_pending_setup(lua_State *L, int binding_index) {
+  static const luaL_Reg events[] = {{"__gc", pending_gc}, {"__tostring", pending_tostring}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"result", pending_result}, {"poll", pending_poll}, {NULL, NULL}};
+  mp_set_functions(L, binding_index, events);
+  lua_newtable(L);
+  mp_set_functions(L, binding_index, methods);
+  lua_setfield(L, -2, "__index");
+}
+
+/* ---- Appending ---- */
+
+/* Pushes the object of an append that is to be made. The service is at 1. */
+static mp_lua_append *push_pending(lua_State *L, mp_lua *binding, mp_session_box *session) {
+  mp_lua_pending *pending = lua_newuserdatauv(L, sizeof *pending, PENDING_USER_VALUES);
+  pending->append = NULL;
+  mp_push_anchor(L, MP_ANCHOR_PENDING_META);
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, PENDING_SERVICE);
+  pending->append = new_append(binding, session);
+  if (pending->append == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  return pending->append;
+}
+
+/* One per Lua state and service: what others append through the service completes elsewhere. */
+static moonpad_status need_queue(mp_lua_service *handle, moonpad_error *error) {
+  if (handle->queue != NULL) return MOONPAD_OK;
+  return moonpad_queue_new(handle->service, &handle->queue, error);
+}
+
+/* Nothing is allocated in Lua between encoding the event and this. */
+static moonpad_status submit(lua_State *L, mp_lua_append *append, moonpad_changes *changes, moonpad_string event,
+                             moonpad_error *error) {
+  static const mp_append_watch watch = {append_done, append_dropped};
+  mp_lua_service *handle = lua_touserdata(L, 1);
+  if (handle->service == NULL) return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
+  moonpad_status status = need_queue(handle, error);
+  if (status == MOONPAD_OK) status = moonpad_session_set_queue(append->session->session, handle->queue, error);
+  if (status != MOONPAD_OK) return status;
+  mp_async_way way = {.own_json = true, .apart = changes != NULL, .watch = &watch, .context = append};
+  append->references++;
+  status = mp_append_event_later(append->session->session, changes, event, way, &append->job, error);
+  if (status != MOONPAD_OK) append->references--;
+  return status;
+}
+
+/* service:appendEventAsync(session, event), also { session =, event = } */
+static int append_event_async(lua_State *L) {
+  static const char where[] = "service:appendEventAsync";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_sort_append_arguments(L, binding, where);
+  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  if (mp_is_partial_event(L, 3)) mp_raise_argument(L, "%s: event.partial: a partial event is never stored", where);
+  mp_lua_append *append = push_pending(L, binding, box);
+  moonpad_error error;
+  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
+  mp_check(L, submit(L, append, NULL, json, &error), &error);
+  return 1;
+}
+
+/* service:updateSessionAsync(session [, event]) */
+static int update_session_async(lua_State *L) {
+  static const char where[] = "service:updateSessionAsync";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_session_box *box = mp_check_update_arguments(L, binding, service, where);
+  mp_lua_append *append = push_pending(L, binding, box);
+  moonpad_changes *changes;
+  moonpad_error error;
+  moonpad_string json = moonpad_text("{\"author\":\"system\"}");
+  mp_check(L, moonpad_session_changes(box->session, &changes, &error), &error);
+  if (!lua_isnil(L, 3)) {
+    json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
+  } else if (!moonpad_changes_pending(changes)) {
+    lua_pushnil(L);
+    return 1;
+  }
+  mp_check(L, submit(L, append, changes, json, &error), &error);
+  return 1;
+}
+
+/* ---- Polling ---- */
+
+#define LONGEST_WAIT_MS 1e15
+
+/* Up: who waits for a moment must not ask again and again. */
+static int64_t milliseconds(double seconds) {
+  double wanted = ceil(seconds * 1000);
+  if (!(wanted > 0)) return 0; /* NaN as well */
+  return wanted < LONGEST_WAIT_MS ? (int64_t)wanted : (int64_t)LONGEST_WAIT_MS;
+}
+
+static mp_lua_service *check_handle(lua_State *L, mp_lua *binding, const char *where) {
+  mp_lua_service *handle = mp_test_userdata(L, 1, binding->service_meta);
+  if (handle == NULL) mp_raise_self(L, 1, where);
+  return handle;
+}
+
+/* service:poll([seconds]) -> how many, how many of them failed */
+static int poll_service(lua_State *L) {
+  static const char where[] = "service:poll";
+  mp_lua_service *handle = check_handle(L, mp_lua_of(L), where);
+  mp_refuse_more(L, 2, where);
+  if (!lua_isnoneornil(L, 2) && lua_type(L, 2) != LUA_TNUMBER) {
+    mp_raise_argument(L, "%s: seconds: expected a number, got %s", where, mp_describe(L, 2));
+  }
+  size_t failed = 0, count = 0;
+  if (handle->queue != NULL) count = mp_queue_poll(handle->queue, milliseconds(lua_tonumber(L, 2)), &failed);
+  lua_pushinteger(L, (lua_Integer)count);
+  lua_pushinteger(L, (lua_Integer)failed);
+  return 2;
+}
+
+/* service:fd() */
+static int service_fd(lua_State *L) {
+  static const char where[] = "service:fd";
+  mp_lua_service *handle = check_handle(L, mp_lua_of(L), where);
+  mp_refuse_more(L, 1, where);
+  moonpad_error error;
+  int fd;
+  /* What was begun before it was closed can still be polled. */
+  if (handle->queue == NULL) mp_check_service(L, mp_lua_of(L), where);
+  mp_check(L, need_queue(handle, &error), &error);
+  mp_check(L, moonpad_queue_fd(handle->queue, &fd, &error), &error);
+  lua_pushinteger(L, fd);
+  return 1;
+}
+
+/* core.idle(seconds): as core.sleep, but ends when something is done that this Lua state has begun and does not know of yet. */
+int mp_idle(lua_State *L) {
+  lua_Number seconds = luaL_checknumber(L, 1);
+  mp_lua_of(L);
+  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    const mp_lua_service *handle = lua_touserdata(L, -1);
+    if (handle->queue != NULL && mp_queue_await(handle->queue, milliseconds(seconds))) return 0;
+  }
+  mp_sleep(seconds);
+  return 0;
+}
+
+const luaL_Reg mp_service_async_calls[] = {{"appendEventAsync", append_event_async},
+                                           {"updateSessionAsync", update_session_async},
+                                           {"poll", poll_service},
+                                           {"fd", service_fd},
+                                           {NULL, NULL}};
