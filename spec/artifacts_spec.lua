@@ -125,6 +125,23 @@ for _, store in ipairs(STORES) do
       assert.equal(0, artifacts:save(name { part = "anew" }))
     end)
 
+    it("deletes all files of a user", function()
+      for _, userId in ipairs { "u", "other" } do
+        artifacts:save(name { userId = userId, part = "1" })
+        artifacts:save(name { userId = userId, part = "2" })
+        artifacts:save(name { userId = userId, sessionId = "another", part = "3" })
+        artifacts:save(name { userId = userId, filename = "user:photo", part = "4" })
+      end
+      artifacts:save(name { appName = "elsewhere", part = "5" })
+      assert.equal(3, artifacts:deleteUser { appName = "app", userId = "u" })
+      assert.equal(0, artifacts:deleteUser { appName = "app", userId = "u" })
+      assert.same({}, artifacts:list { appName = "app", userId = "u", sessionId = "s" })
+      assert.is_nil(artifacts:load(name { sessionId = "another" }))
+      assert.equal("5", artifacts:load(name { appName = "elsewhere" }).text)
+      assert.same({ "a.txt", "user:photo" }, artifacts:list { appName = "app", userId = "other", sessionId = "s" })
+      assert.equal(0, artifacts:save(name { part = "anew" }))
+    end)
+
     it("lets no name reach what is another's", function()
       local NAMES = {
         "a", "A", "a/b", "a:b", "a|b", "%", "_", "*", "'", "''", "\"", "'; DROP TABLE artifacts; --", "..", "é",
@@ -137,6 +154,10 @@ for _, store in ipairs(STORES) do
         artifacts:save { appName = "app", userId = "-", sessionId = text .. "-", filename = "f",
           part = "session " .. index }
         artifacts:save { appName = "app", userId = "-", sessionId = "-", filename = text, part = "file " .. index }
+        artifacts:save { appName = "app", userId = text .. "-", filename = "user:f", part = "x" }
+      end
+      for _, text in ipairs(NAMES) do
+        assert.equal(1, artifacts:deleteUser { appName = "app", userId = text .. "-" })
       end
       for index, text in ipairs(NAMES) do
         local function expect(what, options)
@@ -187,6 +208,9 @@ for _, store in ipairs(STORES) do
       refused("load", name { version = 1.5 }, "version: expects an integer from 0")
       refused("list", { appName = "app", userId = "u", filename = "x" }, "filename: unknown field")
       refused("delete", "x", "expects a table")
+      refused("deleteUser", "x", "expects a table")
+      refused("deleteUser", { appName = "app" }, "userId: expects a string, got nil")
+      refused("deleteUser", { appName = "app", userId = "u", sessionId = "s" }, "sessionId: unknown field")
       assert.matches("colon", failure(artifacts.load, name()).message)
       assert.same({}, artifacts:list { appName = "app", userId = "u", sessionId = "s" })
     end)

@@ -271,13 +271,14 @@ describe("a hostile value", function()
 
   it("given to artifacts and memory", function()
     local file = with { appName = "a", userId = "u", sessionId = "s", filename = "f", part = "x" }
-    for method in ("save load list versions delete"):gmatch "%S+" do
+    for method in ("save load list versions delete deleteUser"):gmatch "%S+" do
       local artifacts = moonpad.artifactService "memory:"
       positions("artifacts:" .. method, artifacts[method], function() return artifacts, file() end)
       fields("artifacts:" .. method, function(options) return artifacts[method](artifacts, options) end, function()
         local options = file()
         if method ~= "save" then options.part = nil end
-        if method == "list" then options.filename = nil end
+        if method == "list" or method == "deleteUser" then options.filename = nil end
+        if method == "deleteUser" then options.sessionId = nil end
         return options
       end, "appName userId sessionId filename part version")
     end
@@ -291,7 +292,7 @@ describe("a hostile value", function()
     fields("inlineData", function(data) return save { inlineData = data } end, with { mimeType = "a/b", data = "x" },
       "mimeType data displayName")
     local memory = moonpad.memoryService "memory:"
-    for _, method in ipairs { "addSession", "searchMemory" } do
+    for _, method in ipairs { "addSession", "searchMemory", "deleteUser" } do
       positions("memory:" .. method, memory[method], function() return memory, {} end)
       fields("memory:" .. method, function(options) return memory[method](memory, options) end,
         with { appName = "a", userId = "u", query = "x" }, "appName userId query limit")

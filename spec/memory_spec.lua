@@ -139,6 +139,21 @@ for _, store in ipairs(STORES) do
       for index = 3, 25 do assert.same({ "secret of " .. index }, found("secret", { userId = tostring(index) })) end
     end)
 
+    it("forgets a user, and nobody else", function()
+      local session = told("s", { "secret of Ann", "and more" }, { userId = "ann" })
+      told("t", { "another secret of Ann" }, { userId = "ann" })
+      told("s", { "secret of Bob" }, { userId = "bob" })
+      told("s", { "secret of Ann elsewhere" }, { userId = "ann", appName = "other" })
+      assert.equal(3, memory:deleteUser { appName = "app", userId = "ann" })
+      assert.equal(0, memory:deleteUser { appName = "app", userId = "ann" })
+      assert.equal(0, memory:deleteUser { appName = "app", userId = "nobody" })
+      assert.same({}, found("secret", { userId = "ann" }))
+      assert.same({ "secret of Bob" }, found("secret", { userId = "bob" }))
+      assert.same({ "secret of Ann elsewhere" }, found("secret", { userId = "ann", appName = "other" }))
+      memory:addSession(session) -- is there once more when it is told again
+      assert.same({ "secret of Ann" }, found("secret", { userId = "ann" }))
+    end)
+
     it("adds a session again without telling anything twice", function()
       local session = told("s", { "red apple" })
       memory:addSession(session)
@@ -300,6 +315,9 @@ for _, store in ipairs(STORES) do
       refused("userId: expects a string", { appName = "app", query = "x" })
       refused("limit: expects .* 1 to 1000, got 0", { appName = "app", userId = "u", query = "x", limit = 0 })
       refused("expects a table", "x")
+      assert.matches("memory:deleteUser: userId: expects a string",
+        failure(memory.deleteUser, memory, { appName = "app" }).message)
+      assert.matches("did you mean userId", failure(memory.deleteUser, memory, { userID = "u" }).message)
       assert.matches("colon", failure(memory.searchMemory, { query = "x" }).message)
       assert.matches("expects a session, got nil", failure(memory.addSession, memory).message)
       assert.matches("expects a session", failure(memory.addSession, memory, {}).message)

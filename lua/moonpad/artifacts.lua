@@ -35,6 +35,7 @@ Service.__index = Service
 ---- Checking
 
 local SCOPE_FIELDS = { "appName", "userId", "sessionId" }
+local USER_FIELDS = { "appName", "userId" }
 local NAME_FIELDS = { "appName", "userId", "sessionId", "filename" }
 local LOAD_FIELDS = { "appName", "userId", "sessionId", "filename", "version" }
 local SAVE_FIELDS = { "appName", "userId", "sessionId", "filename", "part" }
@@ -149,6 +150,16 @@ end
 function Service:delete(options)
   local where = "artifacts:delete"
   return stores.call(self, where, "delete", checkName(self, where, options, NAME_FIELDS))
+end
+
+---Deletes all files of a user, those of the user's sessions included.
+---@param options { appName: string, userId: string }
+---@return integer files how many there were
+function Service:deleteUser(options)
+  local where = "artifacts:deleteUser"
+  stores.check(self, where, options, USER_FIELDS)
+  return stores.call(self, where, "deleteUser", stores.name(options.appName, where .. ": appName"),
+    stores.name(options.userId, where .. ": userId"))
 end
 
 ---Closes the service; closing twice is no error.

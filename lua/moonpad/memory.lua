@@ -206,6 +206,19 @@ function Service:searchMemory(options)
   return { memories = core.array(found) }
 end
 
+---- Forgetting
+
+---Forgets everything that a user and agents have said in the user's sessions. A session that is added once more is
+---remembered from its beginning.
+---@param options { appName: string, userId: string }
+---@return integer memories how many there were
+function Service:deleteUser(options)
+  local where = "memory:deleteUser"
+  stores.check(self, where, options, { "appName", "userId" })
+  return stores.call(self, where, "deleteUser", stores.name(options.appName, where .. ": appName"),
+    stores.name(options.userId, where .. ": userId"))
+end
+
 ---Closes the service; closing twice is no error.
 function Service:close()
   stores.close(self, "memory:close")

@@ -114,6 +114,24 @@ static moonpad_status delete_file(const agent_scene *scene, mp_buffer *found, mo
   return scene->artifacts->ops->delete_file(scene->artifacts, &name, &existed, error);
 }
 
+static moonpad_status delete_user_files(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_artifact_name name = file_named("", "");
+  int64_t files;
+  (void)found;
+  moonpad_status status = scene->artifacts->ops->delete_user(scene->artifacts, &name, &files, error);
+  assert_int_equal(files, status == MOONPAD_OK ? 2 : 0);
+  return status;
+}
+
+static moonpad_status delete_user_memories(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  int64_t count;
+  (void)found;
+  moonpad_status status =
+      scene->memories->ops->delete_user(scene->memories, moonpad_text("app"), moonpad_text("ann"), &count, error);
+  assert_int_equal(count, status == MOONPAD_OK ? 2 : 0);
+  return status;
+}
+
 static moonpad_status indexed(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
   int64_t revision;
   (void)found;
@@ -141,9 +159,16 @@ typedef struct call {
   moonpad_status (*run)(const agent_scene *scene, mp_buffer *found, moonpad_error *error);
 } call;
 
-static const call calls[] = {{"save", save},         {"load", load},          {"list", list},
-                             {"versions", versions}, {"delete", delete_file}, {"indexed", indexed},
-                             {"write", write_batch}, {"search", search}};
+static const call calls[] = {{"save", save},
+                             {"load", load},
+                             {"list", list},
+                             {"versions", versions},
+                             {"delete", delete_file},
+                             {"indexed", indexed},
+                             {"write", write_batch},
+                             {"search", search},
+                             {"delete user: files", delete_user_files},
+                             {"delete user: memories", delete_user_memories}};
 
 static moonpad_status run(const agent_scene *scene, const call *called, moonpad_error *error) {
   mp_buffer found;

@@ -138,6 +138,32 @@ static void test_a_file_goes_with_its_versions(void **state) {
   assert_int_equal(version, 1);
 }
 
+static void test_files_go_with_their_user(void **state) {
+  const fixture *self = *state;
+  const agent_scene *scene = &self->scene;
+  static const char *const saved[][2] = {{"s", "f"}, {"s", "f"}, {"t", "f"}, {"", "user:f"}};
+  mp_artifact_name name = file_named("", "");
+  mp_artifact of_others = {true, {NULL, 0}, {NULL, 0}, false, moonpad_text("kept")};
+  mp_artifact_name others[] = {{moonpad_text("app"), moonpad_text("an"), moonpad_text("s"), moonpad_text("f")},
+                               {moonpad_text("other"), moonpad_text("ann"), moonpad_text("s"), moonpad_text("f")}};
+  moonpad_error error;
+  int64_t version, files;
+  for (size_t i = 0; i < 2; i++) {
+    assert_int_equal(scene->artifacts->ops->save(scene->artifacts, &others[i], &of_others, 1.5, &version, &error),
+                     MOONPAD_OK);
+  }
+  for (size_t i = 0; i < sizeof saved / sizeof *saved; i++) {
+    assert_int_equal(save_text(scene, saved[i][0], saved[i][1], "x", &version, &error), MOONPAD_OK);
+  }
+  for (int64_t wanted = 3; wanted >= 0; wanted -= 3) {
+    assert_int_equal(scene->artifacts->ops->delete_user(scene->artifacts, &name, &files, &error), MOONPAD_OK);
+    assert_int_equal(files, wanted);
+  }
+  for (size_t i = 0; i < 2; i++) expect_artifact(scene, &others[i], 0, &of_others);
+  assert_int_equal(save_text(scene, "s", "f", "anew", &version, &error), MOONPAD_OK);
+  assert_int_equal(version, 0);
+}
+
 /* ---- Memories ---- */
 
 static moonpad_status write_entries(const agent_scene *scene, int64_t indexed, moonpad_error *error) {
@@ -204,6 +230,32 @@ static void test_a_match_has_all_that_was_said(void **state) {
   mp_buffer_free(&matches);
 }
 
+static void test_memories_go_with_their_user(void **state) {
+  const fixture *self = *state;
+  const agent_scene *scene = &self->scene;
+  moonpad_string app = moonpad_text("app");
+  moonpad_error error;
+  int64_t count;
+  mp_memories_session of_bob = session_of_ann, later = session_of_ann;
+  mp_memories_entry entry = entry_of(1, "tea-of-bob"), more = entry_of(1, "tea-later");
+  mp_memories_batch batch = {&entry, 1, NULL, 0, 1}, another = {&more, 1, NULL, 0, 1};
+  of_bob.user_id = moonpad_text("bob");
+  later.create_time = 13;
+  assert_int_equal(write_entries(scene, 2, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &later, &another, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &of_bob, &batch, &error), MOONPAD_OK);
+  for (int64_t wanted = 3; wanted >= 0; wanted -= 3) {
+    assert_int_equal(scene->memories->ops->delete_user(scene->memories, app, moonpad_text("ann"), &count, &error),
+                     MOONPAD_OK);
+    assert_int_equal(count, wanted);
+    expect_found(scene, "ann", "tea", "");
+    expect_indexed(scene, &session_of_ann, 0);
+  }
+  expect_found(scene, "bob", "tea", "tea-of-bob ");
+  assert_int_equal(write_entries(scene, 2, &error), MOONPAD_OK);
+  expect_found(scene, "ann", "tea", "green-tea ");
+}
+
 /* ---- Both ---- */
 
 /* Every call fails with `status`. */
@@ -221,7 +273,11 @@ static void expect_every_call(const agent_scene *scene, moonpad_status status) {
   assert_int_equal(scene->artifacts->ops->list(scene->artifacts, &name, &found, &error), status);
   assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &found, &error), status);
   assert_int_equal(scene->artifacts->ops->delete_file(scene->artifacts, &name, &flag, &error), status);
+  assert_int_equal(scene->artifacts->ops->delete_user(scene->artifacts, &name, &number, &error), status);
   assert_int_equal(scene->memories->ops->indexed(scene->memories, &session_of_ann, &number, &error), status);
+  assert_int_equal(
+      scene->memories->ops->delete_user(scene->memories, moonpad_text("app"), moonpad_text("ann"), &number, &error),
+      status);
   assert_int_equal(write_entries(scene, 1, &error), status);
   assert_int_equal(search_for(scene, "ann", "tea", 10, &found, NULL), status);
   mp_buffer_free(&found);
@@ -366,7 +422,9 @@ int main(void) {
       TEST(test_bytes_come_back),
       TEST(test_filenames_and_versions_are_sorted),
       TEST(test_a_file_goes_with_its_versions),
+      TEST(test_files_go_with_their_user),
       TEST(test_memories_are_found_by_their_owner),
+      TEST(test_memories_go_with_their_user),
       TEST(test_a_match_has_all_that_was_said),
       TEST(test_closed),
       TEST(test_threads_share_a_store),

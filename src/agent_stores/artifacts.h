@@ -64,6 +64,12 @@ typedef struct mp_artifacts_ops {
   /* All versions of a file, which would begin at 0 again. */
   moonpad_status (*delete_file)(mp_artifacts *artifacts, const mp_artifact_name *name, bool *existed,
                                 moonpad_error *error);
+  /*
+  ** All files of a user and of the user's sessions; `*files` tells how many there were. No session
+  ** id and no filename are asked for.
+  */
+  moonpad_status (*delete_user)(mp_artifacts *artifacts, const mp_artifact_name *name, int64_t *files,
+                                moonpad_error *error);
   /* Waits for calls under way; every later one is `closed`. Idempotent. */
   void (*close)(mp_artifacts *artifacts);
   /* Used by nobody any more; closed or not. */

@@ -69,6 +69,12 @@ typedef struct mp_memories_ops {
   */
   moonpad_status (*search)(mp_memories *memories, const mp_memories_query *query, mp_buffer *matches,
                            moonpad_error *error);
+  /*
+  ** All memories of a user, and what had been indexed of the user's sessions; `*count` tells how
+  ** many memories there were.
+  */
+  moonpad_status (*delete_user)(mp_memories *memories, moonpad_string app_name, moonpad_string user_id, int64_t *count,
+                                moonpad_error *error);
   /* Waits for calls under way; every later one is `closed`. Idempotent. */
   void (*close)(mp_memories *memories);
   /* Used by nobody any more; closed or not. */

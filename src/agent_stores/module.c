@@ -251,6 +251,20 @@ static int delete_file(lua_State *L) {
   return 1;
 }
 
+/* artifacts:deleteUser(appName, userId) -> how many files */
+static int delete_user_files(lua_State *L) {
+  const artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
+  lua_settop(L, 3);
+  mp_artifact_name name = read_name(L, false);
+  if (handle->store == NULL) return push_closed(L);
+  int64_t files;
+  moonpad_error error;
+  moonpad_status status = handle->store->ops->delete_user(handle->store, &name, &files, &error);
+  if (status != MOONPAD_OK) return push_failure(L, &error);
+  lua_pushinteger(L, files);
+  return 1;
+}
+
 /* ---- Memories ---- */
 
 /* memories(url, durability, busyTimeoutMs) */
@@ -419,6 +433,19 @@ static int search(lua_State *L) {
   return push_result(L, push_matches, &searched);
 }
 
+/* memories:deleteUser(appName, userId) -> how many */
+static int delete_user_memories(lua_State *L) {
+  const memories_handle *handle = luaL_checkudata(L, 1, MEMORIES_TYPE);
+  moonpad_string app_name = check_string(L, 2), user_id = check_string(L, 3);
+  if (handle->store == NULL) return push_closed(L);
+  int64_t count;
+  moonpad_error error;
+  moonpad_status status = handle->store->ops->delete_user(handle->store, app_name, user_id, &count, &error);
+  if (status != MOONPAD_OK) return push_failure(L, &error);
+  lua_pushinteger(L, count);
+  return 1;
+}
+
 /* ---- The module ---- */
 
 static void make_type(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction gc) {
@@ -445,10 +472,12 @@ int luaopen_moonpad_agent_stores_core(lua_State *L) {
                                                {"list", list},
                                                {"versions", versions},
                                                {"delete", delete_file},
+                                               {"deleteUser", delete_user_files},
                                                {"close", artifacts_close},
                                                {NULL, NULL}};
-  static const luaL_Reg memories_methods[] = {
-      {"indexed", indexed}, {"write", write_batch}, {"search", search}, {"close", memories_close}, {NULL, NULL}};
+  static const luaL_Reg memories_methods[] = {{"indexed", indexed},      {"write", write_batch},
+                                              {"search", search},        {"deleteUser", delete_user_memories},
+                                              {"close", memories_close}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"artifacts", open_artifacts}, {"memories", open_memories}, {NULL, NULL}};
   luaL_checkversion(L);
   make_type(L, ARTIFACTS_TYPE, artifacts_methods, artifacts_gc);

@@ -245,6 +245,35 @@ static moonpad_status delete_file(mp_artifacts *artifacts, const mp_artifact_nam
   return status;
 }
 
+typedef struct forgetting {
+  const mp_artifact_name *name;
+  int64_t files;
+} forgetting;
+
+#define OF_USER " WHERE app_name = ?1 AND user_id = ?2"
+
+static moonpad_status delete_files(mp_tx *tx, void *context, moonpad_error *error) {
+  static const char count[] = "SELECT count(*) FROM (SELECT DISTINCT session_id, filename FROM artifacts" OF_USER ")";
+  forgetting *wanted = context;
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, count, error);
+  if (statement == NULL) return connection->failure;
+  moonpad_status status =
+      mp_sqlite_tables_integer(connection, statement, bind_name(statement, wanted->name, 2), 0, &wanted->files, error);
+  if (status != MOONPAD_OK || wanted->files == 0) return status;
+  statement = mp_sqlite_tables_prepare(connection, "DELETE FROM artifacts" OF_USER, error);
+  if (statement == NULL) return connection->failure;
+  return mp_sqlite_tables_finish(connection, statement, bind_name(statement, wanted->name, 2), error);
+}
+
+static moonpad_status delete_user(mp_artifacts *artifacts, const mp_artifact_name *name, int64_t *files,
+                                  moonpad_error *error) {
+  forgetting wanted = {name, 0};
+  moonpad_status status = mp_sqlite_write(file_of(artifacts), delete_files, &wanted, error);
+  *files = status == MOONPAD_OK ? wanted.files : 0;
+  return status;
+}
+
 /* ---- Opening and closing ---- */
 
 static void close_store(mp_artifacts *artifacts) {
@@ -269,6 +298,7 @@ moonpad_status mp_sqlite_artifacts_open(mp_env *env, moonpad_string rest, const 
       .list = list,
       .versions = versions,
       .delete_file = delete_file,
+      .delete_user = delete_user,
       .close = close_store,
       .free = free_store,
   };

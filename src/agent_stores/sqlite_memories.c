@@ -50,27 +50,12 @@ static mp_store *file_of(mp_memories *memories) {
 
 /* ---- Owners and sessions ---- */
 
-/* The one integer of a statement's first row; `otherwise` when there is no row. Finalizes. */
-static moonpad_status take_integer(mp_sqlite_connection *connection, sqlite3_stmt *statement, int code,
-                                   int64_t otherwise, int64_t *integer, moonpad_error *error) {
-  *integer = otherwise;
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
-  if (code == SQLITE_ROW) {
-    *integer = sqlite3_column_int64(statement, 0);
-    code = SQLITE_OK;
-  } else if (code == SQLITE_DONE) {
-    sqlite3_finalize(statement);
-    return MOONPAD_OK;
-  }
-  return mp_sqlite_tables_finish(connection, statement, code, error);
-}
-
 static moonpad_status find_owner(mp_sqlite_connection *connection, const moonpad_string names[2], int64_t *owner,
                                  moonpad_error *error) {
   sqlite3_stmt *statement =
       mp_sqlite_tables_prepare(connection, "SELECT id FROM memory_owners WHERE app_name = ?1 AND user_id = ?2", error);
   if (statement == NULL) return connection->failure;
-  return take_integer(connection, statement, mp_sqlite_tables_bind(statement, names, 2), 0, owner, error);
+  return mp_sqlite_tables_integer(connection, statement, mp_sqlite_tables_bind(statement, names, 2), 0, owner, error);
 }
 
 static moonpad_status make_owner(mp_sqlite_connection *connection, const moonpad_string names[2], int64_t *owner,
@@ -80,7 +65,7 @@ static moonpad_status make_owner(mp_sqlite_connection *connection, const moonpad
   sqlite3_stmt *statement = mp_sqlite_tables_prepare(
       connection, "INSERT INTO memory_owners(app_name, user_id) VALUES(?1, ?2) RETURNING id", error);
   if (statement == NULL) return connection->failure;
-  return take_integer(connection, statement, mp_sqlite_tables_bind(statement, names, 2), 0, owner, error);
+  return mp_sqlite_tables_integer(connection, statement, mp_sqlite_tables_bind(statement, names, 2), 0, owner, error);
 }
 
 static int bind_session(sqlite3_stmt *statement, const mp_memories_session *session, int64_t owner) {
@@ -94,7 +79,7 @@ static moonpad_status session_integer(mp_sqlite_connection *connection, const ch
                                       moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
-  return take_integer(connection, statement, bind_session(statement, session, owner), 0, integer, error);
+  return mp_sqlite_tables_integer(connection, statement, bind_session(statement, session, owner), 0, integer, error);
 }
 
 static moonpad_status make_session(mp_sqlite_connection *connection, const mp_memories_session *session, int64_t owner,
@@ -162,7 +147,7 @@ static moonpad_status add_row(mp_sqlite_connection *connection, int64_t session,
   if (code == SQLITE_OK) code = sqlite3_bind_double(statement, 3, memory->timestamp);
   if (code == SQLITE_OK) code = mp_sqlite_bind_text(statement, 4, memory->author);
   if (code == SQLITE_OK) code = mp_sqlite_bind_text(statement, 5, memory->content);
-  return take_integer(connection, statement, code, 0, id, error);
+  return mp_sqlite_tables_integer(connection, statement, code, 0, id, error);
 }
 
 static moonpad_status add(mp_sqlite_connection *connection, int64_t session, const char *owner,
@@ -301,6 +286,51 @@ static moonpad_status search(mp_memories *memories, const mp_memories_query *que
   return mp_sqlite_read(file_of(memories), search_owner, &wanted, error);
 }
 
+/* ---- Forgetting a user ---- */
+
+typedef struct forgetting {
+  moonpad_string names[2]; /* app, user */
+  int64_t count;
+} forgetting;
+
+#define OF_OWNER " IN (SELECT id FROM memory_sessions WHERE owner = ?1)"
+
+static moonpad_status count_memories(mp_sqlite_connection *connection, int64_t owner, int64_t *count,
+                                     moonpad_error *error) {
+  sqlite3_stmt *statement =
+      mp_sqlite_tables_prepare(connection, "SELECT count(*) FROM memories WHERE session" OF_OWNER, error);
+  if (statement == NULL) return connection->failure;
+  return mp_sqlite_tables_integer(connection, statement, sqlite3_bind_int64(statement, 1, owner), 0, count, error);
+}
+
+static moonpad_status forget_owner(mp_tx *tx, void *context, moonpad_error *error) {
+  static const char *const deletions[] = {
+      "DELETE FROM memory_text WHERE rowid IN (SELECT id FROM memories WHERE session" OF_OWNER ")",
+      "DELETE FROM memories WHERE session" OF_OWNER, "DELETE FROM memory_sessions WHERE owner = ?1",
+      "DELETE FROM memory_owners WHERE id = ?1"};
+  forgetting *wanted = context;
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  int64_t owner = 0;
+  wanted->count = 0;
+  moonpad_status status = find_owner(connection, wanted->names, &owner, error);
+  if (status != MOONPAD_OK || owner == 0) return status;
+  status = count_memories(connection, owner, &wanted->count, error);
+  for (size_t i = 0; status == MOONPAD_OK && i < sizeof deletions / sizeof *deletions; i++) {
+    sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, deletions[i], error);
+    if (statement == NULL) return connection->failure;
+    status = mp_sqlite_tables_finish(connection, statement, sqlite3_bind_int64(statement, 1, owner), error);
+  }
+  return status;
+}
+
+static moonpad_status delete_user(mp_memories *memories, moonpad_string app_name, moonpad_string user_id,
+                                  int64_t *count, moonpad_error *error) {
+  forgetting wanted = {{app_name, user_id}, 0};
+  moonpad_status status = mp_sqlite_write(file_of(memories), forget_owner, &wanted, error);
+  *count = status == MOONPAD_OK ? wanted.count : 0;
+  return status;
+}
+
 /* ---- Opening and closing ---- */
 
 static void close_store(mp_memories *memories) {
@@ -323,6 +353,7 @@ moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const m
       .indexed = get_indexed,
       .write = write_all,
       .search = search,
+      .delete_user = delete_user,
       .close = close_store,
       .free = free_store,
   };

@@ -32,6 +32,20 @@ moonpad_status mp_sqlite_tables_finish(mp_sqlite_connection *connection, sqlite3
   return status;
 }
 
+moonpad_status mp_sqlite_tables_integer(mp_sqlite_connection *connection, sqlite3_stmt *statement, int code,
+                                        int64_t otherwise, int64_t *integer, moonpad_error *error) {
+  *integer = otherwise;
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  if (code == SQLITE_ROW) {
+    *integer = sqlite3_column_int64(statement, 0);
+    code = SQLITE_OK;
+  } else if (code == SQLITE_DONE) {
+    sqlite3_finalize(statement);
+    return MOONPAD_OK;
+  }
+  return mp_sqlite_tables_finish(connection, statement, code, error);
+}
+
 /* ---- Opening ---- */
 
 typedef struct making {

@@ -60,6 +60,13 @@ function ArtifactStore:versions(appName, userId, sessionId, filename) end
 ---@return moonpad.ErrorCode? code
 function ArtifactStore:delete(appName, userId, sessionId, filename) end
 
+---@param appName string
+---@param userId string
+---@return integer? files how many there were
+---@return string? message
+---@return moonpad.ErrorCode? code
+function ArtifactStore:deleteUser(appName, userId) end
+
 ---@class moonpad.MemoryStore: userdata
 local MemoryStore = {}
 
@@ -94,6 +101,13 @@ function MemoryStore:write(appName, userId, sessionId, createTime, added, remove
 ---@return string? message
 ---@return moonpad.ErrorCode? code
 function MemoryStore:search(appName, userId, phrases, limit) end
+
+---@param appName string
+---@param userId string
+---@return integer? memories how many there were
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:deleteUser(appName, userId) end
 
 ---@param url string
 ---@param durability "full"|"normal"
