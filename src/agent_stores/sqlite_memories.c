@@ -305,9 +305,11 @@ static moonpad_status count_memories(mp_sqlite_connection *connection, int64_t o
 
 static moonpad_status forget_owner(mp_tx *tx, void *context, moonpad_error *error) {
   static const char *const deletions[] = {
-      "DELETE FROM memory_text WHERE rowid IN (SELECT id FROM memories WHERE session" OF_OWNER ")",
-      "DELETE FROM memories WHERE session" OF_OWNER, "DELETE FROM memory_sessions WHERE owner = ?1",
-      "DELETE FROM memory_owners WHERE id = ?1"};
+      ("DELETE FROM memory_text WHERE rowid IN (SELECT id FROM memories WHERE session" OF_OWNER ")"),
+      ("DELETE FROM memories WHERE session" OF_OWNER),
+      "DELETE FROM memory_sessions WHERE owner = ?1",
+      "DELETE FROM memory_owners WHERE id = ?1",
+  };
   forgetting *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   int64_t owner = 0;
