@@ -55,6 +55,7 @@ LIBRARY_OBJECTS := $(call objects,$(LIBRARY_SOURCES))
 MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
 EXAMPLE_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
+SPEC_MODULE := $(BUILD)/spec/slow_store.so
 
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
@@ -89,7 +90,7 @@ lib: $(LIBRARY) ## the C library alone: needs no Lua
 
 examples: $(EXAMPLE_PROGRAMS) ## builds the examples in C
 
-tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) examples ## builds everything that the tests need, runs nothing
+tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_MODULE) examples ## builds everything that the tests need, runs nothing
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by the build.
 demo: deps ## installs what is missing, builds, and runs the demonstration on a temporary SQLite file
@@ -102,7 +103,7 @@ test: deps ## installs what is missing, builds, and runs every spec and every C 
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests || { echo 'The build failed: no test was run.'; exit 1; }
 	@scripts/run_tests.sh -b $(BUILD) -l test lua c; scripts/total.sh $(BUILD)/test-results test
 
-test-lua: all ## runs the Lua specs alone
+test-lua: all $(SPEC_MODULE) ## runs the Lua specs alone
 	@scripts/run_tests.sh -b $(BUILD) -l test lua; scripts/total.sh $(BUILD)/test-results test-lua
 
 test-c: tests ## runs the C tests alone
@@ -234,6 +235,15 @@ $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) -lcmocka $(LIBS)
+
+# ---- What Lua specs and benches load beside the module: a store behind a slow link ----
+
+$(BUILD)/obj/spec/support/slow_store.o: MODULE_CFLAGS = $(LUA_CFLAGS)
+
+$(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_store.o $(BUILD)/libmoonpad.a
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LIBS)
 
 # ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c; wants CC=clang SANITIZE=fuzzer-no-link,... (scripts/fuzz.sh) ----
 

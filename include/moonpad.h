@@ -228,6 +228,16 @@ typedef enum moonpad_on_conflict {
 #define MOONPAD_ALL_EVENTS INT64_C(-1)
 
 /* Later versions append fields: see "Option structs". */
+/*
+** A store that comes from outside the library: a module hands over its opener, which src/store/store.h
+** describes. It is tried before the built-in ones and the scheme's colon is left out ("example").
+*/
+typedef struct moonpad_store_opener moonpad_store_opener;
+typedef struct moonpad_store_scheme {
+  const char *scheme;
+  const moonpad_store_opener *opener;
+} moonpad_store_scheme;
+
 typedef struct moonpad_options {
   size_t size; /* set by moonpad_options_init */
   moonpad_durability durability;
@@ -244,6 +254,8 @@ typedef struct moonpad_options {
   void *random_context;
   moonpad_log_function log; /* NULL: silent */
   void *log_context;
+  const moonpad_store_scheme *stores; /* borrowed while it is opened; NULL: the built-in ones only */
+  size_t store_count;
 } moonpad_options;
 
 static inline void moonpad_options_init(moonpad_options *options) {

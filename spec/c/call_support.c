@@ -1,6 +1,7 @@
 /* See call_support.h. */
 #include "call_support.h"
 #include "call_parts.h"
+#include "slow_store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,11 @@ static void write_pending(call_scene *scene, moonpad_error *error) {
   ok(call_try_pending(scene, error), error, "pending writes");
 }
 
+call_setting call_with_plans(void) {
+  call_setting setting = {"slow:0:memory:", "", "", MOONPAD_DURABILITY_NORMAL, NULL};
+  return setting;
+}
+
 call_setting call_in_memory(void) {
   call_setting setting = {"memory:", "", "", MOONPAD_DURABILITY_NORMAL, NULL};
   return setting;
@@ -115,6 +121,7 @@ call_setting call_in_file(const char *path) {
 }
 
 void call_scene_make(call_scene *scene, const call_setting *setting) {
+  static const moonpad_store_scheme stores[] = {{"slow", &slow_store_opener}};
   moonpad_error error = {MOONPAD_OK, ""};
   memset(scene, 0, sizeof *scene);
   scene->setting = setting;
@@ -125,6 +132,8 @@ void call_scene_make(call_scene *scene, const call_setting *setting) {
   scene->options.clock = fixed_clock;
   scene->options.random = counted_bytes;
   scene->options.random_context = scene;
+  scene->options.stores = stores;
+  scene->options.store_count = 1;
   ok(moonpad_open(T(setting->url), &scene->options, &scene->service, &error), &error, setting->url);
   export_another(scene, &error);
   ok(moonpad_create_session(scene->service, call_name("s"), T(created), &scene->session, &error), &error, "create");

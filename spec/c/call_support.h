@@ -29,6 +29,7 @@ typedef struct call_setting {
 } call_setting;
 
 call_setting call_in_memory(void);
+call_setting call_with_plans(void); /* in memory, and appends go as plans */
 call_setting call_in_file(const char *path);
 
 /*

@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+#include "example_store.h"
+#include "slow_store.h"
+
 /* ---- Hooks ---- */
 
 static bool may_allocate(host *self) {
@@ -91,18 +94,20 @@ static void host_log(void *context, moonpad_status status, const char *message) 
   assert_non_null(message);
 }
 
-static int setup(void **state, const char *url) {
+int host_setup(void **state, const char *url) {
+  static const moonpad_store_scheme stores[] = {{"slow", &slow_store_opener}, {"example", &example_store_opener}};
   host *self = calloc(1, sizeof *self);
   assert_non_null(self);
   pthread_mutex_init(&self->lock, NULL);
   self->allowed = -1;
   self->now = 1000.5;
-  if (url != NULL) {
+  const char *file = strstr(url, "FILE");
+  if (file == NULL) {
     strcpy(self->url, url);
   } else {
     strcpy(self->folder, "/tmp/moonpad-service-XXXXXX");
     assert_non_null(mkdtemp(self->folder));
-    snprintf(self->url, sizeof self->url, "sqlite:%s/test.db", self->folder);
+    snprintf(self->url, sizeof self->url, "%.*s%s/test.db", (int)(file - url), url, self->folder);
   }
   self->allocator = (moonpad_allocator){host_allocate, host_resize, host_release, self};
   moonpad_options_init(&self->options);
@@ -113,6 +118,8 @@ static int setup(void **state, const char *url) {
   self->options.random_context = self;
   self->options.log = host_log;
   self->options.log_context = self;
+  self->options.stores = stores;
+  self->options.store_count = sizeof stores / sizeof *stores;
   moonpad_error error;
   if (moonpad_open(T(self->url), &self->options, &self->service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
   *state = self;
@@ -120,15 +127,29 @@ static int setup(void **state, const char *url) {
 }
 
 int host_setup_memory(void **state) {
-  return setup(state, "memory:");
+  return host_setup(state, "memory:");
 }
 
 int host_setup_sqlite_memory(void **state) {
-  return setup(state, "sqlite::memory:");
+  return host_setup(state, "sqlite::memory:");
+}
+
+int host_setup_store(void **state) {
+  return host_setup(state, *state);
 }
 
 int host_setup_file(void **state) {
-  return setup(state, NULL);
+  return host_setup(state, "sqlite:FILE");
+}
+
+int host_run(const struct CMUnitTest *tests, size_t count) {
+  char names[64];
+  const char *only = getenv("STORE");
+  if (only != NULL) {
+    snprintf(names, sizeof names, "* on %s", only);
+    cmocka_set_test_filter(names);
+  }
+  return _cmocka_run_group_tests("tests", tests, count, NULL, NULL);
 }
 
 int host_teardown(void **state) {

@@ -36,6 +36,8 @@ typedef struct host {
 } host;
 
 /* *state is a host. Afterwards every block that its service allocated is back. */
+int host_setup(void **state, const char *url);
+int host_setup_store(void **state); /* *state is the URL */
 int host_setup_memory(void **state);
 int host_setup_file(void **state);
 int host_setup_sqlite_memory(void **state); /* sqlite::memory: */
@@ -46,10 +48,20 @@ int host_teardown(void **state);
 */
 void host_at_memory(host *self, bool (*at_memory)(void *context, bool asks), void *context);
 
+/* A test on the store of a URL, in which FILE stands for a path in a folder of its own. */
+#define ON_STORE(test, store_url)                                                                                      \
+  { #test " on " store_url, test, host_setup_store, host_teardown, (void *)(store_url) }
+
+/* One line for each store that the tests run on. */
 #define ON_BOTH(test)                                                                                                  \
-  {#test " on memory:", test, host_setup_memory, host_teardown, NULL}, {                                               \
-#test " on sqlite:", test, host_setup_file, host_teardown, NULL                                                    \
-  }
+  ON_STORE(test, "memory:"), ON_STORE(test, "slow:0:memory:"), ON_STORE(test, "example:"), ON_STORE(test, "sqlite:FILE")
+
+/*
+** Runs a group of tests. STORE is the URL of one store to run on alone, as it stands above: then only
+** what is written with ON_BOTH or ON_STORE runs.
+*/
+#define HOST_RUN(tests) host_run(tests, sizeof(tests) / sizeof *(tests))
+int host_run(const struct CMUnitTest *tests, size_t count);
 
 /* ---- What a call answers; `line` is the line of the test ---- */
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "store_support.h"
 
 int place_setup(void **state) {
   sqlite_place *place = calloc(1, sizeof *place);
@@ -141,43 +142,57 @@ static bool same_row(const mp_session_row *a, const mp_session_row *b) {
 ** Found by its name and by its internal id, which a store may remember, it must be the same. Ends the program otherwise: other threads have no other way to fail a test,
 ** and an error would only make the store try the transaction again.
 */
-static moonpad_status own_session(mp_tx *tx, const char *session_id, mp_session_row *row, moonpad_error *error) {
-  moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text(session_id)};
+static moonpad_status own_session(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error) {
   mp_session_row loaded;
-  moonpad_status status = tx->ops->find_session(tx, &name, row, error);
-  if (status == MOONPAD_NOT_FOUND) status = tx->ops->create_session(tx, &name, 1.0, row, error);
-  if (status == MOONPAD_OK) status = tx->ops->load_session(tx, row->id, &loaded, error);
+  moonpad_status status = find_row(tx, place, row, error);
+  if (status == MOONPAD_NOT_FOUND) {
+    status = tx->ops->create_session(tx, &place->name, 1.0, row, error);
+    place->session = row->id;
+  }
+  if (status == MOONPAD_OK) status = find_row(tx, place, &loaded, error);
   if (status != MOONPAD_OK || same_row(row, &loaded)) return status;
-  fprintf(stderr, "session %s is not remembered as it is stored\n", session_id);
+  fprintf(stderr, "session %s is not remembered as it is stored\n", place->name.session_id.data);
   abort();
 }
 
-static moonpad_status count_up(mp_tx *tx, mp_env *env, mp_scope scope, int64_t id, int64_t revision,
-                               moonpad_error *error) {
+/* The next value of a scope's counter, and where it is written. */
+static moonpad_status count_up(mp_tx *tx, mp_env *env, const mp_place *place, mp_scope scope, int64_t revision,
+                               mp_key_write *write, moonpad_error *error) {
   mp_value *value;
   int64_t ignored;
-  moonpad_status status = tx->ops->read_key(tx, scope, id, moonpad_text("count"), &value, &ignored, error);
+  moonpad_status status = read_one(tx, place, scope, moonpad_text("count"), &value, &ignored, error);
   if (status != MOONPAD_OK) return status;
   int64_t count = value == NULL ? 0 : value->as.as.integer;
   mp_value_release(env, value);
-  value = mp_value_new_integer(env, count + 1);
-  if (value == NULL) return mp_no_memory(error);
-  status = tx->ops->write_key(tx, scope, id, moonpad_text("count"), value, revision, error);
-  mp_value_release(env, value);
-  if (status != MOONPAD_OK || scope == MP_SCOPE_SESSION) return status;
-  return tx->ops->set_shared_revision(tx, scope, id, revision, error);
+  *write = (mp_key_write){scope, moonpad_text("count"), mp_value_new_integer(env, count + 1), revision};
+  return write->value == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
-static moonpad_status append_event(mp_tx *tx, appender *work, int64_t session, int64_t revision, moonpad_error *error) {
-  char id[40];
+/* For free. */
+static char *event_json(const appender *work) {
   char *json = malloc(work->size + 64);
-  if (json == NULL) return mp_no_memory(error);
+  if (json == NULL) return NULL;
   int head = sprintf(json, "{\"n\":%d,\"text\":\"", work->next);
   memset(json + head, 'x', work->size);
   strcpy(json + head + work->size, "\"}");
+  return json;
+}
+
+static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_place *place, const mp_session_row *row,
+                                   const mp_key_write *counters, moonpad_error *error) {
+  char id[40];
+  char *json = event_json(work);
+  if (json == NULL) return mp_no_memory(error);
   snprintf(id, sizeof id, "event-%d-%d", work->tag, work->next);
-  mp_event_row row = {revision, 2.0, moonpad_text(id), moonpad_text(json), 0};
-  moonpad_status status = tx->ops->append_event(tx, session, &row, error);
+  mp_event_row event = event_row(row->revision, 2.0, id, json);
+  mp_batch batch = {.place = *place,
+                    .row = row,
+                    .heads = MP_ALL_HEADS,
+                    .keys = counters,
+                    .key_count = MP_STORED_SCOPES,
+                    .events = &event,
+                    .event_count = 1};
+  moonpad_status status = tx->ops->apply(tx, &batch, error);
   free(json);
   return status;
 }
@@ -185,22 +200,18 @@ static moonpad_status append_event(mp_tx *tx, appender *work, int64_t session, i
 moonpad_status append_once(mp_tx *tx, void *context, moonpad_error *error) {
   appender *work = context;
   mp_session_row row;
-  moonpad_status status = own_session(tx, work->session_id, &row, error);
+  mp_place place = place_named("app", "u", work->session_id);
+  mp_key_write counters[MP_STORED_SCOPES] = {{.value = NULL}};
+  moonpad_status status = own_session(tx, &place, &row, error);
   if (status != MOONPAD_OK) return status;
-  row.revision++;
-  row.last_update_time = (double)row.revision;
+  row.last_update_time = (double)++row.revision;
   row.conversation_count++;
-  status = append_event(tx, work, row.id, row.revision, error);
-  if (status == MOONPAD_OK) {
-    status = count_up(tx, work->env, MP_SCOPE_SESSION, row.id, row.revision, error);
+  const int64_t revisions[] = {row.revision, ++row.user_revision, ++row.app_revision};
+  for (int scope = 0; status == MOONPAD_OK && scope < MP_STORED_SCOPES; scope++) {
+    status = count_up(tx, work->env, &place, (mp_scope)scope, revisions[scope], &counters[scope], error);
   }
-  if (status == MOONPAD_OK) {
-    status = count_up(tx, work->env, MP_SCOPE_USER, row.user, row.user_revision + 1, error);
-  }
-  if (status == MOONPAD_OK) {
-    status = count_up(tx, work->env, MP_SCOPE_APP, row.app, row.app_revision + 1, error);
-  }
-  if (status == MOONPAD_OK) status = tx->ops->update_session(tx, &row, error);
+  if (status == MOONPAD_OK) status = apply_append(tx, work, &place, &row, counters, error);
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) mp_value_release(work->env, counters[scope].value);
   if (status == MOONPAD_OK && work->fail) return mp_fail(error, MOONPAD_CONFLICT, "%d", work->next);
   return status;
 }
@@ -229,16 +240,27 @@ static moonpad_status take_counter(void *context, const mp_state_row *row, moonp
   return MOONPAD_OK;
 }
 
+static moonpad_status read_counter(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t *counter,
+                                   mp_session_row *row, moonpad_error *error) {
+  mp_facts facts;
+  mp_look look = look_at(place, scope);
+  look.since[scope] = MP_EVERY_KEY;
+  look.each_state = take_counter;
+  look.context = counter;
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  *row = facts.row;
+  return status;
+}
+
 static moonpad_status count_session(mp_tx *tx, void *context, moonpad_error *error) {
   counting *found = context;
   mp_session_row row;
-  moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text(found->session_id)};
-  moonpad_status status = tx->ops->find_session(tx, &name, &row, error);
+  mp_place place = place_named("app", "u", found->session_id);
+  moonpad_status status = find_row(tx, &place, &row, error);
   if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
   found->revision = row.revision;
-  status = tx->ops->each_event(tx, row.id, 0, INT64_MAX, count_event, found, error);
-  if (status != MOONPAD_OK) return status;
-  return tx->ops->each_key(tx, MP_SCOPE_SESSION, row.id, -1, take_counter, &found->counter, error);
+  status = walk_events(tx, &place, 0, INT64_MAX, count_event, found, error);
+  return status == MOONPAD_OK ? read_counter(tx, &place, MP_SCOPE_SESSION, &found->counter, &row, error) : status;
 }
 
 int64_t count_appended(mp_store *store, const char *session_id) {
@@ -258,15 +280,13 @@ typedef struct shared_count {
 
 static moonpad_status count_shared(mp_tx *tx, void *context, moonpad_error *error) {
   shared_count *found = context;
-  const moonpad_string user = moonpad_text("u");
-  int64_t id, revision;
-  moonpad_status status = tx->ops->find_shared(tx, moonpad_text("app"), found->scope == MP_SCOPE_USER ? &user : NULL,
-                                               false, &id, &revision, error);
+  mp_session_row row;
+  mp_place place = place_named("app", "u", NULL);
+  moonpad_status status = read_counter(tx, &place, found->scope, &found->counter, &row, error);
   if (status != MOONPAD_OK) return status;
-  status = tx->ops->each_key(tx, found->scope, id, -1, take_counter, &found->counter, error);
-  if (status == MOONPAD_OK && revision != found->counter)
-    return mp_fail(error, MOONPAD_CONFLICT, "the revision is not the counter");
-  return status;
+  int64_t revision = found->scope == MP_SCOPE_USER ? row.user_revision : row.app_revision;
+  if (revision != found->counter) return mp_fail(error, MOONPAD_CONFLICT, "the revision is not the counter");
+  return MOONPAD_OK;
 }
 
 int64_t shared_counter(mp_store *store, mp_scope scope) {

@@ -1,22 +1,29 @@
 /* Support for the tests of stores. Its own memory comes from malloc, so that an allocator that fails on purpose does not hit it. */
 #include <dirent.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/map.h"
+#include "example_store.h"
+#include "slow_store.h"
 #include "store_support.h"
 
 /* ---- the stores ---- */
 
+static const struct moonpad_store_opener memory = {MP_STORE_VERSION, mp_memory_open};
+static const struct moonpad_store_opener sqlite = {MP_STORE_VERSION, mp_sqlite_open};
+
+/* One line for each store that runs the suite. */
 static const store_kind kinds[] = {
-    {"memory:", mp_memory_open, false, false},
-    {"sqlite:FILE", mp_sqlite_open, true, true},
-    {"sqlite::memory:", mp_sqlite_open, false, true},
+    {"memory:", &memory, .counts_memory = true, .has = STORE_HOUSEKEEPING},
+    {"sqlite:FILE", &sqlite, .is_file = true, .has_backup = true, .has = STORE_HOUSEKEEPING},
+    {"sqlite::memory:", &sqlite, .has_backup = true, .has = STORE_HOUSEKEEPING},
+    {"slow:0:memory:", &slow_store_opener, .counts_memory = true, .has = STORE_HOUSEKEEPING},
+    {"example:", &example_store_opener, .counts_memory = true, .is_slow = true},
 };
+#define KINDS (sizeof kinds / sizeof *kinds)
 static const store_kind *kind_under_test; /* set before each run of the suite */
 
 const store_kind *memory_kind(void) {
@@ -27,11 +34,41 @@ const store_kind *file_kind(void) {
   return &kinds[1];
 }
 
+const store_kind *counting_kind(size_t number) {
+  for (size_t i = 0; i < KINDS; i++) {
+    if (kinds[i].counts_memory && number-- == 0) return &kinds[i];
+  }
+  return NULL;
+}
+
+void store_needs(const opened_store *opened, unsigned what) {
+  static const char *const names[] = {"trim", "purge", "touch", "sweep", "claim_token"};
+  unsigned missing = what & ~opened->kind->has;
+  if (missing == 0) return;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if ((missing & (1U << i)) != 0) print_message("%s has no %s\n", opened->kind->url, names[i]);
+  }
+  skip();
+}
+
+static moonpad_status finds_housekeeping(mp_tx *tx, void *context, moonpad_error *error) {
+  (void)error;
+  *(unsigned *)context =
+      (MP_HAS(mp_tx_ops, tx->ops, trim) ? STORE_TRIM : 0) | (MP_HAS(mp_tx_ops, tx->ops, purge) ? STORE_PURGE : 0) |
+      (MP_HAS(mp_tx_ops, tx->ops, touch) ? STORE_TOUCH : 0) | (MP_HAS(mp_tx_ops, tx->ops, sweep) ? STORE_SWEEP : 0) |
+      (MP_HAS(mp_tx_ops, tx->ops, claim_token) ? STORE_TOKENS : 0);
+  return MOONPAD_OK;
+}
+
+/* The table above says of each store what it has. */
 int store_test_setup(void **state) {
   opened_store *opened = malloc(sizeof *opened);
   assert_non_null(opened);
   store_open(opened, kind_under_test, NULL);
   *state = opened;
+  unsigned has = 0;
+  read_ok(opened, finds_housekeeping, &has);
+  assert_int_equal(has, opened->kind->has);
   return 0;
 }
 
@@ -41,14 +78,14 @@ int store_test_teardown(void **state) {
   return 0;
 }
 
-/* STORE names one kind to run on alone: for a debugger, or a sanitizer that a store's library does not bear. */
+/* STORE is the URL of one kind to run on alone: for a debugger, or a sanitizer that a store's library does not bear. */
 int run_on_every_store(const struct CMUnitTest *tests, size_t count) {
   int failures = 0;
   const char *only = getenv("STORE");
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    if (only != NULL && strcmp(only, kinds[i].name) != 0) continue;
+  for (size_t i = 0; i < KINDS; i++) {
+    if (only != NULL && strcmp(only, kinds[i].url) != 0) continue;
     kind_under_test = &kinds[i];
-    failures += _cmocka_run_group_tests(kinds[i].name, tests, count, NULL, NULL);
+    failures += _cmocka_run_group_tests(kinds[i].url, tests, count, NULL, NULL);
   }
   return failures;
 }
@@ -137,14 +174,14 @@ moonpad_options store_options(const moonpad_allocator *allocator) {
 
 static moonpad_string store_rest(const opened_store *opened) {
   if (opened->kind->is_file) return moonpad_text(opened->path);
-  return moonpad_text(strchr(opened->kind->name, ':') + 1);
+  return moonpad_text(strchr(opened->kind->url, ':') + 1);
 }
 
 static void open_again(opened_store *opened) {
   moonpad_error error = {MOONPAD_OK, ""};
   moonpad_options options = store_options(NULL);
-  if (opened->kind->open(opened->env, store_rest(opened), &options, &opened->store, &error) != MOONPAD_OK) {
-    fail_msg("%s does not open: %s", opened->kind->name, error.message);
+  if (opened->kind->opener->open(opened->env, store_rest(opened), &options, &opened->store, &error) != MOONPAD_OK) {
+    fail_msg("%s does not open: %s", opened->kind->url, error.message);
   }
 }
 
@@ -226,12 +263,114 @@ void write_fails(opened_store *opened, moonpad_status expected, const char *mess
   if (message != NULL && strstr(error.message, message) == NULL) fail_msg("no \"%s\" in: %s", message, error.message);
 }
 
-/* ---- building ---- */
+/* ---- asking: these give back what the store answers, for tests in which it may well fail ---- */
+
+#define PASS_ON(call)                                                                                                  \
+  do {                                                                                                                 \
+    moonpad_status passed = (call);                                                                                    \
+    if (passed != MOONPAD_OK) return passed;                                                                           \
+  } while (0)
 
 moonpad_session_name session_named(const char *app, const char *user, const char *session) {
   moonpad_session_name name = {moonpad_text(app), moonpad_text(user), moonpad_text(session)};
   return name;
 }
+
+mp_place place_named(const char *app, const char *user, const char *session) {
+  mp_place place = {.name = session_named(app, user, session)};
+  return place;
+}
+
+mp_look look_at(const mp_place *place, mp_scope scope) {
+  mp_look look = {.place = *place, .heads = scope == MP_SCOPE_SESSION ? MP_ALL_HEADS : MP_HEAD(scope)};
+  for (int i = 0; i < MP_STORED_SCOPES; i++) look.since[i] = MP_NO_KEYS;
+  if (scope != MP_SCOPE_SESSION) {
+    look.place.session = 0;
+    look.place.name.session_id = moonpad_text(NULL);
+  }
+  if (scope == MP_SCOPE_APP) {
+    look.place.user = 0;
+    look.place.name.user_id = moonpad_text(NULL);
+  }
+  return look;
+}
+
+moonpad_status find_row(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error) {
+  mp_facts facts;
+  mp_look look = look_at(place, MP_SCOPE_SESSION);
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  if (status != MOONPAD_OK) return status;
+  *row = facts.row;
+  place->session = row->id;
+  place->user = row->user;
+  place->app = row->app;
+  return MOONPAD_OK;
+}
+
+moonpad_status find_head(mp_tx *tx, mp_place *place, mp_scope scope, bool create, mp_session_row *row,
+                         moonpad_error *error) {
+  mp_facts facts;
+  mp_look look = look_at(place, scope);
+  look.create = create;
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  if (status != MOONPAD_OK) return status;
+  *row = facts.row;
+  if (scope == MP_SCOPE_USER) place->user = row->user;
+  if (scope == MP_SCOPE_APP) place->app = row->app;
+  return MOONPAD_OK;
+}
+
+/* The row of a scope's head, and the place of that scope. */
+static moonpad_status head_row(mp_tx *tx, const mp_place *place, mp_scope scope, mp_place *at, mp_session_row *row,
+                               moonpad_error *error) {
+  *at = look_at(place, scope).place;
+  return scope == MP_SCOPE_SESSION ? find_row(tx, at, row, error) : find_head(tx, at, scope, false, row, error);
+}
+
+moonpad_status read_one(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value **value,
+                        int64_t *revision, moonpad_error *error) {
+  mp_facts facts;
+  mp_wanted_key wanted = {.scope = scope, .key = key};
+  mp_look look = look_at(place, scope);
+  look.keys = &wanted;
+  look.key_count = 1;
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  *value = wanted.value;
+  *revision = wanted.revision;
+  return status;
+}
+
+typedef struct event_search {
+  mp_each_event each;
+  void *context;
+  bool found;
+} event_search;
+
+static moonpad_status pass_event_on(void *context, const mp_event_row *row, moonpad_error *error) {
+  event_search *search = context;
+  search->found = true;
+  return search->each(search->context, row, error);
+}
+
+moonpad_status find_event(mp_tx *tx, const mp_place *place, moonpad_string id, mp_each_event each, void *context,
+                          moonpad_error *error) {
+  mp_facts facts;
+  event_search search = {each, context, false};
+  mp_look look = look_at(place, MP_SCOPE_SESSION);
+  look.event_id = id;
+  look.each_event = pass_event_on;
+  look.context = &search;
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  return status == MOONPAD_OK && !search.found ? MOONPAD_NOT_FOUND : status;
+}
+
+moonpad_status walk_events(mp_tx *tx, const mp_place *place, int64_t first, int64_t last, mp_each_event each,
+                           void *context, moonpad_error *error) {
+  mp_event_query query = {.first = first, .last = last};
+  return tx->ops->each_event(tx, place, &query, each, context, error);
+}
+
+/* ---- building ---- */
 
 mp_event_row event_row(int64_t revision, double timestamp, const char *id, const char *json) {
   mp_event_row row;
@@ -243,283 +382,88 @@ mp_event_row event_row(int64_t revision, double timestamp, const char *id, const
   return row;
 }
 
-moonpad_status need_session(mp_tx *tx, const moonpad_session_name *name, mp_session_row *row, moonpad_error *error) {
-  moonpad_status status = tx->ops->find_session(tx, name, row, error);
-  return status == MOONPAD_NOT_FOUND ? tx->ops->create_session(tx, name, 1000.5, row, error) : status;
+moonpad_status make_session(mp_tx *tx, mp_place *place, double create_time, moonpad_error *error) {
+  mp_session_row row;
+  PASS_ON(tx->ops->create_session(tx, &place->name, create_time, &row, error));
+  return find_row(tx, place, &row, error);
 }
 
-moonpad_status append_next(mp_tx *tx, int64_t session, const char *id, const char *json, moonpad_error *error) {
+moonpad_status need_session(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error) {
+  moonpad_status status = find_row(tx, place, row, error);
+  if (status != MOONPAD_NOT_FOUND) return status;
+  PASS_ON(make_session(tx, place, 1000.5, error));
+  return find_row(tx, place, row, error);
+}
+
+moonpad_status update_heads(mp_tx *tx, const mp_place *place, const mp_session_row *row, unsigned heads,
+                            moonpad_error *error) {
+  mp_batch batch = {.place = *place, .row = row, .heads = heads};
+  return tx->ops->apply(tx, &batch, error);
+}
+
+static int64_t *revision_of(mp_session_row *row, mp_scope scope) {
+  return scope == MP_SCOPE_USER ? &row->user_revision : scope == MP_SCOPE_APP ? &row->app_revision : &row->revision;
+}
+
+moonpad_status set_revision(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t revision, moonpad_error *error) {
+  mp_place at;
   mp_session_row row;
-  TRY(tx->ops->load_session(tx, session, &row, error));
+  PASS_ON(head_row(tx, place, scope, &at, &row, error));
+  *revision_of(&row, scope) = revision;
+  return update_heads(tx, &at, &row, MP_HEAD(scope), error);
+}
+
+moonpad_status append_row(mp_tx *tx, const mp_place *place, const mp_event_row *event, moonpad_error *error) {
+  mp_place at;
+  mp_session_row row;
+  PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
+  mp_batch batch = {.place = at, .row = &row, .events = event, .event_count = 1};
+  return tx->ops->apply(tx, &batch, error);
+}
+
+moonpad_status append_next(mp_tx *tx, const mp_place *place, const char *id, const char *json, moonpad_error *error) {
+  mp_place at;
+  mp_session_row row;
+  PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
   row.revision++;
   row.conversation_count++;
   row.last_update_time += 0.25;
   mp_event_row event = event_row(row.revision, row.last_update_time, id, json);
-  TRY(tx->ops->append_event(tx, session, &event, error));
-  TRY(tx->ops->update_session(tx, &row, error));
-  return MOONPAD_OK;
+  mp_batch batch = {.place = at, .row = &row, .heads = MP_HEAD(MP_SCOPE_SESSION), .events = &event, .event_count = 1};
+  return tx->ops->apply(tx, &batch, error);
 }
 
-moonpad_status write_text(opened_store *opened, mp_tx *tx, mp_scope scope, int64_t id, const char *key,
+moonpad_status write_value(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value *value,
+                           int64_t revision, moonpad_error *error) {
+  mp_place at;
+  mp_session_row row;
+  mp_key_write write = {scope, key, value, revision};
+  PASS_ON(head_row(tx, place, scope, &at, &row, error));
+  mp_batch batch = {.place = at, .row = &row, .keys = &write, .key_count = 1};
+  if (*revision_of(&row, scope) < revision) {
+    *revision_of(&row, scope) = revision;
+    batch.heads = MP_HEAD(scope);
+  }
+  return tx->ops->apply(tx, &batch, error);
+}
+
+moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_place *place, mp_scope scope, const char *key,
                           const char *text, int64_t revision, moonpad_error *error) {
   mp_value *value = NULL;
   if (text != NULL) {
     value = mp_value_new_string(opened->env, moonpad_text(text));
     if (value == NULL) return mp_no_memory(error);
   }
-  moonpad_status status = tx->ops->write_key(tx, scope, id, moonpad_text(key), value, revision, error);
+  moonpad_status status = write_value(tx, place, scope, moonpad_text(key), value, revision, error);
   mp_value_release(opened->env, value);
   return status;
 }
 
-/* ---- writing down ---- */
-
-void dump_free(store_dump *dump) {
-  free(dump->text);
-  memset(dump, 0, sizeof *dump);
-}
-
-static void dump_room(store_dump *dump, size_t more) {
-  if (dump->capacity - dump->length > more) return;
-  dump->capacity = (dump->length + more + 1) * 2;
-  dump->text = realloc(dump->text, dump->capacity);
-  if (dump->text == NULL) abort();
-}
-
-void dump_print(store_dump *dump, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vsnprintf(NULL, 0, format, arguments);
-  va_end(arguments);
-  dump_room(dump, (size_t)length);
-  va_start(arguments, format);
-  vsnprintf(dump->text + dump->length, (size_t)length + 1, format, arguments);
-  va_end(arguments);
-  dump->length += (size_t)length;
-}
-
-void dump_bytes(store_dump *dump, moonpad_string bytes) {
-  for (size_t i = 0; i < bytes.length; i++) {
-    unsigned char byte = (unsigned char)bytes.data[i];
-    dump_print(dump, byte > 0x20 && byte < 0x7f && byte != '\\' ? "%c" : "\\x%02x", byte);
-  }
-}
-
-static void dump_value(store_dump *dump, const mp_value *value) {
-  if (value == NULL) {
-    dump_print(dump, "removed");
-    return;
-  }
-  switch (value->as.type) {
-  case MOONPAD_ABSENT:
-    dump_print(dump, "absent");
-    break;
-  case MOONPAD_NULL:
-    dump_print(dump, "null");
-    break;
-  case MOONPAD_BOOLEAN:
-    dump_print(dump, value->as.as.boolean ? "true" : "false");
-    break;
-  case MOONPAD_INTEGER:
-    dump_print(dump, "%" PRId64, value->as.as.integer);
-    break;
-  case MOONPAD_FLOAT:
-    dump_print(dump, "%a", value->as.as.number);
-    break;
-  case MOONPAD_STRING:
-    dump_print(dump, "'");
-    dump_bytes(dump, value->as.as.text);
-    dump_print(dump, "'");
-    break;
-  case MOONPAD_ARRAY:
-  case MOONPAD_OBJECT:
-    dump_print(dump, value->as.type == MOONPAD_ARRAY ? "array" : "object");
-    dump_bytes(dump, value->as.as.text);
-    break;
-  }
-}
-
-static moonpad_status dump_key_row(void *context, const mp_state_row *row, moonpad_error *error) {
-  (void)error;
-  store_dump *dump = context;
-  dump_bytes(dump, row->key);
-  dump_print(dump, "=");
-  dump_value(dump, row->value);
-  dump_print(dump, "@%" PRId64 "\n", row->revision);
-  return MOONPAD_OK;
-}
-
-static int compare_lines(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Appends the lines of `unsorted` in order, and frees it. */
-static void dump_sorted(store_dump *to, store_dump *unsorted) {
-  size_t count = 0;
-  char **lines = NULL;
-  for (char *line = unsorted->text; line != NULL && *line != '\0';) {
-    char *end = strchr(line, '\n');
-    *end = '\0';
-    lines = realloc(lines, (count + 1) * sizeof *lines);
-    if (lines == NULL) abort();
-    lines[count++] = line;
-    line = end + 1;
-  }
-  if (count != 0) qsort(lines, count, sizeof *lines, compare_lines);
-  for (size_t i = 0; i < count; i++) dump_print(to, "%s\n", lines[i]);
-  free(lines);
-  dump_free(unsorted);
-}
-
-moonpad_status dump_keys(mp_tx *tx, mp_scope scope, int64_t id, int64_t since, store_dump *to, moonpad_error *error) {
-  store_dump unsorted = {NULL, 0, 0};
-  moonpad_status status = tx->ops->each_key(tx, scope, id, since, dump_key_row, &unsorted, error);
-  dump_sorted(to, &unsorted);
-  return status;
-}
-
-/* A row of the base state has no revision of its own. */
-static moonpad_status dump_base_row(void *context, const mp_state_row *row, moonpad_error *error) {
-  mp_state_row without_revision = {row->key, row->value, 0};
-  return dump_key_row(context, &without_revision, error);
-}
-
-moonpad_status dump_base_keys(mp_tx *tx, int64_t session, store_dump *to, moonpad_error *error) {
-  store_dump unsorted = {NULL, 0, 0};
-  moonpad_status status = tx->ops->each_base_key(tx, session, dump_base_row, &unsorted, error);
-  dump_sorted(to, &unsorted);
-  return status;
-}
-
-static moonpad_status dump_event_row(void *context, const mp_event_row *row, moonpad_error *error) {
-  (void)error;
-  store_dump *dump = context;
-  dump_print(dump, "%" PRId64 " ", row->revision);
-  dump_bytes(dump, row->id);
-  dump_print(dump, " %a %" PRIu64 " ", row->timestamp, row->digest);
-  dump_bytes(dump, row->json);
-  dump_print(dump, "\n");
-  return MOONPAD_OK;
-}
-
-moonpad_status dump_events(mp_tx *tx, int64_t session, int64_t first, int64_t last, store_dump *dump,
-                           moonpad_error *error) {
-  return tx->ops->each_event(tx, session, first, last, dump_event_row, dump, error);
-}
-
-static moonpad_status dump_session_row(void *context, const mp_listed_session *session, moonpad_error *error) {
-  (void)error;
-  store_dump *dump = context;
-  dump_bytes(dump, session->user_id);
-  dump_print(dump, "/");
-  dump_bytes(dump, session->session_id);
-  dump_print(dump, " %g\n", session->row.last_update_time);
-  return MOONPAD_OK;
-}
-
-moonpad_status dump_sessions(mp_tx *tx, const mp_list_query *query, store_dump *dump, moonpad_error *error) {
-  return tx->ops->each_session(tx, query, dump_session_row, dump, error);
-}
-
-/* ---- everything ---- */
-
-const char *const dumped_apps[3] = {"shop", "shop2", "game"};
-const char *const dumped_users[4] = {"ann", "bob", "an", "cy"};
-
-#define MAX_LISTED 64
-
-typedef struct listed_rows {
-  mp_session_row rows[MAX_LISTED];
-  size_t count;
-  store_dump *names; /* one line each, with what else the listing said */
-} listed_rows;
-
-static moonpad_status collect_row(void *context, const mp_listed_session *session, moonpad_error *error) {
-  listed_rows *listed = context;
-  CHECK(listed->count < MAX_LISTED);
-  listed->rows[listed->count++] = session->row;
-  return dump_session_row(listed->names, session, error);
-}
-
-static void dump_row(store_dump *dump, const mp_session_row *row, bool ids) {
-  if (ids) dump_print(dump, "  id %" PRId64 " of %" PRId64 ", %" PRId64 "\n", row->id, row->user, row->app);
-  dump_print(dump, "  revision %" PRId64 " base %" PRId64 " user %" PRId64 " app %" PRId64, row->revision,
-             row->base_revision, row->user_revision, row->app_revision);
-  dump_print(dump, " count %" PRId64 " created %a updated %a\n", row->conversation_count, row->create_time,
-             row->last_update_time);
-}
-
-static moonpad_status dump_scope(mp_tx *tx, mp_scope scope, int64_t id, store_dump *dump, moonpad_error *error) {
-  dump_print(dump, "  keys\n");
-  TRY(dump_keys(tx, scope, id, -1, dump, error));
-  for (int64_t since = 0; since < 8; since += since < 2 ? 1 : 3) {
-    dump_print(dump, "  rows since %" PRId64 "\n", since);
-    TRY(dump_keys(tx, scope, id, since, dump, error));
-  }
-  return MOONPAD_OK;
-}
-
-static moonpad_status dump_app_sessions(mp_tx *tx, const char *app, bool ids, store_dump *dump, moonpad_error *error) {
-  listed_rows listed;
-  mp_list_query query;
-  memset(&query, 0, sizeof query);
-  query.app_name = moonpad_text(app);
-  listed.count = 0;
-  listed.names = dump;
-  TRY(tx->ops->each_session(tx, &query, collect_row, &listed, error));
-  for (size_t i = 0; i < listed.count; i++) {
-    mp_session_row row;
-    TRY(tx->ops->load_session(tx, listed.rows[i].id, &row, error));
-    dump_print(dump, " session %zu\n", i);
-    dump_row(dump, &listed.rows[i], ids);
-    dump_row(dump, &row, ids);
-    TRY(dump_scope(tx, MP_SCOPE_SESSION, row.id, dump, error));
-    dump_print(dump, "  base\n");
-    TRY(dump_base_keys(tx, row.id, dump, error));
-    dump_print(dump, "  events\n");
-    TRY(dump_events(tx, row.id, INT64_MIN, INT64_MAX, dump, error));
-  }
-  return MOONPAD_OK;
-}
-
-static moonpad_status dump_shared(mp_tx *tx, const char *app, const char *user, bool ids, store_dump *dump,
-                                  moonpad_error *error) {
-  int64_t id;
-  int64_t revision;
-  moonpad_string user_id = moonpad_text(user);
-  moonpad_status status =
-      tx->ops->find_shared(tx, moonpad_text(app), user == NULL ? NULL : &user_id, false, &id, &revision, error);
-  if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
-  TRY(status);
-  dump_print(dump, " %s/%s revision %" PRId64 "\n", app, user == NULL ? "" : user, revision);
-  if (ids) dump_print(dump, "  id %" PRId64 "\n", id);
-  return dump_scope(tx, user == NULL ? MP_SCOPE_APP : MP_SCOPE_USER, id, dump, error);
-}
-
-moonpad_status dump_all(mp_tx *tx, bool ids, store_dump *dump, moonpad_error *error) {
-  for (size_t app = 0; app < sizeof dumped_apps / sizeof *dumped_apps; app++) {
-    dump_print(dump, "%s\n", dumped_apps[app]);
-    TRY(dump_shared(tx, dumped_apps[app], NULL, ids, dump, error));
-    for (size_t user = 0; user < sizeof dumped_users / sizeof *dumped_users; user++) {
-      TRY(dump_shared(tx, dumped_apps[app], dumped_users[user], ids, dump, error));
-    }
-    TRY(dump_app_sessions(tx, dumped_apps[app], ids, dump, error));
-  }
-  return MOONPAD_OK;
-}
-
-typedef struct dump_request {
-  bool ids;
-  store_dump *dump;
-} dump_request;
-
-static moonpad_status dump_in_read(mp_tx *tx, void *context, moonpad_error *error) {
-  dump_request *request = context;
-  dump_free(request->dump);
-  return dump_all(tx, request->ids, request->dump, error);
-}
-
-void dump_store(opened_store *opened, bool ids, store_dump *dump) {
-  dump_request request = {ids, dump};
-  read_ok(opened, dump_in_read, &request);
+moonpad_status write_base(mp_tx *tx, const mp_place *place, moonpad_string key, mp_value *value, moonpad_error *error) {
+  mp_place at;
+  mp_session_row row;
+  mp_key_write write = {.key = key, .value = value};
+  PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
+  mp_batch batch = {.place = at, .row = &row, .base_keys = &write, .base_key_count = 1};
+  return tx->ops->apply(tx, &batch, error);
 }

@@ -27,11 +27,22 @@ void counting_arm(counting_allocator *allocator, long fail_at);
 
 /* ---- stores ---- */
 
+/* What a store may leave out: the operations of housekeeping in mp_tx_ops. */
+#define STORE_TRIM         1U
+#define STORE_PURGE        2U
+#define STORE_TOUCH        4U
+#define STORE_SWEEP        8U
+#define STORE_TOKENS       16U
+#define STORE_HOUSEKEEPING (STORE_TRIM | STORE_PURGE | STORE_TOUCH | STORE_SWEEP | STORE_TOKENS)
+
 typedef struct store_kind {
-  const char *name;
-  mp_store_open open;
-  bool is_file; /* its URL is a path, and what is written is there when it is opened again */
-  bool has_backup;
+  const char *url;                           /* FILE in it is a path in a folder of its own */
+  const struct moonpad_store_opener *opener; /* as a module hands it in */
+  bool is_file;                              /* what is written is there when it is opened again */
+  bool has_backup;                           /* opened as sqlite:FILE */
+  bool counts_memory;                        /* all of it comes from the host's allocator */
+  bool is_slow;                              /* with long histories, so that they are shorter for it */
+  unsigned has;                              /* STORE_... */
 } store_kind;
 
 typedef struct opened_store {
@@ -47,6 +58,8 @@ void store_open(opened_store *opened, const store_kind *kind, const moonpad_allo
 void store_reopen(opened_store *opened);
 void store_close(opened_store *opened);
 moonpad_options store_options(const moonpad_allocator *allocator);
+/* Skips the test, by name, where the store has left out what it is about. */
+void store_needs(const opened_store *opened, unsigned what);
 
 /* ---- transactions ---- */
 
@@ -77,17 +90,51 @@ void read_ok(opened_store *opened, mp_tx_function function, void *context);
 void write_fails(opened_store *opened, moonpad_status status, const char *message, mp_tx_function function,
                  void *context);
 
-/* ---- building ---- */
+/* ---- asking ---- */
 
 moonpad_session_name session_named(const char *app, const char *user, const char *session);
+/* By name alone: ids are found out by find_row and find_head. */
+mp_place place_named(const char *app, const char *user, const char *session);
+
+/* A look for the heads of a session and nothing else; of a user or an app as in mp_look. */
+mp_look look_at(const mp_place *place, mp_scope scope);
+/* The session's heads, and their ids for the place. */
+moonpad_status find_row(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error);
+/* By the names alone: the head of a user or an app, and its id for the place. */
+moonpad_status find_head(mp_tx *tx, mp_place *place, mp_scope scope, bool create, mp_session_row *row,
+                         moonpad_error *error);
+/* One key: *value is a reference for the caller, or NULL. */
+moonpad_status read_one(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value **value,
+                        int64_t *revision, moonpad_error *error);
+/* The event of this id alone goes to `each`. None: MOONPAD_NOT_FOUND. */
+moonpad_status find_event(mp_tx *tx, const mp_place *place, moonpad_string id, mp_each_event each, void *context,
+                          moonpad_error *error);
+/* Events with first <= revision <= last. */
+moonpad_status walk_events(mp_tx *tx, const mp_place *place, int64_t first, int64_t last, mp_each_event each,
+                           void *context, moonpad_error *error);
+
+/* ---- building ---- */
+
 mp_event_row event_row(int64_t revision, double timestamp, const char *id, const char *json);
-/* Makes the session, or finds it. */
-moonpad_status need_session(mp_tx *tx, const moonpad_session_name *name, mp_session_row *row, moonpad_error *error);
+/* Makes the session, or finds it; and its ids, for the place. */
+moonpad_status make_session(mp_tx *tx, mp_place *place, double create_time, moonpad_error *error);
+moonpad_status need_session(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error);
+moonpad_status update_heads(mp_tx *tx, const mp_place *place, const mp_session_row *row, unsigned heads,
+                            moonpad_error *error);
+/* Counts a head up to this revision, or down. */
+moonpad_status set_revision(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t revision, moonpad_error *error);
+/* The event alone, whatever the session's revision is. */
+moonpad_status append_row(mp_tx *tx, const mp_place *place, const mp_event_row *event, moonpad_error *error);
 /* What a service does: appends the event and counts the session's revision up to it. */
-moonpad_status append_next(mp_tx *tx, int64_t session, const char *id, const char *json, moonpad_error *error);
-/* Writes a string value, or with NULL a tombstone. */
-moonpad_status write_text(opened_store *opened, mp_tx *tx, mp_scope scope, int64_t id, const char *key,
+moonpad_status append_next(mp_tx *tx, const mp_place *place, const char *id, const char *json, moonpad_error *error);
+/* Writes a key, or with NULL a tombstone; its head's revision becomes as large, when it is smaller. */
+moonpad_status write_value(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value *value,
+                           int64_t revision, moonpad_error *error);
+/* The same with a string. */
+moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_place *place, mp_scope scope, const char *key,
                           const char *text, int64_t revision, moonpad_error *error);
+/* A key of the base state, or with NULL none. */
+moonpad_status write_base(mp_tx *tx, const mp_place *place, moonpad_string key, mp_value *value, moonpad_error *error);
 
 /* ---- writing down ---- */
 
@@ -103,13 +150,19 @@ void dump_print(store_dump *dump, const char *format, ...) __attribute__((format
 void dump_bytes(store_dump *dump, moonpad_string bytes);
 
 /* Lines "KEY=VALUE@REVISION", sorted. Strings in '', floats as %a, a tombstone as "removed". */
-moonpad_status dump_keys(mp_tx *tx, mp_scope scope, int64_t id, int64_t since, store_dump *dump, moonpad_error *error);
-moonpad_status dump_base_keys(mp_tx *tx, int64_t session, store_dump *dump, moonpad_error *error);
-/* Lines "REVISION ID TIMESTAMP DIGEST JSON". */
-moonpad_status dump_events(mp_tx *tx, int64_t session, int64_t first, int64_t last, store_dump *dump,
+moonpad_status dump_keys(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t since, store_dump *dump,
+                         moonpad_error *error);
+moonpad_status dump_base_keys(mp_tx *tx, const mp_place *place, store_dump *dump, moonpad_error *error);
+/* Lines "REVISION ID TIMESTAMP DIGEST JSON"; without JSON "-" stands there. */
+moonpad_status dump_event(void *dump, const mp_event_row *row, moonpad_error *error); /* an mp_each_event */
+moonpad_status dump_events(mp_tx *tx, const mp_place *place, int64_t first, int64_t last, store_dump *dump,
                            moonpad_error *error);
-/* Lines "USER/SESSION TIME", in the order of the listing. */
-moonpad_status dump_sessions(mp_tx *tx, const mp_list_query *query, store_dump *dump, moonpad_error *error);
+moonpad_status dump_query(mp_tx *tx, const mp_place *place, const mp_event_query *query, store_dump *dump,
+                          moonpad_error *error);
+/* Lines "SCOPE KEY=VALUE@REVISION": an mp_each_state for walks over several scopes. */
+moonpad_status dump_state(void *dump, const mp_state_row *row, moonpad_error *error);
+/* Lines of `unsorted` in order of their bytes; it is empty afterwards. */
+void dump_sorted(store_dump *to, store_dump *unsorted);
 
 /* All of these apps and users, their sessions and what those hold. With `ids`, internal ids too: two stores need not agree on them. */
 extern const char *const dumped_apps[3];
@@ -122,10 +175,8 @@ void dump_store(opened_store *opened, bool ids, store_dump *dump);
 /* What the functions of a test share; each test uses what it needs. */
 typedef struct test_scene {
   opened_store *opened;
-  int64_t session; /* internal ids */
-  int64_t other;
-  int64_t user;
-  int64_t app;
+  mp_place session;
+  mp_place other;
   store_dump before;
   store_dump after;
 } test_scene;
@@ -160,5 +211,7 @@ int run_on_every_store(const struct CMUnitTest *tests, size_t count);
 const store_kind *memory_kind(void);
 /* The one that opens what others back up. */
 const store_kind *file_kind(void);
+/* The kinds of which all memory can be counted, and made to fail; NULL behind the last one. */
+const store_kind *counting_kind(size_t number);
 
 #endif

@@ -106,6 +106,11 @@ static void test_memory_store(void **state) {
   fail_each(call_in_memory(), &own, ONE_BY_ONE_IN_MEMORY);
 }
 
+static void test_plans(void **state) {
+  (void)state;
+  fail_each(call_with_plans(), &own, ONE_BY_ONE_IN_MEMORY);
+}
+
 static void test_sqlite_store(void **state) {
   const sqlite_place *place = *state;
   fail_each(call_in_file(place->path), &own, ONE_BY_ONE_IN_FILE);
@@ -118,7 +123,8 @@ static void test_sqlite_itself(void **state) {
 
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
-  const struct CMUnitTest tests[] = {TEST(test_memory_store), TEST(test_sqlite_store), TEST(test_sqlite_itself)};
+  const struct CMUnitTest tests[] = {TEST(test_memory_store), TEST(test_plans), TEST(test_sqlite_store),
+                                     TEST(test_sqlite_itself)};
   install_sqlite_allocator();
   faulty_vfs_install(); /* fails nothing here, and does not wait for the disk */
   return cmocka_run_group_tests(tests, NULL, NULL);

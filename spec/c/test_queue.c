@@ -383,7 +383,7 @@ static void test_threads_poll_only_what_is_theirs(void **state) {
 static void test_threads_start_when_they_are_needed(void **state) {
   host *self = *state;
   outcomes got = {0};
-  bool in_memory = self->folder[0] == '\0';
+  bool in_memory = self->service->store->in_memory;
   moonpad_session *session = host_create(self, "s", "");
   moonpad_queue *queue = make_queue(self);
   int fd;
@@ -518,5 +518,5 @@ int main(void) {
       ON_FILE(test_tasks_wait_side_by_side),
       ON_FILE(test_closing_finishes_what_is_submitted),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

@@ -663,5 +663,5 @@ int main(void) {
       ON_BOTH(test_refresh_and_conflicts),
       ON_BOTH(test_limits),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

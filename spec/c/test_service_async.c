@@ -410,5 +410,5 @@ int main(void) {
       ON_BOTH(test_a_completion_needs_no_memory),
       ON_BOTH(test_a_callback_lets_go_of_the_service),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

@@ -546,5 +546,5 @@ int main(void) {
       ON_BOTH(test_a_key_that_comes_twice_is_refused),
       ON_BOTH(test_shared_state),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

@@ -90,5 +90,5 @@ int main(void) {
       ON_BOTH(test_a_clock_must_give_a_time),
       ON_BOTH(test_a_clock_that_goes_back_is_believed),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

@@ -359,5 +359,5 @@ int main(void) {
       ON_BOTH(test_it_goes_on_after_it_had_no_memory),
       ON_BOTH(test_a_long_history_of_large_events_takes_little_memory),
   };
-  return cmocka_run_group_tests_name("event cursors", tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

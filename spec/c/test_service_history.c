@@ -626,5 +626,5 @@ int main(void) {
       ON_BOTH(test_messages_of_the_user_are_counted_alike),
       ON_BOTH(test_an_import_announces_the_messages_that_it_has),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

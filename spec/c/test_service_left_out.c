@@ -146,5 +146,5 @@ int main(void) {
       ON_BOTH(test_a_value_that_is_null_is_named),
       ON_BOTH(test_text_of_no_bytes_needs_no_pointer),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

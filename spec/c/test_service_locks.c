@@ -591,5 +591,5 @@ int main(void) {
       ON_FILE(test_what_is_queued_before_closing_is_tried_whatever_came_before),
   };
   faulty_vfs_install();
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

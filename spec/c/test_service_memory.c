@@ -137,5 +137,5 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       ON_BOTH(test_every_call_survives_out_of_memory),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

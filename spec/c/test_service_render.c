@@ -83,5 +83,5 @@ int main(void) {
       cmocka_unit_test(test_render),
       ON_BOTH(test_session_render),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

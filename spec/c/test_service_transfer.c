@@ -335,5 +335,5 @@ int main(void) {
       ON_BOTH(test_a_commit_that_fails_can_be_repeated),        ON_BOTH(test_an_import_of_a_closed_service_is_closed),
       ON_BOTH(test_an_import_can_take_what_an_export_gives),
   };
-  return cmocka_run_group_tests_name("exports and imports by line", tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

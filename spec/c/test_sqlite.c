@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sqlite_support.h"
+#include "store_support.h"
 
 /* ---- URLs ---- */
 
@@ -239,11 +240,18 @@ static moonpad_status ignore_key(void *context, const mp_state_row *row, moonpad
 }
 
 static moonpad_status read_keys(mp_tx *tx, void *context, moonpad_error *error) {
-  return tx->ops->each_key(tx, MP_SCOPE_SESSION, 1, -1, ignore_key, context, error);
+  mp_facts facts;
+  mp_place place = {.session = 1};
+  mp_look look = look_at(&place, MP_SCOPE_SESSION);
+  look.since[MP_SCOPE_SESSION] = MP_EVERY_KEY;
+  look.each_state = ignore_key;
+  look.context = context;
+  return tx->ops->look(tx, &look, &facts, error);
 }
 
 static moonpad_status read_events(mp_tx *tx, void *context, moonpad_error *error) {
-  return tx->ops->each_event(tx, 1, 0, INT64_MAX, ignore_event, context, error);
+  mp_place place = {.session = 1};
+  return walk_events(tx, &place, 0, INT64_MAX, ignore_event, context, error);
 }
 
 static void expect_read(sqlite_place *place, mp_store *store, mp_tx_function function, moonpad_status status) {

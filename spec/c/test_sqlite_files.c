@@ -9,6 +9,7 @@
 
 #include "sqlite_support.h"
 #include "store/sqlite.h"
+#include "store_support.h"
 
 #define THREADS 4
 #define ROUNDS  10
@@ -25,8 +26,8 @@ typedef struct writer {
 static moonpad_status find_nothing(mp_tx *tx, void *context, moonpad_error *error) {
   const char *name = ((appender *)context)->session_id;
   mp_session_row row;
-  moonpad_session_name nobody = {moonpad_text("nobody's app"), moonpad_text("u"), moonpad_text(name)};
-  return tx->ops->find_session(tx, &nobody, &row, error);
+  mp_place nobody = place_named("nobody's app", "u", name);
+  return find_row(tx, &nobody, &row, error);
 }
 
 static void *append_until_told(void *context) {

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "sqlite_support.h"
 #include "store/sqlite.h"
+#include "store_support.h"
 
 /* ---- processes ---- */
 
@@ -439,11 +440,11 @@ static void test_closed_under_way(void **state) {
 /* ---- what the writing connection remembers ---- */
 
 static moonpad_status delete_own(mp_tx *tx, void *context, moonpad_error *error) {
-  moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text(context)};
+  mp_place place = place_named("app", "u", context);
   mp_session_row row;
-  moonpad_status status = tx->ops->find_session(tx, &name, &row, error);
-  if (status == MOONPAD_OK) status = tx->ops->delete_session(tx, row.id, error);
-  if (status == MOONPAD_OK) status = tx->ops->load_session(tx, row.id, &row, error);
+  moonpad_status status = find_row(tx, &place, &row, error);
+  if (status == MOONPAD_OK) status = tx->ops->remove_session(tx, &place, error);
+  if (status == MOONPAD_OK) status = find_row(tx, &place, &row, error);
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : MOONPAD_CORRUPT;
 }
 

@@ -21,51 +21,55 @@ static moonpad_status makes_sessions(mp_tx *tx, void *context, moonpad_error *er
   test_scene *scene = context;
   mp_session_row row;
   mp_session_row found;
-  moonpad_session_name name = session_named("shop", "ann", "s1");
-  moonpad_session_name other = session_named("shop", "ann", "s2");
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_session(tx, &name, &row, error));
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->load_session(tx, 1, &row, error));
-  TRY(tx->ops->create_session(tx, &name, 1234.0625, &row, error));
+  scene->session = place_named("shop", "ann", "s1");
+  scene->other = place_named("shop", "ann", "s2");
+  mp_place by_id = scene->session;
+  by_id.session = 1;
+  EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &scene->session, &row, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &by_id, &row, error));
+  CHECK(error->message[0] == '\0');
+  TRY(tx->ops->create_session(tx, &scene->session.name, 1234.0625, &row, error));
   CHECK(row.revision == 0 && row.base_revision == 0 && row.conversation_count == 0);
   CHECK(row.user_revision == 0 && row.app_revision == 0);
   CHECK(row.create_time == 1234.0625 && row.last_update_time == 1234.0625);
-  TRY(tx->ops->find_session(tx, &name, &found, error));
+  TRY(find_row(tx, &scene->session, &found, error));
   CHECK(found.id == row.id && found.user == row.user && found.app == row.app && found.create_time == 1234.0625);
-  EXPECT(MOONPAD_ALREADY_EXISTS, tx->ops->create_session(tx, &name, 1.0, &found, error));
+  EXPECT(MOONPAD_ALREADY_EXISTS, tx->ops->create_session(tx, &scene->session.name, 1.0, &found, error));
   CHECK(error->message[0] == '\0');
-  scene->session = row.id;
-  TRY(tx->ops->create_session(tx, &other, 2.0, &found, error));
+  TRY(tx->ops->create_session(tx, &scene->other.name, 2.0, &found, error));
   CHECK(found.id != row.id && found.user == row.user && found.app == row.app);
-  scene->other = found.id;
-  return MOONPAD_OK;
+  return find_row(tx, &scene->other, &row, error);
 }
 
 static moonpad_status updates_one(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  TRY(tx->ops->load_session(tx, scene->session, &row, error));
+  TRY(find_row(tx, &scene->session, &row, error));
   row.revision = INT64_C(7000000000);
   row.base_revision = 6;
   row.conversation_count = 3;
   row.last_update_time = 1.0 / 3.0;
-  row.create_time = 99.0; /* not stored, nor are these */
-  row.user_revision = 98;
+  row.user_revision = 98; /* their heads do not change */
   row.app_revision = 97;
-  return tx->ops->update_session(tx, &row, error);
+  return update_heads(tx, &scene->session, &row, MP_HEAD(MP_SCOPE_SESSION), error);
 }
 
 static moonpad_status sees_the_update(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  TRY(tx->ops->load_session(tx, scene->session, &row, error));
-  CHECK(row.id == scene->session && row.revision == INT64_C(7000000000) && row.base_revision == 6);
+  int64_t id = scene->session.session;
+  TRY(find_row(tx, &scene->session, &row, error));
+  CHECK(row.id == id && row.revision == INT64_C(7000000000) && row.base_revision == 6);
   CHECK(row.conversation_count == 3 && row.last_update_time == 1.0 / 3.0 && row.create_time == 1234.0625);
   CHECK(row.user_revision == 0 && row.app_revision == 0);
-  TRY(tx->ops->load_session(tx, scene->other, &row, error));
+  TRY(find_row(tx, &scene->other, &row, error));
   CHECK(row.revision == 0 && row.last_update_time == 2.0);
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->load_session(tx, scene->session + 1000000, &row, error));
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->load_session(tx, 0, &row, error));
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->load_session(tx, -1, &row, error));
+  const int64_t nobodys[] = {id + 1000000, -1, INT64_MAX};
+  for (size_t i = 0; i < sizeof nobodys / sizeof *nobodys; i++) { /* who knows the id is not found by the name */
+    mp_place nobody = scene->session;
+    nobody.session = nobodys[i];
+    EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &nobody, &row, error));
+  }
   return MOONPAD_OK;
 }
 
@@ -116,7 +120,8 @@ static moonpad_status finds_near_names(mp_tx *tx, void *context, moonpad_error *
   for (size_t i = 0; i < NEAR_NAMES; i++) {
     const char *session = near_names[i][2][0] == '\0' ? "x" : near_names[i][2];
     moonpad_session_name name = session_named(near_names[i][0], near_names[i][1], session);
-    TRY(tx->ops->find_session(tx, &name, &row, error));
+    mp_place place = {.name = name};
+    TRY(find_row(tx, &place, &row, error));
     CHECK(row.create_time == (double)i);
   }
   for (size_t i = 0; i < 3; i++) {
@@ -125,9 +130,11 @@ static moonpad_status finds_near_names(mp_tx *tx, void *context, moonpad_error *
   }
   moonpad_session_name name = session_named(longest[0], longest[1], longest[2]);
   if (context != NULL) TRY(tx->ops->create_session(tx, &name, 5.0, &row, error));
-  TRY(tx->ops->find_session(tx, &name, &row, error));
-  name.session_id.length--;
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_session(tx, &name, &row, error));
+  mp_place place = {.name = name};
+  TRY(find_row(tx, &place, &row, error));
+  mp_place shorter = {.name = name};
+  shorter.name.session_id.length--;
+  EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &shorter, &row, error));
   return MOONPAD_OK;
 }
 
@@ -137,60 +144,59 @@ static void test_names(void **state) {
   read_ok(*state, finds_near_names, NULL);
 }
 
-static moonpad_status deletes_session(mp_tx *tx, void *context, moonpad_error *error) {
+static moonpad_status removes_session(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  moonpad_session_name name = session_named("shop", "ann", "s1");
-  TRY(tx->ops->delete_session(tx, scene->session, error));
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_session(tx, &name, &row, error));
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->load_session(tx, scene->session, &row, error));
+  mp_place by_name = place_named("shop", "ann", "s1");
+  TRY(tx->ops->remove_session(tx, &scene->session, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &by_name, &row, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &scene->session, &row, error));
   return MOONPAD_OK;
 }
 
 static moonpad_status makes_it_again(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  moonpad_session_name name = session_named("shop", "ann", "s1");
-  TRY(tx->ops->create_session(tx, &name, 3.0, &row, error));
-  CHECK(row.id != scene->session && row.id != scene->other);
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, row.id, 0, &text, error), "");
-  EXPECT_TEXT(dump_base_keys(tx, row.id, &text, error), "");
-  EXPECT_TEXT(dump_events(tx, row.id, 0, 99, &text, error), "");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_USER, row.user, 0, &text, error), "name='Ann'@1\n");
-  CHECK(row.user_revision == 1);
-  scene->session = row.id;
+  mp_place before = scene->session;
+  mp_place *place = &scene->session;
+  *place = place_named("shop", "ann", "s1");
+  TRY(make_session(tx, place, 3.0, error));
+  CHECK(place->session != before.session && place->session != scene->other.session);
+  EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &before, &row, error)); /* it is another one */
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 0, &text, error), "");
+  EXPECT_TEXT(dump_base_keys(tx, place, &text, error), "");
+  EXPECT_TEXT(dump_events(tx, place, 0, 99, &text, error), "");
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_USER, 0, &text, error), "name='Ann'@1\n");
+  TRY(find_row(tx, place, &row, error));
+  CHECK(row.user_revision == 1 && row.revision == 0);
   return MOONPAD_OK;
 }
 
 static moonpad_status fills_session(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  mp_session_row row;
-  TRY(tx->ops->load_session(tx, scene->session, &row, error));
-  scene->user = row.user;
-  scene->app = row.app;
-  TRY(write_text(scene->opened, tx, MP_SCOPE_SESSION, row.id, "cart", "apple", 1, error));
-  TRY(write_text(scene->opened, tx, MP_SCOPE_SESSION, row.id, "gone", NULL, 1, error));
-  TRY(write_text(scene->opened, tx, MP_SCOPE_USER, row.user, "name", "Ann", 1, error));
-  TRY(tx->ops->set_shared_revision(tx, MP_SCOPE_USER, row.user, 1, error));
+  mp_place *place = &scene->session;
   mp_value *value = mp_value_new_integer(scene->opened->env, 5);
-  moonpad_status status = tx->ops->write_base_key(tx, row.id, moonpad_text("start"), value, error);
+  moonpad_status status = write_base(tx, place, moonpad_text("start"), value, error);
   mp_value_release(scene->opened->env, value);
   TRY(status);
-  TRY(append_next(tx, row.id, "e1", "{\"id\":\"e1\"}", error));
-  return append_next(tx, row.id, "e2", "{\"id\":\"e2\"}", error);
+  TRY(append_next(tx, place, "e1", "{\"id\":\"e1\"}", error));
+  TRY(write_text(scene->opened, tx, place, MP_SCOPE_SESSION, "cart", "apple", 1, error));
+  TRY(write_text(scene->opened, tx, place, MP_SCOPE_SESSION, "gone", NULL, 1, error));
+  TRY(write_text(scene->opened, tx, place, MP_SCOPE_USER, "name", "Ann", 1, error));
+  return append_next(tx, place, "e2", "{\"id\":\"e2\"}", error);
 }
 
 static moonpad_status removes_base_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  TRY(tx->ops->write_base_key(tx, scene->session, moonpad_text("start"), NULL, error));
-  TRY(tx->ops->write_base_key(tx, scene->session, moonpad_text("never there"), NULL, error));
-  EXPECT_TEXT(dump_base_keys(tx, scene->session, &text, error), "");
+  TRY(write_base(tx, &scene->session, moonpad_text("start"), NULL, error));
+  TRY(write_base(tx, &scene->session, moonpad_text("never there"), NULL, error));
+  EXPECT_TEXT(dump_base_keys(tx, &scene->session, &text, error), "");
   return MOONPAD_OK;
 }
 
 static moonpad_status has_no_base_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  EXPECT_TEXT(dump_base_keys(tx, scene->session, &text, error), "");
+  EXPECT_TEXT(dump_base_keys(tx, &scene->session, &text, error), "");
   return MOONPAD_OK;
 }
 
@@ -202,19 +208,19 @@ static void test_removed_base_keys(void **state) {
   read_ok(scene.opened, has_no_base_keys, &scene);
 }
 
-static void test_delete_and_create_again(void **state) {
+static void test_remove_and_create_again(void **state) {
   test_scene scene = scene_of(state);
   write_ok(scene.opened, makes_sessions, &scene);
   for (int i = 0; i < 5; i++) {
     write_ok(scene.opened, fills_session, &scene);
-    write_ok(scene.opened, deletes_session, &scene);
+    write_ok(scene.opened, removes_session, &scene);
     write_ok(scene.opened, makes_it_again, &scene);
   }
 }
 
 static moonpad_status replaces_in_one(mp_tx *tx, void *context, moonpad_error *error) {
   for (int i = 0; i < 2; i++) {
-    TRY(deletes_session(tx, context, error));
+    TRY(removes_session(tx, context, error));
     TRY(makes_it_again(tx, context, error));
     TRY(fills_session(tx, context, error));
   }
@@ -229,14 +235,14 @@ static moonpad_status replaces_and_fails(mp_tx *tx, void *context, moonpad_error
 
 static moonpad_status is_filled(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, scene->session, 0, &text, error), "cart='apple'@1\ngone=removed@1\n");
-  EXPECT_TEXT(dump_base_keys(tx, scene->session, &text, error), "start=5@0\n");
-  EXPECT_TEXT(dump_events(tx, scene->session, 0, 99, &text, error),
+  EXPECT_TEXT(dump_keys(tx, &scene->session, MP_SCOPE_SESSION, 0, &text, error), "cart='apple'@1\ngone=removed@1\n");
+  EXPECT_TEXT(dump_base_keys(tx, &scene->session, &text, error), "start=5@0\n");
+  EXPECT_TEXT(dump_events(tx, &scene->session, 0, 99, &text, error),
               "1 e1 0x1.ap+1 0 {\"id\":\"e1\"}\n2 e2 0x1.cp+1 0 {\"id\":\"e2\"}\n");
   return MOONPAD_OK;
 }
 
-static void test_delete_and_create_in_one_transaction(void **state) {
+static void test_remove_and_create_in_one_transaction(void **state) {
   test_scene scene = scene_of(state);
   write_ok(scene.opened, makes_sessions, &scene);
   write_ok(scene.opened, fills_session, &scene);
@@ -255,50 +261,53 @@ static void test_delete_and_create_in_one_transaction(void **state) {
 
 static moonpad_status makes_shared(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  int64_t id;
-  int64_t revision;
-  moonpad_string ann = moonpad_text("ann");
-  moonpad_string bob = moonpad_text("bob");
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_shared(tx, moonpad_text("shop"), NULL, false, &id, &revision, error));
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_shared(tx, moonpad_text("shop"), &ann, false, &id, &revision, error));
-  TRY(tx->ops->find_shared(tx, moonpad_text("shop"), &ann, true, &scene->user, &revision, error));
-  CHECK(revision == 0);
-  TRY(tx->ops->find_shared(tx, moonpad_text("shop"), NULL, false, &scene->app, &revision, error));
-  CHECK(revision == 0);
-  TRY(tx->ops->find_shared(tx, moonpad_text("shop"), NULL, true, &id, &revision, error));
-  CHECK(id == scene->app);
-  TRY(tx->ops->set_shared_revision(tx, MP_SCOPE_USER, scene->user, 11, error));
-  TRY(tx->ops->set_shared_revision(tx, MP_SCOPE_APP, scene->app, 22, error));
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_shared(tx, moonpad_text("shop"), &bob, false, &id, &revision, error));
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_shared(tx, moonpad_text("game"), &ann, false, &id, &revision, error));
-  TRY(tx->ops->find_shared(tx, moonpad_text("game"), NULL, true, &id, &revision, error));
-  CHECK(id != scene->app && revision == 0);
+  mp_session_row row;
+  mp_place *ann = &scene->session;
+  mp_place again = place_named("shop", "ann", NULL);
+  mp_place bob = place_named("shop", "bob", NULL);
+  mp_place game = place_named("game", "ann", NULL);
+  *ann = again;
+  EXPECT(MOONPAD_NOT_FOUND, find_head(tx, ann, MP_SCOPE_APP, false, &row, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_head(tx, ann, MP_SCOPE_USER, false, &row, error));
+  CHECK(error->message[0] == '\0');
+  TRY(find_head(tx, ann, MP_SCOPE_USER, true, &row, error));
+  CHECK(row.user_revision == 0 && row.user != 0 && row.id == 0 && row.app_revision == 0);
+  TRY(find_head(tx, ann, MP_SCOPE_APP, false, &row, error));
+  CHECK(row.app_revision == 0 && row.app != 0 && row.id == 0 && row.user == 0 && row.user_revision == 0);
+  TRY(find_head(tx, &again, MP_SCOPE_APP, true, &row, error));
+  CHECK(again.app == ann->app);
+  TRY(set_revision(tx, ann, MP_SCOPE_USER, 11, error));
+  TRY(set_revision(tx, ann, MP_SCOPE_APP, 22, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_head(tx, &bob, MP_SCOPE_USER, false, &row, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_head(tx, &game, MP_SCOPE_USER, false, &row, error));
+  TRY(find_head(tx, &game, MP_SCOPE_APP, true, &row, error));
+  CHECK(game.app != ann->app && row.app_revision == 0);
   return MOONPAD_OK;
 }
 
 static moonpad_status sees_shared(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  int64_t id;
-  int64_t revision;
-  moonpad_string ann = moonpad_text("ann");
-  TRY(tx->ops->find_shared(tx, moonpad_text("shop"), &ann, false, &id, &revision, error));
-  CHECK(id == scene->user && revision == 11);
-  TRY(tx->ops->find_shared(tx, moonpad_text("shop"), NULL, false, &id, &revision, error));
-  CHECK(id == scene->app && revision == 22);
+  mp_session_row row;
+  mp_place ann = place_named("shop", "ann", NULL);
+  TRY(find_head(tx, &ann, MP_SCOPE_USER, false, &row, error));
+  CHECK(ann.user == scene->session.user && row.user_revision == 11 && row.app_revision == 0);
+  TRY(find_head(tx, &ann, MP_SCOPE_APP, false, &row, error));
+  CHECK(ann.app == scene->session.app && row.app_revision == 22);
   return MOONPAD_OK;
 }
 
 static moonpad_status joins_shared(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  moonpad_session_name name = session_named("shop", "ann", "s1");
-  TRY(tx->ops->create_session(tx, &name, 1.0, &row, error));
-  CHECK(row.user == scene->user && row.app == scene->app && row.user_revision == 11 && row.app_revision == 22);
-  TRY(tx->ops->set_shared_revision(tx, MP_SCOPE_USER, scene->user, 12, error));
-  TRY(tx->ops->load_session(tx, row.id, &row, error));
+  mp_place place = place_named("shop", "ann", "s1");
+  TRY(tx->ops->create_session(tx, &place.name, 1.0, &row, error));
+  CHECK(row.user == scene->session.user && row.app == scene->session.app);
+  CHECK(row.user_revision == 11 && row.app_revision == 22);
+  TRY(set_revision(tx, &place, MP_SCOPE_USER, 12, error));
+  TRY(find_row(tx, &place, &row, error));
   CHECK(row.user_revision == 12 && row.app_revision == 22);
-  TRY(tx->ops->delete_session(tx, row.id, error));
-  return tx->ops->set_shared_revision(tx, MP_SCOPE_USER, scene->user, 11, error);
+  TRY(tx->ops->remove_session(tx, &place, error));
+  return set_revision(tx, &place, MP_SCOPE_USER, 11, error);
 }
 
 static void test_users_and_apps(void **state) {
@@ -314,53 +323,52 @@ static void test_users_and_apps(void **state) {
 static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   opened_store *opened = scene->opened;
+  const mp_place *place = &scene->session;
   TRY(makes_sessions(tx, context, error));
-  mp_session_row row;
-  TRY(tx->ops->load_session(tx, scene->session, &row, error));
-  scene->user = row.user;
-  scene->app = row.app;
-  TRY(write_text(opened, tx, MP_SCOPE_SESSION, scene->session, "k", "session", 1, error));
-  TRY(write_text(opened, tx, MP_SCOPE_SESSION, scene->other, "k", "other", 1, error));
-  TRY(write_text(opened, tx, MP_SCOPE_USER, scene->user, "k", "user", 4, error));
-  TRY(write_text(opened, tx, MP_SCOPE_APP, scene->app, "k", "app", 5, error));
-  TRY(write_text(opened, tx, MP_SCOPE_SESSION, scene->session, "a", "1", 1, error));
-  TRY(write_text(opened, tx, MP_SCOPE_SESSION, scene->session, "b", "2", 2, error));
-  TRY(write_text(opened, tx, MP_SCOPE_SESSION, scene->session, "c", "3", 3, error));
-  TRY(write_text(opened, tx, MP_SCOPE_SESSION, scene->session, "a", "4", 4, error));
-  TRY(write_text(opened, tx, MP_SCOPE_SESSION, scene->session, "b", NULL, 5, error));
-  return write_text(opened, tx, MP_SCOPE_SESSION, scene->session, "never", NULL, 6, error);
+  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "k", "session", 1, error));
+  TRY(write_text(opened, tx, &scene->other, MP_SCOPE_SESSION, "k", "other", 1, error));
+  TRY(write_text(opened, tx, place, MP_SCOPE_USER, "k", "user", 4, error));
+  TRY(write_text(opened, tx, place, MP_SCOPE_APP, "k", "app", 5, error));
+  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "a", "1", 1, error));
+  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "b", "2", 2, error));
+  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "c", "3", 3, error));
+  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "a", "4", 4, error));
+  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "b", NULL, 5, error));
+  return write_text(opened, tx, place, MP_SCOPE_SESSION, "never", NULL, 6, error);
 }
 
 static moonpad_status sees_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  int64_t id = scene->session;
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, id, -1, &text, error), "a='4'@4\nc='3'@3\nk='session'@1\n");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, id, 0, &text, error),
+  const mp_place *place = &scene->session;
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, MP_EVERY_KEY, &text, error), "a='4'@4\nc='3'@3\nk='session'@1\n");
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 0, &text, error),
               "a='4'@4\nb=removed@5\nc='3'@3\nk='session'@1\nnever=removed@6\n");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, id, 3, &text, error), "a='4'@4\nb=removed@5\nnever=removed@6\n");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, id, 5, &text, error), "never=removed@6\n");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, id, 6, &text, error), "");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, scene->other, -1, &text, error), "k='other'@1\n");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_USER, scene->user, -1, &text, error), "k='user'@4\n");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_APP, scene->app, -1, &text, error), "k='app'@5\n");
-  EXPECT_TEXT(dump_base_keys(tx, id, &text, error), "");
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 3, &text, error), "a='4'@4\nb=removed@5\nnever=removed@6\n");
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 5, &text, error), "never=removed@6\n");
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 6, &text, error), "");
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, MP_NO_KEYS, &text, error), "");
+  EXPECT_TEXT(dump_keys(tx, &scene->other, MP_SCOPE_SESSION, MP_EVERY_KEY, &text, error), "k='other'@1\n");
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_USER, MP_EVERY_KEY, &text, error), "k='user'@4\n");
+  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_APP, MP_EVERY_KEY, &text, error), "k='app'@5\n");
+  EXPECT_TEXT(dump_base_keys(tx, place, &text, error), "");
   return MOONPAD_OK;
 }
 
 static moonpad_status reads_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
+  const mp_place *place = &scene->session;
   mp_value *value;
   int64_t revision;
-  TRY(tx->ops->read_key(tx, MP_SCOPE_SESSION, scene->session, moonpad_text("a"), &value, &revision, error));
+  TRY(read_one(tx, place, MP_SCOPE_SESSION, moonpad_text("a"), &value, &revision, error));
   bool right = value != NULL && value->as.type == MOONPAD_STRING && value->as.as.text.length == 1 &&
                value->as.as.text.data[0] == '4' && revision == 4;
   mp_value_release(scene->opened->env, value);
   CHECK(right);
-  TRY(tx->ops->read_key(tx, MP_SCOPE_SESSION, scene->session, moonpad_text("b"), &value, &revision, error));
+  TRY(read_one(tx, place, MP_SCOPE_SESSION, moonpad_text("b"), &value, &revision, error));
   CHECK(value == NULL && revision == 5);
-  TRY(tx->ops->read_key(tx, MP_SCOPE_SESSION, scene->session, moonpad_text("none"), &value, &revision, error));
+  TRY(read_one(tx, place, MP_SCOPE_SESSION, moonpad_text("none"), &value, &revision, error));
   CHECK(value == NULL && revision == 0);
-  TRY(tx->ops->read_key(tx, MP_SCOPE_USER, scene->user, moonpad_text("a"), &value, &revision, error));
+  TRY(read_one(tx, place, MP_SCOPE_USER, moonpad_text("a"), &value, &revision, error));
   CHECK(value == NULL && revision == 0);
   return MOONPAD_OK;
 }
@@ -385,11 +393,11 @@ static moonpad_status writes_revisions_in_disorder(mp_tx *tx, void *context, moo
   const char *const keys[] = {"e", "a", "d", "b", "c"};
   const int64_t revisions[] = {5, 1, 4, 2, 3};
   for (size_t i = 0; i < 5; i++) {
-    TRY(write_text(scene->opened, tx, MP_SCOPE_SESSION, scene->session, keys[i], "v", revisions[i], error));
+    TRY(write_text(scene->opened, tx, &scene->session, MP_SCOPE_SESSION, keys[i], "v", revisions[i], error));
   }
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, scene->session, 2, &text, error), "c='v'@3\nd='v'@4\ne='v'@5\n");
-  TRY(write_text(scene->opened, tx, MP_SCOPE_SESSION, scene->session, "e", "v", 1, error));
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, scene->session, 2, &text, error), "c='v'@3\nd='v'@4\n");
+  EXPECT_TEXT(dump_keys(tx, &scene->session, MP_SCOPE_SESSION, 2, &text, error), "c='v'@3\nd='v'@4\ne='v'@5\n");
+  TRY(write_text(scene->opened, tx, &scene->session, MP_SCOPE_SESSION, "e", "v", 1, error));
+  EXPECT_TEXT(dump_keys(tx, &scene->session, MP_SCOPE_SESSION, 2, &text, error), "c='v'@3\nd='v'@4\n");
   return MOONPAD_OK;
 }
 
@@ -425,12 +433,22 @@ static moonpad_status writes_odd_keys(mp_tx *tx, void *context, moonpad_error *e
   TRY(makes_sessions(tx, context, error));
   for (int64_t i = 0; i < 12; i++) {
     mp_value *value = mp_value_new_integer(scene->opened->env, i);
-    moonpad_status status = tx->ops->write_key(tx, MP_SCOPE_SESSION, scene->session, odd.keys[i], value, i + 1, error);
-    if (status == MOONPAD_OK) status = tx->ops->write_base_key(tx, scene->session, odd.keys[i], value, error);
+    moonpad_status status = write_value(tx, &scene->session, MP_SCOPE_SESSION, odd.keys[i], value, i + 1, error);
+    if (status == MOONPAD_OK) status = write_base(tx, &scene->session, odd.keys[i], value, error);
     mp_value_release(scene->opened->env, value);
     TRY(status);
   }
   return MOONPAD_OK;
+}
+
+static moonpad_status every_key(mp_tx *tx, const mp_place *place, mp_each_state each, void *context,
+                                moonpad_error *error) {
+  mp_facts facts;
+  mp_look look = look_at(place, MP_SCOPE_SESSION);
+  look.since[MP_SCOPE_SESSION] = MP_EVERY_KEY;
+  look.each_state = each;
+  look.context = context;
+  return tx->ops->look(tx, &look, &facts, error);
 }
 
 /* The value of each odd key is its place in the list. */
@@ -450,15 +468,15 @@ static moonpad_status sees_odd_keys(mp_tx *tx, void *context, moonpad_error *err
   odd_keys odd;
   odd_keys_init(&odd);
   unsigned seen = 0;
-  TRY(tx->ops->each_key(tx, MP_SCOPE_SESSION, scene->session, -1, checks_odd_row, &seen, error));
+  TRY(every_key(tx, &scene->session, checks_odd_row, &seen, error));
   CHECK(seen == 0xfff);
   seen = 0;
-  TRY(tx->ops->each_base_key(tx, scene->session, checks_odd_row, &seen, error));
+  TRY(tx->ops->each_base_key(tx, &scene->session, checks_odd_row, &seen, error));
   CHECK(seen == 0xfff);
   for (int64_t i = 0; i < 12; i++) {
     mp_value *value;
     int64_t revision;
-    TRY(tx->ops->read_key(tx, MP_SCOPE_SESSION, scene->session, odd.keys[i], &value, &revision, error));
+    TRY(read_one(tx, &scene->session, MP_SCOPE_SESSION, odd.keys[i], &value, &revision, error));
     bool right = value != NULL && value->as.type == MOONPAD_INTEGER && value->as.as.integer == i && revision == i + 1;
     mp_value_release(scene->opened->env, value);
     CHECK(right);
@@ -540,9 +558,9 @@ static moonpad_status writes_values(mp_tx *tx, void *context, moonpad_error *err
   for (size_t i = 0; i < count && status == MOONPAD_OK; i++) {
     char key[24];
     snprintf(key, sizeof key, "k%zu", i);
-    status = tx->ops->write_key(tx, MP_SCOPE_SESSION, scene->session, moonpad_text(key), values[i], 1, error);
+    status = write_value(tx, &scene->session, MP_SCOPE_SESSION, moonpad_text(key), values[i], 1, error);
     if (status != MOONPAD_OK) break;
-    status = tx->ops->write_base_key(tx, scene->session, moonpad_text(key), values[i], error);
+    status = write_base(tx, &scene->session, moonpad_text(key), values[i], error);
   }
   free_values(scene->opened->env, values, count);
   return status;
@@ -572,17 +590,16 @@ static moonpad_status sees_values(mp_tx *tx, void *context, moonpad_error *error
   expected_values expected;
   expected.count = make_values(scene->opened->env, expected.values);
   expected.seen = 0;
-  moonpad_status status =
-      tx->ops->each_key(tx, MP_SCOPE_SESSION, scene->session, -1, checks_value_row, &expected, error);
+  moonpad_status status = every_key(tx, &scene->session, checks_value_row, &expected, error);
   if (status == MOONPAD_OK) {
-    status = tx->ops->each_base_key(tx, scene->session, checks_value_row, &expected, error);
+    status = tx->ops->each_base_key(tx, &scene->session, checks_value_row, &expected, error);
   }
   for (size_t i = 0; i < expected.count && status == MOONPAD_OK; i++) {
     char key[24];
     mp_value *value = NULL;
     int64_t revision;
     snprintf(key, sizeof key, "k%zu", i);
-    status = tx->ops->read_key(tx, MP_SCOPE_SESSION, scene->session, moonpad_text(key), &value, &revision, error);
+    status = read_one(tx, &scene->session, MP_SCOPE_SESSION, moonpad_text(key), &value, &revision, error);
     if (same_value(value, expected.values[i])) expected.seen++;
     mp_value_release(scene->opened->env, value);
   }
@@ -607,9 +624,9 @@ static moonpad_status takes_a_value(mp_tx *tx, void *context, moonpad_error *err
   test_scene *scene = context;
   int64_t revision;
   mp_value *value;
-  TRY(tx->ops->read_key(tx, MP_SCOPE_SESSION, scene->session, moonpad_text("a"), &value, &revision, error));
-  TRY(write_text(scene->opened, tx, MP_SCOPE_SESSION, scene->session, "a", "new", 7, error));
-  TRY(tx->ops->delete_session(tx, scene->session, error));
+  TRY(read_one(tx, &scene->session, MP_SCOPE_SESSION, moonpad_text("a"), &value, &revision, error));
+  TRY(write_text(scene->opened, tx, &scene->session, MP_SCOPE_SESSION, "a", "new", 7, error));
+  TRY(tx->ops->remove_session(tx, &scene->session, error));
   bool right = value != NULL && mp_text_compare(value->as.as.text, moonpad_text("4")) == 0;
   mp_value_release(scene->opened->env, value);
   CHECK(right);
@@ -627,7 +644,7 @@ static void test_a_value_outlives_its_key(void **state) {
 static moonpad_status write_base_text(test_scene *scene, mp_tx *tx, const char *key, const char *text,
                                       moonpad_error *error) {
   mp_value *value = mp_value_new_string(scene->opened->env, moonpad_text(text));
-  moonpad_status status = tx->ops->write_base_key(tx, scene->session, moonpad_text(key), value, error);
+  moonpad_status status = write_base(tx, &scene->session, moonpad_text(key), value, error);
   mp_value_release(scene->opened->env, value);
   return status;
 }
@@ -635,7 +652,7 @@ static moonpad_status write_base_text(test_scene *scene, mp_tx *tx, const char *
 static moonpad_status writes_base(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   TRY(makes_sessions(tx, context, error));
-  TRY(write_text(scene->opened, tx, MP_SCOPE_SESSION, scene->session, "k", "now", 3, error));
+  TRY(write_text(scene->opened, tx, &scene->session, MP_SCOPE_SESSION, "k", "now", 3, error));
   TRY(write_base_text(scene, tx, "k", "then", error));
   TRY(write_base_text(scene, tx, "only", "1", error));
   TRY(write_base_text(scene, tx, "only", "2", error));
@@ -644,9 +661,9 @@ static moonpad_status writes_base(mp_tx *tx, void *context, moonpad_error *error
 
 static moonpad_status sees_base(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  EXPECT_TEXT(dump_base_keys(tx, scene->session, &text, error), "k='then'@0\nonly='2'@0\n");
-  EXPECT_TEXT(dump_keys(tx, MP_SCOPE_SESSION, scene->session, 0, &text, error), "k='now'@3\n");
-  EXPECT_TEXT(dump_base_keys(tx, scene->other, &text, error), "");
+  EXPECT_TEXT(dump_base_keys(tx, &scene->session, &text, error), "k='then'@0\nonly='2'@0\n");
+  EXPECT_TEXT(dump_keys(tx, &scene->session, MP_SCOPE_SESSION, 0, &text, error), "k='now'@3\n");
+  EXPECT_TEXT(dump_base_keys(tx, &scene->other, &text, error), "");
   return MOONPAD_OK;
 }
 
@@ -661,8 +678,8 @@ int main(void) {
       STORE_TEST(test_sessions),
       STORE_TEST(test_names),
       STORE_TEST(test_removed_base_keys),
-      STORE_TEST(test_delete_and_create_again),
-      STORE_TEST(test_delete_and_create_in_one_transaction),
+      STORE_TEST(test_remove_and_create_again),
+      STORE_TEST(test_remove_and_create_in_one_transaction),
       STORE_TEST(test_users_and_apps),
       STORE_TEST(test_keys),
       STORE_TEST(test_revisions_in_disorder),

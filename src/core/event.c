@@ -49,7 +49,7 @@ void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp) {
 static void write_removed_keys(const mp_resolved *delta, size_t count, mp_buffer *out) {
   bool any = false;
   for (size_t i = 0; i < count; i++) {
-    if (delta[i].value != NULL) continue;
+    if (delta[i].value != NULL || delta[i].hole != NULL) continue;
     if (any) {
       mp_buffer_add_char(out, ',');
     } else {
@@ -81,7 +81,9 @@ static void write_delta(const mp_resolved *delta, size_t count, mp_buffer *out) 
     if (i != 0) mp_buffer_add_char(out, ',');
     mp_json_write_string(out, mp_key_text(delta[i].key));
     mp_buffer_add_char(out, ':');
-    if (delta[i].value != NULL) {
+    if (delta[i].hole != NULL) {
+      *delta[i].hole = out->length;
+    } else if (delta[i].value != NULL) {
       mp_value_write(out, delta[i].value);
     } else {
       mp_buffer_add_literal(out, "null");
@@ -155,6 +157,15 @@ bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text) {
   if (!follows(&draft->actions, &at)) return false;
   *text = draft->text;
   return at + 2 == (uintptr_t)draft->text.data + draft->text.length;
+}
+
+void mp_event_draft_stored_ids(const mp_event_draft *draft, moonpad_string stored, moonpad_string *id,
+                               moonpad_string *invocation) {
+  size_t at = sizeof EVENT_BEGIN - 1;
+  size_t length = draft->id_literal.length - 2;
+  *id = length == draft->id.length ? (moonpad_string){stored.data + at + 1, length} : draft->id;
+  at += draft->id_literal.length + sizeof INVOCATION_BEGIN - 1;
+  *invocation = (moonpad_string){stored.data + at + 1, draft->invocation.length - 2};
 }
 
 /* ---- what is stored ---- */

@@ -73,6 +73,7 @@ void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp);
 typedef struct mp_resolved {
   const mp_key *key;
   mp_value *value; /* NULL: removed */
+  size_t *hole;    /* the value is not known yet: gets the place in the text where it is to stand; else NULL */
 } mp_resolved;
 
 /* Writes the event as stored: id, timestamp and invocationId from the draft, which must have them by now, and this delta; NULL: the one that was given. */
@@ -80,6 +81,13 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta,
 
 /* Is the text that was read, with its own delta, what would be written? Then it need not be. */
 bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text);
+
+/*
+** Of the stored text that was written, or that stands: the characters of its id and its invocationId as it spells them,
+** without quotes. An id that is spelt with escapes is the draft's.
+*/
+void mp_event_draft_stored_ids(const mp_event_draft *draft, moonpad_string stored, moonpad_string *id,
+                               moonpad_string *invocation);
 
 /*
 ** Is an event by this author and with these parts (JSON, as they stand in it; empty: there are none) a message of the

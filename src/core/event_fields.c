@@ -106,7 +106,7 @@ static const mp_field *find_near_miss(const mp_field *fields, moonpad_string nam
   return NULL;
 }
 
-static const char *place_text(mp_place where, char text[64]) {
+static const char *place_text(mp_event_path where, char text[64]) {
   if (where.index == 0) return where.name;
   snprintf(text, 64, "%s[%d]", where.name, where.index);
   return text;
@@ -116,7 +116,7 @@ static int shown_length(moonpad_string name) {
   return (int)(name.length > 80 ? 80 : name.length);
 }
 
-moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_place where, moonpad_string name,
+moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_event_path where, moonpad_string name,
                                          moonpad_error *error) {
   char text[64];
   const mp_field *meant = find_near_miss(fields, name);
@@ -131,7 +131,7 @@ moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_place where,
                  name.data, meant->name);
 }
 
-moonpad_status mp_field_check_inside(const mp_field *object, mp_place where, moonpad_string value,
+moonpad_status mp_field_check_inside(const mp_field *object, mp_event_path where, moonpad_string value,
                                      moonpad_error *error) {
   for (size_t at = 1; value.data[at] != '}';) {
     if (value.data[at] == ',') at++;
@@ -140,7 +140,7 @@ moonpad_status mp_field_check_inside(const mp_field *object, mp_place where, moo
     if (mp_field_find(object->inside, name) == NULL) {
       char place[64], here[128];
       snprintf(here, sizeof here, "%s.%s", place_text(where, place), object->name);
-      moonpad_status status = mp_field_refuse_near_miss(object->inside, (mp_place){here, 0}, name, error);
+      moonpad_status status = mp_field_refuse_near_miss(object->inside, (mp_event_path){here, 0}, name, error);
       if (status != MOONPAD_OK) return status;
     }
     at = mp_json_own_end(value.data, end + 1);
@@ -148,7 +148,7 @@ moonpad_status mp_field_check_inside(const mp_field *object, mp_place where, moo
   return MOONPAD_OK;
 }
 
-moonpad_status mp_field_refuse(mp_place where, const char *problem, moonpad_error *error) {
+moonpad_status mp_field_refuse(mp_event_path where, const char *problem, moonpad_error *error) {
   char text[64];
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: %s", place_text(where, text), problem);
 }
@@ -191,7 +191,7 @@ static const char *wanted_instead(mp_field_kind kind, moonpad_string value) {
   return NULL;
 }
 
-moonpad_status mp_field_check_closely(const mp_field *known, mp_place where, moonpad_string value,
+moonpad_status mp_field_check_closely(const mp_field *known, mp_event_path where, moonpad_string value,
                                       moonpad_error *error) {
   char text[64];
   if (value.data[0] == 'n') return MOONPAD_OK;

@@ -46,28 +46,28 @@ extern const mp_field mp_content_fields[];
 extern const mp_field mp_part_fields[];
 
 /* Where an object stands in the event, spelt out only for an error. */
-typedef struct mp_place {
+typedef struct mp_event_path {
   const char *name;
   int index; /* of a part; 0: none */
-} mp_place;
+} mp_event_path;
 
 /* NULL: not known. */
 const mp_field *mp_field_find(const mp_field *fields, moonpad_string name);
 /* For a name that is not known: is it a slip of the pen? At the top level, a field of `actions` is one as well. */
-moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_place where, moonpad_string name,
+moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_event_path where, moonpad_string name,
                                          moonpad_error *error);
 /* The long way of mp_field_check. */
-moonpad_status mp_field_check_closely(const mp_field *known, mp_place where, moonpad_string value,
+moonpad_status mp_field_check_closely(const mp_field *known, mp_event_path where, moonpad_string value,
                                       moonpad_error *error);
 /* The value of a known field, as compact JSON: null stands for absent. */
-static inline moonpad_status mp_field_check(const mp_field *known, mp_place where, moonpad_string value,
+static inline moonpad_status mp_field_check(const mp_field *known, mp_event_path where, moonpad_string value,
                                             moonpad_error *error) {
   return value.data[0] == known->opening ? MOONPAD_OK : mp_field_check_closely(known, where, value, error);
 }
 /* The value of such an object, as compact JSON: no name in it is a slip of the pen. */
-moonpad_status mp_field_check_inside(const mp_field *object, mp_place where, moonpad_string value,
+moonpad_status mp_field_check_inside(const mp_field *object, mp_event_path where, moonpad_string value,
                                      moonpad_error *error);
 /* "event.content.parts[2]: must be an object" */
-moonpad_status mp_field_refuse(mp_place where, const char *problem, moonpad_error *error);
+moonpad_status mp_field_refuse(mp_event_path where, const char *problem, moonpad_error *error);
 
 #endif

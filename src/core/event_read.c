@@ -49,7 +49,7 @@ MP_INLINE moonpad_status read_value(event_reader *reader, moonpad_string *value,
 typedef struct known_object {
   mp_scan_inside inside;
   const mp_field *fields;
-  mp_place where;
+  mp_event_path where;
   uint32_t seen;         /* a bit for each known field */
   const mp_field *guess; /* what comes next if the fields stand in the order in which they are known */
 } known_object;
@@ -61,7 +61,7 @@ typedef struct known_member {
   uint64_t hash; /* for the digest */
 } known_member;
 
-static bool enter_known(event_reader *reader, known_object *object, const mp_field *fields, mp_place where) {
+static bool enter_known(event_reader *reader, known_object *object, const mp_field *fields, mp_event_path where) {
   object->fields = object->guess = fields;
   object->where = where;
   object->seen = 0;
@@ -115,7 +115,7 @@ MP_INLINE moonpad_status read_key(event_reader *reader, known_object *object, kn
   return note_field(object, member, object->guess) ? MOONPAD_OK : not_canonical(reader);
 }
 
-MP_INLINE moonpad_status read_checked(event_reader *reader, const mp_field *known, mp_place where,
+MP_INLINE moonpad_status read_checked(event_reader *reader, const mp_field *known, mp_event_path where,
                                       moonpad_string *value, uint64_t *digest) {
   moonpad_status status = read_value(reader, value, digest);
   return status == MOONPAD_OK && known != NULL ? mp_field_check(known, where, *value, reader->error) : status;
@@ -128,7 +128,7 @@ static bool has_inside(const mp_field *field, moonpad_string value) {
 }
 
 static moonpad_status read_part(event_reader *reader, int index, uint64_t *digest) {
-  const mp_place where = {"event.content.parts", index};
+  const mp_event_path where = {"event.content.parts", index};
   known_object part;
   known_member member;
   moonpad_string value;
@@ -170,7 +170,7 @@ static moonpad_status read_parts(event_reader *reader, uint64_t *digest) {
 }
 
 static moonpad_status read_content(event_reader *reader, uint64_t *digest) {
-  const mp_place where = {"event.content", 0};
+  const mp_event_path where = {"event.content", 0};
   known_object content;
   known_member member;
   moonpad_string value;
@@ -347,7 +347,7 @@ static moonpad_status keep_member(event_reader *reader, mp_pieces *pieces, moonp
 }
 
 static moonpad_status read_actions(event_reader *reader) {
-  const mp_place where = {"event.actions", 0};
+  const mp_event_path where = {"event.actions", 0};
   mp_event_draft *draft = reader->draft;
   known_object actions;
   known_member member;
@@ -406,7 +406,7 @@ static moonpad_status read_timestamp(event_reader *reader, uint64_t *digest) {
 
 static moonpad_status read_member_value(event_reader *reader, const mp_field *known, moonpad_string *value,
                                         uint64_t *digest) {
-  const mp_place where = {"event", 0};
+  const mp_event_path where = {"event", 0};
   char first = mp_scan_peek(&reader->scan);
   value->data = reader->scan.at;
   value->length = 1; /* of a field that is read by itself, only where it begins is looked at */
@@ -467,7 +467,7 @@ static moonpad_status read_member(event_reader *reader, const known_member *memb
 }
 
 static moonpad_status read_members(event_reader *reader) {
-  const mp_place where = {"event", 0};
+  const mp_event_path where = {"event", 0};
   known_object event;
   known_member member;
   bool done;

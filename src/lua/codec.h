@@ -9,39 +9,39 @@
 /* ---- Lua to JSON ---- */
 
 /* Where a value is to stand: how the path in a message begins. */
-typedef enum mp_place_kind {
-  MP_PLACE_NAMED,       /* `name` is a C name: value.run */
-  MP_PLACE_STATE,       /* a table of state keys: state["cart"].run */
-  MP_PLACE_KEY,         /* state[name] */
-  MP_PLACE_APPENDED,    /* an item of the array state[name] */
-  MP_PLACE_NODE_MEMBER, /* node[name] */
-  MP_PLACE_NODE_ITEM    /* node[index] */
-} mp_place_kind;
+typedef enum mp_value_path_kind {
+  MP_VALUE_PATH_NAMED,       /* `name` is a C name: value.run */
+  MP_VALUE_PATH_STATE,       /* a table of state keys: state["cart"].run */
+  MP_VALUE_PATH_KEY,         /* state[name] */
+  MP_VALUE_PATH_APPENDED,    /* an item of the array state[name] */
+  MP_VALUE_PATH_NODE_MEMBER, /* node[name] */
+  MP_VALUE_PATH_NODE_ITEM    /* node[index] */
+} mp_value_path_kind;
 
-typedef struct mp_place {
-  mp_place_kind kind;
+typedef struct mp_value_path {
+  mp_value_path_kind kind;
   moonpad_string name;
   mp_node *node;
   int64_t index;
-} mp_place;
+} mp_value_path;
 
-static inline mp_place mp_place_named(const char *name) {
-  return (mp_place){MP_PLACE_NAMED, moonpad_text(name), NULL, 0};
+static inline mp_value_path mp_value_path_named(const char *name) {
+  return (mp_value_path){MP_VALUE_PATH_NAMED, moonpad_text(name), NULL, 0};
 }
-static inline mp_place mp_place_state(void) {
-  return (mp_place){MP_PLACE_STATE, {NULL, 0}, NULL, 0};
+static inline mp_value_path mp_value_path_state(void) {
+  return (mp_value_path){MP_VALUE_PATH_STATE, {NULL, 0}, NULL, 0};
 }
-static inline mp_place mp_place_key(moonpad_string key) {
-  return (mp_place){MP_PLACE_KEY, key, NULL, 0};
+static inline mp_value_path mp_value_path_key(moonpad_string key) {
+  return (mp_value_path){MP_VALUE_PATH_KEY, key, NULL, 0};
 }
-static inline mp_place mp_place_appended(moonpad_string key) {
-  return (mp_place){MP_PLACE_APPENDED, key, NULL, 0};
+static inline mp_value_path mp_value_path_appended(moonpad_string key) {
+  return (mp_value_path){MP_VALUE_PATH_APPENDED, key, NULL, 0};
 }
-static inline mp_place mp_place_member(mp_node *node, moonpad_string key) {
-  return (mp_place){MP_PLACE_NODE_MEMBER, key, node, 0};
+static inline mp_value_path mp_value_path_member(mp_node *node, moonpad_string key) {
+  return (mp_value_path){MP_VALUE_PATH_NODE_MEMBER, key, node, 0};
 }
-static inline mp_place mp_place_item(mp_node *node, int64_t index) {
-  return (mp_place){MP_PLACE_NODE_ITEM, {NULL, 0}, node, index};
+static inline mp_value_path mp_value_path_item(mp_node *node, int64_t index) {
+  return (mp_value_path){MP_VALUE_PATH_NODE_ITEM, {NULL, 0}, node, index};
 }
 
 /* What is being written. */
@@ -72,16 +72,16 @@ typedef enum mp_encode_kind {
 ** Appends the JSON text of the value at `index` to `out`. Calls no Lua code, runs no finalizer, raises nothing: what it wrote to binding->text is safe until the caller
 ** next calls Lua. Errors: invalid_argument naming the path, limit, no_memory. Raises -.
 */
-moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place place, mp_encode_kind kind, int64_t limit,
-                         mp_buffer *out, moonpad_type *type, moonpad_error *error);
+moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_encode_kind kind,
+                         int64_t limit, mp_buffer *out, moonpad_type *type, moonpad_error *error);
 
 /* The same of an event, into binding->text, with a recording if one is wanted. When that is whole it stands above what was on the stack before. Raises -. */
 moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, int64_t limit, mp_recording *recording,
                                   moonpad_type *type, moonpad_error *error);
 
 /* The value at `index` (not nil) as a counted value of `env`: scalars without any text in between. One reference for the caller. Raises -. */
-moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, int64_t limit,
-                               mp_value **value, moonpad_error *error);
+moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
+                               int64_t limit, mp_value **value, moonpad_error *error);
 
 /* ---- JSON to Lua ---- */
 

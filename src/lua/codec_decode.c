@@ -252,7 +252,7 @@ static int json_encode(lua_State *L) {
   mp_buffer_clear(&binding->text);
   if (lua_isnone(L, 1)) lua_settop(L, 1);
   mp_encode_kind kind = is_event(L, binding, 1) ? MP_ENCODE_SHOWN_EVENT : MP_ENCODE_JSON;
-  mp_check(L, mp_encode(L, binding, 1, mp_place_named("value"), kind, MP_LIMIT_TEXT, &binding->text, NULL, &error),
+  mp_check(L, mp_encode(L, binding, 1, mp_value_path_named("value"), kind, MP_LIMIT_TEXT, &binding->text, NULL, &error),
            &error);
   lua_pushlstring(L, binding->text.data, binding->text.length);
   return 1;
@@ -272,7 +272,8 @@ static int encode_within(lua_State *L) {
   int64_t limit = event_limit(L, binding);
   moonpad_error error;
   mp_buffer_clear(&binding->text);
-  mp_check(L, mp_encode(L, binding, 1, mp_place_named("value"), MP_ENCODE_JSON, limit, &binding->text, NULL, &error),
+  mp_check(L,
+           mp_encode(L, binding, 1, mp_value_path_named("value"), MP_ENCODE_JSON, limit, &binding->text, NULL, &error),
            &error);
   lua_pushlstring(L, binding->text.data, binding->text.length);
   return 1;

@@ -176,7 +176,7 @@ static bool is_left_out(mp_encoder *e, moonpad_string name) {
 
 /* A member of the outermost table. A state is bounded key by key; a string's limit does not count its escapes. */
 static moonpad_status encode_state(mp_encoder *e, int index) {
-  if (e->place.kind != MP_PLACE_STATE) return encode_any(e, index);
+  if (e->place.kind != MP_VALUE_PATH_STATE) return encode_any(e, index);
   if (lua_type(e->L, index) != LUA_TSTRING) set_bound(e);
   moonpad_status status = encode_any(e, index);
   e->out->limit = 0;
@@ -397,9 +397,9 @@ static moonpad_status encode_any(mp_encoder *e, int index) {
 
 /* ---- Whole values ---- */
 
-static unsigned levels_around(const mp_place *place) {
+static unsigned levels_around(const mp_value_path *place) {
   if (place->node != NULL) return mp_node_level(place->node) + 1;
-  return place->kind == MP_PLACE_APPENDED ? 1 : 0;
+  return place->kind == MP_VALUE_PATH_APPENDED ? 1 : 0;
 }
 
 #define SCRATCH_KEPT ((size_t)4 * 1024 * 1024) /* what one huge value took is given back at the next */
@@ -408,7 +408,7 @@ static void trim(mp_buffer *scratch) {
   if (scratch->length == 0 && scratch->capacity > SCRATCH_KEPT) mp_buffer_free(scratch);
 }
 
-static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_place place, mp_encode_kind kind, int64_t limit,
+static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_value_path place, mp_encode_kind kind, int64_t limit,
                   mp_buffer *out, moonpad_error *error) {
   mp_buffer_clear(&binding->spare);
   trim(&binding->spare);
@@ -454,7 +454,7 @@ static moonpad_status encode_whole(mp_encoder *e, int index, moonpad_type *type)
   moonpad_status status = make_room(e, top);
   if (status != MOONPAD_OK) return status;
   lua_pushvalue(e->L, index);
-  if (e->place.kind != MP_PLACE_STATE) set_bound(e);
+  if (e->place.kind != MP_VALUE_PATH_STATE) set_bound(e);
   status = encode_any(e, top + 1);
   if (status == MOONPAD_OK && e->out->failed) status = mp_encoder_fail_full(e);
   if (status == MOONPAD_OK && e->binding->removed_keys.failed) status = mp_no_memory(e->error);
@@ -463,8 +463,8 @@ static moonpad_status encode_whole(mp_encoder *e, int index, moonpad_type *type)
   return status;
 }
 
-moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place place, mp_encode_kind kind, int64_t limit,
-                         mp_buffer *out, moonpad_type *type, moonpad_error *error) {
+moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_encode_kind kind,
+                         int64_t limit, mp_buffer *out, moonpad_type *type, moonpad_error *error) {
   mp_encoder e;
   start(&e, L, binding, place, kind, limit, out, error);
   int top = lua_gettop(L);
@@ -476,7 +476,7 @@ moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_place plac
 moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, int64_t limit, mp_recording *recording,
                                   moonpad_type *type, moonpad_error *error) {
   mp_encoder e;
-  start(&e, L, binding, mp_place_named("event"), MP_ENCODE_EVENT, limit, &binding->text, error);
+  start(&e, L, binding, mp_value_path_named("event"), MP_ENCODE_EVENT, limit, &binding->text, error);
   int top = lua_gettop(L);
   if (recording != NULL) mp_recording_init(recording, top + 1);
   e.recording = recording;
@@ -485,7 +485,7 @@ moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, int6
   return status;
 }
 
-static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env,
+static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
                                        int64_t limit, mp_value **value, moonpad_error *error) {
   mp_buffer_clear(&binding->text);
   moonpad_type type;
@@ -497,8 +497,8 @@ static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index,
 }
 
 /* A node is copied by sharing its value where it can be. */
-static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, int64_t limit,
-                                mp_value **value, moonpad_error *error) {
+static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
+                                int64_t limit, mp_value **value, moonpad_error *error) {
   mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
   if (node == NULL || node->node == NULL || mp_node_env(node->node) != env ||
       levels_around(&place) > mp_node_level(node->node)) {
@@ -508,7 +508,7 @@ static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_pla
   return *value != NULL ? MOONPAD_OK : mp_no_memory(error);
 }
 
-static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env,
+static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
                                     mp_value **value, moonpad_error *error) {
   mp_encoder e;
   switch (lua_type(L, index)) {
@@ -542,8 +542,8 @@ static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp
   return *value != NULL ? MOONPAD_OK : mp_no_memory(error);
 }
 
-moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_place place, mp_env *env, int64_t limit,
-                               mp_value **value, moonpad_error *error) {
+moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
+                               int64_t limit, mp_value **value, moonpad_error *error) {
   *value = NULL;
   switch (lua_type(L, index)) {
   case LUA_TBOOLEAN:

@@ -32,23 +32,23 @@ static void add_name(mp_buffer *out, moonpad_string name, bool always_quoted) {
   mp_buffer_add_char(out, ']');
 }
 
-static void add_place(mp_buffer *out, mp_place place) {
+static void add_place(mp_buffer *out, mp_value_path place) {
   switch (place.kind) {
-  case MP_PLACE_NAMED:
+  case MP_VALUE_PATH_NAMED:
     mp_buffer_add_string(out, place.name);
     break;
-  case MP_PLACE_STATE:
+  case MP_VALUE_PATH_STATE:
     mp_buffer_add_literal(out, "state");
     break;
-  case MP_PLACE_KEY:
-  case MP_PLACE_APPENDED:
+  case MP_VALUE_PATH_KEY:
+  case MP_VALUE_PATH_APPENDED:
     mp_buffer_add_literal(out, "state");
     add_name(out, place.name, true);
     break;
-  case MP_PLACE_NODE_MEMBER:
+  case MP_VALUE_PATH_NODE_MEMBER:
     mp_node_member_path(place.node, place.name, out);
     break;
-  case MP_PLACE_NODE_ITEM:
+  case MP_VALUE_PATH_NODE_ITEM:
     mp_node_index_path(place.node, place.index, out);
     break;
   }
@@ -61,7 +61,7 @@ static void add_path(const mp_encoder *e, unsigned steps, mp_buffer *out) {
   for (unsigned i = 0; i < steps; i++) {
     const mp_encoder_step *at = &e->path[i];
     if (at->name.data != NULL) {
-      add_name(out, at->name, i == 0 && e->place.kind == MP_PLACE_STATE);
+      add_name(out, at->name, i == 0 && e->place.kind == MP_VALUE_PATH_STATE);
     } else {
       char digits[32];
       mp_buffer_add_char(out, '[');
@@ -93,7 +93,7 @@ moonpad_status mp_encoder_refuse(const mp_encoder *e, unsigned steps, const char
 /* Of a table of state values the key is named, of anything else the whole. */
 moonpad_status mp_encoder_fail_full(const mp_encoder *e) {
   if (!e->out->over_limit) return mp_no_memory(e->error);
-  unsigned steps = e->place.kind == MP_PLACE_STATE && e->depth > 0 ? 1 : 0;
+  unsigned steps = e->place.kind == MP_VALUE_PATH_STATE && e->depth > 0 ? 1 : 0;
   if (e->limit == MP_LIMIT_TEXT) {
     return refuse_with(e, MOONPAD_INVALID_ARGUMENT, steps, "takes more than 256 MiB as JSON");
   }
@@ -302,7 +302,7 @@ moonpad_status mp_encode_light_userdata(mp_encoder *e, int index) {
 /* ---- Proxies ---- */
 
 unsigned mp_encoder_depth_limit(const mp_encoder *e) {
-  if (e->place.kind == MP_PLACE_STATE) return MOONPAD_MAX_DEPTH + 1; /* the table of keys is no part of a value */
+  if (e->place.kind == MP_VALUE_PATH_STATE) return MOONPAD_MAX_DEPTH + 1; /* the table of keys is no part of a value */
   if (!mp_encodes_event(e)) return MOONPAD_MAX_DEPTH;
   return in_state_delta(e) ? MP_DELTA_LEVEL + MOONPAD_MAX_DEPTH : MP_EVENT_DEPTH;
 }

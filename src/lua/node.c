@@ -202,16 +202,16 @@ static int node_pairs(lua_State *L) {
 /* ---- Writing ---- */
 
 /* Is the value at 3 the node that is in this place already? */
-static bool is_held(lua_State *L, mp_lua *binding, const mp_lua_node *proxy, const mp_place *place) {
+static bool is_held(lua_State *L, mp_lua *binding, const mp_lua_node *proxy, const mp_value_path *place) {
   mp_lua_node *given = mp_test_userdata(L, 3, binding->node_meta);
   if (given == NULL || given->node == NULL) return false;
-  if (place->kind == MP_PLACE_NODE_MEMBER) return mp_node_holds_member(proxy->node, place->name, given->node);
+  if (place->kind == MP_VALUE_PATH_NODE_MEMBER) return mp_node_holds_member(proxy->node, place->name, given->node);
   return mp_node_holds_index(proxy->node, place->index, given->node);
 }
 
-static moonpad_status write_place(const mp_lua_node *proxy, const mp_place *place, mp_value *value,
+static moonpad_status write_place(const mp_lua_node *proxy, const mp_value_path *place, mp_value *value,
                                   moonpad_error *error) {
-  if (place->kind == MP_PLACE_NODE_MEMBER) return mp_node_set_member(proxy->node, place->name, value, error);
+  if (place->kind == MP_VALUE_PATH_NODE_MEMBER) return mp_node_set_member(proxy->node, place->name, value, error);
   return mp_node_set_index(proxy->node, place->index, value, error);
 }
 
@@ -235,15 +235,15 @@ static void check_member_key(lua_State *L, mp_lua *binding, const mp_lua_node *p
 static int node_newindex(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_node *proxy = check_node(L, binding, 1);
-  mp_place place;
+  mp_value_path place;
   int64_t position;
   if (lua_type(L, 2) == LUA_TSTRING) {
     moonpad_string key;
     key.data = lua_tolstring(L, 2, &key.length);
     check_member_key(L, binding, proxy, key);
-    place = mp_place_member(proxy->node, key);
+    place = mp_value_path_member(proxy->node, key);
   } else if (to_index(L, 2, &position)) {
-    place = mp_place_item(proxy->node, position);
+    place = mp_value_path_item(proxy->node, position);
   } else {
     refuse_place(L, binding, proxy);
   }

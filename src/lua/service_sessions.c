@@ -35,7 +35,7 @@ static int create_session(lua_State *L) {
     moonpad_type type;
     mp_buffer_clear(&binding->text);
     mp_check(L,
-             mp_encode(L, binding, state, mp_place_state(), MP_ENCODE_VALUE, service->options.max_value_bytes,
+             mp_encode(L, binding, state, mp_value_path_state(), MP_ENCODE_VALUE, service->options.max_value_bytes,
                        &binding->text, &type, &error),
              &error);
     if (type != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", where);

@@ -274,7 +274,8 @@ void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   moonpad_error error;
   moonpad_status status = MOONPAD_OK;
   if (!lua_isnil(L, index))
-    status = mp_encode_value(L, binding, index, mp_place_key(key), env, mp_value_limit(state->box), &value, &error);
+    status =
+        mp_encode_value(L, binding, index, mp_value_path_key(key), env, mp_value_limit(state->box), &value, &error);
   if (status == MOONPAD_OK) status = mp_changes_put(changes, key, value, unchecked, &error);
   mp_value_release(env, value);
   mp_check(L, status, &error);
@@ -392,7 +393,7 @@ static int state_append(lua_State *L) {
   mp_value *item = NULL;
   moonpad_error error;
   moonpad_status status =
-      mp_encode_value(L, binding, 3, mp_place_appended(key), env, mp_value_limit(state->box), &item, &error);
+      mp_encode_value(L, binding, 3, mp_value_path_appended(key), env, mp_value_limit(state->box), &item, &error);
   if (status == MOONPAD_OK) status = moonpad_changes_append(state->box->changes, key, &item->as, &error);
   mp_value_release(env, item);
   mp_check(L, status, &error);
@@ -431,7 +432,7 @@ static moonpad_status plan_write(lua_State *L, mp_lua *binding, const mp_changes
   bool removal = lua_type(L, index) == LUA_TLIGHTUSERDATA && lua_touserdata(L, index) == binding->removed;
   moonpad_status status = mp_check_key(key, error);
   if (status == MOONPAD_OK && !keep && !removal) {
-    status = mp_encode_value(L, binding, index, mp_place_key(key), all->env, mp_value_limit(box), &value, error);
+    status = mp_encode_value(L, binding, index, mp_value_path_key(key), all->env, mp_value_limit(box), &value, error);
   }
   if (status != MOONPAD_OK) return status;
   all->writes[all->count].key = key;

@@ -34,6 +34,7 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   operation->scope = entry->scope;
   operation->given = given;
   operation->value = value;
+  operation->was_absent = entry->value == NULL;
   operation->checked = false;
   operation->base = 0;
   operation->entry = entry;
@@ -42,6 +43,7 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   operation->bytes_before = entry->bytes;
   operation->result = NULL;
   operation->previous_revision = -1;
+  operation->wanted = NULL;
   return operation;
 }
 
@@ -192,6 +194,29 @@ static bool reserve_resolved(mp_append *append) {
   return append->resolved != NULL;
 }
 
+/* What an operation depends on that the changes since `held` do not tell. */
+static bool wants_key(const mp_append *append, const mp_operation *operation) {
+  bool adds = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
+  return adds || operation->base < mp_row_revision(&append->held, operation->scope);
+}
+
+/* Memory for what the transaction asks and writes: after this only the store can fail for lack of it. */
+static bool reserve_rows(mp_append *append) {
+  if (append->stored_count > MP_FEW_KEYS) {
+    append->wanted = mp_allocate(append->env, append->stored_count * sizeof *append->wanted);
+    append->writes = mp_allocate(append->env, append->stored_count * sizeof *append->writes);
+    if (append->wanted == NULL || append->writes == NULL) return false;
+  }
+  for (size_t i = 0; i < append->stored_count; i++) {
+    mp_operation *operation = &append->operations[i];
+    if (!wants_key(append, operation)) continue;
+    moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
+    operation->wanted = &append->wanted[append->wanted_count++];
+    *operation->wanted = (mp_wanted_key){.scope = operation->scope, .key = key};
+  }
+  return true;
+}
+
 /* All but the row, which the transaction reads, and the draft. Field by field: to clear so much memory at once takes longer. */
 static void init_append(mp_append *append, moonpad_session *session, moonpad_changes *changes, int64_t decided_at) {
   append->service = session->service;
@@ -211,10 +236,13 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->stored = (moonpad_string){"", 0};
   append->timestamp = 0;
   append->event_revision = 0;
-  append->duplicate = append->has_outcome = false;
+  append->duplicate = append->has_outcome = append->may_be_stored = false;
   append->conflicts = NULL;
   append->conflict_count = append->conflict_capacity = 0;
   append->resolved = NULL;
+  append->wanted = append->few_wanted;
+  append->wanted_count = 0;
+  append->writes = append->few_writes;
   mp_gathering_init(&append->others, append->env);
 }
 
@@ -231,7 +259,8 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
     status = resolve_temp(append, error);
   }
   if (status == MOONPAD_OK) status = fill_in(append, error);
-  if (status == MOONPAD_OK && (!reserve_resolved(append) || !reserve_changes(append, session))) {
+  if (status == MOONPAD_OK &&
+      (!reserve_resolved(append) || !reserve_rows(append) || !reserve_changes(append, session))) {
     status = mp_no_memory(error);
   }
   if (status != MOONPAD_OK) mp_append_free(append);
@@ -239,6 +268,14 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
 }
 
 /* ---- run ---- */
+
+static void forget_wanted(mp_append *append) {
+  for (size_t i = 0; i < append->wanted_count; i++) {
+    mp_value_release(append->env, append->wanted[i].value);
+    append->wanted[i].value = NULL;
+    append->wanted[i].revision = 0;
+  }
+}
 
 static void forget_result(mp_append *append, mp_operation *operation) {
   bool computed = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
@@ -252,6 +289,7 @@ void mp_append_forget_outcome(mp_append *append) {
     forget_result(append, &append->operations[i]);
     append->operations[i].previous_revision = -1;
   }
+  forget_wanted(append);
   for (size_t i = 0; i < append->conflict_count; i++) mp_key_release(append->env, append->conflicts[i]);
   append->conflict_count = 0;
   append->stored = (moonpad_string){"", 0};
@@ -260,7 +298,7 @@ void mp_append_forget_outcome(mp_append *append) {
   append->duplicate = false;
 }
 
-static moonpad_status not_found(const mp_append *append, moonpad_error *error) {
+moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error) {
   return mp_fail(error, MOONPAD_NOT_FOUND, "%s does not exist (or was deleted and created anew)",
                  mp_label(&append->names).text);
 }
@@ -273,7 +311,7 @@ static moonpad_status note_duplicate(void *context, const mp_event_row *row, moo
   mp_buffer_clear(&append->json);
   mp_buffer_add_string(&append->json, row->json);
   append->stored = mp_buffer_text(&append->json);
-  bool same = row->digest != 0 && row->digest == append->draft.digest;
+  bool same = !append->id_given || (row->digest != 0 && row->digest == append->draft.digest);
   if (append->json.failed) return mp_no_memory(error);
   if (!same) {
     mp_event_draft stored; /* what was stored may itself have been handed in again, with all that was filled in */
@@ -284,18 +322,28 @@ static moonpad_status note_duplicate(void *context, const mp_event_row *row, moo
       mp_event_draft_free(&stored);
     }
   }
-  return same ? MOONPAD_OK : MOONPAD_ALREADY_EXISTS;
+  if (same) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_ALREADY_EXISTS, "%s has an event with id %s and other content",
+                 mp_label(&append->names).text, mp_quote(append->draft.id).text);
 }
 
-static moonpad_status check_duplicate(mp_append *append, mp_tx *tx, moonpad_error *error) {
-  if (!append->id_given) return MOONPAD_OK;
-  moonpad_string id = append->draft.id;
-  moonpad_status status = tx->ops->find_event(tx, append->held.id, id, note_duplicate, append, error);
-  if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
-  if (status == MOONPAD_ALREADY_EXISTS) {
-    return mp_fail(error, status, "%s has an event with id %s and other content", mp_label(&append->names).text,
-                   mp_quote(id).text);
-  }
+static moonpad_status note_others(void *context, const mp_state_row *row, moonpad_error *error) {
+  mp_append *append = context;
+  return mp_gather_row(&append->others, row, error);
+}
+
+/* All that the decision depends on, in one question. */
+static moonpad_status look(mp_append *append, mp_tx *tx, moonpad_error *error) {
+  mp_place place = mp_place_of_row(&append->names, &append->held);
+  mp_look look = mp_look_at(&place, &append->held, &append->others);
+  look.keys = append->wanted;
+  look.key_count = append->wanted_count;
+  if (append->id_given || append->may_be_stored) look.event_id = append->draft.id;
+  look.each_state = note_others;
+  look.each_event = note_duplicate;
+  look.context = append;
+  moonpad_status status = mp_look_and_gather(tx, &look, &append->others, &append->facts, error);
+  append->row = append->facts.row;
   return status;
 }
 
@@ -308,30 +356,47 @@ static moonpad_status add_conflict(mp_append *append, const mp_operation *operat
   return MOONPAD_OK;
 }
 
-/* Looks the key up where something depends on what is stored there now. */
-static moonpad_status resolve(mp_append *append, mp_tx *tx, mp_operation *operation, moonpad_error *error) {
-  bool adds = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
-  bool overtaken = mp_row_revision(&append->row, operation->scope) > operation->base;
-  mp_value *there = NULL;
+/* The row of a key among what others changed since `held`; NULL: it is not there. */
+static const mp_gathered_key *find_other(const mp_append *append, const mp_key *key) {
+  for (size_t i = 0; i < append->others.count; i++) {
+    const mp_gathered_key *other = &append->others.keys[i];
+    bool same = other->key->hash == key->hash && other->key->length == key->length;
+    if (same && memcmp(other->key->bytes, key->bytes, key->length) == 0) return other;
+  }
+  return NULL;
+}
+
+/*
+** When the key was last changed; not after `base` when it was not. A key that the object has and the store
+** has not may have been removed at any time until tombstones were purged.
+*/
+static int64_t last_change(const mp_append *append, const mp_operation *operation) {
+  const mp_wanted_key *wanted = operation->wanted;
+  const mp_gathered_key *other = wanted == NULL ? find_other(append, operation->key) : NULL;
+  bool all_known = wanted != NULL || (append->others.whole & MP_HEAD(operation->scope)) != 0;
+  bool found = other != NULL || (wanted != NULL && (wanted->revision != 0 || wanted->value != NULL));
+  if (!found) return all_known && !operation->was_absent ? append->facts.forgotten[operation->scope] : 0;
+  return other != NULL ? other->revision : wanted->revision;
+}
+
+/* What becomes of a key, and whether somebody else's change stands against it. */
+static moonpad_status resolve(mp_append *append, mp_operation *operation, moonpad_error *error) {
   moonpad_string key = mp_key_text(operation->key);
   moonpad_status status = MOONPAD_OK;
-  if (adds || overtaken) {
-    status = tx->ops->read_key(tx, operation->scope, mp_row_scope_id(&append->row, operation->scope),
-                               mp_scope_strip(operation->scope, key), &there, &operation->previous_revision, error);
-    if (status != MOONPAD_OK) return status;
+  if (mp_row_revision(&append->row, operation->scope) > operation->base) {
+    operation->previous_revision = last_change(append, operation);
     int64_t changed = operation->previous_revision;
     if (operation->checked && changed > operation->base && !mp_lane_wrote(append->lane, operation->key, changed)) {
       status = add_conflict(append, operation, error);
     }
   }
-  if (status == MOONPAD_OK && adds) {
-    status = mp_add_pending(append->env, operation->kind, key, there, operation->value, &operation->result, error);
+  if (status == MOONPAD_OK && (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND)) {
+    status = mp_add_pending(append->env, operation->kind, key, operation->wanted->value, operation->value,
+                            &operation->result, error);
   } else if (status == MOONPAD_OK) {
     operation->result = operation->value;
   }
-  mp_value_release(append->env, there);
-  if (status != MOONPAD_OK) return status;
-  return mp_check_value_size(append->service, key, operation->result, error);
+  return status == MOONPAD_OK ? mp_check_value_size(append->service, key, operation->result, error) : status;
 }
 
 static moonpad_status conflict(const mp_append *append, moonpad_error *error) {
@@ -364,51 +429,66 @@ static moonpad_status check_sizes(const mp_append *append, moonpad_error *error)
                  mp_label(&append->names).text, bytes, (long long)limit);
 }
 
-static bool touches(const mp_append *append, mp_scope scope) {
-  for (size_t i = 0; i < append->stored_count; i++) {
-    if (append->operations[i].scope == scope) return true;
-  }
-  return false;
-}
-
-static moonpad_status write_keys(mp_append *append, mp_tx *tx, moonpad_error *error) {
+static void list_writes(mp_append *append, mp_batch *batch) {
   for (size_t i = 0; i < append->stored_count; i++) {
     const mp_operation *operation = &append->operations[i];
-    moonpad_status status =
-        tx->ops->write_key(tx, operation->scope, mp_row_scope_id(&append->row, operation->scope),
-                           mp_scope_strip(operation->scope, mp_key_text(operation->key)), operation->result,
-                           mp_row_revision(&append->row, operation->scope), error);
-    if (status != MOONPAD_OK) return status;
+    moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
+    append->writes[i] = (mp_key_write){operation->scope, key, operation->result, 0};
+    batch->heads |= MP_HEAD(operation->scope);
   }
-  return MOONPAD_OK;
+}
+
+static void count_revisions(mp_append *append, unsigned heads) {
+  mp_session_row *row = &append->row;
+  row->revision++;
+  if ((heads & MP_HEAD(MP_SCOPE_USER)) != 0) row->user_revision++;
+  if ((heads & MP_HEAD(MP_SCOPE_APP)) != 0) row->app_revision++;
+  row->last_update_time = append->draft.timestamp;
+  if (append->draft.is_user_message) row->conversation_count++;
+  for (size_t i = 0; i < append->stored_count; i++) {
+    append->writes[i].revision = mp_row_revision(row, append->writes[i].scope);
+  }
+}
+
+mp_event_row mp_append_event_row(const mp_append *append, unsigned heads) {
+  const mp_event_draft *draft = &append->draft;
+  unsigned kinds = draft->is_user_message ? MP_EVENT_USER_MESSAGE : 0;
+  if ((heads & MP_HEAD(MP_SCOPE_SESSION)) != 0) kinds |= MP_EVENT_SESSION_CHANGE;
+  uint64_t digest = append->id_given ? draft->digest : 0;
+  if (append->id_given && digest == 0) digest = 1;
+  mp_event_row row = {
+      .revision = append->row.revision,
+      .timestamp = draft->timestamp,
+      .json = append->stored,
+      .digest = digest,
+      .kinds = kinds,
+  };
+  mp_event_draft_stored_ids(draft, append->stored, &row.id, &row.invocation);
+  return row;
 }
 
 /* Writes what has been decided. From here on only the store can fail. */
 static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) {
-  mp_session_row *row = &append->row;
-  moonpad_status status = MOONPAD_OK;
-  row->revision++;
-  row->last_update_time = append->draft.timestamp;
-  if (append->draft.is_user_message) row->conversation_count++;
-  if (touches(append, MP_SCOPE_USER)) {
-    status = tx->ops->set_shared_revision(tx, MP_SCOPE_USER, row->user, ++row->user_revision, error);
-  }
-  if (status == MOONPAD_OK && touches(append, MP_SCOPE_APP)) {
-    status = tx->ops->set_shared_revision(tx, MP_SCOPE_APP, row->app, ++row->app_revision, error);
-  }
-  if (status == MOONPAD_OK) status = write_keys(append, tx, error);
-  if (status != MOONPAD_OK) return status;
-  uint64_t digest = append->id_given ? append->draft.digest : 0;
-  if (append->id_given && digest == 0) digest = 1;
-  mp_event_row event = {row->revision, append->draft.timestamp, append->draft.id, append->stored, digest};
-  status = tx->ops->append_event(tx, row->id, &event, error);
-  return status == MOONPAD_OK ? tx->ops->update_session(tx, row, error) : status;
+  mp_batch batch = {
+      .row = &append->row,
+      .keys = append->writes,
+      .key_count = append->stored_count,
+      .event_count = 1,
+  };
+  list_writes(append, &batch);
+  count_revisions(append, batch.heads);
+  mp_event_row event = mp_append_event_row(append, batch.heads);
+  batch.heads |= MP_HEAD(MP_SCOPE_SESSION);
+  batch.events = &event;
+  batch.place = mp_place_of_row(&append->names, &append->row);
+  return tx->ops->apply(tx, &batch, error);
 }
 
-static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error) {
+/* The rules (contract 2.1, 2.2), in sight of what was found. */
+static moonpad_status decide(mp_append *append, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < append->stored_count; i++) {
-    status = resolve(append, tx, &append->operations[i], error);
+    status = resolve(append, &append->operations[i], error);
   }
   for (size_t i = append->stored_count; status == MOONPAD_OK && i < append->count; i++) {
     if (append->operations[i].checked) status = add_conflict(append, &append->operations[i], error);
@@ -418,6 +498,7 @@ static moonpad_status decide(mp_append *append, mp_tx *tx, moonpad_error *error)
   for (size_t i = 0; append->resolved != NULL && i < append->stored_count; i++) {
     append->resolved[i].key = append->operations[i].key;
     append->resolved[i].value = append->operations[i].result;
+    append->resolved[i].hole = NULL;
   }
   if (append->resolved != NULL || !mp_event_draft_stands(&append->draft, &append->stored)) {
     mp_event_draft_write(&append->draft, append->resolved, append->stored_count, &append->json);
@@ -434,12 +515,10 @@ moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
   mp_append_forget_outcome(append);
   append->has_outcome = true;
   if (append->live != NULL) append->others.view = &append->live->view;
-  moonpad_status status = tx->ops->load_session(tx, append->held.id, &append->row, error);
-  if (status == MOONPAD_NOT_FOUND) return not_found(append, error);
-  if (status == MOONPAD_OK) status = check_duplicate(append, tx, error);
-  if (status == MOONPAD_OK) status = mp_gather_changes(&append->others, tx, &append->row, &append->held, error);
+  moonpad_status status = look(append, tx, error);
+  if (status == MOONPAD_NOT_FOUND) return mp_append_not_found(append, error);
   if (status != MOONPAD_OK || append->duplicate) return status;
-  status = decide(append, tx, error);
+  status = decide(append, error);
   return status == MOONPAD_OK ? store(append, tx, error) : status;
 }
 
@@ -456,9 +535,11 @@ static void show_result(moonpad_session *session, mp_operation *operation, int64
 }
 
 void mp_append_apply(mp_append *append, moonpad_session *session) {
-  mp_view_apply(session, &append->others);
-  size_t count = append->duplicate ? 0 : append->count;
-  for (size_t i = 0; i < count; i++) {
+  mp_view_apply(session, &append->others, &append->row);
+  /* Stored by this very call, though it learns of it as of a duplicate: only temp: is not in the store. */
+  bool sent_twice = append->duplicate && !append->id_given;
+  size_t count = append->duplicate && !sent_twice ? 0 : append->count;
+  for (size_t i = sent_twice ? append->stored_count : 0; i < count; i++) {
     mp_operation *operation = &append->operations[i];
     int64_t before = operation->entry->revision;
     int64_t after = mp_row_revision(&append->row, operation->scope);
@@ -490,6 +571,9 @@ void mp_append_free(mp_append *append) {
     mp_value_release(append->env, operation->expected);
   }
   if (append->operations != append->few_operations) mp_release(append->env, append->operations);
+  forget_wanted(append);
+  if (append->wanted != append->few_wanted) mp_release(append->env, append->wanted);
+  if (append->writes != append->few_writes) mp_release(append->env, append->writes);
   if (append->resolved != append->few_resolved) mp_release(append->env, append->resolved);
   mp_release(append->env, append->conflicts);
   mp_buffer_free(&append->json);
@@ -499,6 +583,7 @@ void mp_append_free(mp_append *append) {
 }
 
 moonpad_event *mp_append_event(const mp_append *append) {
+  if (append->stored.data == NULL) return NULL;
   return mp_event_new(append->env, append->stored, append->draft.id, append->event_revision, append->timestamp);
 }
 

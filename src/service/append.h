@@ -6,6 +6,7 @@
 #define MP_SERVICE_APPEND_H
 
 #include "core/event.h"
+#include "core/operations.h"
 #include "service/session.h"
 
 /* The numbers are part of digests in files. */
@@ -19,15 +20,18 @@ typedef struct mp_operation {
   mp_delta_entry *given; /* in the event's own delta; NULL: a pending write */
   mp_value *
       value; /* what to set; the number to add; the array of items to append. Counted for a pending write, else the draft's */
-  bool checked; /* conflicts when somebody else changed the key after `base`; of a temp: key: somebody has */
+  bool was_absent; /* in the session object */
+  bool checked;    /* conflicts when somebody else changed the key after `base`; of a temp: key: somebody has */
   int64_t base;
   mp_view_entry *entry;   /* of the session object, which lives as long as this is to be stored */
   mp_value *shown_before; /* asynchronous: what the session object showed before this append, */
   mp_value *expected;     /* and, counted, what it is to show from then on */
   size_t bytes_before;    /* that the key took in the session's own state */
   /* outcome */
-  mp_value *result;          /* what was stored: counted where it was computed, else `value`; NULL: removed */
-  int64_t previous_revision; /* of the key before, where it was looked up; else -1 */
+  mp_value *result; /* what was stored: counted where it was computed, else `value`; NULL: removed */
+  int64_t
+      previous_revision; /* of the key before, where somebody has changed it since `base` or it was wanted; else -1 */
+  mp_wanted_key *wanted; /* what was looked up, where the outcome depends on it; else NULL */
 } mp_operation;
 
 /* Its strings point into the event's text, which is to stay as long as it does. It does not move. */
@@ -49,21 +53,28 @@ typedef struct mp_append {
   moonpad_session_name names; /* borrowed from the session, for messages */
   size_t state_bytes;
   /* outcome */
+  mp_facts facts;        /* what was found */
   mp_session_row row;    /* as stored now */
   mp_buffer json;        /* what was written for it */
   moonpad_string stored; /* the stored event: that, or the given text, where it is stored as it stands */
   double timestamp;
   int64_t event_revision;
-  bool duplicate;   /* the event was there already */
-  bool has_outcome; /* there may be one, of an earlier attempt */
+  bool duplicate;     /* the event was there already */
+  bool may_be_stored; /* an answer was lost: it may be there, though its id was made for it */
+  bool has_outcome;   /* there may be one, of an earlier attempt */
   mp_key **conflicts;
   size_t conflict_count;
   size_t conflict_capacity;
   mp_resolved *resolved; /* NULL when the delta is as given */
   mp_gathering others;   /* what others changed since `held` */
+  mp_wanted_key *wanted; /* keys whose value or revision the outcome depends on */
+  size_t wanted_count;
+  mp_key_write *writes; /* one for each operation that is stored */
   mp_event_draft draft;
   mp_operation few_operations[MP_FEW_KEYS];
   mp_resolved few_resolved[MP_FEW_KEYS];
+  mp_wanted_key few_wanted[MP_FEW_KEYS];
+  mp_key_write few_writes[MP_FEW_KEYS];
 } mp_append;
 
 /* What the session object holds: the rule for a delta by hand (contract 2.2). */
@@ -79,12 +90,20 @@ moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_err
 moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
 /* A transaction function may be called again: it starts afresh. */
 void mp_append_forget_outcome(mp_append *append);
+/*
+** Sends it as a plan to a store that takes plans (store/plan.h). *decided: it has been stored, or has
+** failed for good; otherwise it is for mp_append_run. Synchronous appends only.
+*/
+moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *error);
+/* The event as a store keeps it; `heads` are those of the keys that it changes. */
+mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
+moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);
 /* After success: the session object shows it; the change set is clean. Synchronous appends only. */
 void mp_append_apply(mp_append *append, moonpad_session *session);
 /* Hands the keys that conflicted to the session object, for moonpad_session_conflict_key. */
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 void mp_append_free(mp_append *append);
-/* The stored event as an object for the caller; NULL when out of memory. */
+/* The stored event as an object for the caller; NULL when out of memory, or when its text was lost for lack of it. */
 moonpad_event *mp_append_event(const mp_append *append);
 /* The same, borrowed from the append. */
 void mp_append_lend_event(const mp_append *append, moonpad_event *event);
@@ -118,15 +137,7 @@ moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string e
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
                                        moonpad_event **stored, moonpad_error *error);
 
-/* Adds a number to what is there (NULL: 0). *result is one reference for the caller. Errors: invalid_argument naming the key. */
-moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *by,
-                             mp_value **result, moonpad_error *error);
-/* Is it something that items can be appended to? */
-moonpad_status mp_check_extensible(moonpad_string key, const mp_value *there, moonpad_error *error);
-/* Appends the items of an array to what is there (NULL or an empty object: an empty array). */
-moonpad_status mp_extend_array(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *items,
-                               mp_value **result, moonpad_error *error);
-/* The one or the other, of a pending increment or append: it fitted what was there, so the error says that somebody has changed that, and the way out. */
+/* mp_add_number or mp_extend_array of a pending increment or append: it fitted what was there, so the error says that somebody has changed that, and the way out. */
 moonpad_status mp_add_pending(mp_env *env, mp_operation_kind kind, moonpad_string key, const mp_value *there,
                               const mp_value *operand, mp_value **result, moonpad_error *error);
 

@@ -339,7 +339,7 @@ moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue
 static void apply_stored(mp_job *job, moonpad_session *session) {
   mp_append *append = &job->append;
   bool complete = mp_view_reserve(session, &append->others);
-  if (complete) mp_view_apply(session, &append->others);
+  if (complete) mp_view_apply(session, &append->others, &append->row);
   for (size_t i = 0; i < append->stored_count; i++) {
     mp_operation *operation = &append->operations[i];
     mp_view_entry *entry = operation->entry;
@@ -404,7 +404,7 @@ void mp_append_write_refused(const mp_append *append, mp_buffer *out) {
   bool known = true;
   mp_resolved *delta = mp_allocate(append->env, append->count * sizeof *delta);
   while (delta != NULL && known && count < append->count) {
-    delta[count].key = append->operations[count].key;
+    delta[count] = (mp_resolved){.key = append->operations[count].key};
     known = wanted_value(append, &append->operations[count], &delta[count].value);
     if (known) count++;
   }

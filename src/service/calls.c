@@ -57,6 +57,17 @@ moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_err
   return MOONPAD_OK;
 }
 
+/* As a plan where the store takes plans; what is not that simple is decided in a transaction. */
+static moonpad_status store_append(mp_append *append, bool brief, moonpad_error *error) {
+  mp_store *store = append->service->store;
+  if (!brief && MP_HAS(mp_store_ops, store->ops, append)) {
+    bool decided;
+    moonpad_status status = mp_append_send(append, &decided, error);
+    if (status != MOONPAD_OK || decided) return status;
+  }
+  return (brief ? store->ops->try_write : store->ops->write)(store, mp_append_run, append, error);
+}
+
 static moonpad_status append_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                  append_way way, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
@@ -74,9 +85,8 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
   if (append.draft.partial) {
     status = pass_partial(session, event, stored, error);
   } else {
-    mp_store *store = session->service->store;
     lend_spare(session, &append);
-    status = (way.brief ? store->ops->try_write : store->ops->write)(store, mp_append_run, &append, error);
+    status = store_append(&append, way.brief, error);
     mp_append_keep_conflicts(&append, session);
     if (status == MOONPAD_OK) {
       mp_append_apply(&append, session);

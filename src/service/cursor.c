@@ -10,8 +10,9 @@
 struct moonpad_event_cursor {
   moonpad_service *service;
   mp_env *env;
-  int64_t session; /* internal id */
-  int64_t *chosen; /* revisions, ascending: what comes before `first` */
+  mp_key *names[3]; /* of the session: app, user, id */
+  mp_place place;   /* it; its strings are those */
+  int64_t *chosen;  /* revisions, ascending: what comes before `first` */
   size_t chosen_count;
   int64_t first; /* of a run of revisions without gaps */
   size_t count;  /* events in all */
@@ -22,12 +23,15 @@ struct moonpad_event_cursor {
   moonpad_event lent;
 };
 
-moonpad_event_cursor *mp_event_cursor_new(moonpad_service *service, int64_t session, int64_t first, int64_t last) {
-  moonpad_event_cursor *cursor = mp_allocate_zeroed(service->env, sizeof *cursor);
+moonpad_event_cursor *mp_event_cursor_new(const moonpad_session *session, int64_t first, int64_t last) {
+  moonpad_event_cursor *cursor = mp_allocate_zeroed(session->env, sizeof *cursor);
   if (cursor == NULL) return NULL;
-  cursor->service = moonpad_service_retain(service);
-  cursor->env = mp_env_retain(service->env);
-  cursor->session = session;
+  cursor->service = moonpad_service_retain(session->service);
+  cursor->env = mp_env_retain(session->env);
+  cursor->names[0] = mp_key_retain(session->app_name);
+  cursor->names[1] = mp_key_retain(session->user_id);
+  cursor->names[2] = mp_key_retain(session->id);
+  cursor->place = mp_session_place(session);
   cursor->first = first;
   cursor->count = last < first ? 0 : (size_t)(last - first + 1);
   cursor->page_size = FIRST_PAGE;
@@ -38,6 +42,7 @@ void moonpad_event_cursor_free(moonpad_event_cursor *cursor) {
   if (cursor == NULL) return;
   mp_env *env = cursor->env;
   moonpad_service *service = cursor->service;
+  for (size_t i = 0; i < sizeof cursor->names / sizeof *cursor->names; i++) mp_key_release(env, cursor->names[i]);
   mp_page_free(env, cursor->page);
   mp_release(env, cursor->chosen);
   mp_release(env, cursor);
@@ -51,7 +56,7 @@ static moonpad_status open_shown(moonpad_session *session, moonpad_event_cursor 
   size_t count;
   moonpad_status status = moonpad_session_event_count(session, &count, error);
   if (status != MOONPAD_OK) return status;
-  *cursor = mp_event_cursor_new(session->service, session->row.id, session->first_event, session->row.revision);
+  *cursor = mp_event_cursor_new(session, session->first_event, session->row.revision);
   if (*cursor == NULL) return mp_no_memory(error);
   if (session->chosen_count == 0) return MOONPAD_OK;
   size_t bytes = session->chosen_count * sizeof *session->chosen;
@@ -67,7 +72,7 @@ static moonpad_status open_range(moonpad_session *session, int64_t first, int64_
                                  moonpad_error *error) {
   if (first == 0) first = session->row.base_revision + 1;
   if (last == 0 || last > session->row.revision) last = session->row.revision;
-  *cursor = mp_event_cursor_new(session->service, session->row.id, first, last);
+  *cursor = mp_event_cursor_new(session, first, last);
   return *cursor == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
@@ -114,7 +119,7 @@ typedef struct page_read {
 static moonpad_status read_page(mp_tx *tx, void *context, moonpad_error *error) {
   const page_read *read = context;
   const moonpad_event_cursor *cursor = read->cursor;
-  return mp_page_read(cursor->page, tx, cursor->session, read->first, read->last, error);
+  return mp_page_read(cursor->page, tx, &cursor->place, read->first, read->last, error);
 }
 
 static bool make_room(moonpad_event_cursor *cursor) {

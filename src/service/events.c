@@ -55,7 +55,6 @@ struct mp_page {
   size_t count;
   size_t capacity;
   size_t most; /* bytes; 0: any */
-  bool cut;    /* there was no room for all */
   mp_buffer bytes;
   paged_event events[];
 };
@@ -67,7 +66,6 @@ mp_page *mp_page_new(mp_env *env, size_t capacity) {
   page->count = 0;
   page->capacity = capacity;
   page->most = 0;
-  page->cut = false;
   mp_buffer_init(&page->bytes, env);
   return page;
 }
@@ -87,14 +85,11 @@ static mp_page *page_for(moonpad_session *session, size_t capacity) {
   return session->page;
 }
 
-static moonpad_status add_to_page(void *context, const mp_event_row *row, moonpad_error *error) {
+moonpad_status mp_page_add(void *context, const mp_event_row *row, moonpad_error *error) {
   mp_page *page = context;
   mp_buffer *bytes = &page->bytes;
-  if (page->count == page->capacity) return MOONPAD_OK;
-  if (page->most != 0 && page->count > 0 && bytes->length + row->json.length > page->most) {
-    page->cut = true;
-    return MOONPAD_CANCELLED; /* ends the walk: the rest is not even read */
-  }
+  if (page->count == page->capacity) return MP_STOP;
+  if (page->most != 0 && page->count > 0 && bytes->length + row->json.length > page->most) return MP_STOP;
   if (page->count == 0) page->first = row->revision;
   paged_event *event = &page->events[page->count++];
   event->timestamp = row->timestamp;
@@ -107,13 +102,16 @@ static moonpad_status add_to_page(void *context, const mp_event_row *row, moonpa
   return bytes->failed ? mp_no_memory(error) : MOONPAD_OK;
 }
 
-moonpad_status mp_page_read(mp_page *page, mp_tx *tx, int64_t session, int64_t first, int64_t last,
-                            moonpad_error *error) {
+void mp_page_clear(mp_page *page) {
   page->count = 0;
-  page->cut = false;
   mp_buffer_clear(&page->bytes);
-  moonpad_status status = tx->ops->each_event(tx, session, first, last, add_to_page, page, error);
-  return page->cut ? MOONPAD_OK : status;
+}
+
+moonpad_status mp_page_read(mp_page *page, mp_tx *tx, const mp_place *session, int64_t first, int64_t last,
+                            moonpad_error *error) {
+  mp_page_clear(page);
+  mp_event_query query = {.first = first, .last = last};
+  return tx->ops->each_event(tx, session, &query, mp_page_add, page, error);
 }
 
 void mp_page_limit(mp_page *page, size_t most) {
@@ -153,7 +151,8 @@ typedef struct page_read {
 
 static moonpad_status read_page_in(mp_tx *tx, void *context, moonpad_error *error) {
   page_read *read = context;
-  return mp_page_read(read->page, tx, read->session->row.id, read->first, read->last, error);
+  mp_place place = mp_session_place(read->session);
+  return mp_page_read(read->page, tx, &place, read->first, read->last, error);
 }
 
 /* Forwards in large pages once a small one has been read to its end, backwards likewise. */
@@ -214,8 +213,10 @@ static moonpad_status filter_in(mp_tx *tx, void *context, moonpad_error *error) 
   filter_read *filter = context;
   filter->count = 0;
   const moonpad_session *session = filter->session;
-  return tx->ops->each_event(tx, session->row.id, session->row.base_revision + 1, session->filter_revision,
-                             filter_event, filter, error);
+  mp_place place = mp_session_place(session);
+  mp_event_query query = {
+      .first = session->row.base_revision + 1, .last = session->filter_revision, .without_json = true};
+  return tx->ops->each_event(tx, &place, &query, filter_event, filter, error);
 }
 
 static moonpad_status apply_filter(moonpad_session *session, moonpad_error *error) {

@@ -10,11 +10,21 @@
 #include "service/pending.h"
 #include "service/replay.h"
 
-static moonpad_status load(const moonpad_session *session, mp_tx *tx, mp_session_row *row, moonpad_error *error) {
-  moonpad_status status = tx->ops->load_session(tx, session->row.id, row, error);
+/* The row as it is now, and with `now` what changed of the session's own keys after `since`. */
+static moonpad_status look(const moonpad_session *session, mp_tx *tx, int64_t since, mp_gathering *now,
+                           mp_session_row *row, moonpad_error *error) {
+  mp_place place = mp_session_place(session);
+  mp_look look = {.place = place,
+                  .heads = MP_ALL_HEADS,
+                  .since = {since, MP_NO_KEYS, MP_NO_KEYS},
+                  .each_state = mp_gather_row,
+                  .context = now};
+  mp_facts facts;
+  moonpad_status status =
+      now == NULL ? tx->ops->look(tx, &look, &facts, error) : mp_look_and_gather(tx, &look, now, &facts, error);
+  *row = facts.row;
   if (status != MOONPAD_NOT_FOUND) return status;
-  moonpad_session_name name = mp_session_names(session);
-  return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&name).text);
+  return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&place.name).text);
 }
 
 /* ---- stateAt ---- */
@@ -29,8 +39,9 @@ static moonpad_status state_at_in(mp_tx *tx, void *context, moonpad_error *error
   looking_back *back = context;
   mp_replay_clear(&back->replay);
   mp_session_row row;
-  moonpad_status status = load(back->session, tx, &row, error);
-  return status == MOONPAD_OK ? mp_replay_to(&back->replay, tx, &row, back->revision, error) : status;
+  mp_place place = mp_session_place(back->session);
+  moonpad_status status = look(back->session, tx, MP_NO_KEYS, NULL, &row, error);
+  return status == MOONPAD_OK ? mp_replay_to(&back->replay, tx, &place, &row, back->revision, error) : status;
 }
 
 moonpad_status moonpad_state_at(moonpad_session *session, int64_t revision, moonpad_buffer *json,
@@ -52,99 +63,85 @@ moonpad_status moonpad_state_at(moonpad_session *session, int64_t revision, moon
 
 /* ---- fork ---- */
 
-#define COPIED_AT_ONCE 256
-
 typedef struct forking {
   const moonpad_session *session;
   int64_t revision;
   moonpad_session_name name;
   double now;
   moonpad_session *forked;
-  mp_replay replay;
-  /* a page of events between reading and writing */
-  mp_buffer text;
-  mp_event_row rows[COPIED_AT_ONCE];
-  size_t count;
+  mp_session_row from;
+  mp_session_row to;
+  mp_replay replay;   /* the state of an earlier revision */
+  mp_gathering state; /* the state as it is now */
 } forking;
 
-static moonpad_status keep_event(void *context, const mp_event_row *row, moonpad_error *error) {
-  forking *fork = context;
-  mp_event_row *kept = &fork->rows[fork->count++];
-  *kept = *row;
-  mp_buffer_add_string(&fork->text, row->id); /* the buffer may move: pointers are set when the page is whole */
-  mp_buffer_add_string(&fork->text, row->json);
-  return fork->text.failed ? mp_no_memory(error) : MOONPAD_OK;
+static moonpad_status note_time(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)error;
+  *(double *)context = row->timestamp;
+  return MOONPAD_OK;
 }
 
-static moonpad_status write_kept(forking *fork, mp_tx *tx, int64_t session, moonpad_error *error) {
-  const char *at = fork->text.data;
-  for (size_t i = 0; i < fork->count; i++) {
-    mp_event_row *row = &fork->rows[i];
-    row->id.data = at;
-    row->json.data = at + row->id.length;
-    at = row->json.data + row->json.length;
-    moonpad_status status = tx->ops->append_event(tx, session, row, error);
-    if (status != MOONPAD_OK) return status;
+/* What is forked now is there to be copied; what it was before has to be replayed. */
+static moonpad_status read_origin(forking *fork, mp_tx *tx, moonpad_error *error) {
+  mp_place from = mp_session_place(fork->session);
+  mp_replay_clear(&fork->replay);
+  moonpad_status status = look(fork->session, tx, MP_NO_KEYS, NULL, &fork->from, error);
+  if (status != MOONPAD_OK) return status;
+  if (fork->revision == fork->from.revision) {
+    return look(fork->session, tx, MP_EVERY_KEY, &fork->state, &fork->from, error);
+  }
+  return mp_replay_to(&fork->replay, tx, &from, &fork->from, fork->revision, error);
+}
+
+static moonpad_status list_gathered(const forking *fork, mp_key_write **writes, size_t *count, moonpad_error *error) {
+  *count = fork->state.count;
+  *writes = mp_allocate(fork->session->env, (*count + 1) * sizeof **writes);
+  if (*writes == NULL) return mp_no_memory(error);
+  for (size_t i = 0; i < *count; i++) {
+    const mp_gathered_key *key = &fork->state.keys[i];
+    (*writes)[i] = (mp_key_write){MP_SCOPE_SESSION, mp_key_text(key->key), key->value, key->revision};
   }
   return MOONPAD_OK;
 }
 
-static moonpad_status copy_events(forking *fork, mp_tx *tx, const mp_session_row *from, int64_t to,
-                                  moonpad_error *error) {
-  for (int64_t first = from->base_revision + 1; first <= fork->revision; first += COPIED_AT_ONCE) {
-    int64_t last = first + COPIED_AT_ONCE - 1;
-    if (last > fork->revision) last = fork->revision;
-    fork->count = 0;
-    mp_buffer_clear(&fork->text);
-    moonpad_status status = tx->ops->each_event(tx, from->id, first, last, keep_event, fork, error);
-    if (status == MOONPAD_OK) status = write_kept(fork, tx, to, error);
-    if (status != MOONPAD_OK) return status;
-  }
-  return MOONPAD_OK;
-}
-
-static moonpad_status keep_base_key(void *context, const mp_state_row *row, moonpad_error *error) {
-  return mp_replay_base(context, row->key, row->value, error);
-}
-
-/* The base state of the fork is that of its origin, so that its own past can be looked at as well. */
-static moonpad_status copy_base(mp_tx *tx, mp_env *env, int64_t from, int64_t to, moonpad_error *error) {
-  mp_replay base;
-  mp_replay_init(&base, env);
-  moonpad_status status = tx->ops->each_base_key(tx, from, keep_base_key, &base, error);
-  size_t position = 0;
-  const mp_map_slot *slot;
-  while (status == MOONPAD_OK && (slot = mp_map_next(&base.map, &position)) != NULL) {
-    const mp_replayed *replayed = slot->value;
-    status = tx->ops->write_base_key(tx, to, mp_key_text(replayed->key), replayed->value, error);
-  }
-  mp_replay_free(&base);
+static moonpad_status write_fork(forking *fork, mp_tx *tx, moonpad_error *error) {
+  bool is_newest = fork->revision == fork->from.revision;
+  mp_key_write *writes = NULL;
+  size_t count = 0;
+  moonpad_status status =
+      is_newest ? list_gathered(fork, &writes, &count, error) : mp_replay_writes(&fork->replay, &writes, &count, error);
+  if (status != MOONPAD_OK) return status;
+  mp_session_row *to = &fork->to;
+  to->revision = fork->revision;
+  to->base_revision = fork->from.base_revision;
+  to->conversation_count = is_newest ? fork->from.conversation_count : fork->replay.conversation_count;
+  mp_batch batch = {.place = mp_place_of_row(&fork->name, to),
+                    .row = to,
+                    .heads = MP_HEAD(MP_SCOPE_SESSION),
+                    .keys = writes,
+                    .key_count = count};
+  status = tx->ops->apply(tx, &batch, error);
+  mp_release(fork->session->env, writes);
   return status;
 }
 
 static moonpad_status fork_in(mp_tx *tx, void *context, moonpad_error *error) {
   forking *fork = context;
-  mp_replay_clear(&fork->replay);
-  mp_session_row from, to;
-  moonpad_status status = load(fork->session, tx, &from, error);
-  if (status == MOONPAD_OK) status = mp_replay_to(&fork->replay, tx, &from, fork->revision, error);
-  if (status == MOONPAD_OK) {
-    status = tx->ops->create_session(tx, &fork->name, fork->now, &to, error);
-    if (status == MOONPAD_ALREADY_EXISTS) {
-      return mp_fail(error, status, "%s exists already", mp_label(&fork->name).text);
-    }
+  moonpad_status status = read_origin(fork, tx, error);
+  if (status != MOONPAD_OK) return status;
+  status = tx->ops->create_session(tx, &fork->name, fork->now, &fork->to, error);
+  if (status == MOONPAD_ALREADY_EXISTS) {
+    return mp_fail(error, status, "%s exists already", mp_label(&fork->name).text);
   }
-  if (status == MOONPAD_OK) status = copy_base(tx, fork->session->env, from.id, to.id, error);
-  if (status == MOONPAD_OK) status = copy_events(fork, tx, &from, to.id, error);
-  if (status == MOONPAD_OK) status = mp_replay_store(&fork->replay, tx, to.id, error);
+  mp_place from = mp_session_place(fork->session), to = mp_place_of_row(&fork->name, &fork->to);
+  if (status == MOONPAD_OK) status = tx->ops->copy_history(tx, &from, &to, fork->revision, error);
+  mp_event_query last = {.first = fork->revision, .last = fork->revision, .without_json = true};
+  if (status == MOONPAD_OK && fork->revision > fork->from.base_revision) {
+    status = tx->ops->each_event(tx, &from, &last, note_time, &fork->to.last_update_time, error);
+  }
+  if (status == MOONPAD_OK) status = write_fork(fork, tx, error);
   if (status != MOONPAD_OK) return status;
-  to.revision = fork->revision;
-  to.base_revision = from.base_revision;
-  to.conversation_count = fork->replay.conversation_count;
-  if (fork->revision > from.base_revision) to.last_update_time = fork->replay.last_timestamp;
-  status = tx->ops->update_session(tx, &to, error);
-  if (status != MOONPAD_OK) return status;
-  return mp_session_make_stored(fork->session->service, &fork->name, tx, &to, &fork->forked, error);
+  return mp_session_make_stored(fork->session->service, &fork->name, tx, &fork->to, &fork->forked, error);
 }
 
 moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_string session_id,
@@ -152,34 +149,31 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
   *forked = NULL;
   mp_session_settle(session);
   mp_env *env = session->env;
-  forking *fork = mp_allocate_zeroed(env, sizeof *fork);
-  if (fork == NULL) return mp_no_memory(error);
-  fork->session = session;
-  fork->revision = revision;
+  forking fork;
+  memset(&fork, 0, sizeof fork);
+  fork.session = session;
+  fork.revision = revision;
   char id[MP_UUID_BYTES];
   moonpad_session_name given = mp_session_names(session);
   given.session_id = session_id;
-  moonpad_status status = mp_check_session_name(&given, true, &fork->name, error);
-  if (status == MOONPAD_OK) status = mp_now(env, &fork->now, error);
-  if (status == MOONPAD_OK) {
-    if (fork->name.session_id.length == 0) {
-      mp_uuid4(env, id);
-      fork->name.session_id.data = id;
-      fork->name.session_id.length = sizeof id;
-    }
-    mp_replay_init(&fork->replay, env);
-    mp_buffer_init(&fork->text, env);
-    mp_store *store = session->service->store;
-    status = store->ops->write(store, fork_in, fork, error);
-    if (status == MOONPAD_OK) {
-      *forked = fork->forked;
-    } else {
-      moonpad_session_free(fork->forked);
-    }
-    mp_replay_free(&fork->replay);
-    mp_buffer_free(&fork->text);
+  moonpad_status status = mp_check_session_name(&given, true, &fork.name, error);
+  if (status == MOONPAD_OK) status = mp_now(env, &fork.now, error);
+  if (status != MOONPAD_OK) return status;
+  if (fork.name.session_id.length == 0) {
+    mp_uuid4(env, id);
+    fork.name.session_id = (moonpad_string){id, sizeof id};
   }
-  mp_release(env, fork);
+  mp_replay_init(&fork.replay, env);
+  mp_gathering_init(&fork.state, env);
+  mp_store *store = session->service->store;
+  status = store->ops->write(store, fork_in, &fork, error);
+  if (status == MOONPAD_OK) {
+    *forked = fork.forked;
+  } else {
+    moonpad_session_free(fork.forked);
+  }
+  mp_replay_free(&fork.replay);
+  mp_gathering_free(&fork.state);
   return status;
 }
 
@@ -196,39 +190,40 @@ typedef struct rewinding {
   mp_gathering now;
 } rewinding;
 
-static moonpad_status look_for_invocation(void *context, const mp_event_row *row, moonpad_error *error) {
-  rewinding *rewind = context;
-  moonpad_string invocation;
-  (void)error;
-  if (rewind->revision < 0 && mp_member_find(row->json, "invocationId", &invocation) &&
-      invocation.length == rewind->target.length &&
-      memcmp(invocation.data, rewind->target.data, invocation.length) == 0) {
-    rewind->revision = row->revision - 1;
-  }
-  return MOONPAD_OK;
+static moonpad_status find_invocation(rewinding *rewind, mp_tx *tx, const mp_place *place, moonpad_error *error) {
+  moonpad_string inside = {rewind->target.data + 1, rewind->target.length - 2};
+  int64_t first;
+  moonpad_status status = tx->ops->find_invocation(tx, place, inside, &first, error);
+  if (status == MOONPAD_OK) rewind->revision = first - 1;
+  if (status != MOONPAD_NOT_FOUND) return status;
+  return mp_fail(error, status, "%s has no event of invocation %.*s", mp_label(&place->name).text,
+                 (int)(rewind->target.length > 200 ? 200 : rewind->target.length), rewind->target.data);
 }
 
-static moonpad_status find_invocation(rewinding *rewind, mp_tx *tx, const mp_session_row *row, moonpad_error *error) {
-  rewind->revision = -1;
-  moonpad_status status =
-      tx->ops->each_event(tx, row->id, row->base_revision + 1, row->revision, look_for_invocation, rewind, error);
-  if (status != MOONPAD_OK || rewind->revision >= 0) return status;
-  moonpad_session_name name = mp_session_names(rewind->session);
-  return mp_fail(error, MOONPAD_NOT_FOUND, "%s has no event of invocation %.*s", mp_label(&name).text,
-                 (int)(rewind->target.length > 200 ? 200 : rewind->target.length), rewind->target.data);
+/* Only what changed since then can be different. Where that is not known any more, all is compared. */
+static moonpad_status read_before(rewinding *rewind, mp_tx *tx, const mp_place *place, const mp_session_row *row,
+                                  moonpad_error *error) {
+  mp_replay *before = &rewind->before;
+  if (rewind->now.whole != 0) return mp_replay_to(before, tx, place, row, rewind->revision, error);
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; status == MOONPAD_OK && i < rewind->now.count; i++) {
+    status = mp_replay_want(before, mp_key_text(rewind->now.keys[i].key), error);
+  }
+  return status == MOONPAD_OK ? mp_replay_wanted_to(before, tx, place, row, rewind->revision, error) : status;
 }
 
 static moonpad_status rewind_in(mp_tx *tx, void *context, moonpad_error *error) {
   rewinding *rewind = context;
   mp_replay_clear(&rewind->before);
-  mp_gathering_clear(&rewind->now);
   mp_session_row row;
-  moonpad_status status = load(rewind->session, tx, &row, error);
+  mp_place place = mp_session_place(rewind->session);
+  moonpad_status status = look(rewind->session, tx, MP_NO_KEYS, NULL, &row, error);
+  if (status == MOONPAD_OK && rewind->to_invocation) status = find_invocation(rewind, tx, &place, error);
+  if (status == MOONPAD_OK) status = mp_replay_check(&row, rewind->revision, error);
+  if (status == MOONPAD_OK) status = look(rewind->session, tx, rewind->revision, &rewind->now, &row, error);
   if (status != MOONPAD_OK) return status;
   rewind->decided_at = row.revision;
-  if (rewind->to_invocation) status = find_invocation(rewind, tx, &row, error);
-  if (status == MOONPAD_OK) status = mp_replay_to(&rewind->before, tx, &row, rewind->revision, error);
-  return status == MOONPAD_OK ? mp_gather(&rewind->now, tx, MP_SCOPE_SESSION, row.id, -1, error) : status;
+  return read_before(rewind, tx, &place, &row, error);
 }
 
 /* False without memory. */
@@ -267,7 +262,7 @@ static moonpad_status write_difference(const rewinding *rewind, mp_buffer *delta
     mp_gathered_key *gathered = &rewind->now.keys[i];
     if (!mp_map_put(&now, gathered->key, gathered)) status = mp_no_memory(error);
     const mp_replayed *before = mp_map_get(&rewind->before.map, mp_key_text(gathered->key));
-    if (before != NULL && before->value != NULL) continue;
+    if (gathered->value == NULL || (before != NULL && before->value != NULL)) continue;
     write_entry(delta, gathered->key, NULL);
     if (removed->length != 0) mp_buffer_add_char(removed, ',');
     mp_json_write_string(removed, mp_key_text(gathered->key));
@@ -279,7 +274,9 @@ static moonpad_status write_difference(const rewinding *rewind, mp_buffer *delta
     if (before->value == NULL) continue;
     const mp_gathered_key *there = mp_map_get(&now, mp_key_text(before->key));
     bool same = false;
-    if (there != NULL && !compare_values(env, there->value, before->value, &same)) status = mp_no_memory(error);
+    if (there != NULL && there->value != NULL && !compare_values(env, there->value, before->value, &same)) {
+      status = mp_no_memory(error);
+    }
     if (!same) write_entry(delta, before->key, before->value);
   }
   mp_map_free(&now);

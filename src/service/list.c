@@ -82,12 +82,23 @@ static moonpad_status read_cursor(mp_env *env, moonpad_string cursor, mp_list_qu
 
 /* ---- reading ---- */
 
+/* A user whose sessions are listed, and what all of them show. */
+typedef struct listed_user {
+  int64_t id;
+  mp_gathering state;
+} listed_user;
+
 typedef struct listing {
   moonpad_service *service;
   mp_list_query query;
   moonpad_session_list *list;
   bool more;
   int64_t limit;
+  mp_gathering app;
+  mp_gathering own;  /* of the session listed last */
+  listed_user *next; /* whose state comes before its first session */
+  listed_user *last; /* of the session listed last */
+  mp_map users;      /* user id -> listed_user */
 } listing;
 
 static void clear_list(moonpad_session_list *list) {
@@ -95,12 +106,64 @@ static void clear_list(moonpad_session_list *list) {
   list->count = 0;
 }
 
+/* ---- states, as they come: the app's, a user's before the first of its sessions, a session's own after it ---- */
+
+static listed_user *next_user(listing *page) {
+  if (page->next != NULL) return page->next;
+  page->next = mp_allocate_zeroed(page->list->env, sizeof *page->next);
+  if (page->next != NULL) mp_gathering_init(&page->next->state, page->list->env);
+  return page->next;
+}
+
+static moonpad_status list_state(void *context, const mp_state_row *row, moonpad_error *error) {
+  listing *page = context;
+  if (page->more) return MOONPAD_OK;
+  if (row->scope == MP_SCOPE_APP) return mp_gather_row(&page->app, row, error);
+  if (row->scope == MP_SCOPE_SESSION) return mp_gather_row(&page->own, row, error);
+  listed_user *user = next_user(page);
+  return user == NULL ? mp_no_memory(error) : mp_gather_row(&user->state, row, error);
+}
+
+static moonpad_status show(moonpad_session *session, const mp_gathering *state, moonpad_error *error) {
+  if (!mp_view_reserve(session, state)) return mp_no_memory(error);
+  mp_view_apply(session, state, &session->row);
+  return MOONPAD_OK;
+}
+
+/* What has come of a user's state before its first session, or with an earlier one. */
+static moonpad_status find_user(listing *page, const mp_listed_session *listed, moonpad_error *error) {
+  if (page->last != NULL && page->last->id == listed->row.user) return MOONPAD_OK;
+  page->last = mp_map_get(&page->users, listed->user_id);
+  if (page->last != NULL) return MOONPAD_OK;
+  mp_env *env = page->list->env;
+  mp_key *key = mp_key_new(env, listed->user_id);
+  listed_user *user = next_user(page);
+  bool kept = key != NULL && user != NULL && mp_map_put(&page->users, key, user);
+  mp_key_release(env, key);
+  if (!kept) return mp_no_memory(error);
+  user->id = listed->row.user;
+  page->last = user;
+  page->next = NULL;
+  return MOONPAD_OK;
+}
+
+/* The session listed last has all of its state now. */
+static moonpad_status finish_last(listing *page, moonpad_error *error) {
+  const moonpad_session_list *list = page->list;
+  moonpad_status status = MOONPAD_OK;
+  if (list->count > 0) status = show(list->sessions[list->count - 1], &page->own, error);
+  mp_gathering_clear(&page->own);
+  return status;
+}
+
 static moonpad_status list_one(void *context, const mp_listed_session *listed, moonpad_error *error) {
   listing *page = context;
   moonpad_session_list *list = page->list;
+  moonpad_status status = finish_last(page, error);
+  if (status != MOONPAD_OK) return status;
   if (page->limit > 0 && list->count == (size_t)page->limit) {
     page->more = true;
-    return MOONPAD_OK;
+    return MP_STOP;
   }
   if (!mp_reserve(list->env, (void **)&list->sessions, &list->capacity, sizeof *list->sessions, list->count + 1)) {
     return mp_no_memory(error);
@@ -110,53 +173,37 @@ static moonpad_status list_one(void *context, const mp_listed_session *listed, m
   if (session == NULL) return mp_no_memory(error);
   session->first_event = session->row.revision + 1; /* listed sessions show no events */
   list->sessions[list->count++] = session;
-  return MOONPAD_OK;
+  status = find_user(page, listed, error);
+  if (status == MOONPAD_OK) status = show(session, &page->app, error);
+  return status == MOONPAD_OK ? show(session, &page->last->state, error) : status;
 }
 
-static bool same_text(const mp_key *a, const mp_key *b) {
-  return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+static void free_user(mp_env *env, listed_user *user) {
+  if (user != NULL) mp_gathering_free(&user->state);
+  mp_release(env, user);
 }
 
-/* App and user state are gathered once per app and user, session state once per session. */
-static moonpad_status load_states(listing *page, mp_tx *tx, moonpad_error *error) {
+static void forget_states(listing *page) {
   mp_env *env = page->list->env;
-  mp_gathering app, user, own;
-  mp_gathering_init(&app, env);
-  mp_gathering_init(&user, env);
-  mp_gathering_init(&own, env);
-  moonpad_status status = MOONPAD_OK;
-  const moonpad_session *before = NULL;
-  for (size_t i = 0; status == MOONPAD_OK && i < page->list->count; i++) {
-    moonpad_session *session = page->list->sessions[i];
-    if (before == NULL) status = mp_gather(&app, tx, MP_SCOPE_APP, session->row.app, -1, error);
-    if (status == MOONPAD_OK && (before == NULL || !same_text(before->user_id, session->user_id))) {
-      mp_gathering_clear(&user);
-      status = mp_gather(&user, tx, MP_SCOPE_USER, session->row.user, -1, error);
-    }
-    mp_gathering_clear(&own);
-    if (status == MOONPAD_OK) status = mp_gather(&own, tx, MP_SCOPE_SESSION, session->row.id, -1, error);
-    if (status != MOONPAD_OK) break;
-    if (!mp_view_reserve(session, &app) || !mp_view_reserve(session, &user) || !mp_view_reserve(session, &own)) {
-      status = mp_no_memory(error);
-      break;
-    }
-    mp_view_apply(session, &app);
-    mp_view_apply(session, &user);
-    mp_view_apply(session, &own);
-    before = session;
-  }
-  mp_gathering_free(&app);
-  mp_gathering_free(&user);
-  mp_gathering_free(&own);
-  return status;
+  mp_gathering_free(&page->app);
+  mp_gathering_free(&page->own);
+  free_user(env, page->next);
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&page->users, &position)) != NULL;) free_user(env, slot->value);
+  mp_map_free(&page->users);
+  mp_map_init(&page->users, env);
+  page->next = page->last = NULL;
 }
 
 static moonpad_status list_in(mp_tx *tx, void *context, moonpad_error *error) {
   listing *page = context;
+  mp_listing callbacks = {list_one, list_state, page};
   clear_list(page->list);
   page->more = false;
-  moonpad_status status = tx->ops->each_session(tx, &page->query, list_one, page, error);
-  return status == MOONPAD_OK ? load_states(page, tx, error) : status;
+  moonpad_status status = tx->ops->each_listed(tx, &page->query, &callbacks, error);
+  if (status == MOONPAD_OK && !page->more) status = finish_last(page, error);
+  forget_states(page);
+  return status;
 }
 
 static moonpad_status check_query(listing *page, const moonpad_list_options *options, mp_buffer *names,
@@ -200,6 +247,9 @@ moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string ap
   if (status == MOONPAD_OK) {
     page.list->env = mp_env_retain(service->env);
     mp_buffer_init(&page.list->cursor, service->env);
+    mp_gathering_init(&page.app, service->env);
+    mp_gathering_init(&page.own, service->env);
+    mp_map_init(&page.users, service->env);
     status = service->store->ops->read(service->store, list_in, &page, error);
   }
   if (status == MOONPAD_OK && page.more) {

@@ -65,11 +65,11 @@ static moonpad_status replay_delta(void *context, moonpad_string key, mp_value *
   return put(event->replay, key, value, event->revision, error);
 }
 
-moonpad_status mp_replay_event(mp_replay *replay, moonpad_string json, int64_t revision, double timestamp,
+moonpad_status mp_replay_event(mp_replay *replay, moonpad_string json, int64_t revision, unsigned kinds,
                                moonpad_error *error) {
   event_context context = {replay, revision};
-  if (mp_event_is_user_message(json)) replay->conversation_count++;
-  replay->last_timestamp = timestamp;
+  if ((kinds & MP_EVENT_USER_MESSAGE) != 0) replay->conversation_count++;
+  if ((kinds & MP_EVENT_SESSION_CHANGE) == 0) return MOONPAD_OK;
   return mp_event_each_delta(replay->env, json, replay_delta, &context, error);
 }
 
@@ -78,19 +78,68 @@ static moonpad_status base_row(void *context, const mp_state_row *row, moonpad_e
 }
 
 static moonpad_status event_row(void *context, const mp_event_row *row, moonpad_error *error) {
-  return mp_replay_event(context, row->json, row->revision, row->timestamp, error);
+  return mp_replay_event(context, row->json, row->revision, row->kinds, error);
 }
 
-moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_session_row *row, int64_t revision,
-                            moonpad_error *error) {
-  if (revision < row->base_revision || revision > row->revision) {
-    return mp_fail(error, MOONPAD_NOT_FOUND, "revision %lld: the session has revisions %lld to %lld",
-                   (long long)revision, (long long)row->base_revision, (long long)row->revision);
-  }
-  replay->last_timestamp = row->create_time;
-  moonpad_status status = tx->ops->each_base_key(tx, row->id, base_row, replay, error);
+moonpad_status mp_replay_check(const mp_session_row *row, int64_t revision, moonpad_error *error) {
+  if (revision >= row->base_revision && revision <= row->revision) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_NOT_FOUND, "revision %lld: the session has revisions %lld to %lld", (long long)revision,
+                 (long long)row->base_revision, (long long)row->revision);
+}
+
+moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_place *session, const mp_session_row *row,
+                            int64_t revision, moonpad_error *error) {
+  moonpad_status status = mp_replay_check(row, revision, error);
+  if (status == MOONPAD_OK) status = tx->ops->each_base_key(tx, session, base_row, replay, error);
   if (status != MOONPAD_OK || revision == row->base_revision) return status;
-  return tx->ops->each_event(tx, row->id, row->base_revision + 1, revision, event_row, replay, error);
+  mp_event_query query = {
+      .first = row->base_revision + 1, .last = revision, .kinds = MP_EVENT_SESSION_CHANGE | MP_EVENT_USER_MESSAGE};
+  return tx->ops->each_event(tx, session, &query, event_row, replay, error);
+}
+
+/* ---- a few keys, from the newest change back ---- */
+
+moonpad_status mp_replay_want(mp_replay *replay, moonpad_string key, moonpad_error *error) {
+  moonpad_status status = put(replay, key, NULL, MP_UNKNOWN, error);
+  if (status == MOONPAD_OK) replay->unknown++;
+  return status;
+}
+
+static moonpad_status find_value(mp_replay *replay, moonpad_string key, mp_value *value, int64_t revision) {
+  mp_replayed *wanted = mp_map_get(&replay->map, key);
+  if (wanted == NULL || wanted->revision != MP_UNKNOWN) return MOONPAD_OK;
+  wanted->value = mp_value_retain(value);
+  wanted->revision = revision;
+  replay->unknown--;
+  return MOONPAD_OK;
+}
+
+static moonpad_status find_in_delta(void *context, moonpad_string key, mp_value *value, moonpad_error *error) {
+  const event_context *event = context;
+  (void)error;
+  return find_value(event->replay, key, value, event->revision);
+}
+
+static moonpad_status find_in_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  mp_replay *replay = context;
+  event_context event = {replay, row->revision};
+  moonpad_status status = mp_event_each_delta(replay->env, row->json, find_in_delta, &event, error);
+  return status == MOONPAD_OK && replay->unknown == 0 ? MP_STOP : status;
+}
+
+static moonpad_status find_in_base(void *context, const mp_state_row *row, moonpad_error *error) {
+  (void)error;
+  return find_value(context, row->key, row->value, 0);
+}
+
+moonpad_status mp_replay_wanted_to(mp_replay *replay, mp_tx *tx, const mp_place *session, const mp_session_row *row,
+                                   int64_t revision, moonpad_error *error) {
+  mp_event_query query = {
+      .first = row->base_revision + 1, .last = revision, .newest_first = true, .kinds = MP_EVENT_SESSION_CHANGE};
+  moonpad_status status = MOONPAD_OK;
+  if (replay->unknown > 0) status = tx->ops->each_event(tx, session, &query, find_in_event, replay, error);
+  if (status != MOONPAD_OK || replay->unknown == 0) return status;
+  return tx->ops->each_base_key(tx, session, find_in_base, replay, error);
 }
 
 static int compare_replayed(const void *a, const void *b) {
@@ -129,14 +178,17 @@ moonpad_status mp_replay_write(const mp_replay *replay, mp_buffer *out, moonpad_
   return out->failed ? mp_no_memory(error) : MOONPAD_OK;
 }
 
-moonpad_status mp_replay_store(const mp_replay *replay, mp_tx *tx, int64_t session, moonpad_error *error) {
-  moonpad_status status = MOONPAD_OK;
+moonpad_status mp_replay_writes(const mp_replay *replay, mp_key_write **writes, size_t *count, moonpad_error *error) {
+  *count = 0;
+  *writes = mp_allocate(replay->env, (replay->map.count + 1) * sizeof **writes);
+  if (*writes == NULL) return mp_no_memory(error);
   size_t position = 0;
-  const mp_map_slot *slot;
-  while (status == MOONPAD_OK && (slot = mp_map_next(&replay->map, &position)) != NULL) {
+  for (const mp_map_slot *slot; (slot = mp_map_next(&replay->map, &position)) != NULL;) {
     const mp_replayed *replayed = slot->value;
-    status = tx->ops->write_key(tx, MP_SCOPE_SESSION, session, mp_key_text(replayed->key), replayed->value,
-                                replayed->revision, error);
+    (*writes)[(*count)++] = (mp_key_write){.scope = MP_SCOPE_SESSION,
+                                           .key = mp_key_text(replayed->key),
+                                           .value = replayed->value,
+                                           .revision = replayed->revision};
   }
-  return status;
+  return MOONPAD_OK;
 }

@@ -54,9 +54,31 @@ static bool begins_with(moonpad_string text, const char *prefix) {
   return text.length >= length && memcmp(text.data, prefix, length) == 0;
 }
 
+static const moonpad_store_scheme *find_given(const moonpad_options *options, moonpad_string url) {
+  for (size_t i = 0; i < options->store_count; i++) {
+    const moonpad_store_scheme *given = &options->stores[i];
+    size_t length = strlen(given->scheme);
+    if (begins_with(url, given->scheme) && url.length > length && url.data[length] == ':') return given;
+  }
+  return NULL;
+}
+
+static moonpad_status open_given(mp_env *env, const moonpad_store_scheme *given, moonpad_string url,
+                                 const moonpad_options *options, mp_store **store, moonpad_error *error) {
+  if (given->opener->version != MP_STORE_VERSION) {
+    return mp_fail(error, MOONPAD_UNSUPPORTED, "%s: this store was built for another version of moonpad",
+                   given->scheme);
+  }
+  size_t length = strlen(given->scheme) + 1;
+  moonpad_string rest = {url.data + length, url.length - length};
+  return given->opener->open(env, rest, options, store, error);
+}
+
 /* Only the scheme is named in messages. */
 static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_options *options, mp_store **store,
                                  moonpad_error *error) {
+  const moonpad_store_scheme *given = find_given(options, url);
+  if (given != NULL) return open_given(env, given, url, options, store, error);
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
     if (!begins_with(url, schemes[i].name)) continue;
     size_t length = strlen(schemes[i].name);
@@ -97,6 +119,8 @@ static moonpad_status open_in(mp_env *env, moonpad_string url, const moonpad_opt
   atomic_init(&made->references, 1);
   made->env = env;
   made->options = *options;
+  made->options.stores = NULL; /* is the caller's */
+  made->options.store_count = 0;
   moonpad_status status = open_store(env, url, options, &made->store, error);
   if (status == MOONPAD_OK && !init_asynchronous(made)) {
     made->store->ops->close(made->store);
@@ -158,7 +182,12 @@ void moonpad_service_release(moonpad_service *service) {
 }
 
 moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error) {
-  return service->store->ops->backup(service->store, path, error);
+  const mp_store_ops *ops = service->store->ops;
+  moonpad_status status = mp_check_open(service, error);
+  if (status != MOONPAD_OK) return status;
+  if (MP_HAS(mp_store_ops, ops, backup)) return ops->backup(service->store, path, error);
+  return mp_fail(error, MOONPAD_UNSUPPORTED,
+                 "this store has no backup: export its sessions, or use a sqlite: store, which has one");
 }
 
 /* ---- names ---- */

@@ -57,6 +57,7 @@ void mp_view_free(mp_map *view, mp_env *env) {
 void mp_gathering_init(mp_gathering *gathering, mp_env *env) {
   gathering->env = env;
   gathering->view = NULL;
+  gathering->whole = 0;
   gathering->keys = gathering->few;
   gathering->count = 0;
   gathering->capacity = MP_FEW_GATHERED;
@@ -69,6 +70,7 @@ void mp_gathering_clear(mp_gathering *gathering) {
     mp_value_release(gathering->env, gathered->value);
   }
   gathering->count = 0;
+  gathering->whole = 0;
 }
 
 void mp_gathering_free(mp_gathering *gathering) {
@@ -89,16 +91,10 @@ static bool reserve_gathered(mp_gathering *gathering) {
   return true;
 }
 
-typedef struct gather_context {
-  mp_gathering *gathering;
-  mp_scope scope;
-} gather_context;
-
-static moonpad_status gather_row(void *context, const mp_state_row *row, moonpad_error *error) {
-  gather_context *gather = context;
-  mp_gathering *gathering = gather->gathering;
+moonpad_status mp_gather_row(void *context, const mp_state_row *row, moonpad_error *error) {
+  mp_gathering *gathering = context;
   char full[MOONPAD_MAX_KEY_BYTES + 8];
-  moonpad_string prefix = mp_scope_prefix(gather->scope);
+  moonpad_string prefix = mp_scope_prefix(row->scope);
   if (row->key.length > MOONPAD_MAX_KEY_BYTES) {
     return mp_fail(error, MOONPAD_CORRUPT, "a stored state key is longer than %d bytes", MOONPAD_MAX_KEY_BYTES);
   }
@@ -115,29 +111,42 @@ static moonpad_status gather_row(void *context, const mp_state_row *row, moonpad
     gathered->key = mp_key_new(gathering->env, name);
     if (gathered->key == NULL) return mp_no_memory(error);
   }
-  gathered->scope = gather->scope;
+  gathered->scope = row->scope;
   gathered->value = mp_value_retain(row->value);
   gathered->revision = row->revision;
   gathering->count++;
   return MOONPAD_OK;
 }
 
-moonpad_status mp_gather(mp_gathering *gathering, mp_tx *tx, mp_scope scope, int64_t id, int64_t since,
-                         moonpad_error *error) {
-  gather_context context = {gathering, scope};
-  return tx->ops->each_key(tx, scope, id, since, gather_row, &context, error);
+mp_place mp_place_of_row(const moonpad_session_name *name, const mp_session_row *row) {
+  return (mp_place){*name, row->id, row->user, row->app};
 }
 
-moonpad_status mp_gather_changes(mp_gathering *gathering, mp_tx *tx, const mp_session_row *now,
-                                 const mp_session_row *held, moonpad_error *error) {
+mp_place mp_session_place(const moonpad_session *session) {
+  moonpad_session_name name = mp_session_names(session);
+  return mp_place_of_row(&name, &session->row);
+}
+
+mp_look mp_look_at(const mp_place *place, const mp_session_row *held, mp_gathering *gathering) {
+  mp_look look = {.place = *place, .heads = MP_ALL_HEADS, .each_state = mp_gather_row, .context = gathering};
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    int64_t since = held == NULL ? -1 : mp_row_revision(held, (mp_scope)scope);
-    if (since >= mp_row_revision(now, (mp_scope)scope)) continue;
-    moonpad_status status =
-        mp_gather(gathering, tx, (mp_scope)scope, mp_row_scope_id(now, (mp_scope)scope), since, error);
-    if (status != MOONPAD_OK) return status;
+    look.since[scope] = held == NULL ? MP_EVERY_KEY : mp_row_revision(held, (mp_scope)scope);
   }
-  return MOONPAD_OK;
+  return look;
+}
+
+void mp_gather_whole(mp_gathering *gathering, const mp_facts *facts) {
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    if (facts->whole[scope]) gathering->whole |= MP_HEAD(scope);
+  }
+}
+
+moonpad_status mp_look_and_gather(mp_tx *tx, mp_look *look, mp_gathering *gathering, mp_facts *facts,
+                                  moonpad_error *error) {
+  mp_gathering_clear(gathering);
+  moonpad_status status = tx->ops->look(tx, look, facts, error);
+  mp_gather_whole(gathering, facts);
+  return status;
 }
 
 bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
@@ -150,15 +159,38 @@ bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
   return true;
 }
 
-void mp_view_apply(moonpad_session *session, const mp_gathering *gathering) {
+/* Marks what the view shows of scopes that were gathered whole, or takes away what is still marked. */
+static void mark_stale(moonpad_session *session, const mp_gathering *gathering) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&session->view, &position)) != NULL;) {
+    mp_view_entry *entry = slot->value;
+    bool is_whole = entry->scope != MP_SCOPE_TEMP && (gathering->whole & MP_HEAD(entry->scope)) != 0;
+    entry->stale = is_whole && entry->value != NULL && entry->in_flight == 0;
+  }
+}
+
+static void remove_stale(moonpad_session *session, const mp_session_row *row) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&session->view, &position)) != NULL;) {
+    mp_view_entry *entry = slot->value;
+    if (entry->stale) mp_view_set(session, entry, NULL, mp_row_revision(row, entry->scope));
+    entry->stale = false;
+  }
+}
+
+void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, const mp_session_row *row) {
+  if (gathering->whole != 0) mark_stale(session, gathering);
   for (size_t i = 0; i < gathering->count; i++) {
     const mp_gathered_key *gathered = &gathering->keys[i];
     const mp_key *key = gathered->key;
     mp_view_entry *entry = gathered->entry;
     if (entry == NULL) entry = mp_map_get_hashed(&session->view, key->bytes, key->length, key->hash);
-    bool shows_own = entry->in_flight > 0;
+    entry->stale = false;
+    bool is_known = entry->value != NULL && entry->revision == gathered->revision;
+    bool shows_own = entry->in_flight > 0 || is_known;
     mp_view_set(session, entry, shows_own ? entry->value : gathered->value, gathered->revision);
   }
+  if (gathering->whole != 0) remove_stale(session, row);
 }
 
 /* ---- the object ---- */

@@ -17,6 +17,7 @@ typedef struct mp_view_entry {
   size_t bytes;       /* that it takes in the session's own state, its key included; 0 in other scopes */
   unsigned in_flight; /* asynchronous appends that wrote it and are not applied yet: it shows what they will store */
   bool rolled_back;   /* one of them failed: it shows what was there before them */
+  bool stale;         /* within mp_view_apply: not gathered again */
 } mp_view_entry;
 
 typedef struct mp_page mp_page;
@@ -68,6 +69,7 @@ typedef struct mp_gathered_key {
 typedef struct mp_gathering {
   mp_env *env;
   mp_map *view;          /* that it is for, where nobody uses it meanwhile: its entries are made at once; else NULL */
+  unsigned whole;        /* heads of which every key is here: what else the view has of them is removed */
   mp_gathered_key *keys; /* `few`, or allocated: a gathering does not move */
   size_t count;
   size_t capacity;
@@ -76,12 +78,16 @@ typedef struct mp_gathering {
 void mp_gathering_init(mp_gathering *gathering, mp_env *env);
 void mp_gathering_clear(mp_gathering *gathering);
 void mp_gathering_free(mp_gathering *gathering);
-/* since < 0: all. */
-moonpad_status mp_gather(mp_gathering *gathering, mp_tx *tx, mp_scope scope, int64_t id, int64_t since,
-                         moonpad_error *error);
-/* All three scopes: of each what changed since the revision that `held` has of it (NULL: everything). */
-moonpad_status mp_gather_changes(mp_gathering *gathering, mp_tx *tx, const mp_session_row *now,
-                                 const mp_session_row *held, moonpad_error *error);
+/* An mp_each_state; the context is the gathering. */
+moonpad_status mp_gather_row(void *gathering, const mp_state_row *row, moonpad_error *error);
+void mp_gather_whole(mp_gathering *gathering, const mp_facts *facts);
+/* A look at a session that gathers what changed since the revisions in `held` (NULL: everything). */
+mp_look mp_look_at(const mp_place *place, const mp_session_row *held, mp_gathering *gathering);
+/* Looks; notes what is whole. The gathering is cleared before. */
+moonpad_status mp_look_and_gather(mp_tx *tx, mp_look *look, mp_gathering *gathering, mp_facts *facts,
+                                  moonpad_error *error);
+mp_place mp_place_of_row(const moonpad_session_name *name, const mp_session_row *row);
+mp_place mp_session_place(const moonpad_session *session);
 /* An object for a row, with an empty view. NULL when out of memory. */
 moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row);
 /* The same with its state: what was gathered of all scopes. Also inside a transaction: a session that is being made must not fail after its commit. */
@@ -130,24 +136,13 @@ static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope)
     return row->revision;
   }
 }
-static inline int64_t mp_row_scope_id(const mp_session_row *row, mp_scope scope) {
-  switch (scope) {
-  case MP_SCOPE_USER:
-    return row->user;
-  case MP_SCOPE_APP:
-    return row->app;
-  default:
-    return row->id;
-  }
-}
-
 /* As moonpad_create_session without state, but `busy` after an instant when somebody else is writing. */
 moonpad_status mp_create_session_briefly(moonpad_service *service, const moonpad_session_name *name,
                                          moonpad_session **session, moonpad_error *error);
 
 /* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */
 bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering);
-void mp_view_apply(moonpad_session *session, const mp_gathering *gathering);
+void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, const mp_session_row *row);
 
 /* Waits until the asynchronous appends of this object are done, and applies them. Their callbacks stay for moonpad_poll. */
 void mp_session_settle(moonpad_session *session);
@@ -182,8 +177,11 @@ moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moo
 mp_page *mp_page_new(mp_env *env, size_t capacity);
 void mp_page_free(mp_env *env, mp_page *page);
 /* Fills it with the events of a stored session from one revision to another. */
-moonpad_status mp_page_read(mp_page *page, mp_tx *tx, int64_t session, int64_t first, int64_t last,
+moonpad_status mp_page_read(mp_page *page, mp_tx *tx, const mp_place *session, int64_t first, int64_t last,
                             moonpad_error *error);
+/* An mp_each_event that adds to a page; the context is the page. */
+moonpad_status mp_page_add(void *page, const mp_event_row *row, moonpad_error *error);
+void mp_page_clear(mp_page *page);
 /* From now on it takes events of so many bytes at most (one event at least) and leaves out those after them. */
 void mp_page_limit(mp_page *page, size_t most);
 size_t mp_page_count(const mp_page *page);
@@ -192,7 +190,7 @@ size_t mp_page_capacity(const mp_page *page);
 bool mp_page_lend(const mp_page *page, int64_t revision, moonpad_event *event);
 
 /* A cursor over all that is stored of a session in these revisions. NULL when out of memory. */
-moonpad_event_cursor *mp_event_cursor_new(moonpad_service *service, int64_t session, int64_t first, int64_t last);
+moonpad_event_cursor *mp_event_cursor_new(const moonpad_session *session, int64_t first, int64_t last);
 /* May it be read? */
 moonpad_status mp_event_cursor_check(const moonpad_event_cursor *cursor, moonpad_error *error);
 

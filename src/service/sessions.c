@@ -22,7 +22,7 @@ moonpad_status mp_session_make(moonpad_service *service, const moonpad_session_n
     *session = NULL;
     return mp_no_memory(error);
   }
-  mp_view_apply(*session, state);
+  mp_view_apply(*session, state, row);
   return MOONPAD_OK;
 }
 
@@ -32,7 +32,10 @@ moonpad_status mp_session_make_stored(moonpad_service *service, const moonpad_se
   mp_gathering_init(&state, service->env);
   moonpad_session_free(*session);
   *session = NULL;
-  moonpad_status status = mp_gather_changes(&state, tx, row, NULL, error);
+  mp_facts facts;
+  mp_place place = mp_place_of_row(name, row);
+  mp_look look = mp_look_at(&place, NULL, &state);
+  moonpad_status status = mp_look_and_gather(tx, &look, &state, &facts, error);
   if (status == MOONPAD_OK) status = mp_session_make(service, name, row, &state, session, error);
   mp_gathering_free(&state);
   return status;
@@ -47,25 +50,33 @@ typedef struct creation {
   moonpad_session *session;
 } creation;
 
+/* The session's own keys are its base state, too. They come first. */
 static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *error) {
+  const mp_initial_state *initial = &create->initial;
   mp_session_row *row = &create->row;
-  moonpad_status status = MOONPAD_OK;
-  if (mp_initial_touches(&create->initial, MP_SCOPE_USER)) {
-    status = tx->ops->set_shared_revision(tx, MP_SCOPE_USER, row->user, ++row->user_revision, error);
+  mp_batch batch = {.place = mp_place_of_row(&create->name, row), .row = row};
+  if (mp_initial_touches(initial, MP_SCOPE_USER)) {
+    row->user_revision++;
+    batch.heads |= MP_HEAD(MP_SCOPE_USER);
   }
-  if (status == MOONPAD_OK && mp_initial_touches(&create->initial, MP_SCOPE_APP)) {
-    status = tx->ops->set_shared_revision(tx, MP_SCOPE_APP, row->app, ++row->app_revision, error);
+  if (mp_initial_touches(initial, MP_SCOPE_APP)) {
+    row->app_revision++;
+    batch.heads |= MP_HEAD(MP_SCOPE_APP);
   }
-  for (size_t i = 0; status == MOONPAD_OK && i < create->initial.count; i++) {
-    const mp_initial_entry *entry = &create->initial.entries[i];
-    if (entry->scope == MP_SCOPE_TEMP) continue;
-    moonpad_string key = mp_scope_strip(entry->scope, mp_key_text(entry->key));
-    status = tx->ops->write_key(tx, entry->scope, mp_row_scope_id(row, entry->scope), key, entry->value,
-                                mp_row_revision(row, entry->scope), error);
-    if (status == MOONPAD_OK && entry->scope == MP_SCOPE_SESSION) {
-      status = tx->ops->write_base_key(tx, row->id, key, entry->value, error);
+  mp_key_write *writes = mp_allocate(create->service->env, (initial->count + 1) * sizeof *writes);
+  if (writes == NULL) return mp_no_memory(error);
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    for (size_t i = 0; i < initial->count; i++) {
+      const mp_initial_entry *entry = &initial->entries[i];
+      if (entry->scope != (mp_scope)scope) continue;
+      moonpad_string key = mp_scope_strip(entry->scope, mp_key_text(entry->key));
+      writes[batch.key_count++] = (mp_key_write){entry->scope, key, entry->value, mp_row_revision(row, entry->scope)};
     }
+    if (scope == MP_SCOPE_SESSION) batch.base_key_count = batch.key_count;
   }
+  batch.keys = batch.base_keys = writes;
+  moonpad_status status = batch.key_count == 0 ? MOONPAD_OK : tx->ops->apply(tx, &batch, error);
+  mp_release(create->service->env, writes);
   return status;
 }
 
@@ -131,37 +142,42 @@ typedef struct reading {
   mp_env *env;
   int64_t recent; /* events to read along; 0: none */
   mp_page *page;  /* these */
-  bool failed;    /* to read them: that is for whoever looks at them to find out */
   mp_session_row row;
   mp_gathering state;
 } reading;
 
-static moonpad_status read_along(reading *read, mp_tx *tx) {
-  const mp_session_row *row = &read->row;
-  int64_t first = row->revision - read->recent + 1;
-  if (first <= row->base_revision) first = row->base_revision + 1;
-  if (first > row->revision) return MOONPAD_OK;
-  if (read->page == NULL) read->page = mp_page_new(read->env, READ_ALONG);
-  moonpad_status status =
-      read->page == NULL ? MOONPAD_NO_MEMORY : mp_page_read(read->page, tx, row->id, first, row->revision, NULL);
-  read->failed = status != MOONPAD_OK;
-  return status;
+static moonpad_status add_state(void *context, const mp_state_row *row, moonpad_error *error) {
+  return mp_gather_row(&((reading *)context)->state, row, error);
+}
+
+static moonpad_status add_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  return mp_page_add(((reading *)context)->page, row, error);
 }
 
 static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   reading *read = context;
-  read->failed = false;
-  mp_gathering_clear(&read->state);
-  moonpad_status status = tx->ops->find_session(tx, read->name, &read->row, error);
-  if (status == MOONPAD_NOT_FOUND) return mp_fail(error, status, "%s does not exist", mp_label(read->name).text);
-  if (status == MOONPAD_OK) status = mp_gather_changes(&read->state, tx, &read->row, NULL, error);
-  return status == MOONPAD_OK && read->recent > 0 ? read_along(read, tx) : status;
+  mp_facts facts;
+  mp_place place = {.name = *read->name};
+  mp_look look = mp_look_at(&place, NULL, &read->state);
+  look.each_state = add_state;
+  look.each_event = add_event;
+  look.context = read;
+  look.recent = read->recent;
+  if (read->page != NULL) mp_page_clear(read->page);
+  moonpad_status status = mp_look_and_gather(tx, &look, &read->state, &facts, error);
+  read->row = facts.row;
+  if (status != MOONPAD_NOT_FOUND) return status;
+  return mp_fail(error, status, "%s does not exist", mp_label(read->name).text);
 }
 
+/* Events that cannot be read are for whoever looks at them to find out. */
 static moonpad_status read_session(moonpad_service *service, reading *read, moonpad_error *error) {
   mp_store *store = service->store;
+  if (read->recent > 0) read->page = mp_page_new(read->env, READ_ALONG);
+  if (read->page == NULL) read->recent = 0;
   moonpad_status status = store->ops->read(store, read_in, read, error);
-  if (!read->failed) return status;
+  bool again = read->recent > 0 && (status == MOONPAD_CORRUPT || status == MOONPAD_NO_MEMORY);
+  if (!again) return status;
   mp_page_free(service->env, read->page);
   read->page = NULL;
   read->recent = 0;
@@ -227,15 +243,14 @@ typedef struct refreshing {
 
 static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error) {
   refreshing *refresh = context;
-  mp_gathering_clear(&refresh->changes);
-  const mp_session_row *held = &refresh->session->row;
-  moonpad_status status = tx->ops->load_session(tx, held->id, &refresh->row, error);
-  if (status == MOONPAD_NOT_FOUND) {
-    moonpad_session_name name = mp_session_names(refresh->session);
-    return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&name).text);
-  }
-  if (status != MOONPAD_OK) return status;
-  return mp_gather_changes(&refresh->changes, tx, &refresh->row, refresh->everything ? NULL : held, error);
+  const moonpad_session *session = refresh->session;
+  mp_facts facts;
+  mp_place place = mp_session_place(session);
+  mp_look look = mp_look_at(&place, refresh->everything ? NULL : &session->row, &refresh->changes);
+  moonpad_status status = mp_look_and_gather(tx, &look, &refresh->changes, &facts, error);
+  refresh->row = facts.row;
+  if (status != MOONPAD_NOT_FOUND) return status;
+  return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&place.name).text);
 }
 
 static moonpad_status gather_for(moonpad_session *session, bool everything, refreshing *refresh, moonpad_error *error) {
@@ -255,7 +270,7 @@ moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
   refreshing refresh;
   moonpad_status status = gather_for(session, false, &refresh, error);
   if (status != MOONPAD_OK) return status;
-  mp_view_apply(session, &refresh.changes);
+  mp_view_apply(session, &refresh.changes, &refresh.row);
   mp_gathering_free(&refresh.changes);
   session->row = refresh.row;
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) mp_changes_rebase(changes);
@@ -308,9 +323,16 @@ moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error)
 /* ---- delete ---- */
 
 static moonpad_status delete_in(mp_tx *tx, void *context, moonpad_error *error) {
-  mp_session_row row;
-  moonpad_status status = tx->ops->find_session(tx, context, &row, error);
-  return status == MOONPAD_OK ? tx->ops->delete_session(tx, row.id, error) : status;
+  mp_facts facts;
+  mp_look look = {
+      .place = {.name = *(const moonpad_session_name *)context},
+      .heads = MP_ALL_HEADS,
+      .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS},
+  };
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  if (status != MOONPAD_OK) return status;
+  mp_place place = mp_place_of_row(&look.place.name, &facts.row);
+  return tx->ops->remove_session(tx, &place, error);
 }
 
 moonpad_status moonpad_delete_session(moonpad_service *service, const moonpad_session_name *given, bool *existed,

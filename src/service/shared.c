@@ -25,10 +25,29 @@ static moonpad_status check_shared(moonpad_service *service, moonpad_string app_
   return status;
 }
 
-static moonpad_status find(const shared_scope *shared, mp_tx *tx, bool create, int64_t *id, int64_t *revision,
-                           moonpad_error *error) {
-  const moonpad_string *user_id = shared->scope == MP_SCOPE_USER ? &shared->user_id : NULL;
-  return tx->ops->find_shared(tx, shared->app_name, user_id, create, id, revision, error);
+/* A look at that head alone. */
+static mp_look look_at(const shared_scope *shared, bool create) {
+  return (mp_look){
+      .place = {.name = {.app_name = shared->app_name, .user_id = shared->user_id}},
+      .heads = MP_HEAD(shared->scope),
+      .create = create,
+      .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS},
+  };
+}
+
+/* Counts the head's revision up, and writes the keys with it. */
+static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *found, mp_key_write *keys, size_t count,
+                            moonpad_error *error) {
+  mp_session_row *row = &found->row;
+  int64_t revision = shared->scope == MP_SCOPE_USER ? ++row->user_revision : ++row->app_revision;
+  for (size_t i = 0; i < count; i++) keys[i].revision = revision;
+  moonpad_session_name name = {.app_name = shared->app_name, .user_id = shared->user_id};
+  mp_batch batch = {.place = mp_place_of_row(&name, row),
+                    .row = row,
+                    .heads = MP_HEAD(shared->scope),
+                    .keys = keys,
+                    .key_count = count};
+  return tx->ops->apply(tx, &batch, error);
 }
 
 /* With its prefix the key must be one that a session can read. */
@@ -47,11 +66,13 @@ typedef struct shared_read {
 
 static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   shared_read *read = context;
-  int64_t id, revision;
-  mp_gathering_clear(&read->state);
-  moonpad_status status = find(&read->shared, tx, false, &id, &revision, error);
-  if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
-  return status == MOONPAD_OK ? mp_gather(&read->state, tx, read->shared.scope, id, -1, error) : status;
+  mp_facts facts;
+  mp_look look = look_at(&read->shared, false);
+  look.since[read->shared.scope] = MP_EVERY_KEY;
+  look.each_state = mp_gather_row;
+  look.context = &read->state;
+  moonpad_status status = mp_look_and_gather(tx, &look, &read->state, &facts, error);
+  return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
 }
 
 static int compare_gathered(const void *a, const void *b) {
@@ -97,19 +118,28 @@ moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string
 typedef struct shared_update {
   shared_scope shared;
   mp_initial_state state;
+  mp_key_write *keys;
 } shared_update;
 
 static moonpad_status update_in(mp_tx *tx, void *context, moonpad_error *error) {
   shared_update *update = context;
-  int64_t id, revision;
-  moonpad_status status = find(&update->shared, tx, true, &id, &revision, error);
-  if (status == MOONPAD_OK) {
-    status = tx->ops->set_shared_revision(tx, update->shared.scope, id, ++revision, error);
-  }
-  for (size_t i = 0; status == MOONPAD_OK && i < update->state.count; i++) {
+  mp_facts facts;
+  mp_look look = look_at(&update->shared, true);
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  if (status != MOONPAD_OK) return status;
+  return store(&update->shared, tx, &facts, update->keys, update->state.count, error);
+}
+
+static moonpad_status write_update(shared_update *update, moonpad_error *error) {
+  moonpad_service *service = update->shared.service;
+  update->keys = mp_allocate(service->env, update->state.count * sizeof *update->keys);
+  if (update->keys == NULL) return mp_no_memory(error);
+  for (size_t i = 0; i < update->state.count; i++) {
     const mp_initial_entry *entry = &update->state.entries[i];
-    status = tx->ops->write_key(tx, update->shared.scope, id, mp_key_text(entry->key), entry->value, revision, error);
+    update->keys[i] = (mp_key_write){update->shared.scope, mp_key_text(entry->key), entry->value, 0};
   }
+  moonpad_status status = service->store->ops->write(service->store, update_in, update, error);
+  mp_release(service->env, update->keys);
   return status;
 }
 
@@ -126,7 +156,7 @@ moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_str
   if (status == MOONPAD_OK && update.state.count == 0) {
     status = mp_check_open(service, error);
   } else if (status == MOONPAD_OK) {
-    status = service->store->ops->write(service->store, update_in, &update, error);
+    status = write_update(&update, error);
   }
   mp_initial_free(&update.state);
   return status;
@@ -143,24 +173,23 @@ typedef struct shared_increment {
 
 static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *error) {
   shared_increment *increment = context;
-  mp_env *env = increment->shared.service->env;
-  mp_scope scope = increment->shared.scope;
+  const shared_scope *shared = &increment->shared;
+  mp_env *env = shared->service->env;
   mp_value_release(env, increment->result);
   increment->result = NULL;
-  int64_t id, revision, changed;
-  mp_value *there = NULL;
-  moonpad_status status = find(&increment->shared, tx, true, &id, &revision, error);
-  if (status == MOONPAD_OK) status = tx->ops->read_key(tx, scope, id, increment->key, &there, &changed, error);
+  mp_facts facts;
+  mp_wanted_key there = {.scope = shared->scope, .key = increment->key};
+  mp_look look = look_at(shared, true);
+  look.keys = &there;
+  look.key_count = 1;
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status == MOONPAD_OK) {
-    status = mp_add_number(env, increment->key, there, increment->by, &increment->result, error);
+    status = mp_add_number(env, increment->key, there.value, increment->by, &increment->result, error);
   }
-  if (status == MOONPAD_OK) {
-    status = mp_check_value_size(increment->shared.service, increment->key, increment->result, error);
-  }
-  mp_value_release(env, there);
-  if (status == MOONPAD_OK) status = tx->ops->set_shared_revision(tx, scope, id, ++revision, error);
-  if (status != MOONPAD_OK) return status;
-  return tx->ops->write_key(tx, scope, id, increment->key, increment->result, revision, error);
+  if (status == MOONPAD_OK) status = mp_check_value_size(shared->service, increment->key, increment->result, error);
+  mp_value_release(env, there.value);
+  mp_key_write write = {shared->scope, increment->key, increment->result, 0};
+  return status == MOONPAD_OK ? store(shared, tx, &facts, &write, 1, error) : status;
 }
 
 moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,

@@ -31,13 +31,17 @@ static moonpad_status base_key(void *context, const mp_state_row *row, moonpad_e
 
 static moonpad_status read_header(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_export *export = context;
+  mp_facts facts;
+  mp_look look = {
+      .place = mp_session_place(export->session), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   mp_replay_clear(&export->base);
-  moonpad_status status = tx->ops->load_session(tx, export->session->row.id, &export->row, error);
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status == MOONPAD_NOT_FOUND) {
-    moonpad_session_name name = mp_session_names(export->session);
-    return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&name).text);
+    return mp_fail(error, status, "%s does not exist (or was deleted and created anew)",
+                   mp_label(&look.place.name).text);
   }
-  return status == MOONPAD_OK ? tx->ops->each_base_key(tx, export->row.id, base_key, &export->base, error) : status;
+  export->row = facts.row;
+  return status == MOONPAD_OK ? tx->ops->each_base_key(tx, &look.place, base_key, &export->base, error) : status;
 }
 
 static void add_text_member(mp_buffer *out, const char *name, moonpad_string text) {
@@ -90,7 +94,7 @@ moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **re
   if (status == MOONPAD_OK) status = write_header(export, &export->line, error);
   if (status == MOONPAD_OK) {
     const mp_session_row *row = &export->row;
-    export->events = mp_event_cursor_new(service, row->id, row->base_revision + 1, row->revision);
+    export->events = mp_event_cursor_new(session, row->base_revision + 1, row->revision);
     if (export->events == NULL) status = mp_no_memory(error);
   }
   mp_replay_clear(&export->base);
@@ -147,6 +151,9 @@ typedef struct imported_event {
   double timestamp;
   size_t id_begin; /* in `ids` */
   size_t id_length;
+  size_t invocation_begin; /* in `text` */
+  size_t invocation_length;
+  unsigned kinds;
 } imported_event;
 
 struct moonpad_import {
@@ -161,6 +168,7 @@ struct moonpad_import {
   mp_buffer compact; /* the line that is being read */
   mp_buffer text;
   mp_buffer ids;
+  mp_map seen; /* ids */
   imported_event *events;
   size_t count;
   size_t capacity;
@@ -321,6 +329,25 @@ static moonpad_status check_event(const moonpad_import *import, size_t number, c
   return MOONPAD_OK;
 }
 
+static unsigned kinds_of(const mp_event_draft *draft) {
+  unsigned kinds = draft->is_user_message ? MP_EVENT_USER_MESSAGE : 0;
+  for (size_t i = 0; i < draft->delta_count; i++) {
+    if (draft->delta[i].scope == MP_SCOPE_SESSION) kinds |= MP_EVENT_SESSION_CHANGE;
+  }
+  return kinds;
+}
+
+static moonpad_status check_id(moonpad_import *import, size_t number, moonpad_string id, moonpad_error *error) {
+  if (mp_map_get(&import->seen, id) != NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: the id %s comes a second time", number,
+                   mp_quote(id).text);
+  }
+  mp_key *key = mp_key_new(import->service->env, id);
+  bool noted = key != NULL && mp_map_put(&import->seen, key, import);
+  mp_key_release(import->service->env, key);
+  return noted ? MOONPAD_OK : mp_no_memory(error);
+}
+
 /* Spelt as an append stores it, which is how it was exported. */
 static moonpad_status add_event(moonpad_import *import, const mp_event_draft *draft, moonpad_error *error) {
   if (!mp_reserve(import->service->env, (void **)&import->events, &import->capacity, sizeof *import->events,
@@ -328,7 +355,13 @@ static moonpad_status add_event(moonpad_import *import, const mp_event_draft *dr
     return mp_no_memory(error);
   }
   moonpad_string stands;
-  imported_event event = {import->text.length, 0, draft->timestamp, import->ids.length, draft->id.length};
+  imported_event event = {
+      .begin = import->text.length,
+      .timestamp = draft->timestamp,
+      .id_begin = import->ids.length,
+      .id_length = draft->id.length,
+      .kinds = kinds_of(draft),
+  };
   if (mp_event_draft_stands(draft, &stands)) {
     mp_buffer_add_string(&import->text, stands);
   } else {
@@ -339,10 +372,13 @@ static moonpad_status add_event(moonpad_import *import, const mp_event_draft *dr
   event.length = import->text.length - event.begin;
   moonpad_status status = mp_check_event_size(import->service, event.length, error);
   if (status != MOONPAD_OK) return status;
+  moonpad_string json = {import->text.data + event.begin, event.length}, id, invocation;
+  mp_event_draft_stored_ids(draft, json, &id, &invocation);
+  event.invocation_begin = event.begin + (size_t)(invocation.data - json.data);
+  event.invocation_length = invocation.length;
   import->events[import->count++] = event;
-  moonpad_string json = {import->text.data + event.begin, event.length};
   int64_t revision = import->row.base_revision + (int64_t)import->count;
-  return mp_replay_event(&import->replay, json, revision, draft->timestamp, error);
+  return mp_replay_event(&import->replay, json, revision, event.kinds, error);
 }
 
 static moonpad_status read_import_event(moonpad_import *import, size_t number, moonpad_string json,
@@ -357,6 +393,7 @@ static moonpad_status read_import_event(moonpad_import *import, size_t number, m
     return status;
   }
   status = check_event(import, number, &draft, error);
+  if (status == MOONPAD_OK) status = check_id(import, number, draft.id, error);
   if (status == MOONPAD_OK) status = add_event(import, &draft, error);
   mp_event_draft_free(&draft);
   return status;
@@ -410,6 +447,47 @@ static moonpad_status check_state(const moonpad_import *import, moonpad_error *e
   return MOONPAD_OK;
 }
 
+#define WRITTEN_AT_ONCE 128
+
+static moonpad_status write_events_of(moonpad_import *import, mp_tx *tx, const mp_session_row *row,
+                                      moonpad_error *error) {
+  mp_event_row rows[WRITTEN_AT_ONCE];
+  mp_batch batch = {.place = mp_place_of_row(&import->name, row), .row = row, .events = rows};
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; status == MOONPAD_OK && i < import->count; i++) {
+    const imported_event *event = &import->events[i];
+    rows[batch.event_count++] = (mp_event_row){
+        .revision = import->row.base_revision + (int64_t)i + 1,
+        .timestamp = event->timestamp,
+        .id = {import->ids.data + event->id_begin, event->id_length},
+        .json = {import->text.data + event->begin, event->length},
+        .invocation = {import->text.data + event->invocation_begin, event->invocation_length},
+        .kinds = event->kinds,
+    };
+    if (batch.event_count < WRITTEN_AT_ONCE && i + 1 < import->count) continue;
+    status = tx->ops->apply(tx, &batch, error);
+    batch.event_count = 0;
+  }
+  return status;
+}
+
+static moonpad_status write_state_of(moonpad_import *import, mp_tx *tx, mp_session_row *row, moonpad_error *error) {
+  mp_key_write *keys = NULL, *base = NULL;
+  mp_batch batch = {.place = mp_place_of_row(&import->name, row), .row = row, .heads = MP_HEAD(MP_SCOPE_SESSION)};
+  moonpad_status status = mp_replay_writes(&import->replay, &keys, &batch.key_count, error);
+  if (status == MOONPAD_OK) status = mp_replay_writes(&import->base, &base, &batch.base_key_count, error);
+  batch.keys = keys;
+  batch.base_keys = base;
+  row->revision = import->row.revision;
+  row->base_revision = import->row.base_revision;
+  row->conversation_count = import->row.conversation_count;
+  if (import->count > 0) row->last_update_time = import->events[import->count - 1].timestamp;
+  if (status == MOONPAD_OK) status = tx->ops->apply(tx, &batch, error);
+  mp_release(import->service->env, keys);
+  mp_release(import->service->env, base);
+  return status;
+}
+
 static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_import *import = context;
   mp_session_row row;
@@ -417,32 +495,8 @@ static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) 
   if (status == MOONPAD_ALREADY_EXISTS) {
     return mp_fail(error, status, "%s exists already", mp_label(&import->name).text);
   }
-  size_t position = 0;
-  const mp_map_slot *slot;
-  while (status == MOONPAD_OK && (slot = mp_map_next(&import->base.map, &position)) != NULL) {
-    const mp_replayed *base = slot->value;
-    status = tx->ops->write_base_key(tx, row.id, mp_key_text(base->key), base->value, error);
-  }
-  for (size_t i = 0; status == MOONPAD_OK && i < import->count; i++) {
-    const imported_event *event = &import->events[i];
-    mp_event_row stored = {import->row.base_revision + (int64_t)i + 1,
-                           event->timestamp,
-                           {import->ids.data + event->id_begin, event->id_length},
-                           {import->text.data + event->begin, event->length},
-                           0};
-    status = tx->ops->append_event(tx, row.id, &stored, error);
-    if (status == MOONPAD_ALREADY_EXISTS) {
-      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: the id %s comes a second time", i + 2,
-                     mp_quote(stored.id).text);
-    }
-  }
-  if (status == MOONPAD_OK) status = mp_replay_store(&import->replay, tx, row.id, error);
-  if (status != MOONPAD_OK) return status;
-  row.revision = import->row.revision;
-  row.base_revision = import->row.base_revision;
-  row.conversation_count = import->row.conversation_count;
-  if (import->count > 0) row.last_update_time = import->events[import->count - 1].timestamp;
-  status = tx->ops->update_session(tx, &row, error);
+  if (status == MOONPAD_OK) status = write_events_of(import, tx, &row, error);
+  if (status == MOONPAD_OK) status = write_state_of(import, tx, &row, error);
   if (status != MOONPAD_OK) return status;
   return mp_session_make_stored(import->service, &import->name, tx, &row, &import->session, error);
 }
@@ -467,6 +521,7 @@ void moonpad_import_free(moonpad_import *import) {
   moonpad_service *service = import->service;
   mp_buffer *buffers[] = {&import->given_text, &import->names, &import->compact, &import->text, &import->ids};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) mp_buffer_free(buffers[i]);
+  mp_map_free(&import->seen);
   mp_replay_free(&import->base);
   mp_replay_free(&import->replay);
   mp_release(service->env, import->events);
@@ -485,6 +540,7 @@ moonpad_status moonpad_import_begin(moonpad_service *service, const moonpad_sess
   import->service = moonpad_service_retain(service);
   mp_buffer *buffers[] = {&import->given_text, &import->names, &import->compact, &import->text, &import->ids};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) mp_buffer_init(buffers[i], env);
+  mp_map_init(&import->seen, env);
   mp_replay_init(&import->base, env);
   mp_replay_init(&import->replay, env);
   if (name != NULL && !copy_given(import, name)) {

@@ -93,6 +93,18 @@ mp_memory_session *mp_memory_data_session(const mp_memory_data *data, moonpad_st
   return session == NULL || session->deleted ? NULL : session;
 }
 
+mp_memory_scope mp_memory_data_scope(const mp_memory_data *data, mp_scope scope, int64_t id) {
+  mp_memory_session *session = scope == MP_SCOPE_SESSION ? mp_memory_data_session_by_id(data, id) : NULL;
+  mp_memory_user *user = scope == MP_SCOPE_USER ? mp_memory_data_user_by_id(data, id) : NULL;
+  mp_memory_app *app = scope == MP_SCOPE_APP ? mp_memory_data_app_by_id(data, id) : NULL;
+  if (session != NULL) {
+    return (mp_memory_scope){&session->keys, &session->row.revision, &session->forgotten, &session->touched};
+  }
+  if (user != NULL) return (mp_memory_scope){&user->keys, &user->revision, &user->forgotten, &user->touched};
+  if (app != NULL) return (mp_memory_scope){&app->keys, &app->revision, &app->forgotten, &app->touched};
+  return (mp_memory_scope){NULL, NULL, NULL, NULL};
+}
+
 /* Room in both tables, the name and `size` zeroed bytes: all that an insertion needs. */
 static void *make_item(mp_memory_data *data, mp_map *map, mp_memory_slots *slots, moonpad_string text, size_t size,
                        mp_key **name) {

@@ -9,6 +9,8 @@
 typedef struct mp_memory_app {
   int64_t id;
   int64_t revision;
+  int64_t forgotten; /* as in mp_facts */
+  double touched;
   mp_key *name; /* app */
   mp_memory_keys keys;
   struct mp_memory_user *users; /* newest first */
@@ -17,6 +19,8 @@ typedef struct mp_memory_app {
 typedef struct mp_memory_user {
   int64_t id;
   int64_t revision;
+  int64_t forgotten;
+  double touched;
   mp_memory_app *app;
   mp_key *name; /* app NUL user */
   mp_memory_keys keys;
@@ -26,6 +30,8 @@ typedef struct mp_memory_user {
 
 typedef struct mp_memory_session {
   mp_session_row row; /* but for user_revision and app_revision, which their owners know */
+  int64_t forgotten;
+  double touched;
   mp_memory_user *user;
   mp_key *name; /* app NUL user NUL session */
   mp_memory_keys keys;
@@ -87,6 +93,15 @@ void mp_memory_data_unmake_session(mp_memory_data *data, mp_memory_session *sess
 void mp_memory_data_bury(mp_memory_data *data, mp_memory_session *session);
 void mp_memory_session_free(mp_env *env, mp_memory_session *session);
 
+/* The keys of a scope, what its head remembers, where its revision is kept. `keys` NULL: it is not there. */
+typedef struct mp_memory_scope {
+  mp_memory_keys *keys;
+  int64_t *revision;
+  int64_t *forgotten;
+  double *touched;
+} mp_memory_scope;
+mp_memory_scope mp_memory_data_scope(const mp_memory_data *data, mp_scope scope, int64_t id);
+
 /* With the revisions of its user and app. */
 static inline mp_session_row mp_memory_session_row(const mp_memory_session *session) {
   mp_session_row row = session->row;
@@ -95,7 +110,7 @@ static inline mp_session_row mp_memory_session_row(const mp_memory_session *sess
   return row;
 }
 
-/* mp_tx_ops.each_session */
+/* mp_parts.each_session. Sessions may be deleted meanwhile. */
 moonpad_status mp_memory_list(mp_memory_data *data, const mp_list_query *query, mp_each_session each, void *context,
                               moonpad_error *error);
 

@@ -133,42 +133,43 @@ static bool reserve_page(mp_env *env, mp_memory_events *events) {
   return true;
 }
 
-/* Where the id begins in the JSON; its end where it is no part of it. */
-static size_t id_offset_in(moonpad_string json, moonpad_string id) {
-  uintptr_t offset = (uintptr_t)id.data - (uintptr_t)json.data; /* huge where it begins before */
-  return offset <= json.length && id.length <= json.length - offset ? (size_t)offset : json.length;
+/* Where a text begins in the JSON; its end where it is no part of it. */
+static size_t offset_in(moonpad_string json, moonpad_string text) {
+  uintptr_t offset = (uintptr_t)text.data - (uintptr_t)json.data; /* huge where it begins before */
+  return offset <= json.length && text.length <= json.length - offset ? (size_t)offset : json.length;
 }
 
 static mp_memory_event *make_event(mp_env *env, mp_memory_events *events, const mp_event_row *row) {
-  size_t header = offsetof(mp_memory_event, bytes), id_offset = id_offset_in(row->json, row->id);
-  size_t id_bytes = id_offset == row->json.length ? row->id.length : 0;
-  if (row->json.length > SIZE_MAX - sizeof(mp_memory_event) - id_bytes) return NULL;
-  size_t size = header + row->json.length + id_bytes;
-  mp_memory_event *event = mp_memory_blocks_take(env, &events->blocks, size);
+  size_t header = offsetof(mp_memory_event, bytes), end = row->json.length;
+  size_t id_offset = offset_in(row->json, row->id), invocation_offset = offset_in(row->json, row->invocation);
+  size_t id_bytes = id_offset == end ? row->id.length : 0;
+  size_t invocation_bytes = invocation_offset == end ? row->invocation.length : 0;
+  if (end > SIZE_MAX - sizeof(mp_memory_event) - id_bytes - invocation_bytes) return NULL;
+  mp_memory_event *event = mp_memory_blocks_take(env, &events->blocks, header + end + id_bytes + invocation_bytes);
   if (event == NULL) return NULL;
   event->revision = row->revision;
   event->timestamp = row->timestamp;
   event->digest = row->digest;
-  event->json_length = (uint32_t)row->json.length;
+  event->json_length = (uint32_t)end;
   event->id_length = (uint32_t)row->id.length;
   event->id_offset = (uint32_t)id_offset;
-  if (row->json.length != 0) memcpy(event->bytes, row->json.data, row->json.length);
+  event->invocation_length = (uint32_t)row->invocation.length;
+  event->invocation_offset = (uint32_t)(invocation_bytes == 0 ? invocation_offset : end + id_bytes);
+  event->kinds = row->kinds;
+  if (end != 0) memcpy(event->bytes, row->json.data, end);
   if (id_bytes != 0) memcpy(event->bytes + id_offset, row->id.data, id_bytes);
+  if (invocation_bytes != 0) memcpy(event->bytes + end + id_bytes, row->invocation.data, invocation_bytes);
   return event;
 }
 
 static moonpad_status check_row(const mp_memory_events *events, const mp_event_row *row, moonpad_error *error) {
   const mp_memory_event *newest = events->count == 0 ? NULL : event_at(events, events->count - 1);
-  if (row->id.length > UINT32_MAX || row->json.length > UINT32_MAX) {
+  if (row->json.length > UINT32_MAX || row->id.length + row->invocation.length > UINT32_MAX - row->json.length) {
     return mp_fail(error, MOONPAD_LIMIT, "an event of %zu bytes: the memory store keeps events of less than 4 GiB",
                    row->json.length);
   }
   if (events->count >= MAX_ROWS) {
     return mp_fail(error, MOONPAD_LIMIT, "the memory store keeps at most %" PRIu32 " events of a session", MAX_ROWS);
-  }
-  if (row->revision > MP_MAX_REVISION) {
-    return mp_fail(error, MOONPAD_LIMIT, "revision %" PRId64 ": a session counts no further than %" PRId64,
-                   row->revision, MP_MAX_REVISION);
   }
   if (newest != NULL && row->revision <= newest->revision) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "event %" PRId64 " does not come after event %" PRId64,
@@ -231,14 +232,20 @@ void mp_memory_events_free(mp_env *env, mp_memory_events *events) {
   mp_release(env, events->index);
 }
 
-static moonpad_status give(const mp_memory_event *event, mp_each_event each, void *context, moonpad_error *error) {
-  mp_event_row row;
-  row.revision = event->revision;
-  row.timestamp = event->timestamp;
-  row.id = id_of(event);
-  row.json = (moonpad_string){event->bytes, event->json_length};
-  row.digest = event->digest;
-  return each(context, &row, error);
+static moonpad_string invocation_of(const mp_memory_event *event) {
+  return (moonpad_string){event->bytes + event->invocation_offset, event->invocation_length};
+}
+
+static mp_event_row row_of(const mp_memory_event *event) {
+  return (mp_event_row){
+      .revision = event->revision,
+      .timestamp = event->timestamp,
+      .id = id_of(event),
+      .json = {event->bytes, event->json_length},
+      .digest = event->digest,
+      .invocation = invocation_of(event),
+      .kinds = event->kinds,
+  };
 }
 
 moonpad_status mp_memory_events_find(const mp_memory_events *events, moonpad_string id, mp_each_event each,
@@ -248,7 +255,21 @@ moonpad_status mp_memory_events_find(const mp_memory_events *events, moonpad_str
     uint32_t row = probe(events, id, hash_of(id))->row;
     if (row != 0) found = event_at(events, row - 1);
   }
-  return found == NULL ? MOONPAD_NOT_FOUND : give(found, each, context, error);
+  if (found == NULL) return MOONPAD_NOT_FOUND;
+  mp_event_row row = row_of(found);
+  return each(context, &row, error);
+}
+
+moonpad_status mp_memory_events_find_invocation(const mp_memory_events *events, moonpad_string invocation,
+                                                int64_t *revision) {
+  for (uint32_t row = 0; row < events->count; row++) {
+    const mp_memory_event *event = event_at(events, row);
+    moonpad_string found = invocation_of(event);
+    if (found.length != invocation.length || !mp_same_bytes(found.data, invocation.data, found.length)) continue;
+    *revision = event->revision;
+    return MOONPAD_OK;
+  }
+  return MOONPAD_NOT_FOUND;
 }
 
 /* The first row of at least that revision. As a rule revisions have no gaps, and the place follows from the number. */
@@ -272,13 +293,27 @@ static uint32_t first_row(const mp_memory_events *events, int64_t revision) {
   return low;
 }
 
-moonpad_status mp_memory_events_each(const mp_memory_events *events, int64_t first, int64_t last, mp_each_event each,
+moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_event_query *query, mp_each_event each,
                                      void *context, moonpad_error *error) {
-  for (uint32_t row = first_row(events, first); row < events->count; row++) {
-    const mp_memory_event *event = event_at(events, row);
-    if (event->revision > last) break;
-    moonpad_status status = give(event, each, context, error);
-    if (status != MOONPAD_OK) return status;
+  uint32_t first = first_row(events, query->first);
+  uint32_t end = query->last == INT64_MAX ? events->count : first_row(events, query->last + 1);
+  for (uint32_t i = first; i < end; i++) {
+    const mp_memory_event *event = event_at(events, query->newest_first ? end - 1 - (i - first) : i);
+    if (query->kinds != 0 && (query->kinds & event->kinds) == 0) continue;
+    mp_event_row row = row_of(event);
+    if (query->without_json) row.json = row.invocation = moonpad_text(NULL);
+    moonpad_status status = each(context, &row, error);
+    if (status != MOONPAD_OK) return mp_walk_end(status);
   }
   return MOONPAD_OK;
+}
+
+moonpad_status mp_memory_events_copy(mp_env *env, mp_memory_events *to, const mp_memory_events *from, int64_t after,
+                                     moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  for (uint32_t i = first_row(from, after + 1); status == MOONPAD_OK && i < from->count; i++) {
+    mp_event_row row = row_of(event_at(from, i));
+    status = mp_memory_events_append(env, to, &row, error);
+  }
+  return status;
 }

@@ -5,7 +5,7 @@
 #include "store/memory_blocks.h"
 #include "store/store.h"
 
-/* One event, one piece of memory: `bytes` are the JSON, and after it the id, unless that is a part of it. */
+/* One event, one piece of memory: `bytes` are the JSON, and after it the id and the invocation, unless they are parts of it. */
 typedef struct mp_memory_event {
   int64_t revision;
   double timestamp;
@@ -13,6 +13,9 @@ typedef struct mp_memory_event {
   uint32_t json_length;
   uint32_t id_length;
   uint32_t id_offset;
+  uint32_t invocation_length;
+  uint32_t invocation_offset;
+  uint32_t kinds;
   char bytes[];
 } mp_memory_event;
 
@@ -40,10 +43,15 @@ moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, co
 void mp_memory_events_undo(mp_env *env, mp_memory_events *events);
 void mp_memory_events_free(mp_env *env, mp_memory_events *events);
 
-/* mp_tx_ops.find_event, each_event */
+/* mp_parts.find_event, mp_tx_ops.find_invocation, each_event */
 moonpad_status mp_memory_events_find(const mp_memory_events *events, moonpad_string id, mp_each_event each,
                                      void *context, moonpad_error *error);
-moonpad_status mp_memory_events_each(const mp_memory_events *events, int64_t first, int64_t last, mp_each_event each,
+moonpad_status mp_memory_events_find_invocation(const mp_memory_events *events, moonpad_string invocation,
+                                                int64_t *revision);
+moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_event_query *query, mp_each_event each,
                                      void *context, moonpad_error *error);
+/* Copies the events behind a revision into an empty history. On failure what has been copied is still to be freed. */
+moonpad_status mp_memory_events_copy(mp_env *env, mp_memory_events *to, const mp_memory_events *from, int64_t after,
+                                     moonpad_error *error);
 
 #endif

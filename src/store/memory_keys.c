@@ -101,8 +101,8 @@ void mp_memory_keys_undo(mp_memory_key_undo *undo) {
   link_entry_after(keys, entry, undo->newer);
 }
 
-moonpad_status mp_memory_keys_each(const mp_memory_keys *keys, int64_t since, mp_each_state each, void *context,
-                                   moonpad_error *error) {
+moonpad_status mp_memory_keys_each(const mp_memory_keys *keys, mp_scope scope, int64_t since, mp_each_state each,
+                                   void *context, moonpad_error *error) {
   for (const mp_memory_key *entry = keys->newest; entry != NULL; entry = entry->older) {
     if (since < 0) {
       if (entry->value == NULL) continue;
@@ -110,9 +110,22 @@ moonpad_status mp_memory_keys_each(const mp_memory_keys *keys, int64_t since, mp
       if (!keys->unordered) break;
       continue;
     }
-    mp_state_row row = {mp_key_text(entry->key), entry->value, entry->revision};
+    mp_state_row row = {mp_key_text(entry->key), entry->value, entry->revision, scope};
     moonpad_status status = each(context, &row, error);
     if (status != MOONPAD_OK) return status;
   }
   return MOONPAD_OK;
+}
+
+bool mp_memory_keys_copy(mp_memory_keys *to, const mp_memory_keys *from, int64_t purged) {
+  mp_memory_key_undo undo;
+  const mp_memory_key *entry = from->newest;
+  while (entry != NULL && entry->older != NULL) entry = entry->older;
+  for (; entry != NULL; entry = entry->newer) {
+    if (entry->value == NULL && entry->revision <= purged) continue;
+    if (!mp_memory_keys_write(to, mp_key_text(entry->key), entry->key, entry->value, entry->revision, &undo)) {
+      return false;
+    }
+  }
+  return true;
 }

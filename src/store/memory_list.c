@@ -35,6 +35,8 @@ static int compare_sessions(const void *a, const void *b) {
 
 static bool is_listed(const mp_memory_session *session, const mp_list_query *query) {
   if (session->deleted) return false;
+  double used = session->touched != 0 ? session->touched : session->row.last_update_time;
+  if (query->touched_since != 0 && used < query->touched_since) return false;
   if (!query->has_after) return true;
   place after = {query->after_time, query->after_user_id, query->after_session_id};
   place here = place_of(session);

@@ -9,8 +9,11 @@
 ** sqlite_statement.c   the SQL of every transaction, prepared once
 ** sqlite_tx.c          transactions: group commit, snapshots, closing
 ** sqlite_rows.c        rows that the writing connection remembers
-** sqlite_read.c        mp_tx_ops: reading
-** sqlite_write.c       mp_tx_ops: writing
+** sqlite_recent.c      the keys of a scope that were changed last
+** sqlite_read.c        heads, state and lists: reading; the tables of what a transaction can do
+** sqlite_write.c       heads and state: writing
+** sqlite_events.c      events: reading and writing
+** sqlite_housekeeping.c  what was last used when, and what is no longer needed
 ** sqlite_json.c        is text from a file JSON as this library writes it?
 ** sqlite_backup.c      a copy while others write
 **
@@ -23,7 +26,8 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
-#include "store/store.h"
+#include "base/number.h"
+#include "store/parts.h"
 
 typedef enum mp_sqlite_statement_id {
   MP_SQL_BEGIN_READ,
@@ -38,12 +42,18 @@ typedef enum mp_sqlite_statement_id {
   MP_SQL_LOAD_SESSION,
   MP_SQL_FIND_APP,
   MP_SQL_FIND_USER,
+  MP_SQL_SESSION_HEAD,
+  MP_SQL_SHARED_HEAD,
   MP_SQL_READ_KEY,
+  MP_SQL_READ_KEY_SINCE,
   MP_SQL_EACH_KEY,
   MP_SQL_EACH_KEY_SINCE,
   MP_SQL_EACH_BASE_KEY,
   MP_SQL_FIND_EVENT,
   MP_SQL_EACH_EVENT,
+  MP_SQL_SOME_EVENTS,
+  MP_SQL_SOME_EVENTS_NEWEST,
+  MP_SQL_FIND_INVOCATION,
   MP_SQL_LIST_APP_OLDEST,
   MP_SQL_LIST_APP_NEWEST,
   MP_SQL_LIST_USER_OLDEST,
@@ -55,12 +65,23 @@ typedef enum mp_sqlite_statement_id {
   MP_SQL_DELETE_STATE,
   MP_SQL_DELETE_BASE_STATE,
   MP_SQL_DELETE_SESSION,
+  MP_SQL_SESSION_OF_USER,
+  MP_SQL_DELETE_USER,
+  MP_SQL_COPY_BASE_STATE,
+  MP_SQL_COPY_EVENTS,
   MP_SQL_WRITE_KEY,
   MP_SQL_WRITE_BASE_KEY,
   MP_SQL_REMOVE_BASE_KEY,
-  MP_SQL_SET_REVISION,
+  MP_SQL_WRITE_SESSION_HEAD,
+  MP_SQL_WRITE_SHARED_HEAD,
   MP_SQL_APPEND_EVENT,
   MP_SQL_UPDATE_SESSION,
+  MP_SQL_PURGE,
+  MP_SQL_NEXT_UNUSED_SESSION,
+  MP_SQL_NEXT_UNUSED_USER,
+  MP_SQL_NEXT_UNUSED_APP,
+  MP_SQL_CLAIM_TOKEN,
+  MP_SQL_FORGET_TOKENS,
   MP_SQL_COUNT
 } mp_sqlite_statement_id;
 
@@ -72,35 +93,50 @@ typedef struct mp_sqlite_request mp_sqlite_request;
 
 #define MP_SQLITE_ROWS_KEPT 64
 
-typedef struct mp_sqlite_shared_row {
+/* The keys of a scope that were changed last. All that were changed after `floor` are among them. */
+#define MP_SQLITE_RECENT_BYTES 240
+#define MP_SQLITE_RECENT_TEXT  (MP_SQLITE_RECENT_BYTES + 2 * MP_NUMBER_BYTES + 3)
+typedef struct mp_sqlite_recent {
+  int64_t as_of; /* the head's revision */
+  int64_t floor;
+  size_t length;
+  char entries[MP_SQLITE_RECENT_BYTES]; /* ,"KEY",REVISION; the last one first */
+} mp_sqlite_recent;
+
+typedef struct mp_sqlite_head {
   int64_t id; /* 0: none */
   int64_t revision;
-} mp_sqlite_shared_row;
+  int64_t forgotten;
+  double touched;
+  mp_sqlite_recent recent;
+  unsigned epoch; /* as in mp_sqlite_rows, or it has been forgotten */
+} mp_sqlite_head;
 
-/* Of each kind the last row whose id falls on a place. The revisions of user and app are in `shared`: sessions have them in common. */
+/* Of each kind the last one whose id falls on a place. A session is known while the heads that it has in common with others are. */
 typedef struct mp_sqlite_rows {
   mp_session_row sessions[MP_SQLITE_ROWS_KEPT];
-  mp_sqlite_shared_row shared[2][MP_SQLITE_ROWS_KEPT]; /* users, apps */
-  bool used;                                           /* there is something to forget */
-  bool committed;                                      /* holds as of `version`; false within a transaction */
-  unsigned version;                                    /* of the file, as SQLite counts */
+  mp_sqlite_head heads[MP_STORED_SCOPES][MP_SQLITE_ROWS_KEPT];
+  unsigned epoch;
+  bool committed;   /* holds as of `version`; false within a transaction */
+  unsigned version; /* of the file, as SQLite counts */
 } mp_sqlite_rows;
 
 /* One thread at a time. It is the mp_tx of the transaction that it runs. */
 typedef struct mp_sqlite_connection {
-  mp_tx tx; /* first: an mp_tx * is one of these */
+  mp_parts_tx tx; /* first: an mp_tx * is one of these */
   mp_sqlite *store;
   const char *path; /* for messages; borrowed */
   sqlite3 *db;
   sqlite3_stmt *statements[MP_SQL_COUNT];
-  mp_buffer scratch;      /* a value on its way to or from JSON */
-  moonpad_status failure; /* the first failure of the store in this transaction, which must not be committed then */
-  double waiting_since;   /* for the busy handler, monotonic */
-  double patience;        /* how long the busy handler waits, in seconds */
-  bool checkpointing;     /* it waits, if at all, for a few steps only */
-  bool read_from;         /* somebody's snapshot kept the last checkpoint from its end */
-  int checkpointed;       /* frames that the WAL had when this connection last wrote them back */
-  mp_sqlite_rows *rows;   /* of the writing connection; NULL for one that reads */
+  mp_buffer scratch;       /* a value on its way to or from JSON */
+  moonpad_status failure;  /* the first failure of the store in this transaction, which must not be committed then */
+  double waiting_since;    /* for the busy handler, monotonic */
+  double patience;         /* how long the busy handler waits, in seconds */
+  bool checkpointing;      /* it waits, if at all, for a few steps only */
+  bool read_from;          /* somebody's snapshot kept the last checkpoint from its end */
+  int checkpointed;        /* frames that the WAL had when this connection last wrote them back */
+  double tokens_forgotten; /* when it last looked for tokens that nobody needs */
+  mp_sqlite_rows *rows;    /* of the writing connection; NULL for one that reads */
   struct mp_sqlite_connection *next; /* in the pool */
 } mp_sqlite_connection;
 
@@ -214,6 +250,8 @@ moonpad_status mp_sqlite_run_id(mp_sqlite_connection *connection, mp_sqlite_stat
 /* Text is borrowed until the statement is reset. Gives SQLite's code: text that is too large leaves NULL bound, which must not pass for a removed key. */
 int mp_sqlite_bind_text(sqlite3_stmt *statement, int index, moonpad_string text);
 moonpad_string mp_sqlite_column_text(sqlite3_stmt *statement, int column);
+/* The same without a NUL behind it, for which SQLite would copy it. data NULL: empty, or NULL. */
+moonpad_string mp_sqlite_column_bytes(sqlite3_stmt *statement, int column);
 
 /* ---- sqlite_tx.c ---- */
 
@@ -236,35 +274,102 @@ void mp_sqlite_rows_begin(mp_sqlite_rows *rows, sqlite3 *db);
 /* Called when it is committed, right away. */
 void mp_sqlite_rows_commit(mp_sqlite_rows *rows, sqlite3 *db);
 void mp_sqlite_rows_forget(mp_sqlite_rows *rows);
+/* What is known of a head; NULL: nothing. */
+mp_sqlite_head *mp_sqlite_rows_head(mp_sqlite_rows *rows, mp_scope scope, int64_t id);
+/* The place for what will be known of it; until then it is as when it is made. */
+mp_sqlite_head *mp_sqlite_rows_new_head(mp_sqlite_rows *rows, mp_scope scope, int64_t id);
+/* Nothing is known of it from here on. */
+void mp_sqlite_rows_drop(mp_sqlite_rows *rows, mp_scope scope, int64_t id);
+/* Its heads have been kept. */
 void mp_sqlite_rows_keep(mp_sqlite_rows *rows, const mp_session_row *row);
-void mp_sqlite_rows_keep_shared(mp_sqlite_rows *rows, mp_scope scope, int64_t id, int64_t revision);
-/* As the store's update_session: what it writes, if the session is kept. */
+/* What has been written of a session, if it is kept. */
 void mp_sqlite_rows_update(mp_sqlite_rows *rows, const mp_session_row *row);
-void mp_sqlite_rows_drop(mp_sqlite_rows *rows, int64_t session);
-bool mp_sqlite_rows_find(const mp_sqlite_rows *rows, int64_t session, mp_session_row *row);
+bool mp_sqlite_rows_find(mp_sqlite_rows *rows, int64_t session, mp_facts *facts);
 
-/* ---- sqlite_read.c, sqlite_write.c ---- */
+/* ---- sqlite_recent.c ---- */
+
+/* From a head of this revision. Empty, or not as it is written here: as mp_sqlite_recent_start. */
+void mp_sqlite_recent_read(mp_sqlite_recent *recent, moonpad_string text, int64_t revision);
+/* Nothing has been changed after `revision`. */
+void mp_sqlite_recent_start(mp_sqlite_recent *recent, int64_t revision);
+void mp_sqlite_recent_note(mp_sqlite_recent *recent, moonpad_string key, int64_t revision);
+/* Walks over the keys; *position is 0 at first. */
+bool mp_sqlite_recent_next(const mp_sqlite_recent *recent, size_t *position, moonpad_string *key, int64_t *revision);
+/* The text, in `text`. */
+moonpad_string mp_sqlite_recent_write(const mp_sqlite_recent *recent, char text[MP_SQLITE_RECENT_TEXT]);
+
+/* ---- sqlite_read.c ---- */
 
 static inline mp_sqlite_connection *mp_sqlite_of(mp_tx *tx) {
   return (mp_sqlite_connection *)tx;
 }
 
 extern const mp_tx_ops mp_sqlite_tx_ops;
+extern const mp_parts mp_sqlite_parts;
+
+/* Who gets the rows of a walk: one of the functions, as `give` knows. */
+typedef struct mp_sqlite_walk {
+  mp_each_state state;
+  mp_each_event event;
+  mp_each_session session;
+  void *context;
+  mp_scope scope;               /* of `state` */
+  const mp_event_query *events; /* of `event` */
+} mp_sqlite_walk;
+typedef moonpad_status (*mp_sqlite_give)(mp_sqlite_connection *connection, sqlite3_stmt *statement,
+                                         const mp_sqlite_walk *walk, moonpad_error *error);
+/* Gives away each row of a statement that is bound, and resets it. */
+moonpad_status mp_sqlite_walk_rows(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_sqlite_give give,
+                                   const mp_sqlite_walk *walk, moonpad_error *error);
+/* Steps to the one row there may be: NOT_FOUND, without a message, when there is none. The caller resets. */
+moonpad_status mp_sqlite_step_to_row(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error);
+
+/* Keeps a head whose columns (HEAD_COLUMNS of sqlite_statement.c) begin with this one. */
+void mp_sqlite_keep_head(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column, mp_scope scope,
+                         int64_t id);
+/* What is in the file of a head, or would be: that which is kept, or else `spare`. */
+moonpad_status mp_sqlite_head_of(mp_sqlite_connection *connection, mp_scope scope, int64_t id, mp_sqlite_head *spare,
+                                 mp_sqlite_head **head, moonpad_error *error);
+
+/* ---- sqlite_write.c: mp_tx_ops and mp_parts of the same names ---- */
 
 moonpad_status mp_sqlite_find_shared(mp_tx *tx, moonpad_string app_name, const moonpad_string *user_id, bool create,
-                                     int64_t *id, int64_t *revision, moonpad_error *error);
-moonpad_status mp_sqlite_load_session(mp_tx *tx, int64_t session, mp_session_row *row, moonpad_error *error);
+                                     mp_facts *facts, moonpad_error *error);
 moonpad_status mp_sqlite_create_session(mp_tx *tx, const moonpad_session_name *name, double create_time,
                                         mp_session_row *row, moonpad_error *error);
-moonpad_status mp_sqlite_delete_session(mp_tx *tx, int64_t session, moonpad_error *error);
-moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value *value,
-                                   int64_t revision, moonpad_error *error);
-moonpad_status mp_sqlite_write_base_key(mp_tx *tx, int64_t session, moonpad_string key, mp_value *value,
-                                        moonpad_error *error);
-moonpad_status mp_sqlite_set_shared_revision(mp_tx *tx, mp_scope scope, int64_t id, int64_t revision,
-                                             moonpad_error *error);
+moonpad_status mp_sqlite_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error);
+moonpad_status mp_sqlite_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
+moonpad_status mp_sqlite_write_key(mp_tx *tx, int64_t id, const mp_key_write *write, moonpad_error *error);
+moonpad_status mp_sqlite_write_base_key(mp_tx *tx, int64_t session, const mp_key_write *write, moonpad_error *error);
+moonpad_status mp_sqlite_update_heads(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
+/* The head as it is now; of a session all but the revision. */
+moonpad_status mp_sqlite_write_head(mp_sqlite_connection *connection, mp_scope scope, const mp_sqlite_head *head,
+                                    moonpad_error *error);
+/* A statement with one or two integers. */
+moonpad_status mp_sqlite_run_with(mp_sqlite_connection *connection, mp_sqlite_statement_id id, int64_t first,
+                                  int64_t second, moonpad_error *error);
+
+/* ---- sqlite_events.c: the same ---- */
+
+moonpad_status mp_sqlite_find_event(mp_tx *tx, int64_t session, moonpad_string event_id, mp_each_event each,
+                                    void *context, moonpad_error *error);
+moonpad_status mp_sqlite_each_event(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
+                                    void *context, moonpad_error *error);
+moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
+                                         int64_t *revision, moonpad_error *error);
 moonpad_status mp_sqlite_append_event(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
-moonpad_status mp_sqlite_update_session(mp_tx *tx, const mp_session_row *row, moonpad_error *error);
+moonpad_status mp_sqlite_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+                                      moonpad_error *error);
+
+/* ---- sqlite_housekeeping.c: mp_tx_ops of the same names ---- */
+
+moonpad_status mp_sqlite_trim(mp_tx *tx, const mp_place *session, int64_t last, moonpad_error *error);
+moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t last, moonpad_error *error);
+moonpad_status mp_sqlite_touch(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
+moonpad_status mp_sqlite_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
+                               moonpad_error *error);
+moonpad_status mp_sqlite_claim_token(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
+                                     moonpad_error *error);
 
 /* An event's key in the file: its session, then its revision. */
 #define MP_SQLITE_REVISION_BITS 34 /* MP_MAX_REVISION */

@@ -1,8 +1,7 @@
-/* What a transaction can read. Every function leaves its statement reset: an open one would hold the snapshot. */
+/* Heads, state and lists: reading. Every function leaves its statement reset: an open one would hold the snapshot. */
 #include <math.h>
 
 #include "base/error.h"
-#include "core/json.h"
 #include "store/sqlite.h"
 
 /* Columns as in SESSION_COLUMNS of sqlite_statement.c. */
@@ -23,41 +22,92 @@ static moonpad_status session_of(mp_sqlite_connection *connection, sqlite3_stmt 
   return sound ? MOONPAD_OK : mp_sqlite_corrupt(connection, "a session's revision is out of range", error);
 }
 
-/* Steps to the one row there may be: NOT_FOUND, without a message, when there is none. The caller resets. */
-static moonpad_status step_to_row(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error) {
+moonpad_status mp_sqlite_step_to_row(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error) {
   int code = sqlite3_step(statement);
   if (code == SQLITE_ROW) return MOONPAD_OK;
   return code == SQLITE_DONE ? MOONPAD_NOT_FOUND : mp_sqlite_fail(connection, code, error);
 }
 
-static moonpad_status one_session(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_session_row *row,
-                                  moonpad_error *error) {
-  moonpad_status status = step_to_row(connection, statement, error);
-  if (status == MOONPAD_OK) status = session_of(connection, statement, row, error);
+moonpad_status mp_sqlite_walk_rows(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_sqlite_give give,
+                                   const mp_sqlite_walk *walk, moonpad_error *error) {
+  for (;;) {
+    moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+    bool at_end = status == MOONPAD_NOT_FOUND;
+    if (status == MOONPAD_OK) status = give(connection, statement, walk, error);
+    if (status == MOONPAD_OK) continue;
+    sqlite3_reset(statement);
+    return at_end ? MOONPAD_OK : status;
+  }
+}
+
+/* Columns as in HEAD_COLUMNS. Of a user or an app that has no head yet all of them are NULL. */
+static void head_of(sqlite3_stmt *statement, int column, mp_sqlite_head *head) {
+  head->revision = sqlite3_column_int64(statement, column);
+  head->forgotten = sqlite3_column_int64(statement, column + 1);
+  head->touched = sqlite3_column_double(statement, column + 2);
+  mp_sqlite_recent_read(&head->recent, mp_sqlite_column_text(statement, column + 3), head->revision);
+}
+
+void mp_sqlite_keep_head(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column, mp_scope scope,
+                         int64_t id) {
+  if (connection->rows != NULL) head_of(statement, column, mp_sqlite_rows_new_head(connection->rows, scope, id));
+}
+
+moonpad_status mp_sqlite_head_of(mp_sqlite_connection *connection, mp_scope scope, int64_t id, mp_sqlite_head *spare,
+                                 mp_sqlite_head **head, moonpad_error *error) {
+  mp_sqlite_rows *rows = connection->rows;
+  *head = rows == NULL ? NULL : mp_sqlite_rows_head(rows, scope, id);
+  if (*head != NULL) return MOONPAD_OK;
+  bool shared = scope != MP_SCOPE_SESSION;
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, shared ? MP_SQL_SHARED_HEAD : MP_SQL_SESSION_HEAD, error);
+  if (statement == NULL) return connection->failure;
+  if (shared) sqlite3_bind_int64(statement, 1, (int)scope);
+  sqlite3_bind_int64(statement, shared ? 2 : 1, id);
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+  if (status == MOONPAD_OK || status == MOONPAD_NOT_FOUND) {
+    *head = rows == NULL ? spare : mp_sqlite_rows_new_head(rows, scope, id);
+    (*head)->id = id;
+    head_of(statement, 0, *head);
+    status = MOONPAD_OK;
+  }
   sqlite3_reset(statement);
   return status;
 }
 
-static moonpad_status find_session(mp_tx *tx, const moonpad_session_name *name, mp_session_row *row,
-                                   moonpad_error *error) {
+/* Columns as in SESSION_COLUMNS, then the heads. */
+static moonpad_status one_session(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_facts *facts,
+                                  moonpad_error *error) {
+  mp_session_row *row = &facts->row;
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+  if (status == MOONPAD_OK) status = session_of(connection, statement, row, error);
+  for (int scope = 0; status == MOONPAD_OK && scope < MP_STORED_SCOPES; scope++) {
+    int column = 10 + 4 * scope;
+    facts->forgotten[scope] = sqlite3_column_int64(statement, column + 1);
+    facts->touched[scope] = sqlite3_column_double(statement, column + 2);
+    mp_sqlite_keep_head(connection, statement, column, (mp_scope)scope, mp_row_id(row, (mp_scope)scope));
+  }
+  sqlite3_reset(statement);
+  if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_keep(connection->rows, row);
+  return status;
+}
+
+static moonpad_status find_session(mp_tx *tx, const moonpad_session_name *name, mp_facts *facts, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_SESSION, error);
   if (statement == NULL) return connection->failure;
   mp_sqlite_bind_text(statement, 1, name->app_name);
   mp_sqlite_bind_text(statement, 2, name->user_id);
   mp_sqlite_bind_text(statement, 3, name->session_id);
-  return one_session(connection, statement, row, error);
+  return one_session(connection, statement, facts, error);
 }
 
-moonpad_status mp_sqlite_load_session(mp_tx *tx, int64_t session, mp_session_row *row, moonpad_error *error) {
+static moonpad_status load_session(mp_tx *tx, int64_t session, mp_facts *facts, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  if (connection->rows != NULL && mp_sqlite_rows_find(connection->rows, session, row)) return MOONPAD_OK;
+  if (connection->rows != NULL && mp_sqlite_rows_find(connection->rows, session, facts)) return MOONPAD_OK;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_LOAD_SESSION, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, session);
-  moonpad_status status = one_session(connection, statement, row, error);
-  if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_keep(connection->rows, row);
-  return status;
+  return one_session(connection, statement, facts, error);
 }
 
 /* ---- state ---- */
@@ -96,7 +146,7 @@ static moonpad_status state_row_of(mp_sqlite_connection *connection, sqlite3_stm
 static moonpad_status read_key(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value **value,
                                int64_t *revision, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  mp_state_row row = {{NULL, 0}, NULL, 0};
+  mp_state_row row = {.scope = scope};
   *value = NULL;
   *revision = 0;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_READ_KEY, error);
@@ -104,7 +154,7 @@ static moonpad_status read_key(mp_tx *tx, mp_scope scope, int64_t id, moonpad_st
   sqlite3_bind_int64(statement, 1, (int)scope);
   sqlite3_bind_int64(statement, 2, id);
   mp_sqlite_bind_text(statement, 3, key);
-  moonpad_status status = step_to_row(connection, statement, error);
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
   if (status == MOONPAD_OK) status = state_row_of(connection, statement, &row, error);
   sqlite3_reset(statement);
   *value = row.value;
@@ -112,109 +162,64 @@ static moonpad_status read_key(mp_tx *tx, mp_scope scope, int64_t id, moonpad_st
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
 }
 
-static moonpad_status walk_state(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_each_state each,
-                                 void *context, moonpad_error *error) {
-  moonpad_status status;
-  while ((status = step_to_row(connection, statement, error)) == MOONPAD_OK) {
-    mp_state_row row;
-    status = state_row_of(connection, statement, &row, error);
-    if (status == MOONPAD_OK) status = each(context, &row, error);
-    mp_value_release(connection->store->env, row.value);
-    if (status != MOONPAD_OK) {
-      sqlite3_reset(statement);
-      return status;
-    }
+static moonpad_status give_state(mp_sqlite_connection *connection, sqlite3_stmt *statement, const mp_sqlite_walk *walk,
+                                 moonpad_error *error) {
+  mp_state_row row = {.scope = walk->scope};
+  moonpad_status status = state_row_of(connection, statement, &row, error);
+  if (status == MOONPAD_OK) status = walk->state(walk->context, &row, error);
+  mp_value_release(connection->store->env, row.value);
+  return status;
+}
+
+static moonpad_status walk_keys(mp_sqlite_connection *connection, mp_sqlite_statement_id which, int64_t id,
+                                int64_t since, const mp_sqlite_walk *walk, moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, which, error);
+  if (statement == NULL) return connection->failure;
+  sqlite3_bind_int64(statement, 1, (int)walk->scope);
+  sqlite3_bind_int64(statement, 2, id);
+  if (which == MP_SQL_EACH_KEY_SINCE) sqlite3_bind_int64(statement, 3, since);
+  return mp_sqlite_walk_rows(connection, statement, give_state, walk, error);
+}
+
+static moonpad_status walk_recent(mp_sqlite_connection *connection, const mp_sqlite_head *head, int64_t since,
+                                  const mp_sqlite_walk *walk, moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_READ_KEY_SINCE, error);
+  if (statement == NULL) return connection->failure;
+  moonpad_status status = MOONPAD_OK;
+  moonpad_string key;
+  int64_t revision;
+  size_t position = 0;
+  while (status == MOONPAD_OK && mp_sqlite_recent_next(&head->recent, &position, &key, &revision)) {
+    if (revision <= since) continue;
+    sqlite3_bind_int64(statement, 1, (int)walk->scope);
+    sqlite3_bind_int64(statement, 2, head->id);
+    mp_sqlite_bind_text(statement, 3, key);
+    sqlite3_bind_int64(statement, 4, since);
+    status = mp_sqlite_walk_rows(connection, statement, give_state, walk, error);
   }
-  sqlite3_reset(statement);
-  return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
+  return status;
 }
 
 static moonpad_status each_key(mp_tx *tx, mp_scope scope, int64_t id, int64_t since, mp_each_state each, void *context,
                                moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, since < 0 ? MP_SQL_EACH_KEY : MP_SQL_EACH_KEY_SINCE, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, (int)scope);
-  sqlite3_bind_int64(statement, 2, id);
-  if (since >= 0) sqlite3_bind_int64(statement, 3, since);
-  return walk_state(connection, statement, each, context, error);
+  mp_sqlite_walk walk = {.state = each, .context = context, .scope = scope};
+  if (since < 0) return walk_keys(connection, MP_SQL_EACH_KEY, id, since, &walk, error);
+  mp_sqlite_head spare, *head;
+  moonpad_status status = mp_sqlite_head_of(connection, scope, id, &spare, &head, error);
+  if (status != MOONPAD_OK) return status;
+  if (since >= head->recent.floor) return walk_recent(connection, head, since, &walk, error);
+  return walk_keys(connection, MP_SQL_EACH_KEY_SINCE, id, since, &walk, error);
 }
 
-static moonpad_status each_base_key(mp_tx *tx, int64_t session, mp_each_state each, void *context,
+static moonpad_status each_base_key(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
                                     moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_EACH_BASE_KEY, error);
   if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, session);
-  return walk_state(connection, statement, each, context, error);
-}
-
-/* ---- events ---- */
-
-static moonpad_status event_json_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_string *json,
-                                    moonpad_error *error) {
-  *json = mp_sqlite_column_text(statement, 3);
-  if (json->data == NULL) return mp_no_memory(error);
-  if (json->data[0] == '{' && mp_sqlite_json_is_own(*json)) return MOONPAD_OK;
-  moonpad_type type = MOONPAD_ABSENT;
-  mp_sqlite_clear_scratch(connection);
-  moonpad_status status =
-      mp_json_compact(connection->store->env, *json, MP_JSON_DEPTH_LIMIT, "event", &connection->scratch, &type, error);
-  if (status == MOONPAD_NO_MEMORY || connection->scratch.failed) return mp_no_memory(error);
-  if (status != MOONPAD_OK || type != MOONPAD_OBJECT) {
-    return mp_sqlite_corrupt(connection, "an event is not a JSON object", error);
-  }
-  *json = mp_buffer_text(&connection->scratch);
-  return MOONPAD_OK;
-}
-
-/* Columns as in EVENT_COLUMNS of sqlite_statement.c. */
-static moonpad_status event_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_event_row *row,
-                               moonpad_error *error) {
-  row->revision = sqlite3_column_int64(statement, 0) & MP_MAX_REVISION;
-  row->timestamp = sqlite3_column_double(statement, 1);
-  row->digest = (uint64_t)sqlite3_column_int64(statement, 4);
-  row->id = mp_sqlite_column_text(statement, 2);
-  return row->id.data == NULL ? mp_no_memory(error) : event_json_of(connection, statement, &row->json, error);
-}
-
-static moonpad_status find_event(mp_tx *tx, int64_t session, moonpad_string event_id, mp_each_event each, void *context,
-                                 moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_EVENT, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, session);
-  mp_sqlite_bind_text(statement, 2, event_id);
-  mp_event_row row;
-  moonpad_status status = step_to_row(connection, statement, error);
-  if (status == MOONPAD_OK) status = event_of(connection, statement, &row, error);
-  if (status == MOONPAD_OK) status = each(context, &row, error);
-  sqlite3_reset(statement);
-  return status;
-}
-
-static moonpad_status each_event(mp_tx *tx, int64_t session, int64_t first, int64_t last, mp_each_event each,
-                                 void *context, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  if (first < 0) first = 0;
-  if (last > MP_MAX_REVISION) last = MP_MAX_REVISION;
-  if (first > last) return MOONPAD_OK;
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_EACH_EVENT, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, mp_sqlite_position(session, first));
-  sqlite3_bind_int64(statement, 2, mp_sqlite_position(session, last));
-  moonpad_status status;
-  while ((status = step_to_row(connection, statement, error)) == MOONPAD_OK) {
-    mp_event_row row;
-    status = event_of(connection, statement, &row, error);
-    if (status == MOONPAD_OK) status = each(context, &row, error);
-    if (status != MOONPAD_OK) {
-      sqlite3_reset(statement);
-      return status;
-    }
-  }
-  sqlite3_reset(statement);
-  return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
+  sqlite3_bind_int64(statement, 1, session->session);
+  mp_sqlite_walk walk = {.state = each, .context = context, .scope = MP_SCOPE_SESSION};
+  return mp_walk_end(mp_sqlite_walk_rows(connection, statement, give_state, &walk, error));
 }
 
 /* ---- lists ---- */
@@ -234,15 +239,17 @@ static sqlite3_stmt *list_statement(mp_sqlite_connection *connection, const mp_l
   mp_sqlite_bind_text(statement, 4, query->has_after ? query->after_session_id : none);
   sqlite3_bind_int64(statement, 5, query->limit > 0 ? query->limit : -1);
   if (query->has_user_id) mp_sqlite_bind_text(statement, 6, query->user_id);
+  sqlite3_bind_double(statement, 7, query->touched_since != 0 ? query->touched_since : -(double)INFINITY);
   return statement;
 }
 
-static moonpad_status listed_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_listed_session *listed,
-                                moonpad_error *error) {
-  listed->user_id = mp_sqlite_column_text(statement, 10);
-  listed->session_id = mp_sqlite_column_text(statement, 11);
-  if (listed->user_id.data == NULL || listed->session_id.data == NULL) return mp_no_memory(error);
-  return session_of(connection, statement, &listed->row, error);
+static moonpad_status give_session(mp_sqlite_connection *connection, sqlite3_stmt *statement,
+                                   const mp_sqlite_walk *walk, moonpad_error *error) {
+  mp_listed_session listed = {.user_id = mp_sqlite_column_text(statement, 10),
+                              .session_id = mp_sqlite_column_text(statement, 11)};
+  if (listed.user_id.data == NULL || listed.session_id.data == NULL) return mp_no_memory(error);
+  moonpad_status status = session_of(connection, statement, &listed.row, error);
+  return status == MOONPAD_OK ? walk->session(walk->context, &listed, error) : status;
 }
 
 static moonpad_status each_session(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
@@ -250,35 +257,41 @@ static moonpad_status each_session(mp_tx *tx, const mp_list_query *query, mp_eac
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   sqlite3_stmt *statement = list_statement(connection, query, error);
   if (statement == NULL) return connection->failure;
-  moonpad_status status;
-  while ((status = step_to_row(connection, statement, error)) == MOONPAD_OK) {
-    mp_listed_session listed;
-    status = listed_of(connection, statement, &listed, error);
-    if (status == MOONPAD_OK) status = each(context, &listed, error);
-    if (status != MOONPAD_OK) {
-      sqlite3_reset(statement);
-      return status;
-    }
-  }
-  sqlite3_reset(statement);
-  return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
+  mp_sqlite_walk walk = {.session = each, .context = context};
+  return mp_sqlite_walk_rows(connection, statement, give_session, &walk, error);
 }
 
-const mp_tx_ops mp_sqlite_tx_ops = {
+/* ---- what a transaction can do ---- */
+
+const mp_parts mp_sqlite_parts = {
     .find_session = find_session,
-    .load_session = mp_sqlite_load_session,
+    .load_session = load_session,
     .find_shared = mp_sqlite_find_shared,
     .read_key = read_key,
     .each_key = each_key,
-    .each_base_key = each_base_key,
-    .find_event = find_event,
-    .each_event = each_event,
+    .find_event = mp_sqlite_find_event,
     .each_session = each_session,
-    .create_session = mp_sqlite_create_session,
-    .delete_session = mp_sqlite_delete_session,
     .write_key = mp_sqlite_write_key,
     .write_base_key = mp_sqlite_write_base_key,
-    .set_shared_revision = mp_sqlite_set_shared_revision,
     .append_event = mp_sqlite_append_event,
-    .update_session = mp_sqlite_update_session,
+    .update_heads = mp_sqlite_update_heads,
+};
+
+const mp_tx_ops mp_sqlite_tx_ops = {
+    .size = sizeof mp_sqlite_tx_ops,
+    .look = mp_parts_look,
+    .each_listed = mp_parts_each_listed,
+    .each_event = mp_sqlite_each_event,
+    .find_invocation = mp_sqlite_find_invocation,
+    .each_base_key = each_base_key,
+    .create_session = mp_sqlite_create_session,
+    .remove_session = mp_sqlite_remove_session,
+    .remove_user = mp_sqlite_remove_user,
+    .apply = mp_parts_apply,
+    .copy_history = mp_sqlite_copy_history,
+    .trim = mp_sqlite_trim,
+    .purge = mp_sqlite_purge,
+    .touch = mp_sqlite_touch,
+    .sweep = mp_sqlite_sweep,
+    .claim_token = mp_sqlite_claim_token,
 };

@@ -3,24 +3,42 @@
 
 #include "base/error.h"
 
-#define SHARED_REVISION(scope, owner)                                                                                  \
-  "coalesce((SELECT h.revision FROM state h WHERE h.scope = " scope " AND h.owner = " owner " AND h.key = 0), 0)"
+/* The heads of the user and the app of `sessions s`: rows of `state` that may not be there yet. */
+#define SHARED_HEADS                                                                                                   \
+  " LEFT JOIN state u1 ON u1.scope = 1 AND u1.owner = s.user AND u1.key = 0"                                           \
+  " LEFT JOIN state a1 ON a1.scope = 2 AND a1.owner = s.app AND a1.key = 0"
 
 #define SESSION_COLUMNS                                                                                                \
-  "s.id, s.user, s.app, s.revision, s.base_revision, " SHARED_REVISION("1", "s.user") ", " SHARED_REVISION(            \
-      "2", "s.app") ", s.conversation_count, s.create_time, s.last_update_time"
+  "s.id, s.user, s.app, s.revision, s.base_revision, u1.revision, a1.revision, s.conversation_count, s.create_time,"   \
+  " s.last_update_time"
+#define HEAD_COLUMNS(row, recent) row ".revision, " row ".forgotten, " row ".touched, " row "." recent
+#define ALL_HEADS                 HEAD_COLUMNS("s", "recent") ", " HEAD_COLUMNS("u1", "value") ", " HEAD_COLUMNS("a1", "value")
 
-#define EVENT_COLUMNS "position, timestamp, id, event, digest"
+#define EVENTS(json, condition)                                                                                        \
+  "SELECT position, timestamp, id, digest, kinds, invocation, " json " FROM events WHERE " condition
+#define EACH_EVENT EVENTS("event", "position BETWEEN ?1 AND ?2 ORDER BY position")
+/* With JSON or (?3 = 0) without, unless nothing else tells their kinds; of some kinds or (?4 = 0) of all. */
+#define SOME_EVENTS                                                                                                    \
+  EVENTS("CASE WHEN ?3 OR (?4 AND kinds IS NULL) THEN event END",                                                      \
+         "position BETWEEN ?1 AND ?2 AND (?4 = 0 OR kinds IS NULL OR kinds & ?4) ORDER BY position")
 
 /* The tables are walked in the order written: CROSS JOIN keeps SQLite to it. */
 #define LIST(scope, comparison, direction)                                                                             \
   "SELECT " SESSION_COLUMNS ", u.user_id, s.session_id FROM apps a " scope                                             \
   " AND (s.last_update_time, u.user_id, s.session_id) " comparison " (?2, ?3, ?4)"                                     \
+  " AND coalesce(s.touched, s.last_update_time) >= ?7"                                                                 \
   " ORDER BY s.last_update_time " direction ", u.user_id " direction ", s.session_id " direction " LIMIT ?5"
-#define OF_APP "CROSS JOIN sessions s CROSS JOIN users u WHERE a.app_name = ?1 AND s.app = a.id AND u.id = s.user"
+#define OF_APP                                                                                                         \
+  "CROSS JOIN sessions s CROSS JOIN users u" SHARED_HEADS " WHERE a.app_name = ?1 AND s.app = a.id AND u.id = s.user"
 #define OF_USER                                                                                                        \
-  "CROSS JOIN users u CROSS JOIN sessions s WHERE a.app_name = ?1 AND u.app = a.id AND u.user_id = ?6 AND s.user = "   \
-  "u.id"
+  "CROSS JOIN users u CROSS JOIN sessions s" SHARED_HEADS                                                              \
+  " WHERE a.app_name = ?1 AND u.app = a.id AND u.user_id = ?6 AND s.user = u.id"
+
+/* The first with state behind ?1 that was last used before ?2. */
+#define NEXT_UNUSED(table, scope)                                                                                      \
+  "SELECT o.id FROM " table " o CROSS JOIN state h WHERE o.id > ?1 AND h.scope = " scope                               \
+  " AND h.owner = o.id AND h.key = 0 AND h.touched < ?2 AND EXISTS"                                                    \
+  " (SELECT 1 FROM state k WHERE k.scope = " scope " AND k.owner = o.id AND k.key >= '') ORDER BY o.id LIMIT 1"
 
 static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_BEGIN_READ] = "BEGIN",
@@ -32,21 +50,35 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_ROLLBACK_TO] = "ROLLBACK TO one",
     [MP_SQL_VERSION] = "PRAGMA user_version",
     [MP_SQL_FIND_SESSION] =
-        "SELECT " SESSION_COLUMNS " FROM apps a CROSS JOIN users u CROSS JOIN sessions s WHERE a.app_name = ?1"
-        " AND u.app = a.id AND u.user_id = ?2 AND s.user = u.id AND s.session_id = ?3",
-    [MP_SQL_LOAD_SESSION] = "SELECT " SESSION_COLUMNS " FROM sessions s WHERE s.id = ?1",
-    [MP_SQL_FIND_APP] = "SELECT a.id, " SHARED_REVISION("2", "a.id") " FROM apps a WHERE a.app_name = ?1",
-    [MP_SQL_FIND_USER] =
-        "SELECT u.id, " SHARED_REVISION("1", "u.id") " FROM users u WHERE u.app = ?1 AND u.user_id = ?2",
+        "SELECT " SESSION_COLUMNS ", " ALL_HEADS " FROM apps a CROSS JOIN users u CROSS JOIN sessions s" SHARED_HEADS
+        " WHERE a.app_name = ?1 AND u.app = a.id AND u.user_id = ?2 AND s.user = u.id"
+        " AND s.session_id = ?3",
+    [MP_SQL_LOAD_SESSION] = "SELECT " SESSION_COLUMNS ", " ALL_HEADS " FROM sessions s" SHARED_HEADS " WHERE s.id = ?1",
+    [MP_SQL_FIND_APP] = "SELECT a.id, " HEAD_COLUMNS(
+        "h", "value") " FROM apps a LEFT JOIN state h ON h.scope = 2 AND h.owner = a.id AND h.key = 0"
+                      " WHERE a.app_name = ?1",
+    [MP_SQL_FIND_USER] = "SELECT u.id, " HEAD_COLUMNS(
+        "h", "value") " FROM users u LEFT JOIN state h ON h.scope = 1 AND h.owner = u.id AND h.key = 0"
+                      " WHERE u.app = ?1 AND u.user_id = ?2",
+    [MP_SQL_SESSION_HEAD] = "SELECT " HEAD_COLUMNS("s", "recent") " FROM sessions s WHERE s.id = ?1",
+    [MP_SQL_SHARED_HEAD] =
+        "SELECT " HEAD_COLUMNS("h", "value") " FROM state h WHERE h.scope = ?1 AND h.owner = ?2 AND h.key = 0",
     [MP_SQL_READ_KEY] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key = ?3",
+    [MP_SQL_READ_KEY_SINCE] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key = ?3"
+                              " AND revision > ?4",
     /* Text sorts after numbers: key >= '' leaves out the row that is no key. */
     [MP_SQL_EACH_KEY] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key >= ''"
                         " AND value IS NOT NULL",
     [MP_SQL_EACH_KEY_SINCE] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key >= ''"
                               " AND revision > ?3",
     [MP_SQL_EACH_BASE_KEY] = "SELECT key, value, 0 FROM base_state WHERE session = ?1",
-    [MP_SQL_FIND_EVENT] = "SELECT " EVENT_COLUMNS " FROM events WHERE session = ?1 AND id = ?2",
-    [MP_SQL_EACH_EVENT] = "SELECT " EVENT_COLUMNS " FROM events WHERE position BETWEEN ?1 AND ?2 ORDER BY position",
+    [MP_SQL_FIND_EVENT] = EVENTS("event", "session = ?1 AND id = ?2"),
+    [MP_SQL_EACH_EVENT] = EACH_EVENT,
+    [MP_SQL_SOME_EVENTS] = SOME_EVENTS,
+    [MP_SQL_SOME_EVENTS_NEWEST] = SOME_EVENTS " DESC",
+    [MP_SQL_FIND_INVOCATION] = EVENTS("CASE WHEN kinds IS NULL THEN event END",
+                                      "position BETWEEN ?1 AND ?2 AND (invocation = ?3 OR kinds IS NULL)"
+                                      " ORDER BY position"),
     [MP_SQL_LIST_APP_OLDEST] = LIST(OF_APP, ">", "ASC"),
     [MP_SQL_LIST_APP_NEWEST] = LIST(OF_APP, "<", "DESC"),
     [MP_SQL_LIST_USER_OLDEST] = LIST(OF_USER, ">", "ASC"),
@@ -56,17 +88,37 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_CREATE_SESSION] = "INSERT INTO sessions(app, user, session_id, create_time, last_update_time)"
                               " VALUES(?1, ?2, ?3, ?4, ?4) ON CONFLICT(user, session_id) DO NOTHING",
     [MP_SQL_DELETE_EVENTS] = "DELETE FROM events WHERE position BETWEEN ?1 AND ?2",
-    [MP_SQL_DELETE_STATE] = "DELETE FROM state WHERE scope = 0 AND owner = ?1",
+    [MP_SQL_DELETE_STATE] = "DELETE FROM state WHERE scope = ?1 AND owner = ?2",
     [MP_SQL_DELETE_BASE_STATE] = "DELETE FROM base_state WHERE session = ?1",
     [MP_SQL_DELETE_SESSION] = "DELETE FROM sessions WHERE id = ?1",
+    [MP_SQL_SESSION_OF_USER] = "SELECT id FROM sessions WHERE user = ?1 LIMIT 1",
+    [MP_SQL_DELETE_USER] = "DELETE FROM users WHERE id = ?1",
+    [MP_SQL_COPY_BASE_STATE] = "INSERT INTO base_state(session, key, value)"
+                               " SELECT ?2, key, value FROM base_state WHERE session = ?1",
+    /* SQLite keeps what it selects until all is selected, so it is not all at once. */
+    [MP_SQL_COPY_EVENTS] = "INSERT INTO events(position, id, timestamp, digest, invocation, kinds, event)"
+                           " SELECT position + ?3, id, timestamp, digest, invocation, kinds, event FROM events"
+                           " WHERE position BETWEEN ?1 AND ?2 ORDER BY position LIMIT ?4",
     /* All columns are given, so replacing the row is updating it; SQLite then looks for its place once instead of twice. */
     [MP_SQL_WRITE_KEY] = "REPLACE INTO state(scope, owner, key, value, revision) VALUES(?1, ?2, ?3, ?4, ?5)",
     [MP_SQL_WRITE_BASE_KEY] = "REPLACE INTO base_state(session, key, value) VALUES(?1, ?2, ?3)",
     [MP_SQL_REMOVE_BASE_KEY] = "DELETE FROM base_state WHERE session = ?1 AND key = ?2",
-    [MP_SQL_SET_REVISION] = "REPLACE INTO state(scope, owner, key, value, revision) VALUES(?1, ?2, 0, NULL, ?3)",
-    [MP_SQL_APPEND_EVENT] = "INSERT INTO events(position, id, timestamp, digest, event) VALUES(?1, ?2, ?3, ?4, ?5)",
+    [MP_SQL_WRITE_SESSION_HEAD] = "UPDATE sessions SET recent = ?3, touched = ?5, forgotten = ?6 WHERE id = ?2",
+    [MP_SQL_WRITE_SHARED_HEAD] = "REPLACE INTO state(scope, owner, key, value, revision, touched, forgotten)"
+                                 " VALUES(?1, ?2, 0, ?3, ?4, ?5, ?6)",
+    [MP_SQL_APPEND_EVENT] = "INSERT INTO events(position, id, timestamp, digest, invocation, kinds, event)"
+                            " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     [MP_SQL_UPDATE_SESSION] = "UPDATE sessions SET revision = ?2, base_revision = ?3, conversation_count = ?4,"
-                              " last_update_time = ?5 WHERE id = ?1",
+                              " last_update_time = ?5, touched = ?6, recent = ?7 WHERE id = ?1",
+    [MP_SQL_PURGE] = "DELETE FROM state WHERE scope = ?1 AND owner = ?2 AND key >= '' AND value IS NULL"
+                     " AND revision <= ?3",
+    [MP_SQL_NEXT_UNUSED_SESSION] =
+        "SELECT id FROM sessions WHERE id > ?1 AND coalesce(touched, last_update_time) < ?2 ORDER BY id LIMIT 1",
+    [MP_SQL_NEXT_UNUSED_USER] = NEXT_UNUSED("users", "1"),
+    [MP_SQL_NEXT_UNUSED_APP] = NEXT_UNUSED("apps", "2"),
+    [MP_SQL_CLAIM_TOKEN] = "INSERT INTO tokens(token, time) VALUES(?1, ?2)"
+                           " ON CONFLICT(token) DO UPDATE SET time = excluded.time WHERE time < ?3",
+    [MP_SQL_FORGET_TOKENS] = "DELETE FROM tokens WHERE time < ?1",
 };
 
 sqlite3_stmt *mp_sqlite_statement(mp_sqlite_connection *connection, mp_sqlite_statement_id id, moonpad_error *error) {
@@ -103,4 +155,10 @@ moonpad_string mp_sqlite_column_text(sqlite3_stmt *statement, int column) {
   moonpad_string text = {(const char *)sqlite3_column_text(statement, column), 0};
   text.length = (size_t)sqlite3_column_bytes(statement, column);
   return text;
+}
+
+moonpad_string mp_sqlite_column_bytes(sqlite3_stmt *statement, int column) {
+  moonpad_string bytes = {sqlite3_column_blob(statement, column), 0};
+  bytes.length = (size_t)sqlite3_column_bytes(statement, column);
+  return bytes;
 }

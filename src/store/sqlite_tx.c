@@ -75,7 +75,7 @@ static bool is_refusal(moonpad_status status) {
 
 static moonpad_status call(mp_sqlite_connection *connection, mp_tx_function function, void *context,
                            moonpad_error *error) {
-  moonpad_status status = function(&connection->tx, context, error);
+  moonpad_status status = function(&connection->tx.tx, context, error);
   if (connection->rows != NULL && is_refusal(status)) {
     moonpad_status found = mp_sqlite_check_files(connection->store, error);
     return found == MOONPAD_OK ? status : found;

@@ -1,81 +1,107 @@
-/* What a transaction can change. */
+/* Heads and state: writing. */
 #include "base/error.h"
 #include "store/sqlite.h"
 
 /* ---- apps and users ---- */
 
-/* The statement is bound. NOT_FOUND without a message when there is no row. */
-static moonpad_status id_and_revision(mp_sqlite_connection *connection, sqlite3_stmt *statement, int64_t *id,
-                                      int64_t *revision, moonpad_error *error) {
-  int code = sqlite3_step(statement);
-  moonpad_status status = MOONPAD_NOT_FOUND;
-  if (code == SQLITE_ROW) {
-    *id = sqlite3_column_int64(statement, 0);
-    *revision = sqlite3_column_int64(statement, 1);
-    status = MOONPAD_OK;
-  } else if (code != SQLITE_DONE) {
-    status = mp_sqlite_fail(connection, code, error);
+/* The statement is bound: an id, then HEAD_COLUMNS. NOT_FOUND without a message when there is no row. */
+static moonpad_status find_head(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_scope scope,
+                                mp_sqlite_head *head, moonpad_error *error) {
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+  if (status == MOONPAD_OK) {
+    head->id = sqlite3_column_int64(statement, 0);
+    head->revision = sqlite3_column_int64(statement, 1);
+    head->forgotten = sqlite3_column_int64(statement, 2);
+    head->touched = sqlite3_column_double(statement, 3);
+    mp_sqlite_keep_head(connection, statement, 1, scope, head->id);
   }
   sqlite3_reset(statement);
   return status;
 }
 
-static moonpad_status insert(mp_sqlite_connection *connection, sqlite3_stmt *statement, int64_t *id, int64_t *revision,
-                             moonpad_error *error) {
+static moonpad_status insert(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_scope scope,
+                             mp_sqlite_head *head, moonpad_error *error) {
   moonpad_status status = mp_sqlite_run(connection, statement, error);
   if (status != MOONPAD_OK) return status;
-  *id = sqlite3_last_insert_rowid(connection->db);
-  *revision = 0;
+  *head = *mp_sqlite_rows_new_head(connection->rows, scope, sqlite3_last_insert_rowid(connection->db));
   return MOONPAD_OK;
 }
 
-static moonpad_status find_app(mp_sqlite_connection *connection, moonpad_string app_name, bool create, int64_t *id,
-                               int64_t *revision, moonpad_error *error) {
+static moonpad_status find_app(mp_sqlite_connection *connection, moonpad_string app_name, bool create,
+                               mp_sqlite_head *app, moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_APP, error);
   if (statement == NULL) return connection->failure;
   mp_sqlite_bind_text(statement, 1, app_name);
-  moonpad_status status = id_and_revision(connection, statement, id, revision, error);
+  moonpad_status status = find_head(connection, statement, MP_SCOPE_APP, app, error);
   if (status != MOONPAD_NOT_FOUND || !create) return status;
   statement = mp_sqlite_statement(connection, MP_SQL_CREATE_APP, error);
   if (statement == NULL) return connection->failure;
   mp_sqlite_bind_text(statement, 1, app_name);
-  return insert(connection, statement, id, revision, error);
+  return insert(connection, statement, MP_SCOPE_APP, app, error);
 }
 
 static moonpad_status find_user(mp_sqlite_connection *connection, int64_t app, moonpad_string user_id, bool create,
-                                int64_t *id, int64_t *revision, moonpad_error *error) {
+                                mp_sqlite_head *user, moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_USER, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, app);
   mp_sqlite_bind_text(statement, 2, user_id);
-  moonpad_status status = id_and_revision(connection, statement, id, revision, error);
+  moonpad_status status = find_head(connection, statement, MP_SCOPE_USER, user, error);
   if (status != MOONPAD_NOT_FOUND || !create) return status;
   statement = mp_sqlite_statement(connection, MP_SQL_CREATE_USER, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, app);
   mp_sqlite_bind_text(statement, 2, user_id);
-  return insert(connection, statement, id, revision, error);
+  return insert(connection, statement, MP_SCOPE_USER, user, error);
 }
 
 moonpad_status mp_sqlite_find_shared(mp_tx *tx, moonpad_string app_name, const moonpad_string *user_id, bool create,
-                                     int64_t *id, int64_t *revision, moonpad_error *error) {
+                                     mp_facts *facts, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  moonpad_status status = find_app(connection, app_name, create, id, revision, error);
-  if (status != MOONPAD_OK || user_id == NULL) return status;
-  return find_user(connection, *id, *user_id, create, id, revision, error);
+  mp_sqlite_head app, user;
+  moonpad_status status = find_app(connection, app_name, create, &app, error);
+  if (status == MOONPAD_OK && user_id != NULL) status = find_user(connection, app.id, *user_id, create, &user, error);
+  if (status != MOONPAD_OK) return status;
+  if (user_id != NULL) {
+    facts->row.user = user.id;
+    facts->row.user_revision = user.revision;
+  } else {
+    facts->row.app = app.id;
+    facts->row.app_revision = app.revision;
+  }
+  mp_scope scope = user_id != NULL ? MP_SCOPE_USER : MP_SCOPE_APP;
+  facts->forgotten[scope] = user_id != NULL ? user.forgotten : app.forgotten;
+  facts->touched[scope] = user_id != NULL ? user.touched : app.touched;
+  return MOONPAD_OK;
 }
 
-moonpad_status mp_sqlite_set_shared_revision(mp_tx *tx, mp_scope scope, int64_t id, int64_t revision,
-                                             moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_SET_REVISION, error);
+static void bind_time(sqlite3_stmt *statement, int index, double time) {
+  if (time == 0) {
+    sqlite3_bind_null(statement, index);
+  } else {
+    sqlite3_bind_double(statement, index, time);
+  }
+}
+
+moonpad_status mp_sqlite_write_head(mp_sqlite_connection *connection, mp_scope scope, const mp_sqlite_head *head,
+                                    moonpad_error *error) {
+  char text[MP_SQLITE_RECENT_TEXT];
+  mp_sqlite_statement_id id = scope == MP_SCOPE_SESSION ? MP_SQL_WRITE_SESSION_HEAD : MP_SQL_WRITE_SHARED_HEAD;
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
   if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, (int)scope);
-  sqlite3_bind_int64(statement, 2, id);
-  sqlite3_bind_int64(statement, 3, revision);
-  moonpad_status status = mp_sqlite_run(connection, statement, error);
-  if (status == MOONPAD_OK) mp_sqlite_rows_keep_shared(connection->rows, scope, id, revision);
-  return status;
+  sqlite3_bind_int64(statement, 2, head->id);
+  mp_sqlite_bind_text(statement, 3, mp_sqlite_recent_write(&head->recent, text));
+  bind_time(statement, 5, head->touched);
+  if (head->forgotten == 0) {
+    sqlite3_bind_null(statement, 6);
+  } else {
+    sqlite3_bind_int64(statement, 6, head->forgotten);
+  }
+  if (scope != MP_SCOPE_SESSION) {
+    sqlite3_bind_int64(statement, 1, (int)scope);
+    sqlite3_bind_int64(statement, 4, head->revision);
+  }
+  return mp_sqlite_run(connection, statement, error);
 }
 
 /* ---- sessions ---- */
@@ -103,17 +129,25 @@ moonpad_status mp_sqlite_create_session(mp_tx *tx, const moonpad_session_name *n
                                         mp_session_row *row, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   mp_session_row made = {.create_time = create_time, .last_update_time = create_time};
-  moonpad_status status = find_app(connection, name->app_name, true, &made.app, &made.app_revision, error);
-  if (status == MOONPAD_OK) {
-    status = find_user(connection, made.app, name->user_id, true, &made.user, &made.user_revision, error);
-  }
-  if (status == MOONPAD_OK) status = insert_session(connection, name->session_id, create_time, &made, error);
-  if (status == MOONPAD_OK) *row = made;
-  return status;
+  mp_sqlite_head app, user;
+  moonpad_status status = find_app(connection, name->app_name, true, &app, error);
+  if (status == MOONPAD_OK) status = find_user(connection, app.id, name->user_id, true, &user, error);
+  if (status != MOONPAD_OK) return status;
+  made.app = app.id;
+  made.app_revision = app.revision;
+  made.user = user.id;
+  made.user_revision = user.revision;
+  status = insert_session(connection, name->session_id, create_time, &made, error);
+  if (status != MOONPAD_OK) return status;
+  (void)mp_sqlite_rows_new_head(connection->rows, MP_SCOPE_SESSION, made.id);
+  mp_sqlite_rows_keep(connection->rows, &made);
+  *row = made;
+  return MOONPAD_OK;
 }
 
-moonpad_status mp_sqlite_update_session(mp_tx *tx, const mp_session_row *row, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+static moonpad_status update_session(mp_sqlite_connection *connection, const mp_session_row *row,
+                                     const mp_sqlite_head *head, moonpad_error *error) {
+  char text[MP_SQLITE_RECENT_TEXT];
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_UPDATE_SESSION, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, row->id);
@@ -121,28 +155,102 @@ moonpad_status mp_sqlite_update_session(mp_tx *tx, const mp_session_row *row, mo
   sqlite3_bind_int64(statement, 3, row->base_revision);
   sqlite3_bind_int64(statement, 4, row->conversation_count);
   sqlite3_bind_double(statement, 5, row->last_update_time);
+  bind_time(statement, 6, head->touched);
+  mp_sqlite_bind_text(statement, 7, mp_sqlite_recent_write(&head->recent, text));
   moonpad_status status = mp_sqlite_run(connection, statement, error);
   if (status == MOONPAD_OK) mp_sqlite_rows_update(connection->rows, row);
   return status;
 }
 
-moonpad_status mp_sqlite_delete_session(mp_tx *tx, int64_t session, moonpad_error *error) {
-  static const mp_sqlite_statement_id by_session[] = {MP_SQL_DELETE_STATE, MP_SQL_DELETE_BASE_STATE,
-                                                      MP_SQL_DELETE_SESSION};
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  mp_sqlite_rows_drop(connection->rows, session);
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_DELETE_EVENTS, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, mp_sqlite_position(session, 0));
-  sqlite3_bind_int64(statement, 2, mp_sqlite_position(session, MP_MAX_REVISION));
-  moonpad_status status = mp_sqlite_run(connection, statement, error);
-  for (size_t i = 0; status == MOONPAD_OK && i < sizeof by_session / sizeof *by_session; i++) {
-    statement = mp_sqlite_statement(connection, by_session[i], error);
-    if (statement == NULL) return connection->failure;
-    sqlite3_bind_int64(statement, 1, session);
-    status = mp_sqlite_run(connection, statement, error);
+/* ---- heads ---- */
+
+/* A head that stays as it is takes note, too, of keys that are newer than what its list is complete for. */
+static moonpad_status update_head(mp_sqlite_connection *connection, mp_scope scope, const mp_batch *batch,
+                                  moonpad_error *error) {
+  const mp_session_row *row = batch->row;
+  const int64_t revisions[] = {row->revision, row->user_revision, row->app_revision};
+  bool changes = (batch->heads & MP_HEAD(scope)) != 0, noted = false;
+  mp_sqlite_head *head;
+  moonpad_status status = mp_sqlite_head_of(connection, scope, mp_row_id(row, scope), NULL, &head, error);
+  if (status != MOONPAD_OK) return status;
+  for (size_t i = 0; i < batch->key_count; i++) {
+    const mp_key_write *write = &batch->keys[i];
+    if (write->scope != scope || write->revision <= head->recent.floor) continue;
+    mp_sqlite_recent_note(&head->recent, write->key, write->revision);
+    noted = true;
+  }
+  if (!changes) return noted ? mp_sqlite_write_head(connection, scope, head, error) : MOONPAD_OK;
+  head->revision = head->recent.as_of = revisions[scope];
+  if (batch->touched != 0) head->touched = batch->touched;
+  if (scope == MP_SCOPE_SESSION) return update_session(connection, row, head, error);
+  return mp_sqlite_write_head(connection, scope, head, error);
+}
+
+/* Where one of these fails nothing stays of the transaction, nor of what is remembered of it. */
+moonpad_status mp_sqlite_update_heads(mp_tx *tx, const mp_batch *batch, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  unsigned heads = batch->heads;
+  for (size_t i = 0; i < batch->key_count; i++) heads |= MP_HEAD(batch->keys[i].scope);
+  for (int scope = 0; status == MOONPAD_OK && scope < MP_STORED_SCOPES; scope++) {
+    if ((heads & MP_HEAD(scope)) != 0) status = update_head(mp_sqlite_of(tx), (mp_scope)scope, batch, error);
   }
   return status;
+}
+
+/* ---- removing ---- */
+
+moonpad_status mp_sqlite_run_with(mp_sqlite_connection *connection, mp_sqlite_statement_id id, int64_t first,
+                                  int64_t second, moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
+  if (statement == NULL) return connection->failure;
+  sqlite3_bind_int64(statement, 1, first);
+  if (sqlite3_bind_parameter_count(statement) > 1) sqlite3_bind_int64(statement, 2, second);
+  return mp_sqlite_run(connection, statement, error);
+}
+
+static moonpad_status remove_session(mp_sqlite_connection *connection, int64_t session, moonpad_error *error) {
+  int64_t first = mp_sqlite_position(session, 0), last = mp_sqlite_position(session, MP_MAX_REVISION);
+  mp_sqlite_rows_drop(connection->rows, MP_SCOPE_SESSION, session);
+  moonpad_status status = mp_sqlite_run_with(connection, MP_SQL_DELETE_EVENTS, first, last, error);
+  if (status == MOONPAD_OK)
+    status = mp_sqlite_run_with(connection, MP_SQL_DELETE_STATE, MP_SCOPE_SESSION, session, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_run_with(connection, MP_SQL_DELETE_BASE_STATE, session, 0, error);
+  return status == MOONPAD_OK ? mp_sqlite_run_with(connection, MP_SQL_DELETE_SESSION, session, 0, error) : status;
+}
+
+moonpad_status mp_sqlite_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error) {
+  return remove_session(mp_sqlite_of(tx), session->session, error);
+}
+
+/* NOT_FOUND, without a message, when there is none left. */
+static moonpad_status session_of_user(mp_sqlite_connection *connection, int64_t user, int64_t *session,
+                                      moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_SESSION_OF_USER, error);
+  if (statement == NULL) return connection->failure;
+  sqlite3_bind_int64(statement, 1, user);
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+  if (status == MOONPAD_OK) *session = sqlite3_column_int64(statement, 0);
+  sqlite3_reset(statement);
+  return status;
+}
+
+moonpad_status mp_sqlite_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  mp_facts facts = {0};
+  int64_t session = 0;
+  *sessions = 0;
+  moonpad_status status = mp_sqlite_find_shared(tx, user->name.app_name, &user->name.user_id, false, &facts, error);
+  if (status != MOONPAD_OK) return status;
+  int64_t id = facts.row.user;
+  while ((status = session_of_user(connection, id, &session, error)) == MOONPAD_OK) {
+    status = remove_session(connection, session, error);
+    if (status != MOONPAD_OK) return status;
+    ++*sessions;
+  }
+  if (status != MOONPAD_NOT_FOUND) return status;
+  mp_sqlite_rows_drop(connection->rows, MP_SCOPE_USER, id);
+  status = mp_sqlite_run_with(connection, MP_SQL_DELETE_STATE, MP_SCOPE_USER, id, error);
+  return status == MOONPAD_OK ? mp_sqlite_run_with(connection, MP_SQL_DELETE_USER, id, 0, error) : status;
 }
 
 /* ---- state ---- */
@@ -166,58 +274,24 @@ static moonpad_status write_state(mp_sqlite_connection *connection, sqlite3_stmt
   return mp_sqlite_run(connection, statement, error);
 }
 
-moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value *value,
-                                   int64_t revision, moonpad_error *error) {
+moonpad_status mp_sqlite_write_key(mp_tx *tx, int64_t id, const mp_key_write *write, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_WRITE_KEY, error);
   if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, (int)scope);
+  sqlite3_bind_int64(statement, 1, (int)write->scope);
   sqlite3_bind_int64(statement, 2, id);
-  mp_sqlite_bind_text(statement, 3, key);
-  sqlite3_bind_int64(statement, 5, revision);
-  return write_state(connection, statement, bind_value(connection, statement, 4, value), error);
+  mp_sqlite_bind_text(statement, 3, write->key);
+  sqlite3_bind_int64(statement, 5, write->revision);
+  return write_state(connection, statement, bind_value(connection, statement, 4, write->value), error);
 }
 
-moonpad_status mp_sqlite_write_base_key(mp_tx *tx, int64_t session, moonpad_string key, mp_value *value,
-                                        moonpad_error *error) {
+moonpad_status mp_sqlite_write_base_key(mp_tx *tx, int64_t session, const mp_key_write *write, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  mp_sqlite_statement_id id = value == NULL ? MP_SQL_REMOVE_BASE_KEY : MP_SQL_WRITE_BASE_KEY;
+  mp_sqlite_statement_id id = write->value == NULL ? MP_SQL_REMOVE_BASE_KEY : MP_SQL_WRITE_BASE_KEY;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, session);
-  mp_sqlite_bind_text(statement, 2, key);
-  int code = value == NULL ? SQLITE_OK : bind_value(connection, statement, 3, value);
+  mp_sqlite_bind_text(statement, 2, write->key);
+  int code = write->value == NULL ? SQLITE_OK : bind_value(connection, statement, 3, write->value);
   return write_state(connection, statement, code, error);
-}
-
-/* ---- events ---- */
-
-static moonpad_status event_failure(mp_sqlite_connection *connection, int code, const mp_event_row *row,
-                                    moonpad_error *error) {
-  if ((code & 0xFF) != SQLITE_CONSTRAINT) return mp_sqlite_fail(connection, code, error);
-  return mp_fail(error, MOONPAD_ALREADY_EXISTS, "an event with id %s or revision %lld is already in this session",
-                 mp_quote(row->id).text, (long long)row->revision);
-}
-
-moonpad_status mp_sqlite_append_event(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  if (row->revision > MP_MAX_REVISION) {
-    return mp_fail(error, MOONPAD_LIMIT, "revision %lld: a session counts no further than %lld",
-                   (long long)row->revision, (long long)MP_MAX_REVISION);
-  }
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_APPEND_EVENT, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, mp_sqlite_position(session, row->revision));
-  sqlite3_bind_double(statement, 3, row->timestamp);
-  if (row->digest == 0) {
-    sqlite3_bind_null(statement, 4);
-  } else {
-    sqlite3_bind_int64(statement, 4, (int64_t)row->digest);
-  }
-  int code = mp_sqlite_bind_text(statement, 2, row->id);
-  if (code == SQLITE_OK) code = mp_sqlite_bind_text(statement, 5, row->json);
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
-  moonpad_status status = code == SQLITE_DONE ? MOONPAD_OK : event_failure(connection, code, row, error);
-  sqlite3_reset(statement);
-  return status;
 }

@@ -1,14 +1,26 @@
 /*
-** What a store does, and all that it does. A store keeps rows and runs transactions; it knows no rule of moonpad: conflicts, limits, ids, templates are
-** decided above, in src/service. Rules reach a store only as a transaction function, which the store calls between its own begin and commit.
+** What a store does, and all that it does. It keeps rows and runs transactions; it knows no rule of
+** moonpad: conflicts, sums, limits, ids, expiry are decided in src/service. Rules reach a store as a
+** transaction function, which it calls between its own begin and commit, or as plans (store/plan.h).
 **
-** Scopes inside a store: a session, a user (appName, userId) and an app each have an internal integer id, never reused, and a revision that counts every change.
-** A state row is (scope kind, id, key without prefix) -> value, revision. A removed key leaves a row without a value (a tombstone) that keeps the revision.
+** A transaction is asked whole questions, so that a store behind a network needs one round trip for
+** each: `look` is all that a rule wants to know, `apply` all that it has decided.
+**
+** Scopes inside a store: a session, a user (appName, userId) and an app each have a head: an internal
+** integer id, never reused, and a revision that counts every change. A state row is (scope, owner,
+** key without prefix) -> value, revision. A removed key leaves a row without a value (a tombstone)
+** that keeps the revision, until tombstones are purged: then the head remembers up to which one.
+**
+** Everything is found by a place, which has names and ids: a store uses what suits it.
 **
 ** All functions return MOONPAD_OK or a status, and then have filled `error` (which may be NULL).
+** Tables of functions begin with their size and only grow, at their end; what an older store lacks
+** is taken for NULL. docs/storage.md tells how to write a store.
 */
 #ifndef MP_STORE_STORE_H
 #define MP_STORE_STORE_H
+
+#include <stddef.h>
 
 #include "core/scope.h"
 #include "core/value.h"
@@ -19,14 +31,23 @@ typedef struct mp_tx mp_tx;
 /* No session counts further, on any store. */
 #define MP_MAX_REVISION INT64_C(0x3FFFFFFFF)
 
+/* ---- places and heads ---- */
+
+/* Where something is. Strings are borrowed. Ids are of this creation; 0: not known. */
+typedef struct mp_place {
+  moonpad_session_name name; /* of a user without session_id, of an app without user_id */
+  int64_t session;
+  int64_t user;
+  int64_t app;
+} mp_place;
+
 /* What a store knows of a session without its state and events. */
 typedef struct mp_session_row {
-  int64_t id;   /* internal */
-  int64_t user; /* internal id of its user */
-  int64_t app;  /* internal id of its app */
+  int64_t id;
+  int64_t user; /* its user's id */
+  int64_t app;  /* its app's id */
   int64_t revision;
-  int64_t
-      base_revision; /* of the base state: events (base_revision, revision] are there; 0 until the history is trimmed */
+  int64_t base_revision; /* of the base state: events (base_revision, revision] are there; 0 until it is trimmed */
   int64_t user_revision;
   int64_t app_revision;
   int64_t conversation_count;
@@ -34,32 +55,98 @@ typedef struct mp_session_row {
   double last_update_time;
 } mp_session_row;
 
-/* An event as a store keeps it. */
+/* A set of heads. */
+#define MP_HEAD(scope) (1U << (scope))
+#define MP_ALL_HEADS   (MP_HEAD(MP_SCOPE_SESSION) | MP_HEAD(MP_SCOPE_USER) | MP_HEAD(MP_SCOPE_APP))
+
+/* ---- rows ---- */
+
+/* What can be told of an event without its JSON. */
+#define MP_EVENT_USER_MESSAGE   1U /* counts for conversation_count */
+#define MP_EVENT_SESSION_CHANGE 2U /* changes keys of the session's own state */
+
 typedef struct mp_event_row {
   int64_t revision;
   double timestamp;
   moonpad_string id;
-  moonpad_string json; /* the whole event, compact, `revision` not included */
-  uint64_t digest;     /* of what the caller gave, where it gave an id; 0 otherwise */
+  moonpad_string json;       /* the whole event, compact, `revision` not included; data NULL: not asked for */
+  uint64_t digest;           /* of what the caller gave, where it gave an id; 0 otherwise */
+  moonpad_string invocation; /* its invocationId as the JSON spells it, without quotes; read back with the JSON only */
+  unsigned kinds;            /* MP_EVENT_... */
 } mp_event_row;
 
 typedef struct mp_state_row {
   moonpad_string key; /* without prefix */
   mp_value *value;    /* borrowed for the call: retain it to keep it; NULL: removed */
   int64_t revision;
+  mp_scope scope;
 } mp_state_row;
-
-/* Row callbacks return MOONPAD_OK to go on; anything else ends the walk and is its result. Strings are borrowed for the call. A callback
-** makes no further calls on the transaction. */
-typedef moonpad_status (*mp_each_state)(void *context, const mp_state_row *row, moonpad_error *error);
-typedef moonpad_status (*mp_each_event)(void *context, const mp_event_row *row, moonpad_error *error);
 
 typedef struct mp_listed_session {
   mp_session_row row;
   moonpad_string user_id;
   moonpad_string session_id;
 } mp_listed_session;
+
+/*
+** Row callbacks return MOONPAD_OK to go on, MP_STOP to end the walk, which is a success then, or a
+** failure, which ends it and is its result. Strings are borrowed for the call. A callback makes no
+** further calls on the transaction.
+*/
+#define MP_STOP ((moonpad_status)0x7F)
+static inline moonpad_status mp_walk_end(moonpad_status status) {
+  return status == MP_STOP ? MOONPAD_OK : status;
+}
+typedef moonpad_status (*mp_each_state)(void *context, const mp_state_row *row, moonpad_error *error);
+typedef moonpad_status (*mp_each_event)(void *context, const mp_event_row *row, moonpad_error *error);
 typedef moonpad_status (*mp_each_session)(void *context, const mp_listed_session *session, moonpad_error *error);
+
+/* ---- look: all that a rule wants to know ---- */
+
+/* A key that is wanted whatever its revision. When `look` fails, none of them holds a reference. */
+typedef struct mp_wanted_key {
+  mp_scope scope;
+  moonpad_string key; /* without prefix */
+  mp_value *value;    /* found: one reference for the caller; NULL: absent */
+  int64_t revision;   /* found: of its row, tombstone or not; 0: there is no row */
+} mp_wanted_key;
+
+#define MP_EVERY_KEY INT64_C(-1) /* that has a value */
+#define MP_NO_KEYS   INT64_MAX
+
+typedef struct mp_look {
+  mp_place place; /* by place.session where that is known, else by name */
+  unsigned heads; /* MP_ALL_HEADS, or MP_HEAD of a user or an app alone */
+  bool create;    /* such a user or app is made when missing; only inside `write` */
+  int64_t
+      since[MP_STORED_SCOPES]; /* rows whose revision is greater go to each_state, tombstones too; or the two above */
+  mp_wanted_key *keys;
+  size_t key_count;
+  moonpad_string event_id; /* an event that is wanted; data NULL: none */
+  int64_t recent;          /* the last events that are wanted, in order; 0: none */
+  mp_each_state each_state;
+  mp_each_event each_event; /* the one by id before the recent ones */
+  void *context;
+} mp_look;
+
+/* What it found. Where a head was not asked for, its members are 0. */
+typedef struct mp_facts {
+  mp_session_row row;
+  int64_t forgotten[MP_STORED_SCOPES]; /* tombstones up to this revision have been purged; 0: none */
+  double touched[MP_STORED_SCOPES];    /* when it was last used, in seconds; 0: not known. Of a session then its
+                                          last_update_time counts; the state of a user or an app is left alone */
+  bool whole[MP_STORED_SCOPES]; /* every key with a value was given: MP_EVERY_KEY, or `since` lies before `forgotten` */
+} mp_facts;
+
+/* ---- walks ---- */
+
+typedef struct mp_event_query {
+  int64_t first; /* first <= revision <= last */
+  int64_t last;
+  bool newest_first;
+  bool without_json;
+  unsigned kinds; /* only events that have one of these; 0: all */
+} mp_event_query;
 
 typedef struct mp_list_query {
   moonpad_string app_name;
@@ -71,52 +158,102 @@ typedef struct mp_list_query {
   double after_time;
   moonpad_string after_user_id;
   moonpad_string after_session_id;
+  double touched_since; /* leaves out sessions that were last used before; 0: none */
 } mp_list_query;
 
+/*
+** A listing with the states of all that is listed: the app's keys first, a user's keys before the
+** first of its sessions, a session's own keys after it. No tombstones.
+*/
+typedef struct mp_listing {
+  mp_each_session session;
+  mp_each_state state; /* NULL: no keys are asked for */
+  void *context;
+} mp_listing;
+
+/* ---- apply: all that a rule has decided ---- */
+
+typedef struct mp_key_write {
+  mp_scope scope;
+  moonpad_string key; /* without prefix */
+  mp_value *value;    /* NULL: a tombstone; of the base state: the key was absent, its row is removed */
+  int64_t revision;
+} mp_key_write;
+
+typedef struct mp_batch {
+  mp_place place;
+  const mp_session_row *row; /* of `heads`: the revisions (and of a session the other numbers) as they become */
+  unsigned heads;            /* that change */
+  double touched;            /* these heads are used now, in seconds; 0: leave that */
+  const mp_key_write *keys;
+  size_t key_count;
+  const mp_key_write *base_keys; /* of the session's base state */
+  size_t base_key_count;
+  const mp_event_row *events; /* in order, behind those that are there */
+  size_t event_count;
+} mp_batch;
+
+/* ---- housekeeping ---- */
+
+typedef struct mp_touch {
+  mp_place place;
+  unsigned heads;
+  double time; /* seconds */
+} mp_touch;
+
+#define MP_TOKEN_BYTES 16
+
 typedef struct mp_tx_ops {
+  size_t size;
   /* ---- reading ---- */
-  /* No such session: MOONPAD_NOT_FOUND with no message. */
-  moonpad_status (*find_session)(mp_tx *tx, const moonpad_session_name *name, mp_session_row *row,
-                                 moonpad_error *error);
-  /* By internal id; the row as it is now. Deleted: MOONPAD_NOT_FOUND with no message. */
-  moonpad_status (*load_session)(mp_tx *tx, int64_t session, mp_session_row *row, moonpad_error *error);
-  /* The internal id and revision of a user (or, without user_id, an app). With `create` it is made when missing; otherwise NOT_FOUND with no message. */
-  moonpad_status (*find_shared)(mp_tx *tx, moonpad_string app_name, const moonpad_string *user_id, bool create,
-                                int64_t *id, int64_t *revision, moonpad_error *error);
-  /* One key: *value is one reference for the caller, or NULL; *revision is that of the row, tombstone or not, 0 when there is no row. */
-  moonpad_status (*read_key)(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value **value,
-                             int64_t *revision, moonpad_error *error);
-  /* since < 0: every key that has a value. Otherwise every row, tombstones included, whose revision is greater. No order. */
-  moonpad_status (*each_key)(mp_tx *tx, mp_scope scope, int64_t id, int64_t since, mp_each_state each, void *context,
-                             moonpad_error *error);
-  /* The session-scope state at base_revision. */
-  moonpad_status (*each_base_key)(mp_tx *tx, int64_t session, mp_each_state each, void *context, moonpad_error *error);
-  /* An event of this session by id: NOT_FOUND with no message when there is none. The row is given to `each`. */
-  moonpad_status (*find_event)(mp_tx *tx, int64_t session, moonpad_string event_id, mp_each_event each, void *context,
-                               moonpad_error *error);
-  /* Events with first <= revision <= last, in order. */
-  moonpad_status (*each_event)(mp_tx *tx, int64_t session, int64_t first, int64_t last, mp_each_event each,
+  /* No such session, user or app: MOONPAD_NOT_FOUND with no message. A missing wanted key or event is none. */
+  moonpad_status (*look)(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error);
+  moonpad_status (*each_listed)(mp_tx *tx, const mp_list_query *query, const mp_listing *listing, moonpad_error *error);
+  /* In order, or the newest first. */
+  moonpad_status (*each_event)(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
                                void *context, moonpad_error *error);
-  moonpad_status (*each_session)(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
-                                 moonpad_error *error);
+  /* The revision of the first event of an invocation, spelt as in mp_event_row. None: MOONPAD_NOT_FOUND with no message. */
+  moonpad_status (*find_invocation)(mp_tx *tx, const mp_place *session, moonpad_string invocation, int64_t *revision,
+                                    moonpad_error *error);
+  /* The session's own state at base_revision. */
+  moonpad_status (*each_base_key)(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
+                                  moonpad_error *error);
 
   /* ---- writing (only inside `write`) ---- */
-  /* Makes the session's row (revision 0, last_update_time = create_time), user and app included. It exists: ALREADY_EXISTS with no message. */
+  /* Makes a session's row (revision 0, last_update_time = create_time), its user and app where they are missing. It exists: ALREADY_EXISTS with no message. */
   moonpad_status (*create_session)(mp_tx *tx, const moonpad_session_name *name, double create_time, mp_session_row *row,
                                    moonpad_error *error);
   /* With its events, state and base state. */
-  moonpad_status (*delete_session)(mp_tx *tx, int64_t session, moonpad_error *error);
-  /* value NULL: a tombstone. */
-  moonpad_status (*write_key)(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value *value,
-                              int64_t revision, moonpad_error *error);
-  /* value NULL: the key was absent at the base, its row is removed. */
-  moonpad_status (*write_base_key)(mp_tx *tx, int64_t session, moonpad_string key, mp_value *value,
-                                   moonpad_error *error);
-  /* The revision of a user or an app. */
-  moonpad_status (*set_shared_revision)(mp_tx *tx, mp_scope scope, int64_t id, int64_t revision, moonpad_error *error);
-  moonpad_status (*append_event)(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
-  /* Stores revision, base_revision, conversation_count and last_update_time of `row` under row->id. */
-  moonpad_status (*update_session)(mp_tx *tx, const mp_session_row *row, moonpad_error *error);
+  moonpad_status (*remove_session)(mp_tx *tx, const mp_place *session, moonpad_error *error);
+  /*
+  ** Found by name: with all its sessions and its state. *sessions: how many it had. No such user:
+  ** MOONPAD_NOT_FOUND with no message. Of one that was removed an empty head may stay.
+  */
+  moonpad_status (*remove_user)(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
+  /* An event's id is there already: ALREADY_EXISTS. */
+  moonpad_status (*apply)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
+  /* The base state, and the events up to a revision, of one session become those of another, which has none. */
+  moonpad_status (*copy_history)(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+                                 moonpad_error *error);
+
+  /* ---- housekeeping (only inside `write`); each may be NULL: the store has no such thing ---- */
+  /* Deletes the events up to a revision. The base state that they lead to is applied by the caller. */
+  moonpad_status (*trim)(mp_tx *tx, const mp_place *session, int64_t last, moonpad_error *error);
+  /* Deletes the tombstones of one scope up to a revision, which the head then remembers as forgotten. */
+  moonpad_status (*purge)(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t last, moonpad_error *error);
+  moonpad_status (*touch)(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
+  /*
+  ** Removes at most `limit` sessions that were last used before a time, or the state of so many users or
+  ** apps: their heads stay, count up by one, and have forgotten all up to that revision. *removed: how many.
+  */
+  moonpad_status (*sweep)(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
+                          moonpad_error *error);
+  /*
+  ** Notes that a call without an event has been done, so that it is not done twice when its answer was
+  ** lost: ALREADY_EXISTS with no message when it is noted already. Forgets those noted before `expired`.
+  */
+  moonpad_status (*claim_token)(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
+                                moonpad_error *error);
 } mp_tx_ops;
 
 struct mp_tx {
@@ -130,18 +267,29 @@ struct mp_tx {
 */
 typedef moonpad_status (*mp_tx_function)(mp_tx *tx, void *context, moonpad_error *error);
 
+struct mp_plan; /* store/plan.h */
+
 typedef struct mp_store_ops {
+  size_t size;
   /* Any thread. MOONPAD_OK: committed, and durable as configured. After `close`: MOONPAD_CLOSED. */
   moonpad_status (*write)(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
   /* As `write`, but waits for other writers for an instant only (two milliseconds), whatever was configured: MOONPAD_BUSY then. */
   moonpad_status (*try_write)(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
   /* One consistent snapshot. Any thread. */
   moonpad_status (*read)(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+  /* NULL: there is none. */
   moonpad_status (*backup)(mp_store *store, moonpad_string path, moonpad_error *error);
   /* Waits for transactions under way; every later one is MOONPAD_CLOSED. Idempotent. Any thread. */
   void (*close)(mp_store *store);
   /* Closed before, and used by nobody. */
   void (*free)(mp_store *store);
+  /*
+  ** Stores what the service has decided in sight of what a session object holds, without asking: all
+  ** plans in one transaction and one round trip. Each has its own outcome; one that is refused touches
+  ** nothing, and the service then decides under `write`. A failure is of all of them. NULL where `write`
+  ** costs no more. Any thread.
+  */
+  moonpad_status (*append)(mp_store *store, struct mp_plan *plans, size_t count, moonpad_error *error);
 } mp_store_ops;
 
 struct mp_store {
@@ -149,12 +297,26 @@ struct mp_store {
   bool in_memory; /* its calls wait for nothing but each other: they are made where they are asked for */
 };
 
-/* The openers. `rest` is the URL after "SCHEME:". The store keeps a reference to `env`. `options` is complete. */
+/* Has a table (of `type`) an operation, which an older or smaller store may lack? */
+#define MP_HAS(type, table, operation)                                                                                 \
+  ((table)->size >= offsetof(type, operation) + sizeof((table)->operation) && (table)->operation != NULL)
+
+/*
+** An opener. `rest` is the URL after "SCHEME:". The store keeps a reference to `env`. `options` is
+** complete. *store is NULL when it fails. Passwords never appear in messages.
+*/
 typedef moonpad_status (*mp_store_open)(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                         mp_store **store, moonpad_error *error);
 moonpad_status mp_memory_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                               moonpad_error *error);
 moonpad_status mp_sqlite_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                               moonpad_error *error);
+
+/* What a module hands in through moonpad_options.stores. */
+#define MP_STORE_VERSION 2 /* of this header; counts up when what is here changes */
+struct moonpad_store_opener {
+  unsigned version; /* MP_STORE_VERSION of whoever made it: another one is `unsupported` */
+  mp_store_open open;
+};
 
 #endif

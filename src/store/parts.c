@@ -1,0 +1,266 @@
+/* Whole questions, answered from small parts. */
+#include "store/parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/map.h"
+
+static const mp_parts *parts_of(mp_tx *tx) {
+  return ((mp_parts_tx *)tx)->parts;
+}
+
+/* ---- look ---- */
+
+static moonpad_status find_heads(mp_tx *tx, const mp_look *look, mp_facts *facts, moonpad_error *error) {
+  const moonpad_session_name *name = &look->place.name;
+  if (look->heads == MP_ALL_HEADS) {
+    if (look->place.session != 0) return parts_of(tx)->load_session(tx, look->place.session, facts, error);
+    return parts_of(tx)->find_session(tx, name, facts, error);
+  }
+  const moonpad_string *user_id = look->heads == MP_HEAD(MP_SCOPE_USER) ? &name->user_id : NULL;
+  return parts_of(tx)->find_shared(tx, name->app_name, user_id, look->create, facts, error);
+}
+
+static moonpad_status walk_keys(mp_tx *tx, const mp_look *look, mp_facts *facts, moonpad_error *error) {
+  static const mp_scope order[] = {MP_SCOPE_APP, MP_SCOPE_USER, MP_SCOPE_SESSION};
+  const mp_session_row *row = &facts->row;
+  const int64_t revisions[] = {row->revision, row->user_revision, row->app_revision};
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+    mp_scope scope = order[i];
+    int64_t since = look->since[scope];
+    if ((look->heads & MP_HEAD(scope)) == 0 || since >= revisions[scope]) continue;
+    facts->whole[scope] = since < facts->forgotten[scope];
+    if (facts->whole[scope]) since = MP_EVERY_KEY;
+    moonpad_status status =
+        parts_of(tx)->each_key(tx, scope, mp_row_id(row, scope), since, look->each_state, look->context, error);
+    if (status != MOONPAD_OK) return mp_walk_end(status);
+  }
+  return MOONPAD_OK;
+}
+
+static moonpad_status read_keys(mp_tx *tx, const mp_look *look, const mp_facts *facts, moonpad_error *error) {
+  for (size_t i = 0; i < look->key_count; i++) {
+    mp_wanted_key *wanted = &look->keys[i];
+    moonpad_status status = parts_of(tx)->read_key(tx, wanted->scope, mp_row_id(&facts->row, wanted->scope),
+                                                   wanted->key, &wanted->value, &wanted->revision, error);
+    if (status != MOONPAD_OK) return status;
+  }
+  return MOONPAD_OK;
+}
+
+static void forget_keys(mp_env *env, mp_look *look) {
+  for (size_t i = 0; i < look->key_count; i++) {
+    mp_value_release(env, look->keys[i].value);
+    look->keys[i].value = NULL;
+  }
+}
+
+static moonpad_status find_events(mp_tx *tx, const mp_look *look, const mp_session_row *row, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  if (look->event_id.data != NULL) {
+    status = parts_of(tx)->find_event(tx, row->id, look->event_id, look->each_event, look->context, error);
+    if (status == MOONPAD_NOT_FOUND) status = MOONPAD_OK;
+  }
+  if (status != MOONPAD_OK || look->recent <= 0) return mp_walk_end(status);
+  mp_place place = {.session = row->id};
+  int64_t first = row->revision - look->recent + 1;
+  mp_event_query query = {.first = first > row->base_revision ? first : row->base_revision + 1, .last = row->revision};
+  return tx->ops->each_event(tx, &place, &query, look->each_event, look->context, error);
+}
+
+moonpad_status mp_parts_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error) {
+  memset(facts, 0, sizeof *facts);
+  for (size_t i = 0; i < look->key_count; i++) {
+    look->keys[i].value = NULL;
+    look->keys[i].revision = 0;
+  }
+  moonpad_status status = find_heads(tx, look, facts, error);
+  if (status == MOONPAD_OK) status = walk_keys(tx, look, facts, error);
+  if (status == MOONPAD_OK) status = read_keys(tx, look, facts, error);
+  if (status == MOONPAD_OK) status = find_events(tx, look, &facts->row, error);
+  if (status != MOONPAD_OK) forget_keys(((mp_parts_tx *)tx)->env, look);
+  return status;
+}
+
+/* ---- lists ---- */
+
+typedef struct seen_users {
+  mp_env *env;
+  int64_t *ids; /* a table of places, 0: empty; at most half full */
+  size_t capacity;
+  size_t count;
+} seen_users;
+
+typedef struct listed_states {
+  mp_tx *tx;
+  const mp_listing *listing;
+  seen_users users;
+  bool app_given;
+} listed_states;
+
+static int64_t *user_place(const seen_users *users, int64_t id) {
+  size_t mask = users->capacity - 1;
+  size_t at = (size_t)((uint64_t)id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
+  while (users->ids[at] != 0 && users->ids[at] != id) at = (at + 1) & mask;
+  return &users->ids[at];
+}
+
+static bool grow_users(seen_users *users) {
+  if (users->count < users->capacity / 2) return true;
+  seen_users larger = *users;
+  larger.capacity = users->capacity == 0 ? 16 : users->capacity * 2;
+  larger.ids = mp_allocate_zeroed(users->env, larger.capacity * sizeof *larger.ids);
+  if (larger.ids == NULL) return false;
+  for (size_t i = 0; i < users->capacity; i++) {
+    if (users->ids[i] != 0) *user_place(&larger, users->ids[i]) = users->ids[i];
+  }
+  mp_release(users->env, users->ids);
+  *users = larger;
+  return true;
+}
+
+/* Notes a user; *is_new: for the first time. */
+static moonpad_status see_user(seen_users *users, int64_t id, bool *is_new, moonpad_error *error) {
+  if (!grow_users(users)) return mp_no_memory(error);
+  int64_t *place = user_place(users, id);
+  *is_new = *place == 0;
+  if (*is_new) users->count++;
+  *place = id;
+  return MOONPAD_OK;
+}
+
+static moonpad_status give_keys(const listed_states *states, mp_scope scope, int64_t id, moonpad_error *error) {
+  const mp_listing *listing = states->listing;
+  if (listing->state == NULL) return MOONPAD_OK;
+  return parts_of(states->tx)->each_key(states->tx, scope, id, MP_EVERY_KEY, listing->state, listing->context, error);
+}
+
+static moonpad_status give_listed(void *context, const mp_listed_session *listed, moonpad_error *error) {
+  listed_states *states = context;
+  const mp_listing *listing = states->listing;
+  bool is_new = false;
+  moonpad_status status = MOONPAD_OK;
+  if (!states->app_given) status = give_keys(states, MP_SCOPE_APP, listed->row.app, error);
+  states->app_given = true;
+  if (status == MOONPAD_OK) status = see_user(&states->users, listed->row.user, &is_new, error);
+  if (status == MOONPAD_OK && is_new) status = give_keys(states, MP_SCOPE_USER, listed->row.user, error);
+  if (status == MOONPAD_OK) status = listing->session(listing->context, listed, error);
+  return status == MOONPAD_OK ? give_keys(states, MP_SCOPE_SESSION, listed->row.id, error) : status;
+}
+
+moonpad_status mp_parts_each_listed(mp_tx *tx, const mp_list_query *query, const mp_listing *listing,
+                                    moonpad_error *error) {
+  mp_env *env = ((mp_parts_tx *)tx)->env;
+  listed_states states = {tx, listing, {env, NULL, 0, 0}, false};
+  moonpad_status status = parts_of(tx)->each_session(tx, query, give_listed, &states, error);
+  mp_release(env, states.users.ids);
+  return mp_walk_end(status);
+}
+
+static int compare_listed(const void *a, const void *b) {
+  const mp_listed_session *one = a, *other = b;
+  double time = one->row.last_update_time, other_time = other->row.last_update_time;
+  if (time != other_time) return time < other_time ? -1 : 1;
+  int order = mp_text_compare(one->user_id, other->user_id);
+  return order != 0 ? order : mp_text_compare(one->session_id, other->session_id);
+}
+
+static bool is_listed(const mp_listed_session *listed, const mp_list_query *query) {
+  if (query->has_user_id && mp_text_compare(listed->user_id, query->user_id) != 0) return false;
+  if (!query->has_after) return true;
+  mp_listed_session after = {.user_id = query->after_user_id, .session_id = query->after_session_id};
+  after.row.last_update_time = query->after_time;
+  int order = compare_listed(listed, &after);
+  return query->newest_first ? order < 0 : order > 0;
+}
+
+moonpad_status mp_parts_give_listed(mp_listed_session *listed, size_t count, const mp_list_query *query,
+                                    mp_each_session each, void *context, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  int64_t given = 0;
+  if (count > 1) qsort(listed, count, sizeof *listed, compare_listed);
+  for (size_t i = 0; i < count && status == MOONPAD_OK && (query->limit == 0 || given < query->limit); i++) {
+    const mp_listed_session *next = &listed[query->newest_first ? count - 1 - i : i];
+    if (!is_listed(next, query)) continue;
+    status = each(context, next, error);
+    given++;
+  }
+  return status;
+}
+
+/* ---- histories ---- */
+
+typedef struct invocation_search {
+  moonpad_string invocation;
+  int64_t revision;
+} invocation_search;
+
+static moonpad_status match_invocation(void *context, const mp_event_row *row, moonpad_error *error) {
+  invocation_search *search = context;
+  (void)error;
+  if (row->invocation.length == 0 || mp_text_compare(row->invocation, search->invocation) != 0) return MOONPAD_OK;
+  search->revision = row->revision;
+  return MP_STOP;
+}
+
+moonpad_status mp_parts_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
+                                        int64_t *revision, moonpad_error *error) {
+  invocation_search search = {invocation, 0};
+  mp_event_query query = {.first = 0, .last = MP_MAX_REVISION};
+  moonpad_status status = tx->ops->each_event(tx, session, &query, match_invocation, &search, error);
+  *revision = search.revision;
+  return status == MOONPAD_OK && search.revision == 0 ? MOONPAD_NOT_FOUND : status;
+}
+
+typedef struct copying {
+  mp_tx *tx;
+  int64_t to;
+} copying;
+
+static moonpad_status copy_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  const copying *copy = context;
+  return parts_of(copy->tx)->append_event(copy->tx, copy->to, row, error);
+}
+
+static moonpad_status copy_base_key(void *context, const mp_state_row *row, moonpad_error *error) {
+  const copying *copy = context;
+  mp_key_write write = {.key = row->key, .value = row->value};
+  return parts_of(copy->tx)->write_base_key(copy->tx, copy->to, &write, error);
+}
+
+moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+                                     moonpad_error *error) {
+  copying copy = {tx, to->session};
+  mp_event_query query = {.first = 0, .last = last};
+  moonpad_status status = tx->ops->each_base_key(tx, from, copy_base_key, &copy, error);
+  return status == MOONPAD_OK ? tx->ops->each_event(tx, from, &query, copy_event, &copy, error) : status;
+}
+
+/* ---- apply ---- */
+
+static moonpad_status append_event(mp_tx *tx, int64_t session, const mp_event_row *event, moonpad_error *error) {
+  if (event->revision > MP_MAX_REVISION) {
+    return mp_fail(error, MOONPAD_LIMIT, "revision %" PRId64 ": a session counts no further than %" PRId64,
+                   event->revision, MP_MAX_REVISION);
+  }
+  return parts_of(tx)->append_event(tx, session, event, error);
+}
+
+moonpad_status mp_parts_apply(mp_tx *tx, const mp_batch *batch, moonpad_error *error) {
+  const mp_parts *parts = parts_of(tx);
+  const mp_session_row *row = batch->row;
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; status == MOONPAD_OK && i < batch->key_count; i++) {
+    status = parts->write_key(tx, mp_row_id(row, batch->keys[i].scope), &batch->keys[i], error);
+  }
+  for (size_t i = 0; status == MOONPAD_OK && i < batch->base_key_count; i++) {
+    status = parts->write_base_key(tx, row->id, &batch->base_keys[i], error);
+  }
+  for (size_t i = 0; status == MOONPAD_OK && i < batch->event_count; i++) {
+    status = append_event(tx, row->id, &batch->events[i], error);
+  }
+  return status == MOONPAD_OK ? parts->update_heads(tx, batch, error) : status;
+}
