@@ -390,7 +390,8 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_folder) {
     record->size = 0;
     record->is_deleted = true;
   }
-  return faulty.under->xDelete(faulty.under, path, sync_folder);
+  (void)sync_folder; /* as in file_sync */
+  return faulty.under->xDelete(faulty.under, path, 0);
 }
 
 void faulty_vfs_install(void) {

@@ -31,17 +31,19 @@ typedef struct old_file {
 } old_file;
 
 static old_file old_files[] = {
-    {.name = "empty"},
     {.name = "sessions"},
-    {.name = "kept"},
     {.name = "killed"},
     {.name = "sessions", .sql = "PRAGMA journal_mode = DELETE"},
+    {.name = "empty"},
+    {.name = "kept"},
     {.name = "sessions",
      .sql = "CREATE TABLE notes(a); INSERT INTO notes VALUES('of somebody else'); CREATE INDEX by_time ON "
             "events(timestamp);"
             "CREATE VIEW last AS SELECT * FROM sessions; CREATE TRIGGER t AFTER INSERT ON notes BEGIN SELECT 1; END"},
 };
-#define OLD_FILES (sizeof old_files / sizeof *old_files)
+#define OLD_FILES    (sizeof old_files / sizeof *old_files)
+#define SESSIONS     (&old_files[0])
+#define HARMED_FILES 3 /* the first ones: with a log that is empty, one that is not, and another kind of journal */
 
 static bool unpack(const char *name, const char *suffix, const char *path) {
   char command[400];
@@ -208,7 +210,7 @@ static void test_new_columns_are_empty(void **state) {
   sqlite_place *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false};
   for (int migrated = 0; migrated < 2; migrated++) {
-    if (migrated) put(place, &old_files[1]);
+    if (migrated) put(place, SESSIONS);
     mp_store *store = place_open(place);
     assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
     place_close(store);
@@ -252,7 +254,7 @@ static void test_a_table_in_the_way(void **state) {
 
 static void test_missing_tables(void **state) {
   sqlite_place *place = *state;
-  put(place, &old_files[1]);
+  put(place, SESSIONS);
   sql_run(place->path, "DROP TABLE base_state");
   expect_refused(place, MOONPAD_CORRUPT, "tables of moonpad are missing");
   assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
@@ -261,7 +263,7 @@ static void test_missing_tables(void **state) {
 /* A writer of the version before, who is in no hurry. */
 static void test_somebody_writes(void **state) {
   sqlite_place *place = *state;
-  put(place, &old_files[1]);
+  put(place, SESSIONS);
   place->options.busy_timeout_ms = 5;
   sqlite3 *db = open_raw(place->path);
   assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE; CREATE TABLE mine(a)", NULL, NULL, NULL), SQLITE_OK);
@@ -274,7 +276,7 @@ static void test_somebody_writes(void **state) {
   assert_string_equal(version, "1\n");
   free(version);
   assert_int_equal(sqlite3_close(db), SQLITE_OK);
-  assert_int_equal(expect_whole(&old_files[1], place->path), 2);
+  assert_int_equal(expect_whole(SESSIONS, place->path), 2);
 }
 
 /* The content of a backup from before the migration is brought into the file while it is open. */
@@ -283,9 +285,9 @@ static void test_schema_1_comes_back(void **state) {
   appender one = {place->env, "s", 1, 0, 10, false};
   char old[160];
   sqlite3 *from, *to;
-  put(place, &old_files[1]);
+  put(place, SESSIONS);
   snprintf(old, sizeof old, "%s/old.db", place->folder);
-  file_write(old, old_files[1].bytes, old_files[1].size);
+  file_write(old, SESSIONS->bytes, SESSIONS->size);
   mp_store *store = place_open(place);
   from = open_raw(old);
   to = open_raw(place->path);
@@ -300,7 +302,7 @@ static void test_schema_1_comes_back(void **state) {
     assert_non_null(strstr(place->error.message, "schema 1: close the service and open it again"));
   }
   place_close(store);
-  expect_migrates(place, &old_files[1], place->path);
+  expect_migrates(place, SESSIONS, place->path);
 }
 
 /* ---- a disk that fails ---- */
@@ -328,7 +330,7 @@ static bool fail_once(sqlite_place *place, const old_file *file, fault_kind kind
 static void test_on_a_failing_disk(void **state) {
   sqlite_place *place = *state;
   place->options.busy_timeout_ms = 5;
-  for (size_t i = 0; i < OLD_FILES; i++) {
+  for (size_t i = 0; i < HARMED_FILES; i++) {
     for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
       /* Without any lock, SQLite tries for ten seconds to read at all. */
       for (int lasting = 0; lasting < (kind == FAULT_LOCK ? 1 : 2); lasting++) {
@@ -365,7 +367,7 @@ static bool kill_once(const sqlite_place *place, const old_file *file, long n) {
 
 static void test_killed_at_every_step(void **state) {
   sqlite_place *place = *state;
-  for (size_t i = 0; i < OLD_FILES; i++) {
+  for (size_t i = 0; i < HARMED_FILES; i++) {
     size_t found[3] = {0, 0, 0};
     for (long n = 1; kill_once(place, &old_files[i], n); n++) {
       found[expect_whole_copy(&old_files[i], place->path)]++;
@@ -399,7 +401,7 @@ static void test_power_cuts(void **state) {
   snprintf(folder, sizeof folder, "%s/after", place->folder);
   snprintf(run.after, sizeof run.after, "%s/state.db", folder);
   assert_int_equal(mkdir(folder, 0700), 0);
-  for (size_t i = 0; i < OLD_FILES; i++) {
+  for (size_t i = 0; i < HARMED_FILES; i++) {
     run.file = &old_files[i];
     memset(run.found, 0, sizeof run.found);
     for (long round = 0; round < fault_count(5); round++) {
@@ -457,7 +459,7 @@ static bool lack_memory(sqlite_place *place, const old_file *file, long n, bool 
 
 static void test_without_memory(void **state) {
   sqlite_place *place = *state;
-  for (size_t i = 0; i < OLD_FILES; i++) {
+  for (size_t i = 0; i < HARMED_FILES; i++) {
     const old_file *file = &old_files[i];
     for (int lasting = 0; lasting < 2; lasting++) {
       for (long n = 1; lack_sqlite_memory(place, file, n, lasting == 1); n = fault_after(n, 20)) {
