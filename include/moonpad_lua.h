@@ -26,8 +26,9 @@ MOONPAD_API int luaopen_moonpad(lua_State *L);
 
 /*
 ** Pushes the service object of an open service: the same one each time, as long as the script holds
-** it. It holds a reference of its own. Its `close` closes the service for everybody: a host that
-** shares it with untrusted scripts keeps the object to itself. [e]
+** it. It holds a reference of its own. What the script appends asynchronously completes in a queue
+** of this Lua state (`service:poll`), nothing of it in moonpad_poll. Its `close` closes the service
+** for everybody: a host that shares it with untrusted scripts keeps the object to itself. [e]
 */
 MOONPAD_API void moonpad_lua_push_service(lua_State *L, moonpad_service *service);
 

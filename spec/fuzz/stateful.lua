@@ -68,9 +68,14 @@ function Writer.new(name, model)
 end
 
 -- It shows what is stored now.
-function Writer:catchUp()
+function Writer:load()
   self.held, self.view = self.model.tick, {}
   for key, value in pairs(self.model.values) do self.view[key] = value end
+end
+
+-- The same after a call that brings it up to date.
+function Writer:catchUp()
+  self:load()
   -- With nothing pending, what was read before counts as read in sight of this.
   if #self.pending == 0 then self.refreshed = self.held end
 end
@@ -250,6 +255,26 @@ function OPERATIONS.update(run, writer)
     writer.refreshed = writer.held
   end
   run.number = run.number + 1
+end
+
+-- The same asynchronously: what it carried is pending no longer once it is queued, whatever becomes of it. After a
+-- failure the session object shows what is stored.
+function OPERATIONS.updateLater(run, writer)
+  local writes, queued = writer.pending, 0
+  local ok, events = both(function(index)
+    local pending = services[index]:updateSessionAsync(writer.sessions[index])
+    if not pending then return nil end
+    queued = queued + 1
+    services[index]:poll(60)
+    return pending:result()
+  end)
+  assert(queued == 0 or queued == 2)
+  if ok and not events[1] then return assert(#writes == 0) end
+  writer:settle(ok, events, ok and ownEvent(events), writes)
+  run.number = run.number + 1
+  if queued == 0 then return end
+  writer.pending, writer.bases = {}, {}
+  if ok then writer.refreshed = writer.held else writer:load() end
 end
 
 -- Two keys at once; the odd ones come with an id, which may have been there before.

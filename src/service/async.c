@@ -225,10 +225,14 @@ static moonpad_status read_job(mp_job *job, moonpad_session *session, moonpad_ch
 
 static moonpad_status make_job(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                mp_async_way way, mp_job **made, moonpad_error *error) {
-  mp_job *job = mp_allocate_zeroed(session->env, sizeof *job);
+  mp_job *job = mp_allocate(session->env, sizeof *job); /* field by field: most of it is room */
   if (job == NULL) return mp_no_memory(error);
+  job->next = NULL;
   mp_buffer_init(&job->event, session->env);
   job->way = way;
+  job->error.code = MOONPAD_OK;
+  job->error.message[0] = '\0';
+  job->applied = false;
   moonpad_status status = read_job(job, session, changes, event, error);
   if (status != MOONPAD_OK) {
     mp_buffer_free(&job->event);
