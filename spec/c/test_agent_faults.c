@@ -391,6 +391,27 @@ static void test_allocations_of_sqlite(void **state) {
   fail_allocations(&sqlite);
 }
 
+/*
+** One by one: what FTS5 has in memory when SQLite rolls back in the middle of its work is wrong at a
+** few places only.
+*/
+static void test_each_allocation_of_a_write_of_memories(void **state) {
+  static moonpad_status (*const written[])(const agent_scene *, mp_buffer *, moonpad_error *) = {write_batch,
+                                                                                                 delete_user_memories};
+  trial self = {.url = "sqlite::memory:", .fault = {.allocator = &sqlite}, .env = counted_env()};
+  (void)state;
+  for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+    const call one = {"a write of memories", written[i]};
+    self.called = &one;
+    learn(&self);
+    for (int lasting = 0; lasting < 2; lasting++) {
+      self.fault.lasting = lasting == 1;
+      for (long n = 1; fail_once(&self, n);) n += fault_rarity();
+    }
+  }
+  mp_env_release(self.env);
+}
+
 static void test_disk(void **state) {
   const sqlite_place *place = *state;
   char file_url[160];
@@ -404,7 +425,8 @@ static void test_disk(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
-  const struct CMUnitTest tests[] = {TEST(test_own_allocations), TEST(test_allocations_of_sqlite), TEST(test_disk)};
+  const struct CMUnitTest tests[] = {TEST(test_own_allocations), TEST(test_allocations_of_sqlite),
+                                     TEST(test_each_allocation_of_a_write_of_memories), TEST(test_disk)};
   install_sqlite_allocator();
   faulty_vfs_install();
   return cmocka_run_group_tests(tests, NULL, NULL);

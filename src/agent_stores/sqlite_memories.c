@@ -4,6 +4,7 @@
 ** so that a search walks the matches of its owner and not those of everybody. What is searched for
 ** goes in as quoted strings: it is never syntax.
 */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,10 +43,67 @@ typedef struct sqlite_memories {
   mp_memories base; /* first */
   mp_env *env;
   mp_store *file;
+  atomic_bool is_stale; /* what the writing connection's FTS5 has in memory */
 } sqlite_memories;
 
-static mp_store *file_of(mp_memories *memories) {
-  return ((sqlite_memories *)memories)->file;
+/* ---- Transactions ---- */
+
+/*
+** What fails for want of memory or disk inside of FTS5 makes SQLite roll back at once, and FTS5,
+** which is told of it in the middle of its work, keeps some of what it had yet to write. The next
+** one to write would write that. One more transaction that is rolled back makes FTS5 drop it.
+*/
+static int drop_pending(mp_sqlite_connection *connection) {
+  int code = sqlite3_exec(connection->db, "BEGIN; DELETE FROM memory_text WHERE rowid = -1", NULL, NULL, NULL);
+  if (!sqlite3_get_autocommit(connection->db)) {
+    int end = sqlite3_exec(connection->db, "ROLLBACK", NULL, NULL, NULL);
+    if (code == SQLITE_OK) code = end;
+  }
+  return code;
+}
+
+static moonpad_status freshen(mp_sqlite_connection *connection, void *context, moonpad_error *error) {
+  sqlite_memories *store = context;
+  if (!atomic_load(&store->is_stale)) return MOONPAD_OK;
+  int code = drop_pending(connection);
+  if (code != SQLITE_OK) return mp_sqlite_fail(connection, code, error);
+  atomic_store(&store->is_stale, false);
+  return MOONPAD_OK;
+}
+
+typedef struct transaction {
+  sqlite_memories *store;
+  mp_tx_function function;
+  void *context;
+} transaction;
+
+/* On the writing connection. */
+static moonpad_status run(mp_tx *tx, void *context, moonpad_error *error) {
+  const transaction *wanted = context;
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  if (atomic_load(&wanted->store->is_stale)) return mp_no_memory(error); /* since we waited for our turn */
+  moonpad_status status = wanted->function(tx, wanted->context, error);
+  if (status != MOONPAD_OK && sqlite3_get_autocommit(connection->db) && drop_pending(connection) != SQLITE_OK) {
+    atomic_store(&wanted->store->is_stale, true);
+  }
+  return status;
+}
+
+static moonpad_status write_with(mp_memories *memories, mp_tx_function function, void *context, moonpad_error *error) {
+  sqlite_memories *store = (sqlite_memories *)memories;
+  transaction wanted = {store, function, context};
+  if (atomic_load(&store->is_stale)) {
+    moonpad_status status = mp_sqlite_run_exclusive((mp_sqlite *)store->file, freshen, store, error);
+    if (status != MOONPAD_OK) return status;
+  }
+  return mp_sqlite_write(store->file, run, &wanted, error);
+}
+
+static moonpad_status read_with(mp_memories *memories, mp_tx_function function, void *context, moonpad_error *error) {
+  mp_store *file = ((sqlite_memories *)memories)->file;
+  /* Without a file, all is done by the writing connection. */
+  if (((mp_sqlite *)file)->in_memory) return write_with(memories, function, context, error);
+  return mp_sqlite_read(file, function, context, error);
 }
 
 /* ---- Owners and sessions ---- */
@@ -112,7 +170,7 @@ static moonpad_status read_indexed(mp_tx *tx, void *context, moonpad_error *erro
 static moonpad_status get_indexed(mp_memories *memories, const mp_memories_session *session, int64_t *revision,
                                   moonpad_error *error) {
   asking wanted = {session, 0};
-  moonpad_status status = mp_sqlite_read(file_of(memories), read_indexed, &wanted, error);
+  moonpad_status status = read_with(memories, read_indexed, &wanted, error);
   *revision = status == MOONPAD_OK ? wanted.indexed : 0;
   return status;
 }
@@ -207,7 +265,7 @@ static moonpad_status write_batch(mp_tx *tx, void *context, moonpad_error *error
 static moonpad_status write_all(mp_memories *memories, const mp_memories_session *session,
                                 const mp_memories_batch *batch, moonpad_error *error) {
   writing wanted = {session, batch};
-  return mp_sqlite_write(file_of(memories), write_batch, &wanted, error);
+  return write_with(memories, write_batch, &wanted, error);
 }
 
 /* ---- Searching ---- */
@@ -283,7 +341,7 @@ static moonpad_status search(mp_memories *memories, const mp_memories_query *que
   mp_buffer_clear(matches);
   if (query->phrase_count == 0) return MOONPAD_OK;
   searching wanted = {query, matches};
-  return mp_sqlite_read(file_of(memories), search_owner, &wanted, error);
+  return read_with(memories, search_owner, &wanted, error);
 }
 
 /* ---- Forgetting a user ---- */
@@ -328,7 +386,7 @@ static moonpad_status forget_owner(mp_tx *tx, void *context, moonpad_error *erro
 static moonpad_status delete_user(mp_memories *memories, moonpad_string app_name, moonpad_string user_id,
                                   int64_t *count, moonpad_error *error) {
   forgetting wanted = {{app_name, user_id}, 0};
-  moonpad_status status = mp_sqlite_write(file_of(memories), forget_owner, &wanted, error);
+  moonpad_status status = write_with(memories, forget_owner, &wanted, error);
   *count = status == MOONPAD_OK ? wanted.count : 0;
   return status;
 }
@@ -336,7 +394,7 @@ static moonpad_status delete_user(mp_memories *memories, moonpad_string app_name
 /* ---- Opening and closing ---- */
 
 static void close_store(mp_memories *memories) {
-  mp_sqlite_close(file_of(memories));
+  mp_sqlite_close(((sqlite_memories *)memories)->file);
 }
 
 static void free_store(mp_memories *memories) {
@@ -363,6 +421,7 @@ moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const m
   *memories = NULL;
   if (store == NULL) return mp_no_memory(error);
   store->base.ops = &ops;
+  atomic_init(&store->is_stale, false);
   store->env = mp_env_retain(env);
   moonpad_status status = mp_sqlite_tables_open(env, rest, options, &tables, &store->file, error);
   if (status == MOONPAD_OK) {
