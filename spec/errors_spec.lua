@@ -41,7 +41,7 @@ describe("an error", function()
 
   support.each_store(function(open, store)
     for _, case in ipairs(error_cases) do
-      if store == "sqlite:" or not case.file then
+      if store == "sqlite:FILE" or not case.file then
         it(("%s: who tries to %s is told so"):format(case.code, case.what), function()
           assert.is_true(CODES[case.code])
           local service = open()

@@ -68,16 +68,21 @@ function support.cleanup()
   end
 end
 
-local stores = {
-  { name = "memory:", url = function() return "memory:" end },
-  { name = "sqlite:", url = function() return "sqlite:" .. support.tmpdir() .. "/test.db" end },
-}
+-- The stores that specs run on. FILE is a path in a folder of its own.
+local STORES = { "memory:", "sqlite:FILE" }
 
----Describes a block once per store. `open(config)` gives a fresh, empty service; it is closed after the test.
+local function freshUrl(url)
+  return (url:gsub("FILE", function() return support.tmpdir() .. "/test.db" end))
+end
+
+---Describes a block once per store, or with the environment's STORE, which is one of the list above, on that one
+---alone. `open(config)` gives a fresh, empty service; it is closed after the test.
 ---@param block fun(open: fun(config?: table): moonpad.Service, store: string)
 function support.each_store(block)
-  for _, store in ipairs(stores) do
-    busted.describe("on " .. store.name, function()
+  local only = os.getenv "STORE"
+  for _, store in ipairs(STORES) do
+    if only and only ~= store then goto continue end
+    busted.describe("on " .. store, function()
       local opened = {}
       busted.after_each(function()
         for index = #opened, 1, -1 do
@@ -87,11 +92,12 @@ function support.each_store(block)
         support.cleanup()
       end)
       block(function(config)
-        local service = moonpad.open(store.url(), config)
+        local service = moonpad.open(freshUrl(store), config)
         opened[#opened + 1] = service
         return service
-      end, store.name)
+      end, store)
     end)
+    ::continue::
   end
 end
 

@@ -1,8 +1,8 @@
 /*
-** A store, to be read by who wants one of their own (docs/storage.md). It is in memory, and the simplest
-** thing that is right: an array of records. A transaction that writes first puts a copy of it aside, which
-** comes back when it fails. Small questions (struct mp_parts) are answered here; the functions of
-** store/parts.h make of the answers those to the whole questions that a store is asked.
+** A store, to be read by who wants one of their own (docs/storage.md). It is in memory, and the
+** simplest thing that is right: an array of records. A transaction that writes first puts a copy
+** of it aside, which comes back when it fails. Small questions (struct mp_parts) are answered here;
+** the functions of store/parts.h make of these answers those to the whole questions that are asked.
 */
 #include "example_store.h"
 
@@ -16,12 +16,12 @@ enum { NAME, VALUE, INVOCATION, TEXTS };
 
 typedef struct record {
   enum record_kind { APP, USER, SESSION, KEY, BASE_KEY, EVENT } kind;
-  int64_t parent; /* what it belongs to: a user to its app, a key to an app, a user or a session, and so on */
+  int64_t parent; /* what it belongs to: a user to its app, a key to a session, and so on */
   int64_t id;     /* of an app, a user or a session; 0 otherwise */
   int64_t revision;
   mp_session_row row;     /* of a session */
   mp_event_row event;     /* of an event, without its strings */
-  mp_value *texts[TEXTS]; /* NAME: or key, or an event's id. VALUE: of a key (NULL: removed), or an event's JSON */
+  mp_value *texts[TEXTS]; /* NAME: or key, or event id; VALUE: of a key (NULL: removed), or JSON */
 } record;
 
 typedef struct records {

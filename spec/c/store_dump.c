@@ -1,4 +1,4 @@
-/* Writing down what a store holds, as text that can be compared. Its memory comes from malloc, as in store_support.c. */
+/* Writing down what a store holds, as text that can be compared. Memory comes from malloc. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -78,7 +78,7 @@ int store_test_teardown(void **state) {
   return 0;
 }
 
-/* STORE is the URL of one kind to run on alone: for a debugger, or a sanitizer that a store's library does not bear. */
+/* STORE is the URL of one kind to run on alone: for a debugger, or a store that is being written. */
 int run_on_every_store(const struct CMUnitTest *tests, size_t count) {
   int failures = 0;
   const char *only = getenv("STORE");

@@ -127,7 +127,7 @@ moonpad_status set_revision(mp_tx *tx, const mp_place *place, mp_scope scope, in
 moonpad_status append_row(mp_tx *tx, const mp_place *place, const mp_event_row *event, moonpad_error *error);
 /* What a service does: appends the event and counts the session's revision up to it. */
 moonpad_status append_next(mp_tx *tx, const mp_place *place, const char *id, const char *json, moonpad_error *error);
-/* Writes a key, or with NULL a tombstone; its head's revision becomes as large, when it is smaller. */
+/* Writes a key, or with NULL a tombstone. A head with a smaller revision counts up to this one. */
 moonpad_status write_value(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value *value,
                            int64_t revision, moonpad_error *error);
 /* The same with a string. */

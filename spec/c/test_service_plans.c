@@ -490,12 +490,9 @@ static void test_failing_allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_operation),
-      cmocka_unit_test(test_random_lives),
-      cmocka_unit_test(test_round_trips),
-      ON_STORE(test_round_trips_of_other_calls, "slow:0:memory:"),
-      cmocka_unit_test(test_lost_answers),
-      cmocka_unit_test(test_failing_allocations),
+      cmocka_unit_test(test_every_operation), cmocka_unit_test(test_random_lives),
+      cmocka_unit_test(test_round_trips),     ON_STORE(test_round_trips_of_other_calls, "slow:0:memory:"),
+      cmocka_unit_test(test_lost_answers),    cmocka_unit_test(test_failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
-** What every store must do with what a rule has decided: apply, copying histories, removing users. That
-** all of it is undone when a transaction fails is in test_store_undo.c.
+** What every store must do with what a rule has decided: apply, copying histories, removing users.
+** That all of it is undone when a transaction fails is in test_store_undo.c.
 */
 #include <inttypes.h>
 #include <stdio.h>

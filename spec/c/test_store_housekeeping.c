@@ -1,6 +1,6 @@
 /*
-** Housekeeping: what a store may leave out, and must do where it has it. That all of it is undone when a
-** transaction fails is in test_store_undo.c.
+** Housekeeping: what a store may leave out, and must do where it has it. That all of it is undone
+** when a transaction fails is in test_store_undo.c.
 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -263,7 +263,7 @@ static void test_touching(void **state) {
 
 #define SWEPT 10
 
-/* Session and user number i of app number i / 5 are used at 100 + i, and the apps at 200 and 205. */
+/* Session and user number i, of app number i / 5, are used at 100 + i; the apps at 200 and 205. */
 static moonpad_status makes_what_is_swept(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   for (int i = 0; i < SWEPT; i++) {

@@ -565,7 +565,7 @@ static moonpad_status lists(mp_tx *tx, mp_list_query query, bool with_keys, stor
   return tx->ops->each_listed(tx, &query, &listing, error);
 }
 
-/* Users take turns in the order of time: ann 1, bob 2, ann 3, cy 4. One key each, and one that has been removed. */
+/* Users take turns in the order of time: ann 1, bob 2, ann 3, cy 4. One key each, and a tombstone. */
 static moonpad_status makes_listed(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   static const char *const users[] = {"ann", "bob", "ann", "cy"};

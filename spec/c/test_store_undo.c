@@ -358,7 +358,20 @@ static void test_single_write_without_memory(void **state) {
   }
 }
 
+static moonpad_status passes_session(void *context, const mp_listed_session *session, moonpad_error *error) {
+  (void)context, (void)session, (void)error;
+  return MOONPAD_OK;
+}
+
+static moonpad_status passes_state(void *context, const mp_state_row *row, moonpad_error *error) {
+  (void)context, (void)row, (void)error;
+  return MOONPAD_OK;
+}
+
 static moonpad_status lists_all(mp_tx *tx, void *context, moonpad_error *error) {
+  mp_list_query query = {.app_name = moonpad_text("shop")};
+  mp_listing with_states = {passes_session, passes_state, NULL};
+  TRY(tx->ops->each_listed(tx, &query, &with_states, error));
   return dump_all(tx, true, context, error);
 }
 

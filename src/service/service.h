@@ -10,9 +10,9 @@
 **                         back either.
 ** a transaction           Of a store in memory: its mutex. Of SQLite: the turn to write, or one of
 **                         the connections that read, and SQLite's own locks on the file. Held
-**                         while a transaction function runs, which may call the allocator, but no
-**                         other hook; takes no lock, begins no second transaction and waits for
-**                         no other thread.
+**                         while a transaction function runs, or what a plan tells is taken in,
+**                         which may call the allocator, but no other hook; takes no lock, begins
+**                         no second transaction and waits for no other thread.
 ** mp_sqlite.mutex         SQLite's queue of writers and pool of readers; taken for a moment before
 **                         a transaction begins and after it has ended. As mp_executor.mutex.
 ** pool_lock (base/env.c)  Random bytes. As mp_executor.mutex.

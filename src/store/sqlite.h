@@ -93,8 +93,11 @@ typedef struct mp_sqlite_request mp_sqlite_request;
 
 #define MP_SQLITE_ROWS_KEPT 64
 
-/* The keys of a scope that were changed last. All that were changed after `floor` are among them. */
-#define MP_SQLITE_RECENT_BYTES 240
+/*
+** The keys of a scope that were changed last. All that were changed after `floor` are among them. Each
+** append writes the list: at 240 bytes one that changes many keys in turn took a tenth longer.
+*/
+#define MP_SQLITE_RECENT_BYTES 160
 #define MP_SQLITE_RECENT_TEXT  (MP_SQLITE_RECENT_BYTES + 2 * MP_NUMBER_BYTES + 3)
 typedef struct mp_sqlite_recent {
   int64_t as_of; /* the head's revision */

@@ -82,13 +82,13 @@ bool mp_sqlite_recent_next(const mp_sqlite_recent *recent, size_t *position, moo
 static size_t find_entry(const mp_sqlite_recent *recent, moonpad_string key, size_t *end) {
   const char *list_end = recent->entries + recent->length, *at = recent->entries;
   while (at < list_end) {
-    const char *name = at + 2, *name_end = memchr(name, '"', (size_t)(list_end - name));
-    const char *quote = memchr(name_end + 1, '"', (size_t)(list_end - name_end - 1));
-    const char *next = quote == NULL ? list_end : quote - 1;
-    bool same = (size_t)(name_end - name) == key.length && memcmp(name, key.data, key.length) == 0;
-    *end = (size_t)(next - recent->entries);
-    if (same) return (size_t)(at - recent->entries);
-    at = next;
+    const char *name = at + 2, *name_end = name;
+    while (*name_end != '"') name_end++;
+    for (at = name_end + 1; at < list_end && *at != '"';) at++;
+    if (at < list_end) at--; /* at the comma */
+    if ((size_t)(name_end - name) != key.length || memcmp(name, key.data, key.length) != 0) continue;
+    *end = (size_t)(at - recent->entries);
+    return (size_t)(name - 2 - recent->entries);
   }
   *end = recent->length;
   return recent->length;

@@ -1,0 +1,137 @@
+/*
+** Events that were written with schema 1, of which nothing is told but by their JSON: a walk over them, alone and among
+** events of today, finds what SQLite finds in the JSON.
+*/
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sqlite_support.h"
+#include "store_support.h"
+
+#define T(text)     moonpad_text(text)
+#define MOST_EVENTS 64
+#define IS_MESSAGE  "coalesce((event ->> '$.author') = 'user' AND json_array_length(event, '$.content.parts') > 0, 0)"
+#define IS_CHANGE                                                                                                      \
+  "EXISTS (SELECT 1 FROM json_each(event, '$.actions.stateDelta') WHERE key NOT GLOB 'user:*' AND key NOT GLOB "       \
+  "'app:*')"
+/* Of no event, of those with an even revision, of all. */
+static const char *const told[] = {
+    "UPDATE events SET kinds = NULL, invocation = NULL",
+    "UPDATE events SET kinds = (" IS_MESSAGE ") + 2 * " IS_CHANGE
+    ", invocation = event ->> '$.invocationId' WHERE revision % 2 = 0",
+    "UPDATE events SET kinds = (" IS_MESSAGE ") + 2 * " IS_CHANGE ", invocation = event ->> '$.invocationId'",
+};
+
+typedef struct walk {
+  mp_event_query query;
+  mp_place place;
+  moonpad_string invocation;
+  int64_t found; /* the revision of its first event; 0: none */
+  int64_t revisions[MOST_EVENTS];
+  unsigned kinds[MOST_EVENTS];
+  size_t count;
+} walk;
+
+static moonpad_status note_event(void *context, const mp_event_row *row, moonpad_error *error) {
+  walk *self = context;
+  (void)error;
+  assert_true(self->count < MOST_EVENTS);
+  assert_true(self->query.without_json ? row->json.data == NULL : row->json.data[0] == '{');
+  self->revisions[self->count] = row->revision;
+  self->kinds[self->count++] = row->kinds;
+  return MOONPAD_OK;
+}
+
+static moonpad_status ask_events(mp_tx *tx, void *context, moonpad_error *error) {
+  walk *self = context;
+  mp_session_row row;
+  moonpad_status status = find_row(tx, &self->place, &row, error);
+  self->count = 0;
+  if (status == MOONPAD_OK) status = tx->ops->each_event(tx, &self->place, &self->query, note_event, self, error);
+  if (status != MOONPAD_OK || self->invocation.data == NULL) return status;
+  status = tx->ops->find_invocation(tx, &self->place, self->invocation, &self->found, error);
+  if (status == MOONPAD_NOT_FOUND) self->found = 0;
+  return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
+}
+
+#define OF_SESSION " FROM events WHERE session = (SELECT id FROM sessions WHERE session_id = 'history') AND "
+
+/* The first event of a kind, the last one and how many there are. */
+static void expect_walk(const sqlite_place *place, const walk *self, const char *condition) {
+  char sql[600];
+  const char *const wanted[] = {"min(revision)", "max(revision)", "count(*)"};
+  size_t last = self->count - 1;
+  bool newest_first = self->query.newest_first;
+  int64_t found[] = {self->revisions[newest_first ? last : 0], self->revisions[newest_first ? 0 : last],
+                     (int64_t)self->count};
+  assert_true(self->count > 0);
+  for (size_t i = 0; i < 3; i++) {
+    snprintf(sql, sizeof sql, "SELECT %s" OF_SESSION "%s", wanted[i], condition);
+    assert_int_equal(found[i], sql_integer(place->path, sql));
+  }
+  for (size_t i = 1; i < self->count; i++) {
+    assert_true((self->revisions[i] > self->revisions[i - 1]) != newest_first);
+  }
+}
+
+static void expect_kinds(const sqlite_place *place, const walk *self) {
+  char sql[600];
+  for (size_t i = 0; i < self->count; i++) {
+    snprintf(sql, sizeof sql, "SELECT (" IS_MESSAGE ") + 2 * " IS_CHANGE OF_SESSION "revision = %lld",
+             (long long)self->revisions[i]);
+    assert_int_equal(self->kinds[i], sql_integer(place->path, sql));
+  }
+}
+
+static void expect_walks(const sqlite_place *place, mp_store *store) {
+  static const struct {
+    unsigned kinds;
+    const char *condition;
+  } cases[] = {{0, "true"},
+               {MP_EVENT_USER_MESSAGE, IS_MESSAGE},
+               {MP_EVENT_SESSION_CHANGE, IS_CHANGE},
+               {MP_EVENT_USER_MESSAGE | MP_EVENT_SESSION_CHANGE, "(" IS_MESSAGE " OR " IS_CHANGE ")"}};
+  for (unsigned i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
+    walk one = {.place.name = {T("shop"), T("ann"), T("history")}};
+    one.query = (mp_event_query){1, MP_MAX_REVISION, (i & 1) != 0, (i & 2) != 0, cases[i / 4].kinds};
+    assert_int_equal(store->ops->read(store, ask_events, &one, NULL), MOONPAD_OK);
+    expect_walk(place, &one, cases[i / 4].condition);
+    if (!one.query.without_json || one.query.kinds != 0) expect_kinds(place, &one);
+  }
+}
+
+static void expect_invocations(const sqlite_place *place, mp_store *store) {
+  for (int turn = 1; turn < 10; turn++) {
+    char name[20], sql[600];
+    snprintf(name, sizeof name, "turn %d", turn);
+    walk one = {.place.name = {T("shop"), T("ann"), T("history")}, .invocation = T(name)};
+    one.query = (mp_event_query){1, MP_MAX_REVISION, false, true, 0};
+    assert_int_equal(store->ops->read(store, ask_events, &one, NULL), MOONPAD_OK);
+    snprintf(sql, sizeof sql, "SELECT coalesce(min(revision), 0)" OF_SESSION "(event ->> '$.invocationId') = '%s'",
+             name);
+    assert_int_equal(one.found, sql_integer(place->path, sql));
+    assert_true(turn > 8 || one.found > 0);
+  }
+}
+
+static void test_old_events(void **state) {
+  sqlite_place *place = *state;
+  char command[300];
+  snprintf(command, sizeof command, "gzip -dc spec/fixtures/schema_1/sessions.db.gz > '%s'", place->path);
+  assert_int_equal(system(command), 0);
+  mp_store *store = place_open(place);
+  for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+    sql_run(place->path, told[i]);
+    expect_walks(place, store);
+    expect_invocations(place, store);
+  }
+  place_close(store);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_old_events, place_setup, place_teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
