@@ -130,15 +130,16 @@ static void put(const sqlite_place *place, const old_file *file) {
   if (file->log_size > 0) file_write(log, file->log, file->log_size);
 }
 
+static void forget(old_file *file) {
+  for (size_t i = 0; i < file->query_count; i++) free(file->queries[i]);
+  free(file->bytes);
+  free(file->log);
+  free(file->rows);
+}
+
 static int forget_all(void **state) {
   (void)state;
-  for (size_t i = 0; i < OLD_FILES; i++) {
-    old_file *file = &old_files[i];
-    for (size_t j = 0; j < file->query_count; j++) free(file->queries[j]);
-    free(file->bytes);
-    free(file->log);
-    free(file->rows);
-  }
+  for (size_t i = 0; i < OLD_FILES; i++) forget(&old_files[i]);
   return 0;
 }
 
@@ -250,6 +251,7 @@ static void test_a_table_in_the_way(void **state) {
   place_close(place_open(place));
   assert_int_equal(sql_integer(place->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
   assert_int_equal(sql_integer(place->path, "SELECT count(of_somebody_else) FROM others"), 0);
+  forget(&file);
 }
 
 static void test_missing_tables(void **state) {
