@@ -37,7 +37,7 @@ typedef struct mp_artifact {
 
 typedef struct mp_artifacts mp_artifacts;
 
-/* What an implementation hands over. Later calls are appended: see whether `size` reaches them. */
+/* What an implementation hands over. Later calls are appended: ask with MP_HAS (store/store.h). */
 typedef struct mp_artifacts_ops {
   size_t size; /* of this table, as the implementation knows it */
   /*

@@ -53,7 +53,7 @@ typedef struct mp_memories_match {
 
 typedef struct mp_memories mp_memories;
 
-/* What an implementation hands over. Later calls are appended: see whether `size` reaches them. */
+/* What an implementation hands over. Later calls are appended: ask with MP_HAS (store/store.h). */
 typedef struct mp_memories_ops {
   size_t size; /* of this table, as the implementation knows it */
   /* The highest `indexed` that was written for a session, 0 when there is none. */
