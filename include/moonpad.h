@@ -378,6 +378,14 @@ MOONPAD_API void moonpad_session_free(moonpad_session *session);
 MOONPAD_API moonpad_status moonpad_delete_session(moonpad_service *service, const moonpad_session_name *name,
                                                   bool *existed, moonpad_error *error);
 
+/*
+** Forgets a user: all its sessions and its user state, in one transaction. `sessions` (may be NULL)
+** becomes how many sessions it had; of a user that is not known, 0. Session objects of the user get
+** not_found from then on. Any thread. Errors: invalid_argument, closed, busy, storage, corrupt, no_memory.
+*/
+MOONPAD_API moonpad_status moonpad_delete_user(moonpad_service *service, moonpad_string app_name,
+                                               moonpad_string user_id, int64_t *sessions, moonpad_error *error);
+
 /* Later versions append fields: see "Option structs". */
 typedef struct moonpad_list_options {
   size_t size;

@@ -101,6 +101,13 @@ static moonpad_status call_delete(call_scene *scene, moonpad_error *error) {
   return moonpad_delete_session(scene->service, call_name("another"), NULL, error);
 }
 
+static moonpad_status call_delete_user(call_scene *scene, moonpad_error *error) {
+  int64_t sessions = -1;
+  moonpad_status status = moonpad_delete_user(scene->service, T("app"), T("v"), &sessions, error);
+  assert_int_equal(sessions, status == MOONPAD_OK ? 1 : 0);
+  return status;
+}
+
 static moonpad_status call_list(call_scene *scene, moonpad_error *error) {
   moonpad_session_list *list = NULL;
   moonpad_list_options options;
@@ -432,6 +439,7 @@ const every_call every_calls[] = {
     {"get", call_get, false},
     {"get recent", call_get_recent, false},
     {"delete", call_delete, false},
+    {"delete user", call_delete_user, false},
     {"list", call_list, false},
     {"append", call_append, false},
     {"append again", call_append_again, false},

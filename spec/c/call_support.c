@@ -54,6 +54,15 @@ const char *const call_history[CALL_HISTORY] = {
     "\"actions\":{\"stateDelta\":{\"n\":3,\"gone\":null}},\"removedStateKeys\":[\"gone\"]}",
 };
 
+/* Of another user. */
+static void create_elsewhere(call_scene *scene, moonpad_error *error) {
+  moonpad_session_name name = *call_name("elsewhere");
+  moonpad_session *made;
+  name.user_id = T("v");
+  ok(moonpad_create_session(scene->service, &name, T("{\"k\":1,\"user:k\":2}"), &made, error), error, "create");
+  moonpad_session_free(made);
+}
+
 static void export_another(call_scene *scene, moonpad_error *error) {
   moonpad_session *another;
   ok(moonpad_create_session(scene->service, call_name("another"), T("{\"k\":[1,{\"x\":null}]}"), &another, error),
@@ -136,6 +145,7 @@ void call_scene_make(call_scene *scene, const call_setting *setting) {
   scene->options.store_count = 1;
   ok(moonpad_open(T(setting->url), &scene->options, &scene->service, &error), &error, setting->url);
   export_another(scene, &error);
+  create_elsewhere(scene, &error);
   ok(moonpad_create_session(scene->service, call_name("s"), T(created), &scene->session, &error), &error, "create");
   for (size_t i = 0; i < CALL_HISTORY; i++)
     ok(moonpad_append_event(scene->session, T(call_history[i]), NULL, &error), &error, "append");

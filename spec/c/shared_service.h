@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "moonpad.h"
+#include "slow_store.h"
 
 typedef struct shared_service {
   moonpad_service *service;
@@ -21,22 +22,31 @@ typedef struct shared_service {
   char file[96];
 } shared_service;
 
-static inline shared_service *shared_open(bool in_file) {
+/* `before` comes before the URL: "", "slow:0:". */
+static inline shared_service *shared_open_behind(const char *before, bool in_file) {
   shared_service *opened = calloc(1, sizeof *opened);
   assert_non_null(opened);
-  char url[128] = "memory:";
+  char url[128];
+  snprintf(url, sizeof url, "%smemory:", before);
   if (in_file) {
     strcpy(opened->folder, "/tmp/moonpad-threads-XXXXXX");
     assert_non_null(mkdtemp(opened->folder));
     snprintf(opened->file, sizeof opened->file, "%s/test.db", opened->folder);
-    snprintf(url, sizeof url, "sqlite:%s", opened->file);
+    snprintf(url, sizeof url, "%ssqlite:%s", before, opened->file);
   }
   moonpad_options options;
   moonpad_options_init(&options);
   options.busy_timeout_ms = 60000;
+  const moonpad_store_scheme stores[] = {{"slow", &slow_store_opener}};
+  options.stores = stores;
+  options.store_count = 1;
   moonpad_error error = {MOONPAD_OK, ""};
   if (moonpad_open(moonpad_text(url), &options, &opened->service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
   return opened;
+}
+
+static inline shared_service *shared_open(bool in_file) {
+  return shared_open_behind("", in_file);
 }
 
 /* For cmocka's teardown: *state is a shared_service. */

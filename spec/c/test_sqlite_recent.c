@@ -129,8 +129,9 @@ typedef struct life {
   sqlite_place *place;
   mp_store *stores[2]; /* on one file */
   sqlite3 *db;         /* looks into the file by itself */
-  mp_session_row rows[SESSIONS];
-  int keys; /* different ones */
+  int64_t ids[SESSIONS];
+  mp_session_row row; /* of who is behind */
+  int keys;           /* different ones */
   mp_scope scope;
   int64_t since;
   int64_t revision; /* of the head, as it was found */
@@ -158,9 +159,18 @@ static void number_key(int number, char key[64]) {
   }
 }
 
-static moonpad_status look_at(mp_tx *tx, int which, mp_facts *facts, moonpad_error *error) {
-  mp_look look = {.place.name = name_of(which), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
-  return tx->ops->look(tx, &look, facts, error);
+/* By its name, or by its id where that is known. */
+static moonpad_status look_at(mp_tx *tx, life *all, int which, mp_facts *facts, moonpad_error *error) {
+  mp_look look = {.place = {.name = name_of(which), .session = next_random() % 2 == 0 ? all->ids[which] : 0},
+                  .heads = MP_ALL_HEADS,
+                  .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
+  moonpad_status status = tx->ops->look(tx, &look, facts, error);
+  if (status == MOONPAD_NOT_FOUND && look.place.session != 0) {
+    look.place.session = 0;
+    status = tx->ops->look(tx, &look, facts, error);
+  }
+  all->ids[which] = status == MOONPAD_OK ? facts->row.id : 0;
+  return status;
 }
 
 /* Some keys of all scopes, and sometimes a failure after it. */
@@ -168,7 +178,7 @@ static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error
   life *all = context;
   int which = (int)(next_random() % SESSIONS);
   mp_facts facts;
-  moonpad_status status = look_at(tx, which, &facts, error);
+  moonpad_status status = look_at(tx, all, which, &facts, error);
   moonpad_session_name name = name_of(which);
   if (status == MOONPAD_NOT_FOUND) status = tx->ops->create_session(tx, &name, 1.0, &facts.row, error);
   if (status != MOONPAD_OK) return status;
@@ -198,9 +208,9 @@ static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error
 }
 
 static moonpad_status purges(mp_tx *tx, void *context, moonpad_error *error) {
-  (void)context;
+  life *all = context;
   mp_facts facts;
-  moonpad_status status = look_at(tx, (int)(next_random() % SESSIONS), &facts, error);
+  moonpad_status status = look_at(tx, all, (int)(next_random() % SESSIONS), &facts, error);
   if (status != MOONPAD_OK) return MOONPAD_OK;
   mp_scope scope = (mp_scope)(next_random() % MP_STORED_SCOPES);
   mp_place place = {.session = facts.row.id, .user = facts.row.user, .app = facts.row.app};
@@ -209,10 +219,10 @@ static moonpad_status purges(mp_tx *tx, void *context, moonpad_error *error) {
 }
 
 static moonpad_status removes(mp_tx *tx, void *context, moonpad_error *error) {
-  (void)context;
+  life *all = context;
   mp_facts facts;
   int which = (int)(next_random() % SESSIONS);
-  moonpad_status status = look_at(tx, which, &facts, error);
+  moonpad_status status = look_at(tx, all, which, &facts, error);
   if (status != MOONPAD_OK) return MOONPAD_OK;
   mp_place place = {.name = name_of(which), .session = facts.row.id};
   int64_t removed;
@@ -228,9 +238,9 @@ static moonpad_status removes(mp_tx *tx, void *context, moonpad_error *error) {
 }
 
 static moonpad_status touches(mp_tx *tx, void *context, moonpad_error *error) {
-  (void)context;
+  life *all = context;
   mp_facts facts;
-  moonpad_status status = look_at(tx, (int)(next_random() % SESSIONS), &facts, error);
+  moonpad_status status = look_at(tx, all, (int)(next_random() % SESSIONS), &facts, error);
   if (status != MOONPAD_OK) return MOONPAD_OK;
   mp_touch touch = {.heads = (unsigned)(next_random() % 8), .time = (double)(next_random() % 1000)};
   touch.place.session = facts.row.id;
@@ -272,14 +282,25 @@ static moonpad_status note_key(void *context, const mp_state_row *row, moonpad_e
   return MOONPAD_OK;
 }
 
+static bool same_facts(const mp_facts *a, const mp_facts *b) {
+  return a->row.id == b->row.id && a->row.revision == b->row.revision && a->row.user_revision == b->row.user_revision &&
+         a->row.app_revision == b->row.app_revision && memcmp(a->forgotten, b->forgotten, sizeof a->forgotten) == 0 &&
+         memcmp(a->touched, b->touched, sizeof a->touched) == 0;
+}
+
 static moonpad_status looks_behind(mp_tx *tx, void *context, moonpad_error *error) {
   life *all = context;
-  int which = all->keys < 0 ? 0 : (int)(next_random() % SESSIONS);
+  int which = (int)(next_random() % SESSIONS);
   all->found[0] = '\0';
   all->revision = -1;
-  mp_facts facts;
-  moonpad_status status = look_at(tx, which, &facts, error);
+  mp_facts facts, found;
+  moonpad_status status = look_at(tx, all, which, &facts, error);
   if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
+  /* What a connection remembers is what the file holds. */
+  status = look_at(tx, all, which, &found, error);
+  if (status == MOONPAD_OK && !same_facts(&facts, &found))
+    status = mp_fail(error, MOONPAD_CORRUPT, "not as it is stored");
+  if (status != MOONPAD_OK) return status;
   int64_t revision = *revision_of(&facts.row, all->scope);
   int64_t behind = next_random() % 4 == 0 ? (int64_t)(next_random() % 200) : (int64_t)(next_random() % 6);
   mp_look look = {.place.session = facts.row.id,
@@ -291,13 +312,13 @@ static moonpad_status looks_behind(mp_tx *tx, void *context, moonpad_error *erro
   look.since[all->scope] = all->since;
   status = tx->ops->look(tx, &look, &facts, error);
   all->revision = facts.whole[all->scope] ? -1 : revision;
-  all->rows[0] = facts.row;
+  all->row = facts.row;
   return status;
 }
 
 static void scan(life *all, char text[4000]) {
   sqlite3_stmt *statement;
-  int64_t id = mp_row_id(&all->rows[0], all->scope);
+  int64_t id = mp_row_id(&all->row, all->scope);
   *text = '\0';
   assert_int_equal(sqlite3_prepare_v2(all->db,
                                       "SELECT key, iif(value IS NULL, 'removed', 'there'), revision FROM state"
@@ -434,6 +455,50 @@ static void test_only_what_is_listed_is_read(void **state) {
   end_life(&all);
 }
 
+/* ---- heads that are known without their session ---- */
+
+static moonpad_status makes_session(mp_tx *tx, void *context, moonpad_error *error) {
+  moonpad_session_name name = name_of(0);
+  return tx->ops->create_session(tx, &name, 1.0, &((life *)context)->row, error);
+}
+
+static moonpad_status counts_up(mp_tx *tx, void *context, moonpad_error *error) {
+  mp_session_row *row = &((life *)context)->row;
+  row->revision++;
+  mp_batch batch = {.row = row, .heads = MP_HEAD(MP_SCOPE_SESSION)};
+  return tx->ops->apply(tx, &batch, error);
+}
+
+static moonpad_status touches_heads(mp_tx *tx, void *context, moonpad_error *error) {
+  const mp_session_row *row = &((life *)context)->row;
+  mp_touch touch = {
+      .place = {.session = row->id, .user = row->user, .app = row->app}, .heads = MP_ALL_HEADS, .time = 5};
+  return tx->ops->touch(tx, &touch, 1, error);
+}
+
+static moonpad_status sees_revision(mp_tx *tx, void *context, moonpad_error *error) {
+  const life *all = context;
+  mp_look look = {.heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
+  look.place.session = all->row.id;
+  mp_facts facts;
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  bool same = status == MOONPAD_OK && facts.row.revision == all->row.revision && facts.touched[MP_SCOPE_SESSION] == 5;
+  return status != MOONPAD_OK || same ? status : mp_fail(error, MOONPAD_CORRUPT, "not as it is stored");
+}
+
+static void test_what_others_wrote_meanwhile(void **state) {
+  static const mp_tx_function by[] = {makes_session, counts_up, counts_up, touches_heads, sees_revision};
+  static const int where[] = {0, 0, 1, 0, 0};
+  life all;
+  moonpad_error error = {MOONPAD_OK, ""};
+  begin_life(&all, state, 0);
+  for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+    mp_store *store = all.stores[where[i]];
+    if (store->ops->write(store, by[i], &all, &error) != MOONPAD_OK) fail_msg("step %zu: %s", i, error.message);
+  }
+  end_life(&all);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_the_last_one_first),
@@ -441,6 +506,7 @@ int main(void) {
       cmocka_unit_test(test_what_is_no_list),
       cmocka_unit_test_setup_teardown(test_random_lives, place_setup, place_teardown),
       cmocka_unit_test_setup_teardown(test_only_what_is_listed_is_read, place_setup, place_teardown),
+      cmocka_unit_test_setup_teardown(test_what_others_wrote_meanwhile, place_setup, place_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,8 @@ static const moonpad_session_name NAME = {{"app", 3}, {"u", 1}, {"s", 1}};
 
 /* ---- Opening ---- */
 
-static int open_with_session(void **state, bool in_file) {
-  shared_service *opened = shared_open(in_file);
+static int open_with_session(void **state, const char *before, bool in_file) {
+  shared_service *opened = shared_open_behind(before, in_file);
   moonpad_session *session = NULL;
   moonpad_error error;
   assert_int_equal(moonpad_create_session(opened->service, &NAME, moonpad_text("{}"), &session, &error), MOONPAD_OK);
@@ -32,11 +32,15 @@ static int open_with_session(void **state, bool in_file) {
 }
 
 static int setup_memory(void **state) {
-  return open_with_session(state, false);
+  return open_with_session(state, "", false);
+}
+
+static int setup_plans(void **state) {
+  return open_with_session(state, "slow:0:", true);
 }
 
 static int setup_file(void **state) {
-  return open_with_session(state, true);
+  return open_with_session(state, "", true);
 }
 
 /* ---- Workers: cmocka's assertions are for the main thread alone ---- */
@@ -456,7 +460,8 @@ static void test_closing_among_asynchronous_appends_on_a_file(void **state) {
 }
 
 #define ON_BOTH(test)                                                                                                  \
-  {#test " on memory:", test, setup_memory, shared_close, NULL}, {                                                     \
+  {#test " on memory:", test, setup_memory, shared_close, NULL},                                                       \
+      {#test " on slow:0:sqlite:", test, setup_plans, shared_close, NULL}, {                                           \
 #test " on sqlite:", test, setup_file, shared_close, NULL                                                          \
   }
 

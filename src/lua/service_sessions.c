@@ -109,6 +109,21 @@ static int delete_session(lua_State *L) {
   return 1;
 }
 
+/* service:deleteUser{ appName, userId } */
+static int delete_user(lua_State *L) {
+  static const char where[] = "service:deleteUser";
+  static const char *const known[] = {"appName", "userId", NULL};
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_call(L, binding, where, 2);
+  mp_options_table options = mp_check_options(L, 2, where, known);
+  moonpad_string app_name = mp_field_string(options, "appName"), user_id = mp_field_string(options, "userId");
+  int64_t sessions = 0;
+  moonpad_error error;
+  mp_check(L, moonpad_delete_user(service, app_name, user_id, &sessions, &error), &error);
+  lua_pushinteger(L, sessions);
+  return 1;
+}
+
 /* ---- List ---- */
 
 static void release_list(void *payload) {
@@ -325,6 +340,7 @@ static int refresh(lua_State *L) {
 const luaL_Reg mp_service_session_calls[] = {{"createSession", create_session},
                                              {"getSession", get_session},
                                              {"deleteSession", delete_session},
+                                             {"deleteUser", delete_user},
                                              {"listSessions", list_sessions},
                                              {"appendEvent", append_event},
                                              {"updateSession", update_session},

@@ -66,8 +66,8 @@ typedef struct mp_plan {
   int64_t max_value_bytes; /* of a result; 0: no limit */
   int64_t max_event_bytes; /* 0: no limit */
   double touched;          /* as in mp_batch */
-  double
-      touched_since[MP_STORED_SCOPES]; /* refused when the head was last used before; not known: it does not expire */
+  /* Refused when the head was last used before; where that is not known, it does not expire. */
+  double touched_since[MP_STORED_SCOPES];
   /*
   ** What others have changed since `held`, this plan's own keys too, as it was before this plan. It
   ** counts only when the plan is stored. `begin` comes before each attempt: what was given before does

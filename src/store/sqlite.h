@@ -115,7 +115,10 @@ typedef struct mp_sqlite_head {
   unsigned epoch; /* as in mp_sqlite_rows, or it has been forgotten */
 } mp_sqlite_head;
 
-/* Of each kind the last one whose id falls on a place. A session is known while the heads that it has in common with others are. */
+/*
+** Of each kind the last one whose id falls on a place. A session is known while its three heads are:
+** those of user and app are of other sessions, too.
+*/
 typedef struct mp_sqlite_rows {
   mp_session_row sessions[MP_SQLITE_ROWS_KEPT];
   mp_sqlite_head heads[MP_STORED_SCOPES][MP_SQLITE_ROWS_KEPT];

@@ -74,9 +74,9 @@ moonpad_status mp_sqlite_head_of(mp_sqlite_connection *connection, mp_scope scop
   return status;
 }
 
-/* Columns as in SESSION_COLUMNS, then the heads. */
-static moonpad_status one_session(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_facts *facts,
-                                  moonpad_error *error) {
+/* Columns as in SESSION_COLUMNS, then the heads. Remembered for who asks by id. */
+static moonpad_status one_session(mp_sqlite_connection *connection, sqlite3_stmt *statement, bool remember,
+                                  mp_facts *facts, moonpad_error *error) {
   mp_session_row *row = &facts->row;
   moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
   if (status == MOONPAD_OK) status = session_of(connection, statement, row, error);
@@ -84,10 +84,11 @@ static moonpad_status one_session(mp_sqlite_connection *connection, sqlite3_stmt
     int column = 10 + 4 * scope;
     facts->forgotten[scope] = sqlite3_column_int64(statement, column + 1);
     facts->touched[scope] = sqlite3_column_double(statement, column + 2);
+    if (!remember) continue;
     mp_sqlite_keep_head(connection, statement, column, (mp_scope)scope, mp_row_id(row, (mp_scope)scope));
   }
   sqlite3_reset(statement);
-  if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_keep(connection->rows, row);
+  if (status == MOONPAD_OK && remember) mp_sqlite_rows_keep(connection->rows, row);
   return status;
 }
 
@@ -98,7 +99,7 @@ static moonpad_status find_session(mp_tx *tx, const moonpad_session_name *name, 
   mp_sqlite_bind_text(statement, 1, name->app_name);
   mp_sqlite_bind_text(statement, 2, name->user_id);
   mp_sqlite_bind_text(statement, 3, name->session_id);
-  return one_session(connection, statement, facts, error);
+  return one_session(connection, statement, false, facts, error);
 }
 
 static moonpad_status load_session(mp_tx *tx, int64_t session, mp_facts *facts, moonpad_error *error) {
@@ -107,7 +108,7 @@ static moonpad_status load_session(mp_tx *tx, int64_t session, mp_facts *facts, 
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_LOAD_SESSION, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, session);
-  return one_session(connection, statement, facts, error);
+  return one_session(connection, statement, connection->rows != NULL, facts, error);
 }
 
 /* ---- state ---- */

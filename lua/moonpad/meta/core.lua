@@ -222,6 +222,12 @@ function Service:listSessions(options) end
 ---@return boolean existed
 function Service:deleteSession(options) end
 
+---Forgets a user: all its sessions and its user state, in one transaction. Artifacts and memories have calls of their
+---own.
+---@param options { appName: string, userId: string }
+---@return integer sessions how many it had
+function Service:deleteUser(options) end
+
 ---Appends an event, the one way in which state changes, and returns it as stored. A partial event is returned
 ---unchanged.
 ---@param session moonpad.Session
