@@ -572,7 +572,10 @@ MOONPAD_API void moonpad_changes_discard(moonpad_changes *changes);
 ** as one event by "system". Nothing pending: MOONPAD_OK and *stored is NULL. */
 MOONPAD_API moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored,
                                                   moonpad_error *error);
-/* The same as moonpad_append_event_async does it. *queued (may be NULL): false when nothing was pending, and no callback will come. */
+/*
+** The same as moonpad_append_event_async does it. *queued (may be NULL): false when nothing was
+** pending, and no callback will come.
+*/
 MOONPAD_API moonpad_status moonpad_update_session_async(moonpad_session *session, moonpad_append_callback callback,
                                                         void *context, bool *queued, moonpad_error *error);
 /* The session object's own change set, borrowed until the session is freed. */

@@ -60,7 +60,10 @@ call_text call_stored(moonpad_service *service, const char *app_name);
 typedef struct every_call {
   const char *name;
   moonpad_status (*run)(call_scene *scene, moonpad_error *error);
-  /* What an asynchronous one has taken is gone when it fails: from the change set, or from what is pending on the object itself. */
+  /*
+  ** What an asynchronous one has taken is gone when it fails: from the change set, or from what is
+  ** pending on the object itself.
+  */
   enum { CALL_WAITS, CALL_IS_ASYNC, CALL_TAKES_OWN } is_async;
 } every_call;
 

@@ -30,7 +30,10 @@ void faulty_vfs_arm(fault_kind kind, long n, bool lasting);
 /* Has it failed since it was armed? */
 bool faulty_vfs_has_failed(void);
 
-/* This process ends with that exit code, as if it were killed, before its n-th write, truncation, sync or deletion from now on. 0: never. */
+/*
+** This process ends with that exit code, as if it were killed, before its n-th write, truncation,
+** sync or deletion from now on. 0: never.
+*/
 void faulty_vfs_kill(long n, int exit_code);
 
 /*

@@ -385,7 +385,10 @@ static void test_stored_row(void **state) {
   end_plan(self, &plain);
 }
 
-/* Rows are told as they were before the plan, its own key among them: other readers of that key must learn of it. */
+/*
+** Rows are told as they were before the plan, its own key among them: other readers of that key
+** must learn of it.
+*/
 static void test_tells_what_others_changed(void **state) {
   scene *self = *state;
   store_key(self, MP_SCOPE_SESSION, "seen", "1");
@@ -482,7 +485,10 @@ static moonpad_status purge_in(mp_tx *tx, void *context, moonpad_error *error) {
   return tx->ops->purge(tx, &place, MP_SCOPE_SESSION, 3, error);
 }
 
-/* A key without a row may have been removed since a base before what was forgotten; one with a row tells its revision. */
+/*
+** A key without a row may have been removed since a base before what was forgotten; one with a row
+** tells its revision.
+*/
 static void test_forgotten(void **state) {
   scene *self = *state;
   store_key(self, MP_SCOPE_SESSION, "old", "1");

@@ -354,7 +354,10 @@ static void test_round_trips(void **state) {
   moonpad_session_list *list = NULL;
   TAKES(1, OK(moonpad_list_sessions(self->service, T("app"), NULL, &list, &failure)));
   moonpad_session_list_free(list);
-  /* What is refused is decided in a transaction: a conflict, a sum of floats somebody else has changed, a string. */
+  /*
+  ** What is refused is decided in a transaction: a conflict, a sum of floats somebody else has
+  ** changed, a string.
+  */
   refresh(&life, 1);
   read_key(&life, 1, "k");
   append_by_hand(&life, 0, NULL, "k", "3");

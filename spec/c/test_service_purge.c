@@ -1,4 +1,7 @@
-/* What a service makes of a store whose tombstones have been purged: nothing is taken for unchanged that may not be. */
+/*
+** What a service makes of a store whose tombstones have been purged: nothing is taken for unchanged
+** that may not be.
+*/
 #include "service_support.h"
 
 #include <stdio.h>

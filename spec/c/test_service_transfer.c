@@ -1,4 +1,7 @@
-/* Exports and imports line by line, on both stores. What the lines say is tested in test_service_history.c. */
+/*
+** Exports and imports line by line, on both stores. What the lines say is tested in
+** test_service_history.c.
+*/
 #include "service_support.h"
 
 #include <stdio.h>

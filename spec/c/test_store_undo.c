@@ -319,7 +319,10 @@ static void live_without_memory(const store_kind *kind) {
   }
 }
 
-/* Lets the n-th allocation of a transaction fail, for every n; where that takes too long, not for all of the later ones. */
+/*
+** Lets the n-th allocation of a transaction fail, for every n; where that takes too long, not for
+** all of the later ones.
+*/
 static void test_transaction_without_memory(void **state) {
   (void)state;
   const store_kind *kind;

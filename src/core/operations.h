@@ -4,7 +4,10 @@
 
 #include "core/value.h"
 
-/* Adds a number to what is there (NULL: 0). *result is one reference for the caller. Errors: invalid_argument naming the key. */
+/*
+** Adds a number to what is there (NULL: 0). *result is one reference for the caller. Errors:
+** invalid_argument naming the key.
+*/
 moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *by,
                              mp_value **result, moonpad_error *error);
 /* Is it something that items can be appended to? */

@@ -10,7 +10,10 @@
 
 typedef enum append_outcome { APPEND_WAITS = 0, APPEND_STORED, APPEND_FAILED, APPEND_DROPPED } append_outcome;
 
-/* What is known of an append. Its object in Lua holds it, and the append itself until it is done: either may go first. */
+/*
+** What is known of an append. Its object in Lua holds it, and the append itself until it is done:
+** either may go first.
+*/
 typedef struct mp_lua_append {
   unsigned references;
   mp_env *env;
@@ -153,7 +156,10 @@ static int pending_result(lua_State *L) {
   return 1;
 }
 
-/* pending:poll() -> done, event: what context:await asks. Completes it, and what is before it on its session. */
+/*
+** pending:poll() -> done, event: what context:await asks. Completes it, and what is before it on
+** its session.
+*/
 static int pending_poll(lua_State *L) {
   static const char where[] = "pending:poll";
   mp_lua *binding = mp_lua_of(L);
@@ -316,7 +322,10 @@ static int service_fd(lua_State *L) {
   return 1;
 }
 
-/* core.idle(seconds): as core.sleep, but ends when something is done that this Lua state has begun and does not know of yet. */
+/*
+** core.idle(seconds): as core.sleep, but ends when something is done that this Lua state has begun
+** and does not know of yet.
+*/
 int mp_idle(lua_State *L) {
   lua_Number seconds = luaL_checknumber(L, 1);
   mp_lua_of(L);

@@ -110,7 +110,10 @@ static int import_list(lua_State *L) {
   return commit(L);
 }
 
-/* Nothing of ours is held or on the C stack while the iterator runs: it may raise, yield, and call moonpad. */
+/*
+** Nothing of ours is held or on the C stack while the iterator runs: it may raise, yield, and call
+** moonpad.
+*/
 static int import_from_iterator(lua_State *L, int status, lua_KContext context) {
   lua_Integer number = (lua_Integer)context; /* of the line that comes next */
   bool has_come = status == LUA_YIELD;       /* while the iterator had yielded */

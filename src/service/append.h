@@ -103,7 +103,10 @@ void mp_append_apply(mp_append *append, moonpad_session *session);
 /* Hands the keys that conflicted to the session object, for moonpad_session_conflict_key. */
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 void mp_append_free(mp_append *append);
-/* The stored event as an object for the caller; NULL when out of memory, or when its text was lost for lack of it. */
+/*
+** The stored event as an object for the caller; NULL when out of memory, or when its text was lost
+** for lack of it.
+*/
 moonpad_event *mp_append_event(const mp_append *append);
 /* The same, borrowed from the append. */
 void mp_append_lend_event(const mp_append *append, moonpad_event *event);
@@ -137,7 +140,10 @@ moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string e
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
                                        moonpad_event **stored, moonpad_error *error);
 
-/* mp_add_number or mp_extend_array of a pending increment or append: it fitted what was there, so the error says that somebody has changed that, and the way out. */
+/*
+** mp_add_number or mp_extend_array of a pending increment or append: it fitted what was there, so
+** the error says that somebody has changed that, and the way out.
+*/
 moonpad_status mp_add_pending(mp_env *env, mp_operation_kind kind, moonpad_string key, const mp_value *there,
                               const mp_value *operand, mp_value **result, moonpad_error *error);
 

@@ -31,7 +31,10 @@ typedef struct job_batch {
   size_t count;
 } job_batch;
 
-/* One job inside the batch's transaction. A refusal touches nothing and is this job's alone; a failing store ends the batch. */
+/*
+** One job inside the batch's transaction. A refusal touches nothing and is this job's alone; a
+** failing store ends the batch.
+*/
 static moonpad_status run_job(mp_tx *tx, mp_job *job) {
   if (mp_lane_failure(job->lane, &job->error) != MOONPAD_OK) {
     mp_append_forget_outcome(&job->append);
@@ -352,11 +355,17 @@ static void apply_stored(mp_job *job, moonpad_session *session) {
     mp_view_set(session, entry, shown, after);
     mp_changes_after_own_append(session, entry, before, after, NULL);
   }
-  /* Without memory for what others changed, the object still holds the older revision and will ask for it again. */
+  /*
+  ** Without memory for what others changed, the object still holds the older revision and will ask
+  ** for it again.
+  */
   if (complete) session->row = append->row;
 }
 
-/* What the failed append showed goes. The first failure takes an entry back to before it; those behind it fail too and were built on it. */
+/*
+** What the failed append showed goes. The first failure takes an entry back to before it; those
+** behind it fail too and were built on it.
+*/
 static void take_back(mp_job *job, moonpad_session *session) {
   for (size_t i = 0; i < job->append.count; i++) {
     mp_operation *operation = &job->append.operations[i];

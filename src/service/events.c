@@ -249,7 +249,10 @@ moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *cou
   return MOONPAD_OK;
 }
 
-/* Lends the event at `index` of those that the session object shows. Its json.data is NULL: it does not show so many. */
+/*
+** Lends the event at `index` of those that the session object shows. Its json.data is NULL: it does
+** not show so many.
+*/
 static moonpad_status find_event(moonpad_session *session, size_t index, moonpad_event *event, moonpad_error *error) {
   size_t count;
   memset(event, 0, sizeof *event);

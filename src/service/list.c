@@ -106,7 +106,10 @@ static void clear_list(moonpad_session_list *list) {
   list->count = 0;
 }
 
-/* ---- states, as they come: the app's, a user's before the first of its sessions, a session's own after it ---- */
+/*
+** ---- states, as they come: the app's, a user's before the first of its sessions, a session's own
+** after it ----
+*/
 
 static listed_user *next_user(listing *page) {
   if (page->next != NULL) return page->next;

@@ -26,7 +26,10 @@ void mp_replay_free(mp_replay *replay);
 
 /* Is the state after `revision` stored? Errors: not_found. */
 moonpad_status mp_replay_check(const mp_session_row *row, int64_t revision, moonpad_error *error);
-/* The state after `revision`, and the messages of the user until then. Errors: not_found when that is not stored. */
+/*
+** The state after `revision`, and the messages of the user until then. Errors: not_found when that
+** is not stored.
+*/
 moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_place *session, const mp_session_row *row,
                             int64_t revision, moonpad_error *error);
 /*
@@ -45,7 +48,10 @@ moonpad_status mp_replay_event(mp_replay *replay, moonpad_string json, int64_t r
 moonpad_status mp_replay_sorted(const mp_replay *replay, mp_replayed ***list, size_t *count, moonpad_error *error);
 moonpad_status mp_replay_write(const mp_replay *replay, mp_buffer *out, moonpad_error *error);
 
-/* Lists what a store has to write: current keys with their revisions, or base keys. The caller frees the array. */
+/*
+** Lists what a store has to write: current keys with their revisions, or base keys. The caller
+** frees the array.
+*/
 moonpad_status mp_replay_writes(const mp_replay *replay, mp_key_write **writes, size_t *count, moonpad_error *error);
 
 #endif

@@ -182,7 +182,10 @@ moonpad_status mp_page_read(mp_page *page, mp_tx *tx, const mp_place *session, i
 /* An mp_each_event that adds to a page; the context is the page. */
 moonpad_status mp_page_add(void *page, const mp_event_row *row, moonpad_error *error);
 void mp_page_clear(mp_page *page);
-/* From now on it takes events of so many bytes at most (one event at least) and leaves out those after them. */
+/*
+** From now on it takes events of so many bytes at most (one event at least) and leaves out those
+** after them.
+*/
 void mp_page_limit(mp_page *page, size_t most);
 size_t mp_page_count(const mp_page *page);
 size_t mp_page_capacity(const mp_page *page);

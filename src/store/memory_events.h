@@ -5,7 +5,10 @@
 #include "store/memory_blocks.h"
 #include "store/store.h"
 
-/* One event, one piece of memory: `bytes` are the JSON, and after it the id and the invocation, unless they are parts of it. */
+/*
+** One event, one piece of memory: `bytes` are the JSON, and after it the id and the invocation,
+** unless they are parts of it.
+*/
 typedef struct mp_memory_event {
   int64_t revision;
   double timestamp;
@@ -50,7 +53,10 @@ moonpad_status mp_memory_events_find_invocation(const mp_memory_events *events, 
                                                 int64_t *revision);
 moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_event_query *query, mp_each_event each,
                                      void *context, moonpad_error *error);
-/* Copies the events behind a revision into an empty history. On failure what has been copied is still to be freed. */
+/*
+** Copies the events behind a revision into an empty history. On failure what has been copied is
+** still to be freed.
+*/
 moonpad_status mp_memory_events_copy(mp_env *env, mp_memory_events *to, const mp_memory_events *from, int64_t after,
                                      moonpad_error *error);
 

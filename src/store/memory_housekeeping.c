@@ -172,7 +172,10 @@ moonpad_status mp_memory_sweep(mp_tx *tx, mp_scope scope, double touched_before,
 
 /* ---- tokens ---- */
 
-/* They are of no use to anybody: that this is not undone does not matter. One at a time, for a map must not change while it is walked. */
+/*
+** They are of no use to anybody: that this is not undone does not matter. One at a time, for a map
+** must not change while it is walked.
+*/
 static void forget_tokens(mp_memory_store *store, double expired) {
   for (bool found = true; found;) {
     found = false;

@@ -46,7 +46,10 @@ void mp_memory_keys_undo(mp_memory_key_undo *undo);
 moonpad_status mp_memory_keys_each(const mp_memory_keys *keys, mp_scope scope, int64_t since, mp_each_state each,
                                    void *context, moonpad_error *error);
 
-/* Copies all but tombstones up to the revision `purged` into `to`, which is empty. False when out of memory: `to` is still to be freed. */
+/*
+** Copies all but tombstones up to the revision `purged` into `to`, which is empty. False when out
+** of memory: `to` is still to be freed.
+*/
 bool mp_memory_keys_copy(mp_memory_keys *to, const mp_memory_keys *from, int64_t purged);
 
 #endif

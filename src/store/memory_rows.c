@@ -109,7 +109,10 @@ static moonpad_status need_app(mp_tx *tx, moonpad_string name, mp_memory_app **a
   return MOONPAD_OK;
 }
 
-/* Finds a user by its composed name, or makes it, and its app, of which the name is `app_length` bytes long. */
+/*
+** Finds a user by its composed name, or makes it, and its app, of which the name is `app_length`
+** bytes long.
+*/
 static moonpad_status need_user(mp_tx *tx, moonpad_string name, size_t app_length, mp_memory_user **user,
                                 moonpad_error *error) {
   mp_memory_store *store = mp_memory_store_of(tx);

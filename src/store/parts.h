@@ -16,13 +16,22 @@ typedef struct mp_parts {
   /* The row and what the heads remember. No such session: MOONPAD_NOT_FOUND. */
   moonpad_status (*find_session)(mp_tx *tx, const moonpad_session_name *name, mp_facts *facts, moonpad_error *error);
   moonpad_status (*load_session)(mp_tx *tx, int64_t session, mp_facts *facts, moonpad_error *error);
-  /* A user, or without user_id an app: its id, revision and what its head remembers. Made when missing and `create`, else MOONPAD_NOT_FOUND. */
+  /*
+  ** A user, or without user_id an app: its id, revision and what its head remembers. Made when
+  ** missing and `create`, else MOONPAD_NOT_FOUND.
+  */
   moonpad_status (*find_shared)(mp_tx *tx, moonpad_string app_name, const moonpad_string *user_id, bool create,
                                 mp_facts *facts, moonpad_error *error);
-  /* One key: *value is one reference for the caller, or NULL; *revision is that of the row, tombstone or not, 0 when there is no row. */
+  /*
+  ** One key: *value is one reference for the caller, or NULL; *revision is that of the row,
+  ** tombstone or not, 0 when there is no row.
+  */
   moonpad_status (*read_key)(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value **value,
                              int64_t *revision, moonpad_error *error);
-  /* MP_EVERY_KEY: every key that has a value. Otherwise every row, tombstones included, whose revision is greater. No order. */
+  /*
+  ** MP_EVERY_KEY: every key that has a value. Otherwise every row, tombstones included, whose
+  ** revision is greater. No order.
+  */
   moonpad_status (*each_key)(mp_tx *tx, mp_scope scope, int64_t id, int64_t since, mp_each_state each, void *context,
                              moonpad_error *error);
   /* The row is given to `each`. No such event: MOONPAD_NOT_FOUND. */
@@ -34,7 +43,10 @@ typedef struct mp_parts {
   moonpad_status (*write_key)(mp_tx *tx, int64_t id, const mp_key_write *write, moonpad_error *error);
   moonpad_status (*write_base_key)(mp_tx *tx, int64_t session, const mp_key_write *write, moonpad_error *error);
   moonpad_status (*append_event)(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
-  /* What the batch says of the heads that it changes, if it changes any; the keys have been written already. */
+  /*
+  ** What the batch says of the heads that it changes, if it changes any; the keys have been written
+  ** already.
+  */
   moonpad_status (*update_heads)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
 } mp_parts;
 

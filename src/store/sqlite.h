@@ -237,7 +237,10 @@ void mp_sqlite_write_back_log(mp_sqlite *store);
 
 /* Looks at the bytes of a file that has just been opened, before SQLite does, so that a file which is not ours stays as it is. */
 moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_error *error);
-/* Makes the tables in an empty file, migrates those of an older schema, checks them in any other, and sees to WAL. */
+/*
+** Makes the tables in an empty file, migrates those of an older schema, checks them in any other,
+** and sees to WAL.
+*/
 moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_error *error);
 /*
 ** Within a transaction: `unsupported` when a newer version has taken the file over since it was opened, `storage` when a

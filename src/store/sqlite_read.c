@@ -1,4 +1,7 @@
-/* Heads, state and lists: reading. Every function leaves its statement reset: an open one would hold the snapshot. */
+/*
+** Heads, state and lists: reading. Every function leaves its statement reset: an open one would
+** hold the snapshot.
+*/
 #include <math.h>
 
 #include "base/error.h"

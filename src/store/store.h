@@ -206,13 +206,19 @@ typedef struct mp_touch {
 typedef struct mp_tx_ops {
   size_t size;
   /* ---- reading ---- */
-  /* No such session, user or app: MOONPAD_NOT_FOUND with no message. A missing wanted key or event is none. */
+  /*
+  ** No such session, user or app: MOONPAD_NOT_FOUND with no message. A missing wanted key or event
+  ** is none.
+  */
   moonpad_status (*look)(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error);
   moonpad_status (*each_listed)(mp_tx *tx, const mp_list_query *query, const mp_listing *listing, moonpad_error *error);
   /* In order, or the newest first. */
   moonpad_status (*each_event)(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
                                void *context, moonpad_error *error);
-  /* The revision of the first event of an invocation, spelt as in mp_event_row. None: MOONPAD_NOT_FOUND with no message. */
+  /*
+  ** The revision of the first event of an invocation, spelt as in mp_event_row. None:
+  ** MOONPAD_NOT_FOUND with no message.
+  */
   moonpad_status (*find_invocation)(mp_tx *tx, const mp_place *session, moonpad_string invocation, int64_t *revision,
                                     moonpad_error *error);
   /* The session's own state at base_revision. */
@@ -220,7 +226,10 @@ typedef struct mp_tx_ops {
                                   moonpad_error *error);
 
   /* ---- writing (only inside `write`) ---- */
-  /* Makes a session's row (revision 0, last_update_time = create_time), its user and app where they are missing. It exists: ALREADY_EXISTS with no message. */
+  /*
+  ** Makes a session's row (revision 0, last_update_time = create_time), its user and app where they
+  ** are missing. It exists: ALREADY_EXISTS with no message.
+  */
   moonpad_status (*create_session)(mp_tx *tx, const moonpad_session_name *name, double create_time, mp_session_row *row,
                                    moonpad_error *error);
   /* With its events, state and base state. */
@@ -232,7 +241,10 @@ typedef struct mp_tx_ops {
   moonpad_status (*remove_user)(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
   /* An event's id is there already: ALREADY_EXISTS. */
   moonpad_status (*apply)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
-  /* The base state, and the events up to a revision, of one session become those of another, which has none. */
+  /*
+  ** The base state, and the events up to a revision, of one session become those of another, which
+  ** has none.
+  */
   moonpad_status (*copy_history)(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
                                  moonpad_error *error);
 
