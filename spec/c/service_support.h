@@ -53,12 +53,12 @@ void host_at_memory(host *self, bool (*at_memory)(void *context, bool asks), voi
   { #test " on " store_url, test, host_setup_store, host_teardown, (void *)(store_url) }
 
 /* One line for each store that the tests run on. */
-#define ON_BOTH(test)                                                                                                  \
+#define ON_EVERY_STORE(test)                                                                                           \
   ON_STORE(test, "memory:"), ON_STORE(test, "slow:0:memory:"), ON_STORE(test, "example:"), ON_STORE(test, "sqlite:FILE")
 
 /*
 ** Runs a group of tests. STORE is the URL of one store to run on alone, as it stands above: then only
-** what is written with ON_BOTH or ON_STORE runs.
+** what is written with ON_EVERY_STORE or ON_STORE runs.
 */
 #define HOST_RUN(tests) host_run(tests, sizeof(tests) / sizeof *(tests))
 int host_run(const struct CMUnitTest *tests, size_t count);

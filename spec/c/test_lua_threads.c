@@ -345,18 +345,18 @@ static void test_agents_in_every_state(void **state) {
                    "assert(service:getAppState { appName = 'app' }.calls == threads * (rounds // 4))\n");
 }
 
-#define ON_BOTH(test)                                                                                                  \
+#define ON_EVERY_STORE(test)                                                                                           \
   {#test " on memory:", test, setup_memory, shared_close, NULL}, {                                                     \
 #test " on sqlite:", test, setup_file, shared_close, NULL                                                          \
   }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_states_share_a_session),
-      ON_BOTH(test_readers_see_whole_events),
-      ON_BOTH(test_asynchronous_appends_beside_states),
-      ON_BOTH(test_every_state_polls_what_is_its_own),
-      ON_BOTH(test_agents_in_every_state),
+      ON_EVERY_STORE(test_states_share_a_session),
+      ON_EVERY_STORE(test_readers_see_whole_events),
+      ON_EVERY_STORE(test_asynchronous_appends_beside_states),
+      ON_EVERY_STORE(test_every_state_polls_what_is_its_own),
+      ON_EVERY_STORE(test_agents_in_every_state),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

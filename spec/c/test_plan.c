@@ -623,7 +623,7 @@ static void test_failing_allocations(void **state) {
   failing_allocations(mp_sqlite_open, ":memory:");
 }
 
-#define ON_BOTH(test)                                                                                                  \
+#define ON_EVERY_STORE(test)                                                                                           \
   {#test " on memory:", test, setup_memory, teardown, NULL}, {                                                         \
 #test " on sqlite:", test, setup_sqlite, teardown, NULL                                                            \
   }
@@ -631,15 +631,15 @@ static void test_failing_allocations(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_operation),
-      ON_BOTH(test_stored_row),
-      ON_BOTH(test_tells_what_others_changed),
-      ON_BOTH(test_missing),
-      ON_BOTH(test_duplicate),
-      ON_BOTH(test_too_long),
-      ON_BOTH(test_held_is_ahead),
-      ON_BOTH(test_last_use),
-      ON_BOTH(test_forgotten),
-      ON_BOTH(test_several_plans),
+      ON_EVERY_STORE(test_stored_row),
+      ON_EVERY_STORE(test_tells_what_others_changed),
+      ON_EVERY_STORE(test_missing),
+      ON_EVERY_STORE(test_duplicate),
+      ON_EVERY_STORE(test_too_long),
+      ON_EVERY_STORE(test_held_is_ahead),
+      ON_EVERY_STORE(test_last_use),
+      ON_EVERY_STORE(test_forgotten),
+      ON_EVERY_STORE(test_several_plans),
       cmocka_unit_test(test_failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

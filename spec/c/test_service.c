@@ -342,58 +342,6 @@ static void test_get_session(void **state) {
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_get_session(self->service, &name, NULL, &session, &failure));
 }
 
-static void test_delete_session(void **state) {
-  host *self = *state;
-  moonpad_session *session = host_create(self, "s", "{\"user:u\":1}");
-  moonpad_session_name name = host_name("s");
-  bool existed = false;
-  OK(moonpad_delete_session(self->service, &name, &existed, &failure));
-  assert_true(existed);
-  OK(moonpad_delete_session(self->service, &name, &existed, &failure));
-  assert_false(existed);
-  OK(moonpad_delete_session(self->service, &name, NULL, &failure));
-  moonpad_session *again = host_create(self, "s", "");
-  FAILS(MOONPAD_NOT_FOUND, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
-  FAILS(MOONPAD_NOT_FOUND, moonpad_refresh(session, &failure));
-  STATE(again, "{\"user:u\":1}");
-  moonpad_session_free(again);
-  moonpad_session_free(session);
-}
-
-static void test_delete_user(void **state) {
-  host *self = *state;
-  moonpad_session *session = host_create(self, "s", "{\"k\":1,\"user:u\":1,\"app:a\":1}"), *other = NULL;
-  moonpad_session_free(host_create(self, "t", ""));
-  moonpad_session_name name = host_name("s");
-  name.user_id = T("v");
-  OK(moonpad_create_session(self->service, &name, T("{\"user:u\":2}"), &other, &failure));
-  int64_t sessions = -1;
-  OK(moonpad_delete_user(self->service, T("app"), T("u"), &sessions, &failure));
-  assert_int_equal(sessions, 2);
-  FAILS(MOONPAD_NOT_FOUND, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
-  FAILS(MOONPAD_NOT_FOUND, moonpad_refresh(session, &failure));
-  moonpad_session_free(session);
-  OK(moonpad_refresh(other, &failure));
-  STATE(other, "{\"app:a\":1,\"user:u\":2}");
-  moonpad_session_free(other);
-  moonpad_buffer json = {0};
-  OK(moonpad_get_shared_state(self->service, T("app"), T("u"), &json, &failure));
-  GIVES(json, "{}");
-
-  OK(moonpad_delete_user(self->service, T("app"), T("u"), &sessions, &failure));
-  assert_int_equal(sessions, 0);
-  OK(moonpad_delete_user(self->service, T("app"), T("nobody"), NULL, &failure));
-  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_delete_user(self->service, T("app"), T(""), &sessions, &failure));
-  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_delete_user(self->service, T(""), T("u"), &sessions, &failure));
-  session = host_create(self, "s", "{\"user:new\":1}");
-  STATE(session, "{\"app:a\":1,\"user:new\":1}");
-  host_append(session, "{\"user:new\":2}");
-  STORED(self, "s", "{\"app:a\":1,\"user:new\":2}");
-  moonpad_session_free(session);
-  moonpad_service_close(self->service);
-  FAILS(MOONPAD_CLOSED, moonpad_delete_user(self->service, T("app"), T("u"), &sessions, &failure));
-}
-
 static void test_list_sessions(void **state) {
   host *self = *state;
   static const char *const ids[] = {"c", "a", "b"};
@@ -680,23 +628,21 @@ int main(void) {
       cmocka_unit_test(test_options_have_the_documented_defaults),
       cmocka_unit_test(test_open_refuses_what_it_cannot_open),
       cmocka_unit_test(test_release_accepts_null),
-      ON_BOTH(test_a_service_is_counted_and_can_be_closed),
-      ON_BOTH(test_every_call_on_a_closed_service),
-      ON_BOTH(test_a_session_of_a_closed_service),
-      ON_BOTH(test_a_session_keeps_its_service),
-      ON_BOTH(test_create_session),
-      ON_BOTH(test_ids_come_from_the_injected_source),
-      ON_BOTH(test_get_session),
-      ON_BOTH(test_delete_session),
-      ON_BOTH(test_delete_user),
-      ON_BOTH(test_list_sessions),
-      ON_BOTH(test_what_is_no_cursor_is_refused),
-      ON_BOTH(test_read_by_path),
-      ON_BOTH(test_append_event),
-      ON_BOTH(test_append_event_twice),
-      ON_BOTH(test_events_are_read_by_index),
-      ON_BOTH(test_refresh_and_conflicts),
-      ON_BOTH(test_limits),
+      ON_EVERY_STORE(test_a_service_is_counted_and_can_be_closed),
+      ON_EVERY_STORE(test_every_call_on_a_closed_service),
+      ON_EVERY_STORE(test_a_session_of_a_closed_service),
+      ON_EVERY_STORE(test_a_session_keeps_its_service),
+      ON_EVERY_STORE(test_create_session),
+      ON_EVERY_STORE(test_ids_come_from_the_injected_source),
+      ON_EVERY_STORE(test_get_session),
+      ON_EVERY_STORE(test_list_sessions),
+      ON_EVERY_STORE(test_what_is_no_cursor_is_refused),
+      ON_EVERY_STORE(test_read_by_path),
+      ON_EVERY_STORE(test_append_event),
+      ON_EVERY_STORE(test_append_event_twice),
+      ON_EVERY_STORE(test_events_are_read_by_index),
+      ON_EVERY_STORE(test_refresh_and_conflicts),
+      ON_EVERY_STORE(test_limits),
   };
   return HOST_RUN(tests);
 }

@@ -395,20 +395,20 @@ static void test_a_callback_lets_go_of_the_service(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_async_appends_complete_in_order),
-      ON_BOTH(test_async_failure_fails_those_behind_it),
-      ON_BOTH(test_async_append_to_a_deleted_session),
-      ON_BOTH(test_async_refuses_a_malformed_event_at_once),
-      ON_BOTH(test_async_and_sync_appends_keep_their_order),
-      ON_BOTH(test_async_commit_of_a_change_set),
-      ON_BOTH(test_async_failure_without_callback_is_logged),
-      ON_BOTH(test_close_and_free_wait_for_asynchronous_appends),
-      ON_BOTH(test_what_was_not_polled_is_polled_after_closing),
-      ON_BOTH(test_what_was_never_polled_is_dropped_without_a_callback),
-      ON_BOTH(test_a_failed_append_that_is_dropped_is_logged),
-      ON_BOTH(test_a_poll_calls_what_was_done_when_it_began),
-      ON_BOTH(test_a_completion_needs_no_memory),
-      ON_BOTH(test_a_callback_lets_go_of_the_service),
+      ON_EVERY_STORE(test_async_appends_complete_in_order),
+      ON_EVERY_STORE(test_async_failure_fails_those_behind_it),
+      ON_EVERY_STORE(test_async_append_to_a_deleted_session),
+      ON_EVERY_STORE(test_async_refuses_a_malformed_event_at_once),
+      ON_EVERY_STORE(test_async_and_sync_appends_keep_their_order),
+      ON_EVERY_STORE(test_async_commit_of_a_change_set),
+      ON_EVERY_STORE(test_async_failure_without_callback_is_logged),
+      ON_EVERY_STORE(test_close_and_free_wait_for_asynchronous_appends),
+      ON_EVERY_STORE(test_what_was_not_polled_is_polled_after_closing),
+      ON_EVERY_STORE(test_what_was_never_polled_is_dropped_without_a_callback),
+      ON_EVERY_STORE(test_a_failed_append_that_is_dropped_is_logged),
+      ON_EVERY_STORE(test_a_poll_calls_what_was_done_when_it_began),
+      ON_EVERY_STORE(test_a_completion_needs_no_memory),
+      ON_EVERY_STORE(test_a_callback_lets_go_of_the_service),
   };
   return HOST_RUN(tests);
 }

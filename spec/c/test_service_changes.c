@@ -530,21 +530,21 @@ static void test_shared_state(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_change_sets),
-      ON_BOTH(test_change_sets_refuse_what_cannot_be),
-      ON_BOTH(test_change_sets_name_the_place_of_a_bad_value),
-      ON_BOTH(test_removing_what_is_not_there_does_nothing),
-      ON_BOTH(test_a_path_that_leads_nowhere_says_where_it_ends),
-      ON_BOTH(test_an_item_leaves_room_for_its_array),
+      ON_EVERY_STORE(test_change_sets),
+      ON_EVERY_STORE(test_change_sets_refuse_what_cannot_be),
+      ON_EVERY_STORE(test_change_sets_name_the_place_of_a_bad_value),
+      ON_EVERY_STORE(test_removing_what_is_not_there_does_nothing),
+      ON_EVERY_STORE(test_a_path_that_leads_nowhere_says_where_it_ends),
+      ON_EVERY_STORE(test_an_item_leaves_room_for_its_array),
       cmocka_unit_test(test_many_items_cost_each_what_few_do),
-      ON_BOTH(test_items_are_kept_in_order_whatever_comes_between),
-      ON_BOTH(test_a_failed_commit_leaves_its_writes_pending),
-      ON_BOTH(test_the_digest_holds_what_was_pending),
-      ON_BOTH(test_update_session),
-      ON_BOTH(test_a_commit_is_refused_in_both_ways),
-      ON_BOTH(test_a_change_set_is_closed_when_its_session_is_freed),
-      ON_BOTH(test_a_key_that_comes_twice_is_refused),
-      ON_BOTH(test_shared_state),
+      ON_EVERY_STORE(test_items_are_kept_in_order_whatever_comes_between),
+      ON_EVERY_STORE(test_a_failed_commit_leaves_its_writes_pending),
+      ON_EVERY_STORE(test_the_digest_holds_what_was_pending),
+      ON_EVERY_STORE(test_update_session),
+      ON_EVERY_STORE(test_a_commit_is_refused_in_both_ways),
+      ON_EVERY_STORE(test_a_change_set_is_closed_when_its_session_is_freed),
+      ON_EVERY_STORE(test_a_key_that_comes_twice_is_refused),
+      ON_EVERY_STORE(test_shared_state),
   };
   return HOST_RUN(tests);
 }

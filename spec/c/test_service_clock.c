@@ -87,8 +87,8 @@ static void test_a_clock_that_goes_back_is_believed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_a_clock_must_give_a_time),
-      ON_BOTH(test_a_clock_that_goes_back_is_believed),
+      ON_EVERY_STORE(test_a_clock_must_give_a_time),
+      ON_EVERY_STORE(test_a_clock_that_goes_back_is_believed),
   };
   return HOST_RUN(tests);
 }

@@ -349,15 +349,15 @@ static void test_a_long_history_of_large_events_takes_little_memory(void **state
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_it_gives_what_is_read_by_index),
-      ON_BOTH(test_it_gives_what_the_object_shows),
-      ON_BOTH(test_revisions_choose_among_all_that_is_stored),
-      ON_BOTH(test_it_shows_what_was_there_when_it_was_opened),
-      ON_BOTH(test_a_cursor_over_a_deleted_session_finds_nothing),
-      ON_BOTH(test_an_event_that_is_gone_is_not_found),
-      ON_BOTH(test_a_closed_service_is_closed_for_cursors),
-      ON_BOTH(test_it_goes_on_after_it_had_no_memory),
-      ON_BOTH(test_a_long_history_of_large_events_takes_little_memory),
+      ON_EVERY_STORE(test_it_gives_what_is_read_by_index),
+      ON_EVERY_STORE(test_it_gives_what_the_object_shows),
+      ON_EVERY_STORE(test_revisions_choose_among_all_that_is_stored),
+      ON_EVERY_STORE(test_it_shows_what_was_there_when_it_was_opened),
+      ON_EVERY_STORE(test_a_cursor_over_a_deleted_session_finds_nothing),
+      ON_EVERY_STORE(test_an_event_that_is_gone_is_not_found),
+      ON_EVERY_STORE(test_a_closed_service_is_closed_for_cursors),
+      ON_EVERY_STORE(test_it_goes_on_after_it_had_no_memory),
+      ON_EVERY_STORE(test_a_long_history_of_large_events_takes_little_memory),
   };
   return HOST_RUN(tests);
 }

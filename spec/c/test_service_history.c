@@ -611,20 +611,20 @@ static void test_an_import_announces_the_messages_that_it_has(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_history),
-      ON_BOTH(test_rewind_to_a_revision),
-      ON_BOTH(test_rewind_goes_back_to_the_base_at_most),
-      ON_BOTH(test_backup),
-      ON_BOTH(test_export_and_import),
-      ON_BOTH(test_export_and_import_keep_names_apart),
-      ON_BOTH(test_import_keeps_to_the_limits),
-      ON_BOTH(test_import_headers_of_wrong_types_are_refused),
-      ON_BOTH(test_import_bounds_revisions),
-      ON_BOTH(test_imported_events_are_stored_as_appended_ones),
-      ON_BOTH(test_imported_events_that_cannot_be_are_refused),
-      ON_BOTH(test_imported_values_are_no_deeper_than_others),
-      ON_BOTH(test_messages_of_the_user_are_counted_alike),
-      ON_BOTH(test_an_import_announces_the_messages_that_it_has),
+      ON_EVERY_STORE(test_history),
+      ON_EVERY_STORE(test_rewind_to_a_revision),
+      ON_EVERY_STORE(test_rewind_goes_back_to_the_base_at_most),
+      ON_EVERY_STORE(test_backup),
+      ON_EVERY_STORE(test_export_and_import),
+      ON_EVERY_STORE(test_export_and_import_keep_names_apart),
+      ON_EVERY_STORE(test_import_keeps_to_the_limits),
+      ON_EVERY_STORE(test_import_headers_of_wrong_types_are_refused),
+      ON_EVERY_STORE(test_import_bounds_revisions),
+      ON_EVERY_STORE(test_imported_events_are_stored_as_appended_ones),
+      ON_EVERY_STORE(test_imported_events_that_cannot_be_are_refused),
+      ON_EVERY_STORE(test_imported_values_are_no_deeper_than_others),
+      ON_EVERY_STORE(test_messages_of_the_user_are_counted_alike),
+      ON_EVERY_STORE(test_an_import_announces_the_messages_that_it_has),
   };
   return HOST_RUN(tests);
 }

@@ -142,9 +142,9 @@ static void test_text_of_no_bytes_needs_no_pointer(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_errors_may_be_left_out),
-      ON_BOTH(test_a_value_that_is_null_is_named),
-      ON_BOTH(test_text_of_no_bytes_needs_no_pointer),
+      ON_EVERY_STORE(test_errors_may_be_left_out),
+      ON_EVERY_STORE(test_a_value_that_is_null_is_named),
+      ON_EVERY_STORE(test_text_of_no_bytes_needs_no_pointer),
   };
   return HOST_RUN(tests);
 }

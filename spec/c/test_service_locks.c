@@ -574,14 +574,14 @@ static void test_what_is_queued_before_closing_is_tried_whatever_came_before(voi
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_a_service_is_closed_in_the_middle_of_an_async_append),
-      ON_BOTH(test_a_service_is_closed_in_the_middle_of_its_first_async_append),
+      ON_EVERY_STORE(test_a_service_is_closed_in_the_middle_of_an_async_append),
+      ON_EVERY_STORE(test_a_service_is_closed_in_the_middle_of_its_first_async_append),
       ON_FILE(test_two_close_at_the_same_time),
       ON_FILE(test_a_service_is_closed_beside_one_who_polls),
       ON_FILE(test_a_service_is_closed_beside_one_who_waits_for_its_appends),
       ON_FILE(test_a_service_is_closed_beside_those_who_let_go_of_it),
-      ON_BOTH(test_nothing_of_the_host_is_called_while_the_service_is_locked),
-      ON_BOTH(test_a_session_that_queued_nothing_is_freed_without_the_lock),
+      ON_EVERY_STORE(test_nothing_of_the_host_is_called_while_the_service_is_locked),
+      ON_EVERY_STORE(test_a_session_that_queued_nothing_is_freed_without_the_lock),
       {"test_a_transaction_is_run_again_beside_one_who_takes_back",
        test_a_transaction_is_run_again_beside_one_who_takes_back, host_setup_sqlite_memory, host_teardown, NULL},
       ON_FILE(test_a_batch_that_is_run_again_begins_anew),

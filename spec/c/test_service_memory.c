@@ -135,7 +135,7 @@ static void test_every_call_survives_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_every_call_survives_out_of_memory),
+      ON_EVERY_STORE(test_every_call_survives_out_of_memory),
   };
   return HOST_RUN(tests);
 }

@@ -127,11 +127,11 @@ static void test_a_rewind_across_it_is_exact(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_a_refresh_notices_what_was_removed),
-      ON_BOTH(test_an_append_brings_the_object_up_to_that),
-      ON_BOTH(test_a_write_based_on_what_is_forgotten_conflicts),
-      ON_BOTH(test_a_write_of_another_key_goes_through),
-      ON_BOTH(test_a_rewind_across_it_is_exact),
+      ON_EVERY_STORE(test_a_refresh_notices_what_was_removed),
+      ON_EVERY_STORE(test_an_append_brings_the_object_up_to_that),
+      ON_EVERY_STORE(test_a_write_based_on_what_is_forgotten_conflicts),
+      ON_EVERY_STORE(test_a_write_of_another_key_goes_through),
+      ON_EVERY_STORE(test_a_rewind_across_it_is_exact),
   };
   return HOST_RUN(tests);
 }

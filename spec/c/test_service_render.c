@@ -81,7 +81,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_json_read),
       cmocka_unit_test(test_render),
-      ON_BOTH(test_session_render),
+      ON_EVERY_STORE(test_session_render),
   };
   return HOST_RUN(tests);
 }

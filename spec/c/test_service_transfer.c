@@ -332,11 +332,15 @@ static void test_an_import_can_take_what_an_export_gives(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_lines_are_those_of_the_whole_export),        ON_BOTH(test_an_export_loses_no_line_without_memory),
-      ON_BOTH(test_an_export_ends_with_its_session_or_service), ON_BOTH(test_an_import_is_there_when_it_is_committed),
-      ON_BOTH(test_an_import_that_is_left_leaves_nothing),      ON_BOTH(test_a_wrong_line_ends_an_import),
-      ON_BOTH(test_a_commit_that_fails_can_be_repeated),        ON_BOTH(test_an_import_of_a_closed_service_is_closed),
-      ON_BOTH(test_an_import_can_take_what_an_export_gives),
+      ON_EVERY_STORE(test_lines_are_those_of_the_whole_export),
+      ON_EVERY_STORE(test_an_export_loses_no_line_without_memory),
+      ON_EVERY_STORE(test_an_export_ends_with_its_session_or_service),
+      ON_EVERY_STORE(test_an_import_is_there_when_it_is_committed),
+      ON_EVERY_STORE(test_an_import_that_is_left_leaves_nothing),
+      ON_EVERY_STORE(test_a_wrong_line_ends_an_import),
+      ON_EVERY_STORE(test_a_commit_that_fails_can_be_repeated),
+      ON_EVERY_STORE(test_an_import_of_a_closed_service_is_closed),
+      ON_EVERY_STORE(test_an_import_can_take_what_an_export_gives),
   };
   return HOST_RUN(tests);
 }

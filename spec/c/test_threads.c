@@ -459,7 +459,7 @@ static void test_closing_among_asynchronous_appends_on_a_file(void **state) {
   close_often(setup_file, CLOSINGS / 10);
 }
 
-#define ON_BOTH(test)                                                                                                  \
+#define ON_EVERY_STORE(test)                                                                                           \
   {#test " on memory:", test, setup_memory, shared_close, NULL},                                                       \
       {#test " on slow:0:sqlite:", test, setup_plans, shared_close, NULL}, {                                           \
 #test " on sqlite:", test, setup_file, shared_close, NULL                                                          \
@@ -467,13 +467,13 @@ static void test_closing_among_asynchronous_appends_on_a_file(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_BOTH(test_commits_lose_nothing),
-      ON_BOTH(test_events_and_direct_increments_lose_nothing),
-      ON_BOTH(test_asynchronous_appends_of_many_sessions_lose_nothing),
+      ON_EVERY_STORE(test_commits_lose_nothing),
+      ON_EVERY_STORE(test_events_and_direct_increments_lose_nothing),
+      ON_EVERY_STORE(test_asynchronous_appends_of_many_sessions_lose_nothing),
       {"test_a_session_waits_for_its_own_appends_only", test_a_session_waits_for_its_own_appends_only, setup_file,
        shared_close, NULL},
-      ON_BOTH(test_snapshots_are_whole_while_others_write),
-      ON_BOTH(test_closing_waits_for_calls_under_way),
+      ON_EVERY_STORE(test_snapshots_are_whole_while_others_write),
+      ON_EVERY_STORE(test_closing_waits_for_calls_under_way),
       cmocka_unit_test(test_closing_among_asynchronous_appends_in_memory),
       cmocka_unit_test(test_closing_among_asynchronous_appends_on_a_file),
   };
