@@ -57,6 +57,32 @@ static void test_history(void **state) {
   moonpad_session_free(session);
 }
 
+/* Keys that had gone when it was forked come back as well. */
+static void test_a_fork_goes_back_as_its_origin_does(void **state) {
+  host *self = *state;
+  for (int64_t at = 0; at <= 2; at++) {
+    char id[8], fork_id[8];
+    snprintf(id, sizeof id, "s%d", (int)at);
+    snprintf(fork_id, sizeof fork_id, "f%d", (int)at);
+    moonpad_session *session = host_create(self, id, "{\"kept\":1,\"gone\":[2]}"), *fork;
+    host_append(session, "{\"other\":3}");
+    OK(moonpad_append_event(session,
+                            T("{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"gone\":null}},"
+                              "\"removedStateKeys\":[\"gone\"]}"),
+                            NULL, &failure));
+    static const char *const states[] = {"{\"gone\":[2],\"kept\":1}", "{\"gone\":[2],\"kept\":1,\"other\":3}",
+                                         "{\"kept\":1,\"other\":3}"};
+    OK(moonpad_fork(session, at, T(fork_id), &fork, &failure));
+    for (int64_t back = at; back >= 0; back--) {
+      OK(moonpad_rewind_to_revision(fork, back, NULL, &failure));
+      STATE(fork, states[back]);
+      STORED(self, fork_id, states[back]);
+    }
+    moonpad_session_free(fork);
+    moonpad_session_free(session);
+  }
+}
+
 static void test_rewind_to_a_revision(void **state) {
   host *self = *state;
   moonpad_session *session = with_history(self);
@@ -612,6 +638,7 @@ static void test_an_import_announces_the_messages_that_it_has(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_EVERY_STORE(test_history),
+      ON_EVERY_STORE(test_a_fork_goes_back_as_its_origin_does),
       ON_EVERY_STORE(test_rewind_to_a_revision),
       ON_EVERY_STORE(test_rewind_goes_back_to_the_base_at_most),
       ON_EVERY_STORE(test_backup),

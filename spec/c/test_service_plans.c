@@ -404,7 +404,7 @@ static void test_round_trips_of_other_calls(void **state) {
   moonpad_event_free(event);
   TAKES(3, OK(moonpad_state_at(session, 1, &json, &failure)));
   moonpad_buffer_free(&json);
-  TAKES(6, OK(moonpad_fork(session, 1, T("f"), &forked, &failure)));
+  TAKES(7, OK(moonpad_fork(session, 1, T("f"), &forked, &failure)));
   moonpad_session_free(forked);
   TAKES(4, OK(moonpad_rewind_to_revision(session, 1, NULL, &failure)));
   TAKES(3, OK(moonpad_export_session(session, ignore_line, NULL, &failure)));

@@ -330,6 +330,32 @@ static void test_an_import_can_take_what_an_export_gives(void **state) {
   moonpad_session_free(session);
 }
 
+/* Of a history without its beginning nobody can count the messages but its header. */
+static void test_a_fork_of_what_was_trimmed_counts_on(void **state) {
+  host *self = *state;
+  static const char *const lines[] = {"{\"moonpadSession\":1,\"appName\":\"app\",\"userId\":\"u\",\"sessionId\":\"t\","
+                                      "\"createTime\":1.0,\"baseRevision\":5,"
+                                      "\"revision\":7,\"conversationCount\":5,\"baseState\":{\"k\":1}}",
+                                      "{\"id\":\"e6\",\"invocationId\":\"i\",\"timestamp\":6,\"author\":\"user\","
+                                      "\"content\":{\"parts\":[{\"text\":\"a\"}]}}",
+                                      "{\"id\":\"e7\",\"invocationId\":\"i\",\"timestamp\":7,\"author\":\"user\","
+                                      "\"content\":{\"parts\":[{\"text\":\"b\"}]}}"};
+  moonpad_import *importing;
+  moonpad_session *session, *fork;
+  OK(moonpad_import_begin(self->service, NULL, &importing, &failure));
+  for (size_t i = 0; i < 3; i++) OK(moonpad_import_line(importing, T(lines[i]), &failure));
+  OK(moonpad_import_commit(importing, &session, &failure));
+  moonpad_import_free(importing);
+  for (int64_t at = 5; at <= 7; at++) {
+    OK(moonpad_fork(session, at, T(""), &fork, &failure));
+    assert_int_equal(moonpad_session_conversation_count(fork), at - 2);
+    assert_true(moonpad_session_last_update_time(fork) == (at == 5 ? moonpad_session_create_time(fork) : (double)at));
+    STATE(fork, "{\"k\":1}");
+    moonpad_session_free(fork);
+  }
+  moonpad_session_free(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_EVERY_STORE(test_lines_are_those_of_the_whole_export),
@@ -341,6 +367,7 @@ int main(void) {
       ON_EVERY_STORE(test_a_commit_that_fails_can_be_repeated),
       ON_EVERY_STORE(test_an_import_of_a_closed_service_is_closed),
       ON_EVERY_STORE(test_an_import_can_take_what_an_export_gives),
+      ON_EVERY_STORE(test_a_fork_of_what_was_trimmed_counts_on),
   };
   return HOST_RUN(tests);
 }

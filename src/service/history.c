@@ -71,56 +71,78 @@ typedef struct forking {
   moonpad_session *forked;
   mp_session_row from;
   mp_session_row to;
-  mp_replay replay;   /* the state of an earlier revision */
-  mp_gathering state; /* the state as it is now */
+  bool is_copied;       /* the state as it is now is there to be copied: `state` and `changed`; else `replay` */
+  mp_replay replay;     /* the state of an earlier revision */
+  mp_gathering state;   /* keys that have a value */
+  mp_gathering changed; /* since the base state, with those that have been removed */
 } forking;
 
 static moonpad_status note_time(void *context, const mp_event_row *row, moonpad_error *error) {
   (void)error;
-  *(double *)context = row->timestamp;
+  ((forking *)context)->to.last_update_time = row->timestamp;
   return MOONPAD_OK;
 }
 
-/* What is forked now is there to be copied; what it was before has to be replayed. */
+static moonpad_status note_message(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)row, (void)error;
+  ((forking *)context)->to.conversation_count--;
+  return MOONPAD_OK;
+}
+
+/* Messages of the user: all that there are but those after it, for of a trimmed history nobody knows the first ones. */
+static moonpad_status read_numbers(forking *fork, mp_tx *tx, moonpad_error *error) {
+  mp_place from = mp_session_place(fork->session);
+  mp_event_query last = {.first = fork->revision, .last = fork->revision, .without_json = true};
+  mp_event_query later = {
+      .first = fork->revision + 1, .last = fork->from.revision, .without_json = true, .kinds = MP_EVENT_USER_MESSAGE};
+  fork->to.conversation_count = fork->from.conversation_count;
+  moonpad_status status = MOONPAD_OK;
+  if (fork->revision > fork->from.base_revision) status = tx->ops->each_event(tx, &from, &last, note_time, fork, error);
+  if (status != MOONPAD_OK || later.first > later.last) return status;
+  return tx->ops->each_event(tx, &from, &later, note_message, fork, error);
+}
+
+/* The state of the newest revision is there; any other, or one whose removed keys are forgotten, has to be replayed. */
 static moonpad_status read_origin(forking *fork, mp_tx *tx, moonpad_error *error) {
   mp_place from = mp_session_place(fork->session);
   mp_replay_clear(&fork->replay);
-  moonpad_status status = look(fork->session, tx, MP_NO_KEYS, NULL, &fork->from, error);
-  if (status != MOONPAD_OK) return status;
-  if (fork->revision == fork->from.revision) {
-    return look(fork->session, tx, MP_EVERY_KEY, &fork->state, &fork->from, error);
-  }
+  moonpad_status status = look(fork->session, tx, 0, &fork->changed, &fork->from, error);
+  bool is_newest = fork->revision == fork->from.revision;
+  fork->is_copied = status == MOONPAD_OK && is_newest && fork->changed.whole == 0;
+  if (fork->is_copied) status = look(fork->session, tx, MP_EVERY_KEY, &fork->state, &fork->from, error);
+  if (status != MOONPAD_OK || fork->is_copied) return status;
   return mp_replay_to(&fork->replay, tx, &from, &fork->from, fork->revision, error);
 }
 
+static mp_key_write write_of(const mp_gathered_key *key) {
+  return (mp_key_write){MP_SCOPE_SESSION, mp_key_text(key->key), key->value, key->revision};
+}
+
 static moonpad_status list_gathered(const forking *fork, mp_key_write **writes, size_t *count, moonpad_error *error) {
-  *count = fork->state.count;
-  *writes = mp_allocate(fork->session->env, (*count + 1) * sizeof **writes);
+  *count = 0;
+  *writes = mp_allocate(fork->session->env, (fork->state.count + fork->changed.count + 1) * sizeof **writes);
   if (*writes == NULL) return mp_no_memory(error);
-  for (size_t i = 0; i < *count; i++) {
-    const mp_gathered_key *key = &fork->state.keys[i];
-    (*writes)[i] = (mp_key_write){MP_SCOPE_SESSION, mp_key_text(key->key), key->value, key->revision};
+  for (size_t i = 0; i < fork->state.count; i++) (*writes)[(*count)++] = write_of(&fork->state.keys[i]);
+  for (size_t i = 0; i < fork->changed.count; i++) {
+    if (fork->changed.keys[i].value == NULL) (*writes)[(*count)++] = write_of(&fork->changed.keys[i]);
   }
   return MOONPAD_OK;
 }
 
 static moonpad_status write_fork(forking *fork, mp_tx *tx, moonpad_error *error) {
-  bool is_newest = fork->revision == fork->from.revision;
   mp_key_write *writes = NULL;
   size_t count = 0;
-  moonpad_status status =
-      is_newest ? list_gathered(fork, &writes, &count, error) : mp_replay_writes(&fork->replay, &writes, &count, error);
-  if (status != MOONPAD_OK) return status;
+  moonpad_status status = fork->is_copied ? list_gathered(fork, &writes, &count, error)
+                                          : mp_replay_writes(&fork->replay, &writes, &count, error);
   mp_session_row *to = &fork->to;
   to->revision = fork->revision;
   to->base_revision = fork->from.base_revision;
-  to->conversation_count = is_newest ? fork->from.conversation_count : fork->replay.conversation_count;
   mp_batch batch = {.place = mp_place_of_row(&fork->name, to),
                     .row = to,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
                     .keys = writes,
                     .key_count = count};
-  status = tx->ops->apply(tx, &batch, error);
+  if (status == MOONPAD_OK) status = tx->ops->apply(tx, &batch, error);
   mp_release(fork->session->env, writes);
   return status;
 }
@@ -135,10 +157,7 @@ static moonpad_status fork_in(mp_tx *tx, void *context, moonpad_error *error) {
   }
   mp_place from = mp_session_place(fork->session), to = mp_place_of_row(&fork->name, &fork->to);
   if (status == MOONPAD_OK) status = tx->ops->copy_history(tx, &from, &to, fork->revision, error);
-  mp_event_query last = {.first = fork->revision, .last = fork->revision, .without_json = true};
-  if (status == MOONPAD_OK && fork->revision > fork->from.base_revision) {
-    status = tx->ops->each_event(tx, &from, &last, note_time, &fork->to.last_update_time, error);
-  }
+  if (status == MOONPAD_OK) status = read_numbers(fork, tx, error);
   if (status == MOONPAD_OK) status = write_fork(fork, tx, error);
   if (status != MOONPAD_OK) return status;
   return mp_session_make_stored(fork->session->service, &fork->name, tx, &fork->to, &fork->forked, error);
@@ -165,6 +184,7 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
   }
   mp_replay_init(&fork.replay, env);
   mp_gathering_init(&fork.state, env);
+  mp_gathering_init(&fork.changed, env);
   mp_store *store = session->service->store;
   status = store->ops->write(store, fork_in, &fork, error);
   if (status == MOONPAD_OK) {
@@ -174,6 +194,7 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
   }
   mp_replay_free(&fork.replay);
   mp_gathering_free(&fork.state);
+  mp_gathering_free(&fork.changed);
   return status;
 }
 

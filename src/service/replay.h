@@ -15,9 +15,9 @@ typedef struct mp_replayed {
 
 typedef struct mp_replay {
   mp_env *env;
-  mp_map map;     /* key -> mp_replayed */
-  size_t unknown; /* keys whose value is still looked for */
-  int64_t conversation_count;
+  mp_map map;                 /* key -> mp_replayed */
+  size_t unknown;             /* keys whose value is still looked for */
+  int64_t conversation_count; /* of mp_replay_event alone */
 } mp_replay;
 
 void mp_replay_init(mp_replay *replay, mp_env *env);

@@ -72,7 +72,7 @@ typedef struct mp_event_row {
   moonpad_string json;       /* the whole event, compact, `revision` not included; data NULL: not asked for */
   uint64_t digest;           /* of what the caller gave, where it gave an id; 0 otherwise */
   moonpad_string invocation; /* its invocationId as the JSON spells it, without quotes; read back with the JSON only */
-  unsigned kinds;            /* MP_EVENT_... */
+  unsigned kinds;            /* MP_EVENT_...; read back with the JSON, or where a query asks for them */
 } mp_event_row;
 
 typedef struct mp_state_row {
