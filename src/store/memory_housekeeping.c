@@ -34,8 +34,11 @@ static moonpad_status replace_keys(mp_tx *tx, const mp_memory_scope *scope, int6
   step->was.keys.before = before;
   step->was.keys.forgotten = scope->forgotten;
   step->was.keys.forgotten_before = *scope->forgotten;
+  step->was.keys.touched = scope->touched;
+  step->was.keys.touched_before = *scope->touched;
   *scope->keys = fresh;
   if (purged > *scope->forgotten) *scope->forgotten = purged;
+  if (all) *scope->touched = 0; /* nothing is left that has been used */
   return MOONPAD_OK;
 }
 
@@ -61,7 +64,8 @@ moonpad_status mp_memory_remove_user(mp_tx *tx, const mp_place *place, int64_t *
 moonpad_status mp_memory_purge(mp_tx *tx, const mp_place *place, mp_scope kind, int64_t last, moonpad_error *error) {
   int64_t id = kind == MP_SCOPE_SESSION ? place->session : kind == MP_SCOPE_USER ? place->user : place->app;
   mp_memory_scope scope = mp_memory_data_scope(&mp_memory_store_of(tx)->data, kind, id);
-  return scope.keys == NULL ? MOONPAD_NOT_FOUND : replace_keys(tx, &scope, last, false, error);
+  if (scope.keys == NULL) return MOONPAD_NOT_FOUND;
+  return replace_keys(tx, &scope, last < *scope.revision ? last : *scope.revision, false, error);
 }
 
 moonpad_status mp_memory_trim(mp_tx *tx, const mp_place *place, int64_t last, moonpad_error *error) {
@@ -121,7 +125,7 @@ static moonpad_status sweep_sessions(sweeping *sweep, const mp_memory_user *user
   for (mp_memory_session *session = user->sessions; session != NULL; session = session->next) {
     double used = session->touched != 0 ? session->touched : session->row.last_update_time;
     if (session->deleted || used >= sweep->before) continue;
-    if (sweep->removed == sweep->limit) break;
+    if (sweep->removed >= sweep->limit) break;
     mp_place place = {.session = session->row.id};
     status = mp_memory_remove_session(sweep->tx, &place, error);
     if (status != MOONPAD_OK) break;
@@ -143,7 +147,7 @@ static moonpad_status count_up(mp_tx *tx, const mp_memory_scope *scope, moonpad_
 static moonpad_status sweep_keys(sweeping *sweep, mp_scope kind, int64_t id, moonpad_error *error) {
   mp_memory_scope scope = mp_memory_data_scope(&mp_memory_store_of(sweep->tx)->data, kind, id);
   bool is_due = scope.keys->newest != NULL && *scope.touched != 0 && *scope.touched < sweep->before;
-  if (!is_due || sweep->removed == sweep->limit) return MOONPAD_OK;
+  if (!is_due || sweep->removed >= sweep->limit) return MOONPAD_OK;
   moonpad_status status = count_up(sweep->tx, &scope, error);
   if (status == MOONPAD_OK) status = replace_keys(sweep->tx, &scope, *scope.revision, true, error);
   if (status == MOONPAD_OK) sweep->removed++;

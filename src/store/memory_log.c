@@ -32,6 +32,7 @@ static void undo_keys(mp_memory_store *store, const mp_memory_step *step) {
   mp_memory_keys_free(step->was.keys.place);
   *step->was.keys.place = *step->was.keys.before;
   *step->was.keys.forgotten = step->was.keys.forgotten_before;
+  *step->was.keys.touched = step->was.keys.touched_before;
   mp_release(store->env, step->was.keys.before);
 }
 

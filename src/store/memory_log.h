@@ -58,6 +58,8 @@ typedef struct mp_memory_step {
       mp_memory_keys *before; /* allocated */
       int64_t *forgotten;
       int64_t forgotten_before;
+      double *touched;
+      double touched_before;
     } keys;
     struct {
       mp_memory_events *place;

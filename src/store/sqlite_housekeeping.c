@@ -26,7 +26,9 @@ moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_place *place, mp_scope scope,
   moonpad_status status = mp_sqlite_run(connection, statement, error);
   mp_sqlite_head *head;
   if (status == MOONPAD_OK) status = mp_sqlite_head_of(connection, scope, id, NULL, &head, error);
-  if (status != MOONPAD_OK || last <= head->forgotten) return status;
+  if (status != MOONPAD_OK) return status;
+  if (last > head->revision) last = head->revision;
+  if (last <= head->forgotten) return MOONPAD_OK;
   head->forgotten = last;
   return mp_sqlite_write_head(connection, scope, head, error);
 }

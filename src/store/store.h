@@ -129,7 +129,10 @@ typedef struct mp_look {
   void *context;
 } mp_look;
 
-/* What it found. Where a head was not asked for, its members are 0. */
+/*
+** What it found. The store clears it first: where a head was not asked for, or nothing was found,
+** its members are 0.
+*/
 typedef struct mp_facts {
   mp_session_row row;
   int64_t forgotten[MP_STORED_SCOPES]; /* tombstones up to this revision have been purged; 0: none */
