@@ -393,9 +393,93 @@ static void test_a_callback_lets_go_of_the_service(void **state) {
   OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
 }
 
+/* ---- What the object shows afterwards is what is stored ---- */
+
+typedef struct appending_again {
+  moonpad_session *session;
+  int called;
+} appending_again;
+
+static void append_again(void *context, moonpad_session *session, const moonpad_event *event,
+                         const moonpad_error *error) {
+  appending_again *again = context;
+  (void)event;
+  assert_ptr_equal(session, again->session);
+  if (again->called++ > 0) return;
+  assert_non_null(error);
+  OK(moonpad_append_event_async(session, T("{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"q\":55,\"temp:q\":55}}}"),
+                                append_again, again, &failure));
+}
+
+/* An append that is handed in while others fail behind one that failed is not one of these. */
+static void test_an_append_after_a_failure_is_stored(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"k\":0,\"q\":1}"), *other = host_get(self, "s");
+  appending_again again = {session, 0};
+  host_append(other, "{\"k\":1}");
+  static const char *const events[] = {"{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":2}}}",
+                                       "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"q\":3}}}"};
+  OK(moonpad_append_event_async(session, T(events[0]), append_again, &again, &failure));
+  OK(moonpad_append_event_async(session, T(events[1]), append_again, &again, &failure));
+  while (again.called < 3) moonpad_poll(self->service, PATIENCE_MS);
+  OK(moonpad_refresh(session, &failure));
+  STATE(session, "{\"k\":1,\"q\":55,\"temp:q\":55}");
+  STORED(self, "s", "{\"k\":1,\"q\":55}");
+  moonpad_session_free(session);
+  moonpad_session_free(other);
+}
+
+static void test_an_event_that_was_stored_before_changes_nothing(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  static const char event[] =
+      "{\"id\":\"e\",\"author\":\"a\",\"timestamp\":7,\"invocationId\":\"i\",\"actions\":{\"stateDelta\":{\"k\":1}}}";
+  moonpad_session *session = host_create(self, "s", "");
+  OK(moonpad_append_event(session, T(event), NULL, &failure));
+  host_append(session, "{\"k\":2}");
+  request asked = {&done, session, 0};
+  OK(moonpad_append_event_async(session, T(event), complete, &asked, &failure));
+  poll_until(self, &done, 1);
+  assert_int_equal(done.statuses[0], MOONPAD_OK);
+  STATE(session, "{\"k\":2}");
+  moonpad_session_free(session);
+}
+
+static bool read_full_header(void *context, moonpad_string *line) {
+  bool *was_read = context;
+  *line = T("{\"moonpadSession\":1,\"appName\":\"app\",\"userId\":\"u\",\"sessionId\":\"full\",\"createTime\":1.0,"
+            "\"baseRevision\":17179869183,\"revision\":17179869183,\"conversationCount\":0,\"baseState\":{}}");
+  bool is_first = !*was_read;
+  *was_read = true;
+  return is_first;
+}
+
+/* A session that counts no further: the store finds out when the keys have been written. */
+static void test_what_the_store_refuses_is_not_half_stored(void **state) {
+  host *self = *state;
+  completion done = {.count = 0};
+  moonpad_session *full, *session = host_create(self, "s", "");
+  bool was_read = false;
+  OK(moonpad_import_session(self->service, NULL, read_full_header, &was_read, &full, &failure));
+  request asked[] = {{&done, full, 0}, {&done, session, 1}};
+  append_async(&asked[0], "{\"k\":7,\"user:k\":7}");
+  append_async(&asked[1], "{\"k\":8}");
+  poll_until(self, &done, 2);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(done.statuses[i], done.order[i] == 0 ? MOONPAD_LIMIT : MOONPAD_OK);
+  }
+  STORED(self, "full", "{}");
+  STORED(self, "s", "{\"k\":8}");
+  moonpad_session_free(full);
+  moonpad_session_free(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_EVERY_STORE(test_async_appends_complete_in_order),
+      ON_EVERY_STORE(test_an_append_after_a_failure_is_stored),
+      ON_EVERY_STORE(test_an_event_that_was_stored_before_changes_nothing),
+      ON_EVERY_STORE(test_what_the_store_refuses_is_not_half_stored),
       ON_EVERY_STORE(test_async_failure_fails_those_behind_it),
       ON_EVERY_STORE(test_async_append_to_a_deleted_session),
       ON_EVERY_STORE(test_async_refuses_a_malformed_event_at_once),

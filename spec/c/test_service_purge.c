@@ -92,6 +92,25 @@ static void test_a_write_based_on_what_is_forgotten_conflicts(void **state) {
   moonpad_session_free(other);
 }
 
+/* That it is absent may have been taken in since, with an append of something else. */
+static void test_a_write_based_on_what_was_taken_in_conflicts(void **state) {
+  host *self = *state;
+  moonpad_session *held = host_create(self, "s", "{\"user:gone\":1}");
+  moonpad_session *other = host_get(self, "s");
+  moonpad_changes *changes;
+  moonpad_value value;
+  OK(moonpad_session_changes(held, &changes, &failure));
+  OK(moonpad_changes_get(changes, T("user:gone"), T(""), &value, &failure));
+  set_number(held, "user:gone", value.as.integer + 1);
+  remove_key(other, "user:gone", "{\"user:gone\":null}");
+  purge(self, other, MP_SCOPE_USER);
+  host_append(held, "{\"other\":1}");
+  FAILS(MOONPAD_CONFLICT, moonpad_update_session(held, NULL, &failure));
+  SAYS(moonpad_session_conflict_key(held, 0), "user:gone");
+  moonpad_session_free(held);
+  moonpad_session_free(other);
+}
+
 static void test_a_write_of_another_key_goes_through(void **state) {
   host *self = *state;
   moonpad_session *held = host_create(self, "s", "{\"gone\":1,\"kept\":2}");
@@ -130,6 +149,7 @@ int main(void) {
       ON_EVERY_STORE(test_a_refresh_notices_what_was_removed),
       ON_EVERY_STORE(test_an_append_brings_the_object_up_to_that),
       ON_EVERY_STORE(test_a_write_based_on_what_is_forgotten_conflicts),
+      ON_EVERY_STORE(test_a_write_based_on_what_was_taken_in_conflicts),
       ON_EVERY_STORE(test_a_write_of_another_key_goes_through),
       ON_EVERY_STORE(test_a_rewind_across_it_is_exact),
   };

@@ -34,7 +34,7 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   operation->scope = entry->scope;
   operation->given = given;
   operation->value = value;
-  operation->was_absent = entry->value == NULL;
+  operation->was_absent = false;
   operation->checked = false;
   operation->base = 0;
   operation->entry = entry;
@@ -209,6 +209,8 @@ static bool reserve_rows(mp_append *append) {
   }
   for (size_t i = 0; i < append->stored_count; i++) {
     mp_operation *operation = &append->operations[i];
+    const mp_view_entry *entry = operation->entry;
+    operation->was_absent = entry->value == NULL && entry->revision <= operation->base;
     if (!wants_key(append, operation)) continue;
     moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
     operation->wanted = &append->wanted[append->wanted_count++];
@@ -236,7 +238,7 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->stored = (moonpad_string){"", 0};
   append->timestamp = 0;
   append->event_revision = 0;
-  append->duplicate = append->has_outcome = append->may_be_stored = false;
+  append->duplicate = append->has_outcome = append->has_written = append->may_be_stored = false;
   append->conflicts = NULL;
   append->conflict_count = append->conflict_capacity = 0;
   append->resolved = NULL;
@@ -514,12 +516,15 @@ moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
   mp_append *append = context;
   mp_append_forget_outcome(append);
   append->has_outcome = true;
+  append->has_written = false;
   if (append->live != NULL) append->others.view = &append->live->view;
   moonpad_status status = look(append, tx, error);
   if (status == MOONPAD_NOT_FOUND) return mp_append_not_found(append, error);
   if (status != MOONPAD_OK || append->duplicate) return status;
   status = decide(append, error);
-  return status == MOONPAD_OK ? store(append, tx, error) : status;
+  if (status != MOONPAD_OK) return status;
+  append->has_written = true;
+  return store(append, tx, error);
 }
 
 /* ---- apply ---- */

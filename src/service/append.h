@@ -20,7 +20,7 @@ typedef struct mp_operation {
   mp_delta_entry *given; /* in the event's own delta; NULL: a pending write */
   mp_value *
       value; /* what to set; the number to add; the array of items to append. Counted for a pending write, else the draft's */
-  bool was_absent; /* in the session object */
+  bool was_absent; /* in the session object, at `base` */
   bool checked;    /* conflicts when somebody else changed the key after `base`; of a temp: key: somebody has */
   int64_t base;
   mp_view_entry *entry;   /* of the session object, which lives as long as this is to be stored */
@@ -60,6 +60,7 @@ typedef struct mp_append {
   double timestamp;
   int64_t event_revision;
   bool duplicate;     /* the event was there already */
+  bool has_written;   /* it has begun to: a failure leaves something to be undone */
   bool may_be_stored; /* an answer was lost: it may be there, though its id was made for it */
   bool has_outcome;   /* there may be one, of an earlier attempt */
   mp_key **conflicts;

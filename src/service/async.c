@@ -32,8 +32,8 @@ typedef struct job_batch {
 } job_batch;
 
 /*
-** One job inside the batch's transaction. A refusal touches nothing and is this job's alone; a
-** failing store ends the batch.
+** One job inside the batch's transaction. A refusal that has written nothing is this job's alone; any
+** other failure ends the batch, which is undone.
 */
 static moonpad_status run_job(mp_tx *tx, mp_job *job) {
   if (mp_lane_failure(job->lane, &job->error) != MOONPAD_OK) {
@@ -46,7 +46,7 @@ static moonpad_status run_job(mp_tx *tx, mp_job *job) {
   if (status == MOONPAD_OK) return MOONPAD_OK;
   bool refused = status == MOONPAD_CONFLICT || status == MOONPAD_NOT_FOUND || status == MOONPAD_ALREADY_EXISTS ||
                  status == MOONPAD_INVALID_ARGUMENT || status == MOONPAD_LIMIT;
-  if (!refused) return status;
+  if (!refused || job->append.has_written) return status;
   mp_lane_fail(job->lane, &job->error);
   return MOONPAD_OK;
 }
@@ -296,6 +296,8 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
 moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                      mp_async_way way, mp_job **queued, moonpad_error *error) {
   mp_job *job = NULL;
+  /* Those behind one that failed fail with it: this one is not to be one of them, for the object shows what is stored. */
+  if (session->has_failed) mp_session_settle(session);
   moonpad_status status = make_job(session, changes, event, way, &job, error);
   if (status != MOONPAD_OK) return status;
   status = enqueue(job, error);
@@ -360,6 +362,8 @@ static void apply_stored(mp_job *job, moonpad_session *session) {
   ** for it again.
   */
   if (complete) session->row = append->row;
+  /* What it was to change may have been changed again since it was stored first. */
+  if (append->duplicate) session->is_doubtful = true;
 }
 
 /*
@@ -374,6 +378,7 @@ static void take_back(mp_job *job, moonpad_session *session) {
     if (!entry->rolled_back && !stored_again) mp_view_set(session, entry, operation->shown_before, entry->revision);
     entry->rolled_back = entry->in_flight > 0;
   }
+  session->has_failed = true;
   if (session->reloaded) return;
   session->reloaded = mp_session_reload(session, NULL) == MOONPAD_OK;
 }
@@ -388,11 +393,11 @@ static void apply_job(mp_job *job, moonpad_session *session) {
   } else {
     take_back(job, session);
   }
-  if (session->jobs_in_flight == 0) {
-    mp_lane_release(session->lane);
-    session->lane = NULL;
-    session->reloaded = false;
-  }
+  if (session->jobs_in_flight > 0) return;
+  if (session->is_doubtful) (void)mp_session_reload(session, NULL);
+  mp_lane_release(session->lane);
+  session->lane = NULL;
+  session->reloaded = session->has_failed = session->is_doubtful = false;
 }
 
 /* Those of one session object are done in order, whatever queues they are in. */

@@ -145,7 +145,7 @@ moonpad_status mp_look_and_gather(mp_tx *tx, mp_look *look, mp_gathering *gather
                                   moonpad_error *error) {
   mp_gathering_clear(gathering);
   moonpad_status status = tx->ops->look(tx, look, facts, error);
-  mp_gather_whole(gathering, facts);
+  if (status == MOONPAD_OK) mp_gather_whole(gathering, facts);
   return status;
 }
 
@@ -157,6 +157,24 @@ bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
     if (mp_view_touch_hashed(&session->view, session->env, mp_key_text(key), key->hash) == NULL) return false;
   }
   return true;
+}
+
+bool mp_equal_values(const mp_value *a, const mp_value *b) {
+  if (a == b) return true;
+  if (a == NULL || b == NULL || a->as.type != b->as.type) return false;
+  switch (a->as.type) {
+  case MOONPAD_NULL:
+    return true;
+  case MOONPAD_BOOLEAN:
+    return a->as.as.boolean == b->as.as.boolean;
+  case MOONPAD_INTEGER:
+    return a->as.as.integer == b->as.as.integer;
+  case MOONPAD_FLOAT:
+    return memcmp(&a->as.as.number, &b->as.as.number, sizeof(double)) == 0;
+  default:
+    return a->as.as.text.length == b->as.as.text.length &&
+           memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
+  }
 }
 
 /* Marks what the view shows of scopes that were gathered whole, or takes away what is still marked. */
@@ -186,9 +204,10 @@ void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, cons
     mp_view_entry *entry = gathered->entry;
     if (entry == NULL) entry = mp_map_get_hashed(&session->view, key->bytes, key->length, key->hash);
     entry->stale = false;
-    bool is_known = entry->value != NULL && entry->revision == gathered->revision;
-    bool shows_own = entry->in_flight > 0 || is_known;
-    mp_view_set(session, entry, shows_own ? entry->value : gathered->value, gathered->revision);
+    /* The same value again is no change, nor are the nodes that were opened from it. */
+    bool is_known = entry->revision == gathered->revision && mp_equal_values(entry->value, gathered->value);
+    bool stays = entry->in_flight > 0 || is_known;
+    mp_view_set(session, entry, stays ? entry->value : gathered->value, gathered->revision);
   }
   if (gathering->whole != 0) remove_stale(session, row);
 }

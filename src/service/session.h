@@ -51,7 +51,9 @@ struct moonpad_session {
 
   struct mp_lane *lane;     /* of asynchronous appends that have not been applied yet; NULL: none */
   size_t jobs_in_flight;    /* not applied yet */
-  bool reloaded;            /* one of them failed, and the view was read again from the store */
+  bool has_failed;          /* one of them, so that those behind it fail as well */
+  bool reloaded;            /* then the view was read again from the store */
+  bool is_doubtful;         /* one of them was stored before: what the view shows is to be read again */
   struct mp_job *first_job; /* those that no poll has told of yet, in order */
   struct mp_job *last_job;
   moonpad_queue *queue; /* counted: where they are told; NULL: in the service's own */
@@ -140,6 +142,7 @@ static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope)
 moonpad_status mp_create_session_briefly(moonpad_service *service, const moonpad_session_name *name,
                                          moonpad_session **session, moonpad_error *error);
 
+bool mp_equal_values(const mp_value *a, const mp_value *b);
 /* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */
 bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering);
 void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, const mp_session_row *row);

@@ -176,8 +176,9 @@ static moonpad_status read_session(moonpad_service *service, reading *read, moon
   if (read->recent > 0) read->page = mp_page_new(read->env, READ_ALONG);
   if (read->page == NULL) read->recent = 0;
   moonpad_status status = store->ops->read(store, read_in, read, error);
-  bool again = read->recent > 0 && (status == MOONPAD_CORRUPT || status == MOONPAD_NO_MEMORY);
-  if (!again) return status;
+  bool is_answer =
+      status == MOONPAD_OK || status == MOONPAD_NOT_FOUND || status == MOONPAD_BUSY || status == MOONPAD_CLOSED;
+  if (is_answer || read->recent == 0) return status;
   mp_page_free(service->env, read->page);
   read->page = NULL;
   read->recent = 0;
@@ -277,24 +278,6 @@ moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-static bool equal_values(const mp_value *a, const mp_value *b) {
-  if (a == b) return true;
-  if (a == NULL || b == NULL || a->as.type != b->as.type) return false;
-  switch (a->as.type) {
-  case MOONPAD_NULL:
-    return true;
-  case MOONPAD_BOOLEAN:
-    return a->as.as.boolean == b->as.as.boolean;
-  case MOONPAD_INTEGER:
-    return a->as.as.integer == b->as.as.integer;
-  case MOONPAD_FLOAT:
-    return memcmp(&a->as.as.number, &b->as.as.number, sizeof(double)) == 0;
-  default:
-    return a->as.as.text.length == b->as.as.text.length &&
-           memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
-  }
-}
-
 moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error) {
   refreshing refresh;
   moonpad_status status = gather_for(session, true, &refresh, error);
@@ -311,7 +294,7 @@ moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error)
     if (entry->scope == MP_SCOPE_TEMP) continue;
     const mp_gathered_key *now = mp_map_get(&stored, mp_key_text(entry->key));
     mp_value *value = now == NULL ? NULL : now->value;
-    mp_view_set(session, entry, equal_values(entry->value, value) ? entry->value : value,
+    mp_view_set(session, entry, mp_equal_values(entry->value, value) ? entry->value : value,
                 now == NULL ? entry->revision : now->revision);
   }
   if (status == MOONPAD_OK) session->row = refresh.row;
