@@ -2,6 +2,7 @@
 #include "faulty_vfs.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -41,7 +42,6 @@ static struct {
   long countdown;
   bool lasting, has_failed;
   long until_kill;
-  int exit_code;
   bool is_recording;
   char folder[256];
   long operations, cut_every, until_cut;
@@ -82,13 +82,12 @@ bool faulty_vfs_has_failed(void) {
   return faulty.has_failed;
 }
 
-void faulty_vfs_kill(long n, int exit_code) {
+void faulty_vfs_kill(long n) {
   faulty.until_kill = n;
-  faulty.exit_code = exit_code;
 }
 
 static void live_on(void) {
-  if (faulty.until_kill > 0 && --faulty.until_kill == 0) _exit(faulty.exit_code);
+  if (faulty.until_kill > 0 && --faulty.until_kill == 0) kill(getpid(), SIGKILL);
 }
 
 /* ---- What a power cut leaves ---- */

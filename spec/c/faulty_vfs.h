@@ -31,10 +31,10 @@ void faulty_vfs_arm(fault_kind kind, long n, bool lasting);
 bool faulty_vfs_has_failed(void);
 
 /*
-** This process ends with that exit code, as if it were killed, before its n-th write, truncation,
-** sync or deletion from now on. 0: never.
+** This process is killed (SIGKILL) before its n-th write, truncation, sync or deletion from now on.
+** 0: never.
 */
-void faulty_vfs_kill(long n, int exit_code);
+void faulty_vfs_kill(long n);
 
 /*
 ** Notes from now on what has been synced. What a file holds already when it is opened counts as synced. Again and again, after `cut_every` writes and syncs in the middle (0: never) and by chance as `seed` has it, it puts down in
