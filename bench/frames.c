@@ -1,6 +1,7 @@
 /*
-** What a game in C waits for when it leaves the storing to a thread of the service: 1,000 characters, 10 state writes and 1 asynchronous append each per second, 60 frames
-** per second in real time. frames.lua measures the same from Lua.
+** What a game in C waits for when it leaves the storing to a thread of the service: 1,000
+** characters, 10 state writes and 1 asynchronous append each per second, 60 frames per second in
+** real time. frames.lua measures the same from Lua.
 */
 #include "raw_sqlite.h"
 

@@ -463,9 +463,10 @@ typedef void (*moonpad_append_callback)(void *context, moonpad_session *session,
                                         const moonpad_error *error);
 
 /*
-** The same without waiting: the session object changes at once, its revision on completion, which a poll of its queue reports through `callback`
-** (may be NULL), in order per session. If one fails, those queued behind it on this session fail with it, and the session object is as stored.
-** Errors that need no store (a malformed event, a partial one) are returned here and queue nothing.
+** The same without waiting: the session object changes at once, its revision on completion, which a
+** poll of its queue reports through `callback` (may be NULL), in order per session. If one fails,
+** those queued behind it on this session fail with it, and the session object is as stored. Errors
+** that need no store (a malformed event, a partial one) are returned here and queue nothing.
 */
 MOONPAD_API moonpad_status moonpad_append_event_async(moonpad_session *session, moonpad_string event,
                                                       moonpad_append_callback callback, void *context,

@@ -37,8 +37,11 @@ bool faulty_vfs_has_failed(void);
 void faulty_vfs_kill(long n);
 
 /*
-** Notes from now on what has been synced. What a file holds already when it is opened counts as synced. Again and again, after `cut_every` writes and syncs in the middle (0: never) and by chance as `seed` has it, it puts down in
-** `folder` what a power cut would leave of all files that are open, and calls `at_cut`, which may open what it finds there. Then all goes on as if nothing had been.
+** Notes from now on what has been synced. What a file holds already when it is opened counts as
+** synced. Again and again, after `cut_every` writes and syncs in the middle (0: never) and by
+** chance as `seed` has it, it puts down in `folder` what a power cut would leave of all files that
+** are open, and calls `at_cut`, which may open what it finds there. Then all goes on as if nothing
+** had been.
 */
 void faulty_vfs_record(const char *folder, long cut_every, uint64_t seed, void (*at_cut)(void *context), void *context);
 /* How many writes and syncs there have been; recording ends. */

@@ -1,6 +1,7 @@
 /*
-** A lane: the asynchronous appends of one session object, in order. Only the thread that stores them uses what is inside; it tells which revisions of a key
-** came from the object's own earlier appends, which do not conflict with its later ones.
+** A lane: the asynchronous appends of one session object, in order. Only the thread that stores
+** them uses what is inside; it tells which revisions of a key came from the object's own earlier
+** appends, which do not conflict with its later ones.
 */
 #ifndef MP_SERVICE_LANE_H
 #define MP_SERVICE_LANE_H
