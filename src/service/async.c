@@ -278,7 +278,7 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
   link_job(job);
   session->jobs_in_flight++;
   if (service->store->in_memory) {
-    status = mp_submit(service, &job->task, error);
+    status = mp_run_at_once(service, &job->task, error);
   } else {
     pthread_mutex_lock(&service->executor.mutex);
     status = add_to_backlog(service, job, error);

@@ -117,24 +117,26 @@ void mp_task_done(moonpad_service *service, mp_task *task) {
   pthread_cond_broadcast(&service->executor.finished);
 }
 
-static moonpad_status submit(moonpad_service *service, mp_task *task, moonpad_error *error) {
-  mp_executor *executor = &service->executor;
-  moonpad_status status = mp_task_accept(service, task, error);
-  if (status != MOONPAD_OK) return status;
-  if (service->store->in_memory) {
-    run(executor, task);
-    end(service, task);
-    return MOONPAD_OK;
-  }
-  if (mp_executor_push(service, task)) return MOONPAD_OK;
-  mp_task_withdraw(task);
-  return mp_no_memory(error);
-}
-
 moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error) {
   pthread_mutex_lock(&service->executor.mutex);
-  moonpad_status status = submit(service, task, error);
+  moonpad_status status = mp_task_accept(service, task, error);
+  if (status == MOONPAD_OK && !mp_executor_push(service, task)) {
+    mp_task_withdraw(task);
+    status = mp_no_memory(error);
+  }
   pthread_mutex_unlock(&service->executor.mutex);
+  return status;
+}
+
+moonpad_status mp_run_at_once(moonpad_service *service, mp_task *task, moonpad_error *error) {
+  mp_executor *executor = &service->executor;
+  pthread_mutex_lock(&executor->mutex);
+  moonpad_status status = mp_task_accept(service, task, error);
+  if (status == MOONPAD_OK) {
+    run(executor, task);
+    end(service, task);
+  }
+  pthread_mutex_unlock(&executor->mutex);
   return status;
 }
 

@@ -15,6 +15,13 @@
 
 typedef struct mp_task mp_task;
 
+/* Who takes a task out of its queue once it is done. */
+typedef enum mp_task_taker {
+  MP_TAKEN_BY_POLL = 0,
+  MP_TAKEN_BY_STEP, /* mp_task_take; a poll leaves it there */
+  MP_TAKEN_BY_NONE  /* who waited has gone: the next poll drops it, and is not called for that */
+} mp_task_taker;
+
 /*
 ** Something to be done. It is a part of what its submitter knows about it, which stays until
 ** `finish` or `drop` is called, one of them and once, and gives it back. What needs the submitter's
@@ -27,9 +34,10 @@ struct mp_task {
   void (*ended)(moonpad_service *service, mp_task *task);
   /* On the thread that polls `queue`. What became of it: a poll counts what failed. */
   moonpad_status (*finish)(mp_task *task);
-  /* Instead of `finish`, where nobody polls any more: on the thread that frees the queue. */
+  /* Instead of `finish`, where nobody takes it any more: on the thread that polls or frees the queue. */
   void (*drop)(mp_task *task);
   moonpad_queue *queue; /* gets it when it is done; NULL: nobody does, and `run` is all */
+  mp_task_taker taker;  /* changed by mp_task_abandon only once it has been submitted */
   /* The executor's own, guarded by its mutex. */
   mp_task *next;
   mp_task *previous;
@@ -63,11 +71,13 @@ typedef struct mp_executor {
 bool mp_executor_init(mp_executor *executor);
 void mp_executor_destroy(mp_executor *executor);
 
-/*
-** Hands over a task. With a store that answers from memory it is run at once: there is nothing to
-** wait for. Errors: closed, no_memory (no thread can be started); it has not been taken then.
-*/
+/* Hands over a task. Errors: closed, no_memory (no thread can be started); it has not been taken then. */
 moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error);
+/*
+** The same for a task that waits for nothing, such as one whose store answers from memory: it is run
+** at once, by the caller. Errors: closed.
+*/
+moonpad_status mp_run_at_once(moonpad_service *service, mp_task *task, moonpad_error *error);
 
 /*
 ** The same for a task that another task runs, with others in one go. With the mutex held: from

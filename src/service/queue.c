@@ -67,7 +67,7 @@ moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *er
     if (make_fds(fds)) {
       queue->read_fd = fds[0];
       queue->write_fd = fds[1];
-      if (queue->done.first != NULL) raise_fd(queue);
+      if (queue->wanted > 0) raise_fd(queue);
     } else {
       code = errno;
     }
@@ -88,28 +88,80 @@ moonpad_status moonpad_fd(moonpad_service *service, int *fd, moonpad_error *erro
 
 void mp_queue_put(moonpad_queue *queue, mp_task *task) {
   task->number = ++queue->last_number;
-  if (queue->done.first == NULL) raise_fd(queue);
   mp_task_push(&queue->done, task);
+  if (task->taker == MP_TAKEN_BY_NONE) {
+    queue->left++;
+  } else if (queue->wanted++ == 0) {
+    raise_fd(queue);
+  }
   pthread_cond_broadcast(&queue->ready);
 }
 
 void mp_queue_take(moonpad_queue *queue, mp_task *task) {
   mp_task_unlink(&queue->done, task);
   if (task->number > queue->seen_number) queue->seen_number = task->number;
-  if (queue->done.first == NULL) lower_fd(queue);
+  if (task->taker == MP_TAKEN_BY_NONE) {
+    queue->left--;
+  } else if (--queue->wanted == 0) {
+    lower_fd(queue);
+  }
+}
+
+bool mp_task_take(mp_task *task) {
+  moonpad_queue *queue = task->queue;
+  pthread_mutex_lock(mutex_of(queue));
+  bool is_done = task->number != 0;
+  if (is_done) mp_queue_take(queue, task);
+  pthread_mutex_unlock(mutex_of(queue));
+  return is_done;
+}
+
+void mp_task_abandon(mp_task *task) {
+  moonpad_queue *queue = task->queue;
+  pthread_mutex_lock(mutex_of(queue));
+  bool is_done = task->number != 0;
+  if (is_done) mp_queue_take(queue, task);
+  task->taker = MP_TAKEN_BY_NONE;
+  pthread_mutex_unlock(mutex_of(queue));
+  if (is_done) task->drop(task);
+}
+
+/* The first that is for a poll, or for nobody. */
+static mp_task *find_up_to(const moonpad_queue *queue, uint64_t last) {
+  mp_task *task = queue->done.first;
+  while (task != NULL && task->taker == MP_TAKEN_BY_STEP) task = task->next;
+  return task != NULL && task->number <= last ? task : NULL;
 }
 
 static mp_task *take_up_to(moonpad_queue *queue, uint64_t last) {
   pthread_mutex_lock(mutex_of(queue));
-  mp_task *task = queue->done.first;
-  if (task != NULL && task->number > last) task = NULL;
+  mp_task *task = find_up_to(queue, last);
   if (task != NULL) mp_queue_take(queue, task);
   pthread_mutex_unlock(mutex_of(queue));
   return task;
 }
 
+static mp_task *take_left(moonpad_queue *queue) {
+  mp_task *task = NULL;
+  pthread_mutex_lock(mutex_of(queue));
+  if (queue->left > 0) {
+    for (task = queue->done.first; task->taker != MP_TAKEN_BY_NONE;) task = task->next;
+    mp_queue_take(queue, task);
+  }
+  pthread_mutex_unlock(mutex_of(queue));
+  return task;
+}
+
+void mp_queue_drop_left(moonpad_queue *queue) {
+  for (mp_task *task; (task = take_left(queue)) != NULL;) task->drop(task);
+}
+
+/* Nothing is under way, and nobody polls: no lock is needed. */
 static void drop_done(moonpad_queue *queue) {
-  for (mp_task *task; (task = take_up_to(queue, UINT64_MAX)) != NULL;) task->drop(task);
+  for (mp_task *task; (task = queue->done.first) != NULL;) {
+    mp_queue_take(queue, task);
+    task->drop(task);
+  }
 }
 
 /* ---- Waiting ---- */
@@ -143,11 +195,14 @@ bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
   return had_reason;
 }
 
-/* Waits, if at all, for the first one. The number of the last one that is done, or 0: none is. */
+/*
+** Waits, if at all, for the first one; what a step waits for ends that, too, unless it was done when this
+** returned the last time. The number of the last one that is done.
+*/
 static uint64_t wait_for_done(moonpad_queue *queue, int64_t timeout_ms) {
   pthread_mutex_lock(mutex_of(queue));
-  if (queue->done.first == NULL) wait_beyond(queue, queue->last_number, timeout_ms);
-  uint64_t last = queue->done.first == NULL ? 0 : queue->last_number;
+  if (find_up_to(queue, UINT64_MAX) == NULL) wait_beyond(queue, queue->seen_number, timeout_ms);
+  uint64_t last = queue->seen_number = queue->last_number;
   pthread_mutex_unlock(mutex_of(queue));
   return last;
 }
@@ -158,9 +213,15 @@ size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed) {
   /* Whoever is told may let go of both. */
   moonpad_service *service = moonpad_service_retain(queue->service);
   mp_queue_retain(queue);
+  mp_queue_drop_left(queue);
   /* What they submit is for the next time: there might be no end to it. */
   uint64_t last = wait_for_done(queue, timeout_ms);
-  for (mp_task *task; last > 0 && (task = take_up_to(queue, last)) != NULL; count++) {
+  for (mp_task *task; (task = take_up_to(queue, last)) != NULL;) {
+    if (task->taker == MP_TAKEN_BY_NONE) {
+      task->drop(task);
+      continue;
+    }
+    count++;
     if (task->finish(task) != MOONPAD_OK) ++*failed;
   }
   mp_queue_release(queue);

@@ -16,6 +16,8 @@ struct moonpad_queue {
   moonpad_service *service; /* counted, save by the service's own queue */
   pthread_cond_t ready;     /* for whoever waits for it: something is done */
   mp_task_list done;
+  size_t wanted;    /* of these: somebody takes them, which the file descriptor says */
+  size_t left;      /* the others: a poll drops them */
   size_t under_way; /* tasks that will be done */
   uint64_t last_number;
   uint64_t seen_number; /* of what was taken or waited for last: see mp_queue_await */
@@ -36,6 +38,16 @@ void mp_queue_release(moonpad_queue *queue);
 void mp_queue_put(moonpad_queue *queue, mp_task *task);
 /* With the mutex held: takes out one that is in it. */
 void mp_queue_take(moonpad_queue *queue, mp_task *task);
+
+/* Takes out a task of a step. False: it is not done yet. On the thread that polls its queue. */
+bool mp_task_take(mp_task *task);
+/*
+** Nobody waits for a task of a step any more: it is dropped, now where it is done, else by a later
+** poll. On the thread that polls its queue.
+*/
+void mp_task_abandon(mp_task *task);
+/* Drops what was abandoned and is done. */
+void mp_queue_drop_left(moonpad_queue *queue);
 
 /* As moonpad_queue_poll. *failed: how many of them. */
 size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed);
