@@ -2,6 +2,7 @@
 #include "lua/binding.h"
 
 #include "lua/errors.h"
+#include "lua/store_call.h"
 
 /* The version is part of the name: another version's binding has another layout. */
 #define REGISTRY_NAME "moonpad.binding " MOONPAD_VERSION
@@ -134,10 +135,10 @@ static const void *anchor_type(lua_State *L, int binding_index, mp_anchor anchor
   return address;
 }
 
-static void anchor_weak(lua_State *L, int binding_index, mp_anchor anchor) {
+static void anchor_weak(lua_State *L, int binding_index, mp_anchor anchor, const char *mode) {
   anchor_table(L, binding_index, anchor, NULL);
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
+  lua_pushstring(L, mode);
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   lua_pop(L, 1);
@@ -175,9 +176,10 @@ static void event_setup(lua_State *L, int binding_index) {
 static void build(lua_State *L, mp_lua *binding, int index) {
   binding->removed = (void *)&removed_mark;
   anchor_type(L, index, MP_ANCHOR_BOX_META, "moonpad.box", box_setup);
-  anchor_weak(L, index, MP_ANCHOR_NODES);
-  anchor_weak(L, index, MP_ANCHOR_READ_ONLY_NODES);
-  anchor_weak(L, index, MP_ANCHOR_SERVICES);
+  anchor_weak(L, index, MP_ANCHOR_NODES, "v");
+  anchor_weak(L, index, MP_ANCHOR_READ_ONLY_NODES, "v");
+  anchor_weak(L, index, MP_ANCHOR_SERVICES, "v");
+  anchor_weak(L, index, MP_ANCHOR_THREADS, "k");
   anchor_names(L, index);
   anchor_strings(L, index);
   binding->array_meta = anchor_type(L, index, MP_ANCHOR_ARRAY_META, "moonpad.array", NULL);
@@ -189,6 +191,7 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   binding->state_meta = anchor_type(L, index, MP_ANCHOR_STATE_META, "moonpad.state", mp_state_setup);
   binding->node_meta = anchor_type(L, index, MP_ANCHOR_NODE_META, "moonpad.node", mp_node_setup);
   binding->pending_meta = anchor_type(L, index, MP_ANCHOR_PENDING_META, "moonpad.pendingAppend", mp_pending_setup);
+  anchor_type(L, index, MP_ANCHOR_CALL_META, "moonpad.storeCall", mp_store_call_setup);
 }
 
 /* Another copy of this library, of the same version, may have made it. */

@@ -31,6 +31,9 @@ typedef enum mp_anchor {
   MP_ANCHOR_STATE_META,
   MP_ANCHOR_NODE_META,
   MP_ANCHOR_PENDING_META,
+  MP_ANCHOR_CALL_META,
+  MP_ANCHOR_THREADS,       /* weak: coroutines that moonpad drives */
+  MP_ANCHOR_STEPPER,       /* the userdata of `stepper`, or nil */
   MP_ANCHOR_SPARE_NODE,    /* an empty node proxy, or nil */
   MP_ANCHOR_SPARE_OUTCOME, /* a box of an append's outcome that nobody uses, or nil */
   MP_ANCHOR_STRINGS,       /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
@@ -102,6 +105,7 @@ typedef struct mp_lua {
   mp_segment *segments;   /* a stack */
   size_t segment_count;
   size_t segment_capacity;
+  struct mp_lua_service *stepper; /* of the run that is being stepped; NULL: calls block */
   bool has_spare_node;
   struct mp_outcome *spare_outcome; /* what is in the box of MP_ANCHOR_SPARE_OUTCOME; NULL: there is none */
   mp_name names[MP_NAME_COUNT];     /* a cache: where each belongs, its bytes tell */

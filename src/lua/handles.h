@@ -87,6 +87,8 @@ mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding);
 void mp_know_service(lua_State *L, const mp_lua_service *handle);
 /* Pushes the object of a service, or nothing. Raises -. */
 bool mp_push_known_service(lua_State *L, moonpad_service *service);
+/* One queue per Lua state and service: what others do through the service completes elsewhere. */
+moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error);
 /* The open service at argument 1; `where` is "service:getSession". Raises e. */
 moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where);
 

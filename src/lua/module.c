@@ -1,6 +1,7 @@
 /* The module `moonpad.core`. */
 #include "lua/clock.h"
 #include "lua/handles.h"
+#include "lua/store_call.h"
 
 #include "moonpad_lua.h"
 
@@ -33,5 +34,6 @@ int luaopen_moonpad_core(lua_State *L) {
   mp_error_module(L, binding_index);
   mp_codec_module(L, binding_index);
   mp_event_module(L, binding_index);
+  mp_store_call_module(L, binding_index);
   return 1;
 }

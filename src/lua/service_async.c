@@ -217,8 +217,7 @@ static mp_lua_append *push_pending(lua_State *L, mp_lua *binding, mp_session_box
   return pending->append;
 }
 
-/* One per Lua state and service: what others append through the service completes elsewhere. */
-static moonpad_status need_queue(mp_lua_service *handle, moonpad_error *error) {
+moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error) {
   if (handle->queue != NULL) return MOONPAD_OK;
   return moonpad_queue_new(handle->service, &handle->queue, error);
 }
@@ -229,7 +228,7 @@ static moonpad_status submit(lua_State *L, mp_lua_append *append, moonpad_change
   static const mp_append_watch watch = {append_done, append_dropped};
   mp_lua_service *handle = lua_touserdata(L, 1);
   if (handle->service == NULL) return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
-  moonpad_status status = need_queue(handle, error);
+  moonpad_status status = mp_need_queue(handle, error);
   if (status == MOONPAD_OK) status = moonpad_session_set_queue(append->session->session, handle->queue, error);
   if (status != MOONPAD_OK) return status;
   mp_async_way way = {.own_json = true, .apart = changes != NULL, .watch = &watch, .context = append};
@@ -316,7 +315,7 @@ static int service_fd(lua_State *L) {
   int fd;
   /* What was begun before it was closed can still be polled. */
   if (handle->queue == NULL) mp_check_service(L, mp_lua_of(L), where);
-  mp_check(L, need_queue(handle, &error), &error);
+  mp_check(L, mp_need_queue(handle, &error), &error);
   mp_check(L, moonpad_queue_fd(handle->queue, &fd, &error), &error);
   lua_pushinteger(L, fd);
   return 1;

@@ -1,6 +1,7 @@
 /* service: sessions and appends. */
 #include "lua/service.h"
 
+#include "lua/store_call.h"
 #include "service/append.h"
 
 mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
@@ -14,70 +15,89 @@ mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_servi
 
 /* ---- Create, get, delete ---- */
 
-static moonpad_session_name name_of_new(mp_options_table options) {
-  return (moonpad_session_name){mp_field_string(options, "appName"), mp_field_string(options, "userId"),
-                                mp_field_optional_string(options, "sessionId")};
+/* What the calls of this file need and give. */
+typedef struct session_call {
+  mp_store_call call; /* the first member */
+  moonpad_session_name name;
+  moonpad_string state;
+  moonpad_get_options choice;
+  moonpad_session *made;
+  bool existed;
+  int64_t count;
+} session_call;
+
+static void release_session(mp_store_call *call) {
+  moonpad_session_free(((session_call *)call)->made);
+}
+
+static session_call *push_session_call(lua_State *L, const mp_store_call_type *type, moonpad_service *service,
+                                       moonpad_session_name name) {
+  session_call *made = (session_call *)mp_store_call_push(L, type, service);
+  made->name = name;
+  mp_store_call_keep(&made->call, &made->name.app_name);
+  mp_store_call_keep(&made->call, &made->name.user_id);
+  mp_store_call_keep(&made->call, &made->name.session_id);
+  return made;
+}
+
+static int give_session(lua_State *L, mp_store_call *call) {
+  session_call *done = (session_call *)call;
+  mp_lua *binding = mp_lua_of(L);
+  mp_check(L, call->status, &call->error);
+  mp_lua_session *session = mp_push_session(L, binding);
+  session->box->session = done->made;
+  done->made = NULL;
+  return mp_finish_session(L, binding, session);
+}
+
+static moonpad_status ask_create(mp_store_call *call, moonpad_error *error) {
+  session_call *create = (session_call *)call;
+  return moonpad_create_session(call->service, &create->name, create->state, &create->made, error);
 }
 
 /* service:createSession{ appName, userId, sessionId?, state? } */
 static int create_session(lua_State *L) {
   static const char where[] = "service:createSession";
   static const char *const known[] = {"appName", "userId", "sessionId", "state", NULL};
+  static const mp_store_call_type type = {sizeof(session_call), ask_create, give_session, release_session};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_session_name name = name_of_new(options);
+  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
+                               mp_field_optional_string(options, "sessionId")};
   int state = mp_field_index(options, "state");
-  mp_lua_session *session = mp_push_session(L, binding);
-  moonpad_string text = {NULL, 0};
-  moonpad_error error;
+  session_call *create = push_session_call(L, &type, service, name);
   if (state != 0) {
-    moonpad_type type;
+    moonpad_error error;
+    moonpad_type type_of_state;
     mp_buffer_clear(&binding->text);
     mp_check(L,
              mp_encode(L, binding, state, mp_value_path_state(), MP_ENCODE_VALUE, service->options.max_value_bytes,
-                       &binding->text, &type, &error),
+                       &binding->text, &type_of_state, &error),
              &error);
-    if (type != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", where);
-    text = mp_buffer_text(&binding->text);
+    if (type_of_state != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", where);
+    create->state = mp_buffer_text(&binding->text);
+    mp_store_call_keep(&create->call, &create->state);
   }
-  mp_check(L, moonpad_create_session(service, &name, text, &session->box->session, &error), &error);
-  return mp_finish_session(L, binding, session);
+  return mp_ask_service(L, &create->call);
 }
 
-int mp_try_create_session(lua_State *L) {
-  static const char where[] = "core.tryCreateSession";
-  static const char *const known[] = {"appName", "userId", "sessionId", NULL};
-  mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
-  mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_session_name name = name_of_new(options);
-  mp_lua_session *session = mp_push_session(L, binding);
-  moonpad_error error;
-  moonpad_status status = mp_create_session_briefly(service, &name, &session->box->session, &error);
-  if (status == MOONPAD_BUSY) return mp_push_busy(L, &error);
-  mp_check(L, status, &error);
-  return mp_finish_session(L, binding, session);
+static moonpad_status ask_get(mp_store_call *call, moonpad_error *error) {
+  session_call *get = (session_call *)call;
+  return moonpad_get_session(call->service, &get->name, &get->choice, &get->made, error);
 }
 
-/* Pushes the session, or nil. */
-static int push_stored_session(lua_State *L, mp_lua *binding, moonpad_service *service,
-                               const moonpad_session_name *name, const moonpad_get_options *choice) {
-  mp_lua_session *session = mp_push_session(L, binding);
-  moonpad_error error;
-  moonpad_status status = moonpad_get_session(service, name, choice, &session->box->session, &error);
-  if (status == MOONPAD_NOT_FOUND) {
-    lua_pushnil(L);
-    return 1;
-  }
-  mp_check(L, status, &error);
-  return mp_finish_session(L, binding, session);
+static int give_session_or_nil(lua_State *L, mp_store_call *call) {
+  if (call->status != MOONPAD_NOT_FOUND) return give_session(L, call);
+  lua_pushnil(L);
+  return 1;
 }
 
 /* service:getSession{ appName, userId, sessionId, numRecentEvents?, afterTimestamp? } */
 static int get_session(lua_State *L) {
   static const char where[] = "service:getSession";
   static const char *const known[] = {"appName", "userId", "sessionId", "numRecentEvents", "afterTimestamp", NULL};
+  static const mp_store_call_type type = {sizeof(session_call), ask_get, give_session_or_nil, release_session};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -90,22 +110,43 @@ static int get_session(lua_State *L) {
     mp_raise_argument(L, "%s: numRecentEvents: must not be negative", where);
   }
   choice.has_after_timestamp = mp_field_number(options, "afterTimestamp", &choice.after_timestamp);
-  return push_stored_session(L, binding, service, &name, &choice);
+  session_call *get = push_session_call(L, &type, service, name);
+  get->choice = choice;
+  return mp_ask_service(L, &get->call);
+}
+
+static moonpad_status ask_delete(mp_store_call *call, moonpad_error *error) {
+  session_call *delete = (session_call *)call;
+  return moonpad_delete_session(call->service, &delete->name, &delete->existed, error);
+}
+
+static int give_existed(lua_State *L, mp_store_call *call) {
+  mp_check(L, call->status, &call->error);
+  lua_pushboolean(L, ((session_call *)call)->existed);
+  return 1;
 }
 
 /* service:deleteSession{ appName, userId, sessionId } */
 static int delete_session(lua_State *L) {
   static const char where[] = "service:deleteSession";
   static const char *const known[] = {"appName", "userId", "sessionId", NULL};
+  static const mp_store_call_type type = {sizeof(session_call), ask_delete, give_existed, NULL};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
                                mp_field_string(options, "sessionId")};
-  bool existed = false;
-  moonpad_error error;
-  mp_check(L, moonpad_delete_session(service, &name, &existed, &error), &error);
-  lua_pushboolean(L, existed);
+  return mp_ask_service(L, &push_session_call(L, &type, service, name)->call);
+}
+
+static moonpad_status ask_delete_user(mp_store_call *call, moonpad_error *error) {
+  session_call *delete = (session_call *)call;
+  return moonpad_delete_user(call->service, delete->name.app_name, delete->name.user_id, &delete->count, error);
+}
+
+static int give_count(lua_State *L, mp_store_call *call) {
+  mp_check(L, call->status, &call->error);
+  lua_pushinteger(L, ((session_call *)call)->count);
   return 1;
 }
 
@@ -113,21 +154,30 @@ static int delete_session(lua_State *L) {
 static int delete_user(lua_State *L) {
   static const char where[] = "service:deleteUser";
   static const char *const known[] = {"appName", "userId", NULL};
+  static const mp_store_call_type type = {sizeof(session_call), ask_delete_user, give_count, NULL};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_string app_name = mp_field_string(options, "appName"), user_id = mp_field_string(options, "userId");
-  int64_t sessions = 0;
-  moonpad_error error;
-  mp_check(L, moonpad_delete_user(service, app_name, user_id, &sessions, &error), &error);
-  lua_pushinteger(L, sessions);
-  return 1;
+  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"), {NULL, 0}};
+  return mp_ask_service(L, &push_session_call(L, &type, service, name)->call);
 }
 
 /* ---- List ---- */
 
-static void release_list(void *payload) {
-  moonpad_session_list_free(*(moonpad_session_list **)payload);
+typedef struct list_call {
+  mp_store_call call; /* the first member */
+  moonpad_string app_name;
+  moonpad_list_options choice;
+  moonpad_session_list *list;
+} list_call;
+
+static void release_list(mp_store_call *call) {
+  moonpad_session_list_free(((list_call *)call)->list);
+}
+
+static moonpad_status ask_list(mp_store_call *call, moonpad_error *error) {
+  list_call *list = (list_call *)call;
+  return moonpad_list_sessions(call->service, list->app_name, &list->choice, &list->list, error);
 }
 
 static void push_listed(lua_State *L, mp_lua *binding, moonpad_session_list *list) {
@@ -143,11 +193,24 @@ static void push_listed(lua_State *L, mp_lua *binding, moonpad_session_list *lis
   mp_weigh(L, binding, bytes);
 }
 
+static int give_list(lua_State *L, mp_store_call *call) {
+  moonpad_session_list *list = ((list_call *)call)->list;
+  mp_check(L, call->status, &call->error);
+  push_listed(L, mp_lua_of(L), list);
+  moonpad_string cursor = moonpad_session_list_cursor(list);
+  if (cursor.length > 0)
+    lua_pushlstring(L, cursor.data, cursor.length);
+  else
+    lua_pushnil(L);
+  return 2;
+}
+
 /* service:listSessions{ appName, userId?, limit?, after?, order? } */
 static int list_sessions(lua_State *L) {
   static const char where[] = "service:listSessions";
   static const char *const known[] = {"appName", "userId", "limit", "after", "order", NULL};
   static const char *const orders[] = {"oldest", "newest", NULL};
+  static const mp_store_call_type type = {sizeof(list_call), ask_list, give_list, release_list};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -161,17 +224,29 @@ static int list_sessions(lua_State *L) {
   if (mp_field_integer(options, "limit", &choice.limit) && choice.limit < 1) {
     mp_raise_argument(L, "%s: limit: must be at least 1", where);
   }
-  moonpad_session_list **list = mp_box_push(L, sizeof *list, release_list);
+  list_call *list = (list_call *)mp_store_call_push(L, &type, service);
+  list->app_name = app_name;
+  list->choice = choice;
+  mp_store_call_keep(&list->call, &list->app_name);
+  mp_store_call_keep(&list->call, &list->choice.user_id);
+  mp_store_call_keep(&list->call, &list->choice.after);
+  return mp_ask_service(L, &list->call);
+}
+
+int mp_try_create_session(lua_State *L) {
+  static const char where[] = "core.tryCreateSession";
+  static const char *const known[] = {"appName", "userId", "sessionId", NULL};
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_options_table options = mp_check_options(L, 2, where, known);
+  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
+                               mp_field_optional_string(options, "sessionId")};
+  mp_lua_session *session = mp_push_session(L, binding);
   moonpad_error error;
-  mp_check(L, moonpad_list_sessions(service, app_name, &choice, list, &error), &error);
-  push_listed(L, binding, *list);
-  moonpad_string cursor = moonpad_session_list_cursor(*list);
-  if (cursor.length > 0)
-    lua_pushlstring(L, cursor.data, cursor.length);
-  else
-    lua_pushnil(L);
-  mp_box_release(list);
-  return 2;
+  moonpad_status status = mp_create_session_briefly(service, &name, &session->box->session, &error);
+  if (status == MOONPAD_BUSY) return mp_push_busy(L, &error);
+  mp_check(L, status, &error);
+  return mp_finish_session(L, binding, session);
 }
 
 /* ---- Append ---- */

@@ -1,0 +1,208 @@
+/* Calls that ask a store: made at once, or on a worker while the coroutine yields. */
+#include "lua/store_call.h"
+
+#include "lua/errors.h"
+#include "lua/service.h"
+
+/* Their addresses are core.ASKS_STORE and core.CANCEL. */
+static const char asks_store = 0;
+static const char cancel = 0;
+
+/* ---- The call and its userdata ---- */
+
+typedef struct call_handle {
+  mp_store_call *call; /* NULL: not made yet, or given back */
+} call_handle;
+
+static void release(mp_store_call *call) {
+  if (--call->references > 0) return;
+  mp_env *env = call->env;
+  if (call->type->release != NULL) call->type->release(call);
+  mp_session_box_release(call->session);
+  moonpad_service_release(call->service);
+  mp_release(env, call->copies);
+  mp_release(env, call);
+  mp_env_release(env);
+}
+
+/* Nobody waits for it any more. */
+static void let_go(call_handle *handle) {
+  mp_store_call *call = handle->call;
+  if (call == NULL) return;
+  handle->call = NULL;
+  if (call->is_under_way) mp_task_abandon(&call->task);
+  release(call);
+}
+
+/* __gc, __close */
+static int call_end(lua_State *L) {
+  let_go(lua_touserdata(L, 1));
+  return 0;
+}
+
+static void push_anchor(lua_State *L, mp_anchor anchor) {
+  mp_lua_push_binding(L);
+  lua_getiuservalue(L, -1, (int)anchor);
+  lua_remove(L, -2);
+}
+
+mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, moonpad_service *service) {
+  call_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
+  handle->call = NULL;
+  push_anchor(L, MP_ANCHOR_CALL_META);
+  lua_setmetatable(L, -2);
+  mp_env *env = mp_lua_find_binding(L)->env;
+  mp_store_call *call = env == NULL ? NULL : mp_allocate(env, type->size);
+  if (call == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  size_t head = offsetof(mp_store_call, error);
+  memset(call, 0, head);
+  memset((char *)call + sizeof *call, 0, type->size - sizeof *call);
+  call->type = type;
+  call->env = mp_env_retain(env);
+  call->service = moonpad_service_retain(service);
+  call->references = 1;
+  call->index = lua_gettop(L);
+  handle->call = call;
+  return call;
+}
+
+/* ---- On a worker ---- */
+
+static void run(mp_task *task) {
+  mp_store_call *call = (mp_store_call *)task;
+  call->status = call->type->ask(call, &call->error);
+}
+
+static void drop(mp_task *task) {
+  mp_store_call *call = (mp_store_call *)task;
+  call->is_under_way = false;
+  call->status = mp_fail(&call->error, MOONPAD_CLOSED, "its service has been let go of before the call was done");
+  release(call);
+}
+
+/* What the stack keeps is not there any more when its coroutine has been closed. */
+static bool copy_strings(mp_store_call *call) {
+  size_t length = 1;
+  for (size_t i = 0; i < call->string_count; i++) length += call->strings[i]->length;
+  char *at = mp_allocate(call->env, length);
+  if (at == NULL) return false;
+  call->copies = at;
+  for (size_t i = 0; i < call->string_count; i++) {
+    moonpad_string *string = call->strings[i];
+    if (string->data == NULL) continue;
+    memcpy(at, string->data, string->length);
+    string->data = at;
+    at += string->length;
+  }
+  call->string_count = 0;
+  return true;
+}
+
+/* ---- Yielding ---- */
+
+static mp_lua_service *stepper_of(lua_State *L) {
+  mp_lua_service *stepper = mp_lua_find_binding(L)->stepper;
+  if (stepper == NULL || !lua_isyieldable(L)) return NULL;
+  push_anchor(L, MP_ANCHOR_THREADS);
+  lua_pushthread(L);
+  bool is_driven = lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 2);
+  return is_driven ? stepper : NULL;
+}
+
+bool mp_may_yield_to_step(lua_State *L) {
+  return stepper_of(L) != NULL;
+}
+
+/* False: it is to be made at once. */
+static bool submit(lua_State *L, mp_store_call *call) {
+  mp_lua_service *stepper = stepper_of(L);
+  if (stepper == NULL || mp_need_queue(stepper, NULL) != MOONPAD_OK) return false;
+  if (call->string_count > 0 && !copy_strings(call)) return false;
+  mp_queue_drop_left(stepper->queue);
+  call->task = (mp_task){.run = run, .drop = drop, .queue = stepper->queue, .taker = MP_TAKEN_BY_STEP};
+  call->is_under_way = mp_submit(stepper->service, &call->task, NULL) == MOONPAD_OK;
+  if (call->is_under_way) call->references++;
+  return call->is_under_way;
+}
+
+static int go_on(lua_State *L, int status, lua_KContext context);
+
+static int yield(lua_State *L, mp_store_call *call) {
+  lua_pushlightuserdata(L, (void *)&asks_store);
+  return lua_yieldk(L, 1, (lua_KContext)call, go_on);
+}
+
+static bool is_done(mp_store_call *call) {
+  if (!call->is_under_way) return true;
+  if (!mp_task_take(&call->task)) return false;
+  call->is_under_way = false;
+  call->references--;
+  return true;
+}
+
+static int make(lua_State *L, mp_store_call *call, bool in_memory) {
+  for (;;) {
+    if (!in_memory && submit(L, call)) return yield(L, call);
+    call->status = call->type->ask(call, &call->error);
+    int count = call->type->finish(L, call);
+    if (count == MP_ASK_AGAIN) continue;
+    let_go(lua_touserdata(L, call->index));
+    return count;
+  }
+}
+
+static int go_on(lua_State *L, int status, lua_KContext context) {
+  mp_store_call *call = (mp_store_call *)context;
+  (void)status;
+  bool is_cancelled = lua_gettop(L) > call->top && lua_touserdata(L, call->top + 1) == &cancel;
+  lua_settop(L, call->top);
+  if (is_cancelled) mp_raise_status(L, MOONPAD_CANCELLED, "the run has been cancelled");
+  if (!is_done(call)) return yield(L, call);
+  int count = call->type->finish(L, call);
+  if (count == MP_ASK_AGAIN) return make(L, call, false);
+  let_go(lua_touserdata(L, call->index));
+  return count;
+}
+
+int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
+  call->top = lua_gettop(L);
+  /* So that a coroutine which is closed meanwhile lets go of it at once. */
+  if (!in_memory && stepper_of(L) != NULL) lua_toclose(L, call->index);
+  return make(L, call, in_memory);
+}
+
+/* ---- For the scheduler ---- */
+
+/* core.stepWith(service | nil) -> previous */
+static int step_with(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  lua_settop(L, 1);
+  binding->stepper = mp_test_userdata(L, 1, binding->service_meta);
+  mp_push_anchor(L, MP_ANCHOR_STEPPER);
+  lua_pushvalue(L, 1); /* kept alive as long as it is one */
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_STEPPER);
+  return 1;
+}
+
+void mp_store_call_setup(lua_State *L, int binding_index) {
+  (void)binding_index;
+  lua_pushcfunction(L, call_end);
+  lua_setfield(L, -2, "__gc");
+  lua_pushcfunction(L, call_end);
+  lua_setfield(L, -2, "__close");
+}
+
+void mp_store_call_module(lua_State *L, int binding_index) {
+  static const mp_store_calls calls = {sizeof calls, mp_store_call_push, mp_store_call_make};
+  lua_getiuservalue(L, binding_index, MP_ANCHOR_THREADS);
+  lua_setfield(L, -2, "threads");
+  lua_pushlightuserdata(L, (void *)&asks_store);
+  lua_setfield(L, -2, "ASKS_STORE");
+  lua_pushlightuserdata(L, (void *)&cancel);
+  lua_setfield(L, -2, "CANCEL");
+  lua_pushlightuserdata(L, (void *)&calls);
+  lua_setfield(L, -2, "storeCalls");
+  mp_push_function(L, binding_index, step_with);
+  lua_setfield(L, -2, "stepWith");
+}

@@ -1,0 +1,82 @@
+/*
+** Calls that ask a store. Where a run is stepped nobody may hold its thread: such a call is made on a
+** worker of the executor, and the coroutine yields core.ASKS_STORE until it is done. Anywhere else,
+** where Lua cannot yield, and where the store answers from memory, it is made at once.
+*/
+#ifndef MP_LUA_STORE_CALL_H
+#define MP_LUA_STORE_CALL_H
+
+#include "lua/handles.h"
+#include "service/service.h"
+
+typedef struct mp_store_call mp_store_call;
+
+/* What `finish` answers to ask once more. */
+#define MP_ASK_AGAIN (-1)
+
+typedef struct mp_store_call_type {
+  size_t size; /* of what begins with an mp_store_call */
+  /* Asks the store: on any thread, without Lua. What it needs is in the call, and so is the answer. */
+  moonpad_status (*ask)(mp_store_call *call, moonpad_error *error);
+  /*
+  ** In Lua again, with the stack as it was when the call was made: pushes the results and tells how many,
+  ** or raises. What `ask` gave is in `status` and `error`.
+  */
+  int (*finish)(lua_State *L, mp_store_call *call);
+  /* Gives back what the call holds beside the members below. NULL: nothing. Raises -. */
+  void (*release)(mp_store_call *call);
+} mp_store_call_type;
+
+#define MP_KEPT_STRINGS 8
+
+/* Begins what the functions of its type know of a call; all behind it is zero at first. */
+struct mp_store_call {
+  mp_task task; /* the first member */
+  const mp_store_call_type *type;
+  mp_env *env;
+  moonpad_service *service; /* that is asked, counted; may be NULL */
+  mp_session_box *session;  /* counted; may be NULL */
+  unsigned references;      /* of its userdata, and of the executor while it is under way */
+  bool is_under_way;
+  int index; /* of its userdata */
+  int top;   /* of the stack */
+  moonpad_string *strings[MP_KEPT_STRINGS];
+  size_t string_count;
+  char *copies; /* of what they were */
+  moonpad_status status;
+  moonpad_error error;
+};
+
+/*
+** Pushes the userdata of a call that is to be made, which frees it when it is collected. `service` may
+** be NULL. Raises m.
+*/
+mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, moonpad_service *service);
+
+/* A member of the call that points into Lua: it is copied where the call may outlive what keeps it. */
+static inline void mp_store_call_keep(mp_store_call *call, moonpad_string *string) {
+  call->strings[call->string_count++] = string;
+}
+
+/* The C function's last act: `return mp_store_call_make(...)`. `in_memory`: as of mp_store. Raises e. */
+int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory);
+/* The same for a call that asks its service. */
+static inline int mp_ask_service(lua_State *L, mp_store_call *call) {
+  return mp_store_call_make(L, call, call->service->store->in_memory);
+}
+
+/* May a call that is made now yield until it is done? Pushes nothing. Raises -. */
+bool mp_may_yield_to_step(lua_State *L);
+
+/* For other modules: light userdata, core.storeCalls. */
+typedef struct mp_store_calls {
+  size_t size; /* of this table: they were built together, or not */
+  mp_store_call *(*push)(lua_State *L, const mp_store_call_type *type, moonpad_service *service);
+  int (*make)(lua_State *L, mp_store_call *call, bool in_memory);
+} mp_store_calls;
+
+/* The metatable of the userdata, and what core.* the scheduler needs. Raise m. */
+void mp_store_call_setup(lua_State *L, int binding_index);
+void mp_store_call_module(lua_State *L, int binding_index);
+
+#endif
