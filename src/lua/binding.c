@@ -166,6 +166,8 @@ static void box_setup(lua_State *L, int binding_index) {
   (void)binding_index;
   lua_pushcfunction(L, box_gc);
   lua_setfield(L, -2, "__gc");
+  lua_pushcfunction(L, box_gc);
+  lua_setfield(L, -2, "__close");
 }
 
 static void event_setup(lua_State *L, int binding_index) {

@@ -2,97 +2,15 @@
 #include <math.h>
 
 #include "lua/clock.h"
+#include "lua/pending.h"
 #include "lua/service.h"
 
-#include "service/async.h"
-
 /* ---- Pending appends ---- */
-
-typedef enum append_outcome { APPEND_WAITS = 0, APPEND_STORED, APPEND_FAILED, APPEND_DROPPED } append_outcome;
-
-/*
-** What is known of an append. Its object in Lua holds it, and the append itself until it is done:
-** either may go first.
-*/
-typedef struct mp_lua_append {
-  unsigned references;
-  mp_env *env;
-  mp_job *job;             /* NULL once it is done */
-  mp_session_box *session; /* held until then: a session object that is collected must not wait for the disk */
-  append_outcome outcome;
-  mp_outcome stored;    /* the event, or the keys that conflicted; no event: there was no memory for it */
-  moonpad_error *error; /* NULL: there was no memory for it */
-  mp_buffer refused;    /* of a conflict: the event that was to be appended */
-} mp_lua_append;
 
 typedef struct mp_lua_pending {
   mp_lua_append *append;
 } mp_lua_pending; /* user values: 1 the service, 2 the event or the error, once it has been asked for */
 enum { PENDING_SERVICE = 1, PENDING_RESULT, PENDING_USER_VALUES = PENDING_RESULT };
-
-static void release_append(mp_lua_append *append) {
-  if (append == NULL || --append->references > 0) return;
-  mp_env *env = append->env;
-  mp_session_box_release(append->session);
-  mp_release_outcome(&append->stored);
-  mp_buffer_free(&append->refused);
-  mp_release(env, append->error);
-  mp_release(env, append);
-  mp_env_release(env);
-}
-
-static mp_lua_append *new_append(mp_lua *binding, mp_session_box *session) {
-  mp_lua_append *append = mp_allocate_zeroed(binding->env, sizeof *append);
-  if (append == NULL) return NULL;
-  append->references = 1;
-  append->env = mp_env_retain(binding->env);
-  append->session = mp_session_box_retain(session);
-  mp_buffer_init(&append->refused, append->env);
-  return append;
-}
-
-/* The append itself needs it no longer. */
-static void let_go(mp_lua_append *append) {
-  mp_session_box *session = append->session;
-  append->session = NULL;
-  append->job = NULL;
-  mp_session_box_release(session);
-  release_append(append);
-}
-
-static void keep_failure(mp_lua_append *append, mp_append *failed, const moonpad_error *error) {
-  append->outcome = APPEND_FAILED;
-  append->error = mp_allocate(append->env, sizeof *append->error);
-  if (append->error != NULL) *append->error = *error;
-  if (error->code != MOONPAD_CONFLICT) return;
-  mp_append_write_refused(failed, &append->refused);
-  append->stored.env = mp_env_retain(failed->env);
-  append->stored.conflicts = failed->conflicts;
-  append->stored.conflict_count = failed->conflict_count;
-  failed->conflicts = NULL;
-  failed->conflict_count = failed->conflict_capacity = 0;
-}
-
-static void append_done(void *context, mp_append *done, moonpad_session *session, const moonpad_error *error) {
-  mp_lua_append *append = context;
-  (void)session;
-  if (error != NULL) {
-    keep_failure(append, done, error);
-  } else {
-    append->outcome = APPEND_STORED;
-    /* Else its object has been collected, and nobody can ask. */
-    if (append->references > 1) append->stored.event = mp_append_event(done);
-  }
-  let_go(append);
-}
-
-static void append_dropped(void *context) {
-  mp_lua_append *append = context;
-  append->outcome = APPEND_DROPPED;
-  let_go(append);
-}
-
-/* ---- The object ---- */
 
 static mp_lua_append *check_pending(lua_State *L, mp_lua *binding, const char *where) {
   mp_lua_pending *pending = mp_test_userdata(L, 1, binding->pending_meta);
@@ -102,14 +20,7 @@ static mp_lua_append *check_pending(lua_State *L, mp_lua *binding, const char *w
 }
 
 static void push_failure(lua_State *L, mp_lua *binding, mp_lua_append *append) {
-  moonpad_error error;
-  if (append->outcome == APPEND_DROPPED) {
-    mp_fail(&error, MOONPAD_CLOSED, "its service has been let go of before a poll found out what became of it");
-  } else if (append->error != NULL) {
-    error = *append->error;
-  } else {
-    mp_no_memory(&error);
-  }
+  moonpad_error error = mp_lua_append_error(append);
   int event = 0;
   if (append->refused.length > 0 && !append->refused.failed) {
     mp_push_event(L, binding, mp_buffer_text(&append->refused), 0);
@@ -122,7 +33,7 @@ static void push_failure(lua_State *L, mp_lua *binding, mp_lua_append *append) {
 static void push_result(lua_State *L, mp_lua *binding, mp_lua_append *append) {
   if (lua_getiuservalue(L, 1, PENDING_RESULT) != LUA_TNIL) return;
   lua_pop(L, 1);
-  if (append->outcome != APPEND_STORED) {
+  if (append->state != MP_APPEND_STORED) {
     push_failure(L, binding, append);
   } else if (append->stored.event != NULL) {
     const moonpad_event *event = append->stored.event;
@@ -139,7 +50,7 @@ static void push_result(lua_State *L, mp_lua *binding, mp_lua_append *append) {
 
 /* Pushes the event, or raises the error. */
 static int give_result(lua_State *L, mp_lua *binding, mp_lua_append *append) {
-  bool is_event = append->outcome == APPEND_STORED && append->stored.event != NULL;
+  bool is_event = append->state == MP_APPEND_STORED && append->stored.event != NULL;
   lua_settop(L, 1);
   push_result(L, binding, append);
   return is_event ? 1 : lua_error(L);
@@ -151,7 +62,7 @@ static int pending_result(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_append *append = check_pending(L, binding, where);
   mp_refuse_more(L, 1, where);
-  if (append->outcome != APPEND_WAITS) return give_result(L, binding, append);
+  if (append->state != MP_APPEND_WAITS) return give_result(L, binding, append);
   lua_pushnil(L);
   return 1;
 }
@@ -181,7 +92,7 @@ static int pending_gc(lua_State *L) {
   if (pending == NULL) return 0;
   mp_lua_append *append = pending->append;
   pending->append = NULL;
-  release_append(append);
+  mp_lua_append_release(append);
   return 0;
 }
 
@@ -189,7 +100,7 @@ static int pending_tostring(lua_State *L) {
   static const char *const outcomes[] = {"waiting", "stored", "failed", "dropped"};
   mp_lua_pending *pending = mp_test_userdata(L, 1, mp_lua_of(L)->pending_meta);
   bool known = pending != NULL && pending->append != NULL;
-  lua_pushfstring(L, "moonpad.pendingAppend (%s)", known ? outcomes[pending->append->outcome] : "closed");
+  lua_pushfstring(L, "moonpad.pendingAppend (%s)", known ? outcomes[pending->append->state] : "closed");
   return 1;
 }
 
@@ -212,7 +123,7 @@ static mp_lua_append *push_pending(lua_State *L, mp_lua *binding, mp_session_box
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, PENDING_SERVICE);
-  pending->append = new_append(binding, session);
+  pending->append = mp_lua_append_new(binding, session);
   if (pending->append == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   return pending->append;
 }
@@ -220,22 +131,6 @@ static mp_lua_append *push_pending(lua_State *L, mp_lua *binding, mp_session_box
 moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error) {
   if (handle->queue != NULL) return MOONPAD_OK;
   return moonpad_queue_new(handle->service, &handle->queue, error);
-}
-
-/* Nothing is allocated in Lua between encoding the event and this. */
-static moonpad_status submit(lua_State *L, mp_lua_append *append, moonpad_changes *changes, moonpad_string event,
-                             moonpad_error *error) {
-  static const mp_append_watch watch = {append_done, append_dropped};
-  mp_lua_service *handle = lua_touserdata(L, 1);
-  if (handle->service == NULL) return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
-  moonpad_status status = mp_need_queue(handle, error);
-  if (status == MOONPAD_OK) status = moonpad_session_set_queue(append->session->session, handle->queue, error);
-  if (status != MOONPAD_OK) return status;
-  mp_async_way way = {.own_json = true, .apart = changes != NULL, .watch = &watch, .context = append};
-  append->references++;
-  status = mp_append_event_later(append->session->session, changes, event, way, &append->job, error);
-  if (status != MOONPAD_OK) append->references--;
-  return status;
 }
 
 /* service:appendEventAsync(session, event), also { session =, event = } */
@@ -249,7 +144,8 @@ static int append_event_async(lua_State *L) {
   mp_lua_append *append = push_pending(L, binding, box);
   moonpad_error error;
   moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
-  mp_check(L, submit(L, append, NULL, json, &error), &error);
+  mp_async_way way = {0};
+  mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), NULL, json, way, &error), &error);
   return 1;
 }
 
@@ -270,7 +166,8 @@ static int update_session_async(lua_State *L) {
     lua_pushnil(L);
     return 1;
   }
-  mp_check(L, submit(L, append, changes, json, &error), &error);
+  mp_async_way way = {.apart = true};
+  mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), changes, json, way, &error), &error);
   return 1;
 }
 

@@ -126,12 +126,18 @@ static bool submit(lua_State *L, mp_store_call *call) {
   return call->is_under_way;
 }
 
-static int go_on(lua_State *L, int status, lua_KContext context);
-
-static int yield(lua_State *L, mp_store_call *call) {
+int mp_yield_to_step(lua_State *L, lua_KContext context, lua_KFunction next) {
   lua_pushlightuserdata(L, (void *)&asks_store);
-  return lua_yieldk(L, 1, (lua_KContext)call, go_on);
+  return lua_yieldk(L, 1, context, next);
 }
+
+void mp_check_resumed(lua_State *L, int top) {
+  bool is_cancelled = lua_gettop(L) > top && lua_touserdata(L, top + 1) == &cancel;
+  lua_settop(L, top);
+  if (is_cancelled) mp_raise_status(L, MOONPAD_CANCELLED, "the run has been cancelled");
+}
+
+static int go_on(lua_State *L, int status, lua_KContext context);
 
 static bool is_done(mp_store_call *call) {
   if (!call->is_under_way) return true;
@@ -143,7 +149,7 @@ static bool is_done(mp_store_call *call) {
 
 static int make(lua_State *L, mp_store_call *call, bool in_memory) {
   for (;;) {
-    if (!in_memory && submit(L, call)) return yield(L, call);
+    if (!in_memory && submit(L, call)) return mp_yield_to_step(L, (lua_KContext)call, go_on);
     call->status = call->type->ask(call, &call->error);
     int count = call->type->finish(L, call);
     if (count == MP_ASK_AGAIN) continue;
@@ -155,10 +161,8 @@ static int make(lua_State *L, mp_store_call *call, bool in_memory) {
 static int go_on(lua_State *L, int status, lua_KContext context) {
   mp_store_call *call = (mp_store_call *)context;
   (void)status;
-  bool is_cancelled = lua_gettop(L) > call->top && lua_touserdata(L, call->top + 1) == &cancel;
-  lua_settop(L, call->top);
-  if (is_cancelled) mp_raise_status(L, MOONPAD_CANCELLED, "the run has been cancelled");
-  if (!is_done(call)) return yield(L, call);
+  mp_check_resumed(L, call->top);
+  if (!is_done(call)) return mp_yield_to_step(L, (lua_KContext)call, go_on);
   int count = call->type->finish(L, call);
   if (count == MP_ASK_AGAIN) return make(L, call, false);
   let_go(lua_touserdata(L, call->index));
@@ -172,7 +176,43 @@ int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
   return make(L, call, in_memory);
 }
 
+/* ---- Waiting for a session object ---- */
+
+typedef struct settling {
+  moonpad_session *session;
+  int (*next)(lua_State *L);
+  int top;
+} settling;
+
+static int go_on_settling(lua_State *L, int status, lua_KContext context) {
+  const settling *wait = (const settling *)context;
+  int (*next)(lua_State *) = wait->next;
+  (void)status;
+  mp_check_resumed(L, wait->top);
+  if (!mp_session_try_settle(wait->session)) return mp_yield_to_step(L, context, go_on_settling);
+  lua_settop(L, wait->top - 1);
+  return next(L);
+}
+
+int mp_when_settled(lua_State *L, mp_session_box *session, int (*next)(lua_State *L)) {
+  if (mp_session_try_settle(session->session)) return next(L);
+  if (!mp_may_yield_to_step(L)) {
+    mp_session_settle(session->session);
+    return next(L);
+  }
+  settling *wait = lua_newuserdatauv(L, sizeof *wait, 0);
+  *wait = (settling){session->session, next, lua_gettop(L)};
+  return mp_yield_to_step(L, (lua_KContext)wait, go_on_settling);
+}
+
 /* ---- For the scheduler ---- */
+
+/* core.isSettled(session) */
+static int is_settled(lua_State *L) {
+  mp_session_box *session = mp_check_session(L, mp_lua_of(L), 1, "core.isSettled");
+  lua_pushboolean(L, mp_session_try_settle(session->session));
+  return 1;
+}
 
 /* core.stepWith(service | nil) -> previous */
 static int step_with(lua_State *L) {
@@ -205,4 +245,6 @@ void mp_store_call_module(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "storeCalls");
   mp_push_function(L, binding_index, step_with);
   lua_setfield(L, -2, "stepWith");
+  mp_push_function(L, binding_index, is_settled);
+  lua_setfield(L, -2, "isSettled");
 }

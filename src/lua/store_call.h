@@ -68,6 +68,17 @@ static inline int mp_ask_service(lua_State *L, mp_store_call *call) {
 /* May a call that is made now yield until it is done? Pushes nothing. Raises -. */
 bool mp_may_yield_to_step(lua_State *L);
 
+/* For what waits otherwise: yields until the run is stepped again, and then goes on with `next`. Raises e. */
+int mp_yield_to_step(lua_State *L, lua_KContext context, lua_KFunction next);
+/* The first act of `next`: the stack as it was, whose top is given. Raises e: cancelled. */
+void mp_check_resumed(lua_State *L, int top);
+
+/*
+** Goes on with `next`, a C function's second half, once no append of the session object is under way:
+** waits for them as a store call does. The session is to stay on the stack. Raises e.
+*/
+int mp_when_settled(lua_State *L, mp_session_box *session, int (*next)(lua_State *L));
+
 /* For other modules: light userdata, core.storeCalls. */
 typedef struct mp_store_calls {
   size_t size; /* of this table: they were built together, or not */

@@ -507,6 +507,16 @@ void mp_session_settle(moonpad_session *session) {
   apply_up_to(session->last_job);
 }
 
+bool mp_session_try_settle(moonpad_session *session) {
+  if (session->jobs_in_flight == 0) return true;
+  pthread_mutex_t *mutex = &session->service->executor.mutex;
+  pthread_mutex_lock(mutex);
+  bool is_done = session->last_job->task.number != 0;
+  pthread_mutex_unlock(mutex);
+  if (is_done) apply_up_to(session->last_job);
+  return is_done;
+}
+
 static void leave_jobs(moonpad_session *session) {
   pthread_mutex_t *mutex = &session->service->executor.mutex;
   pthread_mutex_lock(mutex);

@@ -149,6 +149,8 @@ void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, cons
 
 /* Waits until the asynchronous appends of this object are done, and applies them. Their callbacks stay for moonpad_poll. */
 void mp_session_settle(moonpad_session *session);
+/* The same without waiting: applies what is done. True: none is under way any more. */
+bool mp_session_try_settle(moonpad_session *session);
 /*
 ** The same, but does not apply them, for the object is about to be freed: callbacks will get no
 ** session.
