@@ -1,7 +1,8 @@
 /*
 ** What every benchmark needs: the time, medians, the typical event, and a line of the table.
 **
-** A line is written as tab-separated fields, which bench/run.sh puts into one table: promise, work, limit, ours, ratio, promised, verdict.
+** A line is written as tab-separated fields, which bench/run.sh puts into one table: promise, work, limit, ours, ratio, promised,
+** kept (yes, NO, or nothing where nothing is promised).
 */
 #ifndef BENCH_H
 #define BENCH_H
@@ -97,8 +98,8 @@ static inline void clear_samples(samples *all) {
 /* ---- Lines ---- */
 
 static inline void print_line(const char *promise, const char *work, const char *limit, const char *ours,
-                              const char *ratio, const char *promised, const char *verdict) {
-  printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", promise, work, limit, ours, ratio, promised, verdict);
+                              const char *ratio, const char *promised, const char *kept) {
+  printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", promise, work, limit, ours, ratio, promised, kept);
   fflush(stdout);
 }
 
@@ -115,7 +116,7 @@ static inline void print_at_most(const char *promise, const char *work, const ch
   snprintf(texts[2], sizeof texts[2], "%.2fx", ours / limit);
   snprintf(texts[3], sizeof texts[3], "<= %.4gx", bound);
   print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit),
-             figure(texts[1], sizeof texts[1], ours, unit), texts[2], texts[3], ours <= limit * bound ? "ok" : "MISS");
+             figure(texts[1], sizeof texts[1], ours, unit), texts[2], texts[3], ours <= limit * bound ? "yes" : "NO");
 }
 
 /* Ours against the limit where more is better. */
@@ -125,7 +126,7 @@ static inline void print_at_least(const char *promise, const char *work, const c
   snprintf(texts[2], sizeof texts[2], "%.2fx", ours / limit);
   snprintf(texts[3], sizeof texts[3], ">= %.4gx", bound);
   print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit),
-             figure(texts[1], sizeof texts[1], ours, unit), texts[2], texts[3], ours >= limit * bound ? "ok" : "MISS");
+             figure(texts[1], sizeof texts[1], ours, unit), texts[2], texts[3], ours >= limit * bound ? "yes" : "NO");
 }
 
 /* Ours against a figure. */
@@ -133,7 +134,7 @@ static inline void print_bound(const char *promise, const char *work, const char
   char texts[2][64];
   snprintf(texts[1], sizeof texts[1], "<= %.4g %s", bound, unit);
   print_line(promise, work, "", figure(texts[0], sizeof texts[0], ours, unit), "", texts[1],
-             ours <= bound ? "ok" : "MISS");
+             ours <= bound ? "yes" : "NO");
 }
 
 /* For the record: nothing is promised. */

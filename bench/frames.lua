@@ -1,23 +1,22 @@
 -- What state costs a game, frame by frame: 1,000 characters, each with a session of its own, 10 state writes and
 -- 1 append each per second, at 60 frames per second.
---   lua5.4 bench/frames.lua FOLDER 0|1     (bench/run.sh does it; 1: a minute of the game instead of ten seconds)
+--   lua5.4 bench/frames.lua FOLDER     (bench/run.sh does it)
 -- The collector is stopped and gets its turn at the end of each frame, as much as the frame has allocated, so that its
 -- share is seen. With SQLite time is that of the wall: a frame that waits for the disk is late. In memory nothing
--- waits, so it is what the process has worked. Where an append returns when it is stored, frames follow each other at
--- once; asynchronous appends are polled once a frame, and the frames come in real time.
+-- waits, so it is what the thread has worked. Where an append returns when it is stored, frames follow each other at
+-- once; asynchronous appends are polled once a frame, and the frames come in real time. What a frame works is told
+-- beside it then: on a machine that others use, the wall measures their turns, too.
 
 local core = require "moonpad.core"
-local limits = require "lua_limits"
 local moonpad = require "moonpad"
+local support = require "bench.support"
 
-local folder, full = assert(arg[1], "usage: frames.lua FOLDER 0|1"), arg[2] == "1"
+local folder = support.arguments()
 local NPCS <const>, FRAMES_PER_SECOND <const>, WRITES <const> = 1000, 60, 10
-local FRAMES <const> = (full and 60 or 10) * FRAMES_PER_SECOND
+local FRAMES <const> = 10 * FRAMES_PER_SECOND
 local BUDGET_MS <const> = 1000 / FRAMES_PER_SECOND
 local KEYS <const> = { "x", "y", "mood", "target", "hunger", "path", "user:gold", "goal", "seen", "plan" }
 assert(#KEYS == WRITES)
-
-local function line(...) print(table.concat({ ... }, "\t")) end
 
 -- A table now and then, as games have them; numbers and strings otherwise.
 local function value(key, round)
@@ -56,66 +55,74 @@ local function storeDue(service, sessions, frame, stored, later)
   return stored
 end
 
-local function play(service, sessions, clock, later)
-  local frames, collecting, written, stored, completed, lost = {}, 0, 0, 0, 0, 0
-  local begin = core.monotonic()
-  for frame = 1, FRAMES do
-    local start, before = clock(), collectgarbage "count"
-    written = writeDue(sessions, frame, written)
-    stored = storeDue(service, sessions, frame, stored, later)
-    if later then
-      local some, failed = service:poll()
-      completed, lost = completed + some, lost + failed
-    end
-    local worked = clock()
-    collectgarbage("step", math.ceil(collectgarbage "count" - before))
-    local finish = clock()
-    frames[frame] = finish - start
-    collecting = collecting + finish - worked
-    if later then core.sleep(begin + frame / FRAMES_PER_SECOND - core.monotonic()) end
+local function playFrame(service, sessions, frame, later, played)
+  local before = collectgarbage "count"
+  played.written = writeDue(sessions, frame, played.written)
+  played.stored = storeDue(service, sessions, frame, played.stored, later)
+  if later then
+    local some, failed = service:poll()
+    played.completed, played.lost = played.completed + some, played.lost + failed
   end
-  assert(stored == FRAMES * NPCS // FRAMES_PER_SECOND)
-  while later and completed < stored do
-    local some, failed = service:poll(60)
-    assert(some > 0, "storing what is queued")
-    completed, lost = completed + some, lost + failed
-  end
-  assert(lost == 0)
-  return frames, collecting
+  local worked = support.worked()
+  collectgarbage("step", math.ceil(collectgarbage "count" - before))
+  played.collecting = played.collecting + support.worked() - worked
 end
 
-local function measure(what, clock, url, config, promised)
+local function play(service, sessions, later)
+  local played = { wall = {}, worked = {}, collecting = 0, written = 0, stored = 0, completed = 0, lost = 0 }
+  local begin = core.monotonic()
+  for frame = 1, FRAMES do
+    local start, worked = support.wall(), support.worked()
+    playFrame(service, sessions, frame, later, played)
+    played.worked[frame] = (support.worked() - worked) * 1e-3
+    played.wall[frame] = (support.wall() - start) * 1e-3
+    if later then core.sleep(begin + frame / FRAMES_PER_SECOND - core.monotonic()) end
+  end
+  assert(played.stored == FRAMES * NPCS // FRAMES_PER_SECOND)
+  while later and played.completed < played.stored do
+    local some, failed = service:poll(60)
+    assert(some > 0, "storing what is queued")
+    played.completed, played.lost = played.completed + some, played.lost + failed
+  end
+  assert(played.lost == 0)
+  return played
+end
+
+local function report(what, frames, promised)
+  local mean, p99 = support.mean(frames), support.percentile(frames, 0.99)
+  if promised then
+    support.bounded("20", what .. ", mean", "ms", mean, 1)
+    support.bounded("20", what .. ", p99", "ms", p99, 2)
+  else
+    support.noted("", what .. ", mean / p99", "ms", mean, p99)
+  end
+  support.bounded("", ("%s, worst of %d"):format(what, FRAMES), "ms", frames[FRAMES], BUDGET_MS)
+end
+
+local function measure(store, url, config, later)
+  local what = "a frame of 1,000 NPCs, " .. store
   local service <close> = moonpad.open(url, config)
   local sessions = populate(service)
   collectgarbage()
   collectgarbage "stop"
   local held = collectgarbage "count"
-  local frames, collecting = play(service, sessions, clock, promised)
+  local played = play(service, sessions, later)
   local grown = collectgarbage "count" - held
   collectgarbage "restart"
-  local sum = 0
-  for _, time in ipairs(frames) do sum = sum + time end
-  table.sort(frames)
-  local function ms(time) return ("%.3f ms"):format(time * 1e-3) end
-  local worst = frames[#frames]
-  local function report(name, time, most)
-    line(most and "20" or "", ("a frame of 1,000 NPCs, %s, %s"):format(what, name), "", ms(time), "",
-      most and ("<= %.1f ms"):format(most) or "", most and (time * 1e-3 <= most and "ok" or "MISS") or "")
+  local share = 100 * played.collecting / FRAMES / support.mean(played.worked) * 1e-3
+  report(what, config and played.wall or played.worked, later)
+  if later then
+    support.noted("20", what .. ", what it works, mean / p99", "ms", support.mean(played.worked),
+      support.percentile(played.worked, 0.99))
   end
-  report("mean", sum / #frames, promised and 1)
-  report("p99", frames[math.ceil(#frames * 0.99)], promised and 2)
-  line("", ("a frame of 1,000 NPCs, %s, worst of %d"):format(what, FRAMES), "", ms(worst), "",
-    ("<= %.1f ms"):format(BUDGET_MS), worst * 1e-3 <= BUDGET_MS and "ok" or "MISS")
-  line("", ("a frame of 1,000 NPCs, %s, share of the collector"):format(what), "",
-    ("%.1f %%"):format(100 * collecting / sum), "", "", "")
+  support.noted("", what .. ", share of the collector in its work", "%", share)
   -- The collector keeps up: otherwise its share says nothing.
   assert(grown < 16 * 1024, ("%s: Lua's memory grew by %.0f KB"):format(what, grown))
 end
 
-measure("memory", limits.now, "memory:")
-measure("SQLite NORMAL", limits.wall, "sqlite:" .. folder .. "/normal.db", { durability = "normal" })
-measure("SQLite FULL", limits.wall, "sqlite:" .. folder .. "/full.db", { durability = "full" })
-measure("SQLite NORMAL, asynchronous", limits.wall, "sqlite:" .. folder .. "/normal-async.db",
-  { durability = "normal" }, true)
-measure("SQLite FULL, asynchronous", limits.wall, "sqlite:" .. folder .. "/full-async.db",
-  { durability = "full" }, true)
+measure("memory", "memory:")
+for _, durability in ipairs { "normal", "full" } do
+  local what, url = "SQLite " .. durability:upper(), ("sqlite:%s/%s"):format(folder, durability)
+  measure(what, url .. ".db", { durability = durability })
+  measure(what .. ", asynchronous", url .. "-async.db", { durability = durability }, true)
+end

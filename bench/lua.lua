@@ -3,40 +3,18 @@
 --   lua5.4 bench/lua.lua FOLDER 0|1     (FOLDER holds history.db, made by fill.c; bench/run.sh does all of it)
 -- The limits are lua_limits.c, plain Lua tables and lua-cjson. Limit and ours take turns; figures are medians.
 
-local limits = require "lua_limits"
 local cjson = require "cjson"
+local limits = require "lua_limits"
 local moonpad = require "moonpad"
-local now = limits.now
+local support = require "bench.support"
+local atMost, bounded, noted = support.atMost, support.bounded, support.noted
+local eventId, newEvent, now, TEXT = support.eventId, support.newEvent, support.worked, support.TEXT
 
-local folder, full = assert(arg[1], "usage: lua.lua FOLDER 0|1"), arg[2] == "1"
+local folder, full = support.arguments()
 local HISTORY <const> = full and 1000000 or 100000
 local HISTORY_TEXT <const> = full and "1,000,000" or "100,000"
-local TEXT <const> = "Your table for two at the window is booked for half past seven, as you wished; "
-  .. "shall I call a taxi?"
-
--- ---- The table ----
-
-local function figure(value, unit)
-  return ("%." .. (value < 10 and 2 or value < 100 and 1 or 0) .. "f %s"):format(value, unit)
-end
-
-local function line(...) print(table.concat({ ... }, "\t")) end
-
-local function atMost(promise, work, unit, limit, ours, bound)
-  line(promise, work, figure(limit, unit), figure(ours, unit), ("%.2fx"):format(ours / limit),
-    ("<= %.4gx"):format(bound), ours <= limit * bound and "ok" or "MISS")
-end
-
-local function bounded(promise, work, unit, ours, bound)
-  line(promise, work, "", figure(ours, unit), "", ("<= %.4g %s"):format(bound, unit), ours <= bound and "ok" or "MISS")
-end
 
 -- ---- Measuring ----
-
-local function median(list)
-  table.sort(list)
-  return list[(#list + 1) // 2]
-end
 
 -- Microseconds per call of `run(count)`, which does the work `count` times; of several functions in turn.
 local function measure(rounds, count, ...)
@@ -50,25 +28,8 @@ local function measure(rounds, count, ...)
       times[i][round] = (now() - start) / count
     end
   end
-  for i = 1, #functions do times[i] = median(times[i]) end
+  for i = 1, #functions do times[i] = support.percentile(times[i], 0.5) end
   return table.unpack(times)
-end
-
--- ---- Events ----
-
-local function eventId(number, writer)
-  return ("019c%04x-%04x-7%03x-8%03x-%012x"):format(number >> 16 & 0xFFFF, number & 0xFFFF, number & 0xFFF, writer,
-    number * 2654435761 & 0xFFFFFFFFFFFF)
-end
-
-local function newEvent(number, writer)
-  local id = eventId(number, writer)
-  return {
-    id = id, invocationId = "e-" .. id, timestamp = 1763700000.0 + number * 1e-3, author = "concierge",
-    content = { role = "model", parts = { { text = TEXT } } },
-    actions = { stateDelta = { ["app:served"] = 1000000 + number, step = 1000000 + number,
-      ["user:wish"] = "taxi " .. 1000000 + number } },
-  }
 end
 
 -- ---- 2: append from Lua tables; the limit stores copies in Lua tables ----
@@ -232,7 +193,7 @@ local function measureProxy()
   end
   local limit, ours, table_ = measure(15, 200000, reader(bare), reader(state), reader(plain))
   atMost("11", "state.k, an integer", "ns", limit * 1e3, ours * 1e3, 1.5)
-  line("11", "state.k of a plain Lua table, to compare", "", figure(table_ * 1e3, "ns"), "", "", "")
+  noted("11", "state.k of a plain Lua table, to compare", "ns", table_ * 1e3)
   limit, ours = measure(15, 200000, writer(bare), writer(state))
   atMost("11", "state.k = v, an integer", "ns", limit * 1e3, ours * 1e3, 1.5)
   collectgarbage()

@@ -84,7 +84,7 @@ if [ -d "$build/peers/node_modules" ]; then
 fi
 
 {
-  printf '#\twork\tlimit\tours\tratio\tpromised\t\n'
+  printf '#\twork\tlimit\tours\tratio\tpromised\tkept\n'
   sort -s -t "$(printf '\t')" -k1,1n "$lines"
 } | sed -e 's/\t\t/\t \t/g' -e 's/\t\t/\t \t/g' | column -t -s "$(printf '\t')"
 echo "Limit: the least that the same work takes, measured in this run; see bench/README.md."
