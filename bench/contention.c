@@ -267,7 +267,7 @@ static void measure_processes(const char *folder, moonpad_durability durability,
     lost += alone.lost + together.lost;
   }
   snprintf(work, sizeof work, "append, SQLite %s, 4 processes / 1 process", name);
-  print_at_least("15", work, "k/s", median(&one), median(&four), 0.85);
+  print_compared("15", work, "k/s", median(&one), median(&four));
   snprintf(work, sizeof work, "the same: appends answered with an error");
   print_bound("15", work, "of all", (double)errors, 0);
   snprintf(work, sizeof work, "the same: acknowledged, and lost");
