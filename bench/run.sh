@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measures moonpad against limit programs, which do the least that the same work takes, in the same run, and prints one table.
 #   bench/run.sh [-b BUILD] [-d FOLDER] [--quick] [--plot]
-#   -b       the build folder (default build), made by `make`
+#   -b       the build folder (default build); what is missing there is built
 #   -d       where database files are written (default: a temporary folder inside BUILD, so on the disk of the project)
 #   --quick  100,000 events of history instead of the 1,000,000 that promises speak of
 #   --plot   measures only what docs/history.svg shows, and draws it
@@ -20,6 +20,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+make -s -j"$(nproc)" BUILD="$build" all "$build/spec/slow_store.so" >&2
 case $build in /*) ;; *) build=$PWD/$build ;; esac
 out=$build/bench
 mkdir -p "$out"
@@ -38,7 +39,7 @@ for program in memory sqlite contention history fill frames; do
 done
 # shellcheck disable=SC2046 # pkg-config prints a list of words
 "${compile[@]}" $(pkg-config --cflags lua5.4) -fPIC -shared -o "$out/lua_limits.so" bench/lua_limits.c
-export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$build/?.so;$out/?.so;;"
+export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$build/?.so;$out/?.so;;" MOONPAD_BUILD=$build
 
 lines=$out/lines
 : >"$lines"
@@ -82,6 +83,7 @@ measure "$out/contention"
 measure lua5.4 bench/lua.lua
 measure lua5.4 bench/frames.lua
 measure "$out/frames"
+measure lua5.4 bench/steps.lua
 if [ -d "$build/peers/node_modules" ]; then
   echo "  peers" >&2
   measure_history | compare_with_peers >>"$lines"

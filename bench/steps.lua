@@ -1,0 +1,116 @@
+-- What a step of an agent's run costs a game: one step in each frame, 60 frames per second, in real time, one run after
+-- the other. The model is a function that answers at once: first it calls a tool, then it says a line. The tool writes
+-- state, reads an artifact, searches the memory, and counts up and reads what belongs to the user. A run gets to see
+-- the last 20 events of its session.
+--   lua5.4 bench/steps.lua FOLDER     (bench/run.sh does it)
+-- The collector works as Lua has set it (incremental), inside the steps. A frame that begins a run measures its start
+-- together with its first step. What a step works is the processor time of its thread; model and tool are too short to
+-- count in it.
+
+local core = require "moonpad.core"
+local moonpad = require "moonpad"
+local slow_store = require "spec.support.slow_store"
+local support = require "bench.support"
+
+local folder = support.arguments()
+local FRAMES_PER_SECOND <const>, FRAMES <const> = 60, 600
+local HISTORY <const>, WINDOW <const> = 100000, 20
+local GAME <const>, PLAYER <const>, SESSION <const> = "game", "ann", "village"
+
+-- Some lines of another session, to search in.
+local function remember(service, memory)
+  local session = service:createSession { appName = GAME, userId = PLAYER, sessionId = "before" }
+  for i = 1, 10 do service:appendEvent(session, support.newEvent(i, 1)) end
+  memory:addSession(session)
+end
+
+local function newAgent(service, includeContents)
+  local user = { appName = GAME, userId = PLAYER }
+  local count = { appName = GAME, userId = PLAYER, key = "nights" }
+  local look = moonpad.tool {
+    name = "look",
+    run = function(_, context)
+      context.state.seen = "a taxi"
+      context.state:increment "looks"
+      assert(context:loadArtifact "map.txt".text == "here")
+      assert(#context:searchMemory("taxi").memories > 0)
+      assert(service:incrementState(count) == service:getUserState(user).nights)
+      return { seen = context.state.seen }
+    end,
+  }
+  return moonpad.agent {
+    name = "Villager", instruction = "You have seen {seen?}.", tools = { look }, includeContents = includeContents,
+    model = function(request)
+      local last = request.contents[#request.contents].parts[1]
+      if last.functionResponse then return "I have seen " .. last.functionResponse.response.seen .. "." end
+      return { content = { parts = { { functionCall = { name = "look", args = {} } } } } }
+    end,
+  }
+end
+
+-- One step in each frame. Returns the milliseconds of each, and how many runs ended.
+local function play(runner)
+  local played, run, runs, answered = { wall = {}, worked = {} }, nil, 0, 0
+  local begin = core.monotonic()
+  for frame = 1, FRAMES do
+    local start, worked = support.wall(), support.worked()
+    run = run or runner:start {
+      userId = PLAYER, sessionId = SESSION, newMessage = "What do you see?", numRecentEvents = WINDOW,
+    }
+    local event = run:step()
+    played.worked[frame] = (support.worked() - worked) * 1e-3
+    played.wall[frame] = (support.wall() - start) * 1e-3
+    if event == nil then
+      run, runs = nil, runs + 1
+    elseif event ~= "waiting" and event:isFinalResponse() then
+      assert(event:text() == "I have seen a taxi.")
+      answered = answered + 1
+    end
+    core.sleep(begin + frame / FRAMES_PER_SECOND - core.monotonic())
+  end
+  if run then run:cancel() end
+  assert(runs > 0 and answered >= runs, "every run says its line")
+  return played, runs
+end
+
+local function report(what, played, runs)
+  local wall, worked = played.wall, played.worked
+  support.bounded("19", what .. ", wall, p99", "ms", support.percentile(wall, 0.99), 2)
+  support.bounded("19", what .. ", what it works, worst", "ms", support.percentile(worked, 1), 2)
+  support.noted("19", what .. ", wall, mean / p50 / worst", "ms", support.mean(wall), support.percentile(wall, 0.5),
+    wall[FRAMES])
+  support.noted("19", what .. ", what it works, mean / p50 / p99", "ms", support.mean(worked),
+    support.percentile(worked, 0.5), support.percentile(worked, 0.99))
+  support.noted("19", what .. ", frames for a run", "frames", FRAMES / runs)
+end
+
+-- A game that has gone on for `history` events. Artifacts and memories are in the same file.
+local function prepare(url, artifacts, memory, history)
+  local service <close> = moonpad.open(url, { durability = "normal" })
+  remember(service, memory)
+  artifacts:save { appName = GAME, userId = PLAYER, sessionId = SESSION, filename = "map.txt", part = "here" }
+  local session = service:createSession { appName = GAME, userId = PLAYER, sessionId = SESSION }
+  support.fill(service, session, history)
+end
+
+local function measure(what, file, history, includeContents, open)
+  local url, full <const> = ("sqlite:%s/%s.db"):format(folder, file), { durability = "full" }
+  local artifacts <close> = moonpad.artifactService(url, full)
+  local memory <close> = moonpad.memoryService(url, full)
+  prepare(url, artifacts, memory, history)
+  local service <close> = open(url, full)
+  local runner = moonpad.runner {
+    appName = GAME, agent = newAgent(service, includeContents), sessionService = service,
+    artifactService = artifacts, memoryService = memory,
+  }
+  collectgarbage()
+  report("step(), " .. what, play(runner))
+end
+
+local function openSlow(url) return slow_store.open("slow:50:" .. url) end
+
+collectgarbage "incremental"
+measure("SQLite FULL", "full", 0, "default", moonpad.open)
+measure("a link of 50 ms", "slow", 0, "default", openSlow)
+measure("100,000 events", "default", HISTORY, "default", moonpad.open)
+measure('100,000 events, includeContents = "none"', "none", HISTORY, "none", moonpad.open)
