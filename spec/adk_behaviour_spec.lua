@@ -421,11 +421,13 @@ support.each_store(function(open)
     end)
 
     it("does not store the answer of an agent that was left before it gave one", function()
+      local waits = false
       local invocation <close> = runnerOf(agent { model = function()
+        waits = true
         coroutine.yield()
         return "never"
       end }):start { userId = "u", sessionId = "s", newMessage = "go" }
-      assert.equal("waiting", invocation:step())
+      support.stepUntil(invocation, function() return waits end)
       invocation:cancel()
       assert.equal(1, #support.stored(service).events)
     end)

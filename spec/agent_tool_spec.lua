@@ -339,18 +339,19 @@ support.each_store(function(open)
     end)
 
     it("may wait, and hears of a cancelled run", function()
-      local heard
+      local waits, heard
       local caller = moonpad.agent { name = "Caller",
         model = moonpad.models.scripted { support.calls { "Poet", { request = "x" } }, "done" },
         tools = { moonpad.agentTool { agent = poet { model = function()
+          waits = true
           local ok, err = pcall(coroutine.yield)
           heard = not ok and err.code
           error(err, 0)
         end } } } }
       local runner = moonpad.runner { appName = "app", agent = caller, sessionService = service }
       local invocation = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
-      invocation:step()
-      assert.equal("waiting", invocation:step())
+      support.step(invocation)
+      support.stepUntil(invocation, function() return waits end)
       invocation:cancel()
       assert.equal("cancelled", heard)
       assert.is_nil(invocation:step())

@@ -424,11 +424,7 @@ support.each_store(function(open)
         context:emit { content = { parts = { { text = "revision " .. stored.revision } } } }
       end)
       local invocation <close> = runner:start { userId = "u", sessionId = "run" }
-      local found = support.waitUntil("an event", function()
-        local stepped = invocation:step()
-        return stepped ~= "waiting" and stepped
-      end)
-      assert.are.equal("revision 1", found:text())
+      assert.are.equal("revision 1", support.step(invocation):text())
     end)
 
     it("waits outside of a run as well", function()

@@ -264,12 +264,17 @@ support.each_store(function(open)
     end)
 
     it("cannot go on after the run was cancelled", function()
+      local waits = false
       local runner = moonpad.runner { appName = "app", sessionService = service, agent = custom(function(context)
         pcall(context.runAgent, context, "A")
         context:emit "must not be stored"
-      end, { subAgents = { agent("A", { model = function() coroutine.yield() return "x" end }) } }) }
+      end, { subAgents = { agent("A", { model = function()
+        waits = true
+        coroutine.yield()
+        return "x"
+      end }) } }) }
       local invocation = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
-      assert.equal("waiting", invocation:step())
+      support.stepUntil(invocation, function() return waits end)
       invocation:cancel()
       assert.equal(1, #support.stored(service).events)
     end)

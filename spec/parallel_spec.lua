@@ -98,20 +98,24 @@ support.each_store(function(open)
     end)
 
     it("steps without blocking: waiting only when all of them wait", function()
-      local gate = {}
+      local gate, begun = {}, {}
       local function waiter(name)
-        return agent(name, { model = function() while not gate[name] do coroutine.yield() end return name end })
+        return agent(name, { model = function()
+          begun[name] = true
+          while not gate[name] do coroutine.yield() end
+          return name
+        end })
       end
       local invocation = runnerOf(parallel(waiter "A", waiter "B")):start {
         userId = "u", sessionId = "s", newMessage = "go",
       }
-      assert.equal("waiting", invocation:step())
+      support.stepUntil(invocation, function() return begun.A and begun.B end)
       gate.B = true
-      assert.equal("B", invocation:step().author)
+      assert.equal("B", support.step(invocation).author)
       assert.equal("waiting", invocation:step())
       gate.A = true
-      assert.equal("A", invocation:step().author)
-      assert.is_nil(invocation:step())
+      assert.equal("A", support.step(invocation).author)
+      assert.is_nil(support.step(invocation))
     end)
 
     it("without sub-agents does nothing", function()
@@ -341,13 +345,14 @@ support.each_store(function(open)
     end)
 
     it("leaves out what a cancelled run had not stored", function()
-      local heard
+      local heard, waits
       local runner = runnerOf(parallel(
         custom("A", function(context)
           context:emit "first"
           context.state.lost = 1
         end),
         agent("B", { model = function()
+          waits = true
           local ok, err
           repeat ok, err = pcall(coroutine.yield) until not ok
           heard = err.code
@@ -361,8 +366,9 @@ support.each_store(function(open)
       assert.equal(2, #session.events)
       assert.is_nil(session.state.lost)
       local invocation = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
-      assert.equal("first", invocation:step():text())
-      repeat until invocation:step() == "waiting"
+      assert.equal("first", support.step(invocation):text())
+      waits = false
+      repeat invocation:step() until waits
       invocation:cancel()
       assert.equal("cancelled", heard)
       assert.is_nil(invocation:step())

@@ -31,6 +31,7 @@ support.each_store(function(open)
       end,
       tools = { { name = "wait", run = function(_, context)
         context.state.waiting = true
+        gate.isReached = true
         while gate.closed do
           local ok, err = pcall(coroutine.yield)
           if not ok then
@@ -41,6 +42,10 @@ support.each_store(function(open)
         return {}
       end } },
     }
+  end
+
+  local function stepTo(invocation, gate)
+    support.stepUntil(invocation, function() return gate.isReached end)
   end
 
   local function textsOf()
@@ -239,13 +244,13 @@ support.each_store(function(open)
     it("gives an invocation that goes on step by step, and never blocks", function()
       local gate = { closed = true }
       local invocation <close> = waiting(gate):start(options "Hi")
-      assert.equal("wait", invocation:step():functionCalls()[1].name)
-      assert.equal("waiting", invocation:step())
+      assert.equal("wait", support.step(invocation):functionCalls()[1].name)
+      stepTo(invocation, gate)
       assert.equal("waiting", invocation:step())
       gate.closed = false
-      assert.equal("wait", invocation:step():functionResponses()[1].name)
-      assert.equal("done", invocation:step():text())
-      assert.is_nil(invocation:step())
+      assert.equal("wait", support.step(invocation):functionResponses()[1].name)
+      assert.equal("done", support.step(invocation):text())
+      assert.is_nil(support.step(invocation))
       assert.is_nil(invocation:step())
       assert.is_true(support.stored(service).state.waiting)
     end)
@@ -264,8 +269,8 @@ support.each_store(function(open)
     it("can be cancelled: a tool that waits gets the error, and nothing more comes", function()
       local gate = { closed = true }
       local invocation = waiting(gate):start(options "Hi")
-      invocation:step()
-      invocation:step()
+      support.step(invocation)
+      stepTo(invocation, gate)
       invocation:cancel()
       assert.equal("cancelled", gate.err.code)
       assert.is_nil(invocation:step())
@@ -276,16 +281,17 @@ support.each_store(function(open)
     end)
 
     it("can be cancelled while a model waits", function()
-      local got
+      local gate, got = {}, nil
       local invocation = runnerOf {
         model = function()
+          gate.isReached = true
           local _, err = pcall(coroutine.yield)
           got = err
           return "too late"
         end,
         onModelErrorCallback = function() return "not asked" end,
       }:start(options "Hi")
-      assert.equal("waiting", invocation:step())
+      stepTo(invocation, gate)
       invocation:cancel()
       assert.equal("cancelled", got.code)
       assert.is_nil(invocation:step())
@@ -301,21 +307,22 @@ support.each_store(function(open)
       own = runnerOf {
         model = function() own:cancel() return "too late" end,
       }:start(options "Hi")
-      assert.is_nil(own:step())
+      assert.is_nil(support.step(own))
       assert.same({ "Hi" }, textsOf())
     end)
 
     it("that is dropped while a tool waits is released, and the tool's variables are closed", function()
-      local closed = false
+      local gate, closed = {}, false
       local invocation = runnerOf {
         model = moonpad.models.scripted { support.calls { "wait" } },
         tools = { { name = "wait", run = function()
           local guard <close> = setmetatable({}, { __close = function() closed = true end })
+          gate.isReached = true
           coroutine.yield(guard)
         end } },
       }:start(options "Hi")
-      invocation:step()
-      assert.equal("waiting", invocation:step())
+      support.step(invocation)
+      stepTo(invocation, gate)
       invocation = nil
       collectgarbage()
       collectgarbage()
@@ -326,7 +333,7 @@ support.each_store(function(open)
 
     it("raises the error of the run once", function()
       local invocation = runnerOf { beforeAgentCallback = function() error("mine", 0) end }:start(options "Hi")
-      assert.equal("mine", failure(invocation.step, invocation))
+      assert.equal("mine", failure(support.step, invocation))
       assert.is_nil(invocation:step())
       assert.matches("mine", invocation.traceback)
     end)
@@ -343,10 +350,10 @@ support.each_store(function(open)
       local first <close> = runner:start(options "1")
       local second <close> = runner:start(options " 2")
       assert.equal("waiting", second:step())
-      assert.equal("echo 1", first:step():text())
+      assert.equal("echo 1", support.step(first):text())
       assert.equal("waiting", second:step())
-      assert.is_nil(first:step())
-      assert.equal("echo  2", second:step():text())
+      assert.is_nil(support.step(first))
+      assert.equal("echo  2", support.step(second):text())
       assert.same({ "1", "echo 1", " 2", "echo  2" }, textsOf())
     end)
 
@@ -356,8 +363,9 @@ support.each_store(function(open)
       local padded <close> = runner:start(options("2", " s\t"))
       local other <close> = runner:start(options("3", "other"))
       assert.equal("waiting", padded:step())
-      assert.equal("echo 3", other:step():text())
-      assert.equal("echo 1", first:step():text())
+      assert.equal("echo 3", support.step(other):text())
+      assert.equal("waiting", padded:step())
+      assert.equal("echo 1", support.step(first):text())
     end)
 
     it("are stepped by a blocking run behind them, and lose no event", function()
@@ -420,8 +428,8 @@ support.each_store(function(open)
         model = moonpad.models.scripted { support.calls { "nest" }, "done" },
         tools = { { name = "nest", run = function() return support.run(inner, options("in", "inner")) end } },
       }:start(options "out")
-      outer:step()
-      assert.equal("waiting", outer:step())
+      support.step(outer)
+      stepTo(outer, gate)
       outer:cancel()
       assert.equal("cancelled", gate.err.code)
       assert.equal("echo free", support.run(runnerOf(), options("free", "inner"))[1]:text())
@@ -437,8 +445,8 @@ support.each_store(function(open)
           return { text = events[#events]:text() }
         end } },
       }:start(options "out")
-      outer:step()
-      assert.equal("waiting", outer:step())
+      support.step(outer)
+      stepTo(outer, gate)
       gate.closed = false
       assert.same({ text = "done" }, outer:wait():functionResponses()[1].response)
     end)

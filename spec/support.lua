@@ -122,6 +122,32 @@ function support.run(runner, message)
   return events
 end
 
+---Steps a run until a step has something to tell: an event, or nil at the end. Between two steps it waits for what a
+---store is asked.
+---@param invocation moonpad.Invocation
+---@return moonpad.Event?
+function support.step(invocation)
+  local deadline = core.monotonic() + PATIENCE
+  while true do
+    local event = invocation:step()
+    if event ~= "waiting" then return event end
+    assert(core.monotonic() < deadline, "stepped in vain")
+    core.idle(0.001)
+  end
+end
+
+---Steps a run that has no event to give until the condition holds.
+---@param invocation moonpad.Invocation
+---@param condition fun(): any
+function support.stepUntil(invocation, condition)
+  local deadline = core.monotonic() + PATIENCE
+  repeat
+    busted.assert.equal("waiting", invocation:step())
+    assert(core.monotonic() < deadline, "stepped in vain")
+    core.idle(0.001)
+  until condition()
+end
+
 ---The answer of a model that calls functions: `{ name, args, id }` each.
 ---@param ... table
 ---@return table response

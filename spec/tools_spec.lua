@@ -480,7 +480,7 @@ support.each_store(function(open)
   it("answers calls of a later request that a cancelled run left open", function()
     local runner, _, model = runnerOf({ { "look", {}, "id1" } }, { { name = "look", run = function() return {} end } })
     local started <close> = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
-    assert.equal("id1", started:step():functionCalls()[1].id)
+    assert.equal("id1", support.step(started):functionCalls()[1].id)
     started:cancel()
     support.run(runner, "again")
     assert.same({ role = "user", parts = { {

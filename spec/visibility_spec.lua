@@ -194,14 +194,19 @@ support.each_store(function(open)
 
   describe("6. a write becomes history when its event is appended", function()
     it("and never when the run ends before", function()
+      local waits = false
       local runner = moonpad.runner { appName = "app", sessionService = service, agent = moonpad.agent {
         name = "A",
         model = moonpad.models.scripted { support.calls { "t" }, "done" },
-        tools = { tool("t", function(state) state.lost, state["user:lost"] = 1, 1 coroutine.yield() end) },
+        tools = { tool("t", function(state)
+          state.lost, state["user:lost"] = 1, 1
+          waits = true
+          coroutine.yield()
+        end) },
       } }
       local invocation = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
-      invocation:step()
-      assert.equal("waiting", invocation:step())
+      support.step(invocation)
+      support.stepUntil(invocation, function() return waits end)
       assert.is_nil(support.stored(service).state.lost)
       invocation:cancel()
       local state = support.stored(service).state

@@ -174,17 +174,21 @@ support.each_store(function(open)
     end)
 
     it("in which nothing happens gives way to others", function()
-      local open_ = false
+      local open_, rounds = false, 0
       local runner = moonpad.runner { appName = "app", sessionService = service, agent = moonpad.loopAgent {
         name = "L", subAgents = { moonpad.customAgent { name = "Watch", run = function(context)
+          rounds = rounds + 1
           if open_ then context:escalate() end
         end } },
       } }
       local invocation = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
+      support.stepUntil(invocation, function() return rounds > 0 end)
+      local before = rounds
       for _ = 1, 3 do assert.equal("waiting", invocation:step()) end
+      assert.equal(before + 3, rounds)
       open_ = true
-      assert.is_true(invocation:step().actions.escalate)
-      assert.is_nil(invocation:step())
+      assert.is_true(support.step(invocation).actions.escalate)
+      assert.is_nil(support.step(invocation))
     end)
 
     it("counts model calls over all rounds", function()

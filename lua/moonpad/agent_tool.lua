@@ -8,7 +8,6 @@ local events = require "moonpad.event"
 local lifecycle = require "moonpad.lifecycle"
 local output = require "moonpad.output"
 local runners = require "moonpad.runner"
-local signals = require "moonpad.signals"
 local tools = require "moonpad.tool"
 local trees = require "moonpad.tree"
 
@@ -34,14 +33,6 @@ local function childRunner(agent, invocation, service)
     maxLlmCalls = caller.maxLlmCalls, templateSyntax = caller.templateSyntax,
     artifactService = caller.artifactService, memoryService = caller.memoryService,
   }
-end
-
-local function finish(child)
-  while true do
-    local event = child:step()
-    if event == nil then return end
-    if event == "waiting" then signals.pause() end
-  end
 end
 
 ---- State: the child begins with a copy of what the caller shows; what it writes is done over again at the caller's.
@@ -147,7 +138,7 @@ local function run(agent, request, context)
   local child <close> = runners.startWithin(childRunner(agent, invocation, service), {
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
   }, { counts = invocation.counts, journal = journal.keep })
-  finish(child)
+  repeat until child:wait() == nil
   local answer = answerOf(agent, takeOver(agent, service:getSession(who), context))
   core.absorb(phase.state, journal.state, copied.state)
   return answer

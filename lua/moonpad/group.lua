@@ -8,7 +8,7 @@ local function raise(section, thread, err)
   if debug then
     sections.noteFailure(section, err, debug.traceback(thread, type(err) == "string" and err or nil))
   end
-  coroutine.close(thread)
+  signals.close(thread)
   error(err, 0)
 end
 
@@ -17,7 +17,7 @@ local function resumeAll(section, threads)
   local isAlive, hasMoved = false, false
   for _, thread in ipairs(threads) do
     if coroutine.status(thread) == "suspended" then
-      local ok, signal, event = signals.resume(thread)
+      local ok, signal, event = signals.resumeWithin(thread)
       if not ok then raise(section, thread, signal) end
       if coroutine.status(thread) == "suspended" then
         isAlive = true
@@ -53,7 +53,7 @@ function groups.run(section, bodies)
   local ok, err = pcall(goOn, section, threads)
   if not ok then
     section.ending = true
-    for _, thread in ipairs(threads) do signals.interrupt(thread) end
+    for _, thread in ipairs(threads) do signals.interrupt(thread, signals.resumeWithin) end
     sections.stop(section)
   end
   for _, thread in ipairs(threads) do section.threads[thread] = nil end

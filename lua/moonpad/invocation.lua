@@ -71,18 +71,16 @@ end
 -- Blocks until there is an event or the end, stepping the runs that are ahead.
 local function block(self, run, deadline)
   local seconds = 0
-  -- In a tool, others would be kept from going on.
-  local mayBlock = deadline == nil and not signals.isOurs()
   while true do
     local event, isOver = take(self, run)
     if event ~= nil or isOver then return event end
     checkReachable(run)
     local first = queue.first(run)
-    runs.advance(first, mayBlock)
+    if first then runs.advance(first, deadline == nil) end
     if #run.outbox == 0 and run.status ~= "done" then
       if deadline and core.monotonic() >= deadline then return "waiting" end
-      if first.waiting then
-        signals.pause(seconds)
+      if not first or first.waiting then
+        signals.pause(seconds, not first or first.asksStore)
         seconds = nextSleep(seconds, deadline)
       end
     end

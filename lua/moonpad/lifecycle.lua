@@ -6,7 +6,6 @@ local content = require "moonpad.content"
 local contents = require "moonpad.contents"
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
-local lock = require "moonpad.lock"
 local publish = require "moonpad.publish"
 local resume = require "moonpad.resume"
 local sections = require "moonpad.section"
@@ -21,7 +20,7 @@ local function openSession(run)
   for name, value in pairs(who) do query[name] = value end
   local session = service:getSession(query)
   if session then return session end
-  local ok, created = pcall(lock.createSession, run, who)
+  local ok, created = pcall(service.createSession, service, who)
   if ok then return created end
   -- Somebody else may have created it a moment ago.
   if core.isError(created) and created.code == "already_exists" then session = service:getSession(query) end

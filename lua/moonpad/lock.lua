@@ -34,15 +34,4 @@ function lock.commit(run, state, event)
   return insist(run, function(briefly) return core.commit(state, kept, briefly) end, busy)
 end
 
----@param run moonpad.Run
----@param who { appName: string, userId: string, sessionId: string }
----@return moonpad.Session created
-function lock.createSession(run, who)
-  local service = run.runner.sessionService
-  if run.mayBlock then return service:createSession(who) end
-  local created, busy = core.tryCreateSession(service, who)
-  if created ~= nil then return created end
-  return insist(run, function() return core.tryCreateSession(service, who) end, busy)
-end
-
 return lock

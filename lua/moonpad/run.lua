@@ -28,7 +28,8 @@ local runs = {}
 ---@field thread thread
 ---@field status "open"|"done"
 ---@field ending boolean? code that still runs must stop at the next occasion
----@field waiting boolean? its last step ended in a tool or model that waits
+---@field waiting boolean? its last step ended in something that waits: a tool, a model, a call that asks a store
+---@field asksStore boolean? it ended in the latter
 ---@field mayBlock boolean? whoever drives it has nothing else to do meanwhile
 ---@field outbox moonpad.Event[] stored, not yet taken by the owner
 ---@field failure { err: any, traceback: string }?
@@ -53,7 +54,7 @@ end
 
 local function finish(run)
   if run.status == "done" then return end
-  run.status, run.ending, run.waiting = "done", true, false
+  run.status, run.ending, run.waiting, run.asksStore = "done", true, false, false
   signals.close(run.thread)
   for phase in pairs(run.phases) do contexts.close(phase, "its run has ended") end
   run.leaveQueue()
@@ -80,6 +81,8 @@ function runs.isHeldByLoop(run)
 end
 
 local function stop(run, interrupt)
+  -- Nobody comes back to what ends: what its code still asks of a store, it asks on the spot.
+  local stepper = core.stepWith(nil)
   run.ending = true
   for index = #run.outbox, 1, -1 do run.outbox[index] = nil end
   local threads = {}
@@ -91,6 +94,7 @@ local function stop(run, interrupt)
   for _, thread in ipairs(threads) do signals.close(thread) end
   run.failure = nil
   finish(run)
+  core.stepWith(stepper)
 end
 
 local function describeFailure(run, err)
@@ -108,11 +112,13 @@ local noMemory = { err = luaError.object "not enough memory" }
 
 ---Lets the run go on up to its next event (which goes into its outbox), its next wait, or its end.
 ---@param run moonpad.Run
----@param mayBlock boolean may it wait for the lock of a file on the spot?
+---@param mayBlock boolean has whoever drives it nothing else to do while a store is asked?
 function runs.advance(run, mayBlock)
   run.mayBlock = mayBlock
-  local ok, signal, event = signals.resume(run.thread)
-  if run.isCancelled then return stop(run, true) end
+  local ok, signal, event = signals.step(run.thread, not mayBlock and run.runner.sessionService or nil)
+  run.asksStore = ok and signal == signals.STORE
+  -- To ask a store is not to give way: code that has cancelled its own run goes on as if it had not waited.
+  if run.isCancelled and not run.asksStore then return stop(run, true) end
   if not ok then
     local described, failure = pcall(describeFailure, run, signal)
     run.failure = described and failure or noMemory

@@ -1,5 +1,6 @@
 --- The language between the code of a run and who drives it.
---- A run is a coroutine: `emit` hands an event out of it; every other yield (of a tool, a model) means "waiting".
+--- A run is a coroutine: `emit` hands an event out of it; a call that asks a store yields STORE until it is done; every
+--- other yield (of a tool, a model) means "waiting".
 local core = require "moonpad.core"
 
 local signals = {}
@@ -7,9 +8,12 @@ local signals = {}
 -- Yielded first, in front of an event. Nobody else has it.
 signals.EVENT = {}
 
--- The coroutines that moonpad drives, "new" until they begin: in them, waiting means to yield; anywhere else a yield
--- would reach a stranger.
-local ours = setmetatable({}, { __mode = "k" })
+-- Yielded by the calls of moonpad.core while a worker asks a store for them.
+signals.STORE = core.ASKS_STORE
+
+-- The coroutines that moonpad drives: "new" until they begin, "asks" while one asks a store, else "begun". In them,
+-- waiting means to yield; anywhere else a yield would reach a stranger.
+local ours = core.threads
 
 ---Makes a coroutine that moonpad drives.
 ---@param body function
@@ -27,18 +31,56 @@ end
 -- How many of them are being resumed, one within the other: above 0, this is the inside of a run.
 local depth = 0
 
-local function leave(...)
+local function leave(thread, ok, signal, event)
   depth = depth - 1
-  return ...
+  ours[thread] = signal == signals.STORE and "asks" or "begun"
+  return ok, signal, event
 end
 
 ---As coroutine.resume, for a coroutine that moonpad drives.
 ---@param thread thread
+---@param answer any what its yield returns
 ---@return boolean ok
----@return any ... what it yields, returns or raises
-function signals.resume(thread)
+---@return any signal what it yields or raises
+---@return moonpad.Event? event
+function signals.resume(thread, answer)
   depth = depth + 1
-  return leave(coroutine.resume(thread))
+  return leave(thread, coroutine.resume(thread, answer))
+end
+
+---The same for the coroutine of a run. Its calls may yield until a store has answered; where whoever drives it has
+---nothing else to do meanwhile, they ask on the spot. Within another run, whoever drives that one decides.
+---@param thread thread
+---@param service moonpad.Service? that gets done what they ask; nil: they ask on the spot
+---@return boolean ok
+---@return any signal
+---@return moonpad.Event? event
+function signals.step(thread, service)
+  if depth > 0 then return signals.resume(thread) end
+  core.stepWith(service)
+  local ok, signal, event = signals.resume(thread)
+  core.stepWith(nil)
+  return ok, signal, event
+end
+
+---Tells whoever steps the run that a store is being asked; comes back at the next step.
+local function passStore()
+  if coroutine.yield(signals.STORE) == core.CANCEL then error(signals.cancelled(), 0) end
+end
+
+---As signals.resume, for a coroutine within a run. While it asks a store, nothing else of the run begins or goes on.
+---@param thread thread
+---@param answer any
+---@return boolean ok
+---@return any signal
+---@return moonpad.Event? event
+function signals.resumeWithin(thread, answer)
+  local ok, signal, event = signals.resume(thread, answer)
+  while ok and signal == signals.STORE do
+    passStore()
+    ok, signal, event = signals.resume(thread)
+  end
+  return ok, signal, event
 end
 
 ---Hands an event to the caller of the run; comes back when the caller asks for the next one.
@@ -72,12 +114,21 @@ end
 
 ---Lets others go on where somebody is there to come back; sleeps a little where nobody is.
 ---@param seconds number? how long at most to sleep; default: a millisecond
-function signals.pause(seconds)
-  if signals.isOurs() and coroutine.isyieldable() then return coroutine.yield() end
+---@param asksStore boolean? a store is being asked: nothing else of this run goes on meanwhile
+function signals.pause(seconds, asksStore)
+  if signals.isOurs() and coroutine.isyieldable() then
+    if asksStore then return passStore() end
+    coroutine.yield()
+    return
+  end
   seconds = seconds or 0.001
   -- What is awaited may be a transfer: its progress ends the sleep.
   local http = package.loaded["moonpad.http"]
-  if type(http) == "table" and http.active() > 0 then http.poll(seconds) else core.idle(seconds) end
+  if not asksStore and type(http) == "table" and http.active() > 0 then
+    http.poll(seconds)
+  else
+    core.idle(seconds)
+  end
 end
 
 ---@return table error what a tool or model gets that is still waiting when its run ends
@@ -97,22 +148,32 @@ end
 
 ---Makes a suspended coroutine go on with the error `cancelled` (its code may catch it to clean up), and closes it.
 ---@param thread thread
-function signals.interrupt(thread)
+---@param resume fun(thread: thread, answer: any)? signals.resumeWithin, where the run goes on: it can wait for a store
+function signals.interrupt(thread, resume)
+  resume = resume or signals.resume
   -- What has not begun has nothing to clean up.
-  if coroutine.status(thread) == "suspended" and ours[thread] ~= "new" and debug and debug.sethook then
-    -- Only a hook can raise an error where a coroutine waits: as its yield returns, so that a pcall around it sees it.
-    debug.sethook(thread, raiseCancelled, "r")
-    signals.resume(thread)
-    debug.sethook(thread)
+  if coroutine.status(thread) == "suspended" and ours[thread] ~= "new" then
+    if ours[thread] == "asks" then
+      resume(thread, core.CANCEL)
+    elseif debug and debug.sethook then
+      -- Only a hook can raise an error where a coroutine waits: as its yield returns, so that a pcall around it sees
+      -- it.
+      debug.sethook(thread, raiseCancelled, "r")
+      resume(thread)
+      debug.sethook(thread)
+    end
   end
   signals.close(thread)
 end
 
----Closes a coroutine, so that its to-be-closed variables run.
+---Closes a coroutine, so that its to-be-closed variables run. They cannot yield: a store is asked on the spot.
 ---@param thread thread
 function signals.close(thread)
   local status = coroutine.status(thread)
-  if status == "suspended" or status == "dead" then coroutine.close(thread) end
+  if status ~= "suspended" and status ~= "dead" then return end
+  local stepper = core.stepWith(nil)
+  coroutine.close(thread)
+  core.stepWith(stepper)
 end
 
 return signals
