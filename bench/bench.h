@@ -109,14 +109,31 @@ static inline const char *figure(char *text, size_t size, double value, const ch
   return text;
 }
 
+static inline void print_ratio_at_most(const char *promise, const char *work, const char *unit, double limit,
+                                       double ours, double ratio, double bound) {
+  char texts[4][64];
+  snprintf(texts[2], sizeof texts[2], "%.2fx", ratio);
+  snprintf(texts[3], sizeof texts[3], "<= %.4gx", bound);
+  print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit),
+             figure(texts[1], sizeof texts[1], ours, unit), texts[2], texts[3], ratio <= bound ? "yes" : "NO");
+}
+
 /* Ours against the limit: at most `bound` times it. */
 static inline void print_at_most(const char *promise, const char *work, const char *unit, double limit, double ours,
                                  double bound) {
-  char texts[4][64];
-  snprintf(texts[2], sizeof texts[2], "%.2fx", ours / limit);
-  snprintf(texts[3], sizeof texts[3], "<= %.4gx", bound);
-  print_line(promise, work, figure(texts[0], sizeof texts[0], limit, unit),
-             figure(texts[1], sizeof texts[1], ours, unit), texts[2], texts[3], ours <= limit * bound ? "yes" : "NO");
+  print_ratio_at_most(promise, work, unit, limit, ours, ours / limit, bound);
+}
+
+/* The same of samples that took turns: medians, and the median of the ratio of each pair. Empties both. */
+static inline void print_pairs_at_most(const char *promise, const char *work, const char *unit, samples *limit,
+                                       samples *ours, double bound) {
+  samples ratios = {0};
+  must(limit->count == ours->count, "taking turns");
+  for (size_t i = 0; i < limit->count; i++) add_sample(&ratios, ours->values[i] / limit->values[i]);
+  print_ratio_at_most(promise, work, unit, median(limit), median(ours), median(&ratios), bound);
+  clear_samples(&ratios);
+  clear_samples(limit);
+  clear_samples(ours);
 }
 
 /* Ours against the limit where more is better. */

@@ -1,13 +1,13 @@
 -- What is measured from Lua: append (2), getSession (6), the last events (7), reading all (8), the state proxy (11),
 -- templates (12), JSON (13).
 --   lua5.4 bench/lua.lua FOLDER 0|1     (FOLDER holds history.db, made by fill.c; bench/run.sh does all of it)
--- The limits are lua_limits.c, plain Lua tables and lua-cjson. Limit and ours take turns; figures are medians.
+-- The limits are lua_limits.c, plain Lua tables and lua-cjson. Limit and ours take turns.
 
 local cjson = require "cjson"
 local limits = require "lua_limits"
 local moonpad = require "moonpad"
 local support = require "bench.support"
-local atMost, bounded, noted = support.atMost, support.bounded, support.noted
+local atMost, bounded, median, noted = support.atMost, support.bounded, support.median, support.noted
 local eventId, newEvent, now, TEXT = support.eventId, support.newEvent, support.worked, support.TEXT
 
 local folder, full = support.arguments()
@@ -16,7 +16,8 @@ local HISTORY_TEXT <const> = full and "1,000,000" or "100,000"
 
 -- ---- Measuring ----
 
--- Microseconds per call of `run(count)`, which does the work `count` times; of several functions in turn.
+-- Of several functions in turn, each of which does its work `count` times in a call: a list of the microseconds that
+-- the work took once, in each of the rounds.
 local function measure(rounds, count, ...)
   local functions, times = { ... }, {}
   for i = 1, #functions do times[i] = {} end
@@ -28,7 +29,6 @@ local function measure(rounds, count, ...)
       times[i][round] = (now() - start) / count
     end
   end
-  for i = 1, #functions do times[i] = support.percentile(times[i], 0.5) end
   return table.unpack(times)
 end
 
@@ -110,11 +110,11 @@ end
 
 local function measureReading(service, store, bound)
   local few, many = measure(30, 200, getter(service, "ten"), getter(service, "long"))
-  bounded("6", ("getSession from Lua, %s, 10 events, p50"):format(store), "us", few, bound)
+  bounded("6", ("getSession from Lua, %s, 10 events, p50"):format(store), "us", median(few), bound)
   atMost("6", ("getSession from Lua, %s, 10 / %s events"):format(store, HISTORY_TEXT), "us", few, many, 1.3)
   local last = measure(30, 100, lastTen(service))
   if store == "SQLite" then
-    bounded("7", ("last 10 of %s events as Lua tables, SQLite, p50"):format(HISTORY_TEXT), "us", last, 60)
+    bounded("7", ("last 10 of %s events as Lua tables, SQLite, p50"):format(HISTORY_TEXT), "us", median(last), 60)
   end
 end
 
@@ -155,8 +155,8 @@ local function measureReadAll(memory, sqlite)
   end
   local limit, fromMemory, fromSqlite = measure(9, 1, function() limits.events(stored) end,
     eventReader(memory, "read"), eventReader(sqlite, "read"))
-  atMost("8", "10,000 events as Lua tables, memory", "ms", limit * 1e-3, fromMemory * 1e-3, 1.5)
-  atMost("8", "10,000 events as Lua tables, SQLite", "ms", limit * 1e-3, fromSqlite * 1e-3, 2.2)
+  atMost("8", "10,000 events as Lua tables, memory", "ms", limit, fromMemory, 1.5)
+  atMost("8", "10,000 events as Lua tables, SQLite", "ms", limit, fromSqlite, 2.2)
 end
 
 local function measureStores()
@@ -191,11 +191,11 @@ local function measureProxy()
       for i = 1, count do values.count = i end
     end
   end
-  local limit, ours, table_ = measure(15, 200000, reader(bare), reader(state), reader(plain))
-  atMost("11", "state.k, an integer", "ns", limit * 1e3, ours * 1e3, 1.5)
-  noted("11", "state.k of a plain Lua table, to compare", "ns", table_ * 1e3)
-  limit, ours = measure(15, 200000, writer(bare), writer(state))
-  atMost("11", "state.k = v, an integer", "ns", limit * 1e3, ours * 1e3, 1.5)
+  local limit, ours, table_ = measure(60, 50000, reader(bare), reader(state), reader(plain))
+  atMost("11", "state.k, an integer", "ns", limit, ours, 1.5)
+  noted("11", "state.k of a plain Lua table, to compare", "ns", median(table_) * 1e3)
+  limit, ours = measure(60, 50000, writer(bare), writer(state))
+  atMost("11", "state.k = v, an integer", "ns", limit, ours, 1.5)
   collectgarbage()
   collectgarbage("stop")
   local before = collectgarbage("count")

@@ -146,13 +146,11 @@ static void measure_append(void) {
     moonpad_service_release(service);
     free_limit_store(store);
   }
-  print_at_most("1", "append, memory, id given and checked, p50", "us", median(&limit), median(&ours), 3);
-  print_compared("1", "append, memory, id made by us, p50", "us", median(&limit), median(&without_id));
-  print_noted("1", "reading the event, a part of this limit (" JSON_READER ")", "us", median(&reading));
-  clear_samples(&reading);
-  clear_samples(&limit);
-  clear_samples(&ours);
+  print_pairs_at_most("1", "append, memory, id given and checked, p50", "us", &limit, &ours, 3);
+  print_noted("1", "append, memory, id made by us, p50", "us", median(&without_id));
+  print_noted("1", "reading the event, a part of the limit (" JSON_READER ")", "us", median(&reading));
   clear_samples(&without_id);
+  clear_samples(&reading);
 }
 
 /* ---- 14: memory per event ---- */
@@ -232,21 +230,15 @@ static void measure_sessions(void) {
 
 /* ---- 1, 6, 7: with a long history ---- */
 
-static double time_get(moonpad_service *service, const char *id) {
-  samples all = {0};
-  for (int i = 0; i < 200; i++) {
-    double start = worked_us();
-    for (int j = 0; j < 20; j++) moonpad_session_free(get_session(service, id, MOONPAD_ALL_EVENTS));
-    add_sample(&all, (worked_us() - start) / 20);
-  }
-  double result = median(&all);
-  clear_samples(&all);
-  return result;
+static double time_gets(moonpad_service *service, const char *id) {
+  double start = worked_us();
+  for (int i = 0; i < 20; i++) moonpad_session_free(get_session(service, id, MOONPAD_ALL_EVENTS));
+  return (worked_us() - start) / 20;
 }
 
 static void measure_history(long history) {
   char work[96], counted[32];
-  samples at_start = {0}, at_end = {0};
+  samples at_start = {0}, at_end = {0}, few = {0}, many = {0};
   moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
   moonpad_session *longest = create_session(service, "long");
   fill_history(service, longest, 0, history);
@@ -266,17 +258,19 @@ static void measure_history(long history) {
     moonpad_session_free(shortest);
   }
   snprintf(work, sizeof work, "append, memory, at 0 / at %s events, p50", count_text(counted, history));
-  print_at_most("1", work, "us", median(&at_start), median(&at_end), 1.2);
+  print_pairs_at_most("1", work, "us", &at_start, &at_end, 1.2);
 
   moonpad_session *ten = create_session(service, "ten");
   fill_history(service, ten, 0, 10);
   snprintf(work, sizeof work, "getSession in C, memory, 10 / %s events", counted);
-  print_at_most("6", work, "us", time_get(service, "ten"), time_get(service, "long"), 1.3);
+  for (int i = 0; i < 200; i++) {
+    add_sample(&few, time_gets(service, "ten"));
+    add_sample(&many, time_gets(service, "long"));
+  }
+  print_pairs_at_most("6", work, "us", &few, &many, 1.3);
   moonpad_session_free(ten);
   moonpad_session_free(longest);
   moonpad_service_release(service);
-  clear_samples(&at_start);
-  clear_samples(&at_end);
 }
 
 /* ---- 9: a session object that is behind ---- */
@@ -315,9 +309,7 @@ static void measure_behind(void) {
     moonpad_service_release(service);
     snprintf(work, sizeof work, "append, memory, object %s events behind / fresh, p50",
              count_text(counted, distances[d]));
-    print_at_most("9", work, "us", median(&fresh), median(&behind), 1.5);
-    clear_samples(&fresh);
-    clear_samples(&behind);
+    print_pairs_at_most("9", work, "us", &fresh, &behind, 1.5);
   }
 }
 
@@ -397,9 +389,7 @@ static void measure_template(void) {
     add_sample(&ours, (worked_us() - start) / 50);
   }
   must(written == rendered, "the same text");
-  print_at_most("12", "template of 2 KB, 20 placeholders, C", "us", median(&limit), median(&ours), 1.5);
-  clear_samples(&limit);
-  clear_samples(&ours);
+  print_pairs_at_most("12", "template of 2 KB, 20 placeholders, C", "us", &limit, &ours, 1.5);
   free_limit_store(state);
   moonpad_session_free(session);
   moonpad_service_release(service);

@@ -181,9 +181,7 @@ static void measure_last_events(pair_of_files *pair, const char *counted) {
     add_sample(&ours, now_us() - start);
   }
   snprintf(work, sizeof work, "getSession + last 10 of %s events in C, SQLite, p50", counted);
-  print_at_most("7", work, "us", median(&raw), median(&ours), 2);
-  clear_samples(&raw);
-  clear_samples(&ours);
+  print_pairs_at_most("7", work, "us", &raw, &ours, 2);
 }
 
 static void measure_get(pair_of_files *pair, const char *counted) {
@@ -205,9 +203,7 @@ static void measure_get(pair_of_files *pair, const char *counted) {
     add_sample(&many, now_us() - start);
   }
   snprintf(work, sizeof work, "getSession in C, SQLite, 10 / %s events, p50", counted);
-  print_at_most("6", work, "us", median(&few), median(&many), 1.3);
-  clear_samples(&few);
-  clear_samples(&many);
+  print_pairs_at_most("6", work, "us", &few, &many, 1.3);
 }
 
 /* ---- 9: a session object that is behind ---- */
@@ -248,9 +244,7 @@ static void measure_behind(const bench_arguments *arguments) {
     remove_database(path);
     snprintf(work, sizeof work, "append, SQLite, object %s events behind / fresh, p50",
              count_text(counted, distances[d]));
-    print_at_most("9", work, "us", median(&fresh), median(&behind), 1.5);
-    clear_samples(&fresh);
-    clear_samples(&behind);
+    print_pairs_at_most("9", work, "us", &fresh, &behind, 1.5);
   }
 }
 
@@ -354,12 +348,9 @@ static void measure_sessions(const bench_arguments *arguments) {
     remove_pair(&pair);
   }
   print_at_least("10", "create 10,000 sessions, SQLite NORMAL", "k/s", median(&raw_rates), median(&our_rates), 0.6);
-  print_at_most("10", "list 10,000 sessions with merged state, SQLite", "ms", median(&raw_lists), median(&our_lists),
-                1.5);
+  print_pairs_at_most("10", "list 10,000 sessions with merged state, SQLite", "ms", &raw_lists, &our_lists, 1.5);
   clear_samples(&raw_rates);
   clear_samples(&our_rates);
-  clear_samples(&raw_lists);
-  clear_samples(&our_lists);
 }
 
 /* ---- 16: opening ---- */

@@ -77,10 +77,10 @@ local function report(what, played, runs)
   local wall, worked = played.wall, played.worked
   support.bounded("19", what .. ", wall, p99", "ms", support.percentile(wall, 0.99), 2)
   support.bounded("19", what .. ", what it works, worst", "ms", support.percentile(worked, 1), 2)
-  support.noted("19", what .. ", wall, mean / p50 / worst", "ms", support.mean(wall), support.percentile(wall, 0.5),
-    wall[FRAMES])
+  support.noted("19", what .. ", wall, mean / p50 / worst", "ms", support.mean(wall), support.median(wall),
+    support.percentile(wall, 1))
   support.noted("19", what .. ", what it works, mean / p50 / p99", "ms", support.mean(worked),
-    support.percentile(worked, 0.5), support.percentile(worked, 0.99))
+    support.median(worked), support.percentile(worked, 0.99))
   support.noted("19", what .. ", frames for a run", "frames", FRAMES / runs)
 end
 
