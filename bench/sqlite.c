@@ -14,10 +14,13 @@ typedef struct pair_of_files {
   long revision; /* of both */
 } pair_of_files;
 
-static void open_pair(pair_of_files *pair, const char *folder, moonpad_durability durability) {
+static void open_pair(pair_of_files *pair, const char *folder, const char *name, moonpad_durability durability) {
+  char file[32];
   memset(pair, 0, sizeof *pair);
-  file_path(pair->raw_path, sizeof pair->raw_path, folder, "raw.db");
-  file_path(pair->our_path, sizeof pair->our_path, folder, "ours.db");
+  snprintf(file, sizeof file, "%s-raw.db", name);
+  file_path(pair->raw_path, sizeof pair->raw_path, folder, file);
+  snprintf(file, sizeof file, "%s-ours.db", name);
+  file_path(pair->our_path, sizeof pair->our_path, folder, file);
   raw_open(&pair->raw, pair->raw_path, durability);
   raw_create(&pair->raw, 1, 1, "s");
   pair->service = open_file_service(pair->our_path, durability);
@@ -58,10 +61,6 @@ static void time_block(pair_of_files *pair, long count, append_times *times) {
   free(events);
 }
 
-static void time_blocks(pair_of_files *pair, int blocks, long count, append_times *times) {
-  for (int i = 0; i < blocks; i++) time_block(pair, count, times);
-}
-
 static void clear_times(append_times *times) {
   clear_samples(&times->raw);
   clear_samples(&times->ours);
@@ -96,32 +95,37 @@ static long long file_size(const char *path) {
 static void measure_last_events(pair_of_files *pair, const char *counted);
 static void measure_get(pair_of_files *pair, const char *counted);
 
+/* A new file and one with a long history take turns. */
 static void measure_normal(const bench_arguments *arguments) {
   char work[96], counted[32];
-  pair_of_files pair;
+  pair_of_files young, old;
   append_times first = {{0}, {0}}, last = {{0}, {0}};
-  open_pair(&pair, arguments->folder, MOONPAD_DURABILITY_NORMAL);
-  time_blocks(&pair, 2 * ROUNDS, 2000, &first);
-  double mean_at_start = mean(&first.ours);
+  open_pair(&old, arguments->folder, "old", MOONPAD_DURABILITY_NORMAL);
+  fill_both(&old, arguments->history);
+  count_text(counted, old.revision);
+  open_pair(&young, arguments->folder, "young", MOONPAD_DURABILITY_NORMAL);
+  for (int i = 0; i < 2 * ROUNDS; i++) {
+    time_block(&young, 2000, &first);
+    time_block(&old, 2000, &last);
+  }
   print_compared("3", "append, SQLite NORMAL, one writer, p50", "us", median(&first.raw), median(&first.ours));
-  print_at_most("3", "append, SQLite NORMAL, one writer, mean", "us", mean(&first.raw), mean_at_start, 1.25);
+  print_at_most("3", "append, SQLite NORMAL, one writer, mean", "us", mean(&first.raw), mean(&first.ours), 1.25);
   print_at_most("3", "append, SQLite NORMAL, one writer, p99", "us", percentile(&first.raw, 0.99),
                 percentile(&first.ours, 0.99), 1.5);
-  if (arguments->history > pair.revision) fill_both(&pair, arguments->history - pair.revision);
-  count_text(counted, pair.revision);
-  time_blocks(&pair, 2 * ROUNDS, 2000, &last);
   snprintf(work, sizeof work, "append, SQLite NORMAL, at 0 / at %s events, mean", counted);
-  print_at_most("3", work, "us", mean_at_start, mean(&last.ours), 1.15);
+  print_at_most("3", work, "us", mean(&first.ours), mean(&last.ours), 1.15);
   snprintf(work, sizeof work, "append, SQLite NORMAL, at %s events, mean", counted);
   print_at_most("3", work, "us", mean(&last.raw), mean(&last.ours), 1.25);
-  measure_get(&pair, counted);
-  measure_last_events(&pair, counted);
-  long events = pair.revision;
-  close_pair(&pair);
+  measure_get(&old, counted);
+  measure_last_events(&old, counted);
+  long events = old.revision;
+  close_pair(&young);
+  close_pair(&old);
   snprintf(work, sizeof work, "SQLite file per event, %s events", count_text(counted, events));
-  print_at_most("14", work, "B", (double)file_size(pair.raw_path) / (double)events,
-                (double)file_size(pair.our_path) / (double)events, 1.15);
-  remove_pair(&pair);
+  print_at_most("14", work, "B", (double)file_size(old.raw_path) / (double)events,
+                (double)file_size(old.our_path) / (double)events, 1.15);
+  remove_pair(&young);
+  remove_pair(&old);
   clear_times(&first);
   clear_times(&last);
 }
@@ -129,8 +133,8 @@ static void measure_normal(const bench_arguments *arguments) {
 static void measure_full(const bench_arguments *arguments) {
   pair_of_files pair;
   append_times times = {{0}, {0}};
-  open_pair(&pair, arguments->folder, MOONPAD_DURABILITY_FULL);
-  time_blocks(&pair, 4 * ROUNDS, 50, &times);
+  open_pair(&pair, arguments->folder, "full", MOONPAD_DURABILITY_FULL);
+  for (int i = 0; i < 4 * ROUNDS; i++) time_block(&pair, 50, &times);
   print_compared("4", "append, SQLite FULL, one writer, p50", "us", median(&times.raw), median(&times.ours));
   print_at_most("4", "append, SQLite FULL, one writer, mean", "us", mean(&times.raw), mean(&times.ours), 1.1);
   close_pair(&pair);
@@ -332,7 +336,7 @@ static void measure_sessions(const bench_arguments *arguments) {
   samples raw_rates = {0}, our_rates = {0}, raw_lists = {0}, our_lists = {0};
   for (int round = 0; round < 3; round++) {
     pair_of_files pair;
-    open_pair(&pair, arguments->folder, MOONPAD_DURABILITY_NORMAL);
+    open_pair(&pair, arguments->folder, "many", MOONPAD_DURABILITY_NORMAL);
     add_sample(&raw_rates, create_raw_sessions(&pair.raw) * 1e-3);
     add_sample(&our_rates, create_our_sessions(pair.service) * 1e-3);
     sqlite3 *db;
