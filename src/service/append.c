@@ -230,6 +230,7 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->held = session->row;
   append->lane = NULL;
   append->live = NULL;
+  append->by_hand = changes == NULL;
   append->changes = changes;
   append->decided_at = decided_at;
   append->names = mp_session_names(session);
@@ -540,7 +541,8 @@ static void show_result(moonpad_session *session, mp_operation *operation, int64
 }
 
 void mp_append_apply(mp_append *append, moonpad_session *session) {
-  mp_view_apply(session, &append->others, &append->row);
+  bool complete = mp_view_reserve(session, &append->others);
+  if (complete) mp_view_apply(session, &append->others, &append->row);
   /* Stored by this very call, though it learns of it as of a duplicate: only temp: is not in the store. */
   bool sent_twice = append->duplicate && !append->id_given;
   size_t count = append->duplicate && !sent_twice ? 0 : append->count;
@@ -552,8 +554,8 @@ void mp_append_apply(mp_append *append, moonpad_session *session) {
     mp_changes_after_own_append(session, operation->entry, before, after, append->changes);
   }
   if (append->changes != NULL && append->duplicate) mp_changes_reset(append->changes, false);
-  session->row = append->row;
-  moonpad_changes *writer = append->changes != NULL ? append->changes : session->own;
+  if (complete) session->row = append->row;
+  moonpad_changes *writer = append->by_hand ? session->own : append->changes;
   if (writer != NULL && writer->pending_count == 0) mp_changes_note_clean(writer);
 }
 

@@ -48,7 +48,8 @@ typedef struct mp_append {
   mp_session_row held;        /* what the session object held when this was prepared */
   struct mp_lane *lane;       /* of an asynchronous append; NULL: synchronous */
   moonpad_session *live;      /* the session object, where nobody uses it while the transaction runs; else NULL */
-  moonpad_changes *changes;   /* whose pending writes these are, or NULL */
+  bool by_hand;               /* takes no change set's writes along */
+  moonpad_changes *changes;   /* whose pending writes these are; NULL: nobody's, or freed since */
   int64_t decided_at;         /* the revision that a delta by hand was decided in sight of, or MP_DECIDED_AS_HELD */
   moonpad_session_name names; /* borrowed from the session, for messages */
   size_t state_bytes;
@@ -78,8 +79,11 @@ typedef struct mp_append {
   mp_key_write few_writes[MP_FEW_KEYS];
 } mp_append;
 
-/* What the session object holds: the rule for a delta by hand (contract 2.2). */
-#define MP_DECIDED_AS_HELD INT64_C(-1)
+/*
+** What the session object holds: the rule for a delta by hand (contract 2.2). Whoever looked at revision 0 holds
+** no other.
+*/
+#define MP_DECIDED_AS_HELD INT64_C(0)
 
 /* Reads the event and takes the change set's pending writes along (changes may be NULL). The text stays the caller's, and is to stay. On failure there is
 ** nothing to free. */
@@ -99,7 +103,11 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
 /* The event as a store keeps it; `heads` are those of the keys that it changes. */
 mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);
-/* After success: the session object shows it; the change set is clean. Synchronous appends only. */
+/*
+** After success: the session object shows it; the change set is clean. Not for appends that it showed before
+** (async.h). What others changed is left out where there is no memory for it: then the object still holds the
+** older revision, and will ask for it again.
+*/
 void mp_append_apply(mp_append *append, moonpad_session *session);
 /* Hands the keys that conflicted to the session object, for moonpad_session_conflict_key. */
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);

@@ -1,7 +1,8 @@
 /*
 ** Asynchronous appends. The host's thread prepares an append and shows it in the session object at
 ** once; the executor stores what is queued, many in one transaction; a poll, on the host's thread
-** again, puts the outcome into the session object and calls back.
+** again, puts the outcome into the session object and calls back. Those `when_stored` are shown by that
+** alone, which is for a step to ask for.
 */
 #include "service/async.h"
 
@@ -178,8 +179,28 @@ static moonpad_status expect_results(mp_append *append, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
+/*
+** It may be being stored by now, which uses nothing of this. What was shown is what a failure would have added
+** to (mp_append_write_refused).
+*/
+static void freeze_until_stored(mp_append *append, moonpad_session *session) {
+  for (size_t i = 0; i < append->count; i++) {
+    append->operations[i].shown_before = mp_value_retain(append->operations[i].entry->value);
+  }
+  session->unshown = append;
+  if (append->changes != NULL) mp_changes_freeze(append->changes);
+}
+
+static void thaw(moonpad_session *session) {
+  mp_append *append = session->unshown;
+  if (append == NULL) return;
+  if (append->changes != NULL) mp_changes_thaw(append->changes);
+  append->changes = NULL;
+  session->unshown = NULL;
+}
+
 /* It may be being stored by now, which uses nothing of this. */
-static void show_expected(mp_append *append, moonpad_session *session, const moonpad_changes *changes) {
+static void show_expected(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     int64_t revision = operation->entry->revision;
@@ -187,8 +208,9 @@ static void show_expected(mp_append *append, moonpad_session *session, const moo
     mp_view_give(session, operation->entry, operation->expected, revision);
     operation->expected = NULL;
     operation->entry->in_flight++;
-    mp_changes_after_own_append(session, operation->entry, revision, revision, changes);
+    mp_changes_after_own_append(session, operation->entry, revision, revision, append->changes);
   }
+  append->changes = NULL;
 }
 
 static void unlink_job(mp_job *job) {
@@ -211,7 +233,7 @@ static moonpad_status read_job(mp_job *job, moonpad_session *session, moonpad_ch
   mp_buffer_add_string(&job->event, event);
   if (job->event.failed) return mp_no_memory(error);
   moonpad_status status = mp_append_prepare(&job->append, session, changes, mp_buffer_text(&job->event),
-                                            job->way.own_json, MP_DECIDED_AS_HELD, error);
+                                            job->way.own_json, job->way.decided_at, error);
   if (status != MOONPAD_OK) return status;
   if (job->append.draft.partial) {
     status =
@@ -243,6 +265,7 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
     return status;
   }
   job->task = (mp_task){.run = store_alone, .finish = finish_job, .drop = drop_job};
+  job->task.taker = job->way.when_stored ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_POLL;
   job->task.queue = session->queue != NULL ? session->queue : &session->service->queue;
   job->session = session;
   job->lane = mp_lane_retain(session->lane);
@@ -271,9 +294,7 @@ static moonpad_status add_to_backlog(moonpad_service *service, mp_job *job, moon
 static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
   moonpad_session *session = job->session;
   moonpad_service *service = session->service;
-  const moonpad_changes *changes = job->append.changes;
-  job->append.changes = NULL;
-  moonpad_status status = expect_results(&job->append, error);
+  moonpad_status status = job->way.when_stored ? MOONPAD_OK : expect_results(&job->append, error);
   if (status != MOONPAD_OK) return status;
   link_job(job);
   session->jobs_in_flight++;
@@ -284,8 +305,10 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
     status = add_to_backlog(service, job, error);
     pthread_mutex_unlock(&service->executor.mutex);
   }
-  if (status == MOONPAD_OK) {
-    show_expected(&job->append, session, changes);
+  if (status == MOONPAD_OK && job->way.when_stored) {
+    freeze_until_stored(&job->append, session);
+  } else if (status == MOONPAD_OK) {
+    show_expected(&job->append, session);
   } else {
     unlink_job(job);
     session->jobs_in_flight--;
@@ -297,7 +320,7 @@ moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *
                                      mp_async_way way, mp_job **queued, moonpad_error *error) {
   mp_job *job = NULL;
   /* Those behind one that failed fail with it: this one is not to be one of them, for the object shows what is stored. */
-  if (session->has_failed) mp_session_settle(session);
+  if (session->has_failed || session->unshown != NULL || way.when_stored) mp_session_settle(session);
   moonpad_status status = make_job(session, changes, event, way, &job, error);
   if (status != MOONPAD_OK) return status;
   status = enqueue(job, error);
@@ -326,6 +349,7 @@ moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_st
 moonpad_status moonpad_update_session_async(moonpad_session *session, moonpad_append_callback callback, void *context,
                                             bool *queued, moonpad_error *error) {
   if (queued != NULL) *queued = false;
+  mp_session_settle_unshown(session);
   if (session->own == NULL || session->own->pending_count == 0) return mp_check_open(session->service, error);
   mp_async_way way = {.own_json = true, .callback = callback, .context = context};
   moonpad_status status =
@@ -387,11 +411,13 @@ static void apply_job(mp_job *job, moonpad_session *session) {
   if (job->applied) return;
   job->applied = true;
   session->jobs_in_flight--;
-  for (size_t i = 0; i < job->append.count; i++) job->append.operations[i].entry->in_flight--;
-  if (job->error.code == MOONPAD_OK) {
-    apply_stored(job, session);
+  bool is_stored = job->error.code == MOONPAD_OK;
+  if (job->way.when_stored) {
+    if (is_stored) mp_append_apply(&job->append, session);
+    thaw(session);
   } else {
-    take_back(job, session);
+    for (size_t i = 0; i < job->append.count; i++) job->append.operations[i].entry->in_flight--;
+    (is_stored ? apply_stored : take_back)(job, session);
   }
   if (session->jobs_in_flight > 0) return;
   if (session->is_doubtful) (void)mp_session_reload(session, NULL);
@@ -485,10 +511,20 @@ bool mp_job_poll(mp_job *last) {
     pthread_mutex_lock(mutex);
     mp_queue_take(job->task.queue, &job->task);
     pthread_mutex_unlock(mutex);
-    finish_job(&job->task);
+    if (job->task.taker == MP_TAKEN_BY_NONE) {
+      drop_job(&job->task);
+    } else {
+      finish_job(&job->task);
+    }
   }
   moonpad_service_release(service);
   return is_done;
+}
+
+void mp_job_abandon(mp_job *job) {
+  moonpad_service *service = moonpad_service_retain(job->append.service); /* whoever is told may let go of it */
+  mp_task_abandon(&job->task);
+  moonpad_service_release(service);
 }
 
 /* With the mutex held. Not for everybody's: there may always be more of those. */
@@ -509,12 +545,13 @@ void mp_session_settle(moonpad_session *session) {
 
 bool mp_session_try_settle(moonpad_session *session) {
   if (session->jobs_in_flight == 0) return true;
+  mp_job *last = NULL;
   pthread_mutex_t *mutex = &session->service->executor.mutex;
   pthread_mutex_lock(mutex);
-  bool is_done = session->last_job->task.number != 0;
+  for (mp_job *job = session->first_job; job != NULL && job->task.number != 0; job = job->next) last = job;
   pthread_mutex_unlock(mutex);
-  if (is_done) apply_up_to(session->last_job);
-  return is_done;
+  if (last != NULL) apply_up_to(last);
+  return session->jobs_in_flight == 0;
 }
 
 static void leave_jobs(moonpad_session *session) {
@@ -524,6 +561,7 @@ static void leave_jobs(moonpad_session *session) {
   for (mp_job *job = session->first_job; job != NULL; job = job->next) job->session = NULL;
   pthread_mutex_unlock(mutex);
   session->first_job = session->last_job = NULL;
+  thaw(session);
 }
 
 void mp_session_leave(moonpad_session *session) {

@@ -148,6 +148,7 @@ moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string e
 
 moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
+  mp_session_settle_unshown(session);
   if (session->own == NULL || session->own->pending_count == 0) return mp_check_open(session->service, error);
   return mp_append_event_now(session, session->own, moonpad_text("{\"author\":\"system\"}"), true, stored, error);
 }

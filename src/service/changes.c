@@ -49,6 +49,8 @@ static void unlink_from_session(moonpad_changes *changes) {
   while (*link != NULL && *link != changes) link = &(*link)->next;
   if (*link == changes) *link = changes->next;
   if (changes->session->own == changes) changes->session->own = NULL;
+  mp_append *unshown = changes->session->unshown;
+  if (unshown != NULL && unshown->changes == changes) unshown->changes = NULL;
 }
 
 /* What it knows of keys, whose entries are the session object's. */
@@ -263,6 +265,16 @@ void mp_changes_end(moonpad_changes *changes, const char *reason) {
   changes->ended = reason;
 }
 
+static const char is_being_stored[] = "its event is being stored";
+
+void mp_changes_freeze(moonpad_changes *changes) {
+  if (changes->ended == NULL) changes->ended = is_being_stored;
+}
+
+void mp_changes_thaw(moonpad_changes *changes) {
+  if (changes->ended == is_being_stored) changes->ended = NULL;
+}
+
 void mp_changes_settle(moonpad_changes *changes) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
@@ -302,8 +314,16 @@ bool mp_changes_reserve(moonpad_session *session, const mp_view_entry *entry) {
   return true;
 }
 
+static bool reserve_unshown(moonpad_changes *changes, const mp_append *append) {
+  for (size_t i = 0; i < append->count; i++) {
+    if (mp_change_of(changes, mp_key_text(append->operations[i].key)) == NULL) return false;
+  }
+  return true;
+}
+
 bool mp_changes_reserve_in_flight(moonpad_changes *changes) {
   if (changes->session == NULL || changes->session->jobs_in_flight == 0) return true;
+  if (changes->session->unshown != NULL) return reserve_unshown(changes, changes->session->unshown);
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(changes->view, &position)) != NULL;) {
     const mp_view_entry *entry = slot->value;

@@ -21,6 +21,7 @@ moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_
   if (changes->session == NULL) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
   }
+  mp_session_settle_unshown(changes->session);
   return mp_changes_refuse_if_ended(changes, error);
 }
 

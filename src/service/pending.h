@@ -57,9 +57,13 @@ void mp_change_put(mp_change *change, mp_value *value, bool unchecked);
 void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
 void mp_change_forget_pending(mp_change *change);
 moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error);
+/* Its writes are being stored: it takes no more of them until it is thawed. Reading goes on. */
+void mp_changes_freeze(moonpad_changes *changes);
+/* It can be written again, unless it has ended meanwhile. */
+void mp_changes_thaw(moonpad_changes *changes);
 /* Its session object has been freed: every call is `closed`. */
 moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad_error *error);
-/* Can what is pending become an event? */
+/* Can what is pending become an event? Waits where that is happening already. */
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
 /* The session object is about to be freed: its change sets forget what they hold of it. */
 void mp_changes_leave_session(moonpad_session *session);

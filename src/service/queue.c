@@ -99,7 +99,6 @@ void mp_queue_put(moonpad_queue *queue, mp_task *task) {
 
 void mp_queue_take(moonpad_queue *queue, mp_task *task) {
   mp_task_unlink(&queue->done, task);
-  if (task->number > queue->seen_number) queue->seen_number = task->number;
   if (task->taker == MP_TAKEN_BY_NONE) {
     queue->left--;
   } else if (--queue->wanted == 0) {
@@ -177,19 +176,26 @@ static struct timespec time_after(int64_t timeout_ms) {
   return time;
 }
 
-/* With the mutex held: until one later than `last` is done; nothing under way: not at all. */
-static void wait_beyond(moonpad_queue *queue, uint64_t last, int64_t timeout_ms) {
-  if (timeout_ms <= 0 || queue->under_way == 0 || queue->last_number > last) return;
+/* Is anything there for somebody to take that was not there when a wait ended the last time? */
+static bool has_news(const moonpad_queue *queue) {
+  const mp_task *task = queue->done.last;
+  while (task != NULL && task->taker == MP_TAKEN_BY_NONE) task = task->previous;
+  return task != NULL && task->number > queue->seen_number;
+}
+
+/* With the mutex held: until there is news; nothing under way: not at all. */
+static void wait_for_news(moonpad_queue *queue, int64_t timeout_ms) {
+  if (timeout_ms <= 0 || queue->under_way == 0 || has_news(queue)) return;
   struct timespec deadline = time_after(timeout_ms);
-  while (queue->last_number <= last && queue->under_way > 0) {
+  while (!has_news(queue) && queue->under_way > 0) {
     if (pthread_cond_timedwait(&queue->ready, mutex_of(queue), &deadline) == ETIMEDOUT) return;
   }
 }
 
 bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
   pthread_mutex_lock(mutex_of(queue));
-  bool had_reason = queue->under_way > 0 || queue->last_number > queue->seen_number;
-  wait_beyond(queue, queue->seen_number, timeout_ms);
+  bool had_reason = queue->under_way > 0 || has_news(queue);
+  wait_for_news(queue, timeout_ms);
   queue->seen_number = queue->last_number;
   pthread_mutex_unlock(mutex_of(queue));
   return had_reason;
@@ -201,7 +207,7 @@ bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
 */
 static uint64_t wait_for_done(moonpad_queue *queue, int64_t timeout_ms) {
   pthread_mutex_lock(mutex_of(queue));
-  if (find_up_to(queue, UINT64_MAX) == NULL) wait_beyond(queue, queue->seen_number, timeout_ms);
+  if (find_up_to(queue, UINT64_MAX) == NULL) wait_for_news(queue, timeout_ms);
   uint64_t last = queue->seen_number = queue->last_number;
   pthread_mutex_unlock(mutex_of(queue));
   return last;

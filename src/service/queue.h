@@ -20,7 +20,7 @@ struct moonpad_queue {
   size_t left;      /* the others: a poll drops them */
   size_t under_way; /* tasks that will be done */
   uint64_t last_number;
-  uint64_t seen_number; /* of what was taken or waited for last: see mp_queue_await */
+  uint64_t seen_number; /* what was done when a wait ended the last time: see mp_queue_await */
   bool closed;
   int read_fd; /* -1: nobody has asked for it */
   int write_fd;

@@ -56,7 +56,8 @@ struct moonpad_session {
   bool is_doubtful;         /* one of them was stored before: what the view shows is to be read again */
   struct mp_job *first_job; /* those that no poll has told of yet, in order */
   struct mp_job *last_job;
-  moonpad_queue *queue; /* counted: where they are told; NULL: in the service's own */
+  struct mp_append *unshown; /* the one under way that is shown only once it is stored; NULL: none */
+  moonpad_queue *queue;      /* counted: where they are told; NULL: in the service's own */
 };
 
 /* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. */
@@ -149,8 +150,15 @@ void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, cons
 
 /* Waits until the asynchronous appends of this object are done, and applies them. Their callbacks stay for moonpad_poll. */
 void mp_session_settle(moonpad_session *session);
-/* The same without waiting: applies what is done. True: none is under way any more. */
+/*
+** Applies those of them that are done, in order, and does not wait. True: none is under way any more. After one
+** that failed once the object had shown it, the store is asked what there is.
+*/
 bool mp_session_try_settle(moonpad_session *session);
+/* For what is pending to be known: waits for an append that is shown only once it is stored. */
+static inline void mp_session_settle_unshown(moonpad_session *session) {
+  if (session->unshown != NULL) mp_session_settle(session);
+}
 /*
 ** The same, but does not apply them, for the object is about to be freed: callbacks will get no
 ** session.
