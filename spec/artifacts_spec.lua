@@ -332,8 +332,9 @@ describe("moonpad.artifactService", function()
     local WRITERS, COUNT = 3, 100
     local pipes, seen = {}, {}
     for writer = 1, WRITERS do
-      pipes[writer] = assert(io.popen(("LUA_PATH=%s LUA_CPATH=%s lua5.4 spec/helpers/save_artifacts.lua %s %d %d 2>&1")
-        :format(quote(package.path), quote(package.cpath), quote(url), writer, COUNT)))
+      local command = "LUA_PATH=%s LUA_CPATH=%s lua5.4 spec/helpers/save_artifacts.lua %s %d %d %s 2>&1"
+      pipes[writer] = assert(io.popen(command:format(quote(package.path), quote(package.cpath), quote(url), writer,
+        COUNT, writer % 2 == 1 and "stepped" or "")))
     end
     for _, pipe in ipairs(pipes) do
       local last = -1

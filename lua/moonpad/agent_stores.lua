@@ -1,7 +1,5 @@
---- What the artifact and the memory service share: opening their stores, the names of what they hold, and waiting for a
---- store that somebody else is writing to.
+--- What the artifact and the memory service share: opening and asking their stores, and the names of what they hold.
 local core = require "moonpad.core"
-local signals = require "moonpad.signals"
 
 local stores = {}
 
@@ -11,7 +9,7 @@ local MAX_NAME_BYTES = 255
 ---@field durability "full"|"normal"|nil what is stored survives: power loss (default), a crash
 ---@field busyTimeoutMs integer? how long to wait for a lock (5000)
 
--- service -> its store and how long it waits for it, in seconds.
+-- service -> its store
 local storeOf = setmetatable({}, { __mode = "k" })
 
 -- The core does without this module: it is loaded when the first of these services is opened.
@@ -35,13 +33,13 @@ function stores.open(where, kind, metatable, url, config, later)
   local handle, message, code = loadModule(where)[kind](url, durability, busyTimeoutMs)
   if not handle then core.error(code, message) end
   local service = setmetatable({}, metatable)
-  storeOf[service] = { handle = handle, timeout = busyTimeoutMs / 1000 }
+  storeOf[service] = handle
   return service
 end
 
 ---@param self any
 ---@param where string of the method, which must have been called with a colon
----@return table
+---@return any store
 local function find(self, where)
   local store = storeOf[self]
   if store == nil then
@@ -65,7 +63,7 @@ function stores.check(self, where, options, fields)
   core.checkFields(options, where, fields)
 end
 
--- A call may find the store locked. It is tried again until the time is over, and others go on in between.
+---Asks the store. In a run that is stepped the coroutine yields until there is an answer.
 ---@param self table
 ---@param where string for messages
 ---@param method string of the store
@@ -73,24 +71,15 @@ end
 ---@return any
 function stores.call(self, where, method, ...)
   local store = find(self, where)
-  local deadline = core.monotonic() + store.timeout
-  while true do
-    local result, message, code = store.handle[method](store.handle, ...)
-    if not code then return result end
-    if code ~= "busy" then
-      core.error(code, ("%s: %s"):format(where, message))
-    elseif core.monotonic() >= deadline then
-      core.error("busy", ("%s: another writer kept the file locked for longer than busyTimeoutMs (%d ms)")
-        :format(where, math.floor(store.timeout * 1000)))
-    end
-    signals.pause()
-  end
+  local result, message, code = store[method](store, ...)
+  if code then core.error(code, ("%s: %s"):format(where, message)) end
+  return result
 end
 
 ---@param self table
 ---@param where string
 function stores.close(self, where)
-  find(self, where).handle:close()
+  find(self, where):close()
 end
 
 ---- Names

@@ -303,7 +303,7 @@ typedef struct writer {
   pthread_t thread;
 } writer;
 
-/* A busy store is asked again, as its callers do. */
+/* The scene is not patient: a busy store is asked again. */
 static void *write_and_read(void *context) {
   writer *self = context;
   const agent_scene *scene = self->scene;
@@ -360,6 +360,14 @@ static void test_threads_share_a_store(void **state) {
   mp_buffer_free(&found);
 }
 
+/* Who asks it need not wait, unless it is in a file. */
+static void test_what_is_in_memory_says_so(void **state) {
+  const fixture *self = *state;
+  bool is_file = strcmp(url, "sqlite:PATH") == 0;
+  assert_int_equal(self->scene.artifacts->in_memory, !is_file);
+  assert_int_equal(self->scene.memories->in_memory, !is_file);
+}
+
 /* ---- URLs ---- */
 
 static void refused(mp_env *env, const char *given, moonpad_status status, const char *message) {
@@ -388,7 +396,10 @@ static void test_other_urls_are_refused(void **state) {
   refused(self->env, "sqlite:/no/such/folder/f.db", MOONPAD_STORAGE, "/no/such/folder");
 }
 
-/* Another writer holds the lock: every write says so at once, and reads go on. */
+/*
+** Another writer holds the lock: every write says so when it has waited for as long as the store was
+** opened to wait, and reads go on.
+*/
 static void test_busy(void **state) {
   const fixture *self = *state;
   const agent_scene *scene = &self->scene;
@@ -403,8 +414,10 @@ static void test_busy(void **state) {
   assert_int_equal(sqlite3_open(self->place->path, &db), SQLITE_OK);
   assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
   assert_int_equal(save_text(scene, "s", "f", "x", &version, &error), MOONPAD_BUSY);
+  assert_non_null(strstr(error.message, "(5 ms)"));
   assert_int_equal(scene->artifacts->ops->delete_file(scene->artifacts, &name, &existed, &error), MOONPAD_BUSY);
   assert_int_equal(write_entries(scene, 1, &error), MOONPAD_BUSY);
+  assert_non_null(strstr(error.message, "(5 ms)"));
   assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &found, &error), MOONPAD_OK);
   assert_int_equal(found.length, 0);
   expect_indexed(scene, &session_of_ann, 0);
@@ -428,6 +441,7 @@ int main(void) {
       TEST(test_a_match_has_all_that_was_said),
       TEST(test_closed),
       TEST(test_threads_share_a_store),
+      TEST(test_what_is_in_memory_says_so),
       TEST(test_other_urls_are_refused),
       TEST(test_busy),
   };

@@ -10,8 +10,8 @@
 ** Every call gives MOONPAD_OK or a status, and has then filled `error` (may be NULL) and changed
 ** nothing in the store; only what a disk failed to sync (storage) may have got there all the same.
 ** Statuses: no_memory, storage, corrupt, limit (more than the store keeps in one place), unsupported
-** (a newer version has taken it over), closed; and busy while somebody else is writing to it: the
-** caller tries again for as long as his patience lasts.
+** (a newer version has taken it over), closed; and busy when somebody else kept it locked for longer
+** than the `busy_timeout_ms` that it was opened with.
 */
 #ifndef MP_AGENT_STORES_ARTIFACTS_H
 #define MP_AGENT_STORES_ARTIFACTS_H
@@ -78,14 +78,15 @@ typedef struct mp_artifacts_ops {
 
 struct mp_artifacts {
   const mp_artifacts_ops *ops;
+  bool in_memory; /* as of mp_store (store/store.h) */
 };
 
 /*
 ** Opens the store that a URL names: see open.c. It is the caller's, who ends it with `free`, and
 ** keeps a reference to `env`. Of `options` the store takes `durability` and `busy_timeout_ms`,
-** which is how long opening waits for others. Errors: unsupported (no such store, and messages name
-** no more of the URL than its scheme: the rest may hold a password), invalid_argument, corrupt,
-** storage, busy, no_memory.
+** which is how long opening and every call wait for others. Errors: unsupported (no such store, and
+** messages name no more of the URL than its scheme: the rest may hold a password),
+** invalid_argument, corrupt, storage, busy, no_memory.
 */
 moonpad_status mp_artifacts_open(mp_env *env, moonpad_string url, const moonpad_options *options,
                                  mp_artifacts **artifacts, moonpad_error *error);

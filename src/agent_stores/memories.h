@@ -83,6 +83,7 @@ typedef struct mp_memories_ops {
 
 struct mp_memories {
   const mp_memories_ops *ops;
+  bool in_memory; /* as of mp_store (store/store.h) */
 };
 
 /* As mp_artifacts_open. Errors: unsupported, too, where the store has no means to search. */

@@ -1,8 +1,11 @@
 /*
 ** The Lua module `moonpad.agent_stores_core`: the stores of artifacts and of memories as userdata.
-** It stands alone, so that the core does without them. What goes wrong comes back as nil, message,
-** code; only wrong arguments raise, which lua/moonpad/artifacts.lua and memory.lua, what people
-** use, have checked before.
+** It stands alone, so that the core does without them; how a call is made, at once or on a worker
+** while its coroutine waits, it is told by moonpad.core (lua/store_call.h). What goes wrong comes
+** back as nil, message, code; wrong arguments raise, which lua/moonpad/artifacts.lua and
+** memory.lua, what people use, have checked before, and so does a call that is cancelled.
+**
+** Every function has two upvalues: the mp_store_calls, and the name of its type.
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -10,20 +13,69 @@
 #include "agent_stores/artifacts.h"
 #include "agent_stores/memories.h"
 #include "base/error.h"
+#include "lua/store_call.h"
 
 #define ARTIFACTS_TYPE "moonpad.artifacts"
 #define MEMORIES_TYPE  "moonpad.memories"
 
-/* NULL in both: not opened, or collected. */
-typedef struct artifacts_handle {
-  mp_env *env;
-  mp_artifacts *store;
-} artifacts_handle;
+/* ---- Stores ---- */
 
-typedef struct memories_handle {
+/* Belongs to its userdata, and to the calls that have been made with it and are not done. */
+typedef struct shared_store {
+  unsigned references; /* counted where Lua runs */
   mp_env *env;
-  mp_memories *store;
-} memories_handle;
+  mp_artifacts *artifacts; /* one of the two */
+  mp_memories *memories;
+} shared_store;
+
+typedef struct store_handle {
+  shared_store *store; /* NULL: not opened, or collected */
+} store_handle;
+
+static void release_store(shared_store *store) {
+  if (store == NULL || --store->references > 0) return;
+  mp_env *env = store->env;
+  if (store->artifacts != NULL) store->artifacts->ops->free(store->artifacts);
+  if (store->memories != NULL) store->memories->ops->free(store->memories);
+  mp_release(env, store);
+  mp_env_release(env);
+}
+
+/* Pushes a handle, with a store that is not open yet; NULL: there is no memory. */
+static shared_store *push_store(lua_State *L, const char *type) {
+  store_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
+  handle->store = NULL;
+  luaL_setmetatable(L, type);
+  mp_env *env = mp_env_new(NULL);
+  shared_store *store = env == NULL ? NULL : mp_allocate_zeroed(env, sizeof *store);
+  if (store == NULL) {
+    mp_env_release(env);
+    return NULL;
+  }
+  store->references = 1;
+  store->env = env;
+  handle->store = store;
+  return store;
+}
+
+static store_handle *check_handle(lua_State *L) {
+  return luaL_checkudata(L, 1, lua_tostring(L, lua_upvalueindex(2)));
+}
+
+static int collect(lua_State *L) {
+  store_handle *handle = check_handle(L);
+  shared_store *store = handle->store;
+  handle->store = NULL;
+  release_store(store);
+  return 0;
+}
+
+static int close_store(lua_State *L) {
+  const shared_store *store = check_handle(L)->store;
+  if (store != NULL && store->artifacts != NULL) store->artifacts->ops->close(store->artifacts);
+  if (store != NULL && store->memories != NULL) store->memories->ops->close(store->memories);
+  return 0;
+}
 
 /* ---- Results ---- */
 
@@ -40,29 +92,10 @@ static int push_closed(lua_State *L) {
   return push_failure(L, &error);
 }
 
-/* What was found, until it is in Lua. */
-typedef struct result {
-  moonpad_status status;
+static int push_no_memory(lua_State *L) {
   moonpad_error error;
-  mp_buffer buffer;
-  mp_artifact artifact;
-  bool found;
-} result;
-
-/*
-** Pushes what was found, with `push`, or the failure; frees the buffer, also where Lua has no
-** memory for it: pushing a function and a pointer takes none.
-*/
-static int push_result(lua_State *L, lua_CFunction push, result *found) {
-  int top = lua_gettop(L);
-  lua_pushcfunction(L, push);
-  lua_pushlightuserdata(L, found);
-  int code = found->status == MOONPAD_OK ? lua_pcall(L, 1, 1, 0) : LUA_OK;
-  mp_buffer_free(&found->buffer);
-  if (code != LUA_OK) return lua_error(L);
-  if (found->status == MOONPAD_OK) return 1;
-  lua_settop(L, top);
-  return push_failure(L, &found->error);
+  mp_no_memory(&error);
+  return push_failure(L, &error);
 }
 
 static void set_string(lua_State *L, const char *field, moonpad_string text) {
@@ -89,45 +122,87 @@ static moonpad_options read_options(lua_State *L) {
   return options;
 }
 
+/* ---- Calls ---- */
+
+/* Begins what every call knows. */
+typedef struct agent_call {
+  mp_store_call call; /* the first member */
+  shared_store *store;
+  int64_t number;  /* a version, a revision, or how many */
+  mp_buffer found; /* for what is read */
+} agent_call;
+
+static const mp_store_calls *calls_of(lua_State *L) {
+  return lua_touserdata(L, lua_upvalueindex(1));
+}
+
+/* Pushes the call of a method whose `count` arguments are on the stack; NULL: the handle is closed. */
+static agent_call *push_call(lua_State *L, const mp_store_call_type *type, int count) {
+  shared_store *store = check_handle(L)->store;
+  lua_settop(L, count);
+  if (store == NULL) return NULL;
+  agent_call *made = (agent_call *)calls_of(L)->push(L, type, NULL);
+  made->store = store;
+  store->references++;
+  mp_buffer_init(&made->found, store->env);
+  return made;
+}
+
+static void release_call(agent_call *done) {
+  mp_buffer_free(&done->found);
+  release_store(done->store);
+}
+
+/* A string of the arguments, which is to be there as long as the call is. */
+static void keep_argument(lua_State *L, agent_call *made, int index, moonpad_string *text) {
+  *text = check_string(L, index);
+  mp_store_call_keep(&made->call, text);
+}
+
+static int give_number(lua_State *L, mp_store_call *call) {
+  if (call->status != MOONPAD_OK) return push_failure(L, &call->error);
+  lua_pushinteger(L, ((const agent_call *)call)->number);
+  return 1;
+}
+
 /* ---- Artifacts ---- */
 
-/* artifacts(url, durability, busyTimeoutMs) */
-static int open_artifacts(lua_State *L) {
-  moonpad_string url = check_string(L, 1);
-  moonpad_options options = read_options(L);
-  moonpad_error error;
-  artifacts_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
-  *handle = (artifacts_handle){NULL, NULL};
-  luaL_setmetatable(L, ARTIFACTS_TYPE);
-  handle->env = mp_env_new(NULL);
-  moonpad_status status = handle->env == NULL ? mp_no_memory(&error)
-                                              : mp_artifacts_open(handle->env, url, &options, &handle->store, &error);
-  return status == MOONPAD_OK ? 1 : push_failure(L, &error);
+typedef struct artifacts_call {
+  agent_call base; /* the first member */
+  mp_artifact_name name;
+  mp_artifact artifact; /* to be saved, or loaded */
+  double now;
+  bool exists; /* what was loaded or deleted */
+} artifacts_call;
+
+static mp_artifacts *artifacts_of(const artifacts_call *call) {
+  return call->base.store->artifacts;
 }
 
-static int artifacts_gc(lua_State *L) {
-  artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
-  artifacts_handle held = *handle;
-  *handle = (artifacts_handle){NULL, NULL};
-  if (held.store != NULL) held.store->ops->free(held.store);
-  mp_env_release(held.env);
-  return 0;
+static void release_artifacts_call(mp_store_call *call) {
+  release_call((agent_call *)call);
 }
 
-static int artifacts_close(lua_State *L) {
-  const artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
-  if (handle->store != NULL) handle->store->ops->close(handle->store);
-  return 0;
+/* A session id that is nil means the user's own. Of the `count` arguments the fifth is a filename, if any. */
+static artifacts_call *push_artifacts_call(lua_State *L, const mp_store_call_type *type, int count) {
+  artifacts_call *made = (artifacts_call *)push_call(L, type, count);
+  if (made == NULL) return NULL;
+  keep_argument(L, &made->base, 2, &made->name.app_name);
+  keep_argument(L, &made->base, 3, &made->name.user_id);
+  made->name.session_id = moonpad_text("");
+  if (count >= 4 && !lua_isnil(L, 4)) keep_argument(L, &made->base, 4, &made->name.session_id);
+  if (count >= 5) keep_argument(L, &made->base, 5, &made->name.filename);
+  return made;
 }
 
-/* At 2, 3, 4, 5; a session id that is nil means the user's own. */
-static mp_artifact_name read_name(lua_State *L, bool has_filename) {
-  mp_artifact_name name = {{NULL, 0}, {NULL, 0}, {"", 0}, {NULL, 0}};
-  name.app_name = check_string(L, 2);
-  name.user_id = check_string(L, 3);
-  if (!lua_isnoneornil(L, 4)) name.session_id = check_string(L, 4);
-  if (has_filename) name.filename = check_string(L, 5);
-  return name;
+static int make_artifacts_call(lua_State *L, artifacts_call *made) {
+  return calls_of(L)->make(L, &made->base.call, artifacts_of(made)->in_memory);
+}
+
+static moonpad_status ask_save(mp_store_call *call, moonpad_error *error) {
+  artifacts_call *save = (artifacts_call *)call;
+  mp_artifacts *artifacts = artifacts_of(save);
+  return artifacts->ops->save(artifacts, &save->name, &save->artifact, save->now, &save->base.number, error);
 }
 
 /*
@@ -135,32 +210,32 @@ static mp_artifact_name read_name(lua_State *L, bool has_filename) {
 ** nil, displayName | nil) -> version
 */
 static int save(lua_State *L) {
-  const artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
-  lua_settop(L, 9);
-  mp_artifact_name name = read_name(L, true);
-  mp_artifact artifact = {false, {NULL, 0}, {NULL, 0}, false, {NULL, 0}};
-  artifact.is_text = !lua_isnil(L, 6);
-  artifact.data = check_string(L, artifact.is_text ? 6 : 7);
-  if (!artifact.is_text) artifact.mime_type = check_string(L, 8);
-  artifact.has_display_name = !lua_isnil(L, 9);
-  if (artifact.has_display_name) artifact.display_name = check_string(L, 9);
-  if (handle->store == NULL) return push_closed(L);
-  int64_t version;
-  double now;
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_save, give_number, release_artifacts_call};
   moonpad_error error;
-  moonpad_status status = mp_now(handle->env, &now, &error);
-  if (status == MOONPAD_OK) {
-    status = handle->store->ops->save(handle->store, &name, &artifact, now, &version, &error);
-  }
-  if (status != MOONPAD_OK) return push_failure(L, &error);
-  lua_pushinteger(L, version);
-  return 1;
+  artifacts_call *made = push_artifacts_call(L, &type, 9);
+  if (made == NULL) return push_closed(L);
+  mp_artifact *artifact = &made->artifact;
+  artifact->is_text = !lua_isnil(L, 6);
+  artifact->has_display_name = !lua_isnil(L, 9);
+  keep_argument(L, &made->base, artifact->is_text ? 6 : 7, &artifact->data);
+  if (!artifact->is_text) keep_argument(L, &made->base, 8, &artifact->mime_type);
+  if (artifact->has_display_name) keep_argument(L, &made->base, 9, &artifact->display_name);
+  if (mp_now(made->base.store->env, &made->now, &error) != MOONPAD_OK) return push_failure(L, &error);
+  return make_artifacts_call(L, made);
 }
 
-static int push_part(lua_State *L) {
-  const result *loaded = lua_touserdata(L, 1);
-  const mp_artifact *artifact = &loaded->artifact;
-  if (!loaded->found) return 0;
+static moonpad_status ask_load(mp_store_call *call, moonpad_error *error) {
+  artifacts_call *load = (artifacts_call *)call;
+  mp_artifacts *artifacts = artifacts_of(load);
+  return artifacts->ops->load(artifacts, &load->name, load->base.number, &load->exists, &load->artifact,
+                              &load->base.found, error);
+}
+
+static int give_part(lua_State *L, mp_store_call *call) {
+  const artifacts_call *load = (const artifacts_call *)call;
+  const mp_artifact *artifact = &load->artifact;
+  if (call->status != MOONPAD_OK) return push_failure(L, &call->error);
+  if (!load->exists) return 0;
   lua_createtable(L, 0, 1);
   if (artifact->is_text) {
     set_string(L, "text", artifact->data);
@@ -176,22 +251,23 @@ static int push_part(lua_State *L) {
 
 /* artifacts:load(appName, userId, sessionId | nil, filename [, version]) -> part | nil */
 static int load(lua_State *L) {
-  const artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
-  lua_settop(L, 6);
-  mp_artifact_name name = read_name(L, true);
-  int64_t version = luaL_optinteger(L, 6, MP_ARTIFACT_LATEST);
-  if (handle->store == NULL) return push_closed(L);
-  result loaded;
-  mp_buffer_init(&loaded.buffer, handle->env);
-  loaded.status = handle->store->ops->load(handle->store, &name, version, &loaded.found, &loaded.artifact,
-                                           &loaded.buffer, &loaded.error);
-  return push_result(L, push_part, &loaded);
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_load, give_part, release_artifacts_call};
+  artifacts_call *made = push_artifacts_call(L, &type, 6);
+  if (made == NULL) return push_closed(L);
+  made->base.number = luaL_optinteger(L, 6, MP_ARTIFACT_LATEST);
+  return make_artifacts_call(L, made);
 }
 
-static int push_filenames(lua_State *L) {
-  const result *listed = lua_touserdata(L, 1);
-  const mp_buffer *filenames = &listed->buffer;
+static moonpad_status ask_list(mp_store_call *call, moonpad_error *error) {
+  artifacts_call *list = (artifacts_call *)call;
+  mp_artifacts *artifacts = artifacts_of(list);
+  return artifacts->ops->list(artifacts, &list->name, &list->base.found, error);
+}
+
+static int give_filenames(lua_State *L, mp_store_call *call) {
+  const mp_buffer *filenames = &((const agent_call *)call)->found;
   lua_Integer count = 0;
+  if (call->status != MOONPAD_OK) return push_failure(L, &call->error);
   lua_newtable(L);
   for (size_t at = 0; at < filenames->length; at += strlen(filenames->data + at) + 1) {
     lua_pushstring(L, filenames->data + at);
@@ -202,19 +278,20 @@ static int push_filenames(lua_State *L) {
 
 /* artifacts:list(appName, userId, sessionId | nil) -> { filename, ... } */
 static int list(lua_State *L) {
-  const artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
-  lua_settop(L, 4);
-  mp_artifact_name name = read_name(L, false);
-  if (handle->store == NULL) return push_closed(L);
-  result listed;
-  mp_buffer_init(&listed.buffer, handle->env);
-  listed.status = handle->store->ops->list(handle->store, &name, &listed.buffer, &listed.error);
-  return push_result(L, push_filenames, &listed);
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_list, give_filenames, release_artifacts_call};
+  artifacts_call *made = push_artifacts_call(L, &type, 4);
+  return made == NULL ? push_closed(L) : make_artifacts_call(L, made);
 }
 
-static int push_versions(lua_State *L) {
-  const result *listed = lua_touserdata(L, 1);
-  const mp_buffer *versions = &listed->buffer;
+static moonpad_status ask_versions(mp_store_call *call, moonpad_error *error) {
+  artifacts_call *versions = (artifacts_call *)call;
+  mp_artifacts *artifacts = artifacts_of(versions);
+  return artifacts->ops->versions(artifacts, &versions->name, &versions->base.found, error);
+}
+
+static int give_versions(lua_State *L, mp_store_call *call) {
+  const mp_buffer *versions = &((const agent_call *)call)->found;
+  if (call->status != MOONPAD_OK) return push_failure(L, &call->error);
   lua_newtable(L);
   for (size_t at = 0; at < versions->length; at += sizeof(int64_t)) {
     int64_t version;
@@ -227,140 +304,201 @@ static int push_versions(lua_State *L) {
 
 /* artifacts:versions(appName, userId, sessionId | nil, filename) -> { version, ... } */
 static int versions(lua_State *L) {
-  const artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
-  lua_settop(L, 5);
-  mp_artifact_name name = read_name(L, true);
-  if (handle->store == NULL) return push_closed(L);
-  result listed;
-  mp_buffer_init(&listed.buffer, handle->env);
-  listed.status = handle->store->ops->versions(handle->store, &name, &listed.buffer, &listed.error);
-  return push_result(L, push_versions, &listed);
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_versions, give_versions, release_artifacts_call};
+  artifacts_call *made = push_artifacts_call(L, &type, 5);
+  return made == NULL ? push_closed(L) : make_artifacts_call(L, made);
+}
+
+static moonpad_status ask_delete(mp_store_call *call, moonpad_error *error) {
+  artifacts_call *delete = (artifacts_call *)call;
+  mp_artifacts *artifacts = artifacts_of(delete);
+  return artifacts->ops->delete_file(artifacts, &delete->name, &delete->exists, error);
+}
+
+static int give_existed(lua_State *L, mp_store_call *call) {
+  if (call->status != MOONPAD_OK) return push_failure(L, &call->error);
+  lua_pushboolean(L, ((const artifacts_call *)call)->exists);
+  return 1;
 }
 
 /* artifacts:delete(appName, userId, sessionId | nil, filename) -> existed */
 static int delete_file(lua_State *L) {
-  const artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
-  lua_settop(L, 5);
-  mp_artifact_name name = read_name(L, true);
-  if (handle->store == NULL) return push_closed(L);
-  bool existed;
-  moonpad_error error;
-  moonpad_status status = handle->store->ops->delete_file(handle->store, &name, &existed, &error);
-  if (status != MOONPAD_OK) return push_failure(L, &error);
-  lua_pushboolean(L, existed);
-  return 1;
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_delete, give_existed, release_artifacts_call};
+  artifacts_call *made = push_artifacts_call(L, &type, 5);
+  return made == NULL ? push_closed(L) : make_artifacts_call(L, made);
+}
+
+static moonpad_status ask_delete_files(mp_store_call *call, moonpad_error *error) {
+  artifacts_call *delete = (artifacts_call *)call;
+  mp_artifacts *artifacts = artifacts_of(delete);
+  return artifacts->ops->delete_user(artifacts, &delete->name, &delete->base.number, error);
 }
 
 /* artifacts:deleteUser(appName, userId) -> how many files */
 static int delete_user_files(lua_State *L) {
-  const artifacts_handle *handle = luaL_checkudata(L, 1, ARTIFACTS_TYPE);
-  lua_settop(L, 3);
-  mp_artifact_name name = read_name(L, false);
-  if (handle->store == NULL) return push_closed(L);
-  int64_t files;
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_delete_files, give_number,
+                                          release_artifacts_call};
+  artifacts_call *made = push_artifacts_call(L, &type, 3);
+  return made == NULL ? push_closed(L) : make_artifacts_call(L, made);
+}
+
+/* artifacts(url, durability, busyTimeoutMs) */
+static int open_artifacts(lua_State *L) {
+  moonpad_string url = check_string(L, 1);
+  moonpad_options options = read_options(L);
   moonpad_error error;
-  moonpad_status status = handle->store->ops->delete_user(handle->store, &name, &files, &error);
-  if (status != MOONPAD_OK) return push_failure(L, &error);
-  lua_pushinteger(L, files);
-  return 1;
+  shared_store *store = push_store(L, ARTIFACTS_TYPE);
+  if (store == NULL) return push_no_memory(L);
+  moonpad_status status = mp_artifacts_open(store->env, url, &options, &store->artifacts, &error);
+  return status == MOONPAD_OK ? 1 : push_failure(L, &error);
 }
 
 /* ---- Memories ---- */
 
-/* memories(url, durability, busyTimeoutMs) */
-static int open_memories(lua_State *L) {
-  moonpad_string url = check_string(L, 1);
-  moonpad_options options = read_options(L);
-  moonpad_error error;
-  memories_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
-  *handle = (memories_handle){NULL, NULL};
-  luaL_setmetatable(L, MEMORIES_TYPE);
-  handle->env = mp_env_new(NULL);
-  moonpad_status status =
-      handle->env == NULL ? mp_no_memory(&error) : mp_memories_open(handle->env, url, &options, &handle->store, &error);
-  return status == MOONPAD_OK ? 1 : push_failure(L, &error);
+typedef struct memories_call {
+  agent_call base; /* the first member */
+  mp_memories_session session;
+  mp_memories_batch batch;
+  mp_memories_query query;
+  /* What batch and query point to: */
+  mp_memories_entry *added;
+  int64_t *removed;
+  moonpad_string *phrases;
+  mp_buffer texts;
+} memories_call;
+
+static mp_memories *memories_of(const memories_call *call) {
+  return call->base.store->memories;
 }
 
-static int memories_gc(lua_State *L) {
-  memories_handle *handle = luaL_checkudata(L, 1, MEMORIES_TYPE);
-  memories_handle held = *handle;
-  *handle = (memories_handle){NULL, NULL};
-  if (held.store != NULL) held.store->ops->free(held.store);
-  mp_env_release(held.env);
-  return 0;
+static void release_memories_call(mp_store_call *call) {
+  memories_call *done = (memories_call *)call;
+  mp_env *env = done->base.store->env;
+  mp_release(env, done->added);
+  mp_release(env, done->removed);
+  mp_release(env, done->phrases);
+  mp_buffer_free(&done->texts);
+  release_call(&done->base);
 }
 
-static int memories_close(lua_State *L) {
-  const memories_handle *handle = luaL_checkudata(L, 1, MEMORIES_TYPE);
-  if (handle->store != NULL) handle->store->ops->close(handle->store);
-  return 0;
+static memories_call *push_memories_call(lua_State *L, const mp_store_call_type *type, int count) {
+  memories_call *made = (memories_call *)push_call(L, type, count);
+  if (made == NULL) return NULL;
+  mp_buffer_init(&made->texts, made->base.store->env);
+  keep_argument(L, &made->base, 2, &made->session.app_name);
+  keep_argument(L, &made->base, 3, &made->session.user_id);
+  return made;
 }
 
-/* At 2, 3, 4, 5. */
-static mp_memories_session read_session(lua_State *L) {
-  return (mp_memories_session){check_string(L, 2), check_string(L, 3), check_string(L, 4), luaL_checknumber(L, 5)};
+/* The same of a session: at 2, 3, 4, 5. */
+static memories_call *push_session_call(lua_State *L, const mp_store_call_type *type, int count) {
+  memories_call *made = push_memories_call(L, type, count);
+  if (made == NULL) return NULL;
+  keep_argument(L, &made->base, 4, &made->session.session_id);
+  made->session.create_time = luaL_checknumber(L, 5);
+  return made;
+}
+
+static int make_memories_call(lua_State *L, memories_call *made) {
+  return calls_of(L)->make(L, &made->base.call, memories_of(made)->in_memory);
+}
+
+static moonpad_status ask_indexed(mp_store_call *call, moonpad_error *error) {
+  memories_call *indexed = (memories_call *)call;
+  mp_memories *memories = memories_of(indexed);
+  return memories->ops->indexed(memories, &indexed->session, &indexed->base.number, error);
 }
 
 /* memories:indexed(appName, userId, sessionId, createTime) -> revision */
 static int indexed(lua_State *L) {
-  const memories_handle *handle = luaL_checkudata(L, 1, MEMORIES_TYPE);
-  lua_settop(L, 5);
-  mp_memories_session session = read_session(L);
-  if (handle->store == NULL) return push_closed(L);
-  int64_t revision;
-  moonpad_error error;
-  moonpad_status status = handle->store->ops->indexed(handle->store, &session, &revision, &error);
-  if (status != MOONPAD_OK) return push_failure(L, &error);
-  lua_pushinteger(L, revision);
-  return 1;
+  static const mp_store_call_type type = {sizeof(memories_call), ask_indexed, give_number, release_memories_call};
+  memories_call *made = push_session_call(L, &type, 5);
+  return made == NULL ? push_closed(L) : make_memories_call(L, made);
 }
 
-/* The text of a field of the table at the top, which keeps it. */
-static moonpad_string entry_text(lua_State *L, const char *field) {
-  moonpad_string text;
-  if (lua_getfield(L, -1, field) != LUA_TSTRING) luaL_error(L, "%s: expected a string", field);
-  text.data = lua_tolstring(L, -1, &text.length);
+/*
+** Lists of texts are copied, one text behind the other, however the call is made: beside what a
+** store does with them that costs little. Where each is, is known when all are there.
+*/
+static moonpad_string take_text(lua_State *L, mp_buffer *texts) {
+  moonpad_string text = check_string(L, -1);
+  mp_buffer_add_string(texts, text);
   lua_pop(L, 1);
-  return text;
+  return (moonpad_string){NULL, text.length};
 }
 
-static mp_memories_entry read_entry(lua_State *L) {
+static void place_text(moonpad_string *text, const char **at) {
+  if (text->length == 0) return;
+  text->data = *at;
+  *at += text->length;
+}
+
+/* The entry at the top. */
+static mp_memories_entry read_entry(lua_State *L, mp_buffer *texts) {
   mp_memories_entry entry;
+  luaL_checktype(L, -1, LUA_TTABLE);
   lua_getfield(L, -1, "revision");
   entry.revision = luaL_checkinteger(L, -1);
   lua_getfield(L, -2, "timestamp");
   entry.timestamp = luaL_checknumber(L, -1);
   lua_pop(L, 2);
-  entry.author = entry_text(L, "author");
-  entry.content = entry_text(L, "content");
-  entry.text = entry_text(L, "text");
+  lua_getfield(L, -1, "author");
+  entry.author = take_text(L, texts);
+  lua_getfield(L, -1, "content");
+  entry.content = take_text(L, texts);
+  lua_getfield(L, -1, "text");
+  entry.text = take_text(L, texts);
   return entry;
 }
 
-/* The list at `index`, whose tables keep the strings; the array is left on the stack. */
-static const mp_memories_entry *read_entries(lua_State *L, int index, size_t *count) {
+/* False: there is no memory for them; so of all lists. */
+static bool read_added(lua_State *L, int index, memories_call *made) {
   luaL_checktype(L, index, LUA_TTABLE);
-  *count = lua_rawlen(L, index);
-  mp_memories_entry *entries = lua_newuserdatauv(L, (*count + 1) * sizeof *entries, 0);
-  for (size_t i = 0; i < *count; i++) {
+  size_t count = lua_rawlen(L, index);
+  made->added = mp_allocate(made->base.store->env, count * sizeof *made->added);
+  if (made->added == NULL) return false;
+  for (size_t i = 0; i < count; i++) {
     lua_rawgeti(L, index, (lua_Integer)i + 1);
-    luaL_checktype(L, -1, LUA_TTABLE);
-    entries[i] = read_entry(L);
+    made->added[i] = read_entry(L, &made->texts);
     lua_pop(L, 1);
   }
-  return entries;
+  if (made->texts.failed) return false;
+  const char *at = made->texts.data;
+  for (size_t i = 0; i < count; i++) {
+    place_text(&made->added[i].author, &at);
+    place_text(&made->added[i].content, &at);
+    place_text(&made->added[i].text, &at);
+  }
+  made->batch.added = made->added;
+  made->batch.added_count = count;
+  return true;
 }
 
-static const int64_t *read_revisions(lua_State *L, int index, size_t *count) {
+static bool read_removed(lua_State *L, int index, memories_call *made) {
   luaL_checktype(L, index, LUA_TTABLE);
-  *count = lua_rawlen(L, index);
-  int64_t *revisions = lua_newuserdatauv(L, (*count + 1) * sizeof *revisions, 0);
-  for (size_t i = 0; i < *count; i++) {
+  size_t count = lua_rawlen(L, index);
+  made->removed = mp_allocate(made->base.store->env, count * sizeof *made->removed);
+  if (made->removed == NULL) return false;
+  for (size_t i = 0; i < count; i++) {
     lua_rawgeti(L, index, (lua_Integer)i + 1);
-    revisions[i] = luaL_checkinteger(L, -1);
+    made->removed[i] = luaL_checkinteger(L, -1);
     lua_pop(L, 1);
   }
-  return revisions;
+  made->batch.removed = made->removed;
+  made->batch.removed_count = count;
+  return true;
+}
+
+static moonpad_status ask_write(mp_store_call *call, moonpad_error *error) {
+  memories_call *write = (memories_call *)call;
+  mp_memories *memories = memories_of(write);
+  return memories->ops->write(memories, &write->session, &write->batch, error);
+}
+
+static int give_true(lua_State *L, mp_store_call *call) {
+  if (call->status != MOONPAD_OK) return push_failure(L, &call->error);
+  lua_pushboolean(L, true);
+  return 1;
 }
 
 /*
@@ -368,28 +506,46 @@ static const int64_t *read_revisions(lua_State *L, int index, size_t *count) {
 ** text }, ... }, { revision, ... }, indexed | nil) -> true
 */
 static int write_batch(lua_State *L) {
-  const memories_handle *handle = luaL_checkudata(L, 1, MEMORIES_TYPE);
-  lua_settop(L, 8);
-  luaL_checkstack(L, 8, NULL);
-  mp_memories_session session = read_session(L);
-  mp_memories_batch batch;
-  batch.added = read_entries(L, 6, &batch.added_count);
-  batch.removed = read_revisions(L, 7, &batch.removed_count);
-  batch.indexed = luaL_optinteger(L, 8, -1);
-  if (handle->store == NULL) return push_closed(L);
-  moonpad_error error;
-  moonpad_status status = handle->store->ops->write(handle->store, &session, &batch, &error);
-  if (status != MOONPAD_OK) return push_failure(L, &error);
-  lua_pushboolean(L, true);
-  return 1;
+  static const mp_store_call_type type = {sizeof(memories_call), ask_write, give_true, release_memories_call};
+  memories_call *made = push_session_call(L, &type, 8);
+  if (made == NULL) return push_closed(L);
+  if (!read_added(L, 6, made) || !read_removed(L, 7, made)) return push_no_memory(L);
+  made->batch.indexed = luaL_optinteger(L, 8, -1);
+  return make_memories_call(L, made);
 }
 
-static int push_matches(lua_State *L) {
-  const result *searched = lua_touserdata(L, 1);
+static bool read_phrases(lua_State *L, int index, memories_call *made) {
+  luaL_checktype(L, index, LUA_TTABLE);
+  size_t count = lua_rawlen(L, index);
+  made->phrases = mp_allocate(made->base.store->env, count * sizeof *made->phrases);
+  if (made->phrases == NULL) return false;
+  for (size_t i = 0; i < count; i++) {
+    lua_rawgeti(L, index, (lua_Integer)i + 1);
+    made->phrases[i] = take_text(L, &made->texts);
+  }
+  if (made->texts.failed) return false;
+  const char *at = made->texts.data;
+  for (size_t i = 0; i < count; i++) place_text(&made->phrases[i], &at);
+  made->query.phrases = made->phrases;
+  made->query.phrase_count = count;
+  return true;
+}
+
+static moonpad_status ask_search(mp_store_call *call, moonpad_error *error) {
+  memories_call *search = (memories_call *)call;
+  mp_memories *memories = memories_of(search);
+  search->query.app_name = search->session.app_name;
+  search->query.user_id = search->session.user_id;
+  return memories->ops->search(memories, &search->query, &search->base.found, error);
+}
+
+static int give_matches(lua_State *L, mp_store_call *call) {
+  const mp_buffer *matches = &((const agent_call *)call)->found;
   mp_memories_match match;
   lua_Integer count = 0;
+  if (call->status != MOONPAD_OK) return push_failure(L, &call->error);
   lua_newtable(L);
-  for (size_t at = 0; mp_memories_next_match(&searched->buffer, &at, &match);) {
+  for (size_t at = 0; mp_memories_next_match(matches, &at, &match);) {
     lua_createtable(L, 0, 4);
     set_string(L, "sessionId", match.session_id);
     set_string(L, "author", match.author);
@@ -401,64 +557,78 @@ static int push_matches(lua_State *L) {
   return 1;
 }
 
-/* The list at `index`, which keeps the strings; the array is left on the stack. */
-static const moonpad_string *read_phrases(lua_State *L, int index, size_t *count) {
-  luaL_checktype(L, index, LUA_TTABLE);
-  *count = lua_rawlen(L, index);
-  moonpad_string *phrases = lua_newuserdatauv(L, (*count + 1) * sizeof *phrases, 0);
-  for (size_t i = 0; i < *count; i++) {
-    lua_rawgeti(L, index, (lua_Integer)i + 1);
-    phrases[i] = check_string(L, -1);
-    lua_pop(L, 1);
-  }
-  return phrases;
-}
-
 /*
 ** memories:search(appName, userId, { phrase, ... }, limit) -> { { sessionId, author, timestamp,
 ** content = JSON }, ... }
 */
 static int search(lua_State *L) {
-  const memories_handle *handle = luaL_checkudata(L, 1, MEMORIES_TYPE);
-  lua_settop(L, 5);
-  mp_memories_query query;
-  query.app_name = check_string(L, 2);
-  query.user_id = check_string(L, 3);
-  query.phrases = read_phrases(L, 4, &query.phrase_count);
-  query.limit = luaL_checkinteger(L, 5);
-  if (handle->store == NULL) return push_closed(L);
-  result searched;
-  mp_buffer_init(&searched.buffer, handle->env);
-  searched.status = handle->store->ops->search(handle->store, &query, &searched.buffer, &searched.error);
-  return push_result(L, push_matches, &searched);
+  static const mp_store_call_type type = {sizeof(memories_call), ask_search, give_matches, release_memories_call};
+  memories_call *made = push_memories_call(L, &type, 5);
+  if (made == NULL) return push_closed(L);
+  if (!read_phrases(L, 4, made)) return push_no_memory(L);
+  made->query.limit = luaL_checkinteger(L, 5);
+  return make_memories_call(L, made);
+}
+
+static moonpad_status ask_forget(mp_store_call *call, moonpad_error *error) {
+  memories_call *forget = (memories_call *)call;
+  mp_memories *memories = memories_of(forget);
+  return memories->ops->delete_user(memories, forget->session.app_name, forget->session.user_id, &forget->base.number,
+                                    error);
 }
 
 /* memories:deleteUser(appName, userId) -> how many */
 static int delete_user_memories(lua_State *L) {
-  const memories_handle *handle = luaL_checkudata(L, 1, MEMORIES_TYPE);
-  moonpad_string app_name = check_string(L, 2), user_id = check_string(L, 3);
-  if (handle->store == NULL) return push_closed(L);
-  int64_t count;
+  static const mp_store_call_type type = {sizeof(memories_call), ask_forget, give_number, release_memories_call};
+  memories_call *made = push_memories_call(L, &type, 3);
+  return made == NULL ? push_closed(L) : make_memories_call(L, made);
+}
+
+/* memories(url, durability, busyTimeoutMs) */
+static int open_memories(lua_State *L) {
+  moonpad_string url = check_string(L, 1);
+  moonpad_options options = read_options(L);
   moonpad_error error;
-  moonpad_status status = handle->store->ops->delete_user(handle->store, app_name, user_id, &count, &error);
-  if (status != MOONPAD_OK) return push_failure(L, &error);
-  lua_pushinteger(L, count);
-  return 1;
+  shared_store *store = push_store(L, MEMORIES_TYPE);
+  if (store == NULL) return push_no_memory(L);
+  moonpad_status status = mp_memories_open(store->env, url, &options, &store->memories, &error);
+  return status == MOONPAD_OK ? 1 : push_failure(L, &error);
 }
 
 /* ---- The module ---- */
 
-static void make_type(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction gc) {
-  if (luaL_newmetatable(L, name)) {
-    lua_newtable(L);
-    luaL_setfuncs(L, methods, 0);
-    lua_setfield(L, -2, "__index");
-    lua_pushcfunction(L, gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pushboolean(L, 0);
-    lua_setfield(L, -2, "__metatable");
-  }
+/* Pushes the upvalues. */
+static void push_upvalues(lua_State *L, const mp_store_calls *calls, const char *type) {
+  lua_pushlightuserdata(L, (void *)calls);
+  lua_pushstring(L, type);
+}
+
+static void make_type(lua_State *L, const mp_store_calls *calls, const char *name, const luaL_Reg *methods) {
+  static const luaL_Reg metamethods[] = {{"__gc", collect}, {NULL, NULL}};
+  luaL_newmetatable(L, name);
+  push_upvalues(L, calls, name);
+  luaL_setfuncs(L, metamethods, 2);
+  lua_newtable(L);
+  push_upvalues(L, calls, name);
+  luaL_setfuncs(L, methods, 2);
+  lua_setfield(L, -2, "__index");
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
   lua_pop(L, 1);
+}
+
+static const mp_store_calls *find_store_calls(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonpad.core");
+  lua_call(L, 1, 1);
+  luaL_checktype(L, -1, LUA_TTABLE);
+  lua_getfield(L, -1, "storeCalls");
+  const mp_store_calls *calls = lua_touserdata(L, -1);
+  if (calls == NULL || calls->size != sizeof *calls) {
+    luaL_error(L, "it has not been built together with the module moonpad.core");
+  }
+  lua_pop(L, 2);
+  return calls;
 }
 
 #if defined(__GNUC__)
@@ -467,21 +637,18 @@ __attribute__((visibility("default")))
 int luaopen_moonpad_agent_stores_core(lua_State *L);
 
 int luaopen_moonpad_agent_stores_core(lua_State *L) {
-  static const luaL_Reg artifacts_methods[] = {{"save", save},
-                                               {"load", load},
-                                               {"list", list},
-                                               {"versions", versions},
-                                               {"delete", delete_file},
-                                               {"deleteUser", delete_user_files},
-                                               {"close", artifacts_close},
-                                               {NULL, NULL}};
-  static const luaL_Reg memories_methods[] = {{"indexed", indexed},      {"write", write_batch},
-                                              {"search", search},        {"deleteUser", delete_user_memories},
-                                              {"close", memories_close}, {NULL, NULL}};
+  static const luaL_Reg artifacts_methods[] = {{"save", save},          {"load", load},
+                                               {"list", list},          {"versions", versions},
+                                               {"delete", delete_file}, {"deleteUser", delete_user_files},
+                                               {"close", close_store},  {NULL, NULL}};
+  static const luaL_Reg memories_methods[] = {{"indexed", indexed},   {"write", write_batch},
+                                              {"search", search},     {"deleteUser", delete_user_memories},
+                                              {"close", close_store}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"artifacts", open_artifacts}, {"memories", open_memories}, {NULL, NULL}};
   luaL_checkversion(L);
-  make_type(L, ARTIFACTS_TYPE, artifacts_methods, artifacts_gc);
-  make_type(L, MEMORIES_TYPE, memories_methods, memories_gc);
+  const mp_store_calls *calls = find_store_calls(L);
+  make_type(L, calls, ARTIFACTS_TYPE, artifacts_methods);
+  make_type(L, calls, MEMORIES_TYPE, memories_methods);
   luaL_newlib(L, functions);
   return 1;
 }

@@ -310,6 +310,7 @@ moonpad_status mp_sqlite_artifacts_open(mp_env *env, moonpad_string rest, const 
   store->env = mp_env_retain(env);
   moonpad_status status = mp_sqlite_tables_open(env, rest, options, &tables, &store->file, error);
   if (status == MOONPAD_OK) {
+    store->base.in_memory = store->file->in_memory;
     *artifacts = &store->base;
   } else {
     free_store(&store->base);

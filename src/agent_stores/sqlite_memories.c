@@ -102,7 +102,7 @@ static moonpad_status write_with(mp_memories *memories, mp_tx_function function,
 static moonpad_status read_with(mp_memories *memories, mp_tx_function function, void *context, moonpad_error *error) {
   mp_store *file = ((sqlite_memories *)memories)->file;
   /* Without a file, all is done by the writing connection. */
-  if (((mp_sqlite *)file)->in_memory) return write_with(memories, function, context, error);
+  if (file->in_memory) return write_with(memories, function, context, error);
   return mp_sqlite_read(file, function, context, error);
 }
 
@@ -425,6 +425,7 @@ moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const m
   store->env = mp_env_retain(env);
   moonpad_status status = mp_sqlite_tables_open(env, rest, options, &tables, &store->file, error);
   if (status == MOONPAD_OK) {
+    store->base.in_memory = store->file->in_memory;
     *memories = &store->base;
   } else {
     free_store(&store->base);

@@ -104,16 +104,9 @@ moonpad_status mp_sqlite_tables_open(mp_env *env, moonpad_string rest, const moo
   moonpad_status status = mp_sqlite_open(env, rest, options, file, error);
   if (status != MOONPAD_OK) return status;
   status = need_tables(*file, tables, error);
-  /*
-  ** From now on a call waits for an instant only: who may have better things to do meanwhile comes
-  ** back.
-  */
-  if (status == MOONPAD_OK) {
-    ((mp_sqlite *)*file)->busy_timeout_ms = MP_SQLITE_INSTANT_MS;
-  } else {
-    mp_sqlite_tables_free(*file);
-    *file = NULL;
-  }
+  if (status == MOONPAD_OK) return status;
+  mp_sqlite_tables_free(*file);
+  *file = NULL;
   return status;
 }
 

@@ -1,8 +1,9 @@
 ---@meta moonpad.agent_stores_core
 
 -- The stores of artifacts and memories (lua/moonpad/artifacts.lua and memory.lua are what people use). Arguments have
--- been checked before. Every call that fails gives nil, a message and an error code; one that finds its store locked is
--- `busy` at once.
+-- been checked before. Every call that fails gives nil, a message and an error code. Where a coroutine is stepped
+-- (core.stepWith), a call on a file yields core.ASKS_STORE until it is done; resumed with core.CANCEL, it raises
+-- `cancelled`.
 
 local agent_stores_core = {}
 
@@ -111,7 +112,7 @@ function MemoryStore:deleteUser(appName, userId) end
 
 ---@param url string
 ---@param durability "full"|"normal"
----@param busyTimeoutMs integer how long opening waits
+---@param busyTimeoutMs integer how long opening and every call wait for a lock
 ---@return moonpad.ArtifactStore?
 ---@return string? message
 ---@return moonpad.ErrorCode? code
@@ -119,7 +120,7 @@ function agent_stores_core.artifacts(url, durability, busyTimeoutMs) end
 
 ---@param url string
 ---@param durability "full"|"normal"
----@param busyTimeoutMs integer how long opening waits
+---@param busyTimeoutMs integer how long opening and every call wait for a lock
 ---@return moonpad.MemoryStore?
 ---@return string? message
 ---@return moonpad.ErrorCode? code
