@@ -7,6 +7,7 @@
 #include "lua/clock.h"
 #include "lua/event.h"
 #include "lua/handles.h"
+#include "lua/stepped_append.h"
 #include "service/pending.h"
 
 /* ---- State objects ---- */
@@ -120,30 +121,64 @@ static int put_unchecked(lua_State *L) {
   return 0;
 }
 
-/* core.commit(state, event [, briefly]) -> stored; nil, message */
-static int commit(lua_State *L) {
-  mp_lua *binding = mp_lua_of(L);
+/* The state at 1 of a commit, whose event is at 2. */
+static mp_changes_box *check_commit(lua_State *L, mp_lua *binding) {
   mp_lua_state *state = mp_check_state(L, binding, 1, "core.commit");
-  bool briefly = lua_toboolean(L, 3);
-  lua_settop(L, 2);
-  if (mp_is_partial_event(L, 2)) return 1;
   if (state->box->session == NULL) mp_raise_argument(L, "core.commit: this state object belongs to no session");
   if (state->read_only) mp_raise_argument(L, "core.commit: this state is read-only");
-  moonpad_session *session = state->box->session->session;
+  return state->box;
+}
+
+static void check_open_changes(lua_State *L, const mp_changes_box *box) {
+  const char *ended = box->changes->ended;
+  if (ended != NULL) mp_raise_argument(L, "core.commit: this state takes no more writes: %s", ended);
+}
+
+static int commit_at_once(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_changes_box *box = check_commit(L, binding);
+  moonpad_session *session = box->session->session;
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
-  const char *ended = state->box->changes->ended;
-  if (ended != NULL) mp_raise_argument(L, "core.commit: this state takes no more writes: %s", ended);
+  check_open_changes(L, box);
   mp_recording recording;
+  moonpad_error error;
   moonpad_string json =
       mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes, &recording);
-  moonpad_error error;
-  moonpad_changes *changes = state->box->changes;
-  moonpad_status status = briefly ? mp_append_event_briefly(session, changes, json, &outcome->event, &error)
-                                  : mp_append_event_now(session, changes, json, true, &outcome->event, &error);
+  bool briefly = lua_toboolean(L, 3);
+  moonpad_status status = briefly ? mp_append_event_briefly(session, box->changes, json, &outcome->event, &error)
+                                  : mp_append_event_now(session, box->changes, json, true, &outcome->event, &error);
   if (briefly && status == MOONPAD_BUSY) return mp_push_busy(L, &error);
   if (status != MOONPAD_OK) mp_raise_append(L, outcome, session, &error, 2);
   return mp_push_stored(L, binding, box_index, outcome, &recording);
+}
+
+static int commit_in_step(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_changes_box *box = check_commit(L, binding);
+  moonpad_session *session = box->session->session;
+  if (!mp_push_known_service(L, session->service)) return commit_at_once(L);
+  mp_lua_service *handle = lua_touserdata(L, -1);
+  mp_stepped_append *stepped = mp_stepped_append_push(L, binding, box->session);
+  stepped->event = 2;
+  check_open_changes(L, box);
+  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes, NULL);
+  mp_async_way way = {.decided_at = MP_DECIDED_AS_HELD};
+  return mp_stepped_append_make(L, stepped, handle, box->changes, json, way);
+}
+
+/* core.commit(state, event [, briefly]) -> stored; nil, message */
+static int commit(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_check_state(L, binding, 1, "core.commit");
+  lua_settop(L, 3);
+  if (mp_is_partial_event(L, 2)) {
+    lua_settop(L, 2);
+    return 1;
+  }
+  mp_session_box *session = check_commit(L, binding)->session;
+  if (!mp_appends_in_step(L, session->session->service)) return commit_at_once(L);
+  return mp_when_settled(L, session, commit_in_step);
 }
 
 /* core.finish(state, reason): the first reason stays. */

@@ -1,7 +1,7 @@
 /* service: sessions and appends. */
 #include "lua/service.h"
 
-#include "lua/store_call.h"
+#include "lua/stepped_append.h"
 #include "service/append.h"
 
 mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
@@ -264,6 +264,18 @@ void mp_sort_append_arguments(lua_State *L, mp_lua *binding, const char *where) 
   lua_remove(L, 2);
 }
 
+/* In a stepped run, with the session at 2 and the event at 3. */
+static int append_in_step(lua_State *L) {
+  static const char where[] = "service:appendEvent";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_stepped_append *stepped = mp_stepped_append_push(L, binding, mp_check_session(L, binding, 2, where));
+  stepped->event = 3;
+  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
+  mp_async_way way = {.decided_at = MP_DECIDED_AS_HELD};
+  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, json, way);
+}
+
 /* service:appendEvent(session, event), service:appendEvent{ session =, event = } */
 static int append_event(lua_State *L) {
   static const char where[] = "service:appendEvent";
@@ -272,6 +284,7 @@ static int append_event(lua_State *L) {
   mp_sort_append_arguments(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   if (mp_is_partial_event(L, 3)) return 1;
+  if (mp_appends_in_step(L, service)) return mp_when_settled(L, box, append_in_step);
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   mp_recording recording;
@@ -373,12 +386,35 @@ mp_session_box *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad
   return box;
 }
 
+/* In a stepped run, with the session at 2 and the event, or nil, at 3. */
+static int update_in_step(lua_State *L) {
+  static const char where[] = "service:updateSession";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_session_box *box = mp_check_session(L, binding, 2, where);
+  mp_stepped_append *stepped = mp_stepped_append_push(L, binding, box);
+  stepped->push_event = push_pending_event;
+  moonpad_changes *changes;
+  moonpad_error error;
+  moonpad_string json = moonpad_text("{\"author\":\"system\"}");
+  mp_check(L, moonpad_session_changes(box->session, &changes, &error), &error);
+  if (!lua_isnil(L, 3)) {
+    json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
+  } else if (!moonpad_changes_pending(changes)) {
+    lua_pushnil(L);
+    return 1;
+  }
+  mp_async_way way = {.apart = true, .decided_at = MP_DECIDED_AS_HELD};
+  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), changes, json, way);
+}
+
 /* service:updateSession(session [, event]) */
 static int update_session(lua_State *L) {
   static const char where[] = "service:updateSession";
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_update_arguments(L, binding, service, where);
+  if (mp_appends_in_step(L, service)) return mp_when_settled(L, box, update_in_step);
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   moonpad_changes *changes;
