@@ -57,7 +57,7 @@ local gossip = moonpad.tool {
 
 ---- The stand-in for a model: it takes its time, as a real one does, and gives the frame back while it thinks
 
-local FRAMES_TO_THINK, FRAMES_PER_WORD = 20, 4
+local FRAMES_TO_THINK, FRAMES_PER_WORD = 20, 3
 
 local function waitFrames(count)
   for _ = 1, count do coroutine.yield() end

@@ -19,7 +19,7 @@ describe("examples/game_loop.lua", function()
   end
 
   it("lets three villagers think at the same time, and tells its worst step", function()
-    local output, code = play "--seconds 2.5"
+    local output, code = play "--seconds 3"
     assert.equal(0, code, output)
     assert.matches("^Night 1 in the village\n", output)
     local lastBegin, firstEnd = 0, math.huge
@@ -31,7 +31,7 @@ describe("examples/game_loop.lua", function()
     -- The stand-in for a model counts frames, not seconds.
     -- By now each has gossiped twice, and two have told of the wolf.
     assert.matches("Rumours in the game: 6; what the village thinks of the player: 2\n", output)
-    assert.matches("\n450 steps in 150 frames, 60 frames a second\n", output)
+    assert.matches("\n540 steps in 180 frames, 60 frames a second\n", output)
     assert.matches("\nstep: [%d.]+ ms on average, worst step [%d.]+ ms %(%w+ in frame %d+%)\n", output)
     assert.matches("\nshare of a frame's 16%.7 ms: [%d.]+ %% on average; in the worst frame [%d.]+ %%", output)
     assert.matches("\nworst collection [%d.]+ ms", output)
