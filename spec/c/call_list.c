@@ -5,6 +5,7 @@
 
 #include "call_parts.h"
 #include "call_support.h"
+#include "service/async.h"
 
 #define T(text) moonpad_text(text)
 
@@ -221,6 +222,20 @@ static moonpad_status call_commit_async(call_scene *scene, moonpad_error *error)
       moonpad_changes_commit_async(scene->changes, T("{\"author\":\"a\"}"), note_completion, &noted, error);
   moonpad_status outcome = wait_for(scene, &noted, status == MOONPAD_OK ? 1 : 0, error);
   return status != MOONPAD_OK ? status : outcome;
+}
+
+/* Nothing is shown before it is stored, and all of it then, as by a commit that waits. */
+static moonpad_status call_commit_when_stored(call_scene *scene, moonpad_error *error) {
+  completions noted = {0, {MOONPAD_OK, ""}};
+  mp_async_way way = {.when_stored = true, .callback = note_completion, .context = &noted};
+  mp_job *job;
+  moonpad_status status =
+      mp_append_event_later(scene->session, scene->changes, T("{\"author\":\"a\"}"), way, &job, error);
+  if (status != MOONPAD_OK) return status;
+  assert_true(moonpad_changes_pending(scene->changes));
+  mp_session_settle(scene->session);
+  assert_true(mp_job_poll(job));
+  return wait_for(scene, &noted, 1, error);
 }
 
 static moonpad_status call_update_async(call_scene *scene, moonpad_error *error) {
@@ -448,6 +463,7 @@ const every_call every_calls[] = {
     {"commit", call_commit, false},
     {"commit with id", call_commit_with_id, false},
     {"commit async", call_commit_async, true},
+    {"commit when stored", call_commit_when_stored, CALL_CATCHES_UP},
     {"update async", call_update_async, CALL_TAKES_OWN},
     {"update session", call_update_session, false},
     {"begin", call_begin, false},

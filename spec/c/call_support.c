@@ -404,7 +404,8 @@ void call_expect_after(const call_expectation *expected, long n, call_scene *sce
 bool call_expect_object_before(const call_expectation *expected, long n, call_scene *scene) {
   moonpad_error error;
   call_text object = call_scene_object(scene);
-  if (!expected->call->is_async || call_same(&object, &expected->object_before)) {
+  bool takes_nothing = expected->call->is_async == CALL_WAITS || expected->call->is_async == CALL_CATCHES_UP;
+  if (takes_nothing || call_same(&object, &expected->object_before)) {
     call_expect(expected, n, "the session object", object, &expected->object_before);
     return true;
   }

@@ -62,9 +62,10 @@ typedef struct every_call {
   moonpad_status (*run)(call_scene *scene, moonpad_error *error);
   /*
   ** What an asynchronous one has taken is gone when it fails: from the change set, or from what is
-  ** pending on the object itself.
+  ** pending on the object itself. Of one that catches up nothing is; without memory at its end, the object
+  ** shows only at the next refresh what others have changed.
   */
-  enum { CALL_WAITS, CALL_IS_ASYNC, CALL_TAKES_OWN } is_async;
+  enum { CALL_WAITS, CALL_IS_ASYNC, CALL_TAKES_OWN, CALL_CATCHES_UP } is_async;
 } every_call;
 
 extern const every_call every_calls[];

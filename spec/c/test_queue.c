@@ -1,8 +1,7 @@
-/* Completion queues and the executor: where what is asynchronous completes, and what runs it. */
+/* Completion queues: where what is asynchronous completes. */
 #include "service_support.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -400,107 +399,6 @@ static void test_threads_start_when_they_are_needed(void **state) {
   moonpad_session_free(session);
 }
 
-typedef struct job {
-  mp_task task; /* the first member */
-  sem_t *begun, *go_on;
-  int *finished;
-  int *dropped;
-  bool fails;
-} job;
-
-static void run_job(mp_task *submitted) {
-  job *self = (job *)submitted;
-  sem_post(self->begun);
-  sem_wait(self->go_on);
-}
-
-static moonpad_status finish_job(mp_task *submitted) {
-  job *self = (job *)submitted;
-  ++*self->finished;
-  return self->fails ? MOONPAD_STORAGE : MOONPAD_OK;
-}
-
-static void drop_job(mp_task *submitted) {
-  ++*((job *)submitted)->dropped;
-}
-
-enum { JOBS = MP_WORKERS + 3 };
-
-/* All of them wait at once, each on a thread; the rest begins as they end. */
-static void test_tasks_wait_side_by_side(void **state) {
-  host *self = *state;
-  job jobs[JOBS];
-  sem_t begun, go_on;
-  int finished = 0, dropped = 0;
-  size_t failed = 0, polled = 0;
-  moonpad_queue *queue = make_queue(self);
-  assert_int_equal(sem_init(&begun, 0, 0), 0);
-  assert_int_equal(sem_init(&go_on, 0, 0), 0);
-  for (int i = 0; i < JOBS; i++) {
-    jobs[i] = (job){.task = {.run = run_job, .finish = finish_job, .drop = drop_job, .queue = queue},
-                    .begun = &begun,
-                    .go_on = &go_on,
-                    .finished = &finished,
-                    .dropped = &dropped,
-                    .fails = i % 2 == 1};
-    OK(mp_submit(self->service, &jobs[i].task, &failure));
-  }
-  for (int i = 0; i < MP_WORKERS; i++) sem_wait(&begun);
-  assert_int_not_equal(sem_trywait(&begun), 0);
-  assert_int_equal(mp_queue_poll(queue, 0, &failed), 0);
-  for (int i = 0; i < JOBS; i++) sem_post(&go_on);
-  while (polled < JOBS) {
-    size_t failed_now = 0;
-    polled += mp_queue_poll(queue, PATIENCE_MS, &failed_now);
-    failed += failed_now;
-  }
-  assert_int_equal(finished, JOBS);
-  assert_int_equal(failed, JOBS / 2);
-  assert_int_equal(self->service->executor.worker_count, MP_WORKERS);
-  /* One that is taken in hand without a poll, and one that nobody wants to know of any more. */
-  for (int i = 0; i < 2; i++) {
-    OK(mp_submit(self->service, &jobs[i].task, &failure));
-    sem_post(&go_on);
-  }
-  moonpad_queue_free(queue);
-  assert_int_equal(finished, JOBS);
-  assert_int_equal(dropped, 2);
-  sem_destroy(&begun);
-  sem_destroy(&go_on);
-}
-
-static void test_closing_finishes_what_is_submitted(void **state) {
-  host *self = *state;
-  job jobs[JOBS];
-  sem_t begun, go_on;
-  int finished = 0, dropped = 0;
-  assert_int_equal(sem_init(&begun, 0, 0), 0);
-  assert_int_equal(sem_init(&go_on, 0, 0), 0);
-  for (int i = 0; i < JOBS; i++) {
-    jobs[i] = (job){.task = {.run = run_job, .finish = finish_job, .drop = drop_job, .queue = &self->service->queue},
-                    .begun = &begun,
-                    .go_on = &go_on,
-                    .finished = &finished,
-                    .dropped = &dropped};
-    OK(mp_submit(self->service, &jobs[i].task, &failure));
-  }
-  task closer = {.service = self->service};
-  task_start(&closer, run_close);
-  while (!atomic_load(&self->service->closed)) sched_yield();
-  job late = jobs[0];
-  FAILS(MOONPAD_CLOSED, mp_submit(self->service, &late.task, &failure));
-  assert_int_not_equal(sem_trywait(&closer.done), 0);
-  for (int i = 0; i < JOBS; i++) sem_post(&go_on);
-  task_join(&closer);
-  assert_int_equal(moonpad_poll(self->service, 0), JOBS);
-  assert_int_equal(finished, JOBS);
-  assert_int_equal(dropped, 0);
-  sem_destroy(&begun);
-  sem_destroy(&go_on);
-}
-
-#define ON_FILE(test) cmocka_unit_test_setup_teardown(test, host_setup_file, host_teardown)
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_EVERY_STORE(test_completions_go_to_the_queue_of_the_session),
@@ -515,8 +413,6 @@ int main(void) {
       ON_EVERY_STORE(test_what_was_written_since_stays_pending),
       ON_EVERY_STORE(test_threads_poll_only_what_is_theirs),
       ON_EVERY_STORE(test_threads_start_when_they_are_needed),
-      ON_FILE(test_tasks_wait_side_by_side),
-      ON_FILE(test_closing_finishes_what_is_submitted),
   };
   return HOST_RUN(tests);
 }

@@ -80,8 +80,8 @@ typedef struct mp_append {
 } mp_append;
 
 /*
-** What the session object holds: the rule for a delta by hand (contract 2.2). Whoever looked at revision 0 holds
-** no other.
+** What the session object holds: the rule for a delta by hand (contract 2.2). Whoever decided in sight
+** of revision 0 holds no other.
 */
 #define MP_DECIDED_AS_HELD INT64_C(0)
 
@@ -104,9 +104,9 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
 mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);
 /*
-** After success: the session object shows it; the change set is clean. Not for appends that it showed before
-** (async.h). What others changed is left out where there is no memory for it: then the object still holds the
-** older revision, and will ask for it again.
+** After success: the session object shows it; the change set is clean. Not for one that was shown
+** before (async.h). Without memory for what others changed that is left out: the object still holds
+** the older revision then, and will ask for it again. It cannot lack it where `live` was set.
 */
 void mp_append_apply(mp_append *append, moonpad_session *session);
 /* Hands the keys that conflicted to the session object, for moonpad_session_conflict_key. */

@@ -1,8 +1,8 @@
 /*
 ** Asynchronous appends. The host's thread prepares an append and shows it in the session object at
 ** once; the executor stores what is queued, many in one transaction; a poll, on the host's thread
-** again, puts the outcome into the session object and calls back. Those `when_stored` are shown by that
-** alone, which is for a step to ask for.
+** again, puts the outcome into the session object and calls back. One that is shown only
+** `when_stored` is for a step to ask for, not for a poll.
 */
 #include "service/async.h"
 
@@ -180,8 +180,8 @@ static moonpad_status expect_results(mp_append *append, moonpad_error *error) {
 }
 
 /*
-** It may be being stored by now, which uses nothing of this. What was shown is what a failure would have added
-** to (mp_append_write_refused).
+** It may be being stored by now, which uses nothing of this. `shown_before` is for
+** mp_append_write_refused alone.
 */
 static void freeze_until_stored(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
@@ -319,7 +319,10 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
 moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                      mp_async_way way, mp_job **queued, moonpad_error *error) {
   mp_job *job = NULL;
-  /* Those behind one that failed fail with it: this one is not to be one of them, for the object shows what is stored. */
+  /*
+  ** Those behind one that failed fail with it: this one is not to be one of them, for the object shows
+  ** what is stored. And one that is shown only when it is stored is under way alone.
+  */
   if (session->has_failed || session->unshown != NULL || way.when_stored) mp_session_settle(session);
   moonpad_status status = make_job(session, changes, event, way, &job, error);
   if (status != MOONPAD_OK) return status;

@@ -151,19 +151,19 @@ void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, cons
 /* Waits until the asynchronous appends of this object are done, and applies them. Their callbacks stay for moonpad_poll. */
 void mp_session_settle(moonpad_session *session);
 /*
-** Applies those of them that are done, in order, and does not wait. True: none is under way any more. After one
-** that failed once the object had shown it, the store is asked what there is.
-*/
-bool mp_session_try_settle(moonpad_session *session);
-/* For what is pending to be known: waits for an append that is shown only once it is stored. */
-static inline void mp_session_settle_unshown(moonpad_session *session) {
-  if (session->unshown != NULL) mp_session_settle(session);
-}
-/*
 ** The same, but does not apply them, for the object is about to be freed: callbacks will get no
 ** session.
 */
 void mp_session_leave(moonpad_session *session);
+/*
+** Applies those that are done, in order, and waits for none. True: none is under way any more. Only
+** after one that failed when the object had shown it already, the store is asked what there is.
+*/
+bool mp_session_try_settle(moonpad_session *session);
+/* Before it is asked what is pending: as long as that is being stored, nobody knows. */
+static inline void mp_session_settle_unshown(moonpad_session *session) {
+  if (session->unshown != NULL) mp_session_settle(session);
+}
 /* Makes the view show what is stored now, whatever it showed; pending change sets stay. */
 moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error);
 

@@ -1,0 +1,50 @@
+/* For tests of appends of a step of a run: of what is shown only once it is stored. */
+#ifndef STEP_SUPPORT_H
+#define STEP_SUPPORT_H
+
+#include "service_support.h"
+
+#include <stdio.h>
+
+#include "service/async.h"
+#include "service/changes.h"
+#include "thread_support.h"
+
+#define PATIENCE_MS 60000 /* far beyond what an append takes: it is never waited for that long */
+
+/* What its watch is told. */
+typedef struct told {
+  int done, dropped;
+  moonpad_status status;
+  moonpad_session *session;
+  int64_t revision;
+  char conflict[32]; /* the first key */
+  char refused[512]; /* the event that a conflict refused */
+} told;
+
+extern const mp_append_watch step_watch; /* its context is a `told` */
+extern const char plain_event[];
+
+/* Begins one; `changes` may be NULL. The second one must not fail. */
+moonpad_status step_try_append(moonpad_session *session, moonpad_changes *changes, const char *event, told *got,
+                               mp_job **job);
+mp_job *step_append(moonpad_session *session, moonpad_changes *changes, const char *event, told *got);
+/* As a step does: each time that something is done, it looks whether its own is. */
+void step_wait(host *self, mp_job *job);
+
+moonpad_changes *begin_changes(moonpad_session *session);
+void set_number(moonpad_changes *changes, const char *key, int64_t number);
+void set_text(moonpad_changes *changes, const char *key, const char *path, const char *text);
+void add_number(moonpad_changes *changes, const char *key, int64_t number);
+void add_item(moonpad_changes *changes, const char *key, int64_t number);
+/* What the whole of a change set shows: it has looked at all of it then. */
+void print_all(FILE *to, moonpad_changes *changes);
+void look_at_all(moonpad_changes *changes);
+/* Drops what is pending. */
+bool is_writable(moonpad_changes *changes);
+
+/* Where others do the work. */
+#define ON_OTHER_THREADS(test)                                                                                         \
+  ON_STORE(test, "slow:0:memory:"), ON_STORE(test, "sqlite:FILE"), ON_STORE(test, "slow:5:memory:")
+
+#endif

@@ -1,0 +1,347 @@
+/* The executor: tasks, what runs them, and who takes them out of their queues. */
+#include "service_support.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include "service/service.h"
+#include "thread_support.h"
+
+#define PATIENCE_MS 60000 /* far beyond what anything takes: never waited for that long */
+
+static moonpad_queue *make_queue(host *self) {
+  moonpad_queue *queue = NULL;
+  OK(moonpad_queue_new(self->service, &queue, &failure));
+  assert_non_null(queue);
+  return queue;
+}
+
+static bool is_readable(int fd) {
+  struct pollfd asked = {.fd = fd, .events = POLLIN};
+  int found = poll(&asked, 1, 0);
+  assert_true(found >= 0);
+  return found == 1 && (asked.revents & POLLIN) != 0;
+}
+
+typedef struct job {
+  mp_task task; /* the first member */
+  sem_t *begun, *go_on;
+  int *finished;
+  int *dropped;
+  bool fails;
+} job;
+
+static void run_job(mp_task *submitted) {
+  job *self = (job *)submitted;
+  sem_post(self->begun);
+  sem_wait(self->go_on);
+}
+
+static moonpad_status finish_job(mp_task *submitted) {
+  job *self = (job *)submitted;
+  ++*self->finished;
+  return self->fails ? MOONPAD_STORAGE : MOONPAD_OK;
+}
+
+static void drop_job(mp_task *submitted) {
+  ++*((job *)submitted)->dropped;
+}
+
+enum { JOBS = MP_WORKERS + 3 };
+
+/* All of them wait at once, each on a thread; the rest begins as they end. */
+static void test_tasks_wait_side_by_side(void **state) {
+  host *self = *state;
+  job jobs[JOBS];
+  sem_t begun, go_on;
+  int finished = 0, dropped = 0;
+  size_t failed = 0, polled = 0;
+  moonpad_queue *queue = make_queue(self);
+  assert_int_equal(sem_init(&begun, 0, 0), 0);
+  assert_int_equal(sem_init(&go_on, 0, 0), 0);
+  for (int i = 0; i < JOBS; i++) {
+    jobs[i] = (job){.task = {.run = run_job, .finish = finish_job, .drop = drop_job, .queue = queue},
+                    .begun = &begun,
+                    .go_on = &go_on,
+                    .finished = &finished,
+                    .dropped = &dropped,
+                    .fails = i % 2 == 1};
+    OK(mp_submit(self->service, &jobs[i].task, &failure));
+  }
+  for (int i = 0; i < MP_WORKERS; i++) sem_wait(&begun);
+  assert_int_not_equal(sem_trywait(&begun), 0);
+  assert_int_equal(mp_queue_poll(queue, 0, &failed), 0);
+  for (int i = 0; i < JOBS; i++) sem_post(&go_on);
+  while (polled < JOBS) {
+    size_t failed_now = 0;
+    polled += mp_queue_poll(queue, PATIENCE_MS, &failed_now);
+    failed += failed_now;
+  }
+  assert_int_equal(finished, JOBS);
+  assert_int_equal(failed, JOBS / 2);
+  assert_int_equal(self->service->executor.worker_count, MP_WORKERS);
+  /* One that is taken in hand without a poll, and one that nobody wants to know of any more. */
+  for (int i = 0; i < 2; i++) {
+    OK(mp_submit(self->service, &jobs[i].task, &failure));
+    sem_post(&go_on);
+  }
+  moonpad_queue_free(queue);
+  assert_int_equal(finished, JOBS);
+  assert_int_equal(dropped, 2);
+  sem_destroy(&begun);
+  sem_destroy(&go_on);
+}
+
+static void test_closing_finishes_what_is_submitted(void **state) {
+  host *self = *state;
+  job jobs[JOBS];
+  sem_t begun, go_on;
+  int finished = 0, dropped = 0;
+  assert_int_equal(sem_init(&begun, 0, 0), 0);
+  assert_int_equal(sem_init(&go_on, 0, 0), 0);
+  for (int i = 0; i < JOBS; i++) {
+    jobs[i] = (job){.task = {.run = run_job, .finish = finish_job, .drop = drop_job, .queue = &self->service->queue},
+                    .begun = &begun,
+                    .go_on = &go_on,
+                    .finished = &finished,
+                    .dropped = &dropped};
+    OK(mp_submit(self->service, &jobs[i].task, &failure));
+  }
+  task closer = {.service = self->service};
+  task_start(&closer, run_close);
+  while (!atomic_load(&self->service->closed)) sched_yield();
+  job late = jobs[0];
+  FAILS(MOONPAD_CLOSED, mp_submit(self->service, &late.task, &failure));
+  assert_int_not_equal(sem_trywait(&closer.done), 0);
+  for (int i = 0; i < JOBS; i++) sem_post(&go_on);
+  task_join(&closer);
+  assert_int_equal(moonpad_poll(self->service, 0), JOBS);
+  assert_int_equal(finished, JOBS);
+  assert_int_equal(dropped, 0);
+  sem_destroy(&begun);
+  sem_destroy(&go_on);
+}
+
+/* ---- Who takes a task ---- */
+
+/* One that ends when it is told to. */
+typedef struct held_task {
+  job job; /* the first member */
+  host *owner;
+  sem_t begun, go_on;
+  int finished, dropped;
+} held_task;
+
+static void hold(host *self, held_task *held, moonpad_queue *queue, mp_task_taker taker) {
+  memset(held, 0, sizeof *held);
+  held->owner = self;
+  assert_int_equal(sem_init(&held->begun, 0, 0), 0);
+  assert_int_equal(sem_init(&held->go_on, 0, 0), 0);
+  held->job = (job){
+      .task = {.run = run_job, .finish = finish_job, .drop = drop_job, .queue = queue, .taker = taker},
+      .begun = &held->begun,
+      .go_on = &held->go_on,
+      .finished = &held->finished,
+      .dropped = &held->dropped,
+      .fails = true,
+  };
+  OK(mp_submit(self->service, &held->job.task, &failure));
+}
+
+/* Until it stands in its queue. */
+static void let_end(held_task *held) {
+  mp_executor *executor = &held->owner->service->executor;
+  sem_post(&held->go_on);
+  pthread_mutex_lock(&executor->mutex);
+  while (held->job.task.number == 0) pthread_cond_wait(&executor->finished, &executor->mutex);
+  pthread_mutex_unlock(&executor->mutex);
+}
+
+static void expect_told(held_task *held, int finished, int dropped) {
+  assert_int_equal(held->finished, finished);
+  assert_int_equal(held->dropped, dropped);
+  sem_destroy(&held->begun);
+  sem_destroy(&held->go_on);
+}
+
+static void pause_for_a_moment(void) {
+  struct timespec pause = {0, 20 * 1000 * 1000};
+  nanosleep(&pause, NULL);
+}
+
+static void test_a_step_takes_its_tasks_itself(void **state) {
+  host *self = *state;
+  moonpad_queue *own = make_queue(self);
+  for (int i = 0; i < 2; i++) {
+    moonpad_queue *queue = i == 0 ? own : &self->service->queue;
+    held_task first, second, polled;
+    size_t failed;
+    int fd;
+    OK(i == 0 ? moonpad_queue_fd(queue, &fd, &failure) : moonpad_fd(self->service, &fd, &failure));
+    hold(self, &first, queue, MP_TAKEN_BY_STEP);
+    hold(self, &second, queue, MP_TAKEN_BY_STEP);
+    hold(self, &polled, queue, MP_TAKEN_BY_POLL);
+    assert_false(mp_task_take(&first.job.task));
+    let_end(&second);
+    assert_true(is_readable(fd));
+    /* A poll leaves it there, and does not count it. */
+    assert_int_equal(mp_queue_poll(queue, 0, &failed), 0);
+    assert_int_equal(failed, 0);
+    assert_true(is_readable(fd));
+    let_end(&polled);
+    let_end(&first);
+    assert_int_equal(mp_queue_poll(queue, 0, &failed), 1);
+    assert_int_equal(failed, 1);
+    assert_true(mp_task_take(&first.job.task));
+    assert_true(is_readable(fd));
+    assert_true(mp_task_take(&second.job.task));
+    assert_false(is_readable(fd));
+    assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
+    expect_told(&first, 0, 0);
+    expect_told(&second, 0, 0);
+    expect_told(&polled, 1, 0);
+  }
+  moonpad_queue_free(own);
+}
+
+static void test_what_is_abandoned_is_dropped(void **state) {
+  host *self = *state;
+  moonpad_queue *queue = make_queue(self);
+  held_task before, after, left, polled;
+  int fd;
+  OK(moonpad_queue_fd(queue, &fd, &failure));
+  hold(self, &before, queue, MP_TAKEN_BY_STEP);
+  hold(self, &after, queue, MP_TAKEN_BY_STEP);
+  hold(self, &left, queue, MP_TAKEN_BY_STEP);
+  hold(self, &polled, queue, MP_TAKEN_BY_POLL);
+  /* One that is done is dropped at once. */
+  let_end(&after);
+  assert_true(is_readable(fd));
+  mp_task_abandon(&after.job.task);
+  assert_int_equal(after.dropped, 1);
+  assert_false(is_readable(fd));
+  /* The other one calls for no poll, and is dropped by the next. */
+  mp_task_abandon(&before.job.task);
+  let_end(&before);
+  assert_int_equal(before.dropped, 0);
+  assert_false(is_readable(fd));
+  let_end(&polled);
+  assert_true(is_readable(fd));
+  assert_int_equal(moonpad_queue_poll(queue, 0), 1);
+  assert_int_equal(before.dropped, 1);
+  assert_false(is_readable(fd));
+  /* Or without one, which leaves what is for others. */
+  hold(self, &before, queue, MP_TAKEN_BY_STEP);
+  hold(self, &polled, queue, MP_TAKEN_BY_POLL);
+  mp_task_abandon(&left.job.task);
+  let_end(&before);
+  let_end(&polled);
+  let_end(&left);
+  mp_queue_drop_left(queue);
+  assert_int_equal(left.dropped, 1);
+  assert_true(mp_task_take(&before.job.task));
+  assert_true(is_readable(fd));
+  assert_int_equal(moonpad_queue_poll(queue, 0), 1);
+  assert_false(is_readable(fd));
+  expect_told(&before, 0, 0);
+  expect_told(&after, 0, 1);
+  expect_told(&left, 0, 1);
+  expect_told(&polled, 1, 0);
+  moonpad_queue_free(queue);
+}
+
+static void test_a_freed_queue_drops_the_tasks_of_steps(void **state) {
+  host *self = *state;
+  moonpad_queue *queue = make_queue(self);
+  held_task done, abandoned, polled;
+  hold(self, &done, queue, MP_TAKEN_BY_STEP);
+  hold(self, &abandoned, queue, MP_TAKEN_BY_STEP);
+  hold(self, &polled, queue, MP_TAKEN_BY_POLL);
+  let_end(&done);
+  let_end(&polled);
+  mp_task_abandon(&abandoned.job.task);
+  sem_post(&abandoned.go_on);
+  moonpad_queue_free(queue);
+  expect_told(&done, 0, 1);
+  expect_told(&abandoned, 0, 1);
+  expect_told(&polled, 0, 1);
+}
+
+/* Ends when it is told to, or when a poll has waited for it for far too long. */
+static void run_held_for_long(mp_task *submitted) {
+  held_task *self = (held_task *)submitted;
+  struct timespec deadline;
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += 10;
+  sem_timedwait(&self->go_on, &deadline);
+}
+
+/* Ends when a poll has had the time to go wrong. */
+static void run_for_a_moment(mp_task *submitted) {
+  (void)submitted;
+  pause_for_a_moment();
+}
+
+static void submit_behind(host *self, held_task *held, moonpad_queue *queue, void (*run)(mp_task *task)) {
+  memset(held, 0, sizeof *held);
+  held->owner = self;
+  assert_int_equal(sem_init(&held->begun, 0, 0), 0);
+  assert_int_equal(sem_init(&held->go_on, 0, 0), 0);
+  held->job = (job){.task = {.run = run, .finish = finish_job, .drop = drop_job, .queue = queue},
+                    .finished = &held->finished,
+                    .dropped = &held->dropped};
+  OK(mp_submit(self->service, &held->job.task, &failure));
+}
+
+static void test_a_poll_comes_back_for_a_step_once(void **state) {
+  host *self = *state;
+  moonpad_queue *queue = make_queue(self);
+  held_task first, second, abandoned, polled;
+  hold(self, &first, queue, MP_TAKEN_BY_STEP);
+  hold(self, &second, queue, MP_TAKEN_BY_STEP);
+  submit_behind(self, &polled, queue, run_held_for_long);
+  /* It comes back for one that is not the last, though a step has taken that one. */
+  let_end(&first);
+  let_end(&second);
+  assert_true(mp_task_take(&second.job.task));
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
+  let_end(&polled);
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  expect_told(&polled, 1, 0);
+  /* But not again for the same. */
+  submit_behind(self, &polled, queue, run_for_a_moment);
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  expect_told(&polled, 1, 0);
+  submit_behind(self, &polled, queue, run_for_a_moment);
+  assert_true(mp_queue_await(queue, PATIENCE_MS));
+  assert_int_equal(moonpad_queue_poll(queue, 0), 1);
+  expect_told(&polled, 1, 0);
+  assert_false(mp_queue_await(queue, PATIENCE_MS));
+  /* Nor for one that nobody waits for. */
+  hold(self, &abandoned, queue, MP_TAKEN_BY_STEP);
+  mp_task_abandon(&abandoned.job.task);
+  submit_behind(self, &polled, queue, run_for_a_moment);
+  let_end(&abandoned);
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  assert_true(mp_task_take(&first.job.task));
+  expect_told(&first, 0, 0);
+  expect_told(&second, 0, 0);
+  expect_told(&abandoned, 0, 1);
+  expect_told(&polled, 1, 0);
+  moonpad_queue_free(queue);
+}
+
+#define ON_FILE(test) cmocka_unit_test_setup_teardown(test, host_setup_file, host_teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      ON_FILE(test_tasks_wait_side_by_side),
+      ON_FILE(test_closing_finishes_what_is_submitted),
+      ON_FILE(test_a_step_takes_its_tasks_itself),
+      ON_FILE(test_what_is_abandoned_is_dropped),
+      ON_FILE(test_a_freed_queue_drops_the_tasks_of_steps),
+      ON_FILE(test_a_poll_comes_back_for_a_step_once),
+  };
+  return HOST_RUN(tests);
+}
