@@ -99,6 +99,7 @@ static int binding_gc(lua_State *L) {
   mp_buffer_free(&binding->spare);
   mp_buffer_free(&binding->removed_keys);
   mp_release(env, binding->segments);
+  binding->spare_call = NULL;
   binding->segments = NULL;
   binding->segment_count = binding->segment_capacity = 0;
   mp_env_release(env);
@@ -236,10 +237,10 @@ mp_lua *mp_lua_push_binding(lua_State *L) {
   return binding;
 }
 
-const mp_lua *mp_lua_find_binding(lua_State *L) {
+mp_lua *mp_lua_find_binding(lua_State *L) {
   if (!lua_checkstack(L, 2)) return NULL;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key);
-  const mp_lua *binding = lua_touserdata(L, -1);
+  mp_lua *binding = lua_touserdata(L, -1);
   lua_pop(L, 1);
   return binding;
 }

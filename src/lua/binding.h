@@ -36,6 +36,7 @@ typedef enum mp_anchor {
   MP_ANCHOR_STEPPER,       /* the userdata of `stepper`, or nil */
   MP_ANCHOR_SPARE_NODE,    /* an empty node proxy, or nil */
   MP_ANCHOR_SPARE_OUTCOME, /* a box of an append's outcome that nobody uses, or nil */
+  MP_ANCHOR_SPARE_CALL,    /* the userdata of a store call that is done, or nil */
   MP_ANCHOR_STRINGS,       /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
   MP_ANCHOR_FOLDER,        /* where moonpad's own Lua files are, or nil */
   MP_ANCHOR_NAMES,         /* strings that the encoder looks up: pushing them from here allocates nothing */
@@ -105,7 +106,8 @@ typedef struct mp_lua {
   mp_segment *segments;   /* a stack */
   size_t segment_count;
   size_t segment_capacity;
-  struct mp_lua_service *stepper; /* of the run that is being stepped; NULL: calls block */
+  struct mp_lua_service *stepper;   /* of the run that is being stepped; NULL: calls block */
+  struct mp_store_call *spare_call; /* of the userdata in MP_ANCHOR_SPARE_CALL; NULL: there is none */
   bool has_spare_node;
   struct mp_outcome *spare_outcome; /* what is in the box of MP_ANCHOR_SPARE_OUTCOME; NULL: there is none */
   mp_name names[MP_NAME_COUNT];     /* a cache: where each belongs, its bytes tell */
@@ -116,7 +118,7 @@ typedef struct mp_lua {
 mp_lua *mp_lua_push_binding(lua_State *L);
 
 /* The binding of this Lua state if there is one already, else NULL. Raises -. */
-const mp_lua *mp_lua_find_binding(lua_State *L);
+mp_lua *mp_lua_find_binding(lua_State *L);
 
 /* The binding, inside a C function of the module. Raises e: closed, when the Lua state is being closed. */
 mp_lua *mp_lua_of(lua_State *L);

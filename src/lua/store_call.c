@@ -14,13 +14,25 @@ typedef struct call_handle {
   mp_store_call *call; /* NULL: not made yet, or given back */
 } call_handle;
 
-static void release(mp_store_call *call) {
-  if (--call->references > 0) return;
-  mp_env *env = call->env;
+/* Most calls are made and done at once: one is kept with its userdata, and room for the larger ones. */
+#define SPARE_CALL_BYTES ((size_t)2048)
+
+static void empty(mp_store_call *call) {
+  static const mp_store_call_type none = {sizeof *call, NULL, NULL, NULL};
   if (call->type->release != NULL) call->type->release(call);
   mp_session_box_release(call->session);
   moonpad_service_release(call->service);
-  mp_release(env, call->copies);
+  mp_release(call->env, call->copies);
+  call->type = &none;
+  call->session = NULL;
+  call->service = NULL;
+  call->copies = NULL;
+}
+
+static void release(mp_store_call *call) {
+  if (--call->references > 0) return;
+  mp_env *env = call->env;
+  empty(call);
   mp_release(env, call);
   mp_env_release(env);
 }
@@ -46,24 +58,60 @@ static void push_anchor(lua_State *L, mp_anchor anchor) {
   lua_remove(L, -2);
 }
 
-mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, moonpad_service *service) {
+static call_handle *push_handle(lua_State *L) {
   call_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
   handle->call = NULL;
   push_anchor(L, MP_ANCHOR_CALL_META);
   lua_setmetatable(L, -2);
-  mp_env *env = mp_lua_find_binding(L)->env;
-  mp_store_call *call = env == NULL ? NULL : mp_allocate(env, type->size);
-  if (call == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
-  size_t head = offsetof(mp_store_call, error);
-  memset(call, 0, head);
+  return handle;
+}
+
+/* The memory and the userdata of one that is done, which is pushed; NULL: there is none. */
+static mp_store_call *take_spare(lua_State *L, mp_lua *binding, const mp_store_call_type *type) {
+  mp_store_call *call = binding->spare_call;
+  if (call == NULL || type->size > SPARE_CALL_BYTES) return NULL;
+  binding->spare_call = NULL;
+  mp_lua_push_binding(L);
+  lua_getiuservalue(L, -1, MP_ANCHOR_SPARE_CALL);
+  lua_pushnil(L);
+  lua_setiuservalue(L, -3, MP_ANCHOR_SPARE_CALL);
+  lua_remove(L, -2);
+  return call;
+}
+
+mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, moonpad_service *service) {
+  mp_lua *binding = mp_lua_find_binding(L);
+  mp_store_call *call = take_spare(L, binding, type);
+  if (call == NULL) {
+    call_handle *handle = push_handle(L);
+    size_t room = type->size > SPARE_CALL_BYTES ? type->size : SPARE_CALL_BYTES;
+    if (binding->env != NULL) handle->call = mp_allocate(binding->env, room);
+    if (handle->call == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+    call = handle->call;
+    mp_env_retain(binding->env);
+  }
+  memset(call, 0, offsetof(mp_store_call, error));
   memset((char *)call + sizeof *call, 0, type->size - sizeof *call);
   call->type = type;
-  call->env = mp_env_retain(env);
+  call->env = binding->env;
   call->service = moonpad_service_retain(service);
   call->references = 1;
   call->index = lua_gettop(L);
-  handle->call = call;
   return call;
+}
+
+/* It is done. Memory and userdata are kept for the next one, unless Lua is still to close it. */
+static void give_back(lua_State *L, mp_store_call *call) {
+  mp_lua *binding = mp_lua_push_binding(L);
+  if (!call->is_marked && binding->spare_call == NULL && call->type->size <= SPARE_CALL_BYTES) {
+    empty(call);
+    binding->spare_call = call;
+    lua_pushvalue(L, call->index);
+    lua_setiuservalue(L, -2, MP_ANCHOR_SPARE_CALL);
+  } else {
+    let_go(lua_touserdata(L, call->index));
+  }
+  lua_pop(L, 1);
 }
 
 /* ---- On a worker ---- */
@@ -153,7 +201,7 @@ static int make(lua_State *L, mp_store_call *call, bool in_memory) {
     call->status = call->type->ask(call, &call->error);
     int count = call->type->finish(L, call);
     if (count == MP_ASK_AGAIN) continue;
-    let_go(lua_touserdata(L, call->index));
+    give_back(L, call);
     return count;
   }
 }
@@ -165,14 +213,15 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
   if (!is_done(call)) return mp_yield_to_step(L, (lua_KContext)call, go_on);
   int count = call->type->finish(L, call);
   if (count == MP_ASK_AGAIN) return make(L, call, false);
-  let_go(lua_touserdata(L, call->index));
+  give_back(L, call);
   return count;
 }
 
 int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
   call->top = lua_gettop(L);
   /* So that a coroutine which is closed meanwhile lets go of it at once. */
-  if (!in_memory && stepper_of(L) != NULL) lua_toclose(L, call->index);
+  call->is_marked = !in_memory && stepper_of(L) != NULL;
+  if (call->is_marked) lua_toclose(L, call->index);
   return make(L, call, in_memory);
 }
 

@@ -38,8 +38,9 @@ struct mp_store_call {
   mp_session_box *session;  /* counted; may be NULL */
   unsigned references;      /* of its userdata, and of the executor while it is under way */
   bool is_under_way;
-  int index; /* of its userdata */
-  int top;   /* of the stack */
+  bool is_marked; /* Lua closes its userdata */
+  int index;      /* of its userdata */
+  int top;        /* of the stack */
   moonpad_string *strings[MP_KEPT_STRINGS];
   size_t string_count;
   char *copies; /* of what they were */
