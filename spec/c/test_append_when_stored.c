@@ -170,7 +170,7 @@ static char *play(host *self, const script *played, bool when_stored) {
   print_object(to, session, changes);
   print_last_event(to, session);
   if (status != MOONPAD_OK) moonpad_changes_discard(changes);
-  static const char *const keys[] = {"k", "x", "user:k", "list", "temp:k"};
+  static const char *const keys[] = {"x", "k", "user:k", "list", "temp:k"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     print_later_write(to, i % 2 == 0 ? reading : looking, keys[i]);
     print_later_write(to, changes, keys[i]);

@@ -129,6 +129,7 @@ static void test_closing_finishes_what_is_submitted(void **state) {
 typedef struct held_task {
   job job; /* the first member */
   host *owner;
+  struct held_task *before; /* of run_for_a_moment; NULL: none */
   sem_t begun, go_on;
   int finished, dropped;
 } held_task;
@@ -277,14 +278,19 @@ static void run_held_for_long(mp_task *submitted) {
   sem_timedwait(&self->go_on, &deadline);
 }
 
-/* Ends when a poll has had the time to go wrong. */
+/* Lets another one end, if there is one; ends when a poll has then had the time to go wrong. */
 static void run_for_a_moment(mp_task *submitted) {
-  (void)submitted;
+  held_task *self = (held_task *)submitted;
+  pause_for_a_moment();
+  if (self->before == NULL) return;
+  let_end(self->before);
   pause_for_a_moment();
 }
 
-static void submit_behind(host *self, held_task *held, moonpad_queue *queue, void (*run)(mp_task *task)) {
+static void submit_behind(host *self, held_task *held, moonpad_queue *queue, void (*run)(mp_task *task),
+                          held_task *before) {
   memset(held, 0, sizeof *held);
+  held->before = before;
   held->owner = self;
   assert_int_equal(sem_init(&held->begun, 0, 0), 0);
   assert_int_equal(sem_init(&held->go_on, 0, 0), 0);
@@ -300,7 +306,7 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
   held_task first, second, abandoned, polled;
   hold(self, &first, queue, MP_TAKEN_BY_STEP);
   hold(self, &second, queue, MP_TAKEN_BY_STEP);
-  submit_behind(self, &polled, queue, run_held_for_long);
+  submit_behind(self, &polled, queue, run_held_for_long, NULL);
   /* It comes back for one that is not the last, though a step has taken that one. */
   let_end(&first);
   let_end(&second);
@@ -310,10 +316,10 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
   assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
   expect_told(&polled, 1, 0);
   /* But not again for the same. */
-  submit_behind(self, &polled, queue, run_for_a_moment);
+  submit_behind(self, &polled, queue, run_for_a_moment, NULL);
   assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
   expect_told(&polled, 1, 0);
-  submit_behind(self, &polled, queue, run_for_a_moment);
+  submit_behind(self, &polled, queue, run_for_a_moment, NULL);
   assert_true(mp_queue_await(queue, PATIENCE_MS));
   assert_int_equal(moonpad_queue_poll(queue, 0), 1);
   expect_told(&polled, 1, 0);
@@ -321,8 +327,7 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
   /* Nor for one that nobody waits for. */
   hold(self, &abandoned, queue, MP_TAKEN_BY_STEP);
   mp_task_abandon(&abandoned.job.task);
-  submit_behind(self, &polled, queue, run_for_a_moment);
-  let_end(&abandoned);
+  submit_behind(self, &polled, queue, run_for_a_moment, &abandoned);
   assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
   assert_true(mp_task_take(&first.job.task));
   expect_told(&first, 0, 0);
