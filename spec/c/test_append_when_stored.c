@@ -283,6 +283,12 @@ static void test_several_sessions_in_one_batch(void **state) {
   }
 }
 
+static void allow(host *self, long allocations) {
+  pthread_mutex_lock(&self->lock);
+  self->allowed = allocations;
+  pthread_mutex_unlock(&self->lock);
+}
+
 static void test_what_cannot_begin_leaves_the_change_set_as_it_is(void **state) {
   host *self = *state;
   told got = {0};
@@ -296,9 +302,9 @@ static void test_what_cannot_begin_leaves_the_change_set_as_it_is(void **state) 
   FAILS(MOONPAD_INVALID_ARGUMENT, mp_append_event_later(session, changes, T(with_delta), apart, &job, &failure));
   bool is_stored = false;
   for (long allowed = 0; !is_stored; allowed++) {
-    self->allowed = allowed;
+    allow(self, allowed);
     moonpad_status status = step_try_append(session, changes, plain_event, &got, &job);
-    self->allowed = -1;
+    allow(self, -1);
     assert_true(moonpad_changes_pending(changes));
     is_stored = status == MOONPAD_OK;
     if (!is_stored) FAILS(MOONPAD_NO_MEMORY, status);
