@@ -1,6 +1,6 @@
 #include "example_table.h"
 
-#include "base/env.h"
+#include "base/error.h"
 #include "base/map.h"
 
 static void release_records(mp_env *env, record *records, size_t count) {
@@ -12,10 +12,14 @@ static void release_records(mp_env *env, record *records, size_t count) {
   mp_release(env, records);
 }
 
-bool table_init(table *self, mp_env *env) {
-  memset(self, 0, sizeof *self);
-  self->env = env;
-  return pthread_mutex_init(&self->mutex, NULL) == 0;
+void table_init(table *self, mp_env *env) {
+  *self = (table){.env = env, .mutex = PTHREAD_MUTEX_INITIALIZER};
+}
+
+void table_close(table *self) {
+  pthread_mutex_lock(&self->mutex);
+  self->closed = true;
+  pthread_mutex_unlock(&self->mutex);
 }
 
 void table_free(table *self) {
@@ -38,11 +42,12 @@ static bool put_aside(table *self) {
   return true;
 }
 
-bool table_begin(table *self, bool writes) {
+moonpad_status table_begin(table *self, bool writes, moonpad_error *error) {
   pthread_mutex_lock(&self->mutex);
-  if (!writes || put_aside(self)) return true;
+  if (!self->closed && (!writes || put_aside(self))) return MOONPAD_OK;
+  bool closed = self->closed;
   pthread_mutex_unlock(&self->mutex);
-  return false;
+  return closed ? mp_fail(error, MOONPAD_CLOSED, "the service is closed") : mp_no_memory(error);
 }
 
 void table_end(table *self, bool keeps) {
@@ -59,21 +64,26 @@ void table_end(table *self, bool keeps) {
 
 /* ---- records ---- */
 
-record *table_next(const table *self, enum record_kind kind, int64_t parent, size_t *at) {
-  while (*at < self->count) {
-    record *found = &self->records[(*at)++];
+record *table_next(const table *self, enum record_kind kind, int64_t parent, bool back, size_t *at) {
+  while (back ? *at > 0 : *at < self->count) {
+    record *found = &self->records[back ? --*at : (*at)++];
     if (found->kind == kind && found->parent == parent) return found;
   }
   return NULL;
 }
 
-record *table_find(const table *self, enum record_kind kind, int64_t parent, moonpad_string name) {
+record *table_find(table *self, enum record_kind kind, int64_t parent, moonpad_string name) {
   size_t at = 0;
   record *found = NULL;
-  while ((found = table_next(self, kind, parent, &at)) != NULL) {
+  while ((found = table_next(self, kind, parent, false, &at)) != NULL) {
     if (mp_text_compare(table_text(found->name), name) == 0) return found;
   }
   return NULL;
+}
+
+int64_t table_id(table *self, enum record_kind kind, int64_t parent, moonpad_string name) {
+  const record *found = table_find(self, kind, parent, name);
+  return found == NULL ? 0 : found->id;
 }
 
 record *table_by_id(const table *self, int64_t id) {
@@ -92,7 +102,7 @@ record *table_need(table *self, enum record_kind kind, int64_t parent, moonpad_s
   found = &self->records[self->count];
   *found = (record){.kind = kind, .parent = parent, .name = mp_value_new_string(self->env, name)};
   if (found->name == NULL) return NULL;
-  if (kind <= SESSION) found->id = ++self->last_id;
+  if (kind <= APP) found->id = ++self->last_id;
   self->count++;
   return found;
 }
@@ -116,4 +126,10 @@ void table_set(const table *self, mp_value **place, mp_value *value) {
   mp_value_retain(value);
   mp_value_release(self->env, *place);
   *place = value;
+}
+
+bool table_keep(const table *self, mp_value **place, moonpad_string *text) {
+  *place = mp_value_new_string(self->env, *text);
+  *text = table_text(*place);
+  return *place != NULL;
 }

@@ -94,7 +94,11 @@ static void expect_walks(const sqlite_place *place, mp_store *store) {
                {MP_EVENT_USER_MESSAGE | MP_EVENT_SESSION_CHANGE, "(" IS_MESSAGE " OR " IS_CHANGE ")"}};
   for (unsigned i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
     walk one = {.place.name = {T("shop"), T("ann"), T("history")}};
-    one.query = (mp_event_query){1, MP_MAX_REVISION, (i & 1) != 0, (i & 2) != 0, cases[i / 4].kinds};
+    one.query = (mp_event_query){.first = 1,
+                                 .last = MP_MAX_REVISION,
+                                 .newest_first = (i & 1) != 0,
+                                 .without_json = (i & 2) != 0,
+                                 .kinds = cases[i / 4].kinds};
     assert_int_equal(store->ops->read(store, ask_events, &one, NULL), MOONPAD_OK);
     expect_walk(place, &one, cases[i / 4].condition);
     if (!one.query.without_json || one.query.kinds != 0) expect_kinds(place, &one);
@@ -106,7 +110,7 @@ static void expect_invocations(const sqlite_place *place, mp_store *store) {
     char name[20], sql[600];
     snprintf(name, sizeof name, "turn %d", turn);
     walk one = {.place.name = {T("shop"), T("ann"), T("history")}, .invocation = T(name)};
-    one.query = (mp_event_query){1, MP_MAX_REVISION, false, true, 0};
+    one.query = (mp_event_query){.first = 1, .last = MP_MAX_REVISION, .without_json = true};
     assert_int_equal(store->ops->read(store, ask_events, &one, NULL), MOONPAD_OK);
     snprintf(sql, sizeof sql, "SELECT coalesce(min(revision), 0)" OF_SESSION "(event ->> '$.invocationId') = '%s'",
              name);

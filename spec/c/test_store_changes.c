@@ -273,15 +273,21 @@ static moonpad_status removes_user(mp_tx *tx, void *context, moonpad_error *erro
   return sees_the_others(tx, context, error);
 }
 
-/* Of one that is gone an empty head may be left. */
+/* Not even the head is left. */
 static moonpad_status sees_no_user(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
-  store_dump keys = {NULL, 0, 0};
+  mp_session_row row;
   mp_place ann = place_named("shop", "ann", NULL);
-  moonpad_status status = dump_keys(tx, &ann, MP_SCOPE_USER, MP_EVERY_KEY, &keys, error);
-  bool is_empty = keys.length == 0;
-  dump_free(&keys);
-  CHECK(is_empty && (status == MOONPAD_OK || status == MOONPAD_NOT_FOUND));
+  EXPECT(MOONPAD_NOT_FOUND, find_head(tx, &ann, MP_SCOPE_USER, false, &row, error));
+  CHECK(error->message[0] == '\0');
+  return MOONPAD_OK;
+}
+
+static moonpad_status removes_user_again(mp_tx *tx, void *context, moonpad_error *error) {
+  int64_t sessions = 77;
+  mp_place ann = place_named("shop", "ann", NULL);
+  TRY(sees_no_user(tx, context, error));
+  EXPECT(MOONPAD_NOT_FOUND, tx->ops->remove_user(tx, &ann, &sessions, error));
   return MOONPAD_OK;
 }
 
@@ -298,9 +304,12 @@ static moonpad_status removes_nobody(mp_tx *tx, void *context, moonpad_error *er
 static moonpad_status makes_user_again(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_place before = scene->session;
+  mp_session_row row;
   scene->session = place_named("shop", "ann", "s1");
   TRY(make_session(tx, &scene->session, 9.0, error));
-  CHECK(scene->session.session != before.session);
+  CHECK(scene->session.session != before.session && scene->session.user != before.user);
+  TRY(find_row(tx, &scene->session, &row, error));
+  CHECK(row.user_revision == 0 && row.app_revision == 1);
   EXPECT_TEXT(dump_keys(tx, &scene->session, MP_SCOPE_USER, MP_EVERY_KEY, &text, error), "");
   EXPECT_TEXT(dump_keys(tx, &scene->session, MP_SCOPE_SESSION, 0, &text, error), "");
   EXPECT_TEXT(dump_events(tx, &scene->session, 0, 9, &text, error), "");
@@ -323,7 +332,28 @@ static moonpad_status makes_and_removes_user(mp_tx *tx, void *context, moonpad_e
   TRY(tx->ops->remove_user(tx, &cy, &sessions, error));
   CHECK(sessions == 1);
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &cy, &row, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_head(tx, &cy, MP_SCOPE_USER, false, &row, error));
   return MOONPAD_OK;
+}
+
+static moonpad_status removes_the_one_again(mp_tx *tx, void *context, moonpad_error *error) {
+  mp_place ann = place_named("shop", "ann", NULL);
+  int64_t sessions;
+  TRY(write_text(((test_scene *)context)->opened, tx, &ann, MP_SCOPE_USER, "of", "ann again", 1, error));
+  TRY(tx->ops->remove_user(tx, &ann, &sessions, error));
+  CHECK(sessions == 1);
+  return sees_no_user(tx, context, error);
+}
+
+static moonpad_status removes_and_fails(mp_tx *tx, void *context, moonpad_error *error) {
+  TRY(removes_and_makes_user(tx, context, error));
+  return MOONPAD_CANCELLED;
+}
+
+static moonpad_status removes_twice_and_fails(mp_tx *tx, void *context, moonpad_error *error) {
+  TRY(removes_and_makes_user(tx, context, error));
+  TRY(removes_the_one_again(tx, context, error));
+  return MOONPAD_CANCELLED;
 }
 
 static void test_removed_user(void **state) {
@@ -332,6 +362,7 @@ static void test_removed_user(void **state) {
   write_ok(scene.opened, removes_nobody, &scene);
   write_ok(scene.opened, removes_user, &scene);
   read_ok(scene.opened, sees_no_user, &scene);
+  write_ok(scene.opened, removes_user_again, &scene);
   write_ok(scene.opened, makes_user_again, &scene);
   read_ok(scene.opened, sees_the_others, &scene);
   write_ok(scene.opened, makes_and_removes_user, &scene);
@@ -340,8 +371,19 @@ static void test_removed_user(void **state) {
 static void test_removed_and_made_in_one_transaction(void **state) {
   test_scene scene = scene_of(state);
   write_ok(scene.opened, makes_users, &scene);
+  test_scene as_made = scene;
+  dump_store(scene.opened, true, &scene.before);
+  write_fails(scene.opened, MOONPAD_CANCELLED, NULL, removes_and_fails, &scene);
+  scene.session = as_made.session;
+  write_fails(scene.opened, MOONPAD_CANCELLED, NULL, removes_twice_and_fails, &scene);
+  scene.session = as_made.session;
+  dump_store(scene.opened, true, &scene.after);
+  expect_same_dump(&scene.before, &scene.after);
   write_ok(scene.opened, removes_and_makes_user, &scene);
   read_ok(scene.opened, sees_the_others, &scene);
+  write_ok(scene.opened, removes_the_one_again, &scene);
+  read_ok(scene.opened, sees_no_user, &scene);
+  scene_free(&scene);
 }
 
 int main(void) {

@@ -327,20 +327,6 @@ static void test_all_at_once(void **state) {
 
 /* ---- walks over events ---- */
 
-static moonpad_status dump_kinds(void *context, const mp_event_row *row, moonpad_error *error) {
-  (void)error;
-  dump_print(context, "%" PRId64 ":%u ", row->revision, row->kinds);
-  return MOONPAD_OK;
-}
-
-static moonpad_status dump_invocation(void *context, const mp_event_row *row, moonpad_error *error) {
-  (void)error;
-  dump_print(context, "%" PRId64 ":", row->revision);
-  dump_bytes(context, row->invocation);
-  dump_print(context, " ");
-  return MOONPAD_OK;
-}
-
 static moonpad_status walk(mp_tx *tx, const mp_place *place, mp_event_query query, mp_each_event each, store_dump *dump,
                            moonpad_error *error) {
   return tx->ops->each_event(tx, place, &query, each, dump, error);
@@ -350,7 +336,7 @@ static moonpad_status walks_every_way(mp_tx *tx, void *context, moonpad_error *e
   const mp_place *place = &((test_scene *)context)->session;
   const unsigned message = MP_EVENT_USER_MESSAGE, change = MP_EVENT_SESSION_CHANGE;
   mp_event_query all = {.first = 1, .last = 4}, query = all;
-  EXPECT_TEXT(walk(tx, place, query, dump_invocation, &text, error), "1:i1 2:i1 3:i2 4:i2 ");
+  EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "1 2 3 4 ");
   query.newest_first = true;
   EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "4 3 2 1 ");
   query.first = 2;
@@ -369,22 +355,50 @@ static moonpad_status walks_every_way(mp_tx *tx, void *context, moonpad_error *e
   EXPECT_TEXT(walk(tx, place, query, dump_event, &text, error), "4 e4 0x1p+1 0 -\n2 e2 0x1p+0 0 -\n");
   query = all;
   query.kinds = message;
-  EXPECT_TEXT(walk(tx, place, query, dump_kinds, &text, error), "1:1 4:3 ");
+  EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "1 4 ");
   query.kinds = message | change;
-  EXPECT_TEXT(walk(tx, place, query, dump_kinds, &text, error), "1:1 2:2 4:3 ");
+  EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "1 2 4 ");
   query.last = 1;
   query.kinds = change;
-  EXPECT_TEXT(walk(tx, place, query, dump_kinds, &text, error), "");
-  query = all;
-  EXPECT_TEXT(walk(tx, place, query, dump_kinds, &text, error), "1:1 2:2 3:0 4:3 ");
+  EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+  return MOONPAD_OK;
+}
+
+/* By id an event must be all the rest, too, that is asked for. */
+static moonpad_status walks_by_id(mp_tx *tx, void *context, moonpad_error *error) {
+  const mp_place *place = &((test_scene *)context)->session;
+  for (unsigned i = 0; i < 4; i++) {
+    mp_event_query query = {.first = 1, .last = 4, .newest_first = (i & 1) != 0, .without_json = (i & 2) != 0};
+    query.id = moonpad_text("e4");
+    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "4 ");
+    EXPECT_TEXT(walk(tx, place, query, dump_event, &text, error),
+                query.without_json ? "4 e4 0x1p+1 0 -\n" : "4 e4 0x1p+1 0 " BOTH_KINDS "\n");
+    query.kinds = MP_EVENT_SESSION_CHANGE;
+    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "4 ");
+    query.last = 3;
+    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+    query.id = moonpad_text("e1");
+    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), ""); /* it changes nothing */
+    query.kinds = 0;
+    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "1 ");
+    query.first = 2;
+    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+    query = (mp_event_query){.first = INT64_MIN, .last = INT64_MAX, .id = moonpad_text("e")};
+    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+    query.id = moonpad_text("");
+    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+  }
   return MOONPAD_OK;
 }
 
 static void test_walks(void **state) {
   test_scene scene = scene_of(state);
   write_ok(scene.opened, fills, &scene);
-  read_ok(scene.opened, walks_every_way, &scene);
-  write_ok(scene.opened, walks_every_way, &scene);
+  static const mp_tx_function walks[] = {walks_every_way, walks_by_id};
+  for (size_t i = 0; i < sizeof walks / sizeof *walks; i++) {
+    read_ok(scene.opened, walks[i], &scene);
+    write_ok(scene.opened, walks[i], &scene);
+  }
 }
 
 /* ---- walks that are stopped ---- */

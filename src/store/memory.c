@@ -27,7 +27,7 @@ static moonpad_status memory_write(mp_store *base, mp_tx_function function, void
   mp_memory_store *store = (mp_memory_store *)base;
   moonpad_status status = enter(store, error);
   if (status != MOONPAD_OK) return status;
-  mp_memory_tx tx = {{{&mp_memory_tx_ops}, store->env, &mp_memory_parts}, store, true};
+  mp_memory_tx tx = {{{&mp_memory_tx_ops}, store->env, &mp_memory_parts, store}, true};
   status = function(&tx.parts.tx, context, error);
   if (status == MOONPAD_OK) {
     mp_memory_keep_steps(store);
@@ -45,7 +45,7 @@ static moonpad_status memory_read(mp_store *base, mp_tx_function function, void 
   mp_memory_store *store = (mp_memory_store *)base;
   moonpad_status status = enter(store, error);
   if (status != MOONPAD_OK) return status;
-  mp_memory_tx tx = {{{&mp_memory_tx_ops}, store->env, &mp_memory_parts}, store, false};
+  mp_memory_tx tx = {{{&mp_memory_tx_ops}, store->env, &mp_memory_parts, store}, false};
   status = function(&tx.parts.tx, context, error);
   pthread_mutex_unlock(&store->mutex);
   return status;

@@ -85,7 +85,8 @@ mp_memory_app *mp_memory_data_app(const mp_memory_data *data, moonpad_string nam
 }
 
 mp_memory_user *mp_memory_data_user(const mp_memory_data *data, moonpad_string name) {
-  return mp_map_get(&data->users, name);
+  mp_memory_user *user = mp_map_get(&data->users, name);
+  return user == NULL || user->deleted ? NULL : user;
 }
 
 mp_memory_session *mp_memory_data_session(const mp_memory_data *data, moonpad_string name) {
@@ -130,8 +131,10 @@ mp_memory_app *mp_memory_data_make_app(mp_memory_data *data, moonpad_string name
   return app;
 }
 
-mp_memory_user *mp_memory_data_make_user(mp_memory_data *data, mp_memory_app *app, moonpad_string name) {
+mp_memory_user *mp_memory_data_make_user(mp_memory_data *data, mp_memory_app *app, moonpad_string name,
+                                         mp_memory_user **replaced) {
   mp_key *key;
+  *replaced = mp_map_get(&data->users, name);
   mp_memory_user *user = make_item(data, &data->users, &data->user_slots, name, sizeof *user, &key);
   if (user == NULL) return NULL;
   user->name = key;
@@ -139,12 +142,13 @@ mp_memory_user *mp_memory_data_make_user(mp_memory_data *data, mp_memory_app *ap
   mp_memory_keys_init(&user->keys, data->env);
   user->app = app;
   user->next = app->users;
+  if (user->next != NULL) user->next->previous = user;
   app->users = user;
   return user;
 }
 
 mp_memory_session *mp_memory_data_make_session(mp_memory_data *data, mp_memory_user *user, moonpad_string name,
-                                               double create_time, mp_memory_session **replaced) {
+                                               const mp_session_row *row, mp_memory_session **replaced) {
   mp_key *key;
   *replaced = mp_map_get(&data->sessions, name);
   mp_memory_session *session = make_item(data, &data->sessions, &data->session_slots, name, sizeof *session, &key);
@@ -152,11 +156,8 @@ mp_memory_session *mp_memory_data_make_session(mp_memory_data *data, mp_memory_u
   session->name = key;
   mp_memory_keys_init(&session->keys, data->env);
   mp_memory_keys_init(&session->base_keys, data->env);
+  session->row = *row;
   session->row.id = mp_memory_slots_take(&data->session_slots, session);
-  session->row.user = user->id;
-  session->row.app = user->app->id;
-  session->row.create_time = create_time;
-  session->row.last_update_time = create_time;
   session->user = user;
   session->next = user->sessions;
   if (session->next != NULL) session->next->previous = session;
@@ -164,12 +165,13 @@ mp_memory_session *mp_memory_data_make_session(mp_memory_data *data, mp_memory_u
   return session;
 }
 
+static void unlink_user(mp_memory_user *user) {
+  *(user->previous != NULL ? &user->previous->next : &user->app->users) = user->next;
+  if (user->next != NULL) user->next->previous = user->previous;
+}
+
 static void unlink_session(mp_memory_session *session) {
-  if (session->previous != NULL) {
-    session->previous->next = session->next;
-  } else {
-    session->user->sessions = session->next;
-  }
+  *(session->previous != NULL ? &session->previous->next : &session->user->sessions) = session->next;
   if (session->next != NULL) session->next->previous = session->previous;
   session->previous = session->next = NULL;
 }
@@ -180,22 +182,35 @@ void mp_memory_data_unmake_app(mp_memory_data *data, mp_memory_app *app) {
   free_app(data->env, app);
 }
 
-void mp_memory_data_unmake_user(mp_memory_data *data, mp_memory_user *user) {
-  mp_map_remove(&data->users, mp_key_text(user->name));
+/* The name is again that of what was replaced, if anything was: it is there, so this only changes its value. */
+static void give_name_back(mp_map *map, mp_key *name, void *replaced) {
+  if (replaced != NULL) {
+    (void)mp_map_put(map, name, replaced);
+  } else {
+    mp_map_remove(map, mp_key_text(name));
+  }
+}
+
+void mp_memory_data_unmake_user(mp_memory_data *data, mp_memory_user *user, mp_memory_user *replaced) {
+  give_name_back(&data->users, user->name, replaced);
   mp_memory_slots_drop(&data->user_slots, user->id);
-  user->app->users = user->next; /* the newest, since what was made after it is unmade already */
+  unlink_user(user);
   free_user(data->env, user);
 }
 
 void mp_memory_data_unmake_session(mp_memory_data *data, mp_memory_session *session, mp_memory_session *replaced) {
-  if (replaced != NULL) {
-    (void)mp_map_put(&data->sessions, replaced->name, replaced); /* the name is there: this only changes its value */
-  } else {
-    mp_map_remove(&data->sessions, mp_key_text(session->name));
-  }
+  give_name_back(&data->sessions, session->name, replaced);
   mp_memory_slots_drop(&data->session_slots, session->row.id);
   unlink_session(session);
   mp_memory_session_free(data->env, session);
+}
+
+void mp_memory_data_bury_user(mp_memory_data *data, mp_memory_user *user) {
+  moonpad_string name = mp_key_text(user->name);
+  if (mp_map_get(&data->users, name) == user) mp_map_remove(&data->users, name);
+  mp_memory_slots_drop(&data->user_slots, user->id);
+  unlink_user(user);
+  free_user(data->env, user);
 }
 
 void mp_memory_data_bury(mp_memory_data *data, mp_memory_session *session) {

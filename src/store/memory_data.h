@@ -24,8 +24,10 @@ typedef struct mp_memory_user {
   mp_memory_app *app;
   mp_key *name; /* app NUL user */
   mp_memory_keys keys;
+  struct mp_memory_user *previous; /* neighbours at its app */
   struct mp_memory_user *next;
   struct mp_memory_session *sessions;
+  bool deleted; /* by the transaction under way */
 } mp_memory_user;
 
 typedef struct mp_memory_session {
@@ -62,7 +64,7 @@ bool mp_memory_data_name(mp_memory_data *data, moonpad_string app, const moonpad
 moonpad_string mp_memory_user_id(const mp_memory_user *user);
 moonpad_string mp_memory_session_id(const mp_memory_session *session);
 
-/* By composed name, or internal id; NULL when there is none. A deleted session is not found. */
+/* By composed name, or internal id; NULL when there is none, or it is deleted. */
 mp_memory_app *mp_memory_data_app(const mp_memory_data *data, moonpad_string name);
 mp_memory_user *mp_memory_data_user(const mp_memory_data *data, moonpad_string name);
 mp_memory_session *mp_memory_data_session(const mp_memory_data *data, moonpad_string name);
@@ -70,7 +72,8 @@ static inline mp_memory_app *mp_memory_data_app_by_id(const mp_memory_data *data
   return mp_memory_slots_get(&data->app_slots, id);
 }
 static inline mp_memory_user *mp_memory_data_user_by_id(const mp_memory_data *data, int64_t id) {
-  return mp_memory_slots_get(&data->user_slots, id);
+  mp_memory_user *user = mp_memory_slots_get(&data->user_slots, id);
+  return user == NULL || user->deleted ? NULL : user;
 }
 static inline mp_memory_session *mp_memory_data_session_by_id(const mp_memory_data *data, int64_t id) {
   mp_memory_session *session = mp_memory_slots_get(&data->session_slots, id);
@@ -79,16 +82,19 @@ static inline mp_memory_session *mp_memory_data_session_by_id(const mp_memory_da
 
 /* Make what is not there yet; NULL when out of memory: nothing has changed. */
 mp_memory_app *mp_memory_data_make_app(mp_memory_data *data, moonpad_string name);
-mp_memory_user *mp_memory_data_make_user(mp_memory_data *data, mp_memory_app *app, moonpad_string name);
-/* *replaced: the deleted session that had the name, or NULL. */
+/* *replaced: the deleted user or session that had the name, or NULL. */
+mp_memory_user *mp_memory_data_make_user(mp_memory_data *data, mp_memory_app *app, moonpad_string name,
+                                         mp_memory_user **replaced);
 mp_memory_session *mp_memory_data_make_session(mp_memory_data *data, mp_memory_user *user, moonpad_string name,
-                                               double create_time, mp_memory_session **replaced);
+                                               const mp_session_row *row, mp_memory_session **replaced);
 
 /* Undo exactly that, in the reverse order. */
 void mp_memory_data_unmake_app(mp_memory_data *data, mp_memory_app *app);
-void mp_memory_data_unmake_user(mp_memory_data *data, mp_memory_user *user);
+void mp_memory_data_unmake_user(mp_memory_data *data, mp_memory_user *user, mp_memory_user *replaced);
 void mp_memory_data_unmake_session(mp_memory_data *data, mp_memory_session *session, mp_memory_session *replaced);
 
+/* Takes a deleted user, whose sessions have been buried, out of everything, and frees it. */
+void mp_memory_data_bury_user(mp_memory_data *data, mp_memory_user *user);
 /* Takes a deleted session out of everything; it is to be freed. */
 void mp_memory_data_bury(mp_memory_data *data, mp_memory_session *session);
 void mp_memory_session_free(mp_env *env, mp_memory_session *session);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "store/memory_events.h"
+#include "store/parts.h"
 
 #define FIRST_PAGE_BITS 3  /* 8 rows, then 16, 32... */
 #define PAGE_BITS       10 /* ...up to pages of 1024 */
@@ -248,28 +249,11 @@ static mp_event_row row_of(const mp_memory_event *event) {
   };
 }
 
-moonpad_status mp_memory_events_find(const mp_memory_events *events, moonpad_string id, mp_each_event each,
-                                     void *context, moonpad_error *error) {
+static const mp_memory_event *find_id(const mp_memory_events *events, moonpad_string id) {
   const mp_memory_event *found = find_rising(events, id);
-  if (found == NULL && events->count > events->rising) {
-    uint32_t row = probe(events, id, hash_of(id))->row;
-    if (row != 0) found = event_at(events, row - 1);
-  }
-  if (found == NULL) return MOONPAD_NOT_FOUND;
-  mp_event_row row = row_of(found);
-  return each(context, &row, error);
-}
-
-moonpad_status mp_memory_events_find_invocation(const mp_memory_events *events, moonpad_string invocation,
-                                                int64_t *revision) {
-  for (uint32_t row = 0; row < events->count; row++) {
-    const mp_memory_event *event = event_at(events, row);
-    moonpad_string found = invocation_of(event);
-    if (found.length != invocation.length || !mp_same_bytes(found.data, invocation.data, found.length)) continue;
-    *revision = event->revision;
-    return MOONPAD_OK;
-  }
-  return MOONPAD_NOT_FOUND;
+  if (found != NULL || events->count == events->rising) return found;
+  uint32_t row = probe(events, id, hash_of(id))->row;
+  return row == 0 ? NULL : event_at(events, row - 1);
 }
 
 /* The first row of at least that revision. As a rule revisions have no gaps, and the place follows from the number. */
@@ -295,15 +279,16 @@ static uint32_t first_row(const mp_memory_events *events, int64_t revision) {
 
 moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_event_query *query, mp_each_event each,
                                      void *context, moonpad_error *error) {
+  if (query->id.data != NULL) {
+    const mp_memory_event *found = find_id(events, query->id);
+    return found == NULL ? MOONPAD_OK : mp_give_event(row_of(found), query, each, context, error);
+  }
   uint32_t first = first_row(events, query->first);
   uint32_t end = query->last == INT64_MAX ? events->count : first_row(events, query->last + 1);
   for (uint32_t i = first; i < end; i++) {
     const mp_memory_event *event = event_at(events, query->newest_first ? end - 1 - (i - first) : i);
-    if (query->kinds != 0 && (query->kinds & event->kinds) == 0) continue;
-    mp_event_row row = row_of(event);
-    if (query->without_json) row.json = row.invocation = moonpad_text(NULL);
-    moonpad_status status = each(context, &row, error);
-    if (status != MOONPAD_OK) return mp_walk_end(status);
+    moonpad_status status = mp_give_event(row_of(event), query, each, context, error);
+    if (status != MOONPAD_OK) return status;
   }
   return MOONPAD_OK;
 }

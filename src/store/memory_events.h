@@ -46,11 +46,7 @@ moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, co
 void mp_memory_events_undo(mp_env *env, mp_memory_events *events);
 void mp_memory_events_free(mp_env *env, mp_memory_events *events);
 
-/* mp_parts.find_event, mp_tx_ops.find_invocation, each_event */
-moonpad_status mp_memory_events_find(const mp_memory_events *events, moonpad_string id, mp_each_event each,
-                                     void *context, moonpad_error *error);
-moonpad_status mp_memory_events_find_invocation(const mp_memory_events *events, moonpad_string invocation,
-                                                int64_t *revision);
+/* mp_parts.each_event */
 moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_event_query *query, mp_each_event each,
                                      void *context, moonpad_error *error);
 /*

@@ -2,15 +2,21 @@
 #include "base/error.h"
 #include "store/memory_log.h"
 
-moonpad_status mp_memory_remove_session(mp_tx *tx, const mp_place *place, moonpad_error *error) {
+moonpad_status mp_memory_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error) {
   moonpad_status status = mp_memory_reserve_step(tx, error);
   if (status != MOONPAD_OK) return status;
   mp_memory_store *store = mp_memory_store_of(tx);
-  mp_memory_session *session = mp_memory_data_session_by_id(&store->data, place->session);
-  if (session == NULL) return MOONPAD_NOT_FOUND;
-  session->deleted = true;
-  mp_memory_add_step(store, MP_STEP_DELETE)->was.session = session;
-  return MOONPAD_OK;
+  mp_memory_session *session = scope == MP_SCOPE_SESSION ? mp_memory_data_session_by_id(&store->data, id) : NULL;
+  mp_memory_user *user = scope == MP_SCOPE_USER ? mp_memory_data_user_by_id(&store->data, id) : NULL;
+  if (session != NULL) {
+    session->deleted = true;
+    mp_memory_add_step(store, MP_STEP_DELETE)->was.session = session;
+  }
+  if (user != NULL) {
+    user->deleted = true;
+    mp_memory_add_step(store, MP_STEP_DELETE_USER)->was.user.user = user;
+  }
+  return session == NULL && user == NULL ? MOONPAD_NOT_FOUND : MOONPAD_OK;
 }
 
 /* Puts a copy without the tombstones up to `purged` in the place of a scope's keys; or with `all` nothing. */
@@ -40,25 +46,6 @@ static moonpad_status replace_keys(mp_tx *tx, const mp_memory_scope *scope, int6
   if (purged > *scope->forgotten) *scope->forgotten = purged;
   if (all) *scope->touched = 0; /* nothing is left that has been used */
   return MOONPAD_OK;
-}
-
-moonpad_status mp_memory_remove_user(mp_tx *tx, const mp_place *place, int64_t *sessions, moonpad_error *error) {
-  mp_memory_data *data = &mp_memory_store_of(tx)->data;
-  moonpad_string name;
-  *sessions = 0;
-  if (!mp_memory_data_name(data, place->name.app_name, &place->name.user_id, NULL, &name)) return mp_no_memory(error);
-  const mp_memory_user *user = mp_memory_data_user(data, name);
-  if (user == NULL) return MOONPAD_NOT_FOUND;
-  moonpad_status status = MOONPAD_OK;
-  for (mp_memory_session *session = user->sessions; status == MOONPAD_OK && session != NULL; session = session->next) {
-    mp_place at = {.session = session->row.id};
-    if (session->deleted) continue;
-    status = mp_memory_remove_session(tx, &at, error);
-    if (status == MOONPAD_OK) ++*sessions;
-  }
-  if (status != MOONPAD_OK) return status;
-  mp_memory_scope scope = mp_memory_data_scope(data, MP_SCOPE_USER, user->id);
-  return replace_keys(tx, &scope, user->revision, true, error);
 }
 
 moonpad_status mp_memory_purge(mp_tx *tx, const mp_place *place, mp_scope kind, int64_t last, moonpad_error *error) {
@@ -126,8 +113,7 @@ static moonpad_status sweep_sessions(sweeping *sweep, const mp_memory_user *user
     double used = session->touched != 0 ? session->touched : session->row.last_update_time;
     if (session->deleted || used >= sweep->before) continue;
     if (sweep->removed >= sweep->limit) break;
-    mp_place place = {.session = session->row.id};
-    status = mp_memory_remove_session(sweep->tx, &place, error);
+    status = mp_memory_remove(sweep->tx, MP_SCOPE_SESSION, session->row.id, error);
     if (status != MOONPAD_OK) break;
     sweep->removed++;
   }
@@ -146,7 +132,8 @@ static moonpad_status count_up(mp_tx *tx, const mp_memory_scope *scope, moonpad_
 /* State that nobody has ever touched is as old as can be told: it is left alone. */
 static moonpad_status sweep_keys(sweeping *sweep, mp_scope kind, int64_t id, moonpad_error *error) {
   mp_memory_scope scope = mp_memory_data_scope(&mp_memory_store_of(sweep->tx)->data, kind, id);
-  bool is_due = scope.keys->newest != NULL && *scope.touched != 0 && *scope.touched < sweep->before;
+  bool is_due =
+      scope.keys != NULL && scope.keys->newest != NULL && *scope.touched != 0 && *scope.touched < sweep->before;
   if (!is_due || sweep->removed >= sweep->limit) return MOONPAD_OK;
   moonpad_status status = count_up(sweep->tx, &scope, error);
   if (status == MOONPAD_OK) status = replace_keys(sweep->tx, &scope, *scope.revision, true, error);

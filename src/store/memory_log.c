@@ -53,13 +53,16 @@ static void undo_step(mp_memory_store *store, mp_memory_step *step) {
     mp_memory_data_unmake_app(&store->data, step->was.app);
     break;
   case MP_STEP_USER:
-    mp_memory_data_unmake_user(&store->data, step->was.user);
+    mp_memory_data_unmake_user(&store->data, step->was.user.user, step->was.user.replaced);
     break;
   case MP_STEP_SESSION:
     mp_memory_data_unmake_session(&store->data, step->was.made.session, step->was.made.replaced);
     break;
   case MP_STEP_DELETE:
     step->was.session->deleted = false;
+    break;
+  case MP_STEP_DELETE_USER:
+    step->was.user.user->deleted = false;
     break;
   case MP_STEP_UPDATE:
     undo_update(step);
@@ -101,6 +104,9 @@ static void keep_step(mp_memory_store *store, mp_memory_step *step) {
     mp_memory_data_bury(&store->data, step->was.session);
     step->was.session->next = store->garbage;
     store->garbage = step->was.session;
+    break;
+  case MP_STEP_DELETE_USER:
+    mp_memory_data_bury_user(&store->data, step->was.user.user);
     break;
   case MP_STEP_KEYS:
     mp_memory_keys_free(step->was.keys.before);

@@ -12,10 +12,11 @@
 #include "store/parts.h"
 
 typedef enum mp_memory_step_kind {
-  MP_STEP_APP,      /* made an app */
-  MP_STEP_USER,     /* made a user */
-  MP_STEP_SESSION,  /* made a session */
-  MP_STEP_DELETE,   /* deleted a session */
+  MP_STEP_APP,     /* made an app */
+  MP_STEP_USER,    /* made a user */
+  MP_STEP_SESSION, /* made a session */
+  MP_STEP_DELETE,  /* deleted a session */
+  MP_STEP_DELETE_USER,
   MP_STEP_UPDATE,   /* changed a session's row */
   MP_STEP_REVISION, /* changed the revision of a user or an app */
   MP_STEP_KEY,      /* wrote a key */
@@ -31,8 +32,11 @@ typedef struct mp_memory_step {
   mp_memory_step_kind kind;
   union {
     mp_memory_app *app;
-    mp_memory_user *user;
     mp_memory_session *session; /* MP_STEP_DELETE, MP_STEP_EVENT */
+    struct {
+      mp_memory_user *user;
+      mp_memory_user *replaced;
+    } user; /* MP_STEP_USER, MP_STEP_DELETE_USER */
     struct {
       mp_memory_session *session;
       mp_memory_session *replaced;
@@ -88,13 +92,12 @@ typedef struct mp_memory_store {
 } mp_memory_store;
 
 typedef struct mp_memory_tx {
-  mp_parts_tx parts; /* first */
-  mp_memory_store *store;
+  mp_parts_tx parts; /* first; its data is the store */
   bool writing;
 } mp_memory_tx;
 
 static inline mp_memory_store *mp_memory_store_of(mp_tx *tx) {
-  return ((mp_memory_tx *)tx)->store;
+  return ((mp_parts_tx *)tx)->data;
 }
 
 /* The long way of mp_memory_reserve_step. */
@@ -120,8 +123,7 @@ void mp_memory_keep_steps(mp_memory_store *store);
 extern const mp_tx_ops mp_memory_tx_ops;
 extern const mp_parts mp_memory_parts;
 
-moonpad_status mp_memory_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error);
-moonpad_status mp_memory_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
+moonpad_status mp_memory_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error);
 moonpad_status mp_memory_trim(mp_tx *tx, const mp_place *session, int64_t last, moonpad_error *error);
 moonpad_status mp_memory_purge(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t last, moonpad_error *error);
 moonpad_status mp_memory_touch(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);

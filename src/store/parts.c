@@ -6,7 +6,6 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "base/map.h"
 
 static const mp_parts *parts_of(mp_tx *tx) {
   return ((mp_parts_tx *)tx)->parts;
@@ -14,14 +13,31 @@ static const mp_parts *parts_of(mp_tx *tx) {
 
 /* ---- look ---- */
 
+/* An app, and with `user` one of its users. */
+static moonpad_status find_shared(mp_tx *tx, const moonpad_session_name *name, bool create, mp_head *app, mp_head *user,
+                                  moonpad_error *error) {
+  const mp_parts *parts = parts_of(tx);
+  moonpad_status status = parts->find_shared(tx, MP_SCOPE_APP, 0, name->app_name, create, app, error);
+  if (status != MOONPAD_OK || user == NULL) return status;
+  return parts->find_shared(tx, MP_SCOPE_USER, app->id, name->user_id, create, user, error);
+}
+
 static moonpad_status find_heads(mp_tx *tx, const mp_look *look, mp_facts *facts, moonpad_error *error) {
-  const moonpad_session_name *name = &look->place.name;
-  if (look->heads == MP_ALL_HEADS) {
-    if (look->place.session != 0) return parts_of(tx)->load_session(tx, look->place.session, facts, error);
-    return parts_of(tx)->find_session(tx, name, facts, error);
-  }
-  const moonpad_string *user_id = look->heads == MP_HEAD(MP_SCOPE_USER) ? &name->user_id : NULL;
-  return parts_of(tx)->find_shared(tx, name->app_name, user_id, look->create, facts, error);
+  if (look->heads == MP_ALL_HEADS) return parts_of(tx)->find_session(tx, &look->place, facts, error);
+  bool is_user = look->heads == MP_HEAD(MP_SCOPE_USER);
+  mp_scope scope = is_user ? MP_SCOPE_USER : MP_SCOPE_APP;
+  mp_head app, user, *head = is_user ? &user : &app;
+  moonpad_status status = find_shared(tx, &look->place.name, look->create, &app, is_user ? &user : NULL, error);
+  if (status != MOONPAD_OK) return status;
+  *(is_user ? &facts->row.user : &facts->row.app) = head->id;
+  *(is_user ? &facts->row.user_revision : &facts->row.app_revision) = head->revision;
+  facts->forgotten[scope] = head->forgotten;
+  facts->touched[scope] = head->touched;
+  return MOONPAD_OK;
+}
+
+static mp_owner owner_of(const mp_session_row *row, mp_scope scope) {
+  return (mp_owner){.id = mp_row_id(row, scope), .scope = scope};
 }
 
 static moonpad_status walk_keys(mp_tx *tx, const mp_look *look, mp_facts *facts, moonpad_error *error) {
@@ -35,7 +51,7 @@ static moonpad_status walk_keys(mp_tx *tx, const mp_look *look, mp_facts *facts,
     facts->whole[scope] = since < facts->forgotten[scope];
     if (facts->whole[scope]) since = MP_EVERY_KEY;
     moonpad_status status =
-        parts_of(tx)->each_key(tx, scope, mp_row_id(row, scope), since, look->each_state, look->context, error);
+        parts_of(tx)->each_key(tx, owner_of(row, scope), since, look->each_state, look->context, error);
     if (status != MOONPAD_OK) return mp_walk_end(status);
   }
   return MOONPAD_OK;
@@ -44,8 +60,7 @@ static moonpad_status walk_keys(mp_tx *tx, const mp_look *look, mp_facts *facts,
 static moonpad_status read_keys(mp_tx *tx, const mp_look *look, const mp_facts *facts, moonpad_error *error) {
   for (size_t i = 0; i < look->key_count; i++) {
     mp_wanted_key *wanted = &look->keys[i];
-    moonpad_status status = parts_of(tx)->read_key(tx, wanted->scope, mp_row_id(&facts->row, wanted->scope),
-                                                   wanted->key, &wanted->value, &wanted->revision, error);
+    moonpad_status status = parts_of(tx)->read_key(tx, mp_row_id(&facts->row, wanted->scope), wanted, error);
     if (status != MOONPAD_OK) return status;
   }
   return MOONPAD_OK;
@@ -59,16 +74,17 @@ static void forget_keys(mp_env *env, mp_look *look) {
 }
 
 static moonpad_status find_events(mp_tx *tx, const mp_look *look, const mp_session_row *row, moonpad_error *error) {
+  const mp_parts *parts = parts_of(tx);
+  mp_event_query by_id = {.first = 0, .last = MP_MAX_REVISION, .id = look->event_id};
+  mp_event_query recent = {.first = row->revision - look->recent + 1, .last = row->revision};
   moonpad_status status = MOONPAD_OK;
   if (look->event_id.data != NULL) {
-    status = parts_of(tx)->find_event(tx, row->id, look->event_id, look->each_event, look->context, error);
-    if (status == MOONPAD_NOT_FOUND) status = MOONPAD_OK;
+    status = parts->each_event(tx, row->id, &by_id, look->each_event, look->context, error);
   }
-  if (status != MOONPAD_OK || look->recent <= 0) return mp_walk_end(status);
-  mp_place place = {.session = row->id};
-  int64_t first = row->revision - look->recent + 1;
-  mp_event_query query = {.first = first > row->base_revision ? first : row->base_revision + 1, .last = row->revision};
-  return tx->ops->each_event(tx, &place, &query, look->each_event, look->context, error);
+  if (status == MOONPAD_OK && look->recent > 0) {
+    status = parts->each_event(tx, row->id, &recent, look->each_event, look->context, error);
+  }
+  return mp_walk_end(status);
 }
 
 moonpad_status mp_parts_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error) {
@@ -132,10 +148,12 @@ static moonpad_status see_user(seen_users *users, int64_t id, bool *is_new, moon
   return MOONPAD_OK;
 }
 
-static moonpad_status give_keys(const listed_states *states, mp_scope scope, int64_t id, moonpad_error *error) {
+static moonpad_status give_keys(const listed_states *states, const mp_session_row *row, mp_scope scope,
+                                moonpad_error *error) {
   const mp_listing *listing = states->listing;
   if (listing->state == NULL) return MOONPAD_OK;
-  return parts_of(states->tx)->each_key(states->tx, scope, id, MP_EVERY_KEY, listing->state, listing->context, error);
+  return parts_of(states->tx)
+      ->each_key(states->tx, owner_of(row, scope), MP_EVERY_KEY, listing->state, listing->context, error);
 }
 
 static moonpad_status give_listed(void *context, const mp_listed_session *listed, moonpad_error *error) {
@@ -143,12 +161,12 @@ static moonpad_status give_listed(void *context, const mp_listed_session *listed
   const mp_listing *listing = states->listing;
   bool is_new = false;
   moonpad_status status = MOONPAD_OK;
-  if (!states->app_given) status = give_keys(states, MP_SCOPE_APP, listed->row.app, error);
+  if (!states->app_given) status = give_keys(states, &listed->row, MP_SCOPE_APP, error);
   states->app_given = true;
   if (status == MOONPAD_OK) status = see_user(&states->users, listed->row.user, &is_new, error);
-  if (status == MOONPAD_OK && is_new) status = give_keys(states, MP_SCOPE_USER, listed->row.user, error);
+  if (status == MOONPAD_OK && is_new) status = give_keys(states, &listed->row, MP_SCOPE_USER, error);
   if (status == MOONPAD_OK) status = listing->session(listing->context, listed, error);
-  return status == MOONPAD_OK ? give_keys(states, MP_SCOPE_SESSION, listed->row.id, error) : status;
+  return status == MOONPAD_OK ? give_keys(states, &listed->row, MP_SCOPE_SESSION, error) : status;
 }
 
 moonpad_status mp_parts_each_listed(mp_tx *tx, const mp_list_query *query, const mp_listing *listing,
@@ -168,7 +186,9 @@ static int compare_listed(const void *a, const void *b) {
   return order != 0 ? order : mp_text_compare(one->session_id, other->session_id);
 }
 
-static bool is_listed(const mp_listed_session *listed, const mp_list_query *query) {
+static bool is_listed(const mp_listed_session *listed, double touched, const mp_list_query *query) {
+  double used = touched != 0 ? touched : listed->row.last_update_time;
+  if (query->touched_since != 0 && used < query->touched_since) return false;
   if (query->has_user_id && mp_text_compare(listed->user_id, query->user_id) != 0) return false;
   if (!query->has_after) return true;
   mp_listed_session after = {.user_id = query->after_user_id, .session_id = query->after_session_id};
@@ -177,21 +197,90 @@ static bool is_listed(const mp_listed_session *listed, const mp_list_query *quer
   return query->newest_first ? order < 0 : order > 0;
 }
 
-moonpad_status mp_parts_give_listed(mp_listed_session *listed, size_t count, const mp_list_query *query,
-                                    mp_each_session each, void *context, moonpad_error *error) {
-  moonpad_status status = MOONPAD_OK;
-  int64_t given = 0;
-  if (count > 1) qsort(listed, count, sizeof *listed, compare_listed);
-  for (size_t i = 0; i < count && status == MOONPAD_OK && (query->limit == 0 || given < query->limit); i++) {
-    const mp_listed_session *next = &listed[query->newest_first ? count - 1 - i : i];
-    if (!is_listed(next, query)) continue;
-    status = each(context, next, error);
-    given++;
+void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed, double touched) {
+  if (sorting->failed || !is_listed(listed, touched, sorting->query)) return;
+  void *sessions = sorting->sessions;
+  sorting->failed =
+      !mp_reserve(sorting->env, &sessions, &sorting->capacity, sizeof *sorting->sessions, sorting->count + 1);
+  sorting->sessions = sessions;
+  if (!sorting->failed) sorting->sessions[sorting->count++] = *listed;
+}
+
+moonpad_status mp_sorting_give(mp_sorting *sorting, mp_each_session each, void *context, moonpad_error *error) {
+  const mp_list_query *query = sorting->query;
+  size_t count = sorting->count, given = count;
+  moonpad_status status = sorting->failed ? mp_no_memory(error) : MOONPAD_OK;
+  if (count > 1) qsort(sorting->sessions, count, sizeof *sorting->sessions, compare_listed);
+  if (query->limit > 0 && (uint64_t)query->limit < count) given = (size_t)query->limit;
+  for (size_t i = 0; status == MOONPAD_OK && i < given; i++) {
+    status = each(context, &sorting->sessions[query->newest_first ? count - 1 - i : i], error);
   }
+  mp_release(sorting->env, sorting->sessions);
   return status;
 }
 
+/* ---- making and removing ---- */
+
+moonpad_status mp_parts_create_session(mp_tx *tx, const moonpad_session_name *name, double create_time,
+                                       mp_session_row *row, moonpad_error *error) {
+  mp_head app, user;
+  moonpad_status status = find_shared(tx, name, true, &app, &user, error);
+  if (status != MOONPAD_OK) return status;
+  *row = (mp_session_row){.user = user.id,
+                          .app = app.id,
+                          .user_revision = user.revision,
+                          .app_revision = app.revision,
+                          .create_time = create_time,
+                          .last_update_time = create_time};
+  return parts_of(tx)->insert_session(tx, name->session_id, row, error);
+}
+
+moonpad_status mp_parts_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error) {
+  return parts_of(tx)->remove(tx, MP_SCOPE_SESSION, session->session, error);
+}
+
+typedef struct session_ids {
+  mp_env *env;
+  int64_t *ids;
+  size_t capacity;
+  size_t count;
+} session_ids;
+
+static moonpad_status note_session(void *context, const mp_listed_session *listed, moonpad_error *error) {
+  session_ids *found = context;
+  void *ids = found->ids;
+  if (!mp_reserve(found->env, &ids, &found->capacity, sizeof *found->ids, found->count + 1)) return mp_no_memory(error);
+  found->ids = ids;
+  found->ids[found->count++] = listed->row.id;
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_parts_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error) {
+  const mp_parts *parts = parts_of(tx);
+  mp_head app, head;
+  session_ids found = {.env = ((mp_parts_tx *)tx)->env};
+  mp_list_query query = {.app_name = user->name.app_name, .has_user_id = true, .user_id = user->name.user_id};
+  *sessions = 0;
+  moonpad_status status = find_shared(tx, &user->name, false, &app, &head, error);
+  if (status == MOONPAD_OK) status = parts->each_session(tx, &query, note_session, &found, error);
+  for (size_t i = 0; status == MOONPAD_OK && i < found.count; i++) {
+    status = parts->remove(tx, MP_SCOPE_SESSION, found.ids[i], error);
+  }
+  mp_release(found.env, found.ids);
+  if (status == MOONPAD_OK) *sessions = (int64_t)found.count;
+  return status == MOONPAD_OK ? parts->remove(tx, MP_SCOPE_USER, head.id, error) : status;
+}
+
 /* ---- histories ---- */
+
+static mp_owner base_of(int64_t session) {
+  return (mp_owner){.id = session, .scope = MP_SCOPE_SESSION, .is_base = true};
+}
+
+moonpad_status mp_parts_each_base_key(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
+                                      moonpad_error *error) {
+  return mp_walk_end(parts_of(tx)->each_key(tx, base_of(session->session), MP_EVERY_KEY, each, context, error));
+}
 
 typedef struct invocation_search {
   moonpad_string invocation;
@@ -204,6 +293,11 @@ static moonpad_status match_invocation(void *context, const mp_event_row *row, m
   if (row->invocation.length == 0 || mp_text_compare(row->invocation, search->invocation) != 0) return MOONPAD_OK;
   search->revision = row->revision;
   return MP_STOP;
+}
+
+moonpad_status mp_parts_each_event(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
+                                   void *context, moonpad_error *error) {
+  return mp_walk_end(parts_of(tx)->each_event(tx, session->session, query, each, context, error));
 }
 
 moonpad_status mp_parts_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
@@ -228,7 +322,7 @@ static moonpad_status copy_event(void *context, const mp_event_row *row, moonpad
 static moonpad_status copy_base_key(void *context, const mp_state_row *row, moonpad_error *error) {
   const copying *copy = context;
   mp_key_write write = {.key = row->key, .value = row->value};
-  return parts_of(copy->tx)->write_base_key(copy->tx, copy->to, &write, error);
+  return parts_of(copy->tx)->write_key(copy->tx, base_of(copy->to), &write, error);
 }
 
 moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
@@ -254,13 +348,25 @@ moonpad_status mp_parts_apply(mp_tx *tx, const mp_batch *batch, moonpad_error *e
   const mp_session_row *row = batch->row;
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < batch->key_count; i++) {
-    status = parts->write_key(tx, mp_row_id(row, batch->keys[i].scope), &batch->keys[i], error);
+    status = parts->write_key(tx, owner_of(row, batch->keys[i].scope), &batch->keys[i], error);
   }
   for (size_t i = 0; status == MOONPAD_OK && i < batch->base_key_count; i++) {
-    status = parts->write_base_key(tx, row->id, &batch->base_keys[i], error);
+    status = parts->write_key(tx, base_of(row->id), &batch->base_keys[i], error);
   }
   for (size_t i = 0; status == MOONPAD_OK && i < batch->event_count; i++) {
     status = append_event(tx, row->id, &batch->events[i], error);
   }
   return status == MOONPAD_OK ? parts->update_heads(tx, batch, error) : status;
 }
+
+const mp_tx_ops mp_parts_ops = {.size = sizeof mp_parts_ops,
+                                .look = mp_parts_look,
+                                .each_listed = mp_parts_each_listed,
+                                .each_event = mp_parts_each_event,
+                                .find_invocation = mp_parts_find_invocation,
+                                .each_base_key = mp_parts_each_base_key,
+                                .create_session = mp_parts_create_session,
+                                .remove_session = mp_parts_remove_session,
+                                .remove_user = mp_parts_remove_user,
+                                .apply = mp_parts_apply,
+                                .copy_history = mp_parts_copy_history};

@@ -6,48 +6,58 @@
 #ifndef MP_STORE_PARTS_H
 #define MP_STORE_PARTS_H
 
+#include "base/map.h"
 #include "store/store.h"
+
+/* Whose keys: of a session, a user or an app, by the id of its head; or of a session's base state. */
+typedef struct mp_owner {
+  int64_t id;
+  mp_scope scope;
+  bool is_base;
+} mp_owner;
+
+/* What is remembered of a user or an app, as in mp_facts. */
+typedef struct mp_head {
+  int64_t id;
+  int64_t revision;
+  int64_t forgotten;
+  double touched;
+} mp_head;
 
 /*
 ** By internal id; nothing here has a message when it is not found. A walk gives back what its callback
 ** ended it with, MP_STOP too: it may be one of several that a stop ends.
 */
 typedef struct mp_parts {
-  /* The row and what the heads remember. No such session: MOONPAD_NOT_FOUND. */
-  moonpad_status (*find_session)(mp_tx *tx, const moonpad_session_name *name, mp_facts *facts, moonpad_error *error);
-  moonpad_status (*load_session)(mp_tx *tx, int64_t session, mp_facts *facts, moonpad_error *error);
-  /*
-  ** A user, or without user_id an app: its id, revision and what its head remembers. Made when
-  ** missing and `create`, else MOONPAD_NOT_FOUND.
-  */
-  moonpad_status (*find_shared)(mp_tx *tx, moonpad_string app_name, const moonpad_string *user_id, bool create,
-                                mp_facts *facts, moonpad_error *error);
-  /*
-  ** One key: *value is one reference for the caller, or NULL; *revision is that of the row,
-  ** tombstone or not, 0 when there is no row.
-  */
-  moonpad_status (*read_key)(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value **value,
-                             int64_t *revision, moonpad_error *error);
-  /*
-  ** MP_EVERY_KEY: every key that has a value. Otherwise every row, tombstones included, whose
-  ** revision is greater. No order.
-  */
-  moonpad_status (*each_key)(mp_tx *tx, mp_scope scope, int64_t id, int64_t since, mp_each_state each, void *context,
-                             moonpad_error *error);
-  /* The row is given to `each`. No such event: MOONPAD_NOT_FOUND. */
-  moonpad_status (*find_event)(mp_tx *tx, int64_t session, moonpad_string event_id, mp_each_event each, void *context,
-                               moonpad_error *error);
+  /* By place->session where that is known, else by name: its row, and what the heads remember. */
+  moonpad_status (*find_session)(mp_tx *tx, const mp_place *place, mp_facts *facts, moonpad_error *error);
+  /* An app (`app` is 0), or a user of an app. Made when missing and `create`, else MOONPAD_NOT_FOUND. */
+  moonpad_status (*find_shared)(mp_tx *tx, mp_scope scope, int64_t app, moonpad_string name, bool create, mp_head *head,
+                                moonpad_error *error);
+  /* The row is as it is to be, but for its id. The name is taken: MOONPAD_ALREADY_EXISTS. */
+  moonpad_status (*insert_session)(mp_tx *tx, moonpad_string session_id, mp_session_row *row, moonpad_error *error);
+  /* A session with all that it has, or a user without sessions with its state. */
+  moonpad_status (*remove)(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error);
+  /* What the batch says of the heads that it changes, if any; the keys have been written already. */
+  moonpad_status (*update_heads)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
   /* Its callback may read keys. */
   moonpad_status (*each_session)(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
                                  moonpad_error *error);
-  moonpad_status (*write_key)(mp_tx *tx, int64_t id, const mp_key_write *write, moonpad_error *error);
-  moonpad_status (*write_base_key)(mp_tx *tx, int64_t session, const mp_key_write *write, moonpad_error *error);
-  moonpad_status (*append_event)(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
+
+  /* Fills in value and revision if there is a row. */
+  moonpad_status (*read_key)(mp_tx *tx, int64_t id, mp_wanted_key *wanted, moonpad_error *error);
   /*
-  ** What the batch says of the heads that it changes, if it changes any; the keys have been written
-  ** already.
+  ** MP_EVERY_KEY: every key that has a value. Otherwise, not of a base state, every row, tombstones
+  ** included, whose revision is greater. No order.
   */
-  moonpad_status (*update_heads)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
+  moonpad_status (*each_key)(mp_tx *tx, mp_owner owner, int64_t since, mp_each_state each, void *context,
+                             moonpad_error *error);
+  moonpad_status (*write_key)(mp_tx *tx, mp_owner owner, const mp_key_write *write, moonpad_error *error);
+
+  moonpad_status (*append_event)(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
+  /* Its callback may append to another session. */
+  moonpad_status (*each_event)(mp_tx *tx, int64_t session, const mp_event_query *query, mp_each_event each,
+                               void *context, moonpad_error *error);
 } mp_parts;
 
 /* The mp_tx of such a store begins with one of these. */
@@ -55,26 +65,53 @@ typedef struct mp_parts_tx {
   mp_tx tx;
   mp_env *env;
   const mp_parts *parts;
+  void *data; /* the store's own */
 } mp_parts_tx;
 
-/*
-** mp_tx_ops of the same names. To copy a history they write to one session from a walk over another.
-*/
+/* For a store without housekeeping. Others name what is in it in a table of their own. */
+extern const mp_tx_ops mp_parts_ops;
+
 moonpad_status mp_parts_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error);
 moonpad_status mp_parts_each_listed(mp_tx *tx, const mp_list_query *query, const mp_listing *listing,
                                     moonpad_error *error);
+moonpad_status mp_parts_each_event(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
+                                   void *context, moonpad_error *error);
 moonpad_status mp_parts_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
                                         int64_t *revision, moonpad_error *error);
+moonpad_status mp_parts_each_base_key(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
+                                      moonpad_error *error);
+moonpad_status mp_parts_create_session(mp_tx *tx, const moonpad_session_name *name, double create_time,
+                                       mp_session_row *row, moonpad_error *error);
+moonpad_status mp_parts_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error);
+moonpad_status mp_parts_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
 moonpad_status mp_parts_apply(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
 moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
                                      moonpad_error *error);
 
 /*
-** For mp_parts.each_session: the sessions of an app, collected in any order, go to `each` in the order of
-** the query, those that it leaves out by user, place or number left out. Sorts the array.
+** For mp_parts.each_session of a store that does not sort: the sessions of an app are added in any
+** order, and given in that of the query, without those that it leaves out. `touched` is as in mp_facts.
 */
-moonpad_status mp_parts_give_listed(mp_listed_session *listed, size_t count, const mp_list_query *query,
-                                    mp_each_session each, void *context, moonpad_error *error);
+typedef struct mp_sorting {
+  mp_env *env;
+  const mp_list_query *query;
+  mp_listed_session *sessions; /* NULL at first; freed when they are given */
+  size_t capacity;
+  size_t count;
+  bool failed; /* without memory */
+} mp_sorting;
+void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed, double touched);
+moonpad_status mp_sorting_give(mp_sorting *sorting, mp_each_session each, void *context, moonpad_error *error);
+
+/* For mp_parts.each_event: gives an event if the query asks for it, with what the query asks for. */
+static inline moonpad_status mp_give_event(mp_event_row event, const mp_event_query *query, mp_each_event each,
+                                           void *context, moonpad_error *error) {
+  if (event.revision < query->first || event.revision > query->last) return MOONPAD_OK;
+  if (query->id.data != NULL && mp_text_compare(event.id, query->id) != 0) return MOONPAD_OK;
+  if (query->kinds != 0 && (query->kinds & event.kinds) == 0) return MOONPAD_OK;
+  if (query->without_json) event.json = event.invocation = moonpad_text(NULL);
+  return each(context, &event, error);
+}
 
 /* The id of a scope's head in a row. */
 static inline int64_t mp_row_id(const mp_session_row *row, mp_scope scope) {

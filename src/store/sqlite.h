@@ -65,7 +65,6 @@ typedef enum mp_sqlite_statement_id {
   MP_SQL_DELETE_STATE,
   MP_SQL_DELETE_BASE_STATE,
   MP_SQL_DELETE_SESSION,
-  MP_SQL_SESSION_OF_USER,
   MP_SQL_DELETE_USER,
   MP_SQL_COPY_BASE_STATE,
   MP_SQL_COPY_EVENTS,
@@ -127,9 +126,9 @@ typedef struct mp_sqlite_rows {
   unsigned version; /* of the file, as SQLite counts */
 } mp_sqlite_rows;
 
-/* One thread at a time. It is the mp_tx of the transaction that it runs. */
+/* One thread at a time. */
 typedef struct mp_sqlite_connection {
-  mp_parts_tx tx; /* first: an mp_tx * is one of these */
+  mp_parts_tx tx; /* of the transaction that it runs; its data is the connection */
   mp_sqlite *store;
   const char *path; /* for messages; borrowed */
   sqlite3 *db;
@@ -310,7 +309,7 @@ moonpad_string mp_sqlite_recent_write(const mp_sqlite_recent *recent, char text[
 /* ---- sqlite_read.c ---- */
 
 static inline mp_sqlite_connection *mp_sqlite_of(mp_tx *tx) {
-  return (mp_sqlite_connection *)tx;
+  return ((mp_parts_tx *)tx)->data;
 }
 
 extern const mp_tx_ops mp_sqlite_tx_ops;
@@ -340,16 +339,14 @@ void mp_sqlite_keep_head(mp_sqlite_connection *connection, sqlite3_stmt *stateme
 moonpad_status mp_sqlite_head_of(mp_sqlite_connection *connection, mp_scope scope, int64_t id, mp_sqlite_head *spare,
                                  mp_sqlite_head **head, moonpad_error *error);
 
-/* ---- sqlite_write.c: mp_tx_ops and mp_parts of the same names ---- */
+/* ---- sqlite_write.c: mp_parts of the same names ---- */
 
-moonpad_status mp_sqlite_find_shared(mp_tx *tx, moonpad_string app_name, const moonpad_string *user_id, bool create,
-                                     mp_facts *facts, moonpad_error *error);
-moonpad_status mp_sqlite_create_session(mp_tx *tx, const moonpad_session_name *name, double create_time,
-                                        mp_session_row *row, moonpad_error *error);
-moonpad_status mp_sqlite_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error);
-moonpad_status mp_sqlite_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
-moonpad_status mp_sqlite_write_key(mp_tx *tx, int64_t id, const mp_key_write *write, moonpad_error *error);
-moonpad_status mp_sqlite_write_base_key(mp_tx *tx, int64_t session, const mp_key_write *write, moonpad_error *error);
+moonpad_status mp_sqlite_find_shared(mp_tx *tx, mp_scope scope, int64_t app, moonpad_string name, bool create,
+                                     mp_head *head, moonpad_error *error);
+moonpad_status mp_sqlite_insert_session(mp_tx *tx, moonpad_string session_id, mp_session_row *row,
+                                        moonpad_error *error);
+moonpad_status mp_sqlite_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error);
+moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_owner owner, const mp_key_write *write, moonpad_error *error);
 moonpad_status mp_sqlite_update_heads(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
 /* The head as it is now; of a session all but the revision. */
 moonpad_status mp_sqlite_write_head(mp_sqlite_connection *connection, mp_scope scope, const mp_sqlite_head *head,
@@ -358,11 +355,9 @@ moonpad_status mp_sqlite_write_head(mp_sqlite_connection *connection, mp_scope s
 moonpad_status mp_sqlite_run_with(mp_sqlite_connection *connection, mp_sqlite_statement_id id, int64_t first,
                                   int64_t second, moonpad_error *error);
 
-/* ---- sqlite_events.c: the same ---- */
+/* ---- sqlite_events.c: mp_tx_ops and mp_parts of the same names ---- */
 
-moonpad_status mp_sqlite_find_event(mp_tx *tx, int64_t session, moonpad_string event_id, mp_each_event each,
-                                    void *context, moonpad_error *error);
-moonpad_status mp_sqlite_each_event(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
+moonpad_status mp_sqlite_each_event(mp_tx *tx, int64_t session, const mp_event_query *query, mp_each_event each,
                                     void *context, moonpad_error *error);
 moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
                                          int64_t *revision, moonpad_error *error);

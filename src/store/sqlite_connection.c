@@ -218,7 +218,7 @@ moonpad_status mp_sqlite_connect(mp_sqlite *store, const char *path, int flags, 
   *connection = NULL;
   mp_sqlite_connection *made = mp_allocate_zeroed(store->env, sizeof *made);
   if (made == NULL) return mp_no_memory(error);
-  made->tx = (mp_parts_tx){{&mp_sqlite_tx_ops}, store->env, &mp_sqlite_parts};
+  made->tx = (mp_parts_tx){{&mp_sqlite_tx_ops}, store->env, &mp_sqlite_parts, made};
   made->store = store;
   made->path = path;
   made->patience = (double)store->busy_timeout_ms * 1e-3;

@@ -1,6 +1,5 @@
 /* Events: reading, writing, copying. */
 #include "base/error.h"
-#include "base/map.h"
 #include "core/event.h"
 #include "core/json.h"
 #include "store/sqlite.h"
@@ -66,7 +65,6 @@ static moonpad_status event_of(mp_sqlite_connection *connection, sqlite3_stmt *s
   if (status != MOONPAD_OK || told) return status;
   row->kinds = kinds_of(row->json);
   row->invocation = invocation_of(row->json);
-  if (!json) row->json = (moonpad_string){NULL, 0};
   return MOONPAD_OK;
 }
 
@@ -75,45 +73,46 @@ static moonpad_status give_event(mp_sqlite_connection *connection, sqlite3_stmt 
   mp_event_row row;
   const mp_event_query *query = walk->events;
   moonpad_status status = event_of(connection, statement, !query->without_json, query->kinds != 0, &row, error);
-  if (status != MOONPAD_OK || (query->kinds != 0 && (query->kinds & row.kinds) == 0)) return status;
-  return walk->event(walk->context, &row, error);
+  return status == MOONPAD_OK ? mp_give_event(row, query, walk->event, walk->context, error) : status;
 }
 
-moonpad_status mp_sqlite_find_event(mp_tx *tx, int64_t session, moonpad_string event_id, mp_each_event each,
-                                    void *context, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+static sqlite3_stmt *event_by_id(mp_sqlite_connection *connection, int64_t session, moonpad_string id,
+                                 moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_EVENT, error);
-  if (statement == NULL) return connection->failure;
+  if (statement == NULL) return NULL;
   sqlite3_bind_int64(statement, 1, session);
-  mp_sqlite_bind_text(statement, 2, event_id);
-  mp_event_row row;
-  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
-  if (status == MOONPAD_OK) status = event_of(connection, statement, true, false, &row, error);
-  if (status == MOONPAD_OK) status = each(context, &row, error);
-  sqlite3_reset(statement);
-  return status;
+  mp_sqlite_bind_text(statement, 2, id);
+  return statement;
 }
 
-moonpad_status mp_sqlite_each_event(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
-                                    void *context, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  int64_t first = query->first < 0 ? 0 : query->first;
-  int64_t last = query->last > MP_MAX_REVISION ? MP_MAX_REVISION : query->last;
-  if (first > last) return MOONPAD_OK;
+static sqlite3_stmt *events_between(mp_sqlite_connection *connection, int64_t session, const mp_event_query *query,
+                                    moonpad_error *error) {
   bool some = query->newest_first || query->without_json || query->kinds != 0;
   mp_sqlite_statement_id id = query->newest_first ? MP_SQL_SOME_EVENTS_NEWEST
                               : some              ? MP_SQL_SOME_EVENTS
                                                   : MP_SQL_EACH_EVENT;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, mp_sqlite_position(session->session, first));
-  sqlite3_bind_int64(statement, 2, mp_sqlite_position(session->session, last));
+  if (statement == NULL) return NULL;
+  int64_t first = query->first < 0 ? 0 : query->first;
+  int64_t last = query->last > MP_MAX_REVISION ? MP_MAX_REVISION : query->last;
+  sqlite3_bind_int64(statement, 1, mp_sqlite_position(session, first));
+  sqlite3_bind_int64(statement, 2, mp_sqlite_position(session, last));
   if (some) {
     sqlite3_bind_int(statement, 3, !query->without_json);
     sqlite3_bind_int(statement, 4, (int)query->kinds);
   }
+  return statement;
+}
+
+moonpad_status mp_sqlite_each_event(mp_tx *tx, int64_t session, const mp_event_query *query, mp_each_event each,
+                                    void *context, moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  if (query->first > query->last || query->first > MP_MAX_REVISION || query->last < 0) return MOONPAD_OK;
+  sqlite3_stmt *statement = query->id.data != NULL ? event_by_id(connection, session, query->id, error)
+                                                   : events_between(connection, session, query, error);
+  if (statement == NULL) return connection->failure;
   mp_sqlite_walk walk = {.event = each, .context = context, .events = query};
-  return mp_walk_end(mp_sqlite_walk_rows(connection, statement, give_event, &walk, error));
+  return mp_sqlite_walk_rows(connection, statement, give_event, &walk, error);
 }
 
 moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,

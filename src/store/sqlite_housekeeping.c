@@ -90,9 +90,8 @@ moonpad_status mp_sqlite_sweep(mp_tx *tx, mp_scope scope, double touched_before,
     moonpad_status status = next_unused(connection, scope, touched_before, &id, error);
     if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
     if (status != MOONPAD_OK) return status;
-    mp_place place = {.session = id};
-    status = scope == MP_SCOPE_SESSION ? mp_sqlite_remove_session(tx, &place, error)
-                                       : remove_state(connection, scope, id, error);
+    status =
+        scope == MP_SCOPE_SESSION ? mp_sqlite_remove(tx, scope, id, error) : remove_state(connection, scope, id, error);
     if (status != MOONPAD_OK) return status;
   }
   return MOONPAD_OK;

@@ -95,8 +95,8 @@ static moonpad_status one_session(mp_sqlite_connection *connection, sqlite3_stmt
   return status;
 }
 
-static moonpad_status find_session(mp_tx *tx, const moonpad_session_name *name, mp_facts *facts, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+static moonpad_status find_session_by_name(mp_sqlite_connection *connection, const moonpad_session_name *name,
+                                           mp_facts *facts, moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_SESSION, error);
   if (statement == NULL) return connection->failure;
   mp_sqlite_bind_text(statement, 1, name->app_name);
@@ -105,13 +105,15 @@ static moonpad_status find_session(mp_tx *tx, const moonpad_session_name *name, 
   return one_session(connection, statement, false, facts, error);
 }
 
-static moonpad_status load_session(mp_tx *tx, int64_t session, mp_facts *facts, moonpad_error *error) {
+static moonpad_status find_session(mp_tx *tx, const mp_place *place, mp_facts *facts, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  if (connection->rows != NULL && mp_sqlite_rows_find(connection->rows, session, facts)) return MOONPAD_OK;
+  mp_sqlite_rows *rows = connection->rows;
+  if (place->session == 0) return find_session_by_name(connection, &place->name, facts, error);
+  if (rows != NULL && mp_sqlite_rows_find(rows, place->session, facts)) return MOONPAD_OK;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_LOAD_SESSION, error);
   if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, session);
-  return one_session(connection, statement, connection->rows != NULL, facts, error);
+  sqlite3_bind_int64(statement, 1, place->session);
+  return one_session(connection, statement, rows != NULL, facts, error);
 }
 
 /* ---- state ---- */
@@ -147,22 +149,19 @@ static moonpad_status state_row_of(mp_sqlite_connection *connection, sqlite3_stm
   return value_of(connection, statement, &row->value, error);
 }
 
-static moonpad_status read_key(mp_tx *tx, mp_scope scope, int64_t id, moonpad_string key, mp_value **value,
-                               int64_t *revision, moonpad_error *error) {
+static moonpad_status read_key(mp_tx *tx, int64_t id, mp_wanted_key *wanted, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  mp_state_row row = {.scope = scope};
-  *value = NULL;
-  *revision = 0;
+  mp_state_row row = {.scope = wanted->scope};
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_READ_KEY, error);
   if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, (int)scope);
+  sqlite3_bind_int64(statement, 1, (int)wanted->scope);
   sqlite3_bind_int64(statement, 2, id);
-  mp_sqlite_bind_text(statement, 3, key);
+  mp_sqlite_bind_text(statement, 3, wanted->key);
   moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
   if (status == MOONPAD_OK) status = state_row_of(connection, statement, &row, error);
   sqlite3_reset(statement);
-  *value = row.value;
-  *revision = row.revision;
+  wanted->value = row.value;
+  wanted->revision = row.revision;
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
 }
 
@@ -204,26 +203,25 @@ static moonpad_status walk_recent(mp_sqlite_connection *connection, const mp_sql
   return status;
 }
 
-static moonpad_status each_key(mp_tx *tx, mp_scope scope, int64_t id, int64_t since, mp_each_state each, void *context,
-                               moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  mp_sqlite_walk walk = {.state = each, .context = context, .scope = scope};
-  if (since < 0) return walk_keys(connection, MP_SQL_EACH_KEY, id, since, &walk, error);
-  mp_sqlite_head spare, *head;
-  moonpad_status status = mp_sqlite_head_of(connection, scope, id, &spare, &head, error);
-  if (status != MOONPAD_OK) return status;
-  if (since >= head->recent.floor) return walk_recent(connection, head, since, &walk, error);
-  return walk_keys(connection, MP_SQL_EACH_KEY_SINCE, id, since, &walk, error);
-}
-
-static moonpad_status each_base_key(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
-                                    moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+static moonpad_status walk_base_keys(mp_sqlite_connection *connection, int64_t session, const mp_sqlite_walk *walk,
+                                     moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_EACH_BASE_KEY, error);
   if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, session->session);
-  mp_sqlite_walk walk = {.state = each, .context = context, .scope = MP_SCOPE_SESSION};
-  return mp_walk_end(mp_sqlite_walk_rows(connection, statement, give_state, &walk, error));
+  sqlite3_bind_int64(statement, 1, session);
+  return mp_sqlite_walk_rows(connection, statement, give_state, walk, error);
+}
+
+static moonpad_status each_key(mp_tx *tx, mp_owner owner, int64_t since, mp_each_state each, void *context,
+                               moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  mp_sqlite_walk walk = {.state = each, .context = context, .scope = owner.scope};
+  if (owner.is_base) return walk_base_keys(connection, owner.id, &walk, error);
+  if (since < 0) return walk_keys(connection, MP_SQL_EACH_KEY, owner.id, since, &walk, error);
+  mp_sqlite_head spare, *head;
+  moonpad_status status = mp_sqlite_head_of(connection, owner.scope, owner.id, &spare, &head, error);
+  if (status != MOONPAD_OK) return status;
+  if (since >= head->recent.floor) return walk_recent(connection, head, since, &walk, error);
+  return walk_keys(connection, MP_SQL_EACH_KEY_SINCE, owner.id, since, &walk, error);
 }
 
 /* ---- lists ---- */
@@ -269,28 +267,28 @@ static moonpad_status each_session(mp_tx *tx, const mp_list_query *query, mp_eac
 
 const mp_parts mp_sqlite_parts = {
     .find_session = find_session,
-    .load_session = load_session,
     .find_shared = mp_sqlite_find_shared,
+    .insert_session = mp_sqlite_insert_session,
+    .remove = mp_sqlite_remove,
+    .update_heads = mp_sqlite_update_heads,
+    .each_session = each_session,
     .read_key = read_key,
     .each_key = each_key,
-    .find_event = mp_sqlite_find_event,
-    .each_session = each_session,
     .write_key = mp_sqlite_write_key,
-    .write_base_key = mp_sqlite_write_base_key,
     .append_event = mp_sqlite_append_event,
-    .update_heads = mp_sqlite_update_heads,
+    .each_event = mp_sqlite_each_event,
 };
 
 const mp_tx_ops mp_sqlite_tx_ops = {
     .size = sizeof mp_sqlite_tx_ops,
     .look = mp_parts_look,
     .each_listed = mp_parts_each_listed,
-    .each_event = mp_sqlite_each_event,
+    .each_event = mp_parts_each_event,
     .find_invocation = mp_sqlite_find_invocation,
-    .each_base_key = each_base_key,
-    .create_session = mp_sqlite_create_session,
-    .remove_session = mp_sqlite_remove_session,
-    .remove_user = mp_sqlite_remove_user,
+    .each_base_key = mp_parts_each_base_key,
+    .create_session = mp_parts_create_session,
+    .remove_session = mp_parts_remove_session,
+    .remove_user = mp_parts_remove_user,
     .apply = mp_parts_apply,
     .copy_history = mp_sqlite_copy_history,
     .trim = mp_sqlite_trim,

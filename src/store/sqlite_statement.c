@@ -91,7 +91,6 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_DELETE_STATE] = "DELETE FROM state WHERE scope = ?1 AND owner = ?2",
     [MP_SQL_DELETE_BASE_STATE] = "DELETE FROM base_state WHERE session = ?1",
     [MP_SQL_DELETE_SESSION] = "DELETE FROM sessions WHERE id = ?1",
-    [MP_SQL_SESSION_OF_USER] = "SELECT id FROM sessions WHERE user = ?1 LIMIT 1",
     [MP_SQL_DELETE_USER] = "DELETE FROM users WHERE id = ?1",
     [MP_SQL_COPY_BASE_STATE] = "INSERT INTO base_state(session, key, value)"
                                " SELECT ?2, key, value FROM base_state WHERE session = ?1",

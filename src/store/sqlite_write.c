@@ -6,7 +6,7 @@
 
 /* The statement is bound: an id, then HEAD_COLUMNS. NOT_FOUND without a message when there is no row. */
 static moonpad_status find_head(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_scope scope,
-                                mp_sqlite_head *head, moonpad_error *error) {
+                                mp_head *head, moonpad_error *error) {
   moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
   if (status == MOONPAD_OK) {
     head->id = sqlite3_column_int64(statement, 0);
@@ -19,60 +19,38 @@ static moonpad_status find_head(mp_sqlite_connection *connection, sqlite3_stmt *
   return status;
 }
 
-static moonpad_status insert(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_scope scope,
-                             mp_sqlite_head *head, moonpad_error *error) {
+static moonpad_status insert(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_scope scope, mp_head *head,
+                             moonpad_error *error) {
   moonpad_status status = mp_sqlite_run(connection, statement, error);
   if (status != MOONPAD_OK) return status;
-  *head = *mp_sqlite_rows_new_head(connection->rows, scope, sqlite3_last_insert_rowid(connection->db));
+  *head = (mp_head){.id = sqlite3_last_insert_rowid(connection->db)};
+  (void)mp_sqlite_rows_new_head(connection->rows, scope, head->id);
   return MOONPAD_OK;
 }
 
-static moonpad_status find_app(mp_sqlite_connection *connection, moonpad_string app_name, bool create,
-                               mp_sqlite_head *app, moonpad_error *error) {
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_APP, error);
-  if (statement == NULL) return connection->failure;
-  mp_sqlite_bind_text(statement, 1, app_name);
-  moonpad_status status = find_head(connection, statement, MP_SCOPE_APP, app, error);
-  if (status != MOONPAD_NOT_FOUND || !create) return status;
-  statement = mp_sqlite_statement(connection, MP_SQL_CREATE_APP, error);
-  if (statement == NULL) return connection->failure;
-  mp_sqlite_bind_text(statement, 1, app_name);
-  return insert(connection, statement, MP_SCOPE_APP, app, error);
+/* Bound to the app's name, or to an app and the user's. */
+static sqlite3_stmt *head_statement(mp_sqlite_connection *connection, mp_sqlite_statement_id id, int64_t app,
+                                    moonpad_string name, moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
+  if (statement == NULL) return NULL;
+  if (app != 0) sqlite3_bind_int64(statement, 1, app);
+  mp_sqlite_bind_text(statement, app == 0 ? 1 : 2, name);
+  return statement;
 }
 
-static moonpad_status find_user(mp_sqlite_connection *connection, int64_t app, moonpad_string user_id, bool create,
-                                mp_sqlite_head *user, moonpad_error *error) {
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_USER, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, app);
-  mp_sqlite_bind_text(statement, 2, user_id);
-  moonpad_status status = find_head(connection, statement, MP_SCOPE_USER, user, error);
-  if (status != MOONPAD_NOT_FOUND || !create) return status;
-  statement = mp_sqlite_statement(connection, MP_SQL_CREATE_USER, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, app);
-  mp_sqlite_bind_text(statement, 2, user_id);
-  return insert(connection, statement, MP_SCOPE_USER, user, error);
-}
-
-moonpad_status mp_sqlite_find_shared(mp_tx *tx, moonpad_string app_name, const moonpad_string *user_id, bool create,
-                                     mp_facts *facts, moonpad_error *error) {
+moonpad_status mp_sqlite_find_shared(mp_tx *tx, mp_scope scope, int64_t app, moonpad_string name, bool create,
+                                     mp_head *head, moonpad_error *error) {
+  bool is_user = scope == MP_SCOPE_USER;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  mp_sqlite_head app, user;
-  moonpad_status status = find_app(connection, app_name, create, &app, error);
-  if (status == MOONPAD_OK && user_id != NULL) status = find_user(connection, app.id, *user_id, create, &user, error);
-  if (status != MOONPAD_OK) return status;
-  if (user_id != NULL) {
-    facts->row.user = user.id;
-    facts->row.user_revision = user.revision;
-  } else {
-    facts->row.app = app.id;
-    facts->row.app_revision = app.revision;
-  }
-  mp_scope scope = user_id != NULL ? MP_SCOPE_USER : MP_SCOPE_APP;
-  facts->forgotten[scope] = user_id != NULL ? user.forgotten : app.forgotten;
-  facts->touched[scope] = user_id != NULL ? user.touched : app.touched;
-  return MOONPAD_OK;
+  mp_sqlite_statement_id find = is_user ? MP_SQL_FIND_USER : MP_SQL_FIND_APP;
+  mp_sqlite_statement_id make = is_user ? MP_SQL_CREATE_USER : MP_SQL_CREATE_APP;
+  sqlite3_stmt *statement = head_statement(connection, find, app, name, error);
+  if (statement == NULL) return connection->failure;
+  moonpad_status status = find_head(connection, statement, scope, head, error);
+  if (status != MOONPAD_NOT_FOUND || !create) return status;
+  statement = head_statement(connection, make, app, name, error);
+  if (statement == NULL) return connection->failure;
+  return insert(connection, statement, scope, head, error);
 }
 
 static void bind_time(sqlite3_stmt *statement, int index, double time) {
@@ -106,14 +84,15 @@ moonpad_status mp_sqlite_write_head(mp_sqlite_connection *connection, mp_scope s
 
 /* ---- sessions ---- */
 
-static moonpad_status insert_session(mp_sqlite_connection *connection, moonpad_string session_id, double create_time,
-                                     mp_session_row *row, moonpad_error *error) {
+moonpad_status mp_sqlite_insert_session(mp_tx *tx, moonpad_string session_id, mp_session_row *row,
+                                        moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_CREATE_SESSION, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, row->app);
   sqlite3_bind_int64(statement, 2, row->user);
   mp_sqlite_bind_text(statement, 3, session_id);
-  sqlite3_bind_double(statement, 4, create_time);
+  sqlite3_bind_double(statement, 4, row->create_time);
   moonpad_status status = mp_sqlite_run(connection, statement, error);
   if (status != MOONPAD_OK) return status;
   if (sqlite3_changes(connection->db) == 0) return MOONPAD_ALREADY_EXISTS;
@@ -122,26 +101,8 @@ static moonpad_status insert_session(mp_sqlite_connection *connection, moonpad_s
     return mp_fail(error, MOONPAD_LIMIT, "%s: the file has had %lld sessions, more than it can count", connection->path,
                    (long long)MP_SQLITE_MAX_SESSION);
   }
-  return MOONPAD_OK;
-}
-
-moonpad_status mp_sqlite_create_session(mp_tx *tx, const moonpad_session_name *name, double create_time,
-                                        mp_session_row *row, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  mp_session_row made = {.create_time = create_time, .last_update_time = create_time};
-  mp_sqlite_head app, user;
-  moonpad_status status = find_app(connection, name->app_name, true, &app, error);
-  if (status == MOONPAD_OK) status = find_user(connection, app.id, name->user_id, true, &user, error);
-  if (status != MOONPAD_OK) return status;
-  made.app = app.id;
-  made.app_revision = app.revision;
-  made.user = user.id;
-  made.user_revision = user.revision;
-  status = insert_session(connection, name->session_id, create_time, &made, error);
-  if (status != MOONPAD_OK) return status;
-  (void)mp_sqlite_rows_new_head(connection->rows, MP_SCOPE_SESSION, made.id);
-  mp_sqlite_rows_keep(connection->rows, &made);
-  *row = made;
+  (void)mp_sqlite_rows_new_head(connection->rows, MP_SCOPE_SESSION, row->id);
+  mp_sqlite_rows_keep(connection->rows, row);
   return MOONPAD_OK;
 }
 
@@ -208,49 +169,20 @@ moonpad_status mp_sqlite_run_with(mp_sqlite_connection *connection, mp_sqlite_st
   return mp_sqlite_run(connection, statement, error);
 }
 
-static moonpad_status remove_session(mp_sqlite_connection *connection, int64_t session, moonpad_error *error) {
+static moonpad_status remove_history(mp_sqlite_connection *connection, int64_t session, moonpad_error *error) {
   int64_t first = mp_sqlite_position(session, 0), last = mp_sqlite_position(session, MP_MAX_REVISION);
-  mp_sqlite_rows_drop(connection->rows, MP_SCOPE_SESSION, session);
   moonpad_status status = mp_sqlite_run_with(connection, MP_SQL_DELETE_EVENTS, first, last, error);
-  if (status == MOONPAD_OK)
-    status = mp_sqlite_run_with(connection, MP_SQL_DELETE_STATE, MP_SCOPE_SESSION, session, error);
-  if (status == MOONPAD_OK) status = mp_sqlite_run_with(connection, MP_SQL_DELETE_BASE_STATE, session, 0, error);
-  return status == MOONPAD_OK ? mp_sqlite_run_with(connection, MP_SQL_DELETE_SESSION, session, 0, error) : status;
+  return status == MOONPAD_OK ? mp_sqlite_run_with(connection, MP_SQL_DELETE_BASE_STATE, session, 0, error) : status;
 }
 
-moonpad_status mp_sqlite_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error) {
-  return remove_session(mp_sqlite_of(tx), session->session, error);
-}
-
-/* NOT_FOUND, without a message, when there is none left. */
-static moonpad_status session_of_user(mp_sqlite_connection *connection, int64_t user, int64_t *session,
-                                      moonpad_error *error) {
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_SESSION_OF_USER, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, user);
-  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
-  if (status == MOONPAD_OK) *session = sqlite3_column_int64(statement, 0);
-  sqlite3_reset(statement);
-  return status;
-}
-
-moonpad_status mp_sqlite_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error) {
+moonpad_status mp_sqlite_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  mp_facts facts = {0};
-  int64_t session = 0;
-  *sessions = 0;
-  moonpad_status status = mp_sqlite_find_shared(tx, user->name.app_name, &user->name.user_id, false, &facts, error);
-  if (status != MOONPAD_OK) return status;
-  int64_t id = facts.row.user;
-  while ((status = session_of_user(connection, id, &session, error)) == MOONPAD_OK) {
-    status = remove_session(connection, session, error);
-    if (status != MOONPAD_OK) return status;
-    ++*sessions;
-  }
-  if (status != MOONPAD_NOT_FOUND) return status;
-  mp_sqlite_rows_drop(connection->rows, MP_SCOPE_USER, id);
-  status = mp_sqlite_run_with(connection, MP_SQL_DELETE_STATE, MP_SCOPE_USER, id, error);
-  return status == MOONPAD_OK ? mp_sqlite_run_with(connection, MP_SQL_DELETE_USER, id, 0, error) : status;
+  bool is_session = scope == MP_SCOPE_SESSION;
+  mp_sqlite_rows_drop(connection->rows, scope, id);
+  moonpad_status status = is_session ? remove_history(connection, id, error) : MOONPAD_OK;
+  if (status == MOONPAD_OK) status = mp_sqlite_run_with(connection, MP_SQL_DELETE_STATE, scope, id, error);
+  mp_sqlite_statement_id last = is_session ? MP_SQL_DELETE_SESSION : MP_SQL_DELETE_USER;
+  return status == MOONPAD_OK ? mp_sqlite_run_with(connection, last, id, 0, error) : status;
 }
 
 /* ---- state ---- */
@@ -274,19 +206,8 @@ static moonpad_status write_state(mp_sqlite_connection *connection, sqlite3_stmt
   return mp_sqlite_run(connection, statement, error);
 }
 
-moonpad_status mp_sqlite_write_key(mp_tx *tx, int64_t id, const mp_key_write *write, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_WRITE_KEY, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, (int)write->scope);
-  sqlite3_bind_int64(statement, 2, id);
-  mp_sqlite_bind_text(statement, 3, write->key);
-  sqlite3_bind_int64(statement, 5, write->revision);
-  return write_state(connection, statement, bind_value(connection, statement, 4, write->value), error);
-}
-
-moonpad_status mp_sqlite_write_base_key(mp_tx *tx, int64_t session, const mp_key_write *write, moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+static moonpad_status write_base_key(mp_sqlite_connection *connection, int64_t session, const mp_key_write *write,
+                                     moonpad_error *error) {
   mp_sqlite_statement_id id = write->value == NULL ? MP_SQL_REMOVE_BASE_KEY : MP_SQL_WRITE_BASE_KEY;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
   if (statement == NULL) return connection->failure;
@@ -294,4 +215,16 @@ moonpad_status mp_sqlite_write_base_key(mp_tx *tx, int64_t session, const mp_key
   mp_sqlite_bind_text(statement, 2, write->key);
   int code = write->value == NULL ? SQLITE_OK : bind_value(connection, statement, 3, write->value);
   return write_state(connection, statement, code, error);
+}
+
+moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_owner owner, const mp_key_write *write, moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  if (owner.is_base) return write_base_key(connection, owner.id, write, error);
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_WRITE_KEY, error);
+  if (statement == NULL) return connection->failure;
+  sqlite3_bind_int64(statement, 1, (int)owner.scope);
+  sqlite3_bind_int64(statement, 2, owner.id);
+  mp_sqlite_bind_text(statement, 3, write->key);
+  sqlite3_bind_int64(statement, 5, write->revision);
+  return write_state(connection, statement, bind_value(connection, statement, 4, write->value), error);
 }

@@ -148,7 +148,8 @@ typedef struct mp_event_query {
   int64_t last;
   bool newest_first;
   bool without_json;
-  unsigned kinds; /* only events that have one of these; 0: all */
+  unsigned kinds;    /* only events that have one of these; 0: all */
+  moonpad_string id; /* only the event of this id; data NULL: all */
 } mp_event_query;
 
 typedef struct mp_list_query {
@@ -239,7 +240,7 @@ typedef struct mp_tx_ops {
   moonpad_status (*remove_session)(mp_tx *tx, const mp_place *session, moonpad_error *error);
   /*
   ** Found by name: with all its sessions and its state. *sessions: how many it had. No such user:
-  ** MOONPAD_NOT_FOUND with no message. Of one that was removed an empty head may stay.
+  ** MOONPAD_NOT_FOUND with no message.
   */
   moonpad_status (*remove_user)(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
   /* An event's id is there already: ALREADY_EXISTS. */
