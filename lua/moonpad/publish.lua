@@ -4,7 +4,6 @@ local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
-local lock = require "moonpad.lock"
 local onEvent = require "moonpad.on_event"
 local output = require "moonpad.output"
 local signals = require "moonpad.signals"
@@ -45,7 +44,7 @@ end
 ---@param event table
 ---@return moonpad.Event stored
 function publish.commit(phase, event)
-  local function commit() return lock.commit(phase.invocation, phase.state, event) end
+  local function commit() return core.commit(phase.state, event) end
   local journal = phase.invocation.journal
   if journal then return journal(phase, event, commit) end
   return commit()

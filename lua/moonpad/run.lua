@@ -30,7 +30,6 @@ local runs = {}
 ---@field ending boolean? code that still runs must stop at the next occasion
 ---@field waiting boolean? its last step ended in something that waits: a tool, a model, a call that asks a store
 ---@field asksStore boolean? it ended in the latter
----@field mayBlock boolean? whoever drives it has nothing else to do meanwhile
 ---@field outbox moonpad.Event[] stored, not yet taken by the owner
 ---@field failure { err: any, traceback: string }?
 ---@field consumer { [1]: thread? } (weak) where the loop is that holds its last event
@@ -114,7 +113,6 @@ local noMemory = { err = luaError.object "not enough memory" }
 ---@param run moonpad.Run
 ---@param mayBlock boolean has whoever drives it nothing else to do while a store is asked?
 function runs.advance(run, mayBlock)
-  run.mayBlock = mayBlock
   local ok, signal, event = signals.step(run.thread, not mayBlock and run.runner.sessionService or nil)
   run.asksStore = ok and signal == signals.STORE
   -- To ask a store is not to give way: code that has cancelled its own run goes on as if it had not waited.

@@ -19,21 +19,40 @@ typedef struct slow_store {
 } slow_store;
 
 static atomic_long round_trips;
+static _Thread_local long round_trips_here;
+static atomic_bool held;
+static atomic_int passes_left;
 static atomic_int answers_to_lose;
 
 long slow_store_round_trips(void) {
   return atomic_load(&round_trips);
 }
 
+long slow_store_round_trips_here(void) {
+  return round_trips_here;
+}
+
+void slow_store_hold(bool is_held, int passes) {
+  atomic_store(&passes_left, passes);
+  atomic_store(&held, is_held);
+}
+
 void slow_store_lose_answers(int count) {
   atomic_store(&answers_to_lose, count);
 }
 
+static void wait_for(long milliseconds) {
+  struct timespec left = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+  while (milliseconds > 0 && nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
 static void travel(const slow_store *self) {
   atomic_fetch_add(&round_trips, 1);
-  struct timespec left = {self->milliseconds / 1000, self->milliseconds % 1000 * 1000000};
-  while (self->milliseconds > 0 && nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
+  round_trips_here++;
+  wait_for(self->milliseconds);
+  if (atomic_load(&held) && atomic_fetch_sub(&passes_left, 1) > 0) return;
+  for (int i = 0; atomic_load(&held) && i < LONGEST_WAIT; i++) wait_for(1);
 }
 
 /* ---- a transaction whose first question goes with its begin, and what it writes with its commit ---- */

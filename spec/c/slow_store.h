@@ -15,6 +15,10 @@ extern const struct moonpad_store_opener slow_store_opener;
 
 /* Of all slow stores of this process, since it began. Any thread. */
 long slow_store_round_trips(void);
+/* The same, of those that the calling thread made and waited for. */
+long slow_store_round_trips_here(void);
+/* While the link is held, what is on its way stays there, for a minute at most; but so many pass. Any thread. */
+void slow_store_hold(bool is_held, int passes);
 /*
 ** The answers of so many appends from now on are lost after they were stored: as a store on a server
 ** does, it then sends the same plans once more. Any thread.

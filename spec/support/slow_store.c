@@ -4,6 +4,7 @@
 */
 #include <lauxlib.h>
 #include <lua.h>
+#include <poll.h>
 
 #include "../c/slow_store.h"
 
@@ -33,6 +34,23 @@ static int round_trips(lua_State *L) {
   return 1;
 }
 
+static int round_trips_here(lua_State *L) {
+  lua_pushinteger(L, slow_store_round_trips_here());
+  return 1;
+}
+
+static int hold(lua_State *L) {
+  slow_store_hold(lua_toboolean(L, 1), (int)luaL_optinteger(L, 2, 0));
+  return 0;
+}
+
+/* isReadable(fd) -> boolean: what an event loop would be told now */
+static int is_readable(lua_State *L) {
+  struct pollfd watched = {.fd = (int)luaL_checkinteger(L, 1), .events = POLLIN};
+  lua_pushboolean(L, poll(&watched, 1, 0) == 1);
+  return 1;
+}
+
 static int lose_answers(lua_State *L) {
   slow_store_lose_answers((int)luaL_checkinteger(L, 1));
   return 0;
@@ -42,7 +60,9 @@ __attribute__((visibility("default"))) int luaopen_slow_store(lua_State *L);
 
 int luaopen_slow_store(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"open", open_slow}, {"roundTrips", round_trips}, {"loseAnswers", lose_answers}, {NULL, NULL}};
+      {"open", open_slow}, {"roundTrips", round_trips}, {"roundTripsHere", round_trips_here},
+      {"hold", hold},      {"isReadable", is_readable}, {"loseAnswers", lose_answers},
+      {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -14,6 +14,15 @@ local slow_store = {
   ---Of all slow stores of this process, since it began.
   ---@type fun(): integer
   roundTrips = store.roundTrips,
+  ---The same, of those that this thread made and waited for.
+  ---@type fun(): integer
+  roundTripsHere = store.roundTripsHere,
+  ---While the link is held, what is on its way stays there, for a minute at most; but so many pass.
+  ---@type fun(isHeld: boolean, passes?: integer)
+  hold = store.hold,
+  ---What an event loop would be told now of a file descriptor.
+  ---@type fun(fd: integer): boolean
+  isReadable = store.isReadable,
   ---The answers of so many appends from now on are lost after they were stored.
   ---@type fun(count: integer)
   loseAnswers = store.loseAnswers,

@@ -256,10 +256,10 @@ int mp_when_settled(lua_State *L, mp_session_box *session, int (*next)(lua_State
 
 /* ---- For the scheduler ---- */
 
-/* core.isSettled(session) */
+/* core.isSettled(session, isAwaited) */
 static int is_settled(lua_State *L) {
   mp_session_box *session = mp_check_session(L, mp_lua_of(L), 1, "core.isSettled");
-  lua_pushboolean(L, mp_session_try_settle(session->session));
+  lua_pushboolean(L, mp_session_settle_abandoned(session->session, lua_toboolean(L, 2)));
   return 1;
 }
 

@@ -557,6 +557,29 @@ bool mp_session_try_settle(moonpad_session *session) {
   return session->jobs_in_flight == 0;
 }
 
+/* The first that is done and waits for a step to take it; those under way go to a step, or to nobody. */
+static mp_job *find_for_step(moonpad_session *session, bool is_awaited) {
+  mp_job *found = NULL;
+  pthread_mutex_t *mutex = &session->service->executor.mutex;
+  pthread_mutex_lock(mutex);
+  for (mp_job *job = session->first_job; job != NULL && found == NULL; job = job->next) {
+    mp_task *task = &job->task;
+    if (task->taker == MP_TAKEN_BY_POLL) continue;
+    if (task->number == 0) {
+      task->taker = is_awaited ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_NONE;
+    } else if (task->taker == MP_TAKEN_BY_STEP) {
+      found = job;
+    }
+  }
+  pthread_mutex_unlock(mutex);
+  return found;
+}
+
+bool mp_session_settle_abandoned(moonpad_session *session, bool is_awaited) {
+  for (mp_job *job; (job = find_for_step(session, is_awaited)) != NULL;) mp_job_abandon(job);
+  return mp_session_try_settle(session);
+}
+
 static void leave_jobs(moonpad_session *session) {
   pthread_mutex_t *mutex = &session->service->executor.mutex;
   pthread_mutex_lock(mutex);

@@ -160,6 +160,11 @@ void mp_session_leave(moonpad_session *session);
 ** after one that failed when the object had shown it already, the store is asked what there is.
 */
 bool mp_session_try_settle(moonpad_session *session);
+/*
+** The same where nobody waits for them (mp_job_abandon). `is_awaited`: somebody waits for their end all the
+** same, so that the descriptor of the queue is readable from then on until this is called again.
+*/
+bool mp_session_settle_abandoned(moonpad_session *session, bool is_awaited);
 /* Before it is asked what is pending: as long as that is being stored, nobody knows. */
 static inline void mp_session_settle_unshown(moonpad_session *session) {
   if (session->unshown != NULL) mp_session_settle(session);
