@@ -71,19 +71,24 @@ MOONPAD_API moonpad_status moonpad_lua_run_start(lua_State *L, int index, const 
 
 typedef enum moonpad_lua_progress {
   MOONPAD_LUA_RUN_EVENT = 0, /* there is an event */
-  MOONPAD_LUA_RUN_WAITING,   /* a tool or a model waits, or a run ahead on the same session: step again in a while */
+  MOONPAD_LUA_RUN_WAITING,   /* for a tool, a model, a store or a run ahead on that session: step again in a while */
   MOONPAD_LUA_RUN_DONE       /* it is over */
 } moonpad_lua_progress;
 
 /*
-** Lets the run go on, without waiting for anything but the disk: an event is stored as durably as the service was opened for. `event` (may be NULL) gets the event as
-** JSON, its revision included; it is borrowed until the next call for this run.
+** Lets the run go on, without waiting for anything, stores included: what it asks them is done by a thread of its
+** session service. An event is stored when it comes. `event` (may be NULL) gets the event as JSON, its revision included;
+** it is borrowed until the next call for this run.
 ** Errors: what ended the run, by the code of its moonpad error; `tool` for any other error of a script; no_memory. After an error the run is over. [-]
 */
 MOONPAD_API moonpad_status moonpad_lua_run_step(lua_State *L, moonpad_lua_run *run, moonpad_lua_progress *progress,
                                                 moonpad_string *event, moonpad_error *error);
 
-/* Ends the run: what waits in it gets the error `cancelled`, what is stored stays, the rest is rolled back. A step after it is DONE. Idempotent. [-] */
+/*
+** Ends the run without waiting: what waits in it gets the error `cancelled`, what is stored stays, the rest is rolled
+** back. An append under way is finished, and the next run on that session begins after it. A step after it is DONE.
+** Idempotent. [-]
+*/
 MOONPAD_API moonpad_status moonpad_lua_run_cancel(lua_State *L, moonpad_lua_run *run, moonpad_error *error);
 
 /* Cancels the run when it is not over, and forgets it. NULL is ignored. [-] */

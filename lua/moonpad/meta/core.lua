@@ -281,8 +281,8 @@ function Service:updateSessionAsync(session, event) end
 ---@return integer failed how many of them
 function Service:poll(seconds) end
 
----A file descriptor that is readable as long as a poll has something to do. It is moonpad's: wait for it, neither read
----nor close it.
+---A file descriptor that is readable as long as a poll, or a step of a run, has something to do. It is moonpad's: wait
+---for it, neither read nor close it.
 ---@return integer fd good until the service object is collected
 function Service:fd() end
 
@@ -532,6 +532,31 @@ function core.tryCreateSession(service, who) end
 ---@return number
 ---@nodiscard
 function core.busyTimeout(service) end
+
+---The coroutines that moonpad drives (weak keys): calls that ask a store may yield in them.
+---@type table<thread, any>
+core.threads = {}
+
+---What a coroutine yields while a store is asked for it. It is to be resumed until it yields something else.
+---@type lightuserdata
+core.ASKS_STORE = nil
+
+---Given to coroutine.resume in place of an answer: the call that waits for a store raises `cancelled`.
+---@type lightuserdata
+core.CANCEL = nil
+
+---Says who steps the coroutines that moonpad drives: calls that ask a store are tasks of this service, and yield
+---core.ASKS_STORE until they are done. nil: they are made at once.
+---@param service moonpad.Service?
+---@return moonpad.Service? previous
+function core.stepWith(service) end
+
+---Is no append of a session object under way any more? What is done is applied. Only where nobody waits for them
+---himself: their runs are over.
+---@param session moonpad.Session
+---@param isAwaited boolean somebody waits for that: `service:fd()` is to be readable then
+---@return boolean
+function core.isSettled(session, isAwaited) end
 
 ---Ends a context: drops what is pending, its nodes become stale, writes raise invalid_argument with the reason;
 ---reading goes on.
