@@ -30,6 +30,7 @@ typedef struct walk {
   int64_t found; /* the revision of its first event; 0: none */
   int64_t revisions[MOST_EVENTS];
   unsigned kinds[MOST_EVENTS];
+  char invocations[MOST_EVENTS][48]; /* "": not read back */
   size_t count;
 } walk;
 
@@ -39,6 +40,9 @@ static moonpad_status note_event(void *context, const mp_event_row *row, moonpad
   assert_true(self->count < MOST_EVENTS);
   assert_true(self->query.without_json ? row->json.data == NULL : row->json.data[0] == '{');
   self->revisions[self->count] = row->revision;
+  assert_true((row->invocation.data != NULL) == self->query.tags);
+  snprintf(self->invocations[self->count], sizeof self->invocations[0], "%.*s", (int)row->invocation.length,
+           row->invocation.data == NULL ? "" : row->invocation.data);
   self->kinds[self->count++] = row->kinds;
   return MOONPAD_OK;
 }
@@ -78,9 +82,13 @@ static void expect_walk(const sqlite_place *place, const walk *self, const char 
 static void expect_kinds(const sqlite_place *place, const walk *self) {
   char sql[600];
   for (size_t i = 0; i < self->count; i++) {
+    bool asked = self->query.tags || self->query.kinds != 0;
     snprintf(sql, sizeof sql, "SELECT (" IS_MESSAGE ") + 2 * " IS_CHANGE OF_SESSION "revision = %lld",
              (long long)self->revisions[i]);
-    assert_int_equal(self->kinds[i], sql_integer(place->path, sql));
+    assert_int_equal(self->kinds[i], asked ? sql_integer(place->path, sql) : 0);
+    snprintf(sql, sizeof sql, "SELECT coalesce(event ->> '$.invocationId', '') = '%s'" OF_SESSION "revision = %lld",
+             self->invocations[i], (long long)self->revisions[i]);
+    if (self->query.tags) assert_int_equal(sql_integer(place->path, sql), 1);
   }
 }
 
@@ -92,16 +100,17 @@ static void expect_walks(const sqlite_place *place, mp_store *store) {
                {MP_EVENT_USER_MESSAGE, IS_MESSAGE},
                {MP_EVENT_SESSION_CHANGE, IS_CHANGE},
                {MP_EVENT_USER_MESSAGE | MP_EVENT_SESSION_CHANGE, "(" IS_MESSAGE " OR " IS_CHANGE ")"}};
-  for (unsigned i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
+  for (unsigned i = 0; i < 8 * sizeof cases / sizeof *cases; i++) {
     walk one = {.place.name = {T("shop"), T("ann"), T("history")}};
     one.query = (mp_event_query){.first = 1,
                                  .last = MP_MAX_REVISION,
                                  .newest_first = (i & 1) != 0,
                                  .without_json = (i & 2) != 0,
-                                 .kinds = cases[i / 4].kinds};
+                                 .kinds = cases[i / 8].kinds,
+                                 .tags = (i & 4) != 0};
     assert_int_equal(store->ops->read(store, ask_events, &one, NULL), MOONPAD_OK);
-    expect_walk(place, &one, cases[i / 4].condition);
-    if (!one.query.without_json || one.query.kinds != 0) expect_kinds(place, &one);
+    expect_walk(place, &one, cases[i / 8].condition);
+    expect_kinds(place, &one);
   }
 }
 

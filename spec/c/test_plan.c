@@ -149,14 +149,14 @@ static moonpad_status dump_in(mp_tx *tx, void *context, moonpad_error *error) {
   mp_look look = {.place = {.name = name, .session = out->self->row.id},
                   .heads = MP_ALL_HEADS,
                   .since = {0, 0, 0},
-                  .recent = 1,
                   .each_state = dump_row,
-                  .each_event = dump_event,
                   .context = out};
   mp_facts facts;
   out->text[0] = '\0';
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   const mp_session_row *row = &facts.row;
+  mp_event_query last = {.first = row->revision, .last = row->revision, .tags = true};
+  if (status == MOONPAD_OK) status = tx->ops->each_event(tx, &look.place, &last, dump_event, out, error);
   print(out, "%lld %lld %lld, %lld messages, %g, used %g\n", (long long)row->revision, (long long)row->user_revision,
         (long long)row->app_revision, (long long)row->conversation_count, row->last_update_time,
         facts.touched[MP_SCOPE_SESSION]);

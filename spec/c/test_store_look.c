@@ -327,6 +327,15 @@ static void test_all_at_once(void **state) {
 
 /* ---- walks over events ---- */
 
+/* What is not read back is "-" and 0. */
+static moonpad_status dump_tags(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)error;
+  dump_print(context, "%" PRId64 ":", row->revision);
+  dump_bytes(context, row->invocation.data == NULL ? moonpad_text("-") : row->invocation);
+  dump_print(context, ":%u ", row->kinds);
+  return MOONPAD_OK;
+}
+
 static moonpad_status walk(mp_tx *tx, const mp_place *place, mp_event_query query, mp_each_event each, store_dump *dump,
                            moonpad_error *error) {
   return tx->ops->each_event(tx, place, &query, each, dump, error);
@@ -364,29 +373,50 @@ static moonpad_status walks_every_way(mp_tx *tx, void *context, moonpad_error *e
   return MOONPAD_OK;
 }
 
+/* What an event is about comes with it where somebody asks, and nowhere else. */
+static moonpad_status walks_for_tags(mp_tx *tx, void *context, moonpad_error *error) {
+  const mp_place *place = &((test_scene *)context)->session;
+  for (unsigned i = 0; i < 4; i++) {
+    mp_event_query query = {.first = 1, .last = 4, .newest_first = (i & 1) != 0, .without_json = (i & 2) != 0};
+    bool back = query.newest_first;
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error),
+                back ? "4:-:0 3:-:0 2:-:0 1:-:0 " : "1:-:0 2:-:0 3:-:0 4:-:0 ");
+    query.tags = true;
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error),
+                back ? "4:i2:3 3:i2:0 2:i1:2 1:i1:1 " : "1:i1:1 2:i1:2 3:i2:0 4:i2:3 ");
+    query.kinds = MP_EVENT_USER_MESSAGE;
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), back ? "4:i2:3 1:i1:1 " : "1:i1:1 4:i2:3 ");
+    query.tags = false;
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), back ? "4:-:3 1:-:1 " : "1:-:1 4:-:3 ");
+  }
+  EXPECT_TEXT(dump_looked(tx, place, "e1", 2, dump_tags, &text, error), "1:-:0 3:-:0 4:-:0 ");
+  return MOONPAD_OK;
+}
+
 /* By id an event must be all the rest, too, that is asked for. */
 static moonpad_status walks_by_id(mp_tx *tx, void *context, moonpad_error *error) {
   const mp_place *place = &((test_scene *)context)->session;
   for (unsigned i = 0; i < 4; i++) {
     mp_event_query query = {.first = 1, .last = 4, .newest_first = (i & 1) != 0, .without_json = (i & 2) != 0};
     query.id = moonpad_text("e4");
-    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "4 ");
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), "4:-:0 ");
     EXPECT_TEXT(walk(tx, place, query, dump_event, &text, error),
                 query.without_json ? "4 e4 0x1p+1 0 -\n" : "4 e4 0x1p+1 0 " BOTH_KINDS "\n");
+    query.tags = true;
     query.kinds = MP_EVENT_SESSION_CHANGE;
-    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "4 ");
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), "4:i2:3 ");
     query.last = 3;
-    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), "");
     query.id = moonpad_text("e1");
-    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), ""); /* it changes nothing */
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), ""); /* it changes nothing */
     query.kinds = 0;
-    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "1 ");
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), "1:i1:1 ");
     query.first = 2;
-    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), "");
     query = (mp_event_query){.first = INT64_MIN, .last = INT64_MAX, .id = moonpad_text("e")};
-    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), "");
     query.id = moonpad_text("");
-    EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "");
+    EXPECT_TEXT(walk(tx, place, query, dump_tags, &text, error), "");
   }
   return MOONPAD_OK;
 }
@@ -394,7 +424,7 @@ static moonpad_status walks_by_id(mp_tx *tx, void *context, moonpad_error *error
 static void test_walks(void **state) {
   test_scene scene = scene_of(state);
   write_ok(scene.opened, fills, &scene);
-  static const mp_tx_function walks[] = {walks_every_way, walks_by_id};
+  static const mp_tx_function walks[] = {walks_every_way, walks_for_tags, walks_by_id};
   for (size_t i = 0; i < sizeof walks / sizeof *walks; i++) {
     read_ok(scene.opened, walks[i], &scene);
     write_ok(scene.opened, walks[i], &scene);

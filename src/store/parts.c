@@ -303,7 +303,7 @@ moonpad_status mp_parts_each_event(mp_tx *tx, const mp_place *session, const mp_
 moonpad_status mp_parts_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
                                         int64_t *revision, moonpad_error *error) {
   invocation_search search = {invocation, 0};
-  mp_event_query query = {.first = 0, .last = MP_MAX_REVISION};
+  mp_event_query query = {.first = 0, .last = MP_MAX_REVISION, .without_json = true, .tags = true};
   moonpad_status status = tx->ops->each_event(tx, session, &query, match_invocation, &search, error);
   *revision = search.revision;
   return status == MOONPAD_OK && search.revision == 0 ? MOONPAD_NOT_FOUND : status;
@@ -328,7 +328,7 @@ static moonpad_status copy_base_key(void *context, const mp_state_row *row, moon
 moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
                                      moonpad_error *error) {
   copying copy = {tx, to->session};
-  mp_event_query query = {.first = 0, .last = last};
+  mp_event_query query = {.first = 0, .last = last, .tags = true};
   moonpad_status status = tx->ops->each_base_key(tx, from, copy_base_key, &copy, error);
   return status == MOONPAD_OK ? tx->ops->each_event(tx, from, &query, copy_event, &copy, error) : status;
 }

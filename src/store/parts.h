@@ -109,7 +109,9 @@ static inline moonpad_status mp_give_event(mp_event_row event, const mp_event_qu
   if (event.revision < query->first || event.revision > query->last) return MOONPAD_OK;
   if (query->id.data != NULL && mp_text_compare(event.id, query->id) != 0) return MOONPAD_OK;
   if (query->kinds != 0 && (query->kinds & event.kinds) == 0) return MOONPAD_OK;
-  if (query->without_json) event.json = event.invocation = moonpad_text(NULL);
+  if (query->without_json) event.json = moonpad_text(NULL);
+  if (!query->tags) event.invocation = moonpad_text(NULL);
+  if (!query->tags && query->kinds == 0) event.kinds = 0;
   return each(context, &event, error);
 }
 

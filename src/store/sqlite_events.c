@@ -45,23 +45,27 @@ static moonpad_string invocation_of(moonpad_string json) {
   return found ? (moonpad_string){literal.data + 1, literal.length - 2} : (moonpad_string){"", 0};
 }
 
+static bool asks_for_kinds(const mp_event_query *query) {
+  return query->tags || query->kinds != 0;
+}
+
 /*
-** Columns as in EVENTS of sqlite_statement.c. What was written with schema 1 has `kinds` and
-** `invocation` in its JSON only, which is read then even where only `needs_kinds` and not `json` is set.
+** Columns as in EVENTS of sqlite_statement.c: the JSON, and where the query asks for them kinds and
+** invocation. What was written with schema 1 has those in its JSON only, which is read for them then.
 */
-static moonpad_status event_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, bool json, bool needs_kinds,
+static moonpad_status event_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, const mp_event_query *query,
                                mp_event_row *row, moonpad_error *error) {
   *row = (mp_event_row){.revision = sqlite3_column_int64(statement, 0) & MP_MAX_REVISION,
                         .timestamp = sqlite3_column_double(statement, 1),
                         .id = mp_sqlite_column_bytes(statement, 2),
-                        .digest = (uint64_t)sqlite3_column_int64(statement, 3),
-                        .invocation = mp_sqlite_column_bytes(statement, 5)};
+                        .digest = (uint64_t)sqlite3_column_int64(statement, 3)};
   if (row->id.data == NULL) row->id.data = "";
-  if (row->invocation.data == NULL) row->invocation.data = "";
-  bool told = sqlite3_column_type(statement, 4) != SQLITE_NULL;
-  if (told) row->kinds = (unsigned)sqlite3_column_int(statement, 4);
-  if (!json && (told || !needs_kinds)) return MOONPAD_OK;
-  moonpad_status status = json_of(connection, statement, 6, &row->json, error);
+  bool asks = asks_for_kinds(query), told = !asks || sqlite3_column_type(statement, 5) != SQLITE_NULL;
+  if (told && asks) row->kinds = (unsigned)sqlite3_column_int(statement, 5);
+  if (told && query->tags) row->invocation = mp_sqlite_column_bytes(statement, 6);
+  if (query->tags && row->invocation.data == NULL) row->invocation.data = "";
+  if (told && query->without_json) return MOONPAD_OK;
+  moonpad_status status = json_of(connection, statement, 4, &row->json, error);
   if (status != MOONPAD_OK || told) return status;
   row->kinds = kinds_of(row->json);
   row->invocation = invocation_of(row->json);
@@ -71,9 +75,8 @@ static moonpad_status event_of(mp_sqlite_connection *connection, sqlite3_stmt *s
 static moonpad_status give_event(mp_sqlite_connection *connection, sqlite3_stmt *statement, const mp_sqlite_walk *walk,
                                  moonpad_error *error) {
   mp_event_row row;
-  const mp_event_query *query = walk->events;
-  moonpad_status status = event_of(connection, statement, !query->without_json, query->kinds != 0, &row, error);
-  return status == MOONPAD_OK ? mp_give_event(row, query, walk->event, walk->context, error) : status;
+  moonpad_status status = event_of(connection, statement, walk->events, &row, error);
+  return status == MOONPAD_OK ? mp_give_event(row, walk->events, walk->event, walk->context, error) : status;
 }
 
 static sqlite3_stmt *event_by_id(mp_sqlite_connection *connection, int64_t session, moonpad_string id,
@@ -87,7 +90,7 @@ static sqlite3_stmt *event_by_id(mp_sqlite_connection *connection, int64_t sessi
 
 static sqlite3_stmt *events_between(mp_sqlite_connection *connection, int64_t session, const mp_event_query *query,
                                     moonpad_error *error) {
-  bool some = query->newest_first || query->without_json || query->kinds != 0;
+  bool some = query->newest_first || query->without_json || asks_for_kinds(query);
   mp_sqlite_statement_id id = query->newest_first ? MP_SQL_SOME_EVENTS_NEWEST
                               : some              ? MP_SQL_SOME_EVENTS
                                                   : MP_SQL_EACH_EVENT;
@@ -100,6 +103,8 @@ static sqlite3_stmt *events_between(mp_sqlite_connection *connection, int64_t se
   if (some) {
     sqlite3_bind_int(statement, 3, !query->without_json);
     sqlite3_bind_int(statement, 4, (int)query->kinds);
+    sqlite3_bind_int(statement, 5, asks_for_kinds(query));
+    sqlite3_bind_int(statement, 6, query->tags);
   }
   return statement;
 }
@@ -117,6 +122,7 @@ moonpad_status mp_sqlite_each_event(mp_tx *tx, int64_t session, const mp_event_q
 
 moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
                                          int64_t *revision, moonpad_error *error) {
+  static const mp_event_query query = {.without_json = true, .tags = true};
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FIND_INVOCATION, error);
   if (statement == NULL) return connection->failure;
@@ -127,7 +133,7 @@ moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_place *session, moo
   mp_event_row row;
   do {
     status = mp_sqlite_step_to_row(connection, statement, error);
-    if (status == MOONPAD_OK) status = event_of(connection, statement, false, true, &row, error);
+    if (status == MOONPAD_OK) status = event_of(connection, statement, &query, &row, error);
   } while (status == MOONPAD_OK && mp_text_compare(row.invocation, invocation) != 0);
   if (status == MOONPAD_OK) *revision = row.revision;
   sqlite3_reset(statement);

@@ -14,12 +14,14 @@
 #define HEAD_COLUMNS(row, recent) row ".revision, " row ".forgotten, " row ".touched, " row "." recent
 #define ALL_HEADS                 HEAD_COLUMNS("s", "recent") ", " HEAD_COLUMNS("u1", "value") ", " HEAD_COLUMNS("a1", "value")
 
-#define EVENTS(json, condition)                                                                                        \
-  "SELECT position, timestamp, id, digest, kinds, invocation, " json " FROM events WHERE " condition
-#define EACH_EVENT EVENTS("event", "position BETWEEN ?1 AND ?2 ORDER BY position")
-/* With JSON or (?3 = 0) without, unless nothing else tells their kinds; of some kinds or (?4 = 0) of all. */
+#define EVENTS(columns, condition) "SELECT position, timestamp, id, digest, " columns " FROM events WHERE " condition
+/*
+** Of some kinds (?4) or (0) of all. With JSON (?3), kinds (?5) and invocation (?6) or (0) without; the
+** JSON also where nothing else tells the kinds.
+*/
 #define SOME_EVENTS                                                                                                    \
-  EVENTS("CASE WHEN ?3 OR (?4 AND kinds IS NULL) THEN event END",                                                      \
+  EVENTS("CASE WHEN ?3 OR (?5 AND kinds IS NULL) THEN event END, CASE WHEN ?5 THEN kinds END,"                         \
+         " CASE WHEN ?6 THEN invocation END",                                                                          \
          "position BETWEEN ?1 AND ?2 AND (?4 = 0 OR kinds IS NULL OR kinds & ?4) ORDER BY position")
 
 /* The tables are walked in the order written: CROSS JOIN keeps SQLite to it. */
@@ -72,11 +74,11 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_EACH_KEY_SINCE] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key >= ''"
                               " AND revision > ?3",
     [MP_SQL_EACH_BASE_KEY] = "SELECT key, value, 0 FROM base_state WHERE session = ?1",
-    [MP_SQL_FIND_EVENT] = EVENTS("event", "session = ?1 AND id = ?2"),
-    [MP_SQL_EACH_EVENT] = EACH_EVENT,
+    [MP_SQL_FIND_EVENT] = EVENTS("event, kinds, invocation", "session = ?1 AND id = ?2"),
+    [MP_SQL_EACH_EVENT] = EVENTS("event", "position BETWEEN ?1 AND ?2 ORDER BY position"),
     [MP_SQL_SOME_EVENTS] = SOME_EVENTS,
     [MP_SQL_SOME_EVENTS_NEWEST] = SOME_EVENTS " DESC",
-    [MP_SQL_FIND_INVOCATION] = EVENTS("CASE WHEN kinds IS NULL THEN event END",
+    [MP_SQL_FIND_INVOCATION] = EVENTS("CASE WHEN kinds IS NULL THEN event END, kinds, invocation",
                                       "position BETWEEN ?1 AND ?2 AND (invocation = ?3 OR kinds IS NULL)"
                                       " ORDER BY position"),
     [MP_SQL_LIST_APP_OLDEST] = LIST(OF_APP, ">", "ASC"),

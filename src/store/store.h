@@ -69,10 +69,11 @@ typedef struct mp_event_row {
   int64_t revision;
   double timestamp;
   moonpad_string id;
-  moonpad_string json;       /* the whole event, compact, `revision` not included; data NULL: not asked for */
-  uint64_t digest;           /* of what the caller gave, where it gave an id; 0 otherwise */
-  moonpad_string invocation; /* its invocationId as the JSON spells it, without quotes; read back with the JSON only */
-  unsigned kinds;            /* MP_EVENT_...; read back with the JSON, or where a query asks for them */
+  moonpad_string json; /* the whole event, compact, `revision` not included; data NULL: not asked for */
+  uint64_t digest;     /* of what the caller gave, where it gave an id; 0 otherwise */
+  /* These two are read back only where a query asks for them; else they are NULL and 0. */
+  moonpad_string invocation; /* its invocationId as the JSON spells it, without quotes */
+  unsigned kinds;            /* MP_EVENT_... */
 } mp_event_row;
 
 typedef struct mp_state_row {
@@ -148,7 +149,8 @@ typedef struct mp_event_query {
   int64_t last;
   bool newest_first;
   bool without_json;
-  unsigned kinds;    /* only events that have one of these; 0: all */
+  unsigned kinds;    /* only events that have one of these, and kinds are read back; 0: all */
+  bool tags;         /* kinds and invocation are read back */
   moonpad_string id; /* only the event of this id; data NULL: all */
 } mp_event_query;
 
