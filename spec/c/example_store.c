@@ -181,7 +181,6 @@ static void example_free(mp_store *store) {
 
 static const mp_store_ops store_ops = {.size = sizeof store_ops,
                                        .write = example_write,
-                                       .try_write = example_write,
                                        .read = example_read,
                                        .close = example_close,
                                        .free = example_free};

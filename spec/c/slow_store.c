@@ -194,12 +194,6 @@ static moonpad_status slow_write(mp_store *store, mp_tx_function function, void 
   return inner->ops->write(inner, in_slow_tx, &tx, error);
 }
 
-static moonpad_status slow_try_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error) {
-  slow_tx tx = {.function = function, .context = context};
-  mp_store *inner = begin_tx(store, &tx);
-  return inner->ops->try_write(inner, in_slow_tx, &tx, error);
-}
-
 static moonpad_status slow_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error) {
   slow_tx tx = {.function = function, .context = context};
   mp_store *inner = begin_tx(store, &tx);
@@ -260,7 +254,6 @@ static moonpad_status slow_append(mp_store *store, mp_plan *plans, size_t count,
 
 static const mp_store_ops slow_ops = {.size = sizeof(mp_store_ops),
                                       .write = slow_write,
-                                      .try_write = slow_try_write,
                                       .read = slow_read,
                                       .backup = slow_backup,
                                       .close = slow_close,

@@ -174,28 +174,17 @@ typedef struct writer {
   mp_store *store;
   appender appender;
   bool fails_sometimes;
-  bool is_brief; /* tries again instead of waiting */
   int64_t stored;
   int64_t surprises;
   atomic_int *total; /* stored by all of them */
 } writer;
-
-static moonpad_status write_in_its_way(writer *self, moonpad_error *error) {
-  mp_store *store = self->store;
-  if (!self->is_brief) return store->ops->write(store, append_once, &self->appender, error);
-  moonpad_status status;
-  do {
-    status = store->ops->try_write(store, append_once, &self->appender, error);
-  } while (status == MOONPAD_BUSY);
-  return status;
-}
 
 static void *write_many(void *context) {
   writer *self = context;
   for (int i = 0; i < APPENDS_PER_THREAD; i++, self->appender.next++) {
     moonpad_error error = {MOONPAD_OK, ""};
     self->appender.fail = self->fails_sometimes && i % 7 == 3;
-    moonpad_status status = write_in_its_way(self, &error);
+    moonpad_status status = self->store->ops->write(self->store, append_once, &self->appender, &error);
     char number[16];
     snprintf(number, sizeof number, "%d", self->appender.next);
     if (status == MOONPAD_OK) self->stored++;
@@ -214,7 +203,6 @@ static void run_threads(sqlite_place *place, const char *const *session_ids, boo
   for (int i = 0; i < THREADS; i++) {
     writers[i].store = store;
     writers[i].fails_sometimes = fails_sometimes && i % 2 == 0;
-    writers[i].is_brief = i % 3 == 0;
     writers[i].appender = (appender){place->env, session_ids[i], i, 0, 200, false};
     assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
   }
@@ -335,48 +323,6 @@ static void test_busy_and_readers_that_do_not_wait(void **state) {
   assert_int_equal(count_appended(store, "s"), 1);
   unlock_file(other);
   assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
-  assert_int_equal(count_appended(store, "s"), 2);
-  place_close(store);
-}
-
-static bool is_writing(mp_store *store) {
-  mp_sqlite *opened = (mp_sqlite *)store;
-  pthread_mutex_lock(&opened->mutex);
-  bool writing = opened->writing;
-  pthread_mutex_unlock(&opened->mutex);
-  return writing;
-}
-
-static void *append_in_thread(void *context) {
-  writer *self = context;
-  if (self->store->ops->write(self->store, append_once, &self->appender, NULL) == MOONPAD_OK) self->stored++;
-  return NULL;
-}
-
-/* Neither for another process, nor for a thread of its own that does. */
-static void test_trying_does_not_wait(void **state) {
-  sqlite_place *place = *state;
-  appender one = {place->env, "s", 1, 0, 10, false};
-  place->options.busy_timeout_ms = 60000;
-  mp_store *store = place_open(place);
-  assert_int_equal(store->ops->try_write(store, append_once, &one, NULL), MOONPAD_OK);
-  sqlite3 *other = lock_file(place);
-  one.next = 1;
-  for (int i = 0; i < 3; i++) {
-    assert_int_equal(store->ops->try_write(store, append_once, &one, &place->error), MOONPAD_BUSY);
-  }
-  assert_non_null(strstr(place->error.message, place->path));
-  writer patient = {.store = store, .appender = {place->env, "t", 2, 0, 10, false}};
-  assert_int_equal(pthread_create(&patient.thread, NULL, append_in_thread, &patient), 0);
-  while (!is_writing(store)) sched_yield();
-  for (int i = 0; i < 3; i++) {
-    assert_int_equal(store->ops->try_write(store, append_once, &one, &place->error), MOONPAD_BUSY);
-  }
-  assert_true(is_writing(store));
-  unlock_file(other);
-  assert_int_equal(pthread_join(patient.thread, NULL), 0);
-  assert_int_equal(patient.stored, 1);
-  assert_int_equal(store->ops->try_write(store, append_once, &one, &place->error), MOONPAD_OK);
   assert_int_equal(count_appended(store, "s"), 2);
   place_close(store);
 }
@@ -577,7 +523,6 @@ int main(void) {
       TEST(test_threads_in_memory),
       TEST(test_backup_while_others_write),
       TEST(test_busy_and_readers_that_do_not_wait),
-      TEST(test_trying_does_not_wait),
       TEST(test_nothing_is_remembered_wrongly),
       TEST(test_wal_starts_over_while_several_write),
       TEST(test_wal_starts_over_after_a_long_read),

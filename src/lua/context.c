@@ -145,11 +145,9 @@ static int commit_at_once(lua_State *L) {
   moonpad_error error;
   moonpad_string json =
       mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes, &recording);
-  bool briefly = lua_toboolean(L, 3);
-  moonpad_status status = briefly ? mp_append_event_briefly(session, box->changes, json, &outcome->event, &error)
-                                  : mp_append_event_now(session, box->changes, json, true, &outcome->event, &error);
-  if (briefly && status == MOONPAD_BUSY) return mp_push_busy(L, &error);
-  if (status != MOONPAD_OK) mp_raise_append(L, outcome, session, &error, 2);
+  if (mp_append_event_now(session, box->changes, json, true, &outcome->event, &error) != MOONPAD_OK) {
+    mp_raise_append(L, outcome, session, &error, 2);
+  }
   return mp_push_stored(L, binding, box_index, outcome, &recording);
 }
 
@@ -163,19 +161,16 @@ static int commit_in_step(lua_State *L) {
   stepped->event = 2;
   check_open_changes(L, box);
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes, NULL);
-  mp_async_way way = {.decided_at = MP_DECIDED_AS_HELD};
+  mp_async_way way = {0};
   return mp_stepped_append_make(L, stepped, handle, box->changes, json, way);
 }
 
-/* core.commit(state, event [, briefly]) -> stored; nil, message */
+/* core.commit(state, event) -> stored */
 static int commit(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_check_state(L, binding, 1, "core.commit");
-  lua_settop(L, 3);
-  if (mp_is_partial_event(L, 2)) {
-    lua_settop(L, 2);
-    return 1;
-  }
+  lua_settop(L, 2);
+  if (mp_is_partial_event(L, 2)) return 1;
   mp_session_box *session = check_commit(L, binding)->session;
   if (!mp_appends_in_step(L, session->session->service)) return commit_at_once(L);
   return mp_when_settled(L, session, commit_in_step);

@@ -64,12 +64,6 @@ _Noreturn void mp_raise_status(lua_State *L, moonpad_status status, const char *
   mp_raise(L, &error);
 }
 
-int mp_push_busy(lua_State *L, const moonpad_error *error) {
-  lua_pushnil(L);
-  lua_pushstring(L, error->message);
-  return 2;
-}
-
 const char *mp_describe(lua_State *L, int index) {
   switch (lua_type(L, index)) {
   case LUA_TNONE:

@@ -13,9 +13,6 @@ _Noreturn void mp_raise(lua_State *L, const moonpad_error *error);
 _Noreturn void mp_raise_status(lua_State *L, moonpad_status status, const char *format, ...) MP_PRINTF(3, 4);
 #define mp_raise_argument(L, ...) mp_raise_status((L), MOONPAD_INVALID_ARGUMENT, __VA_ARGS__)
 
-/* Pushes nil and the message, for a caller who tries again later; answers 2. Raises m. */
-int mp_push_busy(lua_State *L, const moonpad_error *error);
-
 /* Raises `error` unless `status` is MOONPAD_OK. */
 static inline void mp_check(lua_State *L, moonpad_status status, const moonpad_error *error) {
   if (status != MOONPAD_OK) mp_raise(L, error);

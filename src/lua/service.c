@@ -181,13 +181,6 @@ static int open_beside(lua_State *L) {
   return 1;
 }
 
-/* core.busyTimeout(service): in seconds */
-static int busy_timeout(lua_State *L) {
-  moonpad_service *service = mp_check_service(L, mp_lua_of(L), "core.busyTimeout");
-  lua_pushnumber(L, (lua_Number)service->options.busy_timeout_ms / 1000);
-  return 1;
-}
-
 /* ---- Registration ---- */
 
 void mp_service_setup(lua_State *L, int binding_index) {
@@ -212,10 +205,6 @@ void mp_service_module(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "checkStore");
   mp_push_function(L, binding_index, open_beside);
   lua_setfield(L, -2, "openBeside");
-  mp_push_function(L, binding_index, mp_try_create_session);
-  lua_setfield(L, -2, "tryCreateSession");
-  mp_push_function(L, binding_index, busy_timeout);
-  lua_setfield(L, -2, "busyTimeout");
   mp_push_function(L, binding_index, mp_idle);
   lua_setfield(L, -2, "idle");
 }

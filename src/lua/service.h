@@ -12,9 +12,6 @@ extern const luaL_Reg mp_service_shared_calls[];
 extern const luaL_Reg mp_service_transfer_calls[];
 extern const luaL_Reg mp_service_async_calls[];
 
-/* core.tryCreateSession(service, { appName, userId, sessionId? }) -> session; nil, message: somebody else is writing just now */
-int mp_try_create_session(lua_State *L);
-
 /* The service that a method is called on, with no argument behind `last` (self is 1). Raises e. */
 moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where, int last);
 

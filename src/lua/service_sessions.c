@@ -233,22 +233,6 @@ static int list_sessions(lua_State *L) {
   return mp_ask_service(L, &list->call);
 }
 
-int mp_try_create_session(lua_State *L) {
-  static const char where[] = "core.tryCreateSession";
-  static const char *const known[] = {"appName", "userId", "sessionId", NULL};
-  mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
-  mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
-                               mp_field_optional_string(options, "sessionId")};
-  mp_lua_session *session = mp_push_session(L, binding);
-  moonpad_error error;
-  moonpad_status status = mp_create_session_briefly(service, &name, &session->box->session, &error);
-  if (status == MOONPAD_BUSY) return mp_push_busy(L, &error);
-  mp_check(L, status, &error);
-  return mp_finish_session(L, binding, session);
-}
-
 /* ---- Append ---- */
 
 void mp_sort_append_arguments(lua_State *L, mp_lua *binding, const char *where) {
@@ -272,7 +256,7 @@ static int append_in_step(lua_State *L) {
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, mp_check_session(L, binding, 2, where));
   stepped->event = 3;
   moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
-  mp_async_way way = {.decided_at = MP_DECIDED_AS_HELD};
+  mp_async_way way = {0};
   return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, json, way);
 }
 
@@ -404,7 +388,7 @@ static int update_in_step(lua_State *L) {
     lua_pushnil(L);
     return 1;
   }
-  mp_async_way way = {.apart = true, .decided_at = MP_DECIDED_AS_HELD};
+  mp_async_way way = {.apart = true};
   return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), changes, json, way);
 }
 

@@ -127,10 +127,6 @@ void mp_append_lend_event(const mp_append *append, moonpad_event *event);
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool own_json, moonpad_event **stored, moonpad_error *error);
 
-/* As above with `own_json`, but `busy` after an instant when somebody else is writing: nothing has changed then, and it can be called again. */
-moonpad_status mp_append_event_briefly(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                       moonpad_event **stored, moonpad_error *error);
-
 /*
 ** As mp_append_event_now with `own_json`, for a caller who keeps the text: where it is what has been stored, to the last byte, *as_given becomes the event's revision and no object is made of it.
 ** Otherwise *as_given stays as it is. NULL: always make one.

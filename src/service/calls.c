@@ -28,7 +28,6 @@ static moonpad_status pass_partial(const moonpad_session *session, moonpad_strin
 
 typedef struct append_way {
   bool own_json; /* the text is what this library's encoder wrote */
-  bool brief;    /* waits for other writers for an instant only */
   int64_t decided_at;
   int64_t *as_given; /* may be NULL: see mp_append_event_kept */
   bool apart;        /* no key may be pending and in the event's own delta */
@@ -58,14 +57,14 @@ moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_err
 }
 
 /* As a plan where the store takes plans; what is not that simple is decided in a transaction. */
-static moonpad_status store_append(mp_append *append, bool brief, moonpad_error *error) {
+static moonpad_status store_append(mp_append *append, moonpad_error *error) {
   mp_store *store = append->service->store;
-  if (!brief && MP_HAS(mp_store_ops, store->ops, append)) {
+  if (MP_HAS(mp_store_ops, store->ops, append)) {
     bool decided;
     moonpad_status status = mp_append_send(append, &decided, error);
     if (status != MOONPAD_OK || decided) return status;
   }
-  return (brief ? store->ops->try_write : store->ops->write)(store, mp_append_run, append, error);
+  return store->ops->write(store, mp_append_run, append, error);
 }
 
 static moonpad_status append_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
@@ -86,7 +85,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
     status = pass_partial(session, event, stored, error);
   } else {
     lend_spare(session, &append);
-    status = store_append(&append, way.brief, error);
+    status = store_append(&append, error);
     mp_append_keep_conflicts(&append, session);
     if (status == MOONPAD_OK) {
       mp_append_apply(&append, session);
@@ -105,21 +104,12 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
 
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool own_json, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){.own_json = own_json, .decided_at = MP_DECIDED_AS_HELD},
-                    stored, error);
-}
-
-moonpad_status mp_append_event_briefly(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                       moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event,
-                    (append_way){.own_json = true, .brief = true, .decided_at = MP_DECIDED_AS_HELD}, stored, error);
+  return append_now(session, changes, event, (append_way){.own_json = own_json}, stored, error);
 }
 
 moonpad_status mp_append_event_kept(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                     int64_t *as_given, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event,
-                    (append_way){.own_json = true, .decided_at = MP_DECIDED_AS_HELD, .as_given = as_given}, stored,
-                    error);
+  return append_now(session, changes, event, (append_way){.own_json = true, .as_given = as_given}, stored, error);
 }
 
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
@@ -129,7 +119,7 @@ moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string 
 
 moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, int64_t *as_given,
                                       moonpad_event **stored, moonpad_error *error) {
-  append_way way = {.own_json = true, .decided_at = MP_DECIDED_AS_HELD, .as_given = as_given, .apart = true};
+  append_way way = {.own_json = true, .as_given = as_given, .apart = true};
   return append_now(session, session->own, event, way, stored, error);
 }
 

@@ -139,9 +139,6 @@ static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope)
     return row->revision;
   }
 }
-/* As moonpad_create_session without state, but `busy` after an instant when somebody else is writing. */
-moonpad_status mp_create_session_briefly(moonpad_service *service, const moonpad_session_name *name,
-                                         moonpad_session **session, moonpad_error *error);
 
 bool mp_equal_values(const mp_value *a, const mp_value *b);
 /* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */

@@ -91,8 +91,8 @@ static moonpad_status create_in(mp_tx *tx, void *context, moonpad_error *error) 
   return mp_session_make_stored(create->service, &create->name, tx, &create->row, &create->session, error);
 }
 
-static moonpad_status create_session(moonpad_service *service, const moonpad_session_name *given, moonpad_string state,
-                                     bool brief, moonpad_session **session, moonpad_error *error) {
+moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_session_name *given, moonpad_string state,
+                                      moonpad_session **session, moonpad_error *error) {
   *session = NULL;
   creation create;
   memset(&create, 0, sizeof create);
@@ -111,8 +111,7 @@ static moonpad_status create_session(moonpad_service *service, const moonpad_ses
     create.name.session_id.data = id;
     create.name.session_id.length = sizeof id;
   }
-  const mp_store_ops *ops = service->store->ops;
-  status = (brief ? ops->try_write : ops->write)(service->store, create_in, &create, error);
+  status = service->store->ops->write(service->store, create_in, &create, error);
   if (status == MOONPAD_OK) {
     *session = create.session;
   } else {
@@ -120,16 +119,6 @@ static moonpad_status create_session(moonpad_service *service, const moonpad_ses
   }
   mp_initial_free(&create.initial);
   return status;
-}
-
-moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_session_name *name, moonpad_string state,
-                                      moonpad_session **session, moonpad_error *error) {
-  return create_session(service, name, state, false, session, error);
-}
-
-moonpad_status mp_create_session_briefly(moonpad_service *service, const moonpad_session_name *name,
-                                         moonpad_session **session, moonpad_error *error) {
-  return create_session(service, name, (moonpad_string){NULL, 0}, true, session, error);
 }
 
 /* ---- get ---- */

@@ -74,7 +74,6 @@ static void memory_free(mp_store *base) {
 static const mp_store_ops store_ops = {
     .size = sizeof(mp_store_ops),
     .write = memory_write,
-    .try_write = memory_write, /* nobody holds the lock for longer than a transaction takes */
     .read = memory_read,
     .close = memory_close,
     .free = memory_free,

@@ -87,9 +87,6 @@ typedef enum mp_sqlite_statement_id {
 typedef struct mp_sqlite mp_sqlite;
 typedef struct mp_sqlite_request mp_sqlite_request;
 
-/* How long somebody waits for a lock who has better things to do. */
-#define MP_SQLITE_INSTANT_MS 2
-
 #define MP_SQLITE_ROWS_KEPT 64
 
 /*
@@ -136,7 +133,6 @@ typedef struct mp_sqlite_connection {
   mp_buffer scratch;       /* a value on its way to or from JSON */
   moonpad_status failure;  /* the first failure of the store in this transaction, which must not be committed then */
   double waiting_since;    /* for the busy handler, monotonic */
-  double patience;         /* how long the busy handler waits, in seconds */
   bool checkpointing;      /* it waits, if at all, for a few steps only */
   bool read_from;          /* somebody's snapshot kept the last checkpoint from its end */
   int checkpointed;        /* frames that the WAL had when this connection last wrote them back */
@@ -264,7 +260,6 @@ moonpad_string mp_sqlite_column_bytes(sqlite3_stmt *statement, int column);
 /* ---- sqlite_tx.c ---- */
 
 moonpad_status mp_sqlite_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
-moonpad_status mp_sqlite_try_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
 moonpad_status mp_sqlite_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
 void mp_sqlite_close(mp_store *store);
 /* Counts a call that uses no writing connection as under way, so that closing waits for it. */

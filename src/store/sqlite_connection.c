@@ -29,14 +29,14 @@ void mp_sqlite_sleep(int64_t microseconds) {
 
 /*
 ** SQLite's own waiting backs off to 100 ms, which lets one of several writers wait for half a second. Short steps keep the longest wait short.
-** A checkpoint waits first for the writers, then, with them held off, for the readers, and syncs in between: its patience is counted in steps, as the clock would take the syncs for waiting.
+** A checkpoint waits first for the writers, then, with them held off, for the readers, and syncs in between: how long it waits is counted in steps, as the clock would take the syncs for waiting.
 */
 static int wait_for_lock(void *context, int calls) {
   mp_sqlite_connection *connection = context;
   if (connection->checkpointing && calls >= CHECKPOINT_STEPS) return 0;
   double now = mp_sqlite_monotonic();
   if (calls == 0) connection->waiting_since = now;
-  double left = connection->waiting_since + connection->patience - now;
+  double left = connection->waiting_since + (double)connection->store->busy_timeout_ms * 1e-3 - now;
   if (left <= 0) return 0;
   int64_t step = calls < 10 || calls > 50 ? 200 : 500; /* who has waited for long looks more often */
   mp_sqlite_sleep(left * 1e6 < (double)step ? (int64_t)(left * 1e6) + 1 : step);
@@ -221,7 +221,6 @@ moonpad_status mp_sqlite_connect(mp_sqlite *store, const char *path, int flags, 
   made->tx = (mp_parts_tx){{&mp_sqlite_tx_ops}, store->env, &mp_sqlite_parts, made};
   made->store = store;
   made->path = path;
-  made->patience = (double)store->busy_timeout_ms * 1e-3;
   mp_buffer_init(&made->scratch, store->env);
   moonpad_status status = open_database(made, flags, error);
   made->failure = MOONPAD_OK;

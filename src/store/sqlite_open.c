@@ -134,7 +134,6 @@ static void free_store(mp_store *base) {
 static const mp_store_ops store_ops = {
     .size = sizeof store_ops,
     .write = mp_sqlite_write,
-    .try_write = mp_sqlite_try_write,
     .read = mp_sqlite_read,
     .backup = mp_sqlite_backup,
     .close = mp_sqlite_close,

@@ -16,8 +16,7 @@ typedef enum request_state {
   REQUEST_WAITS,   /* in the queue */
   REQUEST_FOLLOWS, /* shares the commit of one that leads */
   REQUEST_LEADS,
-  REQUEST_DONE,
-  REQUEST_LEFT /* the queue, for it took too long */
+  REQUEST_DONE
 } request_state;
 
 /* A call of `write`, on its caller's stack. */
@@ -26,7 +25,6 @@ struct mp_sqlite_request {
   mp_sqlite_exclusive exclusive; /* something that wants the connection without one */
   void *context;
   moonpad_error *error;
-  bool brief; /* waits for others for an instant only */
   moonpad_status status;
   request_state state;
   pthread_cond_t wake; /* made when it must wait */
@@ -35,11 +33,6 @@ struct mp_sqlite_request {
 
 static moonpad_status closed_error(moonpad_error *error) {
   return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
-}
-
-static int64_t patience_ms(const mp_sqlite *store, const mp_sqlite_request *request) {
-  bool instant = request->brief && store->busy_timeout_ms > MP_SQLITE_INSTANT_MS;
-  return instant ? MP_SQLITE_INSTANT_MS : store->busy_timeout_ms;
 }
 
 /* ---- running transactions ---- */
@@ -158,7 +151,6 @@ static bool run_together(mp_sqlite_connection *connection, mp_sqlite_request *fi
 
 /* Savepoints cost each of them a third more, and few fail: so they come in only when one has. */
 static void run_batch(mp_sqlite_connection *connection, mp_sqlite_request *first) {
-  connection->patience = (double)patience_ms(connection->store, first) * 1e-3;
   if (first->next != NULL && (run_together(connection, first, false) || run_together(connection, first, true))) return;
   for (mp_sqlite_request *request = first; request != NULL; request = request->next) run_alone(connection, request);
 }
@@ -184,17 +176,6 @@ static mp_sqlite_request *dequeue(mp_sqlite *store) {
   return request;
 }
 
-/* It has been in the queue all along. */
-static void leave_queue(mp_sqlite *store, mp_sqlite_request *request) {
-  mp_sqlite_request *before = NULL;
-  for (mp_sqlite_request *at = store->first_waiting; at != request; at = at->next) before = at;
-  *(before == NULL ? &store->first_waiting : &before->next) = request->next;
-  if (store->last_waiting == request) store->last_waiting = before;
-  request->next = NULL;
-  request->state = REQUEST_LEFT;
-  store->waiting--;
-}
-
 /*
 ** Those who shared the last commit have just been let go and are likely to be back at once. Waiting for them for a part of what a commit takes lets all share the
 ** next one, instead of one half each of two. Whoever was not handed the lead was one of them.
@@ -212,10 +193,7 @@ static void await_the_others(mp_sqlite *store, bool handed_over) {
   }
 }
 
-/*
-** Chains those who wait, as far as they can share a commit, to the one that leads. Who waits for an instant only does not share with who is patient: both would wait for
-** another process for as long as the one that leads.
-*/
+/* Chains those who wait, as far as they can share a commit, to the one that leads. */
 static void gather(mp_sqlite *store, mp_sqlite_request *leader, bool handed_over) {
   if (leader->exclusive != NULL) return;
   await_the_others(store, handed_over);
@@ -223,7 +201,7 @@ static void gather(mp_sqlite *store, mp_sqlite_request *leader, bool handed_over
   mp_sqlite_request *last = leader;
   for (int count = 1; count < LARGEST_BATCH; count++) {
     mp_sqlite_request *next = store->first_waiting;
-    if (next == NULL || next->exclusive != NULL || next->brief != leader->brief) return;
+    if (next == NULL || next->exclusive != NULL) return;
     last->next = dequeue(store);
     last = next;
     last->state = REQUEST_FOLLOWS;
@@ -259,34 +237,6 @@ static void wait_in_queue(mp_sqlite *store, mp_sqlite_request *request) {
   pthread_cond_destroy(&request->wake);
 }
 
-static struct timespec after(int64_t milliseconds) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  time.tv_sec += (time_t)(milliseconds / 1000);
-  time.tv_nsec += (long)(milliseconds % 1000) * 1000000;
-  if (time.tv_nsec < 1000000000) return time;
-  time.tv_nsec -= 1000000000;
-  time.tv_sec++;
-  return time;
-}
-
-/* Whoever is ahead in the queue may be waiting for another process. */
-static void wait_in_queue_briefly(mp_sqlite *store, mp_sqlite_request *request) {
-  struct timespec until = after(patience_ms(store, request));
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&request->wake, &attributes);
-  pthread_condattr_destroy(&attributes);
-  enqueue(store, request);
-  while (request->state == REQUEST_WAITS) {
-    int code = pthread_cond_timedwait(&request->wake, &store->mutex, &until);
-    if (code == ETIMEDOUT && request->state == REQUEST_WAITS) leave_queue(store, request);
-  }
-  while (request->state == REQUEST_FOLLOWS) pthread_cond_wait(&request->wake, &store->mutex);
-  pthread_cond_destroy(&request->wake);
-}
-
 static moonpad_status submit(mp_sqlite *store, mp_sqlite_request *request) {
   pthread_mutex_lock(&store->mutex);
   if (store->closing) {
@@ -294,9 +244,7 @@ static moonpad_status submit(mp_sqlite *store, mp_sqlite_request *request) {
     return closed_error(request->error);
   }
   bool waited = store->writing;
-  if (waited && request->brief) {
-    wait_in_queue_briefly(store, request);
-  } else if (waited) {
+  if (waited) {
     wait_in_queue(store, request);
   } else {
     store->writing = true;
@@ -305,7 +253,6 @@ static moonpad_status submit(mp_sqlite *store, mp_sqlite_request *request) {
   if (request->state == REQUEST_LEADS) gather(store, request, waited);
   pthread_mutex_unlock(&store->mutex);
   if (request->state == REQUEST_DONE) return request->status;
-  if (request->state == REQUEST_LEFT) return mp_sqlite_busy(store, store->path, request->error);
 
   run_batch(store->writer, request);
   pthread_mutex_lock(&store->mutex);
@@ -317,12 +264,6 @@ static moonpad_status submit(mp_sqlite *store, mp_sqlite_request *request) {
 
 moonpad_status mp_sqlite_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error) {
   mp_sqlite_request request = {.function = function, .context = context, .error = error, .state = REQUEST_WAITS};
-  return submit((mp_sqlite *)store, &request);
-}
-
-moonpad_status mp_sqlite_try_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error) {
-  mp_sqlite_request request = {
-      .function = function, .context = context, .error = error, .brief = true, .state = REQUEST_WAITS};
   return submit((mp_sqlite *)store, &request);
 }
 

@@ -291,8 +291,6 @@ typedef struct mp_store_ops {
   size_t size;
   /* Any thread. MOONPAD_OK: committed, and durable as configured. After `close`: MOONPAD_CLOSED. */
   moonpad_status (*write)(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
-  /* As `write`, but waits for other writers for an instant only (two milliseconds), whatever was configured: MOONPAD_BUSY then. */
-  moonpad_status (*try_write)(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
   /* One consistent snapshot. Any thread. */
   moonpad_status (*read)(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
   /* NULL: there is none. */

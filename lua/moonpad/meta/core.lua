@@ -514,24 +514,8 @@ function core.putUnchecked(state, key, value) end
 ---returned unchanged.
 ---@param state moonpad.State
 ---@param event table
----@param briefly? boolean when somebody else is writing just now: nil and a message, not after `busyTimeoutMs` only
----@return moonpad.Event? stored
----@return string? busy
-function core.commit(state, event, briefly) end
-
----As `service:createSession`, but when somebody else is writing just now: nil and a message, instead of waiting for
----`busyTimeoutMs`.
----@param service moonpad.Service
----@param who { appName: string, userId: string, sessionId: string? }
----@return moonpad.Session? created
----@return string? busy
-function core.tryCreateSession(service, who) end
-
----The `busyTimeoutMs` of a service, in seconds.
----@param service moonpad.Service
----@return number
----@nodiscard
-function core.busyTimeout(service) end
+---@return moonpad.Event stored
+function core.commit(state, event) end
 
 ---The coroutines that moonpad drives (weak keys): calls that ask a store may yield in them.
 ---@type table<thread, any>
@@ -606,6 +590,32 @@ function core.now(from) end
 ---@return number
 ---@nodiscard
 function core.monotonic() end
+
+---The coroutines that moonpad drives. In one of them a call that asks a store may yield `core.ASKS_STORE`.
+---@type table<thread, any>
+core.threads = {}
+
+---What such a coroutine yields until a worker has asked the store: nothing else of its run goes on before it does.
+---@type lightuserdata
+core.ASKS_STORE = nil
+
+---As the answer to that yield: the call raises `cancelled`. What is under way is finished.
+---@type lightuserdata
+core.CANCEL = nil
+
+---For modules in C: light userdata.
+---@type lightuserdata
+core.storeCalls = nil
+
+---Says whose executor asks stores for the calls of a run that is being stepped; nil: calls block.
+---@param service moonpad.Service?
+---@return moonpad.Service? previous
+function core.stepWith(service) end
+
+---Is no append of this session object under way any more? Applies what is done.
+---@param session moonpad.Session
+---@return boolean
+function core.isSettled(session) end
 
 ---As `core.sleep`, but ends when something is done that this Lua state has begun and does not know of yet.
 ---@param seconds number
