@@ -1,4 +1,6 @@
 /* Looking back and going back: stateAt, fork, rewind (contract 2). */
+#include "service/history.h"
+
 #include <stdio.h>
 
 #include "base/error.h"
@@ -326,63 +328,78 @@ static moonpad_status write_rewind_event(const rewinding *rewind, mp_buffer *eve
   return status;
 }
 
-/* The delta is decided in sight of what is stored, whatever the session object holds. */
-static moonpad_status rewind_once(moonpad_session *session, rewinding *rewind, mp_buffer *event, moonpad_event **stored,
-                                  moonpad_error *error) {
-  mp_store *store = session->service->store;
-  moonpad_status status = store->ops->read(store, rewind_in, rewind, error);
-  if (status == MOONPAD_OK) status = write_rewind_event(rewind, event, error);
-  if (status != MOONPAD_OK) return status;
-  return mp_append_event_decided(session, mp_buffer_text(event), rewind->decided_at, stored, error);
-}
-
-#define REWIND_ATTEMPTS 8
-
-static moonpad_status rewind_session(moonpad_session *session, rewinding *rewind, moonpad_event **stored,
-                                     moonpad_error *error) {
-  mp_env *env = session->env;
-  rewind->session = session;
+static moonpad_status read_rewind(rewinding *rewind, mp_buffer *event, int64_t *decided_at, moonpad_error *error) {
+  mp_env *env = rewind->session->env;
+  mp_store *store = rewind->session->service->store;
   mp_replay_init(&rewind->before, env);
   mp_gathering_init(&rewind->now, env);
-  mp_buffer event;
-  mp_buffer_init(&event, env);
-  moonpad_status status = MOONPAD_CONFLICT;
-  for (int i = 0; i < REWIND_ATTEMPTS && status == MOONPAD_CONFLICT; i++) {
-    status = rewind_once(session, rewind, &event, stored, error);
-  }
-  mp_buffer_free(&event);
+  moonpad_status status = store->ops->read(store, rewind_in, rewind, error);
+  if (status == MOONPAD_OK) status = write_rewind_event(rewind, event, error);
+  *decided_at = rewind->decided_at;
   mp_gathering_free(&rewind->now);
   mp_replay_free(&rewind->before);
   return status;
 }
 
-moonpad_status moonpad_rewind(moonpad_session *session, moonpad_string invocation_id, moonpad_event **stored,
-                              moonpad_error *error) {
-  if (stored != NULL) *stored = NULL;
-  mp_session_settle(session);
+static moonpad_status read_to_invocation(const moonpad_session *session, moonpad_string invocation, mp_buffer *event,
+                                         int64_t *decided_at, moonpad_error *error) {
   mp_env *env = session->env;
   mp_buffer literal;
   mp_buffer_init(&literal, env);
-  moonpad_value checked = moonpad_string_value(invocation_id);
+  moonpad_value checked = moonpad_string_value(invocation);
   mp_value *text = NULL;
   moonpad_status status = mp_value_copy_in(env, &checked, "invocationId", &text, error);
   if (status == MOONPAD_OK) {
     mp_value_write(&literal, text);
-    rewinding rewind = {
-        .action = "rewindBeforeInvocationId", .target = mp_buffer_text(&literal), .to_invocation = true};
-    status = literal.failed ? mp_no_memory(error) : rewind_session(session, &rewind, stored, error);
+    rewinding rewind = {.session = session,
+                        .action = "rewindBeforeInvocationId",
+                        .target = mp_buffer_text(&literal),
+                        .to_invocation = true};
+    status = literal.failed ? mp_no_memory(error) : read_rewind(&rewind, event, decided_at, error);
   }
   mp_value_release(env, text);
   mp_buffer_free(&literal);
   return status;
 }
 
-moonpad_status moonpad_rewind_to_revision(moonpad_session *session, int64_t revision, moonpad_event **stored,
-                                          moonpad_error *error) {
+moonpad_status mp_rewind_read(const moonpad_session *session, const mp_rewind_target *target, mp_buffer *event,
+                              int64_t *decided_at, moonpad_error *error) {
+  if (target->invocation.data != NULL) {
+    return read_to_invocation(session, target->invocation, event, decided_at, error);
+  }
+  char number[24];
+  snprintf(number, sizeof number, "%lld", (long long)target->revision);
+  rewinding rewind = {
+      .session = session, .action = "rewindToRevision", .target = moonpad_text(number), .revision = target->revision};
+  return read_rewind(&rewind, event, decided_at, error);
+}
+
+/* The delta is decided in sight of what is stored, whatever the session object holds. */
+static moonpad_status rewind_session(moonpad_session *session, mp_rewind_target target, moonpad_event **stored,
+                                     moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
   mp_session_settle(session);
-  char number[24];
-  snprintf(number, sizeof number, "%lld", (long long)revision);
-  rewinding rewind = {.action = "rewindToRevision", .target = moonpad_text(number), .revision = revision};
-  return rewind_session(session, &rewind, stored, error);
+  mp_buffer event;
+  mp_buffer_init(&event, session->env);
+  moonpad_status status = MOONPAD_CONFLICT;
+  for (int i = 0; i < MP_REWIND_ATTEMPTS && status == MOONPAD_CONFLICT; i++) {
+    int64_t decided_at;
+    status = mp_rewind_read(session, &target, &event, &decided_at, error);
+    if (status == MOONPAD_OK) {
+      status = mp_append_event_decided(session, mp_buffer_text(&event), decided_at, stored, error);
+    }
+  }
+  mp_buffer_free(&event);
+  return status;
+}
+
+moonpad_status moonpad_rewind(moonpad_session *session, moonpad_string invocation_id, moonpad_event **stored,
+                              moonpad_error *error) {
+  if (invocation_id.data == NULL) invocation_id = moonpad_text("");
+  return rewind_session(session, (mp_rewind_target){.invocation = invocation_id}, stored, error);
+}
+
+moonpad_status moonpad_rewind_to_revision(moonpad_session *session, int64_t revision, moonpad_event **stored,
+                                          moonpad_error *error) {
+  return rewind_session(session, (mp_rewind_target){.revision = revision}, stored, error);
 }

@@ -270,6 +270,11 @@ moonpad_session_name mp_session_names(const moonpad_session *session) {
   return name;
 }
 
+moonpad_session *mp_session_reference(const moonpad_session *session) {
+  moonpad_session_name name = mp_session_names(session);
+  return mp_session_new(session->service, &name, &session->row);
+}
+
 moonpad_string moonpad_session_id(const moonpad_session *session) {
   return mp_key_text(session->id);
 }

@@ -100,6 +100,11 @@ moonpad_status mp_session_make(moonpad_service *service, const moonpad_session_n
 moonpad_status mp_session_make_stored(moonpad_service *service, const moonpad_session_name *name, mp_tx *tx,
                                       const mp_session_row *row, moonpad_session **session, moonpad_error *error);
 moonpad_session_name mp_session_names(const moonpad_session *session);
+/*
+** An object of its own for the same stored session, with an empty view: for a thread that asks the store what
+** needs no more than whose it is, while the other object is used. NULL when out of memory.
+*/
+moonpad_session *mp_session_reference(const moonpad_session *session);
 
 /* The view's entry, made (absent) when there is none; NULL when out of memory. */
 mp_view_entry *mp_view_touch(mp_map *view, mp_env *env, moonpad_string key);
@@ -211,5 +216,8 @@ bool mp_page_lend(const mp_page *page, int64_t revision, moonpad_event *event);
 moonpad_event_cursor *mp_event_cursor_new(const moonpad_session *session, int64_t first, int64_t last);
 /* May it be read? */
 moonpad_status mp_event_cursor_check(const moonpad_event_cursor *cursor, moonpad_error *error);
+/* Can it tell its next event, or that there is none, without asking the store? Else `load` makes it so. */
+bool mp_event_cursor_is_ready(const moonpad_event_cursor *cursor);
+moonpad_status mp_event_cursor_load(moonpad_event_cursor *cursor, moonpad_error *error);
 
 #endif
