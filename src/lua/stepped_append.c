@@ -51,7 +51,10 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
   mp_stepped_append *stepped = (mp_stepped_append *)context;
   mp_lua_append *append = stepped->append;
   (void)status;
-  mp_check_resumed(L, stepped->top);
+  if (mp_is_cancelled(L, stepped->top)) {
+    mp_box_release(stepped);
+    mp_raise_cancelled(L);
+  }
   if (append->job != NULL && !mp_job_poll(append->job)) return mp_yield_to_step(L, context, go_on);
   if (append->state == MP_APPEND_STORED) return give_event(L, stepped);
   return raise(L, stepped);

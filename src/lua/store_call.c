@@ -179,10 +179,14 @@ int mp_yield_to_step(lua_State *L, lua_KContext context, lua_KFunction next) {
   return lua_yieldk(L, 1, context, next);
 }
 
-void mp_check_resumed(lua_State *L, int top) {
+bool mp_is_cancelled(lua_State *L, int top) {
   bool is_cancelled = lua_gettop(L) > top && lua_touserdata(L, top + 1) == &cancel;
   lua_settop(L, top);
-  if (is_cancelled) mp_raise_status(L, MOONPAD_CANCELLED, "the run has been cancelled");
+  return is_cancelled;
+}
+
+_Noreturn void mp_raise_cancelled(lua_State *L) {
+  mp_raise_status(L, MOONPAD_CANCELLED, "the run has been cancelled");
 }
 
 static int go_on(lua_State *L, int status, lua_KContext context);
@@ -209,7 +213,10 @@ static int make(lua_State *L, mp_store_call *call, bool in_memory) {
 static int go_on(lua_State *L, int status, lua_KContext context) {
   mp_store_call *call = (mp_store_call *)context;
   (void)status;
-  mp_check_resumed(L, call->top);
+  if (mp_is_cancelled(L, call->top)) {
+    let_go(lua_touserdata(L, call->index));
+    mp_raise_cancelled(L);
+  }
   if (!is_done(call)) return mp_yield_to_step(L, (lua_KContext)call, go_on);
   int count = call->type->finish(L, call);
   if (count == MP_ASK_AGAIN) return make(L, call, false);
@@ -237,7 +244,7 @@ static int go_on_settling(lua_State *L, int status, lua_KContext context) {
   const settling *wait = (const settling *)context;
   int (*next)(lua_State *) = wait->next;
   (void)status;
-  mp_check_resumed(L, wait->top);
+  if (mp_is_cancelled(L, wait->top)) mp_raise_cancelled(L);
   if (!mp_session_try_settle(wait->session)) return mp_yield_to_step(L, context, go_on_settling);
   lua_settop(L, wait->top - 1);
   return next(L);

@@ -71,8 +71,12 @@ bool mp_may_yield_to_step(lua_State *L);
 
 /* For what waits otherwise: yields until the run is stepped again, and then goes on with `next`. Raises e. */
 int mp_yield_to_step(lua_State *L, lua_KContext context, lua_KFunction next);
-/* The first act of `next`: the stack as it was, whose top is given. Raises e: cancelled. */
-void mp_check_resumed(lua_State *L, int top);
+/*
+** The first act of `next`: leaves the stack as it was, whose top is given. True: it is to give up. It lets go at once
+** of what it waits for, which would keep file descriptors readable until the coroutine is closed, and raises.
+*/
+bool mp_is_cancelled(lua_State *L, int top);
+_Noreturn void mp_raise_cancelled(lua_State *L);
 
 /*
 ** Goes on with `next`, a C function's second half, once no append of the session object is under way:
