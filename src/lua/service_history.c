@@ -1,8 +1,53 @@
 /* service: history, backup, expiry. */
 #include "lua/service.h"
 
-static void release_owned(void *payload) {
-  moonpad_buffer_free(payload);
+#include "lua/store_call.h"
+
+/* What the calls of this file need and give. */
+typedef struct history_call {
+  mp_store_call call;      /* the first member */
+  moonpad_session *origin; /* a reference of its own: the session object may be used meanwhile */
+  int64_t revision;
+  moonpad_string id;
+  moonpad_string path;
+  moonpad_buffer state;
+  moonpad_session *forked;
+} history_call;
+
+static void release_history(mp_store_call *call) {
+  history_call *history = (history_call *)call;
+  moonpad_session_free(history->origin);
+  moonpad_buffer_free(&history->state);
+  moonpad_session_free(history->forked);
+}
+
+static history_call *push_history_call(lua_State *L, const mp_store_call_type *type, const mp_session_box *box) {
+  history_call *made = (history_call *)mp_store_call_push(L, type, box->session->service);
+  made->origin = mp_session_reference(box->session);
+  if (made->origin == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  return made;
+}
+
+/* ---- State as it was ---- */
+
+static moonpad_status ask_state(mp_store_call *call, moonpad_error *error) {
+  history_call *history = (history_call *)call;
+  return moonpad_state_at(history->origin, history->revision, &history->state, error);
+}
+
+static int give_state(lua_State *L, mp_store_call *call) {
+  const moonpad_buffer *json = &((history_call *)call)->state;
+  mp_check(L, call->status, &call->error);
+  mp_decode_own(L, mp_lua_of(L), (moonpad_string){json->data, json->length});
+  return 1;
+}
+
+static int settled_state_at(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(history_call), ask_state, give_state, release_history};
+  mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:stateAt");
+  history_call *call = push_history_call(L, &type, box);
+  call->revision = lua_tointeger(L, 3);
+  return mp_ask_service(L, &call->call);
 }
 
 /* service:stateAt(session, revision) */
@@ -12,14 +57,40 @@ static int state_at(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
-  int64_t revision = mp_argument_integer(L, 3, where, "revision");
-  moonpad_buffer *json = mp_box_push(L, sizeof *json, release_owned);
-  moonpad_error error;
-  mp_check(L, moonpad_state_at(box->session, revision, json, &error), &error);
-  moonpad_string text = {json->data, json->length};
-  mp_decode_own(L, binding, text);
-  mp_box_release(json);
-  return 1;
+  mp_argument_integer(L, 3, where, "revision");
+  return mp_when_settled(L, box, settled_state_at);
+}
+
+/* ---- Forks ---- */
+
+/* The stack of a fork. Its object is made first: what has been stored must not fail for lack of memory. */
+enum { FORK_AT = 4, FORK_ID, FORKED };
+
+static moonpad_status ask_fork(mp_store_call *call, moonpad_error *error) {
+  history_call *history = (history_call *)call;
+  return moonpad_fork(history->origin, history->revision, history->id, &history->forked, error);
+}
+
+static int give_fork(lua_State *L, mp_store_call *call) {
+  history_call *history = (history_call *)call;
+  mp_check(L, call->status, &call->error);
+  lua_pushvalue(L, FORKED);
+  mp_lua_session *session = lua_touserdata(L, FORKED);
+  session->box->session = history->forked;
+  history->forked = NULL;
+  return mp_finish_session(L, mp_lua_of(L), session);
+}
+
+static int settled_fork(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(history_call), ask_fork, give_fork, release_history};
+  mp_lua *binding = mp_lua_of(L);
+  mp_session_box *box = mp_check_session(L, binding, 2, "service:fork");
+  mp_push_session(L, binding);
+  history_call *call = push_history_call(L, &type, box);
+  call->revision = lua_tointeger(L, FORK_AT);
+  call->id.data = lua_tolstring(L, FORK_ID, &call->id.length);
+  mp_store_call_keep(&call->call, &call->id);
+  return mp_ask_service(L, &call->call);
 }
 
 /* service:fork(session, { at = revision, sessionId? }) */
@@ -30,15 +101,15 @@ static int fork_session(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
+  lua_settop(L, 3);
   mp_options_table options = mp_check_options(L, 3, where, known);
   int64_t revision;
   if (!mp_field_integer(options, "at", &revision)) mp_raise_argument(L, "%s: at is missing (a revision)", where);
-  moonpad_string id = mp_field_optional_string(options, "sessionId");
-  mp_lua_session *forked = mp_push_session(L, binding);
-  moonpad_error error;
-  mp_check(L, moonpad_fork(box->session, revision, id, &forked->box->session, &error), &error);
-  return mp_finish_session(L, binding, forked);
+  mp_field_optional_string(options, "sessionId");
+  return mp_when_settled(L, box, settled_fork);
 }
+
+/* ---- Going back ---- */
 
 /* service:rewind(session, { invocationId } or { revision }) */
 static int rewind_session(lua_State *L) {
@@ -64,15 +135,28 @@ static int rewind_session(lua_State *L) {
   return mp_push_stored(L, binding, box_index, outcome, NULL);
 }
 
+/* ---- The store as a whole ---- */
+
+static moonpad_status ask_backup(mp_store_call *call, moonpad_error *error) {
+  return moonpad_backup(call->service, ((history_call *)call)->path, error);
+}
+
+static int give_true(lua_State *L, mp_store_call *call) {
+  mp_check(L, call->status, &call->error);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
 /* service:backup(path) */
 static int backup(lua_State *L) {
   static const char where[] = "service:backup";
+  static const mp_store_call_type type = {sizeof(history_call), ask_backup, give_true, release_history};
   moonpad_service *service = mp_check_call(L, mp_lua_of(L), where, 2);
   moonpad_string path = mp_argument_string(L, 2, where, "path");
-  moonpad_error error;
-  mp_check(L, moonpad_backup(service, path, &error), &error);
-  lua_pushboolean(L, true);
-  return 1;
+  history_call *call = (history_call *)mp_store_call_push(L, &type, service);
+  call->path = path;
+  mp_store_call_keep(&call->call, &call->path);
+  return mp_ask_service(L, &call->call);
 }
 
 /* service:sweep(): no option of this version gives anything a TTL (moonpad.open refuses them), so there is nothing to expire. */

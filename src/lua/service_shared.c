@@ -1,8 +1,36 @@
 /* service: state of users and apps. */
 #include "lua/service.h"
 
-static void release_owned(void *payload) {
-  moonpad_buffer_free(payload);
+#include "lua/store_call.h"
+
+/* What the calls of this file need and give. */
+typedef struct shared_call {
+  mp_store_call call; /* the first member */
+  moonpad_string app_name;
+  moonpad_string user_id; /* empty: of the app */
+  moonpad_buffer read;
+  moonpad_string state;
+  mp_buffer removed; /* keys, as a JSON array; empty: none */
+  moonpad_string key;
+  moonpad_value by;
+  moonpad_value sum;
+} shared_call;
+
+static void release_shared(mp_store_call *call) {
+  shared_call *shared = (shared_call *)call;
+  moonpad_buffer_free(&shared->read);
+  mp_buffer_free(&shared->removed);
+}
+
+static shared_call *push_shared_call(lua_State *L, const mp_store_call_type *type, moonpad_service *service,
+                                     moonpad_string app_name, moonpad_string user_id) {
+  shared_call *made = (shared_call *)mp_store_call_push(L, type, service);
+  mp_buffer_init(&made->removed, made->call.env);
+  made->app_name = app_name;
+  made->user_id = user_id;
+  mp_store_call_keep(&made->call, &made->app_name);
+  mp_store_call_keep(&made->call, &made->user_id);
+  return made;
 }
 
 /* An empty name would mean the app's state to the C library. */
@@ -15,16 +43,19 @@ static moonpad_string check_user(mp_options_table options) {
 
 /* ---- Reading ---- */
 
-static int push_shared_state(lua_State *L, mp_lua *binding, moonpad_service *service, moonpad_string app,
-                             moonpad_string user) {
-  moonpad_buffer *json = mp_box_push(L, sizeof *json, release_owned);
-  moonpad_error error;
-  mp_check(L, moonpad_get_shared_state(service, app, user, json, &error), &error);
-  moonpad_string text = {json->data, json->length};
-  mp_decode_own(L, binding, text);
-  mp_box_release(json);
+static moonpad_status ask_read(mp_store_call *call, moonpad_error *error) {
+  shared_call *read = (shared_call *)call;
+  return moonpad_get_shared_state(call->service, read->app_name, read->user_id, &read->read, error);
+}
+
+static int give_read(lua_State *L, mp_store_call *call) {
+  const moonpad_buffer *json = &((shared_call *)call)->read;
+  mp_check(L, call->status, &call->error);
+  mp_decode_own(L, mp_lua_of(L), (moonpad_string){json->data, json->length});
   return 1;
 }
+
+static const mp_store_call_type read_type = {sizeof(shared_call), ask_read, give_read, release_shared};
 
 /* service:getAppState{ appName } */
 static int get_app_state(lua_State *L) {
@@ -33,7 +64,8 @@ static int get_app_state(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  return push_shared_state(L, binding, service, mp_field_string(options, "appName"), moonpad_text(NULL));
+  moonpad_string app = mp_field_string(options, "appName");
+  return mp_ask_service(L, &push_shared_call(L, &read_type, service, app, moonpad_text(NULL))->call);
 }
 
 /* service:getUserState{ appName, userId } */
@@ -44,37 +76,46 @@ static int get_user_state(lua_State *L) {
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
   moonpad_string app = mp_field_string(options, "appName");
-  return push_shared_state(L, binding, service, app, check_user(options));
+  return mp_ask_service(L, &push_shared_call(L, &read_type, service, app, check_user(options))->call);
 }
 
 /* ---- Writing ---- */
 
+static moonpad_status ask_write(mp_store_call *call, moonpad_error *error) {
+  const shared_call *write = (shared_call *)call;
+  return moonpad_update_shared_state(call->service, write->app_name, write->user_id, write->state,
+                                     mp_buffer_text(&write->removed), error);
+}
+
+static int give_nothing(lua_State *L, mp_store_call *call) {
+  mp_check(L, call->status, &call->error);
+  return 0;
+}
+
 /* Merges the table at options.state; the keys that moonpad.removed marks are deleted. */
 static int write_shared_state(lua_State *L, mp_lua *binding, moonpad_service *service, mp_options_table options,
                               moonpad_string app, moonpad_string user) {
+  static const mp_store_call_type type = {sizeof(shared_call), ask_write, give_nothing, release_shared};
   int state = mp_field_index(options, "state");
   if (state == 0) mp_raise_argument(L, "%s: state is missing", options.where);
-  mp_buffer *removed = mp_box_push_buffer(L, binding);
+  shared_call *write = push_shared_call(L, &type, service, app, user);
   moonpad_error error;
-  moonpad_type type;
+  moonpad_type type_of_state;
   mp_buffer_clear(&binding->text);
   mp_check(L,
            mp_encode(L, binding, state, mp_value_path_state(), MP_ENCODE_SHARED, service->options.max_value_bytes,
-                     &binding->text, &type, &error),
+                     &binding->text, &type_of_state, &error),
            &error);
-  if (type != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", options.where);
+  if (type_of_state != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", options.where);
   if (binding->removed_keys.length > 0) {
-    mp_buffer_add_char(removed, '[');
-    mp_buffer_add_string(removed, mp_buffer_text(&binding->removed_keys));
-    mp_buffer_add_char(removed, ']');
+    mp_buffer_add_char(&write->removed, '[');
+    mp_buffer_add_string(&write->removed, mp_buffer_text(&binding->removed_keys));
+    mp_buffer_add_char(&write->removed, ']');
   }
-  moonpad_status status = removed->failed
-                              ? mp_no_memory(&error)
-                              : moonpad_update_shared_state(service, app, user, mp_buffer_text(&binding->text),
-                                                            mp_buffer_text(removed), &error);
-  mp_box_release(removed);
-  mp_check(L, status, &error);
-  return 0;
+  if (write->removed.failed) mp_check(L, mp_no_memory(&error), &error);
+  write->state = mp_buffer_text(&binding->text);
+  mp_store_call_keep(&write->call, &write->state);
+  return mp_ask_service(L, &write->call);
 }
 
 /* service:updateAppState{ appName, state } */
@@ -100,10 +141,23 @@ static int update_user_state(lua_State *L) {
   return write_shared_state(L, binding, service, options, app, user);
 }
 
+static moonpad_status ask_increment(mp_store_call *call, moonpad_error *error) {
+  shared_call *increment = (shared_call *)call;
+  return moonpad_increment_state(call->service, increment->app_name, increment->user_id, increment->key, &increment->by,
+                                 &increment->sum, error);
+}
+
+static int give_sum(lua_State *L, mp_store_call *call) {
+  mp_check(L, call->status, &call->error);
+  mp_push_value(L, mp_lua_of(L), &((shared_call *)call)->sum);
+  return 1;
+}
+
 /* service:incrementState{ appName, userId?, key, by? } */
 static int increment_state(lua_State *L) {
   static const char where[] = "service:incrementState";
   static const char *const known[] = {"appName", "userId", "key", "by", NULL};
+  static const mp_store_call_type type = {sizeof(shared_call), ask_increment, give_sum, release_shared};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -111,15 +165,16 @@ static int increment_state(lua_State *L) {
   moonpad_string user = {NULL, 0};
   if (mp_field_index(options, "userId") != 0) user = check_user(options);
   moonpad_string key = mp_field_string(options, "key");
-  moonpad_value by = moonpad_integer(1), result;
+  moonpad_value by = moonpad_integer(1);
   double number;
   if (mp_field_number(options, "by", &number)) {
     by = lua_isinteger(L, -1) ? moonpad_integer(lua_tointeger(L, -1)) : moonpad_float(number);
   }
-  moonpad_error error;
-  mp_check(L, moonpad_increment_state(service, app, user, key, &by, &result, &error), &error);
-  mp_push_value(L, binding, &result);
-  return 1;
+  shared_call *increment = push_shared_call(L, &type, service, app, user);
+  increment->key = key;
+  increment->by = by;
+  mp_store_call_keep(&increment->call, &increment->key);
+  return mp_ask_service(L, &increment->call);
 }
 
 const luaL_Reg mp_service_shared_calls[] = {

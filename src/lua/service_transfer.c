@@ -1,20 +1,59 @@
 /* service: export and import (contract 2). */
 #include "lua/service.h"
 
+#include "lua/store_call.h"
+#include "service/transfer.h"
+
 /* ---- Export ---- */
 
-static void release_export(void *payload) {
-  moonpad_export **exporting = payload;
-  moonpad_export_free(*exporting);
-  *exporting = NULL;
+/* Held by the iterator, and by the call that makes it ready for its next line: either may go first. */
+typedef struct shared_export {
+  unsigned references;
+  mp_env *env;
+  moonpad_service *service; /* counted by `exporting` */
+  moonpad_export *exporting;
+  mp_store_call *loader; /* the call that uses it on a worker, alone then; or NULL */
+} shared_export;
+
+static shared_export *new_shared(mp_env *env, moonpad_service *service) {
+  shared_export *shared = mp_allocate_zeroed(env, sizeof *shared);
+  if (shared == NULL) return NULL;
+  shared->references = 1;
+  shared->env = mp_env_retain(env);
+  shared->service = service;
+  return shared;
 }
 
-/* Upvalue 2: the box of the export, or false behind its last line. */
-static int next_line(lua_State *L) {
-  mp_lua_of(L);
-  if (!lua_toboolean(L, lua_upvalueindex(2))) return 0;
-  moonpad_export *exporting = *(moonpad_export **)mp_box_payload(L, lua_upvalueindex(2));
-  if (exporting == NULL) mp_raise_status(L, MOONPAD_CLOSED, "service:export: the export is closed");
+static void release_shared(shared_export *shared) {
+  if (shared == NULL || --shared->references > 0) return;
+  mp_env *env = shared->env;
+  moonpad_export_free(shared->exporting);
+  mp_release(env, shared);
+  mp_env_release(env);
+}
+
+static void release_export(void *payload) {
+  shared_export **shared = payload;
+  shared_export *held = *shared;
+  *shared = NULL;
+  release_shared(held);
+}
+
+typedef struct export_call {
+  mp_store_call call;      /* the first member */
+  moonpad_session *origin; /* a reference of its own: the session object may be used meanwhile */
+  shared_export *shared;
+} export_call;
+
+static void release_call(mp_store_call *call) {
+  export_call *made = (export_call *)call;
+  moonpad_session_free(made->origin);
+  if (made->shared != NULL && made->shared->loader == call) made->shared->loader = NULL;
+  release_shared(made->shared);
+}
+
+/* A line that is ready. Behind the last one the iterator forgets the export. */
+static int push_line(lua_State *L, moonpad_export *exporting) {
   moonpad_string line;
   moonpad_error error;
   mp_check(L, moonpad_export_next(exporting, &line, &error), &error);
@@ -28,8 +67,64 @@ static int next_line(lua_State *L) {
   return 0;
 }
 
+static moonpad_status ask_line(mp_store_call *call, moonpad_error *error) {
+  return mp_export_load(((export_call *)call)->shared->exporting, error);
+}
+
+static int give_loaded_line(lua_State *L, mp_store_call *call) {
+  shared_export *shared = ((export_call *)call)->shared;
+  shared->loader = NULL;
+  mp_check(L, call->status, &call->error);
+  return push_line(L, shared->exporting);
+}
+
+/* Upvalue 2: the box of the export, or false behind its last line. */
+static int next_line(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(export_call), ask_line, give_loaded_line, release_call};
+  mp_lua_of(L);
+  if (!lua_toboolean(L, lua_upvalueindex(2))) return 0;
+  shared_export *shared = *(shared_export **)mp_box_payload(L, lua_upvalueindex(2));
+  if (shared == NULL) mp_raise_status(L, MOONPAD_CLOSED, "service:export: the export is closed");
+  if (shared->loader != NULL) {
+    mp_raise_argument(L, "service:export: another coroutine waits for the next line of this export");
+  }
+  if (mp_export_is_ready(shared->exporting) || !mp_may_yield_to_step(L)) return push_line(L, shared->exporting);
+  export_call *call = (export_call *)mp_store_call_push(L, &type, shared->service);
+  call->shared = shared;
+  shared->references++;
+  shared->loader = &call->call;
+  return mp_ask_service(L, &call->call);
+}
+
 /* What an export holds as a rule, for the collector. */
 #define EXPORT_BYTES ((size_t)64 * 1024)
+
+static moonpad_status ask_export(mp_store_call *call, moonpad_error *error) {
+  export_call *opened = (export_call *)call;
+  return moonpad_export_open(opened->origin, &opened->shared->exporting, error);
+}
+
+static int give_export(lua_State *L, mp_store_call *call) {
+  export_call *opened = (export_call *)call;
+  mp_check(L, call->status, &call->error);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  shared_export **box = mp_box_push(L, sizeof *box, release_export);
+  *box = opened->shared;
+  opened->shared = NULL;
+  lua_pushcclosure(L, next_line, 2);
+  mp_weigh(L, mp_lua_of(L), EXPORT_BYTES);
+  return 1;
+}
+
+static int settled_export(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(export_call), ask_export, give_export, release_call};
+  mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:export");
+  export_call *call = (export_call *)mp_store_call_push(L, &type, box->session->service);
+  call->origin = mp_session_reference(box->session);
+  call->shared = new_shared(call->call.env, call->call.service);
+  if (call->origin == NULL || call->shared == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  return mp_ask_service(L, &call->call);
+}
 
 /* service:export(session) -> iterator of lines */
 static int export_session(lua_State *L) {
@@ -38,13 +133,8 @@ static int export_session(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 2, where);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  moonpad_export **exporting = mp_box_push(L, sizeof *exporting, release_export);
-  moonpad_error error;
-  mp_check(L, moonpad_export_open(box->session, exporting, &error), &error);
-  lua_pushcclosure(L, next_line, 2);
-  mp_weigh(L, binding, EXPORT_BYTES);
-  return 1;
+  lua_settop(L, 2);
+  return mp_when_settled(L, box, settled_export);
 }
 
 /* ---- Import ---- */
@@ -81,14 +171,41 @@ static bool take_line(lua_State *L, lua_Integer number) {
   return true;
 }
 
-static int commit(lua_State *L) {
-  mp_lua *binding = mp_lua_of(L);
-  lua_settop(L, IMPORT_TOP);
+typedef struct import_call {
+  mp_store_call call; /* the first member */
+  moonpad_import *importing;
+  moonpad_session *imported;
+} import_call;
+
+static void release_import_call(mp_store_call *call) {
+  moonpad_import_free(((import_call *)call)->importing);
+  moonpad_session_free(((import_call *)call)->imported);
+}
+
+static moonpad_status ask_commit(mp_store_call *call, moonpad_error *error) {
+  import_call *commit = (import_call *)call;
+  return moonpad_import_commit(commit->importing, &commit->imported, error);
+}
+
+static int give_imported(lua_State *L, mp_store_call *call) {
+  import_call *commit = (import_call *)call;
+  mp_check(L, call->status, &call->error);
+  lua_pushvalue(L, SESSION);
   mp_lua_session *session = lua_touserdata(L, SESSION);
-  moonpad_error error;
-  mp_check(L, moonpad_import_commit(import_of(L), &session->box->session, &error), &error);
-  mp_box_release(mp_box_payload(L, IMPORT));
-  return mp_finish_session(L, binding, session);
+  session->box->session = commit->imported;
+  commit->imported = NULL;
+  return mp_finish_session(L, mp_lua_of(L), session);
+}
+
+static int commit(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(import_call), ask_commit, give_imported, release_import_call};
+  moonpad_service *service = mp_check_service(L, mp_lua_of(L), "service:import");
+  lua_settop(L, IMPORT_TOP);
+  import_call *call = (import_call *)mp_store_call_push(L, &type, service);
+  moonpad_import **importing = mp_box_payload(L, IMPORT);
+  call->importing = *importing;
+  *importing = NULL;
+  return mp_ask_service(L, &call->call);
 }
 
 static int import_text(lua_State *L) {

@@ -175,13 +175,28 @@ moonpad_status mp_event_cursor_check(const moonpad_event_cursor *cursor, moonpad
   return mp_check_open(cursor->service, error);
 }
 
+static int64_t next_revision(const moonpad_event_cursor *cursor) {
+  size_t index = cursor->newest_first ? cursor->count - cursor->given - 1 : cursor->given;
+  return revision_at(cursor, index);
+}
+
+bool mp_event_cursor_is_ready(const moonpad_event_cursor *cursor) {
+  moonpad_event lent;
+  return cursor->given == cursor->count || mp_page_lend(cursor->page, next_revision(cursor), &lent);
+}
+
+moonpad_status mp_event_cursor_load(moonpad_event_cursor *cursor, moonpad_error *error) {
+  moonpad_status status = mp_event_cursor_check(cursor, error);
+  if (status != MOONPAD_OK || mp_event_cursor_is_ready(cursor)) return status;
+  return load_page(cursor, next_revision(cursor), error);
+}
+
 moonpad_status moonpad_event_cursor_next(moonpad_event_cursor *cursor, const moonpad_event **event,
                                          moonpad_error *error) {
   *event = NULL;
   moonpad_status status = mp_event_cursor_check(cursor, error);
   if (status != MOONPAD_OK || cursor->given == cursor->count) return status;
-  size_t index = cursor->newest_first ? cursor->count - cursor->given - 1 : cursor->given;
-  int64_t revision = revision_at(cursor, index);
+  int64_t revision = next_revision(cursor);
   if (!mp_page_lend(cursor->page, revision, &cursor->lent)) status = load_page(cursor, revision, error);
   if (status != MOONPAD_OK) return status;
   cursor->given++;

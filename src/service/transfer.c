@@ -2,6 +2,8 @@
 ** A session as JSON lines: a header with its base state, then its events (contract 6).
 ** User and app state belong to others as well and do not travel; what events say of them stays in the events.
 */
+#include "service/transfer.h"
+
 #include <stdio.h>
 
 #include "base/error.h"
@@ -104,6 +106,14 @@ moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **re
     moonpad_export_free(export);
   }
   return status;
+}
+
+bool mp_export_is_ready(const moonpad_export *export) {
+  return !export->begun || export->event != NULL || mp_event_cursor_is_ready(export->events);
+}
+
+moonpad_status mp_export_load(moonpad_export *export, moonpad_error *error) {
+  return mp_event_cursor_load(export->events, error);
 }
 
 /* Empty behind the last one. */

@@ -1,0 +1,358 @@
+-- Calls that ask a store, where a run is stepped: they yield until a worker has made them, and are otherwise what they
+-- are elsewhere (contract 2).
+local checks = require "spec.support.checks"
+local core = require "moonpad.core"
+local moonpad = require "moonpad"
+local slow_store = require "spec.support.slow_store"
+local support = require "spec.support"
+
+local PATIENCE <const> = 60 -- seconds, far beyond what anything takes: never waited for that long
+
+-- ---- A step by hand ----
+
+local function begin(service, call, ...)
+  local thread = coroutine.create(call)
+  core.threads[thread] = true
+  local run = { thread = thread, service = service, waits = 0 }
+  function run:resume(...)
+    local before = core.stepWith(self.service)
+    local answer = table.pack(coroutine.resume(self.thread, ...))
+    core.stepWith(before)
+    self.answer = answer
+    self.done = coroutine.status(self.thread) == "dead"
+    if not self.done then
+      assert.are.equal(2, answer.n)
+      assert.are.equal(core.ASKS_STORE, answer[2])
+      self.waits = self.waits + 1
+    end
+    return self
+  end
+  -- To its end: what it returned, as pcall does.
+  function run:finish()
+    while not self.done and not self:resume().done do core.idle(PATIENCE) end
+    return table.unpack(self.answer, 1, self.answer.n)
+  end
+  return run:resume(...)
+end
+
+-- A call that asks the store at once.
+local function beginWaiting(...)
+  local run = begin(...)
+  assert.is_false(run.done, "it does not yield")
+  return run
+end
+
+-- As pcall, and how often it yielded.
+local function stepped(service, call, ...)
+  local run = begin(service, call, ...)
+  local answer = table.pack(run:finish())
+  return run.waits, table.unpack(answer, 1, answer.n)
+end
+
+-- ---- Scenes ----
+
+local function event(delta, fields)
+  local made = { author = "agent", actions = { stateDelta = delta } }
+  for name, value in pairs(fields or {}) do made[name] = value end
+  return made
+end
+
+-- A session of 20 events, more than one page has, and state of all scopes.
+local function fill(service)
+  local session = checks.create(service, "s", { n = 0, list = { 1, 2 }, ["user:u"] = true, ["app:a"] = "x" })
+  for i = 1, 20 do
+    service:appendEvent(session, event({ n = i, ["k" .. i % 7] = { i } },
+      { id = "e" .. i, timestamp = 1000.0 + i, invocationId = "i" .. (i + 1) // 2 }))
+  end
+  return session
+end
+
+local function lines(service, session)
+  local all = {}
+  for line in service:export(session) do all[#all + 1] = line end
+  return all
+end
+
+-- Everything else is the same in two stores.
+local function withoutTimes(text)
+  return (text:gsub('"createTime":[%d.e+]+', '"createTime":0'))
+end
+
+local function described(session)
+  if not session then return session end
+  return { session.appName, session.userId, session.id, session.revision, session.conversationCount,
+    session.state:getAll() }
+end
+
+local LONG <const> = ("a text that goes on \u{e9} "):rep(60000)
+
+-- Each asks the store; what it returns is compared.
+local CALLS = {
+  ["getAppState"] = function(service) return service:getAppState { appName = "app" } end,
+  ["getAppState of nobody"] = function(service) return service:getAppState { appName = "nobody" } end,
+  ["getUserState"] = function(service) return service:getUserState { appName = "app", userId = "u" } end,
+  ["updateAppState"] = function(service)
+    local none = select("#", service:updateAppState { appName = "app", state = {
+      a = moonpad.removed, deep = { { { moonpad.null, 1, 1.5, "" } } }, [""] = false, [LONG:sub(1, 200)] = LONG } })
+    return none, service:getAppState { appName = "app" }
+  end,
+  ["updateUserState"] = function(service)
+    service:updateUserState { appName = "app", userId = "u", state = { u = moonpad.removed, v = moonpad.array {} } }
+    return service:getUserState { appName = "app", userId = "u" }
+  end,
+  ["updateUserState of nothing"] = function(service)
+    service:updateUserState { appName = "app", userId = "u", state = {} }
+    return service:getUserState { appName = "app", userId = "u" }
+  end,
+  ["incrementState of an app"] = function(service)
+    local sums = {}
+    for _, by in ipairs { 1, 0.5, -3, math.maxinteger } do
+      sums[#sums + 1] = service:incrementState { appName = "app", key = "sum", by = by }
+    end
+    return sums, math.type(sums[1]), math.type(sums[2])
+  end,
+  ["incrementState of a user"] = function(service)
+    return service:incrementState { appName = "app", userId = "u", key = "sum" }
+  end,
+  ["incrementState of a text"] = function(service)
+    service:incrementState { appName = "app", key = "a" }
+  end,
+  ["incrementState beyond what there is"] = function(service)
+    service:incrementState { appName = "app", key = "big", by = math.maxinteger }
+    service:incrementState { appName = "app", key = "big", by = 1 }
+  end,
+  ["an app that is no text"] = function(service) service:getAppState { appName = "a\0b" } end,
+  ["a key that is too long"] = function(service)
+    service:updateAppState { appName = "app", state = { [("k"):rep(100000)] = 1 } }
+  end,
+  ["stateAt"] = function(service, session)
+    return service:stateAt(session, 0), service:stateAt(session, 17), service:stateAt(session, 20.0)
+  end,
+  ["stateAt a revision that there is not"] = function(service, session) service:stateAt(session, 21) end,
+  ["stateAt of a session that has gone"] = function(service, session)
+    service:deleteSession { appName = "app", userId = "u", sessionId = "s" }
+    service:stateAt(session, 1)
+  end,
+  ["fork"] = function(service, session)
+    local forked = service:fork(session, { at = 13, sessionId = "f" })
+    return described(forked), described(checks.get(service, "f")), #lines(service, forked)
+  end,
+  ["fork without a name"] = function(service, session)
+    local forked = service:fork(session, { at = 20 })
+    return #forked.id, forked.revision, described(checks.get(service, forked.id))[6]
+  end,
+  ["fork where there is one"] = function(service, session) service:fork(session, { at = 1, sessionId = "s" }) end,
+  ["fork beyond the end"] = function(service, session) service:fork(session, { at = 21 }) end,
+  ["export"] = function(service, session)
+    local all = lines(service, session)
+    all[1] = withoutTimes(all[1])
+    return all
+  end,
+  ["export of a session that has gone"] = function(service, session)
+    service:deleteSession { appName = "app", userId = "u", sessionId = "s" }
+    service:export(session)
+  end,
+  ["import of a text"] = function(service, session)
+    local text = table.concat(lines(service, session))
+    return described(service:import { lines = text, sessionId = "i" }), described(checks.get(service, "i"))
+  end,
+  ["import of a list"] = function(service, session)
+    return described(service:import { lines = lines(service, session), appName = "other" })
+  end,
+  ["import of an iterator"] = function(service, session)
+    return described(service:import { lines = service:export(session), userId = "v" })
+  end,
+  ["import of what there is"] = function(service, session) service:import { lines = lines(service, session) } end,
+}
+
+local function outcome(call, ...)
+  local answer = table.pack(pcall(call, ...))
+  if not answer[1] then
+    local err = answer[2]
+    assert(core.isError(err), tostring(err))
+    return { code = err.code, message = err.message, keys = err.keys }
+  end
+  return answer
+end
+
+local STORES = {
+  ["a slow store"] = function() return slow_store.open "slow:1:memory:" end,
+  ["SQLite"] = function() return moonpad.open("sqlite:" .. support.tmpdir() .. "/s.db", { durability = "normal" }) end,
+}
+
+for store, open in pairs(STORES) do
+  describe("a call of a stepped run on " .. store, function()
+    local service, session
+    before_each(function()
+      service = open()
+      session = fill(service)
+    end)
+    after_each(function()
+      service:close()
+      support.cleanup()
+    end)
+
+    for name, call in pairs(CALLS) do
+      it("gives what it gives elsewhere: " .. name, function()
+        local other <close> = moonpad.open "memory:"
+        local expected = outcome(call, other, fill(other))
+        local waits, _, got = stepped(service, outcome, call, service, session)
+        assert.is_true(waits > 0, "it does not yield")
+        checks.identical(expected, got)
+      end)
+
+      it("blocks where nobody steps: " .. name, function()
+        local other <close> = moonpad.open "memory:"
+        checks.identical(outcome(call, other, fill(other)), coroutine.wrap(outcome)(call, service, session))
+      end)
+
+      it("may be closed, cancelled or forgotten in the middle: " .. name, function()
+        local run = beginWaiting(service, outcome, call, service, session)
+        assert.is_true(coroutine.close(run.thread))
+        run = beginWaiting(service, outcome, call, service, session)
+        assert.are.equal("cancelled", run:resume(core.CANCEL).answer[2].code)
+        run = beginWaiting(service, outcome, call, service, session)
+        core.idle(PATIENCE)
+        assert.are.equal("cancelled", run:resume(core.CANCEL).answer[2].code)
+        beginWaiting(service, outcome, call, service, session)
+        collectgarbage()
+        run = beginWaiting(service, outcome, call, service, session)
+        run:finish()
+        assert.are.equal(0, service:poll())
+      end)
+
+      it("is finished when its service is closed: " .. name, function()
+        local other <close> = moonpad.open "memory:"
+        local expected = outcome(call, other, fill(other))
+        local run = beginWaiting(service, outcome, call, service, session)
+        service:close()
+        run:finish()
+        local got = run.answer[2]
+        if got.code ~= "closed" then checks.identical(expected, got) end
+      end)
+    end
+
+    it("is told from the others by its arguments at the time", function()
+      local options = { appName = "app", key = "sum", by = 2 }
+      local run = beginWaiting(service, service.incrementState, service, options)
+      options.key, options.by = "other", 100
+      collectgarbage()
+      assert.are.same({ true, 2 }, { run:finish() })
+      assert.are.same({ a = "x", sum = 2 }, service:getAppState { appName = "app" })
+    end)
+
+    it("uses nothing of a session object that others use meanwhile", function()
+      local state, export = service:stateAt(session, 7), lines(service, session)
+      for _, meanwhile in ipairs {
+        function() service:appendEvent(session, event { n = "new" }) end,
+        function()
+          checks.append(service, checks.get(service), { n = "newer" })
+          service:refresh(session)
+        end,
+        function() checks.append(service, checks.get(service), { n = "newest" }) end,
+      } do
+        local runs = { beginWaiting(service, service.stateAt, service, session, 7),
+          beginWaiting(service, service.fork, service, session, { at = 7 }),
+          beginWaiting(service, lines, service, session) }
+        meanwhile()
+        assert.are.same({ true, state }, { runs[1]:finish() })
+        local _, forked = runs[2]:finish()
+        assert.are.same({ 7, state }, { forked.revision, service:stateAt(forked, 7) })
+        local exported = select(2, runs[3]:finish())
+        assert.is_true(#exported >= #export)
+        assert.are.equal(export[21], exported[21])
+      end
+    end)
+
+    it("outlives the session object that it was made on", function()
+      local run = beginWaiting(service, function()
+        local mine = checks.get(service)
+        return service:stateAt(mine, 7)
+      end)
+      while run.waits == 1 do
+        core.idle(PATIENCE)
+        run:resume()
+      end
+      assert.is_false(run.done)
+      coroutine.close(run.thread)
+      run.thread = nil
+      collectgarbage()
+      collectgarbage()
+      assert.are.equal(0, service:poll())
+    end)
+
+    it("waits for asynchronous appends of the session object", function()
+      for round, call in ipairs {
+        function() return service:stateAt(session, session.revision + 1).n end,
+        function() return moonpad.toTable(service:fork(session, { at = session.revision + 1 }).state.n) end,
+        function()
+          local all = lines(service, session)
+          return moonpad.json.decode(all[#all]).actions.stateDelta.n
+        end,
+      } do
+        local pending = service:appendEventAsync(session, event { n = { round } })
+        local waits, _, got = stepped(service, call)
+        assert.is_true(waits > 0)
+        assert.are.same({ round }, got)
+        assert.are.equal(1, service:poll())
+        assert.are.equal(session.revision, pending:result().revision)
+      end
+    end)
+
+    it("is cancelled, too, while it waits for them", function()
+      service:appendEventAsync(session, event { n = -1 })
+      local run = begin(service, outcome, service.stateAt, service, session, 0)
+      if not run.done then run:resume(core.CANCEL) end
+      assert.is_true(run.done)
+      assert.is_true(run.answer[2].code == "cancelled" or run.answer[2][2].n == 0)
+      while service:poll(PATIENCE) == 0 do end
+    end)
+
+    it("lets one coroutine at a time wait for a line of an export", function()
+      local expected = lines(service, session)
+      local export = service:export(session)
+      local read = {}
+      for i = 1, 17 do read[i] = export() end -- the header and the first page
+      local first = begin(service, export)
+      if first.done then -- it was in the page
+        read[18] = first.answer[2]
+        first = beginWaiting(service, export)
+      end
+      checks.raises("invalid_argument", "another coroutine", export)
+      local second = begin(service, pcall, export)
+      assert.is_true(second.done)
+      assert.are.equal("invalid_argument", second.answer[3].code)
+      read[#read + 1] = select(2, first:finish())
+      for line in export do read[#read + 1] = line end
+      assert.are.same(expected, read)
+      assert.is_nil(export())
+    end)
+
+    it("goes on with an export behind a line that nobody waits for any more", function()
+      local expected = lines(service, session)
+      for _, stop in ipairs {
+        function(run) coroutine.close(run.thread) end,
+        function(run) run:resume(core.CANCEL) end,
+      } do
+        local export = service:export(session)
+        local read = {}
+        local run
+        repeat
+          run = begin(service, export)
+          if run.done then read[#read + 1] = run.answer[2] end
+        until not run.done
+        stop(run)
+        collectgarbage()
+        local ok, line
+        support.waitUntil("the worker", function()
+          service:poll()
+          ok, line = pcall(export)
+          return ok
+        end)
+        read[#read + 1] = line
+        for another in export do read[#read + 1] = another end
+        assert.are.same(expected, read)
+      end
+    end)
+  end)
+end
