@@ -449,6 +449,41 @@ static moonpad_status claims_later(mp_tx *tx, void *context, moonpad_error *erro
   return MOONPAD_OK;
 }
 
+/* Each is forgotten in its time, also where they were noted while a clock was set back and forth. */
+static moonpad_status claims_with_a_restless_clock(mp_tx *tx, void *context, moonpad_error *error) {
+  static const double times[] = {50.0, 10.0, 30.0, 30.0, 60.0, 20.0, 40.0, 5.0};
+  const int count = sizeof times / sizeof *times;
+  (void)context;
+  for (int i = 0; i < count; i++) TRY(claim(tx, (char)i, times[i], 0.0, error));
+  for (double expired = 0; expired <= 65; expired += 5) {
+    for (int i = 0; i < count; i++) {
+      bool is_gone = times[i] < expired;
+      bool was_gone = times[i] < expired - 5; /* noted again then, with a time that never comes */
+      EXPECT(is_gone && !was_gone ? MOONPAD_OK : MOONPAD_ALREADY_EXISTS, claim(tx, (char)i, 1e9, expired, error));
+    }
+  }
+  return MOONPAD_OK;
+}
+
+/* What is noted, forgotten, and noted again in one transaction is not there when that fails. */
+static moonpad_status claims_again_in_vain(mp_tx *tx, void *context, moonpad_error *error) {
+  for (int i = 1; i <= 3; i++) TRY(claim(tx, 9, 2e9 + i, 2e9 + i, error));
+  return claims_in_vain(tx, context, error);
+}
+
+static moonpad_status claims_the_first_time(mp_tx *tx, void *context, moonpad_error *error) {
+  (void)context;
+  return claim(tx, 9, 2e9, 0.0, error);
+}
+
+static void test_when_tokens_are_forgotten(void **state) {
+  test_scene scene = scene_of(state);
+  store_needs(scene.opened, STORE_TOKENS);
+  write_ok(scene.opened, claims_with_a_restless_clock, &scene);
+  write_fails(scene.opened, MOONPAD_CONFLICT, "in vain", claims_again_in_vain, &scene);
+  write_ok(scene.opened, claims_the_first_time, &scene);
+}
+
 static void test_tokens(void **state) {
   test_scene scene = scene_of(state);
   store_needs(scene.opened, STORE_TOKENS);
@@ -459,8 +494,13 @@ static void test_tokens(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      STORE_TEST(test_purged_tombstones), STORE_TEST(test_trimming),     STORE_TEST(test_touching),
-      STORE_TEST(test_swept_sessions),    STORE_TEST(test_swept_states), STORE_TEST(test_tokens),
+      STORE_TEST(test_purged_tombstones),
+      STORE_TEST(test_trimming),
+      STORE_TEST(test_touching),
+      STORE_TEST(test_swept_sessions),
+      STORE_TEST(test_swept_states),
+      STORE_TEST(test_tokens),
+      STORE_TEST(test_when_tokens_are_forgotten),
   };
   return RUN_ON_EVERY_STORE(tests);
 }

@@ -62,8 +62,6 @@ static void memory_free(mp_store *base) {
   mp_memory_store *store = (mp_memory_store *)base;
   mp_env *env = store->env;
   mp_memory_data_free(&store->data);
-  const mp_map_slot *slot;
-  for (size_t position = 0; (slot = mp_map_next(&store->tokens, &position)) != NULL;) mp_release(env, slot->value);
   mp_map_free(&store->tokens);
   mp_release(env, store->steps);
   pthread_mutex_destroy(&store->mutex);

@@ -163,40 +163,37 @@ moonpad_status mp_memory_sweep(mp_tx *tx, mp_scope scope, double touched_before,
 
 /* ---- tokens ---- */
 
-/*
-** They are of no use to anybody: that this is not undone does not matter. One at a time, for a map
-** must not change while it is walked.
-*/
-static void forget_tokens(mp_memory_store *store, double expired) {
-  for (bool found = true; found;) {
-    found = false;
-    size_t position = 0;
-    for (const mp_map_slot *slot; !found && (slot = mp_map_next(&store->tokens, &position)) != NULL;) {
-      if (((const mp_memory_token *)slot->value)->time >= expired) continue;
-      mp_key *key = mp_key_retain(slot->key);
-      mp_release(store->env, mp_map_remove(&store->tokens, mp_key_text(key)));
-      mp_key_release(store->env, key);
-      found = true;
-    }
-  }
+/* As a rule behind the newest; but a clock may have been set back. */
+static void link_token(mp_memory_store *store, mp_memory_token *token) {
+  mp_memory_token *older = store->newest_token;
+  while (older != NULL && older->time > token->time) older = older->older;
+  token->older = older;
+  token->newer = older != NULL ? older->newer : store->oldest_token;
+  *(older != NULL ? &older->newer : &store->oldest_token) = token;
+  *(token->newer != NULL ? &token->newer->older : &store->newest_token) = token;
 }
 
+/* Those that are forgotten are of no use to anybody: that this is not undone does not matter. */
 moonpad_status mp_memory_claim_token(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                      moonpad_error *error) {
   moonpad_status status = mp_memory_reserve_step(tx, error);
   if (status != MOONPAD_OK) return status;
   mp_memory_store *store = mp_memory_store_of(tx);
   moonpad_string text = {(const char *)token, MP_TOKEN_BYTES};
-  forget_tokens(store, expired);
+  while (store->oldest_token != NULL && store->oldest_token->time < expired) {
+    mp_memory_drop_token(store, store->oldest_token);
+  }
   if (mp_map_get(&store->tokens, text) != NULL) return MOONPAD_ALREADY_EXISTS;
-  mp_key *key = mp_key_new(store->env, text);
-  mp_memory_token *noted = mp_allocate(store->env, sizeof *noted);
-  if (key == NULL || noted == NULL || !mp_map_put(&store->tokens, key, noted)) {
+  void *room;
+  mp_key *key = mp_key_new_with(store->env, text, mp_hash(text.data, text.length), sizeof(mp_memory_token), &room);
+  if (key == NULL || !mp_map_put(&store->tokens, key, room)) {
     mp_key_release(store->env, key);
-    mp_release(store->env, noted);
     return mp_no_memory(error);
   }
+  mp_memory_token *noted = room;
+  noted->key = key;
   noted->time = now;
+  link_token(store, noted);
   mp_memory_add_step(store, MP_STEP_TOKEN)->was.token = key;
   return MOONPAD_OK;
 }

@@ -42,9 +42,17 @@ static void undo_events(mp_memory_store *store, const mp_memory_step *step) {
   mp_release(store->env, step->was.events.before);
 }
 
-static void undo_token(mp_memory_store *store, mp_key *token) {
-  mp_release(store->env, mp_map_remove(&store->tokens, mp_key_text(token)));
-  mp_key_release(store->env, token);
+void mp_memory_drop_token(mp_memory_store *store, mp_memory_token *token) {
+  *(token->older != NULL ? &token->older->newer : &store->oldest_token) = token->newer;
+  *(token->newer != NULL ? &token->newer->older : &store->newest_token) = token->older;
+  mp_map_remove(&store->tokens, mp_key_text(token->key));
+}
+
+/* It may have been forgotten since, and noted again. */
+static void undo_token(mp_memory_store *store, mp_key *key) {
+  mp_memory_token *token = mp_map_get(&store->tokens, mp_key_text(key));
+  if (token != NULL && token->key == key) mp_memory_drop_token(store, token);
+  mp_key_release(store->env, key);
 }
 
 static void undo_step(mp_memory_store *store, mp_memory_step *step) {

@@ -74,8 +74,12 @@ typedef struct mp_memory_step {
   } was;
 } mp_memory_step;
 
+/* A part of its key. */
 typedef struct mp_memory_token {
+  mp_key *key;
   double time;
+  struct mp_memory_token *older; /* neighbours in the order of time */
+  struct mp_memory_token *newer;
 } mp_memory_token;
 
 typedef struct mp_memory_store {
@@ -85,6 +89,8 @@ typedef struct mp_memory_store {
   bool closed;
   mp_memory_data data;
   mp_map tokens; /* -> mp_memory_token */
+  mp_memory_token *oldest_token;
+  mp_memory_token *newest_token;
   mp_memory_step *steps;
   size_t step_capacity;
   size_t step_count;
@@ -115,6 +121,8 @@ static inline mp_memory_step *mp_memory_add_step(mp_memory_store *store, mp_memo
 }
 /* Undoes the steps from number `first` on. */
 void mp_memory_undo_steps(mp_memory_store *store, size_t first);
+/* Forgets a token. */
+void mp_memory_drop_token(mp_memory_store *store, mp_memory_token *token);
 /* Makes all of them final. */
 void mp_memory_keep_steps(mp_memory_store *store);
 
