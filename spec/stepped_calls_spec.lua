@@ -152,6 +152,16 @@ local CALLS = {
     service:deleteSession { appName = "app", userId = "u", sessionId = "s" }
     service:export(session)
   end,
+  ["refresh"] = function(service, session)
+    service:appendEvent(checks.get(service), event { n = "other", k1 = moonpad.removed, ["user:u"] = { 1 } })
+    session.state.mine = "pending"
+    local same = service:refresh(session)
+    return rawequal(same, session), described(session), session.state:hasDelta()
+  end,
+  ["refresh of a session that has gone"] = function(service, session)
+    service:deleteSession { appName = "app", userId = "u", sessionId = "s" }
+    service:refresh(session)
+  end,
   ["import of a text"] = function(service, session)
     local text = table.concat(lines(service, session))
     return described(service:import { lines = text, sessionId = "i" }), described(checks.get(service, "i"))
@@ -261,6 +271,31 @@ for store, open in pairs(STORES) do
         local exported = select(2, runs[3]:finish())
         assert.is_true(#exported >= #export)
         assert.are.equal(export[21], exported[21])
+      end
+    end)
+
+    it("refreshes what has been changed, refreshed or is being changed meanwhile", function()
+      local other = checks.get(service)
+      checks.append(service, other, { n = "theirs" })
+      for round, meanwhile in ipairs {
+        function() checks.append(service, session, { mine = 1 }) end,
+        function() service:refresh(session) end,
+        function()
+          service:incrementState { appName = "app", userId = "u", key = "sum" }
+          service:refresh(session)
+        end,
+        function() service:appendEventAsync(session, event { mine = 4 }) end,
+      } do
+        service:refresh(other)
+        checks.append(service, other, { round = round })
+        local run = beginWaiting(service, service.refresh, service, session)
+        meanwhile()
+        assert.are.equal(session, select(2, run:finish()))
+        assert.are.equal(round, session.state.round)
+        local stored = checks.get(service)
+        assert.are.equal(stored.revision, session.revision)
+        assert.are.same(stored.state:getAll(), session.state:getAll())
+        checks.append(service, session, { round = -round }) -- it conflicts with nothing
       end
     end)
 

@@ -419,6 +419,45 @@ static int update_session(lua_State *L) {
   return mp_push_stored(L, binding, box_index, outcome, &recording);
 }
 
+/* ---- Refresh ---- */
+
+typedef struct refresh_call {
+  mp_store_call call; /* the first member */
+  mp_refreshing refreshing;
+} refresh_call;
+
+static void release_refresh(mp_store_call *call) {
+  mp_refresh_end(&((refresh_call *)call)->refreshing);
+}
+
+static moonpad_status ask_refresh(mp_store_call *call, moonpad_error *error) {
+  return mp_refresh_read(&((refresh_call *)call)->refreshing, error);
+}
+
+static int settled_refresh(lua_State *L);
+
+/* What has been used meanwhile may hold something else now: then the answer is no use. */
+static int give_refreshed(lua_State *L, mp_store_call *call) {
+  mp_refreshing *refreshing = &((refresh_call *)call)->refreshing;
+  moonpad_session *session = call->session->session;
+  moonpad_error error;
+  mp_check(L, call->status, &call->error);
+  if (!mp_refresh_fits(refreshing, session)) return mp_when_settled(L, call->session, settled_refresh);
+  mp_check(L, mp_refresh_apply(refreshing, session, &error), &error);
+  lua_pushvalue(L, 2);
+  return 1;
+}
+
+static int settled_refresh(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(refresh_call), ask_refresh, give_refreshed, release_refresh};
+  luaL_checkstack(L, 20, NULL);
+  mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:refresh");
+  refresh_call *call = (refresh_call *)mp_store_call_push(L, &type, box->session->service);
+  call->call.session = mp_session_box_retain(box);
+  mp_refresh_begin(&call->refreshing, box->session);
+  return mp_ask_service(L, &call->call);
+}
+
 /* service:refresh(session) */
 static int refresh(lua_State *L) {
   static const char where[] = "service:refresh";
@@ -426,10 +465,8 @@ static int refresh(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 2, where);
-  moonpad_error error;
-  mp_check(L, moonpad_refresh(box->session, &error), &error);
   lua_settop(L, 2);
-  return 1;
+  return mp_when_settled(L, box, settled_refresh);
 }
 
 const luaL_Reg mp_service_session_calls[] = {{"createSession", create_session},

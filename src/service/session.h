@@ -171,6 +171,25 @@ bool mp_session_settle_abandoned(moonpad_session *session, bool is_awaited);
 static inline void mp_session_settle_unshown(moonpad_session *session) {
   if (session->unshown != NULL) mp_session_settle(session);
 }
+
+/*
+** A refresh in steps, for whoever asks the store on another thread, while the session object may be used:
+** `begin` on its thread once it is settled, `read` on any, then `apply` on its own again where the answer still
+** fits what the object holds. `end` in any case. It does not move, and the names of the session object stay.
+*/
+typedef struct mp_refreshing {
+  moonpad_service *service;
+  mp_place place;
+  mp_session_row held;
+  bool everything;
+  mp_session_row row;
+  mp_gathering changes;
+} mp_refreshing;
+void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session);
+moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error);
+bool mp_refresh_fits(const mp_refreshing *refresh, const moonpad_session *session);
+moonpad_status mp_refresh_apply(mp_refreshing *refresh, moonpad_session *session, moonpad_error *error);
+void mp_refresh_end(mp_refreshing *refresh);
 /* Makes the view show what is stored now, whatever it showed; pending change sets stay. */
 moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error);
 

@@ -224,53 +224,64 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
 
 /* ---- refresh ---- */
 
-typedef struct refreshing {
-  moonpad_session *session;
-  bool everything;
-  mp_session_row row;
-  mp_gathering changes;
-} refreshing;
-
 static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error) {
-  refreshing *refresh = context;
-  const moonpad_session *session = refresh->session;
+  mp_refreshing *refresh = context;
   mp_facts facts;
-  mp_place place = mp_session_place(session);
-  mp_look look = mp_look_at(&place, refresh->everything ? NULL : &session->row, &refresh->changes);
+  mp_look look = mp_look_at(&refresh->place, refresh->everything ? NULL : &refresh->held, &refresh->changes);
   moonpad_status status = mp_look_and_gather(tx, &look, &refresh->changes, &facts, error);
   refresh->row = facts.row;
   if (status != MOONPAD_NOT_FOUND) return status;
-  return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&place.name).text);
+  return mp_fail(error, status, "%s does not exist (or was deleted and created anew)",
+                 mp_label(&refresh->place.name).text);
 }
 
-static moonpad_status gather_for(moonpad_session *session, bool everything, refreshing *refresh, moonpad_error *error) {
-  memset(refresh, 0, sizeof *refresh);
-  refresh->session = session;
-  refresh->everything = everything;
+void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session) {
+  refresh->service = session->service;
+  refresh->place = mp_session_place(session);
+  refresh->held = session->row;
+  refresh->everything = false;
   mp_gathering_init(&refresh->changes, session->env);
-  mp_store *store = session->service->store;
-  moonpad_status status = store->ops->read(store, refresh_in, refresh, error);
-  if (status == MOONPAD_OK && !mp_view_reserve(session, &refresh->changes)) status = mp_no_memory(error);
-  if (status != MOONPAD_OK) mp_gathering_free(&refresh->changes);
-  return status;
 }
 
-moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
-  mp_session_settle(session);
-  refreshing refresh;
-  moonpad_status status = gather_for(session, false, &refresh, error);
-  if (status != MOONPAD_OK) return status;
-  mp_view_apply(session, &refresh.changes, &refresh.row);
-  mp_gathering_free(&refresh.changes);
-  session->row = refresh.row;
+moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error) {
+  mp_store *store = refresh->service->store;
+  return store->ops->read(store, refresh_in, refresh, error);
+}
+
+bool mp_refresh_fits(const mp_refreshing *refresh, const moonpad_session *session) {
+  const mp_session_row *held = &refresh->held, *now = &session->row;
+  return session->jobs_in_flight == 0 && held->revision == now->revision && held->user_revision == now->user_revision &&
+         held->app_revision == now->app_revision;
+}
+
+moonpad_status mp_refresh_apply(mp_refreshing *refresh, moonpad_session *session, moonpad_error *error) {
+  if (!mp_view_reserve(session, &refresh->changes)) return mp_no_memory(error);
+  mp_view_apply(session, &refresh->changes, &refresh->row);
+  session->row = refresh->row;
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) mp_changes_rebase(changes);
   return MOONPAD_OK;
 }
 
+void mp_refresh_end(mp_refreshing *refresh) {
+  mp_gathering_free(&refresh->changes);
+}
+
+moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
+  mp_session_settle(session);
+  mp_refreshing refresh;
+  mp_refresh_begin(&refresh, session);
+  moonpad_status status = mp_refresh_read(&refresh, error);
+  if (status == MOONPAD_OK) status = mp_refresh_apply(&refresh, session, error);
+  mp_refresh_end(&refresh);
+  return status;
+}
+
 moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error) {
-  refreshing refresh;
-  moonpad_status status = gather_for(session, true, &refresh, error);
-  if (status != MOONPAD_OK) return status;
+  mp_refreshing refresh;
+  mp_refresh_begin(&refresh, session);
+  refresh.everything = true;
+  moonpad_status status = mp_refresh_read(&refresh, error);
+  if (status == MOONPAD_OK && !mp_view_reserve(session, &refresh.changes)) status = mp_no_memory(error);
   mp_map stored;
   mp_map_init(&stored, session->env);
   for (size_t i = 0; status == MOONPAD_OK && i < refresh.changes.count; i++) {
@@ -288,7 +299,7 @@ moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error)
   }
   if (status == MOONPAD_OK) session->row = refresh.row;
   mp_map_free(&stored);
-  mp_gathering_free(&refresh.changes);
+  mp_refresh_end(&refresh);
   return status;
 }
 
