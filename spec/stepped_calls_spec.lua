@@ -84,6 +84,14 @@ local function described(session)
     session.state:getAll() }
 end
 
+local function told(stored)
+  return { stored.author, stored.revision, stored.content, moonpad.toTable(stored.actions), stored.removedStateKeys }
+end
+
+local function other(service)
+  return service:getSession { appName = "app", userId = "u", sessionId = "s", numRecentEvents = 2 }
+end
+
 local LONG <const> = ("a text that goes on \u{e9} "):rep(60000)
 
 -- Each asks the store; what it returns is compared.
@@ -172,6 +180,79 @@ local CALLS = {
   ["import of an iterator"] = function(service, session)
     return described(service:import { lines = service:export(session), userId = "v" })
   end,
+  ["createSession"] = function(service)
+    return described(service:createSession { appName = "app", userId = "u", sessionId = " c ", state = {
+      n = 1, ["user:u"] = { LONG }, ["temp:t"] = 1 } }), described(checks.get(service, "c"))
+  end,
+  ["createSession where there is one"] = function(service) checks.create(service, "s") end,
+  ["getSession"] = function(service)
+    return described(other(service)), #other(service).events, checks.get(service, "none")
+  end,
+  ["listSessions"] = function(service)
+    checks.create(service, "t")
+    local list, cursor = service:listSessions { appName = "app", limit = 1 }
+    return described(list[1]), cursor ~= nil, #service:listSessions { appName = "app", userId = "u", after = cursor }
+  end,
+  ["listSessions after no cursor"] = function(service) service:listSessions { appName = "app", after = "x" } end,
+  ["deleteSession"] = function(service)
+    local who = { appName = "app", userId = "u", sessionId = "s" }
+    return service:deleteSession(who), service:deleteSession(who), service:deleteUser { appName = "app", userId = "u" }
+  end,
+  ["appendEvent"] = function(service, session)
+    local given = event({ n = moonpad.removed, ["user:u"] = { LONG }, ["app:a"] = moonpad.null, ["temp:t"] = 1.5 },
+      { id = "given", content = { parts = { { text = "Hi" } } } })
+    local stored = service:appendEvent(session, given)
+    return told(stored), told(service:appendEvent { session = session, event = given }), described(session),
+      #session.events, described(other(service))
+  end,
+  ["appendEvent of an id that is taken"] = function(service, session)
+    service:appendEvent(session, event({ n = 1 }, { id = "e3" }))
+  end,
+  ["appendEvent that conflicts"] = function(service, session)
+    service:appendEvent(other(service), event { n = "theirs" })
+    session.state.mine = 1
+    local ok, err = pcall(service.appendEvent, service, session, event { n = "ours" })
+    return ok, err.code, err.keys, err.event, described(session), described(service:refresh(session))
+  end,
+  ["appendEvent of a session that has gone"] = function(service, session)
+    service:deleteSession { appName = "app", userId = "u", sessionId = "s" }
+    service:appendEvent(session, event {})
+  end,
+  ["updateSession"] = function(service, session)
+    session.state.list[3] = { "x" }
+    session.state:increment("user:sum", 2)
+    session.state:append("app:log", "line")
+    session.state.n = nil
+    session.state["temp:t"] = true
+    service:updateUserState { appName = "app", userId = "u", state = { sum = 40 } }
+    local stored = service:updateSession(session, { author = "game", actions = { stateDelta = { by = "hand" } } })
+    return told(stored), described(session), service:updateSession(session), described(other(service))
+  end,
+  ["updateSession that conflicts"] = function(service, session)
+    session.state.n = session.state.n + 1
+    service:appendEvent(other(service), event { n = "theirs" })
+    local ok, err = pcall(service.updateSession, service, session)
+    local pending = session.state:delta()
+    service:refresh(session)
+    return ok, err.code, err.keys, err.event, pending, told(service:updateSession(session))
+  end,
+  ["the commit of a context"] = function(service, session)
+    local state = core.changes(session)
+    state.n = (state.n or 0) + 1
+    local stored = core.commit(state, { author = "a", content = { parts = { { text = "Hi" } } } })
+    state.more = true
+    return told(stored), state:delta(), described(session), told(core.commit(state, { author = "b" }))
+  end,
+  ["rewind before an invocation"] = function(service, session)
+    session.state.pending = 1
+    service:appendEvent(other(service), event { more = true })
+    local stored = service:rewind(session, { invocationId = "i4" })
+    return told(stored), described(session), session.state:delta(), described(other(service))
+  end,
+  ["rewind to a revision"] = function(service, session)
+    return told(service:rewind(session, { revision = 0 })), described(session), service:stateAt(session, 21)
+  end,
+  ["rewind to what there is not"] = function(service, session) service:rewind(session, { invocationId = "none" }) end,
   ["import of what there is"] = function(service, session) service:import { lines = lines(service, session) } end,
 }
 

@@ -1,7 +1,8 @@
 /* service: history, backup, expiry. */
 #include "lua/service.h"
 
-#include "lua/store_call.h"
+#include "lua/stepped_append.h"
+#include "service/history.h"
 
 /* What the calls of this file need and give. */
 typedef struct history_call {
@@ -111,6 +112,59 @@ static int fork_session(lua_State *L) {
 
 /* ---- Going back ---- */
 
+/* The stack of a rewind in a stepped run. */
+enum { REWIND_INVOCATION = 4, REWIND_REVISION, REWIND_ATTEMPTS };
+
+typedef struct rewind_call {
+  mp_store_call call;      /* the first member */
+  moonpad_session *origin; /* as of a history_call */
+  mp_rewind_target target;
+  mp_buffer event;
+  int64_t decided_at;
+} rewind_call;
+
+static void release_rewind(mp_store_call *call) {
+  rewind_call *rewind = (rewind_call *)call;
+  moonpad_session_free(rewind->origin);
+  mp_buffer_free(&rewind->event);
+}
+
+static moonpad_status ask_rewind(mp_store_call *call, moonpad_error *error) {
+  rewind_call *rewind = (rewind_call *)call;
+  return mp_rewind_read(rewind->origin, &rewind->target, &rewind->event, &rewind->decided_at, error);
+}
+
+static int rewind_in_step(lua_State *L);
+
+static int append_rewind(lua_State *L, mp_store_call *call) {
+  static const char where[] = "service:rewind";
+  const rewind_call *rewind = (rewind_call *)call;
+  mp_lua *binding = mp_lua_of(L);
+  mp_check(L, call->status, &call->error);
+  mp_check_service(L, binding, where);
+  mp_stepped_append *stepped = mp_stepped_append_push(L, binding, mp_check_session(L, binding, 2, where));
+  if (lua_tointeger(L, REWIND_ATTEMPTS) < MP_REWIND_ATTEMPTS) stepped->on_conflict = rewind_in_step;
+  mp_async_way way = {.decided_at = rewind->decided_at};
+  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, mp_buffer_text(&rewind->event), way);
+}
+
+/* Read on a worker, and appended as other events of the run are; once more where somebody has come in between. */
+static int rewind_in_step(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(rewind_call), ask_rewind, append_rewind, release_rewind};
+  mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:rewind");
+  lua_Integer attempts = lua_tointeger(L, REWIND_ATTEMPTS) + 1;
+  lua_settop(L, REWIND_REVISION);
+  lua_pushinteger(L, attempts);
+  rewind_call *rewind = (rewind_call *)mp_store_call_push(L, &type, box->session->service);
+  mp_buffer_init(&rewind->event, rewind->call.env);
+  rewind->origin = mp_session_reference(box->session);
+  if (rewind->origin == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  rewind->target.invocation.data = lua_tolstring(L, REWIND_INVOCATION, &rewind->target.invocation.length);
+  rewind->target.revision = lua_tointeger(L, REWIND_REVISION);
+  mp_store_call_keep(&rewind->call, &rewind->target.invocation);
+  return mp_ask_service(L, &rewind->call);
+}
+
 /* service:rewind(session, { invocationId } or { revision }) */
 static int rewind_session(lua_State *L) {
   static const char where[] = "service:rewind";
@@ -119,12 +173,18 @@ static int rewind_session(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
+  lua_settop(L, 3);
   mp_options_table options = mp_check_options(L, 3, where, known);
   moonpad_string invocation = mp_field_optional_string(options, "invocationId");
   int64_t revision = 0;
   bool to_revision = mp_field_integer(options, "revision", &revision);
   if ((invocation.data != NULL) == to_revision) {
     mp_raise_argument(L, "%s: expects either invocationId or revision, got %s", where, to_revision ? "both" : "none");
+  }
+  if (mp_appends_in_step(L, service)) {
+    lua_settop(L, REWIND_REVISION);
+    lua_pushinteger(L, 0);
+    return mp_when_settled(L, box, rewind_in_step);
   }
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);

@@ -40,14 +40,15 @@ static session_call *push_session_call(lua_State *L, const mp_store_call_type *t
   return made;
 }
 
+/* Into the session object below the call. */
 static int give_session(lua_State *L, mp_store_call *call) {
   session_call *done = (session_call *)call;
-  mp_lua *binding = mp_lua_of(L);
   mp_check(L, call->status, &call->error);
-  mp_lua_session *session = mp_push_session(L, binding);
+  lua_pushvalue(L, call->index - 1);
+  mp_lua_session *session = lua_touserdata(L, -1);
   session->box->session = done->made;
   done->made = NULL;
-  return mp_finish_session(L, binding, session);
+  return mp_finish_session(L, mp_lua_of(L), session);
 }
 
 static moonpad_status ask_create(mp_store_call *call, moonpad_error *error) {
@@ -66,6 +67,7 @@ static int create_session(lua_State *L) {
   moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
                                mp_field_optional_string(options, "sessionId")};
   int state = mp_field_index(options, "state");
+  mp_push_session(L, binding); /* first: what has been stored must not fail for lack of memory */
   session_call *create = push_session_call(L, &type, service, name);
   if (state != 0) {
     moonpad_error error;
@@ -110,6 +112,7 @@ static int get_session(lua_State *L) {
     mp_raise_argument(L, "%s: numRecentEvents: must not be negative", where);
   }
   choice.has_after_timestamp = mp_field_number(options, "afterTimestamp", &choice.after_timestamp);
+  mp_push_session(L, binding);
   session_call *get = push_session_call(L, &type, service, name);
   get->choice = choice;
   return mp_ask_service(L, &get->call);
