@@ -88,7 +88,7 @@ local function told(stored)
   return { stored.author, stored.revision, stored.content, moonpad.toTable(stored.actions), stored.removedStateKeys }
 end
 
-local function other(service)
+local function another(service)
   return service:getSession { appName = "app", userId = "u", sessionId = "s", numRecentEvents = 2 }
 end
 
@@ -186,7 +186,7 @@ local CALLS = {
   end,
   ["createSession where there is one"] = function(service) checks.create(service, "s") end,
   ["getSession"] = function(service)
-    return described(other(service)), #other(service).events, checks.get(service, "none")
+    return described(another(service)), #another(service).events, checks.get(service, "none")
   end,
   ["listSessions"] = function(service)
     checks.create(service, "t")
@@ -203,13 +203,13 @@ local CALLS = {
       { id = "given", content = { parts = { { text = "Hi" } } } })
     local stored = service:appendEvent(session, given)
     return told(stored), told(service:appendEvent { session = session, event = given }), described(session),
-      #session.events, described(other(service))
+      #session.events, described(another(service))
   end,
   ["appendEvent of an id that is taken"] = function(service, session)
     service:appendEvent(session, event({ n = 1 }, { id = "e3" }))
   end,
   ["appendEvent that conflicts"] = function(service, session)
-    service:appendEvent(other(service), event { n = "theirs" })
+    service:appendEvent(another(service), event { n = "theirs" })
     session.state.mine = 1
     local ok, err = pcall(service.appendEvent, service, session, event { n = "ours" })
     return ok, err.code, err.keys, err.event, described(session), described(service:refresh(session))
@@ -226,17 +226,17 @@ local CALLS = {
     session.state["temp:t"] = true
     service:updateUserState { appName = "app", userId = "u", state = { sum = 40 } }
     local stored = service:updateSession(session, { author = "game", actions = { stateDelta = { by = "hand" } } })
-    return told(stored), described(session), service:updateSession(session), described(other(service))
+    return told(stored), described(session), service:updateSession(session), described(another(service))
   end,
   ["updateSession that conflicts"] = function(service, session)
     session.state.n = session.state.n + 1
-    service:appendEvent(other(service), event { n = "theirs" })
+    service:appendEvent(another(service), event { n = "theirs" })
     local ok, err = pcall(service.updateSession, service, session)
     local pending = session.state:delta()
     service:refresh(session)
     return ok, err.code, err.keys, err.event, pending, told(service:updateSession(session))
   end,
-  ["the commit of a context"] = function(service, session)
+  ["the commit of a context"] = function(_, session)
     local state = core.changes(session)
     state.n = (state.n or 0) + 1
     local stored = core.commit(state, { author = "a", content = { parts = { { text = "Hi" } } } })
@@ -245,9 +245,9 @@ local CALLS = {
   end,
   ["rewind before an invocation"] = function(service, session)
     session.state.pending = 1
-    service:appendEvent(other(service), event { more = true })
+    service:appendEvent(another(service), event { more = true })
     local stored = service:rewind(session, { invocationId = "i4" })
-    return told(stored), described(session), session.state:delta(), described(other(service))
+    return told(stored), described(session), session.state:delta(), described(another(service))
   end,
   ["rewind to a revision"] = function(service, session)
     return told(service:rewind(session, { revision = 0 })), described(session), service:stateAt(session, 21)
