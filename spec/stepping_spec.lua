@@ -233,7 +233,9 @@ describe("what happens in a run", function()
     end
   end)
 
-  for _, store in ipairs { "memory:", "sqlite:FILE", "slow:0:memory:", "slow:2:memory:", "slow:0:sqlite:FILE" } do
+  local stores = { "slow:0:memory:", "memory:", "sqlite:FILE", "slow:2:memory:", "slow:0:sqlite:FILE" }
+  for index = 1, checks.scaled(#stores) do
+    local store = stores[index]
     for driver in pairs(drivers) do
       it(("is the same on %s, driven by %s"):format(store, driver), function()
         local got = play(store, driver)
@@ -298,6 +300,46 @@ describe("while a store is asked", function()
     for index = 1, #session.events do list[index] = session.events[index]:text() end
     return table.concat(list, ", ")
   end
+
+  it("no step makes a round trip on its own thread", function()
+    local log = {}
+    local function call(method, fields)
+      fields.appName, fields.userId = "app", "u"
+      log[#log + 1] = method
+      return service[method](service, fields)
+    end
+    local function callAll(context)
+      local made = call("createSession", { sessionId = "made", state = { n = 1 } })
+      made.state.n = 2
+      service:updateSession(made)
+      service:appendEvent(call("getSession", { sessionId = "made" }), { author = "x" })
+      service:refresh(made)
+      service:stateAt(made, 1)
+      service:fork(made, { at = 1, sessionId = "fork" })
+      service:rewind(made, { revision = 0 })
+      call("listSessions", {})
+      call("updateUserState", { state = { k = 1 } })
+      call("incrementState", { key = "k" })
+      call("getUserState", {})
+      service:updateAppState { appName = "app", state = { k = 1 } }
+      service:getAppState { appName = "app" }
+      call("deleteSession", { sessionId = "fork" })
+      context.state.done = true
+      context:emit "done"
+    end
+    local invocation = startOn(custom("A", callAll))
+    local here, all, waits = slow_store.roundTripsHere(), slow_store.roundTrips(), 0
+    local event
+    repeat
+      event = invocation:step()
+      if event == "waiting" then waits = waits + 1 end
+    until event == nil
+    local asked = slow_store.roundTrips() - all
+    assert.equal(here, slow_store.roundTripsHere())
+    assert(asked >= 18 and waits >= asked, ("%d round trips, %d steps that waited"):format(asked, waits))
+    assert.equal(7, #log)
+    assert.is_true(checks.get(service).state.done)
+  end)
 
   it("a blocking loop makes its calls on the spot", function()
     local all, here = slow_store.roundTrips(), slow_store.roundTripsHere()
