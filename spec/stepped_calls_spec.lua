@@ -151,6 +151,39 @@ local CALLS = {
   end,
   ["fork where there is one"] = function(service, session) service:fork(session, { at = 1, sessionId = "s" }) end,
   ["fork beyond the end"] = function(service, session) service:fork(session, { at = 21 }) end,
+  ["events from the first to the last"] = function(service)
+    local ids, fresh = {}, checks.get(service)
+    for i = 0, #fresh.events + 1 do ids[i + 1] = fresh.events[i] and fresh.events[i].id or false end
+    return ids
+  end,
+  ["events from the last to the first"] = function(service)
+    local ids, fresh = {}, checks.get(service)
+    for i = #fresh.events, 1, -1 do ids[#ids + 1] = fresh.events[i].id end
+    return ids
+  end,
+  ["pairs of events"] = function(service)
+    local found = {}
+    for i, one in pairs(checks.get(service).events) do found[i] = one.id .. one.revision end
+    return found
+  end,
+  ["events after a time"] = function(service)
+    local filtered = service:getSession { appName = "app", userId = "u", sessionId = "s", afterTimestamp = 1005.0,
+      numRecentEvents = 12 }
+    local count, found = #filtered.events, {}
+    for i, one in pairs(filtered.events) do found[i] = one.id end
+    local none = service:getSession { appName = "app", userId = "u", sessionId = "s", afterTimestamp = 1005.0,
+      numRecentEvents = 0 }
+    return count, found, #none.events, none.events[1]
+  end,
+  ["an event after a time"] = function(service)
+    local filtered = service:getSession { appName = "app", userId = "u", sessionId = "s", afterTimestamp = 1005.0 }
+    return filtered.events[2].id, #filtered.events
+  end,
+  ["events of a session that has gone"] = function(service)
+    local fresh = checks.get(service)
+    service:deleteSession { appName = "app", userId = "u", sessionId = "s" }
+    return fresh.events[1]
+  end,
   ["export"] = function(service, session)
     local all = lines(service, session)
     all[1] = withoutTimes(all[1])
@@ -377,6 +410,40 @@ for store, open in pairs(STORES) do
         assert.are.equal(stored.revision, session.revision)
         assert.are.same(stored.state:getAll(), session.state:getAll())
         checks.append(service, session, { round = -round }) -- it conflicts with nothing
+      end
+    end)
+
+    it("reads no event twice that is at hand", function()
+      local fresh = checks.get(service)
+      local waits = stepped(service, function() return fresh.events[1], fresh.events[2], #fresh.events end)
+      assert.is_true(waits > 0)
+      local run = begin(service, function() return fresh.events[2].id, #fresh.events, fresh.events[100] end)
+      assert.are.same({ 0, true, "e2", 20 }, { run.waits, table.unpack(run.answer) })
+    end)
+
+    it("reads events where Lua cannot yield", function()
+      local run = begin(service, function()
+        local ids = {}
+        for i, one in ipairs(checks.get(service).events) do ids[i] = one.id end
+        return #ids
+      end)
+      assert.are.equal(20, select(2, run:finish()))
+    end)
+
+    it("gives several coroutines their events of one session object, whoever reads meanwhile", function()
+      for round, options in ipairs { {}, { afterTimestamp = 1003.0 } } do
+        options.appName, options.userId, options.sessionId = "app", "u", "s"
+        local fresh, skipped = service:getSession(options), round == 1 and 0 or 2
+        local function id(i) return fresh.events[i].id end
+        local runs = {}
+        for i = 1, 4 do runs[i] = beginWaiting(service, id, i * 4) end
+        runs[5] = beginWaiting(service, id, 1)
+        coroutine.close(runs[5].thread)
+        assert.are.equal("e" .. 9 + skipped, id(9))
+        service:appendEvent(fresh, event({}, { id = "later" .. round }))
+        assert.are.equal("later" .. round, id(#fresh.events))
+        for i = 4, 1, -1 do assert.are.same({ true, "e" .. i * 4 + skipped }, { runs[i]:finish() }) end
+        assert.are.equal(0, service:poll())
       end
     end)
 

@@ -3,6 +3,7 @@
 #include "lua/errors.h"
 #include "lua/event.h"
 #include "lua/handles.h"
+#include "lua/store_call.h"
 
 void mp_push_events(lua_State *L, mp_lua *binding, mp_session_box *box) {
   (void)binding;
@@ -13,11 +14,11 @@ void mp_push_events(lua_State *L, mp_lua *binding, mp_session_box *box) {
   events->box = mp_session_box_retain(box);
 }
 
-static moonpad_session *check_events(lua_State *L, mp_lua *binding) {
+static mp_session_box *check_events(lua_State *L, mp_lua *binding) {
   mp_lua_events *events = mp_test_userdata(L, 1, binding->events_meta);
   if (events == NULL) mp_raise_argument(L, "session.events: got %s", mp_describe(L, 1));
   if (events->box == NULL) mp_raise_status(L, MOONPAD_CLOSED, "session.events: the session object is closed");
-  return events->box->session;
+  return events->box;
 }
 
 static size_t count_of(lua_State *L, moonpad_session *session) {
@@ -25,11 +26,6 @@ static size_t count_of(lua_State *L, moonpad_session *session) {
   moonpad_error error;
   mp_check(L, moonpad_session_event_count(session, &count, &error), &error);
   return count;
-}
-
-static int events_len(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)count_of(L, check_events(L, mp_lua_of(L))));
-  return 1;
 }
 
 #define SHORT_EVENT 2048
@@ -74,13 +70,84 @@ static void push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua
   }
 }
 
+/* What is asked for: #events, events[i], a step of pairs(events). */
+typedef enum wanted { WANTED_COUNT, WANTED_EVENT, WANTED_PAIR } wanted;
+
+static int push_wanted(lua_State *L, mp_lua *binding, moonpad_session *session, wanted what, lua_Integer position) {
+  if (what == WANTED_COUNT) {
+    lua_pushinteger(L, (lua_Integer)count_of(L, session));
+    return 1;
+  }
+  if (what == WANTED_PAIR) lua_pushinteger(L, position);
+  push_at(L, binding, session, position);
+  return what == WANTED_PAIR && !lua_isnil(L, -1) ? 2 : 1;
+}
+
+typedef struct event_call {
+  mp_store_call call; /* the first member */
+  mp_event_read read;
+  wanted what;
+  lua_Integer position;
+} event_call;
+
+static size_t index_of(wanted what, lua_Integer position) {
+  return what == WANTED_COUNT || position < 1 ? SIZE_MAX : (size_t)(position - 1);
+}
+
+static void begin_read(lua_State *L, event_call *wait) {
+  moonpad_error error;
+  size_t index = index_of(wait->what, wait->position);
+  mp_check(L, mp_event_read_begin(&wait->read, wait->call.session->session, index, true, &error), &error);
+}
+
+static moonpad_status ask_events(mp_store_call *call, moonpad_error *error) {
+  return mp_event_read_run(&((event_call *)call)->read, error);
+}
+
+/* Behind the filter a page may be to be read. */
+static int give_events(lua_State *L, mp_store_call *call) {
+  event_call *wait = (event_call *)call;
+  moonpad_session *session = call->session->session;
+  mp_event_read_end(&wait->read, session, call->status == MOONPAD_OK);
+  mp_check(L, call->status, &call->error);
+  if (mp_session_has_event(session, index_of(wait->what, wait->position))) {
+    return push_wanted(L, mp_lua_of(L), session, wait->what, wait->position);
+  }
+  begin_read(L, wait);
+  return MP_ASK_AGAIN;
+}
+
+static void release_read(mp_store_call *call) {
+  if (call->session != NULL) mp_event_read_end(&((event_call *)call)->read, call->session->session, false);
+}
+
+static int give(lua_State *L, mp_lua *binding, mp_session_box *box, wanted what, lua_Integer position) {
+  static const mp_store_call_type type = {sizeof(event_call), ask_events, give_events, release_read};
+  moonpad_session *session = box->session;
+  bool blocks =
+      binding->stepper == NULL || session->service->store->in_memory || (what != WANTED_COUNT && position < 1);
+  if (blocks || mp_session_has_event(session, index_of(what, position)) || !mp_may_yield_to_step(L)) {
+    return push_wanted(L, binding, session, what, position);
+  }
+  event_call *wait = (event_call *)mp_store_call_push(L, &type, session->service);
+  wait->call.session = mp_session_box_retain(box);
+  wait->what = what;
+  wait->position = position;
+  begin_read(L, wait);
+  return mp_ask_service(L, &wait->call);
+}
+
+static int events_len(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  return give(L, binding, check_events(L, binding), WANTED_COUNT, 0);
+}
+
 static int events_index(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  moonpad_session *session = check_events(L, binding);
+  mp_session_box *box = check_events(L, binding);
   int exact = 0;
   lua_Integer position = lua_type(L, 2) == LUA_TNUMBER ? lua_tointegerx(L, 2, &exact) : 0;
-  push_at(L, binding, session, exact ? position : 0);
-  return 1;
+  return give(L, binding, box, WANTED_EVENT, exact ? position : 0);
 }
 
 static int events_newindex(lua_State *L) {
@@ -89,11 +156,8 @@ static int events_newindex(lua_State *L) {
 
 static int next_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  moonpad_session *session = check_events(L, binding);
-  lua_Integer position = luaL_checkinteger(L, 2) + 1;
-  lua_pushinteger(L, position);
-  push_at(L, binding, session, position);
-  return lua_isnil(L, -1) ? 1 : 2;
+  mp_session_box *box = check_events(L, binding);
+  return give(L, binding, box, WANTED_PAIR, luaL_checkinteger(L, 2) + 1);
 }
 
 static int events_pairs(lua_State *L) {
@@ -107,8 +171,7 @@ static int events_pairs(lua_State *L) {
 
 static int events_tostring(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  moonpad_session *session = check_events(L, binding);
-  moonpad_string id = moonpad_session_id(session);
+  moonpad_string id = moonpad_session_id(check_events(L, binding)->session);
   lua_pushliteral(L, "moonpad.events (of session ");
   lua_pushlstring(L, id.data, id.length);
   lua_pushliteral(L, ")");

@@ -142,17 +142,11 @@ bool mp_page_lend(const mp_page *page, int64_t revision, moonpad_event *event) {
   return true;
 }
 
-typedef struct page_read {
-  const moonpad_session *session;
-  mp_page *page;
-  int64_t first;
-  int64_t last;
-} page_read;
+/* ---- what is read before an event can be shown ---- */
 
 static moonpad_status read_page_in(mp_tx *tx, void *context, moonpad_error *error) {
-  page_read *read = context;
-  mp_place place = mp_session_place(read->session);
-  return mp_page_read(read->page, tx, &place, read->first, read->last, error);
+  const mp_event_read *read = context;
+  return mp_page_read(read->page, tx, &read->place, read->first, read->last, error);
 }
 
 /* Forwards in large pages once a small one has been read to its end, backwards likewise. */
@@ -171,99 +165,135 @@ static void choose_range(const moonpad_session *session, int64_t revision, int64
   if (*last > session->row.revision) *last = session->row.revision;
 }
 
-static moonpad_status load_page(moonpad_session *session, int64_t revision, moonpad_error *error) {
-  page_read read = {session, NULL, 0, 0};
-  choose_range(session, revision, &read.first, &read.last);
-  read.page = page_for(session, (size_t)(read.last - read.first + 1));
-  if (read.page == NULL) return mp_no_memory(error);
-  mp_store *store = session->service->store;
-  moonpad_status status = store->ops->read(store, read_page_in, &read, error);
-  if (status == MOONPAD_OK && in_page(read.page, revision) == NULL) {
-    status =
-        mp_fail(error, MOONPAD_NOT_FOUND, "event %lld of this session is not stored any more", (long long)revision);
-  }
-  if (status != MOONPAD_OK) {
-    mp_page_free(session->env, session->page);
-    session->page = NULL;
-  }
-  return status;
-}
-
-/* ---- the after_timestamp filter: applied when events are first looked at ---- */
-
-typedef struct filter_read {
-  moonpad_session *session;
-  int64_t *revisions;
-  size_t count;
-  size_t capacity;
-} filter_read;
-
 static moonpad_status filter_event(void *context, const mp_event_row *row, moonpad_error *error) {
-  filter_read *filter = context;
-  if (row->timestamp < filter->session->after_timestamp) return MOONPAD_OK;
-  if (!mp_reserve(filter->session->env, (void **)&filter->revisions, &filter->capacity, sizeof *filter->revisions,
-                  filter->count + 1)) {
+  mp_event_read *read = context;
+  if (row->timestamp < read->after_timestamp) return MOONPAD_OK;
+  if (!mp_reserve(read->service->env, (void **)&read->chosen, &read->chosen_capacity, sizeof *read->chosen,
+                  read->chosen_count + 1)) {
     return mp_no_memory(error);
   }
-  filter->revisions[filter->count++] = row->revision;
+  read->chosen[read->chosen_count++] = row->revision;
   return MOONPAD_OK;
 }
 
 static moonpad_status filter_in(mp_tx *tx, void *context, moonpad_error *error) {
-  filter_read *filter = context;
-  filter->count = 0;
-  const moonpad_session *session = filter->session;
-  mp_place place = mp_session_place(session);
-  mp_event_query query = {
-      .first = session->row.base_revision + 1, .last = session->filter_revision, .without_json = true};
-  return tx->ops->each_event(tx, &place, &query, filter_event, filter, error);
+  mp_event_read *read = context;
+  read->chosen_count = 0;
+  mp_event_query query = {.first = read->first, .last = read->last, .without_json = true};
+  return tx->ops->each_event(tx, &read->place, &query, filter_event, read, error);
 }
 
-static moonpad_status apply_filter(moonpad_session *session, moonpad_error *error) {
-  if (!session->filter_pending) return MOONPAD_OK;
-  filter_read filter = {session, NULL, 0, 0};
-  mp_store *store = session->service->store;
-  moonpad_status status = MOONPAD_OK;
-  if (session->recent != 0) status = store->ops->read(store, filter_in, &filter, error);
-  if (status != MOONPAD_OK) {
-    mp_release(session->env, filter.revisions);
-    return status;
-  }
-  if (session->recent != MOONPAD_ALL_EVENTS && filter.count > (size_t)session->recent) {
-    size_t dropped = filter.count - (size_t)session->recent;
-    filter.count -= dropped;
-    memmove(filter.revisions, filter.revisions + dropped, filter.count * sizeof *filter.revisions);
-  }
-  session->chosen = filter.revisions;
-  session->chosen_count = filter.count;
-  session->filter_pending = false;
-  return MOONPAD_OK;
+static bool is_filter_pending(moonpad_session *session) {
+  if (session->recent == 0) session->filter_pending = false;
+  return session->filter_pending;
 }
+
+/* 0: it does not show so many. The filter has been applied. */
+static int64_t revision_at(const moonpad_session *session, size_t index) {
+  if (index < session->chosen_count) return session->chosen[index];
+  int64_t range = session->row.revision - session->first_event + 1;
+  size_t behind = index - session->chosen_count;
+  return range > 0 && behind < (size_t)range ? session->first_event + (int64_t)behind : 0;
+}
+
+moonpad_status mp_event_read_begin(mp_event_read *read, moonpad_session *session, size_t index, bool apart,
+                                   moonpad_error *error) {
+  memset(read, 0, sizeof *read);
+  read->service = session->service;
+  read->place = mp_session_place(session);
+  if (is_filter_pending(session)) {
+    read->first = session->row.base_revision + 1;
+    read->last = session->filter_revision;
+    read->after_timestamp = session->after_timestamp;
+    return MOONPAD_OK;
+  }
+  read->revision = revision_at(session, index);
+  choose_range(session, read->revision, &read->first, &read->last);
+  size_t capacity = (size_t)(read->last - read->first + 1);
+  read->page = apart ? mp_page_new(session->env, capacity) : page_for(session, capacity);
+  return read->page == NULL ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+moonpad_status mp_event_read_run(mp_event_read *read, moonpad_error *error) {
+  mp_store *store = read->service->store;
+  if (read->revision == 0) return store->ops->read(store, filter_in, read, error);
+  moonpad_status status = store->ops->read(store, read_page_in, read, error);
+  if (status != MOONPAD_OK || in_page(read->page, read->revision) != NULL) return status;
+  return mp_fail(error, MOONPAD_NOT_FOUND, "event %lld of this session is not stored any more",
+                 (long long)read->revision);
+}
+
+static void apply_filter(moonpad_session *session, mp_event_read *read) {
+  if (session->recent != MOONPAD_ALL_EVENTS && read->chosen_count > (size_t)session->recent) {
+    size_t dropped = read->chosen_count - (size_t)session->recent;
+    read->chosen_count -= dropped;
+    memmove(read->chosen, read->chosen + dropped, read->chosen_count * sizeof *read->chosen);
+  }
+  session->chosen = read->chosen;
+  session->chosen_count = read->chosen_count;
+  session->filter_pending = false;
+  read->chosen = NULL;
+}
+
+void mp_event_read_end(mp_event_read *read, moonpad_session *session, bool is_read) {
+  mp_env *env = session->env;
+  if (read->revision == 0) {
+    if (is_read && session->filter_pending) apply_filter(session, read);
+    mp_release(env, read->chosen);
+    read->chosen = NULL;
+    return;
+  }
+  mp_page *other = session->page == read->page ? NULL : session->page;
+  session->page = is_read ? read->page : other;
+  mp_page_free(env, is_read ? other : read->page);
+  read->page = NULL;
+  read->revision = 0;
+}
+
+static moonpad_status read_at_once(moonpad_session *session, size_t index, moonpad_error *error) {
+  mp_event_read read;
+  moonpad_status status = mp_event_read_begin(&read, session, index, false, error);
+  if (status == MOONPAD_OK) status = mp_event_read_run(&read, error);
+  mp_event_read_end(&read, session, status == MOONPAD_OK);
+  return status;
+}
+
+/* ---- what the session object shows ---- */
 
 moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *count, moonpad_error *error) {
   *count = 0;
-  moonpad_status status = apply_filter(session, error);
-  if (status != MOONPAD_OK) return status;
+  if (is_filter_pending(session)) {
+    moonpad_status status = read_at_once(session, 0, error);
+    if (status != MOONPAD_OK) return status;
+  }
   int64_t range = session->row.revision - session->first_event + 1;
   *count = session->chosen_count + (range > 0 ? (size_t)range : 0);
   return MOONPAD_OK;
 }
 
-/*
-** Lends the event at `index` of those that the session object shows. Its json.data is NULL: it does
-** not show so many.
-*/
-static moonpad_status find_event(moonpad_session *session, size_t index, moonpad_event *event, moonpad_error *error) {
-  size_t count;
+/* Lends the event at `index`, or an empty one where there are not so many. False: something is to be read before. */
+static bool lend_event(moonpad_session *session, size_t index, moonpad_event *event) {
+  if (is_filter_pending(session)) return false;
+  int64_t revision = revision_at(session, index);
+  if (revision != 0) return mp_page_lend(session->page, revision, event);
   memset(event, 0, sizeof *event);
-  moonpad_status status = moonpad_session_event_count(session, &count, error);
-  if (status != MOONPAD_OK || index >= count) return status;
-  int64_t revision = index < session->chosen_count ? session->chosen[index]
-                                                   : session->first_event + (int64_t)(index - session->chosen_count);
-  if (mp_page_lend(session->page, revision, event)) return MOONPAD_OK;
-  status = load_page(session, revision, error);
-  if (status == MOONPAD_OK) mp_page_lend(session->page, revision, event);
-  return status;
+  return true;
+}
+
+bool mp_session_has_event(moonpad_session *session, size_t index) {
+  moonpad_event event;
+  return lend_event(session, index, &event);
+}
+
+/* Lends the event at `index` of those that the session object shows; see lend_event. */
+static moonpad_status find_event(moonpad_session *session, size_t index, moonpad_event *event, moonpad_error *error) {
+  while (!lend_event(session, index, event)) {
+    moonpad_status status = read_at_once(session, index, error);
+    if (status == MOONPAD_OK) continue;
+    memset(event, 0, sizeof *event);
+    return status;
+  }
+  return MOONPAD_OK;
 }
 
 moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moonpad_string *json, int64_t *revision,

@@ -212,6 +212,32 @@ moonpad_event *mp_event_new(mp_env *env, moonpad_string json, moonpad_string id,
 moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moonpad_string *json, int64_t *revision,
                                      moonpad_error *error);
 
+/* Can it be told without asking the store? `index` SIZE_MAX: how many there are. */
+bool mp_session_has_event(moonpad_session *session, size_t index);
+
+/*
+** What has to be read of a stored session first: what the after_timestamp filter lets through, or a page of events.
+** `begin` on the thread of the session object, `run` on any, `end` on its own again. `apart`: the object may be used
+** meanwhile, so the page is one of its own. The names of the object are to stay. Afterwards more may have to be read.
+*/
+typedef struct mp_event_read {
+  moonpad_service *service;
+  mp_place place;
+  int64_t revision; /* that is wanted; 0: the filter */
+  int64_t first;
+  int64_t last;
+  mp_page *page;
+  double after_timestamp;
+  int64_t *chosen;
+  size_t chosen_count;
+  size_t chosen_capacity;
+} mp_event_read;
+moonpad_status mp_event_read_begin(mp_event_read *read, moonpad_session *session, size_t index, bool apart,
+                                   moonpad_error *error);
+moonpad_status mp_event_read_run(mp_event_read *read, moonpad_error *error);
+/* Ended twice, it does nothing more. */
+void mp_event_read_end(mp_event_read *read, moonpad_session *session, bool is_read);
+
 /* Room for so many events; NULL when out of memory. */
 mp_page *mp_page_new(mp_env *env, size_t capacity);
 void mp_page_free(mp_env *env, mp_page *page);
