@@ -395,6 +395,30 @@ describe("while a store is asked", function()
     others:close()
   end)
 
+  it("no other tool begins while one goes over a long history", function()
+    local long = checks.create(service, "long")
+    for index = 1, 250 do
+      service:appendEvent(long, { author = "user", content = { parts = { { text = "text " .. index } } } })
+    end
+    local memory <close> = moonpad.memoryService "memory:"
+    local log = {}
+    local agent = moonpad.agent { name = "A",
+      model = moonpad.models.scripted { support.calls({ "one" }, { "two" }), "done" },
+      tools = {
+        { name = "one", run = function()
+          log[#log + 1] = "one"
+          memory:addSession(checks.get(service, "long"))
+          log[#log + 1] = "one over"
+        end },
+        { name = "two", run = function() log[#log + 1] = "two" end },
+      },
+    }
+    local invocation = startOn(agent)
+    while support.step(invocation) do end -- luacheck: ignore
+    assert.same({ "one", "one over", "two" }, log)
+    assert.equal(1, #memory:searchMemory { appName = "app", userId = "u", query = "250" }.memories)
+  end)
+
   it("the descriptor tells an event loop when to step", function()
     local fd = service:fd()
     local pass, isReached = gate()

@@ -115,7 +115,7 @@ function Adding:walk(list, first, last, rewound)
     end
     if index % history.BATCH == 0 then
       self:flush()
-      signals.pause()
+      signals.giveWay()
     end
   end
   return true
@@ -160,7 +160,7 @@ function Service:addSession(session)
   if first > count then return end
   local rewound, reachesBeyond
   if not adding:walk(list, first, count) then
-    rewound, reachesBeyond = history.rewound(list, count, signals.pause)
+    rewound, reachesBeyond = history.rewound(list, count, signals.giveWay)
     adding:walk(list, 1, count, rewound)
   end
   -- A session object may show a part only. What it does not show is looked at when one does.

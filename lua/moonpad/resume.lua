@@ -34,11 +34,11 @@ local function readBefore(run)
   if not whole then return {} end
   -- Others may have added to it meanwhile.
   local count = #whole.events - (whole.revision - session.revision)
-  local rewound = history.rewound(whole.events, count, signals.pause)
+  local rewound = history.rewound(whole.events, count, signals.giveWay)
   local before = {}
   for index = 1, count - #session.events do
     if not rewound[index] then before[#before + 1] = history.read(whole.events, index) end
-    if index % history.BATCH == 0 then signals.pause() end
+    if index % history.BATCH == 0 then signals.giveWay() end
   end
   return before
 end

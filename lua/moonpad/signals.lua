@@ -131,6 +131,12 @@ function signals.pause(seconds, asksStore)
   end
 end
 
+---Ends a step in the middle of a long piece of moonpad's own work. As while a store is asked, nothing else of this run
+---goes on before it.
+function signals.giveWay()
+  if signals.isOurs() and coroutine.isyieldable() then passStore() end
+end
+
 ---@return table error what a tool or model gets that is still waiting when its run ends
 function signals.cancelled()
   return core.newError("cancelled", "the run has been cancelled")
