@@ -392,9 +392,9 @@ describe("bin/moonpad", function()
     end)
 
     -- Starts the command at a terminal, which is shown in the file "out".
-    local function startAtTerminal(more, script)
+    local function startAtTerminal(more, script, words)
       -- Ctrl-C reaches the shell around the command as well, and not every shell outlives it.
-      local command = ("trap : INT; (%s); echo code $?"):format(commandLine(line(more), environment()))
+      local command = ("trap : INT; (%s); echo code $?"):format(commandLine(words or line(more), environment()))
       return assert(io.popen(("cd %s && (TERM=dumb %s -qec %s /dev/null; echo '<the terminal is gone>') > out 2>&1")
         :format(quote(folder), script or "script", quote(command)), "w"))
     end
@@ -404,6 +404,12 @@ describe("bin/moonpad", function()
         local screen = read(folder .. "/out")
         if screen:find(text, 1, true) then return true end
         assert(not screen:find("<the terminal is gone>", 1, true), screen)
+      end)
+    end
+
+    local function waitForPrompts(count)
+      waitUntil(count .. " prompts", function()
+        return select(2, read(folder .. "/out"):gsub("\n> ", "")) == count
       end)
     end
 
@@ -449,17 +455,40 @@ describe("bin/moonpad", function()
       assert.equal("Yes?\nStill here.\n", read(folder .. "/log"))
     end)
 
+    it("at a terminal Ctrl-C that nobody has looked at when the prompt comes gives another one", function()
+      local agent = agentFile [[
+        return require("moonpad").agent { name = "Guide", model = function()
+          io.popen("kill -INT $PPID"):close()
+          error("bad weather", 0)
+        end }
+      ]]
+      local input = startAtTerminal(nil, nil, ("run %s --db %s"):format(agent, quote(db)))
+      waitForPrompts(1)
+      input:write("One\n"):flush()
+      waitForScreen "bad weather"
+      waitForPrompts(3)
+      input:write("\3"):flush()
+      waitForPrompts(4)
+      input:write("/quit\n"):flush()
+      input:close()
+      assert.matches("code 0", read(folder .. "/out"))
+    end)
+
     it("at a terminal goes on after an error, and after Ctrl-C at the prompt", function()
       local failing = server.json({ error = { message = "bad weather" } }, { status = 400 })
       web:script { [PATH] = { failing, stream { "Yes?" } } }
       local input = startAtTerminal()
       waitForScreen "/rewind"
+      waitForPrompts(1)
       input:write("One\n"):flush()
       waitForScreen "bad weather"
-      for count = 1, 3 do
+      -- What is pressed while a turn comes to its end is no Ctrl-C at the prompt.
+      for count = 2, 4 do
+        waitForPrompts(count)
         input:write("\3"):flush()
-        waitUntil("Ctrl-C", function() return select(2, read(folder .. "/out"):gsub("%^C\r?\n", "")) == count end)
       end
+      waitForPrompts(5)
+      assert.matches("%^C\r?\n> %^C\r?\n> %^C\r?\n> ", read(folder .. "/out"))
       input:write("Two\n"):flush()
       waitForScreen "Yes?"
       input:write("/quit\n"):flush()

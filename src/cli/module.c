@@ -5,10 +5,10 @@
 */
 #include <lauxlib.h>
 #include <lua.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 /* The one thing that a signal handler can reach is a global. */
@@ -47,11 +47,23 @@ static int interrupted(lua_State *L) {
   return 1;
 }
 
-/* waitForInput(fd): true when a line can be read; false when a signal came first, which is told by that. */
+/*
+** waitForInput(fd): true when a line can be read; false when a signal came first, which is told by that. Between a look
+** for the signal and the wait none can come: nobody would wake up.
+*/
 static int wait_for_input(lua_State *L) {
-  struct pollfd input = {(int)luaL_checkinteger(L, 1), POLLIN, 0};
-  bool is_there = poll(&input, 1, -1) > 0;
+  int fd = (int)luaL_checkinteger(L, 1);
+  fd_set input;
+  sigset_t interrupt, before;
+  luaL_argcheck(L, fd >= 0 && fd < FD_SETSIZE, 1, "no descriptor that can be waited for");
+  FD_ZERO(&input);
+  FD_SET(fd, &input);
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+  bool is_there = !interrupted_once && pselect(fd + 1, &input, NULL, NULL, NULL, &before) > 0;
   if (!is_there) interrupted_once = 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   lua_pushboolean(L, is_there);
   return 1;
 }
