@@ -101,13 +101,13 @@ demo: deps ## installs what is missing, builds, and runs the demonstration on a 
 test: deps ## installs what is missing, builds, and runs every spec and every C test
 	@echo 'Building moonpad and its tests in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests || { echo 'The build failed: no test was run.'; exit 1; }
-	@scripts/run_tests.sh -b $(BUILD) -l test lua c; scripts/total.sh $(BUILD)/test-results test
+	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test lua c; scripts/total.sh $(BUILD)/test-results test
 
 test-lua: all $(SPEC_MODULE) ## runs the Lua specs alone
-	@scripts/run_tests.sh -b $(BUILD) -l test lua; scripts/total.sh $(BUILD)/test-results test-lua
+	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test lua; scripts/total.sh $(BUILD)/test-results test-lua
 
 test-c: tests ## runs the C tests alone
-	@scripts/run_tests.sh -b $(BUILD) -l test c; scripts/total.sh $(BUILD)/test-results test-c
+	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test c; scripts/total.sh $(BUILD)/test-results test-c
 
 check: ## installs what is missing, then warnings, format, lint, sanitizers, valgrind, installation
 	@scripts/deps.sh check

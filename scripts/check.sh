@@ -197,7 +197,7 @@ tests() { # NAME ARGUMENTS OF run_tests.sh...
   wanted "$1" || return 0
   local name=$1
   shift
-  scripts/run_tests.sh -r "$results" -l "check-$name" "$@"
+  JOBS=$jobs scripts/run_tests.sh -r "$results" -l "check-$name" "$@"
 }
 
 rm -f "$results"/check-*
@@ -221,21 +221,15 @@ check links "links between the pages lead to files" links
 check rockspec "the rockspec builds and installs without a network" rockspec
 check install "an installed moonpad links, loads and is removed again" installation
 
-# The long ones go side by side, as two lines of work whose outputs are shown one after the other.
-aggressive_collector() { tests gc -b "$build" -g lua; } # takes as long as all of the other line
+# The long ones. Each of them has work for all processors.
+tests gc -b "$build" -g lua
+check asan-build "builds with AddressSanitizer and UBSan" asan_build
+tests asan -b "$build/check/asan" -s lua c
+check tsan-build "builds with ThreadSanitizer" tsan_build
+TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
+check fuzz "random input finds nothing in the fuzz targets" fuzz
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others wait for their turn.
-sanitizers_and_valgrind() {
-  check asan-build "builds with AddressSanitizer and UBSan" asan_build
-  tests asan -b "$build/check/asan" -s lua c
-  check tsan-build "builds with ThreadSanitizer" tsan_build
-  TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
-  check fuzz "random input finds nothing in the fuzz targets" fuzz
-  tests valgrind -b "$build" \
-    -w "valgrind -q --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
-}
-aggressive_collector >"$temporary/beside" 2>&1 &
-sanitizers_and_valgrind
-wait
-cat "$temporary/beside"
+tests valgrind -b "$build" \
+  -w "valgrind -q --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 
 scripts/total.sh "$results" check

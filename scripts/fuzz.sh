@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds the fuzz targets with libFuzzer, ASan and UBSan, and runs them one after the other on their corpora.
+# Builds the fuzz targets with libFuzzer, ASan and UBSan, and runs them on their corpora, JOBS at a time.
 #   scripts/fuzz.sh [-r RUNS] [-t SECONDS] [-s SANITIZERS] [-f] [TARGET...]      TARGET: json, template, ... (default: all)
 #   -r  executions of each target (default 20000; with -t as many as there is time for)
 #   -t  ends each target after so many seconds
@@ -48,12 +48,17 @@ run_target() { # NAME
     >"$folder/$1.log" 2>&1
 }
 
+for target in "${targets[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  { run_target "$target"; echo $? >"$temporary/$target.code"; } &
+done
+wait
+
 status=0
 for target in "${targets[@]}"; do
-  run_target "$target"
-  code=$?
+  code=$(cat "$temporary/$target.code")
   executed=$(awk '/stat::number_of_executed_units/ { print $2 }' "$folder/$target.log")
-  if [ $code -eq 0 ] && [ -n "$executed" ]; then
+  if [ "$code" -eq 0 ] && [ -n "$executed" ]; then
     echo "fuzz $target: $executed executions, nothing found"
   else
     echo "fuzz $target: exit code $code after ${executed:-?} executions"
