@@ -1,4 +1,5 @@
 -- moonpad.json: the exact codec (contract 1.2, 5).
+local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local cjson = require "cjson"
 
@@ -249,8 +250,6 @@ describe("moonpad.json and lua-cjson", function()
 end)
 
 describe("random values", function()
-  -- A collector that never rests is about two hundred times slower.
-  local share = os.getenv "MOONPAD_GC" and 100 or 1
   local texts = { "", "a", "get", "two words", "\0", "a\0b", "\u{1F600}", "\u{e9}t\u{e9}", "\u{ffff}", "\u{10ffff}",
     "\"\\/", "\127\1",
     ("x"):rep(300), "1", "-1", "true", "[1]", "user:x" }
@@ -299,7 +298,7 @@ describe("random values", function()
 
   it("come back as they were, subtype and bits", function()
     math.randomseed(20240917)
-    for _ = 1, 3000 // share do
+    for _ = 1, checks.scaled(3000) do
       local original = value(5)
       local written = encode(original)
       local back = decode(written)
@@ -318,7 +317,7 @@ describe("random values", function()
       for key, item in pairs(v) do copy[key] = floated(item) end
       return copy
     end
-    for _ = 1, 1000 // share do
+    for _ = 1, checks.scaled(1000) do
       local original = value(4)
       if type(original) == "table" then
         local ours = encode(original)
@@ -329,7 +328,7 @@ describe("random values", function()
 
   it("that lua-cjson wrote are read as it reads them", function()
     math.randomseed(11)
-    for _ = 1, 1000 // share do
+    for _ = 1, checks.scaled(1000) do
       local theirs = cjson.encode { value(0), { text(), a = nil }, { [text()] = value(0) } }
       theirs = theirs:gsub("%-0([,%]}])", "0%1") -- a negative zero needs a float: -0 is the integer 0
       local a, b = decode(theirs), cjson.decode(theirs)
@@ -339,7 +338,7 @@ describe("random values", function()
 
   it("as single numbers: the shortest text that is exact", function()
     math.randomseed(3)
-    for index = 1, 20000 // share do
+    for index = 1, checks.scaled(20000) do
       local original = number()
       local written = encode(original)
       assert.equal(original, math.type(original) == "integer" and math.tointeger(written) or tonumber(written))

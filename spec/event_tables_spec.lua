@@ -8,7 +8,7 @@ local support = require "spec.support"
 -- A run finds what another one finds; MOONPAD_SEED (make soak) looks elsewhere.
 local seed = tonumber(os.getenv "MOONPAD_SEED") or 1
 local json = moonpad.json
-local STEP <const> = os.getenv "MOONPAD_GC" == "aggressive" and 9 or 1
+local STEP <const> = checks.stride
 
 local NAMES <const> = { "a", "step", "text", "removedStateKey", "removedStateKeysToo", 'with "quotes"', "back\\slash",
   "tab\there", "\u{e4}\u{1F600}", ("long name "):rep(3), ("n"):rep(23), ("n"):rep(24), ("n"):rep(25), "" }

@@ -1,9 +1,43 @@
 -- Loaded by busted before the specs (.busted).
 
--- MOONPAD_GC=aggressive: the collector runs all the time, so that a value which nothing holds is gone at once.
+-- MOONPAD_GC=aggressive: the collector runs all the time. Each allocation collects what is young, which is cheap: a
+-- value that nothing holds, and that has just been made, is gone at once. What is older is found by a full collection,
+-- which costs hundreds of times as much, every FULL_EVERY allocations.
+local FULL_EVERY <const> = 32
+
+-- The growth of memory, in percent, that makes the next collection a full one: the least that there is.
+local GROWTH <const> = 4
+
+local count, garbage = 0, 0
+
+-- Runs in each collection. It must not begin one, but can leave so much garbage that the next one is full.
+local function watch()
+  setmetatable({}, { __gc = function()
+    count = count + 1
+    if count % FULL_EVERY == 0 then local _ = ("x"):rep(garbage) end
+    watch()
+  end })
+end
+
+-- Before each test, because some change it.
+local function neverRest()
+  collectgarbage("incremental", GROWTH, 1000) -- for the pause after a full collection that found little
+  -- After a growth of 256 %, which Lua keeps in a byte: after each allocation.
+  collectgarbage("generational", 256, GROWTH)
+  collectgarbage()
+  collectgarbage "step" -- a full collection leaves a pause
+  garbage = collectgarbage "count" * 1024 * (GROWTH + 1) // 100 | 0
+  return nil, true
+end
+
 local mode = os.getenv "MOONPAD_GC"
 if mode == "aggressive" then
-  collectgarbage("incremental", 10, 1000)
+  watch()
+  neverRest()
+  local before = count
+  for _ = 1, 100 do local _ = {} end
+  assert(count - before >= 100, "the collector rests: this Lua knows another way to keep it at work")
+  require("busted").subscribe({ "test", "start" }, neverRest)
 elseif mode and mode ~= "" then
   error(("MOONPAD_GC=%s: only \"aggressive\" is known"):format(mode), 0)
 end

@@ -8,9 +8,7 @@ local support = require "spec.support"
 local seed = tonumber(os.getenv "MOONPAD_SEED") or os.time()
 local SIZES <const> = { 33, 0, 1, 9, 30, 31, 32, 60, 84, 85, 86, 120, 125, 126, 127, 128, 129, 160 }
 
--- Where the collector never rests, one case in a few, and one store.
-local RESTLESS <const> = os.getenv "MOONPAD_GC" == "aggressive"
-local STEP <const> = RESTLESS and 6 or 1
+local STEP <const> = checks.stride
 
 -- The same metatables all the way down.
 local function sameKinds(a, b)
@@ -57,8 +55,7 @@ local function newEvent(number, which, delta, more)
 end
 
 describe("the event that appendEvent returns", function()
-  support.each_store(function(open, store)
-    if RESTLESS and store ~= "memory:" then return end
+  support.each_store(function(open)
     local service, session
     before_each(function()
       service = open { durability = "normal" }
@@ -135,7 +132,7 @@ describe("the event that appendEvent returns", function()
     end)
 
     it("is what is read back at any size", function()
-      for index = 1, RESTLESS and 1 or #SIZES do
+      for index = 1, #SIZES, STEP do
         local count = SIZES[index]
         local fields, list, tables = {}, {}, {}
         for i = 1, count do fields["field " .. i], list[i], tables[i] = i, "item " .. i, { i } end

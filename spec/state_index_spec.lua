@@ -1,8 +1,9 @@
 -- Keys that are used again and again by index take a short way to their value: it must not differ from the long one of
 -- get and set.
+local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 
-local OPERATIONS <const> = os.getenv "MOONPAD_GC" == "aggressive" and 400 or 4000
+local OPERATIONS <const> = checks.scaled(4000)
 local LONG <const> = ("key "):rep(20)
 local KEYS <const> = { "count", "name", "user:level", "app:served", "temp:step", "cart", LONG, "", "\u{e4}" }
 

@@ -103,12 +103,41 @@ function checks.keys(map)
   return list
 end
 
----How much of a long piece of work to do: a fraction of it where the collector never rests (spec/helper.lua), which
----takes far longer.
+-- Where the collector never rests (spec/helper.lua) all takes far longer. What that finds is in the kinds of calls, and
+-- not in how many there are of a kind. How much of long work to do is said here alone.
+local RESTLESS <const> = (os.getenv "MOONPAD_GC" or "") ~= ""
+local SCALE <const> = 20
+
+---Of many cases of one kind each one is tried, or one in so many. A prime: of values that are tried in each of some
+---places, all values and all places have their turn.
+checks.stride = RESTLESS and 7 or 1
+
+---How often to do what is done `count` times elsewhere.
 ---@param count integer
 ---@return integer
 function checks.scaled(count)
-  return (os.getenv "MOONPAD_GC" or "") == "" and count or math.max(1, count // 20)
+  return RESTLESS and math.max(1, count // SCALE) or count
+end
+
+---Says of each of many cases of one kind whether to try it.
+---@return fun(): boolean
+function checks.chooser()
+  local asked = 0
+  return function()
+    asked = asked + 1
+    return (asked - 1) % checks.stride == 0
+  end
+end
+
+---Those of a list that are to be tried.
+---@param list any[]
+---@return any[]
+function checks.chosen(list)
+  local isChosen, some = checks.chooser(), {}
+  for _, item in ipairs(list) do
+    if isChosen() then some[#some + 1] = item end
+  end
+  return some
 end
 
 ---`depth` arrays inside each other.
