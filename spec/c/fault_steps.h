@@ -35,6 +35,18 @@ static inline long fault_count(long count) {
   return scaled < 1 ? 1 : scaled;
 }
 
+/*
+** Where each of many is tried, even under a sanitizer, valgrind sees in one of a few what they do with memory: how far it
+** is to the next one, and how often to do what is done `count` times elsewhere.
+*/
+static inline long valgrind_stride(void) {
+  return runs_under_valgrind() ? 7 : 1;
+}
+
+static inline int valgrind_rounds(int count) {
+  return runs_under_valgrind() ? (count + 15) / 16 : count;
+}
+
 /* Near seeds begin alike. */
 static inline void fault_seed(void) {
   random_state = (uint64_t)fault_number("MOONPAD_SEED", 0) * 2 + 1;

@@ -16,7 +16,7 @@
 #include "base/utf8.h"
 #include "core/json.h"
 #include "counting_allocator.h"
-#include "repeatable_random.h"
+#include "fault_steps.h"
 
 /* The text in a block of just its size, so that a read beyond its end is seen by the sanitizers. */
 static moonpad_string exact_copy(moonpad_string text) {
@@ -302,7 +302,7 @@ static void free_pair(pair *both) {
 static void random_values_come_out_canonical(void **state) {
   (void)state;
   mp_env *env = mp_env_new(NULL);
-  for (int round = 0; round < 5000; round++) {
+  for (int round = 0; round < valgrind_rounds(5000); round++) {
     pair both;
     mp_buffer out;
     moonpad_type type;
@@ -356,7 +356,7 @@ static void damaged_text_is_refused_or_canonical(void **state) {
   options.allocator = &counter.hooks;
   mp_env *env = mp_env_new(&options);
   size_t accepted = 0;
-  for (int round = 0; round < 20000; round++) {
+  for (int round = 0; round < valgrind_rounds(20000); round++) {
     pair both;
     mp_buffer once, twice;
     moonpad_type type;

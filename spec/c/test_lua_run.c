@@ -1,4 +1,5 @@
 /* Runs of Lua agents that a C host starts, steps and cancels (moonpad_lua.h). */
+#include "fault_steps.h"
 #include "lua_support.h"
 
 static const char village[] =
@@ -510,7 +511,7 @@ static void fail_each_in_turn(bool for_good) {
   assert_int_equal(run_with(&allocator, 0), MOONPAD_OK);
   long total = allocator.count;
   assert_true(total > 100);
-  for (long n = 1; n <= total; n += 7) {
+  for (long n = 1; n <= total; n += 7 * valgrind_stride()) {
     moonpad_status status = run_with(&allocator, n);
     if (status != MOONPAD_OK) assert_int_equal(status, MOONPAD_NO_MEMORY);
     if (for_good && n < total / 2) assert_int_equal(status, MOONPAD_NO_MEMORY);

@@ -338,7 +338,7 @@ static void test_on_a_failing_disk(void **state) {
       /* Without any lock, SQLite tries for ten seconds to read at all. */
       for (int lasting = 0; lasting < (kind == FAULT_LOCK ? 1 : 2); lasting++) {
         long n = 1;
-        while (fail_once(place, &old_files[i], (fault_kind)kind, n, lasting == 1)) n++;
+        while (fail_once(place, &old_files[i], (fault_kind)kind, n, lasting == 1)) n += valgrind_stride();
         assert_true(n > 1);
       }
     }
@@ -373,11 +373,11 @@ static void test_killed_at_every_step(void **state) {
   sqlite_place *place = *state;
   for (size_t i = 0; i < HARMED_FILES; i++) {
     size_t found[3] = {0, 0, 0};
-    for (long n = 1; kill_once(place, &old_files[i], n); n++) {
+    for (long n = 1; kill_once(place, &old_files[i], n); n += valgrind_stride()) {
       found[expect_whole_copy(&old_files[i], place->path)]++;
       expect_migrates(place, &old_files[i], place->path);
     }
-    assert_true(found[1] > 0 && found[2] > 0);
+    assert_true(found[1] > 0 && (found[2] > 0 || runs_under_valgrind()));
   }
 }
 
@@ -470,7 +470,8 @@ static void test_without_memory(void **state) {
         expect_whole_copy(file, place->path);
         expect_migrates(place, file, place->path);
       }
-      for (long n = 1; lack_memory(place, file, n, lasting == 1); n++) expect_migrates(place, file, place->path);
+      for (long n = 1; lack_memory(place, file, n, lasting == 1); n += valgrind_stride())
+        expect_migrates(place, file, place->path);
     }
   }
 }

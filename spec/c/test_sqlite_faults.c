@@ -317,7 +317,7 @@ static void test_sqlite_without_memory(void **state) {
   const sqlite_place *place = *state;
   for (int lasting = 0; lasting < 2; lasting++) {
     bool has_failed = true;
-    for (long n = 1; has_failed; n += n < 200 ? 1 : 13) {
+    for (long n = 1; has_failed; n += (n < 200 ? 1 : 13) * valgrind_stride()) {
       fault_scene scene;
       moonpad_error error = {MOONPAD_OK, ""};
       size_t count = 0;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/map.h"
+#include "fault_steps.h"
 #include "store_support.h"
 
 static moonpad_status makes_two_sessions(mp_tx *tx, void *context, moonpad_error *error) {
@@ -252,10 +253,11 @@ static void test_unsorted_ids(void **state) {
 
 /* ---- a long history ---- */
 
-#define MANY_EVENTS   100000
-#define PER_WRITE     5000
-#define WRITES_SLOW   2     /* of a store for which more would take too long */
-#define RISING_EVENTS 17501 /* so many ids rise from event to event; of those behind them, each second one does not */
+#define MANY_EVENTS     100000
+#define PER_WRITE       5000
+#define WRITES_SLOW     2     /* of a store for which more would take too long */
+#define WRITES_VALGRIND 4     /* under valgrind: behind RISING_EVENTS */
+#define RISING_EVENTS   17501 /* so many ids rise from event to event; of those behind them, each second one does not */
 
 static void long_event(int64_t number, char id[40], char json[160]) {
   snprintf(id, 40, "01890000-%08" PRId64 "-7000-8000", number <= RISING_EVENTS ? number : number ^ 1);
@@ -306,7 +308,7 @@ static moonpad_status reads_many(mp_tx *tx, void *context, moonpad_error *error)
   mp_session_row row;
   uint64_t random = 12345;
   TRY(find_row(tx, &scene->session, &row, error));
-  for (int i = 0; i < 3000; i++) {
+  for (int i = 0; i < valgrind_rounds(3000); i++) {
     random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     int64_t number = (int64_t)((random >> 33) % (uint64_t)row.revision) + 1;
     int64_t last = number + (int64_t)((random >> 20) % 3);
@@ -344,9 +346,13 @@ static moonpad_status finds_each(mp_tx *tx, void *context, moonpad_error *error)
   return MOONPAD_OK;
 }
 
+static int writes_of_many(void) {
+  return runs_under_valgrind() ? WRITES_VALGRIND : MANY_EVENTS / PER_WRITE;
+}
+
 static void test_many_events(void **state) {
   test_scene scene = scene_of(state);
-  const int writes = scene.opened->kind->is_slow ? WRITES_SLOW : MANY_EVENTS / PER_WRITE;
+  const int writes = scene.opened->kind->is_slow ? WRITES_SLOW : writes_of_many();
   write_ok(scene.opened, makes_two_sessions, &scene);
   for (int i = 0; i < writes; i++) {
     write_fails(scene.opened, MOONPAD_LIMIT, "enough", appends_many_and_fails, &scene);
@@ -409,7 +415,7 @@ static moonpad_status finds_short(mp_tx *tx, void *context, moonpad_error *error
 
 /* An index that grew meanwhile must lose what was undone and nothing else. */
 static void test_short_histories(void **state) {
-  for (unsigned number = 0; number < 400; number++) {
+  for (unsigned number = 0; number < (unsigned)valgrind_rounds(400); number++) {
     short_history history = {.number = number, .first = 1, .last = 1 + (int)(number % 24)};
     write_ok(*state, appends_short, &history);
     history.first = history.last + 1;
@@ -438,8 +444,8 @@ static void test_memory_of_events(void **state) {
   size_t encoded = 0;
   char id[40];
   char json[160];
-  for (int i = 0; i < MANY_EVENTS / PER_WRITE; i++) write_ok(&opened, appends_many, &scene);
-  for (int64_t number = PER_WRITE + 1; number <= MANY_EVENTS + PER_WRITE; number++, events++) {
+  for (int i = 0; i < writes_of_many(); i++) write_ok(&opened, appends_many, &scene);
+  for (int64_t number = PER_WRITE + 1; number <= (writes_of_many() + 1) * PER_WRITE; number++, events++) {
     long_event(number, id, json);
     encoded += strlen(json);
   }
