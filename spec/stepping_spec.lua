@@ -341,6 +341,16 @@ describe("while a store is asked", function()
     assert.is_true(checks.get(service).state.done)
   end)
 
+  it("no step of a run with models, tools and branches does", function()
+    local world = openWorld "slow:0:memory:"
+    local invocation = world.runner:start(options())
+    local here, all = slow_store.roundTripsHere(), slow_store.roundTrips()
+    while support.step(invocation) do end -- luacheck: ignore
+    assert.equal(here, slow_store.roundTripsHere())
+    assert.is_true(slow_store.roundTrips() - all > 100)
+    closeWorld(world)
+  end)
+
   it("a blocking loop makes its calls on the spot", function()
     local all, here = slow_store.roundTrips(), slow_store.roundTripsHere()
     support.run(runnerOf(service, custom("A", function(context)
