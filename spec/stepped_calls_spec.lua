@@ -533,7 +533,7 @@ for store, open in pairs(STORES) do
           return ok
         end)
         read[#read + 1] = line
-        for another in export do read[#read + 1] = another end
+        for more in export do read[#read + 1] = more end
         assert.are.same(expected, read)
       end
     end)
