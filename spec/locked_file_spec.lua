@@ -114,12 +114,14 @@ for _, durability in ipairs { "full", "normal" } do
     end
 
     it("stores what the agent has written while it waits as it was written", function()
-      local answer = { content = { parts = { { text = "counted" } } } }
+      local answer, answered = { content = { parts = { { text = "counted" } } } }, false
       local invocation = startAndLock(moonpad.agent { name = "Counter", model = function(_, context)
         context.state:increment "calls"
         context.state.list = { 1, 2 }
+        answered = true
         return answer
       end })
+      support.stepUntil(invocation, function() return answered end)
       expectWaiting(invocation)
       answer.content.parts[1].text = "changed afterwards"
       letGo()
@@ -230,13 +232,15 @@ for _, durability in ipairs { "full", "normal" } do
     end)
 
     it("can be cancelled while it waits; the append under way is finished, and then the next run begins", function()
-      local cleaned = false
+      local cleaned, written = false, false
       local invocation = startAndLock(moonpad.customAgent { name = "Host", run = function(context)
         context.state.written = true
+        written = true
         local ok, err = pcall(context.emit, context, "emitted")
         cleaned = not ok and err.code
         error(err, 0)
       end })
+      support.stepUntil(invocation, function() return written end)
       expectWaiting(invocation)
       invocation:cancel()
       assert.equal("cancelled", cleaned)
