@@ -2,6 +2,7 @@
 -- are elsewhere (contract 2).
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
+local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
 local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
@@ -539,3 +540,56 @@ for store, open in pairs(STORES) do
     end)
   end)
 end
+
+describe("calls of two coroutines that are stepped", function()
+  local service, session, release
+  before_each(function()
+    local folder = support.tmpdir()
+    service = moonpad.open("sqlite:" .. folder .. "/s.db")
+    session = fill(service)
+    release = lock(folder .. "/s.db", folder)
+  end)
+  after_each(function()
+    service:close()
+    support.cleanup()
+  end)
+
+  local function append()
+    return service:appendEvent(session, event { n = 1 })
+  end
+
+  it("wait for an append that nobody waits for any more, and hear when it is stored", function()
+    local fd = service:fd()
+    beginWaiting(service, append):resume(core.CANCEL)
+    local second = beginWaiting(service, append)
+    assert.is_false(slow_store.isReadable(fd))
+    release()
+    support.waitUntil("the first append", function() return slow_store.isReadable(fd) end)
+    assert.is_false(second:resume().done)
+    local ok, stored = second:finish()
+    assert.is_true(ok)
+    assert.are.equal(22, stored.revision)
+  end)
+
+  it("leave nothing readable behind when the second is cancelled as well", function()
+    local fd = service:fd()
+    beginWaiting(service, append):resume(core.CANCEL)
+    beginWaiting(service, append):resume(core.CANCEL)
+    release()
+    assert.are.equal(0, service:poll(PATIENCE))
+    assert.is_false(slow_store.isReadable(fd))
+    assert.are.equal(21, service:refresh(session).revision)
+  end)
+
+  it("end a poll that waits, whoever has looked meanwhile", function()
+    local waits = beginWaiting(service, append)
+    local goesOn = beginWaiting(service, another, service)
+    support.waitUntil("the session", function() return slow_store.isReadable(service:fd()) end)
+    core.idle(0)
+    service:poll(0)
+    assert.are.equal(0, service:poll(PATIENCE))
+    assert.is_true(goesOn:resume().done)
+    release()
+    assert.is_true(waits:finish())
+  end)
+end)

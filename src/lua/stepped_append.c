@@ -49,12 +49,13 @@ static int raise(lua_State *L, mp_stepped_append *stepped) {
 
 static int go_on(lua_State *L, int status, lua_KContext context) {
   mp_stepped_append *stepped = (mp_stepped_append *)context;
-  mp_lua_append *append = stepped->append;
   (void)status;
   if (mp_is_cancelled(L, stepped->top)) {
     mp_box_release(stepped);
     mp_raise_cancelled(L);
   }
+  mp_lua_append *append = stepped->append;
+  if (append == NULL) mp_raise_finalized(L);
   if (append->job != NULL && !mp_job_poll(append->job)) return mp_yield_to_step(L, context, go_on);
   if (append->state == MP_APPEND_STORED) return give_event(L, stepped);
   return raise(L, stepped);

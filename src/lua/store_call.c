@@ -12,6 +12,7 @@ static const char cancel = 0;
 
 typedef struct call_handle {
   mp_store_call *call; /* NULL: not made yet, or given back */
+  int top;             /* of the stack, when it was made */
 } call_handle;
 
 /* Most calls are made and done at once: one is kept with its userdata, and room for the larger ones. */
@@ -46,9 +47,12 @@ static void let_go(call_handle *handle) {
   release(call);
 }
 
-/* __gc, __close */
+/* __gc, __close. When the Lua state is being closed, finalizers of others come later, and may ask a store. */
 static int call_end(lua_State *L) {
-  let_go(lua_touserdata(L, 1));
+  call_handle *handle = lua_touserdata(L, 1);
+  mp_lua *binding = mp_lua_find_binding(L);
+  if (binding != NULL && binding->spare_call == handle->call) binding->spare_call = NULL;
+  let_go(handle);
   return 0;
 }
 
@@ -150,7 +154,7 @@ static bool copy_strings(mp_store_call *call) {
 
 static mp_lua_service *stepper_of(lua_State *L) {
   mp_lua_service *stepper = mp_lua_find_binding(L)->stepper;
-  if (stepper == NULL || !lua_isyieldable(L)) return NULL;
+  if (stepper == NULL || stepper->service == NULL || !lua_isyieldable(L)) return NULL;
   push_anchor(L, MP_ANCHOR_THREADS);
   lua_pushthread(L);
   bool is_driven = lua_rawget(L, -2) != LUA_TNIL;
@@ -189,6 +193,10 @@ _Noreturn void mp_raise_cancelled(lua_State *L) {
   mp_raise_status(L, MOONPAD_CANCELLED, "the run has been cancelled");
 }
 
+_Noreturn void mp_raise_finalized(lua_State *L) {
+  mp_raise_status(L, MOONPAD_CLOSED, "what the call waits for is closed");
+}
+
 static int go_on(lua_State *L, int status, lua_KContext context);
 
 static bool is_done(mp_store_call *call) {
@@ -201,7 +209,7 @@ static bool is_done(mp_store_call *call) {
 
 static int make(lua_State *L, mp_store_call *call, bool in_memory) {
   for (;;) {
-    if (!in_memory && submit(L, call)) return mp_yield_to_step(L, (lua_KContext)call, go_on);
+    if (!in_memory && submit(L, call)) return mp_yield_to_step(L, call->index, go_on);
     call->status = call->type->ask(call, &call->error);
     int count = call->type->finish(L, call);
     if (count == MP_ASK_AGAIN) continue;
@@ -211,13 +219,15 @@ static int make(lua_State *L, mp_store_call *call, bool in_memory) {
 }
 
 static int go_on(lua_State *L, int status, lua_KContext context) {
-  mp_store_call *call = (mp_store_call *)context;
+  call_handle *handle = lua_touserdata(L, (int)context);
   (void)status;
-  if (mp_is_cancelled(L, call->top)) {
-    let_go(lua_touserdata(L, call->index));
+  if (mp_is_cancelled(L, handle->top)) {
+    let_go(handle);
     mp_raise_cancelled(L);
   }
-  if (!is_done(call)) return mp_yield_to_step(L, (lua_KContext)call, go_on);
+  mp_store_call *call = handle->call;
+  if (call == NULL) mp_raise_finalized(L);
+  if (!is_done(call)) return mp_yield_to_step(L, context, go_on);
   int count = call->type->finish(L, call);
   if (count == MP_ASK_AGAIN) return make(L, call, false);
   give_back(L, call);
@@ -225,7 +235,7 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
 }
 
 int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
-  call->top = lua_gettop(L);
+  ((call_handle *)lua_touserdata(L, call->index))->top = lua_gettop(L);
   /* So that a coroutine which is closed meanwhile lets go of it at once. */
   call->is_marked = !in_memory && stepper_of(L) != NULL;
   if (call->is_marked) lua_toclose(L, call->index);
@@ -235,17 +245,31 @@ int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
 /* ---- Waiting for a session object ---- */
 
 typedef struct settling {
-  moonpad_session *session;
+  mp_session_box *session;
   int (*next)(lua_State *L);
   int top;
 } settling;
 
+/* What was abandoned is nobody's again. */
+static void stop_settling(void *payload) {
+  settling *wait = payload;
+  mp_session_box *session = wait->session;
+  wait->session = NULL;
+  if (session != NULL) mp_session_settle_abandoned(session->session, false);
+  mp_session_box_release(session);
+}
+
 static int go_on_settling(lua_State *L, int status, lua_KContext context) {
-  const settling *wait = (const settling *)context;
-  int (*next)(lua_State *) = wait->next;
+  settling *wait = (settling *)context;
   (void)status;
-  if (mp_is_cancelled(L, wait->top)) mp_raise_cancelled(L);
-  if (!mp_session_try_settle(wait->session)) return mp_yield_to_step(L, context, go_on_settling);
+  if (mp_is_cancelled(L, wait->top)) {
+    mp_box_release(wait);
+    mp_raise_cancelled(L);
+  }
+  if (wait->session == NULL) mp_raise_finalized(L);
+  if (!mp_session_settle_abandoned(wait->session->session, true)) return mp_yield_to_step(L, context, go_on_settling);
+  int (*next)(lua_State *) = wait->next;
+  mp_box_release(wait);
   lua_settop(L, wait->top - 1);
   return next(L);
 }
@@ -256,9 +280,12 @@ int mp_when_settled(lua_State *L, mp_session_box *session, int (*next)(lua_State
     mp_session_settle(session->session);
     return next(L);
   }
-  settling *wait = lua_newuserdatauv(L, sizeof *wait, 0);
-  *wait = (settling){session->session, next, lua_gettop(L)};
-  return mp_yield_to_step(L, (lua_KContext)wait, go_on_settling);
+  settling *wait = mp_box_push(L, sizeof *wait, stop_settling);
+  wait->next = next;
+  wait->top = lua_gettop(L);
+  wait->session = mp_session_box_retain(session);
+  lua_toclose(L, wait->top);
+  return go_on_settling(L, LUA_YIELD, (lua_KContext)wait);
 }
 
 /* ---- For the scheduler ---- */

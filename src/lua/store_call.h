@@ -6,6 +6,8 @@
 #ifndef MP_LUA_STORE_CALL_H
 #define MP_LUA_STORE_CALL_H
 
+#include <assert.h>
+
 #include "lua/handles.h"
 #include "service/service.h"
 
@@ -40,7 +42,6 @@ struct mp_store_call {
   bool is_under_way;
   bool is_marked; /* Lua closes its userdata */
   int index;      /* of its userdata */
-  int top;        /* of the stack */
   moonpad_string *strings[MP_KEPT_STRINGS];
   size_t string_count;
   char *copies; /* of what they were */
@@ -56,6 +57,7 @@ mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, 
 
 /* A member of the call that points into Lua: it is copied where the call may outlive what keeps it. */
 static inline void mp_store_call_keep(mp_store_call *call, moonpad_string *string) {
+  assert(call->string_count < MP_KEPT_STRINGS);
   call->strings[call->string_count++] = string;
 }
 
@@ -77,6 +79,8 @@ int mp_yield_to_step(lua_State *L, lua_KContext context, lua_KFunction next);
 */
 bool mp_is_cancelled(lua_State *L, int top);
 _Noreturn void mp_raise_cancelled(lua_State *L);
+/* When the Lua state is being closed, a finalizer may resume what waits for something that has been finalized. */
+_Noreturn void mp_raise_finalized(lua_State *L);
 
 /*
 ** Goes on with `next`, a C function's second half, once no append of the session object is under way:

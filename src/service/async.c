@@ -23,6 +23,7 @@ struct mp_job {
   mp_async_way way;
   moonpad_error error; /* code MOONPAD_OK: stored */
   bool applied;        /* the session object shows the outcome */
+  bool is_abandoned;   /* nobody waits for it */
 };
 
 /* ---- Storing, on a worker ---- */
@@ -257,7 +258,7 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
   job->way = way;
   job->error.code = MOONPAD_OK;
   job->error.message[0] = '\0';
-  job->applied = false;
+  job->applied = job->is_abandoned = false;
   moonpad_status status = read_job(job, session, changes, event, error);
   if (status != MOONPAD_OK) {
     mp_buffer_free(&job->event);
@@ -526,6 +527,7 @@ bool mp_job_poll(mp_job *last) {
 
 void mp_job_abandon(mp_job *job) {
   moonpad_service *service = moonpad_service_retain(job->append.service); /* whoever is told may let go of it */
+  job->is_abandoned = true;
   mp_task_abandon(&job->task);
   moonpad_service_release(service);
 }
@@ -557,14 +559,14 @@ bool mp_session_try_settle(moonpad_session *session) {
   return session->jobs_in_flight == 0;
 }
 
-/* The first that is done and waits for a step to take it; those under way go to a step, or to nobody. */
+/* Of those that were abandoned: the first that a step was to take and that is done; those under way go to a step, or to nobody. */
 static mp_job *find_for_step(moonpad_session *session, bool is_awaited) {
   mp_job *found = NULL;
   pthread_mutex_t *mutex = &session->service->executor.mutex;
   pthread_mutex_lock(mutex);
   for (mp_job *job = session->first_job; job != NULL && found == NULL; job = job->next) {
     mp_task *task = &job->task;
-    if (task->taker == MP_TAKEN_BY_POLL) continue;
+    if (!job->is_abandoned) continue;
     if (task->number == 0) {
       task->taker = is_awaited ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_NONE;
     } else if (task->taker == MP_TAKEN_BY_STEP) {

@@ -176,39 +176,41 @@ static struct timespec time_after(int64_t timeout_ms) {
   return time;
 }
 
-/* Is anything there for somebody to take that was not there when a wait ended the last time? */
-static bool has_news(const moonpad_queue *queue) {
+/* Is anything there for somebody to take that came after `seen`? */
+static bool has_news(const moonpad_queue *queue, uint64_t seen) {
   const mp_task *task = queue->done.last;
   while (task != NULL && task->taker == MP_TAKEN_BY_NONE) task = task->previous;
-  return task != NULL && task->number > queue->seen_number;
+  return task != NULL && task->number > seen;
 }
 
 /* With the mutex held: until there is news; nothing under way: not at all. */
-static void wait_for_news(moonpad_queue *queue, int64_t timeout_ms) {
-  if (timeout_ms <= 0 || queue->under_way == 0 || has_news(queue)) return;
+static void wait_for_news(moonpad_queue *queue, uint64_t seen, int64_t timeout_ms) {
+  if (timeout_ms <= 0 || queue->under_way == 0 || has_news(queue, seen)) return;
   struct timespec deadline = time_after(timeout_ms);
-  while (!has_news(queue) && queue->under_way > 0) {
+  while (!has_news(queue, seen) && queue->under_way > 0) {
     if (pthread_cond_timedwait(&queue->ready, mutex_of(queue), &deadline) == ETIMEDOUT) return;
   }
 }
 
 bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
   pthread_mutex_lock(mutex_of(queue));
-  bool had_reason = queue->under_way > 0 || has_news(queue);
-  wait_for_news(queue, timeout_ms);
-  queue->seen_number = queue->last_number;
+  bool had_reason = queue->under_way > 0 || has_news(queue, queue->awaited_number);
+  wait_for_news(queue, queue->awaited_number, timeout_ms);
+  queue->awaited_number = queue->last_number;
   pthread_mutex_unlock(mutex_of(queue));
   return had_reason;
 }
 
 /*
-** Waits, if at all, for the first one; what a step waits for ends that, too, unless it was done when this
-** returned the last time. The number of the last one that is done.
+** Waits, if at all, for the first one. What a step is to take ends that, too, unless it was there when
+** such a wait ended the last time: somebody who polls and never steps must not spin. The number of the
+** last one that is done.
 */
 static uint64_t wait_for_done(moonpad_queue *queue, int64_t timeout_ms) {
   pthread_mutex_lock(mutex_of(queue));
-  if (find_up_to(queue, UINT64_MAX) == NULL) wait_for_news(queue, timeout_ms);
-  uint64_t last = queue->seen_number = queue->last_number;
+  if (find_up_to(queue, UINT64_MAX) == NULL) wait_for_news(queue, queue->polled_number, timeout_ms);
+  uint64_t last = queue->last_number;
+  if (timeout_ms > 0) queue->polled_number = last;
   pthread_mutex_unlock(mutex_of(queue));
   return last;
 }

@@ -20,7 +20,9 @@ struct moonpad_queue {
   size_t left;      /* the others: a poll drops them */
   size_t under_way; /* tasks that will be done */
   uint64_t last_number;
-  uint64_t seen_number; /* what was done when a wait ended the last time: see mp_queue_await */
+  /* What was done when a wait ended the last time: a step may not have taken it yet. */
+  uint64_t awaited_number; /* of mp_queue_await */
+  uint64_t polled_number;  /* of a poll that may wait */
   bool closed;
   int read_fd; /* -1: nobody has asked for it */
   int write_fd;

@@ -329,7 +329,7 @@ moonpad_status mp_sqlite_open(mp_env *env, moonpad_string rest, const moonpad_op
                               moonpad_error *error);
 
 /* What a module hands in through moonpad_options.stores. */
-#define MP_STORE_VERSION 2 /* of this header; counts up when what is here changes */
+#define MP_STORE_VERSION 3 /* of this header; counts up when what is here changes */
 struct moonpad_store_opener {
   unsigned version; /* MP_STORE_VERSION of whoever made it: another one is `unsupported` */
   mp_store_open open;
