@@ -25,17 +25,17 @@ local ENDLESS <const> = {
   ["tables"] = function() return named(60) end,
   ["a long text, again and again"] = function()
     local text, list = ("x"):rep(100000), {}
-    for index = 1, 100000 do list[index] = text end
+    for index = 1, checks.scaled(100000) do list[index] = text end
     return list
   end,
   ["a state, again and again"] = function()
     local state, list = moonpad.state { text = ("x"):rep(100000) }, {}
-    for index = 1, 100000 do list[index] = state end
+    for index = 1, checks.scaled(100000) do list[index] = state end
     return list
   end,
   ["a node, again and again"] = function()
     local node, list = moonpad.state { k = { ("x"):rep(100000) } }.k, {}
-    for index = 1, 100000 do list["k" .. index] = node end
+    for index = 1, checks.scaled(100000) do list["k" .. index] = node end
     return list
   end,
 }
