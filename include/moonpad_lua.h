@@ -35,6 +35,15 @@ MOONPAD_API void moonpad_lua_push_service(lua_State *L, moonpad_service *service
 /* The service of the service object at `index`, borrowed from it; NULL when there is something else, or one that was closed. [-] */
 MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 
+/*
+** The file descriptor of the open service object at `index`, for the event loop of a host (contract section 2):
+** readable as long as a step of a run of that service, or `service:poll`, has something to do in this Lua state.
+** moonpad_fd is that of moonpad_poll, which knows nothing of what a Lua state does. It is moonpad's: wait for it,
+** neither read nor close it. Errors: invalid_argument (no open service is there), storage (the system has no
+** descriptor), no_memory. [-]
+*/
+MOONPAD_API moonpad_status moonpad_lua_fd(lua_State *L, int index, int *fd, moonpad_error *error);
+
 /* ---- Running an agent from C (contract section 6) ---- */
 
 /*

@@ -2,6 +2,8 @@
 #include "fault_steps.h"
 #include "lua_support.h"
 
+#include <poll.h>
+
 static const char village[] =
     "local service = moonpad.open 'memory:'\n"
     "local waits = moonpad.tool { name = 'look', parameters = { type = 'object' }, run = function(args, context)\n"
@@ -528,8 +530,50 @@ static void test_allocations_failing_for_good(void **context) {
   fail_each_in_turn(true);
 }
 
+static const char diary[] =
+    "path = os.tmpname()\n"
+    "service = moonpad.open('sqlite:' .. path)\n"
+    "local agent = moonpad.agent { name = 'Mira', model = function(request, context)\n"
+    "  context.state.days = (context.state.days or 0) + 1\n"
+    "  return 'Dear diary'\n"
+    "end }\n"
+    "runner = moonpad.runner { appName = 'village', agent = agent, sessionService = service }\n";
+
+static void test_tells_when_to_step(void **context) {
+  (void)context;
+  lua_State *L = new_state();
+  run(L, diary);
+  lua_getglobal(L, "runner");
+  lua_getglobal(L, "service");
+  struct pollfd waits = {.events = POLLIN};
+  moonpad_error error;
+  assert_int_equal(moonpad_lua_fd(L, -1, &waits.fd, &error), MOONPAD_OK);
+  assert_int_equal(moonpad_lua_fd(L, 1, &(int){0}, &error), MOONPAD_INVALID_ARGUMENT);
+  assert_int_equal(poll(&waits, 1, 0), 0);
+  moonpad_lua_run_options options = options_for("dawn");
+  moonpad_lua_run *started = start_ok(L, &options);
+  moonpad_lua_progress progress;
+  int waited = 0, events = 0;
+  do {
+    moonpad_status status = moonpad_lua_run_step(L, started, &progress, NULL, &error);
+    if (status != MOONPAD_OK) fail_msg("%s", error.message);
+    if (progress == MOONPAD_LUA_RUN_EVENT) events++;
+    if (progress != MOONPAD_LUA_RUN_WAITING) continue;
+    waited++;
+    assert_int_equal(poll(&waits, 1, 60000), 1);
+  } while (progress != MOONPAD_LUA_RUN_DONE);
+  assert_int_equal(events, 1);
+  assert_true(waited >= 3); /* the session, the message, the answer */
+  assert_int_equal(poll(&waits, 1, 0), 0);
+  moonpad_lua_run_free(L, started);
+  run(L, "service:close() os.remove(path) os.remove(path .. '-wal') os.remove(path .. '-shm')");
+  assert_int_equal(moonpad_lua_fd(L, 2, &waits.fd, &error), MOONPAD_INVALID_ARGUMENT);
+  lua_close(L);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_tells_when_to_step),
       cmocka_unit_test(test_whole_run),
       cmocka_unit_test(test_event_that_removes),
       cmocka_unit_test(test_content_as_json),

@@ -1,6 +1,7 @@
 /* For hosts with a Lua state of their own: moonpad_lua.h. */
 #include <stdio.h>
 
+#include "base/error.h"
 #include "lua/handles.h"
 #include "lua/sources.h"
 #include "service/service.h"
@@ -76,11 +77,26 @@ void moonpad_lua_push_service(lua_State *L, moonpad_service *service) {
   lua_call(L, 1, 1);
 }
 
-moonpad_service *moonpad_lua_to_service(lua_State *L, int index) {
+static mp_lua_service *find_open(lua_State *L, int index) {
   index = lua_absindex(L, index);
   const mp_lua *binding = mp_lua_find_binding(L);
   if (binding == NULL || !lua_checkstack(L, 2)) return NULL;
-  const mp_lua_service *handle = mp_test_userdata(L, index, binding->service_meta);
+  mp_lua_service *handle = mp_test_userdata(L, index, binding->service_meta);
   if (handle == NULL || handle->closed || handle->service == NULL) return NULL;
-  return atomic_load(&handle->service->closed) ? NULL : handle->service;
+  return atomic_load(&handle->service->closed) ? NULL : handle;
+}
+
+moonpad_service *moonpad_lua_to_service(lua_State *L, int index) {
+  const mp_lua_service *handle = find_open(L, index);
+  return handle == NULL ? NULL : handle->service;
+}
+
+moonpad_status moonpad_lua_fd(lua_State *L, int index, int *fd, moonpad_error *error) {
+  *fd = -1;
+  mp_lua_service *handle = find_open(L, index);
+  if (handle == NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "moonpad_lua_fd: there is no open service at this index");
+  }
+  moonpad_status status = mp_need_queue(handle, error);
+  return status == MOONPAD_OK ? moonpad_queue_fd(handle->queue, fd, error) : status;
 }
