@@ -1,6 +1,8 @@
 -- Random operations on a memory and an SQLite store side by side: every answer is the same on both, and what the
 -- model says.
--- Three bytes choose an operation and who does it, its key, its value. Two writers have session objects of their own.
+-- Three bytes choose an operation, who does it and whether in steps, its key, its value. Two writers have session
+-- objects of their own.
+local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local folder = os.getenv "MOONPAD_FUZZ_LUA" or "spec/fuzz"
 local Model = dofile(folder .. "/model.lua")
@@ -13,11 +15,32 @@ local VALUES = {
 }
 local RENEW_AFTER = 2000 -- inputs; the apps stay behind, so the stores would grow
 
-local services, inputs = nil, 0
+local services, inputs, path = nil, 0, nil
+
+local function removeFile()
+  for _, suffix in ipairs { "", "-wal", "-shm" } do os.remove(path .. suffix) end
+end
 
 local function renewServices()
   for _, service in ipairs(services or {}) do service:close() end
-  services = { moonpad.open "memory:", moonpad.open "sqlite::memory:" }
+  if path then removeFile() end
+  path = os.tmpname()
+  services = { moonpad.open "memory:", moonpad.open("sqlite:" .. path, { durability = "normal" }) }
+end
+
+-- As a stepped run does it: what asks the file makes its coroutine wait for a worker.
+local function inSteps(operation, ...)
+  local thread = coroutine.create(operation)
+  core.threads[thread] = true
+  core.stepWith(services[2])
+  local ok, signal = coroutine.resume(thread, ...)
+  while ok and coroutine.status(thread) ~= "dead" do
+    assert(signal == core.ASKS_STORE)
+    core.idle(60)
+    ok, signal = coroutine.resume(thread)
+  end
+  core.stepWith(nil)
+  if not ok then error(signal, 0) end
 end
 
 local function expectSame(what, one, other)
@@ -277,6 +300,21 @@ function OPERATIONS.updateLater(run, writer)
   if ok then writer.refreshed = writer.held else writer:load() end
 end
 
+-- After a failure the session object shows what is stored.
+local function appendLater(writer, event)
+  local ok, answers = both(function(index)
+    local pending = services[index]:appendEventAsync(writer.sessions[index], event)
+    services[index]:poll(60)
+    return pending:result()
+  end)
+  if not ok then writer:load() end
+  return ok, answers
+end
+
+local function appendNow(writer, event)
+  return both(function(index) return services[index]:appendEvent(writer.sessions[index], event) end)
+end
+
 -- Two keys at once; the odd ones come with an id, which may have been there before.
 function OPERATIONS.append(run, writer, key, value, number)
   local id = number % 2 == 1 and "e" .. number % 16 or nil
@@ -285,7 +323,7 @@ function OPERATIONS.append(run, writer, key, value, number)
     actions = { stateDelta = { [key] = value, b = number } },
   }
   local known = id and run.ids[id]
-  local ok, answers = both(function(index) return services[index]:appendEvent(writer.sessions[index], event) end)
+  local ok, answers = (number % 3 == 0 and appendLater or appendNow)(writer, event)
   if known then
     local isSame = known.key == key and known.value == value and known.number == number
     if not ok then return assert(not isSame and answers.code == "already_exists", tostring(answers)) end
@@ -425,7 +463,6 @@ function OPERATIONS.list(run)
   end
 end
 
--- Deleted and made again: session objects of the former one are of no use, user and app state stay.
 local function exported(service, session)
   local lines = {}
   for line in service:export(session) do lines[#lines + 1] = line end
@@ -449,12 +486,8 @@ function OPERATIONS.import(run, writer)
   end
 end
 
-function OPERATIONS.delete(run, writer, key, value)
-  local shared = {}
-  for name, stored in pairs(run.model.values) do
-    if not Model.isSessionKey(name) then shared[name] = stored end
-  end
-  for index = 1, 2 do assert(services[index]:deleteSession(run.who)) end
+-- Deleted and made again: session objects of the former one are of no use; `shared` is what stays.
+local function beginAnew(run, writer, key, value, shared)
   run:create({ [key] = value ~= removed and not key:find ":" and value or nil }, shared)
   for _, stale in ipairs { "appendEvent", "refresh" } do
     local ok, err = both(function(index)
@@ -463,6 +496,28 @@ function OPERATIONS.delete(run, writer, key, value)
     assert(not ok and err.code == "not_found", "a stale session object is of use")
   end
   for _, each in ipairs(run.writers) do each:open(run) end
+end
+
+-- User and app state stay.
+function OPERATIONS.delete(run, writer, key, value)
+  local shared = {}
+  for name, stored in pairs(run.model.values) do
+    if not Model.isSessionKey(name) then shared[name] = stored end
+  end
+  for index = 1, 2 do assert(services[index]:deleteSession(run.who)) end
+  beginAnew(run, writer, key, value, shared)
+end
+
+-- With the state of the user.
+function OPERATIONS.forget(run, writer, key, value)
+  local shared = {}
+  for name, stored in pairs(run.model.values) do
+    if name:find "^app:" then shared[name] = stored end
+  end
+  for index = 1, 2 do
+    assert(services[index]:deleteUser { appName = run.who.appName, userId = run.who.userId } == 1)
+  end
+  beginAnew(run, writer, key, value, shared)
 end
 
 local NAMES = {}
@@ -498,9 +553,15 @@ return function(bytes)
   inputs = inputs + 1
   local run = newRun()
   for position = 1, #bytes - 2, 3 do
-    local choice, key, number = bytes:byte(position, position + 2)
+    local choice, chosen, number = bytes:byte(position, position + 2)
     local writer = run.writers[choice // 128 + 1]
-    OPERATIONS[NAMES[choice % #NAMES + 1]](run, writer, KEYS[key % #KEYS + 1], VALUES[number % #VALUES + 1], number)
+    local operation, key, value = OPERATIONS[NAMES[choice % #NAMES + 1]], KEYS[chosen % #KEYS + 1],
+      VALUES[number % #VALUES + 1]
+    if choice // 64 % 2 == 1 then
+      inSteps(operation, run, writer, key, value, number)
+    else
+      operation(run, writer, key, value, number)
+    end
   end
   run:check()
   for index = 1, 2 do assert(services[index]:deleteSession(run.who)) end
