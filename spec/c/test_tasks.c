@@ -319,6 +319,8 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
   submit_behind(self, &polled, queue, run_for_a_moment, NULL);
   assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
   expect_told(&polled, 1, 0);
+  /* Other waits look for themselves what is new. */
+  assert_true(mp_queue_await(queue, PATIENCE_MS));
   submit_behind(self, &polled, queue, run_for_a_moment, NULL);
   assert_true(mp_queue_await(queue, PATIENCE_MS));
   assert_int_equal(moonpad_queue_poll(queue, 0), 1);
@@ -337,11 +339,44 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
   moonpad_queue_free(queue);
 }
 
+/* However many tasks wait for somebody's lock, one that only reads is run. */
+static void test_writers_leave_a_worker_free(void **state) {
+  host *self = *state;
+  job jobs[MP_WORKERS + 1];
+  sem_t begun, go_on, read;
+  int finished = 0, dropped = 0;
+  size_t failed = 0, polled = 0;
+  moonpad_queue *queue = make_queue(self);
+  assert_int_equal(sem_init(&begun, 0, 0), 0);
+  assert_int_equal(sem_init(&go_on, 0, 0), 0);
+  assert_int_equal(sem_init(&read, 0, 0), 0);
+  for (int i = 0; i <= MP_WORKERS; i++) {
+    bool writes = i < MP_WORKERS;
+    jobs[i] = (job){.task = {.run = run_job, .finish = finish_job, .drop = drop_job, .queue = queue, .writes = writes},
+                    .begun = writes ? &begun : &read,
+                    .go_on = &go_on,
+                    .finished = &finished,
+                    .dropped = &dropped};
+    OK(mp_submit(self->service, &jobs[i].task, &failure));
+  }
+  sem_wait(&read);
+  for (int i = 0; i < MP_WRITERS; i++) sem_wait(&begun);
+  assert_int_not_equal(sem_trywait(&begun), 0);
+  for (int i = 0; i <= MP_WORKERS; i++) sem_post(&go_on);
+  while (polled <= MP_WORKERS) polled += mp_queue_poll(queue, PATIENCE_MS, &failed);
+  assert_int_equal(finished, MP_WORKERS + 1);
+  moonpad_queue_free(queue);
+  sem_destroy(&begun);
+  sem_destroy(&go_on);
+  sem_destroy(&read);
+}
+
 #define ON_FILE(test) cmocka_unit_test_setup_teardown(test, host_setup_file, host_teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_FILE(test_tasks_wait_side_by_side),
+      ON_FILE(test_writers_leave_a_worker_free),
       ON_FILE(test_closing_finishes_what_is_submitted),
       ON_FILE(test_a_step_takes_its_tasks_itself),
       ON_FILE(test_what_is_abandoned_is_dropped),

@@ -210,7 +210,7 @@ static moonpad_status ask_save(mp_store_call *call, moonpad_error *error) {
 ** nil, displayName | nil) -> version
 */
 static int save(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(artifacts_call), ask_save, give_number, release_artifacts_call};
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_save, give_number, release_artifacts_call, true};
   moonpad_error error;
   artifacts_call *made = push_artifacts_call(L, &type, 9);
   if (made == NULL) return push_closed(L);
@@ -251,7 +251,7 @@ static int give_part(lua_State *L, mp_store_call *call) {
 
 /* artifacts:load(appName, userId, sessionId | nil, filename [, version]) -> part | nil */
 static int load(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(artifacts_call), ask_load, give_part, release_artifacts_call};
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_load, give_part, release_artifacts_call, false};
   artifacts_call *made = push_artifacts_call(L, &type, 6);
   if (made == NULL) return push_closed(L);
   made->base.number = luaL_optinteger(L, 6, MP_ARTIFACT_LATEST);
@@ -278,7 +278,8 @@ static int give_filenames(lua_State *L, mp_store_call *call) {
 
 /* artifacts:list(appName, userId, sessionId | nil) -> { filename, ... } */
 static int list(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(artifacts_call), ask_list, give_filenames, release_artifacts_call};
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_list, give_filenames, release_artifacts_call,
+                                          false};
   artifacts_call *made = push_artifacts_call(L, &type, 4);
   return made == NULL ? push_closed(L) : make_artifacts_call(L, made);
 }
@@ -304,7 +305,8 @@ static int give_versions(lua_State *L, mp_store_call *call) {
 
 /* artifacts:versions(appName, userId, sessionId | nil, filename) -> { version, ... } */
 static int versions(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(artifacts_call), ask_versions, give_versions, release_artifacts_call};
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_versions, give_versions, release_artifacts_call,
+                                          false};
   artifacts_call *made = push_artifacts_call(L, &type, 5);
   return made == NULL ? push_closed(L) : make_artifacts_call(L, made);
 }
@@ -323,7 +325,8 @@ static int give_existed(lua_State *L, mp_store_call *call) {
 
 /* artifacts:delete(appName, userId, sessionId | nil, filename) -> existed */
 static int delete_file(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(artifacts_call), ask_delete, give_existed, release_artifacts_call};
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_delete, give_existed, release_artifacts_call,
+                                          true};
   artifacts_call *made = push_artifacts_call(L, &type, 5);
   return made == NULL ? push_closed(L) : make_artifacts_call(L, made);
 }
@@ -336,8 +339,8 @@ static moonpad_status ask_delete_files(mp_store_call *call, moonpad_error *error
 
 /* artifacts:deleteUser(appName, userId) -> how many files */
 static int delete_user_files(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(artifacts_call), ask_delete_files, give_number,
-                                          release_artifacts_call};
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_delete_files, give_number, release_artifacts_call,
+                                          true};
   artifacts_call *made = push_artifacts_call(L, &type, 3);
   return made == NULL ? push_closed(L) : make_artifacts_call(L, made);
 }
@@ -411,7 +414,8 @@ static moonpad_status ask_indexed(mp_store_call *call, moonpad_error *error) {
 
 /* memories:indexed(appName, userId, sessionId, createTime) -> revision */
 static int indexed(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(memories_call), ask_indexed, give_number, release_memories_call};
+  static const mp_store_call_type type = {sizeof(memories_call), ask_indexed, give_number, release_memories_call,
+                                          false};
   memories_call *made = push_session_call(L, &type, 5);
   return made == NULL ? push_closed(L) : make_memories_call(L, made);
 }
@@ -506,7 +510,7 @@ static int give_true(lua_State *L, mp_store_call *call) {
 ** text }, ... }, { revision, ... }, indexed | nil) -> true
 */
 static int write_batch(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(memories_call), ask_write, give_true, release_memories_call};
+  static const mp_store_call_type type = {sizeof(memories_call), ask_write, give_true, release_memories_call, true};
   memories_call *made = push_session_call(L, &type, 8);
   if (made == NULL) return push_closed(L);
   if (!read_added(L, 6, made) || !read_removed(L, 7, made)) return push_no_memory(L);
@@ -562,7 +566,8 @@ static int give_matches(lua_State *L, mp_store_call *call) {
 ** content = JSON }, ... }
 */
 static int search(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(memories_call), ask_search, give_matches, release_memories_call};
+  static const mp_store_call_type type = {sizeof(memories_call), ask_search, give_matches, release_memories_call,
+                                          false};
   memories_call *made = push_memories_call(L, &type, 5);
   if (made == NULL) return push_closed(L);
   if (!read_phrases(L, 4, made)) return push_no_memory(L);
@@ -579,7 +584,7 @@ static moonpad_status ask_forget(mp_store_call *call, moonpad_error *error) {
 
 /* memories:deleteUser(appName, userId) -> how many */
 static int delete_user_memories(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(memories_call), ask_forget, give_number, release_memories_call};
+  static const mp_store_call_type type = {sizeof(memories_call), ask_forget, give_number, release_memories_call, true};
   memories_call *made = push_memories_call(L, &type, 3);
   return made == NULL ? push_closed(L) : make_memories_call(L, made);
 }

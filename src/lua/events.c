@@ -122,7 +122,7 @@ static void release_read(mp_store_call *call) {
 }
 
 static int give(lua_State *L, mp_lua *binding, mp_session_box *box, wanted what, lua_Integer position) {
-  static const mp_store_call_type type = {sizeof(event_call), ask_events, give_events, release_read};
+  static const mp_store_call_type type = {sizeof(event_call), ask_events, give_events, release_read, false};
   moonpad_session *session = box->session;
   bool blocks =
       binding->stepper == NULL || session->service->store->in_memory || (what != WANTED_COUNT && position < 1);

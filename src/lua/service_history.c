@@ -44,7 +44,7 @@ static int give_state(lua_State *L, mp_store_call *call) {
 }
 
 static int settled_state_at(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(history_call), ask_state, give_state, release_history};
+  static const mp_store_call_type type = {sizeof(history_call), ask_state, give_state, release_history, false};
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:stateAt");
   history_call *call = push_history_call(L, &type, box);
   call->revision = lua_tointeger(L, 3);
@@ -83,7 +83,7 @@ static int give_fork(lua_State *L, mp_store_call *call) {
 }
 
 static int settled_fork(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(history_call), ask_fork, give_fork, release_history};
+  static const mp_store_call_type type = {sizeof(history_call), ask_fork, give_fork, release_history, true};
   mp_lua *binding = mp_lua_of(L);
   mp_session_box *box = mp_check_session(L, binding, 2, "service:fork");
   mp_push_session(L, binding);
@@ -150,7 +150,7 @@ static int append_rewind(lua_State *L, mp_store_call *call) {
 
 /* Read on a worker, and appended as other events of the run are; once more where somebody has come in between. */
 static int rewind_in_step(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(rewind_call), ask_rewind, append_rewind, release_rewind};
+  static const mp_store_call_type type = {sizeof(rewind_call), ask_rewind, append_rewind, release_rewind, false};
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:rewind");
   lua_Integer attempts = lua_tointeger(L, REWIND_ATTEMPTS) + 1;
   lua_settop(L, REWIND_REVISION);
@@ -210,7 +210,7 @@ static int give_true(lua_State *L, mp_store_call *call) {
 /* service:backup(path) */
 static int backup(lua_State *L) {
   static const char where[] = "service:backup";
-  static const mp_store_call_type type = {sizeof(history_call), ask_backup, give_true, release_history};
+  static const mp_store_call_type type = {sizeof(history_call), ask_backup, give_true, release_history, false};
   moonpad_service *service = mp_check_call(L, mp_lua_of(L), where, 2);
   moonpad_string path = mp_argument_string(L, 2, where, "path");
   history_call *call = (history_call *)mp_store_call_push(L, &type, service);

@@ -60,7 +60,7 @@ static moonpad_status ask_create(mp_store_call *call, moonpad_error *error) {
 static int create_session(lua_State *L) {
   static const char where[] = "service:createSession";
   static const char *const known[] = {"appName", "userId", "sessionId", "state", NULL};
-  static const mp_store_call_type type = {sizeof(session_call), ask_create, give_session, release_session};
+  static const mp_store_call_type type = {sizeof(session_call), ask_create, give_session, release_session, true};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -99,7 +99,7 @@ static int give_session_or_nil(lua_State *L, mp_store_call *call) {
 static int get_session(lua_State *L) {
   static const char where[] = "service:getSession";
   static const char *const known[] = {"appName", "userId", "sessionId", "numRecentEvents", "afterTimestamp", NULL};
-  static const mp_store_call_type type = {sizeof(session_call), ask_get, give_session_or_nil, release_session};
+  static const mp_store_call_type type = {sizeof(session_call), ask_get, give_session_or_nil, release_session, false};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -133,7 +133,7 @@ static int give_existed(lua_State *L, mp_store_call *call) {
 static int delete_session(lua_State *L) {
   static const char where[] = "service:deleteSession";
   static const char *const known[] = {"appName", "userId", "sessionId", NULL};
-  static const mp_store_call_type type = {sizeof(session_call), ask_delete, give_existed, NULL};
+  static const mp_store_call_type type = {sizeof(session_call), ask_delete, give_existed, NULL, true};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -157,7 +157,7 @@ static int give_count(lua_State *L, mp_store_call *call) {
 static int delete_user(lua_State *L) {
   static const char where[] = "service:deleteUser";
   static const char *const known[] = {"appName", "userId", NULL};
-  static const mp_store_call_type type = {sizeof(session_call), ask_delete_user, give_count, NULL};
+  static const mp_store_call_type type = {sizeof(session_call), ask_delete_user, give_count, NULL, true};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -213,7 +213,7 @@ static int list_sessions(lua_State *L) {
   static const char where[] = "service:listSessions";
   static const char *const known[] = {"appName", "userId", "limit", "after", "order", NULL};
   static const char *const orders[] = {"oldest", "newest", NULL};
-  static const mp_store_call_type type = {sizeof(list_call), ask_list, give_list, release_list};
+  static const mp_store_call_type type = {sizeof(list_call), ask_list, give_list, release_list, false};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -452,7 +452,7 @@ static int give_refreshed(lua_State *L, mp_store_call *call) {
 }
 
 static int settled_refresh(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(refresh_call), ask_refresh, give_refreshed, release_refresh};
+  static const mp_store_call_type type = {sizeof(refresh_call), ask_refresh, give_refreshed, release_refresh, false};
   luaL_checkstack(L, 20, NULL);
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:refresh");
   refresh_call *call = (refresh_call *)mp_store_call_push(L, &type, box->session->service);

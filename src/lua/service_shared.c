@@ -55,7 +55,7 @@ static int give_read(lua_State *L, mp_store_call *call) {
   return 1;
 }
 
-static const mp_store_call_type read_type = {sizeof(shared_call), ask_read, give_read, release_shared};
+static const mp_store_call_type read_type = {sizeof(shared_call), ask_read, give_read, release_shared, false};
 
 /* service:getAppState{ appName } */
 static int get_app_state(lua_State *L) {
@@ -95,7 +95,7 @@ static int give_nothing(lua_State *L, mp_store_call *call) {
 /* Merges the table at options.state; the keys that moonpad.removed marks are deleted. */
 static int write_shared_state(lua_State *L, mp_lua *binding, moonpad_service *service, mp_options_table options,
                               moonpad_string app, moonpad_string user) {
-  static const mp_store_call_type type = {sizeof(shared_call), ask_write, give_nothing, release_shared};
+  static const mp_store_call_type type = {sizeof(shared_call), ask_write, give_nothing, release_shared, true};
   int state = mp_field_index(options, "state");
   if (state == 0) mp_raise_argument(L, "%s: state is missing", options.where);
   shared_call *write = push_shared_call(L, &type, service, app, user);
@@ -157,7 +157,7 @@ static int give_sum(lua_State *L, mp_store_call *call) {
 static int increment_state(lua_State *L) {
   static const char where[] = "service:incrementState";
   static const char *const known[] = {"appName", "userId", "key", "by", NULL};
-  static const mp_store_call_type type = {sizeof(shared_call), ask_increment, give_sum, release_shared};
+  static const mp_store_call_type type = {sizeof(shared_call), ask_increment, give_sum, release_shared, true};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);

@@ -80,7 +80,7 @@ static int give_loaded_line(lua_State *L, mp_store_call *call) {
 
 /* Upvalue 2: the box of the export, or false behind its last line. */
 static int next_line(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(export_call), ask_line, give_loaded_line, release_call};
+  static const mp_store_call_type type = {sizeof(export_call), ask_line, give_loaded_line, release_call, false};
   mp_lua_of(L);
   if (!lua_toboolean(L, lua_upvalueindex(2))) return 0;
   shared_export *shared = *(shared_export **)mp_box_payload(L, lua_upvalueindex(2));
@@ -117,7 +117,7 @@ static int give_export(lua_State *L, mp_store_call *call) {
 }
 
 static int settled_export(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(export_call), ask_export, give_export, release_call};
+  static const mp_store_call_type type = {sizeof(export_call), ask_export, give_export, release_call, false};
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:export");
   export_call *call = (export_call *)mp_store_call_push(L, &type, box->session->service);
   call->origin = mp_session_reference(box->session);
@@ -198,7 +198,7 @@ static int give_imported(lua_State *L, mp_store_call *call) {
 }
 
 static int commit(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(import_call), ask_commit, give_imported, release_import_call};
+  static const mp_store_call_type type = {sizeof(import_call), ask_commit, give_imported, release_import_call, true};
   moonpad_service *service = mp_check_service(L, mp_lua_of(L), "service:import");
   lua_settop(L, IMPORT_TOP);
   import_call *call = (import_call *)mp_store_call_push(L, &type, service);

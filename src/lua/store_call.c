@@ -19,7 +19,7 @@ typedef struct call_handle {
 #define SPARE_CALL_BYTES ((size_t)2048)
 
 static void empty(mp_store_call *call) {
-  static const mp_store_call_type none = {sizeof *call, NULL, NULL, NULL};
+  static const mp_store_call_type none = {.size = sizeof *call};
   if (call->type->release != NULL) call->type->release(call);
   mp_session_box_release(call->session);
   moonpad_service_release(call->service);
@@ -172,7 +172,8 @@ static bool submit(lua_State *L, mp_store_call *call) {
   if (stepper == NULL || mp_need_queue(stepper, NULL) != MOONPAD_OK) return false;
   if (call->string_count > 0 && !copy_strings(call)) return false;
   mp_queue_drop_left(stepper->queue);
-  call->task = (mp_task){.run = run, .drop = drop, .queue = stepper->queue, .taker = MP_TAKEN_BY_STEP};
+  call->task = (mp_task){
+      .run = run, .drop = drop, .queue = stepper->queue, .taker = MP_TAKEN_BY_STEP, .writes = call->type->writes};
   call->is_under_way = mp_submit(stepper->service, &call->task, NULL) == MOONPAD_OK;
   if (call->is_under_way) call->references++;
   return call->is_under_way;

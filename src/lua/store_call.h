@@ -27,6 +27,7 @@ typedef struct mp_store_call_type {
   int (*finish)(lua_State *L, mp_store_call *call);
   /* Gives back what the call holds beside the members below. NULL: nothing. Raises -. */
   void (*release)(mp_store_call *call);
+  bool writes; /* as of mp_task */
 } mp_store_call_type;
 
 #define MP_KEPT_STRINGS 8

@@ -146,6 +146,7 @@ static void store_alone(mp_task *task) {
 void mp_backlog_init(mp_backlog *backlog, moonpad_service *service) {
   memset(backlog, 0, sizeof *backlog);
   backlog->task.run = store_some;
+  backlog->task.writes = true;
   backlog->task.ended = store_more;
   backlog->service = service;
 }

@@ -54,17 +54,35 @@ static void end(moonpad_service *service, mp_task *task) {
   pthread_cond_broadcast(&service->executor.finished);
 }
 
+/* The first that may run now; NULL: there is none. */
+static mp_task *take_next(mp_executor *executor) {
+  mp_task *task = executor->waiting.first;
+  while (task != NULL && task->writes && executor->writing == MP_WRITERS) task = task->next;
+  if (task != NULL) mp_task_unlink(&executor->waiting, task);
+  return task;
+}
+
+/* Whoever ends a task that writes looks for the next one itself. */
+static void run_next(mp_executor *executor, mp_task *task) {
+  bool writes = task->writes;
+  executor->writing += writes;
+  run(executor, task);
+  executor->writing -= writes;
+}
+
 static void *work(void *context) {
   moonpad_service *service = context;
   mp_executor *executor = &service->executor;
   pthread_mutex_lock(&executor->mutex);
   executor->idle++;
   for (;;) {
-    while (executor->waiting.first == NULL && !executor->stopping) pthread_cond_wait(&executor->work, &executor->mutex);
-    mp_task *task = mp_task_pop(&executor->waiting);
+    mp_task *task;
+    while ((task = take_next(executor)) == NULL && !executor->stopping) {
+      pthread_cond_wait(&executor->work, &executor->mutex);
+    }
     executor->idle--;
     if (task == NULL) break;
-    run(executor, task);
+    run_next(executor, task);
     executor->idle++; /* what it submits needs no other thread */
     end(service, task);
   }

@@ -12,6 +12,8 @@
 
 /* SQLite writes one after the other: more help where some read meanwhile, or a store is far away. */
 #define MP_WORKERS 4
+/* So many of them write at a time: while a file is locked, somebody can still read. */
+#define MP_WRITERS (MP_WORKERS - 1)
 
 typedef struct mp_task mp_task;
 
@@ -37,6 +39,7 @@ struct mp_task {
   /* Instead of `finish`, where nobody takes it any more: on the thread that polls or frees the queue. */
   void (*drop)(mp_task *task);
   moonpad_queue *queue; /* gets it when it is done; NULL: nobody does, and `run` is all */
+  bool writes;          /* it may wait for a lock that others hold: see MP_WRITERS */
   mp_task_taker taker;  /* changed by mp_task_abandon only once it has been submitted */
   /* The executor's own, guarded by its mutex. */
   mp_task *next;
@@ -63,6 +66,7 @@ typedef struct mp_executor {
   unsigned worker_count;
   unsigned idle;    /* of them */
   unsigned running; /* tasks, on whatever thread */
+  unsigned writing; /* of these, on workers */
   bool stopping;    /* takes no more tasks; the workers end when nothing waits any more */
   bool ended;       /* they have */
 } mp_executor;
