@@ -581,6 +581,22 @@ describe("calls of two coroutines that are stepped", function()
     assert.are.equal(21, service:refresh(session).revision)
   end)
 
+  it("go back as far as they are to, though somebody else appends in between", function()
+    release()
+    local run = beginWaiting(service, function() return service:rewind(session, { revision = 3 }) end)
+    for turn = 1, 3 do
+      core.idle(PATIENCE) -- it has been read what the rewind is to change
+      service:appendEvent(another(service), event { n = "theirs" .. turn })
+      assert.is_false(run:resume().done)
+    end
+    local ok, stored = run:finish()
+    assert.is_true(ok, tostring(stored))
+    assert.are.equal(3, stored.actions.rewindToRevision)
+    assert.are.equal(24, stored.revision)
+    assert.are.same(service:stateAt(session, 3), service:stateAt(session, 24))
+    assert.are.equal(3, session.state.n)
+  end)
+
   it("end a poll that waits, whoever has looked meanwhile", function()
     local waits = beginWaiting(service, append)
     local goesOn = beginWaiting(service, another, service)

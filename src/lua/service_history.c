@@ -152,9 +152,9 @@ static int append_rewind(lua_State *L, mp_store_call *call) {
 static int rewind_in_step(lua_State *L) {
   static const mp_store_call_type type = {sizeof(rewind_call), ask_rewind, append_rewind, release_rewind, false};
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:rewind");
-  lua_Integer attempts = lua_tointeger(L, REWIND_ATTEMPTS) + 1;
-  lua_settop(L, REWIND_REVISION);
-  lua_pushinteger(L, attempts);
+  luaL_checkstack(L, 10, NULL);
+  lua_pushinteger(L, lua_tointeger(L, REWIND_ATTEMPTS) + 1);
+  lua_replace(L, REWIND_ATTEMPTS);
   rewind_call *rewind = (rewind_call *)mp_store_call_push(L, &type, box->session->service);
   mp_buffer_init(&rewind->event, rewind->call.env);
   rewind->origin = mp_session_reference(box->session);

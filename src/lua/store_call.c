@@ -237,7 +237,10 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
 
 int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
   ((call_handle *)lua_touserdata(L, call->index))->top = lua_gettop(L);
-  /* So that a coroutine which is closed meanwhile lets go of it at once. */
+  /*
+  ** So that a coroutine which is closed meanwhile lets go of it at once. From here on nothing may be popped down to
+  ** it: in Lua 5.4.4 lua_settop loses its way when closing moves the stack.
+  */
   call->is_marked = !in_memory && stepper_of(L) != NULL;
   if (call->is_marked) lua_toclose(L, call->index);
   return make(L, call, in_memory);
@@ -285,7 +288,6 @@ int mp_when_settled(lua_State *L, mp_session_box *session, int (*next)(lua_State
   wait->next = next;
   wait->top = lua_gettop(L);
   wait->session = mp_session_box_retain(session);
-  lua_toclose(L, wait->top);
   return go_on_settling(L, LUA_YIELD, (lua_KContext)wait);
 }
 
