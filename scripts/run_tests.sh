@@ -1,9 +1,10 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-g] [-s] lua|c...
-# Each spec file and each C test program is a process of its own; JOBS of them (all processors) run at a time. Each leaves RESULTS/LABEL-NAME.log;
-# each suite leaves RESULTS/LABEL-SUITE.count ("PASSED FAILED PENDING"), which scripts/total.sh adds up, and RESULTS/LABEL-SUITE.failed, which names
-# what failed. What crashes, finds nothing to run or exits with an error that no test explains counts as one failure more.
+# Each spec file and each C test program is a process of its own; JOBS of them (all processors) run at a time. Each
+# leaves RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count ("PASSED FAILED PENDING"), which
+# scripts/total.sh adds up, and RESULTS/LABEL-SUITE.failed, which names what failed. What crashes, finds nothing to run
+# or exits with an error that no test explains counts as one failure more.
 # Exit code: 0 when nothing failed.
 #   -w   put before each C test program (valgrind and its options)
 #   -g   Lua specs with a collector that never rests (spec/helper.lua)
@@ -48,7 +49,8 @@ limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 run_lua() { # FILE LOG COUNTS
   local code passed=0 failed=0 pending=0
   # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over .busted.
-  limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" -o scripts/busted_output.lua -Xoutput "$3" "$1" >"$2" 2>&1
+  limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" -o scripts/busted_output.lua \
+    -Xoutput "$3" "$1" >"$2" 2>&1
   code=$?
   [ ! -s "$3" ] || read -r passed failed pending <"$3"
   if [ $((passed + failed + pending)) -eq 0 ] || { [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; }; then
@@ -80,7 +82,8 @@ run_c() { # NAME LOG COUNTS
 run_one() { # SUITE FILE
   local name log counts passed failed pending begun=$SECONDS
   name=$(name_of "$2")
-  log=$results/$label-$name.log counts=$parts/$1.$name
+  log=$results/$label-$name.log counts=$parts/$1.${2//\//-}
+  printf '0 1 0\n%s: ended without a result\n' "$2" >"$counts"
   case $1 in
     lua) run_lua "$2" "$log" "$counts" ;;
     c) run_c "$name" "$log" "$counts" ;;
@@ -119,12 +122,12 @@ record() { # SUITE: adds up what its parts have counted
 }
 
 shopt -s nullglob
-parts=$(mktemp -d) || exit 1
-trap 'rm -rf "$parts"' EXIT
 for suite in "$@"; do
   case $suite in lua | c) ;; *) echo "unknown suite: $suite (lua, c)" >&2; exit 2 ;; esac
   rm -f "$results/$label-$suite".{count,failed}
 done
+parts=$(mktemp -d) || exit 1
+trap 'rm -rf "$parts"' EXIT
 echo "$label: running the tests of: $*"
 for suite in "$@"; do
   for file in $(files "$suite"); do

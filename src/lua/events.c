@@ -110,7 +110,7 @@ static int give_events(lua_State *L, mp_store_call *call) {
   moonpad_session *session = call->session->session;
   mp_event_read_end(&wait->read, session, call->status == MOONPAD_OK);
   mp_check(L, call->status, &call->error);
-  if (mp_session_has_event(session, index_of(wait->what, wait->position))) {
+  if (mp_session_event_is_ready(session, index_of(wait->what, wait->position))) {
     return push_wanted(L, mp_lua_of(L), session, wait->what, wait->position);
   }
   begin_read(L, wait);
@@ -124,9 +124,9 @@ static void release_read(mp_store_call *call) {
 static int give(lua_State *L, mp_lua *binding, mp_session_box *box, wanted what, lua_Integer position) {
   static const mp_store_call_type type = {sizeof(event_call), ask_events, give_events, release_read, false};
   moonpad_session *session = box->session;
-  bool blocks =
+  bool at_once =
       binding->stepper == NULL || session->service->store->in_memory || (what != WANTED_COUNT && position < 1);
-  if (blocks || mp_session_has_event(session, index_of(what, position)) || !mp_may_yield_to_step(L)) {
+  if (at_once || mp_session_event_is_ready(session, index_of(what, position)) || !mp_may_yield_to_step(L)) {
     return push_wanted(L, binding, session, what, position);
   }
   event_call *wait = (event_call *)mp_store_call_push(L, &type, session->service);

@@ -78,6 +78,19 @@ static int give_loaded_line(lua_State *L, mp_store_call *call) {
   return push_line(L, shared->exporting);
 }
 
+/*
+** Does somebody wait for the page that is being loaded? One that nobody waits for any more is waited for on the spot:
+** it is as good as there.
+*/
+static bool is_awaited(shared_export *shared) {
+  mp_task *task = shared->loader == NULL ? NULL : &shared->loader->task;
+  if (task == NULL || task->taker != MP_TAKEN_BY_NONE) return task != NULL;
+  moonpad_queue *queue = task->queue;
+  mp_task_wait(task);
+  mp_queue_drop_left(queue);
+  return false;
+}
+
 /* Upvalue 2: the box of the export, or false behind its last line. */
 static int next_line(lua_State *L) {
   static const mp_store_call_type type = {sizeof(export_call), ask_line, give_loaded_line, release_call, false};
@@ -85,7 +98,7 @@ static int next_line(lua_State *L) {
   if (!lua_toboolean(L, lua_upvalueindex(2))) return 0;
   shared_export *shared = *(shared_export **)mp_box_payload(L, lua_upvalueindex(2));
   if (shared == NULL) mp_raise_status(L, MOONPAD_CLOSED, "service:export: the export is closed");
-  if (shared->loader != NULL) {
+  if (is_awaited(shared)) {
     mp_raise_argument(L, "service:export: another coroutine waits for the next line of this export");
   }
   if (mp_export_is_ready(shared->exporting) || !mp_may_yield_to_step(L)) return push_line(L, shared->exporting);

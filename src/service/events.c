@@ -280,7 +280,7 @@ static bool lend_event(moonpad_session *session, size_t index, moonpad_event *ev
   return true;
 }
 
-bool mp_session_has_event(moonpad_session *session, size_t index) {
+bool mp_session_event_is_ready(moonpad_session *session, size_t index) {
   moonpad_event event;
   return lend_event(session, index, &event);
 }

@@ -125,6 +125,13 @@ void mp_task_abandon(mp_task *task) {
   if (is_done) task->drop(task);
 }
 
+void mp_task_wait(const mp_task *task) {
+  mp_executor *executor = &task->queue->service->executor;
+  pthread_mutex_lock(&executor->mutex);
+  while (task->number == 0) pthread_cond_wait(&executor->finished, &executor->mutex);
+  pthread_mutex_unlock(&executor->mutex);
+}
+
 /* The first that is for a poll, or for nobody. */
 static mp_task *find_up_to(const moonpad_queue *queue, uint64_t last) {
   mp_task *task = queue->done.first;

@@ -48,6 +48,8 @@ bool mp_task_take(mp_task *task);
 ** poll. On the thread that polls its queue.
 */
 void mp_task_abandon(mp_task *task);
+/* Until it is done. Who waits does not take it. */
+void mp_task_wait(const mp_task *task);
 /* Drops what was abandoned and is done. */
 void mp_queue_drop_left(moonpad_queue *queue);
 

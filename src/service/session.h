@@ -213,7 +213,7 @@ moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moo
                                      moonpad_error *error);
 
 /* Can it be told without asking the store? `index` SIZE_MAX: how many there are. */
-bool mp_session_has_event(moonpad_session *session, size_t index);
+bool mp_session_event_is_ready(moonpad_session *session, size_t index);
 
 /*
 ** What has to be read of a stored session first: what the after_timestamp filter lets through, or a page of events.

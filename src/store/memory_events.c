@@ -287,6 +287,7 @@ moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_ev
   uint32_t end = query->last == INT64_MAX ? events->count : first_row(events, query->last + 1);
   for (uint32_t i = first; i < end; i++) {
     const mp_memory_event *event = event_at(events, query->newest_first ? end - 1 - (i - first) : i);
+    if (query->kinds != 0 && (query->kinds & event->kinds) == 0) continue;
     moonpad_status status = mp_give_event(row_of(event), query, each, context, error);
     if (status != MOONPAD_OK) return status;
   }

@@ -28,8 +28,10 @@ void mp_sqlite_sleep(int64_t microseconds) {
 #define CHECKPOINT_STEPS 100 /* about 30 ms */
 
 /*
-** SQLite's own waiting backs off to 100 ms, which lets one of several writers wait for half a second. Short steps keep the longest wait short.
-** A checkpoint waits first for the writers, then, with them held off, for the readers, and syncs in between: how long it waits is counted in steps, as the clock would take the syncs for waiting.
+** SQLite's own waiting backs off to 100 ms, which lets one of several writers wait for half a second.
+** Short steps keep the longest wait short. A checkpoint waits first for the writers, then, with them
+** held off, for the readers, and syncs in between: how long it waits is counted in steps, as the clock
+** would take the syncs for waiting.
 */
 static int wait_for_lock(void *context, int calls) {
   mp_sqlite_connection *connection = context;

@@ -591,31 +591,9 @@ function core.now(from) end
 ---@nodiscard
 function core.monotonic() end
 
----The coroutines that moonpad drives. In one of them a call that asks a store may yield `core.ASKS_STORE`.
----@type table<thread, any>
-core.threads = {}
-
----What such a coroutine yields until a worker has asked the store: nothing else of its run goes on before it does.
----@type lightuserdata
-core.ASKS_STORE = nil
-
----As the answer to that yield: the call raises `cancelled`. What is under way is finished.
----@type lightuserdata
-core.CANCEL = nil
-
 ---For modules in C: light userdata.
 ---@type lightuserdata
 core.storeCalls = nil
-
----Says whose executor asks stores for the calls of a run that is being stepped; nil: calls block.
----@param service moonpad.Service?
----@return moonpad.Service? previous
-function core.stepWith(service) end
-
----Is no append of this session object under way any more? Applies what is done.
----@param session moonpad.Session
----@return boolean
-function core.isSettled(session) end
 
 ---As `core.sleep`, but ends when something is done that this Lua state has begun and does not know of yet.
 ---@param seconds number
