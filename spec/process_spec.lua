@@ -61,7 +61,8 @@ describe("a SQLite file", function()
     local acknowledged = 0
     local ROUNDS = checks.scaled(20) * (tonumber(os.getenv "MOONPAD_FAULTS") or 1)
     for round = 1, ROUNDS do
-      local pipe, process = start(script("append_and_tell.lua", url, "s", 10000, round % 2 == 0 and "full" or "normal"))
+      local pipe, process = start(script("append_and_tell.lua", url, "s", 10000, round % 2 == 0 and "full" or "normal",
+        round % 3 == 0 and "steps" or "on the spot"))
       -- Somewhere in the middle: the writer goes on until the signal arrives.
       for _ = 1, 7 + round * 53 % 400 do acknowledged = pipe:read "n" end
       assert.is_true(os.execute(("kill -9 %d"):format(process)))

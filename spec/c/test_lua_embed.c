@@ -2,6 +2,7 @@
 #include "call_support.h"
 #include "fault_steps.h"
 #include "lua_support.h"
+#include "slow_store.h"
 
 /* ---- Tests ---- */
 
@@ -267,7 +268,7 @@ static const char everything[] =
     "local pendings = { service:updateSessionAsync(session, { author = 'x' }),\n"
     "  service:appendEventAsync(session, { author = 'y', actions = { stateDelta = { c = { 'r' } } } }),\n"
     "  service:appendEventAsync(same, { author = 'z', actions = { stateDelta = { b = 'theirs' } } }) }\n"
-    "service:fd() service:poll()\n"
+    "service:fd() for _ = 1, 3 do service:poll(60) end\n"
     "assert(pendings[1]:result().author == 'x' and select(2, pendings[2]:poll()).author == 'y')\n"
     "local ok, conflict = pcall(pendings[3].result, pendings[3])\n"
     "assert(not ok)\n"
@@ -289,6 +290,22 @@ static const char everything[] =
     "end\n"
     "return 'done'\n";
 
+/* As a stepped run does it: what asks the store waits for a worker. */
+static const char in_steps[] = "local everything, core, service = ...\n"
+                               "local thread = coroutine.create(everything)\n"
+                               "core.threads[thread] = true\n"
+                               "core.stepWith(service)\n"
+                               "local ok, result = coroutine.resume(thread, core, service)\n"
+                               "while ok and coroutine.status(thread) ~= 'dead' do\n"
+                               "  assert(result == core.ASKS_STORE)\n"
+                               "  core.idle(60)\n"
+                               "  ok, result = coroutine.resume(thread)\n"
+                               "end\n"
+                               "core.stepWith(nil)\n"
+                               "coroutine.close(thread)\n"
+                               "if not ok then error(result, 0) end\n"
+                               "return result\n";
+
 static bool ended_well(lua_State *L, int status) {
   if (status == LUA_OK) return true;
   if (lua_isstring(L, -1)) {
@@ -301,13 +318,17 @@ static bool ended_well(lua_State *L, int status) {
   return false;
 }
 
-static const char *const stores[] = {"memory:", "sqlite::memory:"};
+#define STEPPED "slow:0:memory:" /* does not answer from memory at once */
+static const char *const stores[] = {"memory:", "sqlite::memory:", STEPPED};
 
 static moonpad_service *open_store(const char *url, const moonpad_allocator *allocator) {
   moonpad_service *service = NULL;
   moonpad_error error;
   moonpad_options options;
   moonpad_options_init(&options);
+  const moonpad_store_scheme slow = {"slow", &slow_store_opener};
+  options.stores = &slow;
+  options.store_count = 1;
   options.allocator = allocator;
   assert_int_equal(moonpad_open(moonpad_text(url), &options, &service, &error), MOONPAD_OK);
   return service;
@@ -328,6 +349,8 @@ static bool run_everything(failing *allocator, const char *url) {
   lua_State *L = lua_newstate(failing_allocate, allocator);
   assert_non_null(L);
   luaL_openlibs(L);
+  bool is_stepped = strcmp(url, STEPPED) == 0;
+  if (is_stepped) assert_int_equal(luaL_loadbuffer(L, in_steps, sizeof in_steps - 1, "=steps"), LUA_OK);
   assert_int_equal(luaL_loadbuffer(L, everything, sizeof everything - 1, "=everything"), LUA_OK);
   allocator->count = 0;
   allocator->fail_at = fail_at;
@@ -338,7 +361,7 @@ static bool run_everything(failing *allocator, const char *url) {
     allocator->fail_at = 0;
     moonpad_lua_push_service(L, service);
     allocator->fail_at = fail_at;
-    status = lua_pcall(L, 2, 1, 0);
+    status = lua_pcall(L, is_stepped ? 3 : 2, 1, 0);
   }
   allocator->fail_at = 0;
   bool done = ended_well(L, status);
@@ -363,12 +386,12 @@ static void fail_each_in_turn(bool for_good, const char *url) {
 
 static void test_every_allocation_failing_once(void **context) {
   (void)context;
-  for (int i = 0; i < 2; i++) fail_each_in_turn(false, stores[i]);
+  for (int i = 0; i < 3; i++) fail_each_in_turn(false, stores[i]);
 }
 
 static void test_every_allocation_failing_for_good(void **context) {
   (void)context;
-  for (int i = 0; i < 2; i++) fail_each_in_turn(true, stores[i]);
+  for (int i = 0; i < 3; i++) fail_each_in_turn(true, stores[i]);
 }
 
 /* ---- The same with the allocations of the service failing ---- */

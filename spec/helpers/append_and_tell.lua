@@ -1,10 +1,12 @@
---- A writer in a process of its own:  lua5.4 append_and_tell.lua URL SESSION COUNT [DURABILITY]
+--- A writer in a process of its own:  lua5.4 append_and_tell.lua URL SESSION COUNT DURABILITY [steps]
 -- Appends COUNT events to a session of app "app", user "u", and prints the revision of each one that was acknowledged.
 -- Event n sets `last` and one of a hundred keys to n and adds 1 to a counter of the session, of the user and of the
 -- app.
+-- With "steps" as a stepped run does it.
+local drive = require "spec.support.by_hand"
 local moonpad = require "moonpad"
 
-local url, sessionId, count, durability = arg[1], arg[2], tonumber(arg[3]), arg[4]
+local url, sessionId, count, durability, isInSteps = arg[1], arg[2], tonumber(arg[3]), arg[4], arg[5] == "steps"
 local service = moonpad.open(url, { durability = durability, busyTimeoutMs = 60000 })
 local session = service:getSession { appName = "app", userId = "u", sessionId = sessionId }
 
@@ -17,5 +19,6 @@ for _ = 1, count do
   state:increment "n"
   state:increment "user:n"
   state:increment "app:n"
-  print(service:updateSession(session).revision)
+  local function update() return service:updateSession(session).revision end
+  if isInSteps then print(drive(service, update):finish()) else print(update()) end
 end
