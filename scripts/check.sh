@@ -77,7 +77,8 @@ fuzz() {
 # What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what goes in and comes out is guarded, and nothing inside
 # is reported, so there is nothing to suppress.
 threaded="test_threads test_lua_threads test_service_async test_append_when_stored test_append_under_way \
-  test_service_locks test_queue test_tasks test_run_again test_sqlite_life test_sqlite_files test_agent_stores test_lua_agent_stores"
+  test_service_locks test_queue test_tasks test_run_again test_sqlite_life test_sqlite_files test_agent_stores \
+  test_lua_agent_stores test_lua_run"
 tsan_build() {
   # shellcheck disable=SC2046 # a list of words
   build_in tsan CC=gcc SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
