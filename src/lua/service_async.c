@@ -157,12 +157,9 @@ static int update_session_async(lua_State *L) {
   mp_session_box *box = mp_check_update_arguments(L, binding, service, where);
   mp_lua_append *append = push_pending(L, binding, box);
   moonpad_changes *changes;
+  moonpad_string json;
   moonpad_error error;
-  moonpad_string json = moonpad_text("{\"author\":\"system\"}");
-  mp_check(L, moonpad_session_changes(box->session, &changes, &error), &error);
-  if (!lua_isnil(L, 3)) {
-    json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
-  } else if (!moonpad_changes_pending(changes)) {
+  if (!mp_encode_update(L, binding, box->session, where, &changes, &json)) {
     lua_pushnil(L);
     return 1;
   }

@@ -373,21 +373,28 @@ mp_session_box *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad
   return box;
 }
 
+bool mp_encode_update(lua_State *L, mp_lua *binding, moonpad_session *session, const char *where,
+                      moonpad_changes **changes, moonpad_string *json) {
+  moonpad_error error;
+  mp_check(L, moonpad_session_changes(session, changes, &error), &error);
+  if (lua_isnil(L, 3)) {
+    *json = moonpad_text("{\"author\":\"system\"}");
+    return moonpad_changes_pending(*changes);
+  }
+  *json = mp_encode_event(L, binding, 3, where, session->service->options.max_event_bytes, NULL);
+  return true;
+}
+
 /* In a stepped run, with the session at 2 and the event, or nil, at 3. */
 static int update_in_step(lua_State *L) {
   static const char where[] = "service:updateSession";
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session(L, binding, 2, where);
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, box);
   stepped->push_event = push_pending_event;
   moonpad_changes *changes;
-  moonpad_error error;
-  moonpad_string json = moonpad_text("{\"author\":\"system\"}");
-  mp_check(L, moonpad_session_changes(box->session, &changes, &error), &error);
-  if (!lua_isnil(L, 3)) {
-    json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
-  } else if (!moonpad_changes_pending(changes)) {
+  moonpad_string json;
+  if (!mp_encode_update(L, binding, box->session, where, &changes, &json)) {
     lua_pushnil(L);
     return 1;
   }
