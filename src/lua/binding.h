@@ -108,6 +108,7 @@ typedef struct mp_lua {
   size_t segment_capacity;
   struct mp_lua_service *stepper;   /* of the run that is being stepped; NULL: calls block */
   struct mp_store_call *spare_call; /* of the userdata in MP_ANCHOR_SPARE_CALL; NULL: there is none */
+  bool keeps_no_call;               /* any more: the Lua state is being closed */
   bool has_spare_node;
   struct mp_outcome *spare_outcome; /* what is in the box of MP_ANCHOR_SPARE_OUTCOME; NULL: there is none */
   mp_name names[MP_NAME_COUNT];     /* a cache: where each belongs, its bytes tell */

@@ -47,11 +47,17 @@ static void let_go(call_handle *handle) {
   release(call);
 }
 
-/* __gc, __close. When the Lua state is being closed, finalizers of others come later, and may ask a store. */
+/*
+** __gc, __close. The spare one is collected when the Lua state is being closed: finalizers of others come
+** later, may ask a store, and what they make is never finalized.
+*/
 static int call_end(lua_State *L) {
   call_handle *handle = lua_touserdata(L, 1);
   mp_lua *binding = mp_lua_find_binding(L);
-  if (binding != NULL && binding->spare_call == handle->call) binding->spare_call = NULL;
+  if (binding != NULL && handle->call != NULL && binding->spare_call == handle->call) {
+    binding->spare_call = NULL;
+    binding->keeps_no_call = true;
+  }
   let_go(handle);
   return 0;
 }
@@ -107,7 +113,8 @@ mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, 
 /* It is done. Memory and userdata are kept for the next one, unless Lua is still to close it. */
 static void give_back(lua_State *L, mp_store_call *call) {
   mp_lua *binding = mp_lua_push_binding(L);
-  if (!call->is_marked && binding->spare_call == NULL && call->type->size <= SPARE_CALL_BYTES) {
+  bool is_kept = !call->is_marked && !binding->keeps_no_call && binding->spare_call == NULL;
+  if (is_kept && call->type->size <= SPARE_CALL_BYTES) {
     empty(call);
     binding->spare_call = call;
     lua_pushvalue(L, call->index);
