@@ -574,6 +574,23 @@ describe("calls of two coroutines that are stepped", function()
     assert.are.equal(21, service:refresh(session).revision)
   end)
 
+  it("queue an asynchronous append behind one that is under way", function()
+    local first = beginWaiting(service, append)
+    local second = beginWaiting(service, service.appendEventAsync, service, session, event { second = 2 })
+    session.state.third = 3
+    local third = beginWaiting(service, service.updateSessionAsync, service, session)
+    local given = { session = session, event = event { cancelled = 4 } }
+    local cancelled = beginWaiting(service, outcome, service.appendEventAsync, service, given)
+    assert.are.equal("cancelled", cancelled:resume(core.CANCEL).answer[2].code)
+    release()
+    assert.are.equal(21, select(2, first:finish()).revision)
+    local pending = { select(2, second:finish()), select(2, third:finish()) }
+    local done = 0
+    while done < 2 do done = done + service:poll(PATIENCE) end
+    assert.are.same({ 22, 23 }, { pending[1]:result().revision, pending[2]:result().revision })
+    assert.are.same({ 2, 3, nil }, { session.state.second, session.state.third, session.state.cancelled })
+  end)
+
   it("go back as far as they are to, though somebody else appends in between", function()
     release()
     local run = beginWaiting(service, function() return service:rewind(session, { revision = 3 }) end)
@@ -600,5 +617,78 @@ describe("calls of two coroutines that are stepped", function()
     assert.is_true(goesOn:resume().done)
     release()
     assert.is_true(waits:finish())
+  end)
+end)
+
+describe("a poll on a slow store", function()
+  local service, session, here
+  before_each(function()
+    service = slow_store.open "slow:1:memory:"
+    session = checks.create(service, "s", { n = 0 })
+    checks.append(service, session, { n = 1 }, { id = "first" })
+    checks.append(service, checks.get(service), { n = 2 })
+  end)
+  after_each(function()
+    slow_store.hold(false)
+    service:close()
+  end)
+
+  local function poll(count, failures)
+    here = slow_store.roundTripsHere()
+    local done, failed = 0, 0
+    while done < count do
+      local some, bad = service:poll(PATIENCE)
+      done, failed = done + some, failed + bad
+    end
+    assert.are.equal(failures, failed)
+    assert.are.equal(here, slow_store.roundTripsHere())
+  end
+
+  it("takes back what failed, and shows what is stored, without asking", function()
+    session.state.kept = true
+    service:appendEventAsync(session, event { n = "mine", mine = 1 })
+    service:appendEventAsync(session, event { behind = 1 })
+    poll(2, 2)
+    assert.are.same({ n = 2, kept = true }, session.state:getAll())
+    assert.are.equal(2, session.revision)
+    service:appendEventAsync(session, event { n = "again" })
+    poll(1, 0)
+    assert.are.same(checks.get(service).state:getAll().n, session.state.n)
+  end)
+
+  it("shows what has become of an event that had been stored before", function()
+    service:appendEventAsync(session, event({ n = 1 }, { id = "first" }))
+    service:appendEventAsync(session, event { k = "k" })
+    assert.are.equal(1, session.state.n)
+    poll(2, 0)
+    assert.are.same({ n = 2, k = "k" }, session.state:getAll())
+    assert.are.equal(3, session.revision)
+  end)
+end)
+
+describe("an asynchronous append of a stepped run", function()
+  it("waits, without holding the thread, for those that are to fail", function()
+    local service <close> = slow_store.open "slow:0:memory:"
+    local session = checks.create(service, "s", { n = 0 })
+    checks.append(service, checks.get(service), { n = 2 })
+    local asked = slow_store.roundTrips()
+    slow_store.hold(true)
+    service:appendEventAsync(session, event { n = "mine" })
+    support.waitUntil("the first append", function() return slow_store.roundTrips() > asked end)
+    service:appendEventAsync(session, event { behind = 1 })
+    slow_store.hold(true, 2) -- the first, and what is stored
+    assert.are.same({ 1, 1 }, { service:poll(PATIENCE) })
+    assert.are.same({ n = 2 }, session.state:getAll())
+    local run = beginWaiting(service, service.appendEventAsync, service, session, event { n = "decided" })
+    slow_store.hold(false)
+    local _, pending = run:finish()
+    local done, failed = 0, 0
+    while done < 2 do
+      local some, bad = service:poll(PATIENCE)
+      done, failed = done + some, failed + bad
+    end
+    assert.are.equal(1, failed)
+    assert.are.equal(2, pending:result().revision)
+    assert.are.same({ n = "decided" }, session.state:getAll())
   end)
 end)

@@ -47,12 +47,15 @@ static void wait_for(long milliseconds) {
   }
 }
 
+static bool may_pass(void) {
+  return !atomic_load(&held) || (atomic_load(&passes_left) > 0 && atomic_fetch_sub(&passes_left, 1) > 0);
+}
+
 static void travel(const slow_store *self) {
   atomic_fetch_add(&round_trips, 1);
   round_trips_here++;
   wait_for(self->milliseconds);
-  if (atomic_load(&held) && atomic_fetch_sub(&passes_left, 1) > 0) return;
-  for (int i = 0; atomic_load(&held) && i < LONGEST_WAIT; i++) wait_for(1);
+  for (int i = 0; !may_pass() && i < LONGEST_WAIT; i++) wait_for(1);
 }
 
 /* ---- a transaction whose first question goes with its begin, and what it writes with its commit ---- */

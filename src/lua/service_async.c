@@ -4,6 +4,7 @@
 #include "lua/clock.h"
 #include "lua/pending.h"
 #include "lua/service.h"
+#include "lua/store_call.h"
 
 /* ---- Pending appends ---- */
 
@@ -133,6 +134,24 @@ moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error) {
   return moonpad_queue_new(handle->service, &handle->queue, error);
 }
 
+/* Goes on with `next`, which queues it, once the session object takes one: as a rule at once. */
+static int when_it_queues(lua_State *L, mp_session_box *box, int (*next)(lua_State *L)) {
+  return mp_session_queues_nothing(box->session) ? mp_when_settled(L, box, next) : next(L);
+}
+
+/* With the session at 2 and the event at 3. */
+static int queue_append(lua_State *L) {
+  static const char where[] = "service:appendEventAsync";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_lua_append *append = push_pending(L, binding, mp_check_session(L, binding, 2, where));
+  moonpad_error error;
+  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
+  mp_async_way way = {0};
+  mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), NULL, json, way, &error), &error);
+  return 1;
+}
+
 /* service:appendEventAsync(session, event), also { session =, event = } */
 static int append_event_async(lua_State *L) {
   static const char where[] = "service:appendEventAsync";
@@ -141,20 +160,15 @@ static int append_event_async(lua_State *L) {
   mp_sort_append_arguments(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   if (mp_is_partial_event(L, 3)) mp_raise_argument(L, "%s: event.partial: a partial event is never stored", where);
-  mp_lua_append *append = push_pending(L, binding, box);
-  moonpad_error error;
-  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
-  mp_async_way way = {0};
-  mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), NULL, json, way, &error), &error);
-  return 1;
+  return when_it_queues(L, box, queue_append);
 }
 
-/* service:updateSessionAsync(session [, event]) */
-static int update_session_async(lua_State *L) {
+/* With the session at 2 and the event, or nil, at 3. */
+static int queue_update(lua_State *L) {
   static const char where[] = "service:updateSessionAsync";
   mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_box *box = mp_check_update_arguments(L, binding, service, where);
+  mp_check_service(L, binding, where);
+  mp_session_box *box = mp_check_session(L, binding, 2, where);
   mp_lua_append *append = push_pending(L, binding, box);
   moonpad_changes *changes;
   moonpad_string json;
@@ -166,6 +180,14 @@ static int update_session_async(lua_State *L) {
   mp_async_way way = {.apart = true};
   mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), changes, json, way, &error), &error);
   return 1;
+}
+
+/* service:updateSessionAsync(session [, event]) */
+static int update_session_async(lua_State *L) {
+  static const char where[] = "service:updateSessionAsync";
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  return when_it_queues(L, mp_check_update_arguments(L, binding, service, where), queue_update);
 }
 
 /* ---- Polling ---- */

@@ -107,6 +107,15 @@ static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error)
   }
 }
 
+/* For the session objects, which are not to ask the store themselves. A step shows nothing that would be taken back. */
+static void read_again(const job_batch *batch) {
+  for (size_t i = 0; i < batch->count; i++) {
+    const mp_job *job = batch->jobs[i];
+    if (!job->way.when_stored) mp_lane_doubt(job->lane, &job->append);
+  }
+  for (size_t i = 0; i < batch->count; i++) mp_lane_read_again(batch->jobs[i]->lane, &batch->jobs[i]->append);
+}
+
 static void take_batch(mp_backlog *backlog, job_batch *batch) {
   pthread_mutex_lock(&backlog->service->executor.mutex);
   for (batch->count = 0; batch->count < BATCH && backlog->waiting.first != NULL; batch->count++) {
@@ -125,6 +134,7 @@ static void store_some(mp_task *task) {
     for (size_t i = 0; i < batch.count; i++) fail_job(batch.jobs[i], &backlog->error);
   } else {
     store_batch(backlog->service->store, &batch, &backlog->error);
+    read_again(&batch);
   }
 }
 
@@ -141,6 +151,7 @@ static void store_alone(mp_task *task) {
   job_batch batch = {{(mp_job *)task}, 1};
   moonpad_error error;
   store_batch(batch.jobs[0]->append.service->store, &batch, &error);
+  read_again(&batch);
 }
 
 void mp_backlog_init(mp_backlog *backlog, moonpad_service *service) {
@@ -321,11 +332,7 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
 moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                      mp_async_way way, mp_job **queued, moonpad_error *error) {
   mp_job *job = NULL;
-  /*
-  ** Those behind one that failed fail with it: this one is not to be one of them, for the object shows
-  ** what is stored. And one that is shown only when it is stored is under way alone.
-  */
-  if (session->has_failed || session->unshown != NULL || way.when_stored) mp_session_settle(session);
+  if (way.when_stored || mp_session_queues_nothing(session)) mp_session_settle(session);
   moonpad_status status = make_job(session, changes, event, way, &job, error);
   if (status != MOONPAD_OK) return status;
   status = enqueue(job, error);
@@ -395,6 +402,11 @@ static void apply_stored(mp_job *job, moonpad_session *session) {
   if (append->duplicate) session->is_doubtful = true;
 }
 
+static bool show_stored(moonpad_session *session) {
+  mp_refreshing *stored = mp_lane_stored(session->lane);
+  return stored != NULL && mp_session_show_stored(session, stored);
+}
+
 /*
 ** What the failed append showed goes. The first failure takes an entry back to before it; those
 ** behind it fail too and were built on it.
@@ -408,8 +420,7 @@ static void take_back(mp_job *job, moonpad_session *session) {
     entry->rolled_back = entry->in_flight > 0;
   }
   session->has_failed = true;
-  if (session->reloaded) return;
-  session->reloaded = mp_session_reload(session, NULL) == MOONPAD_OK;
+  if (!session->reloaded) session->reloaded = show_stored(session);
 }
 
 static void apply_job(mp_job *job, moonpad_session *session) {
@@ -425,7 +436,7 @@ static void apply_job(mp_job *job, moonpad_session *session) {
     (is_stored ? apply_stored : take_back)(job, session);
   }
   if (session->jobs_in_flight > 0) return;
-  if (session->is_doubtful) (void)mp_session_reload(session, NULL);
+  if (session->is_doubtful) (void)show_stored(session);
   mp_lane_release(session->lane);
   session->lane = NULL;
   session->reloaded = session->has_failed = session->is_doubtful = false;

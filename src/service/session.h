@@ -52,7 +52,7 @@ struct moonpad_session {
   struct mp_lane *lane;     /* of asynchronous appends that have not been applied yet; NULL: none */
   size_t jobs_in_flight;    /* not applied yet */
   bool has_failed;          /* one of them, so that those behind it fail as well */
-  bool reloaded;            /* then the view was read again from the store */
+  bool reloaded;            /* then the view shows what was read again from the store */
   bool is_doubtful;         /* one of them was stored before: what the view shows is to be read again */
   struct mp_job *first_job; /* those that no poll has told of yet, in order */
   struct mp_job *last_job;
@@ -171,6 +171,14 @@ bool mp_session_settle_abandoned(moonpad_session *session, bool is_awaited);
 static inline void mp_session_settle_unshown(moonpad_session *session) {
   if (session->unshown != NULL) mp_session_settle(session);
 }
+/*
+** Is an asynchronous append to begin only when those before it are done? Those behind one that failed fail with it: this
+** one is not to be one of them, for the object shows what is stored. And one that is shown only when it is stored is
+** under way alone.
+*/
+static inline bool mp_session_queues_nothing(const moonpad_session *session) {
+  return session->has_failed || session->unshown != NULL;
+}
 
 /*
 ** A refresh in steps, for whoever asks the store on another thread, while the session object may be used:
@@ -186,12 +194,17 @@ typedef struct mp_refreshing {
   mp_gathering changes;
 } mp_refreshing;
 void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session);
+/* To read all that is stored, whatever an object holds. The names are borrowed for `read`. */
+void mp_refresh_begin_whole(mp_refreshing *refresh, moonpad_service *service, mp_place place);
 moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error);
 bool mp_refresh_fits(const mp_refreshing *refresh, const moonpad_session *session);
 moonpad_status mp_refresh_apply(mp_refreshing *refresh, moonpad_session *session, moonpad_error *error);
 void mp_refresh_end(mp_refreshing *refresh);
-/* Makes the view show what is stored now, whatever it showed; pending change sets stay. */
-moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error);
+/*
+** Makes the view show what was read whole, whatever it showed; pending change sets stay. False: not enough memory, and
+** nothing has changed.
+*/
+bool mp_session_show_stored(moonpad_session *session, mp_refreshing *stored);
 
 /* The object's own change set, for the Lua state proxy. NULL when out of memory. */
 moonpad_changes *mp_session_own_changes(moonpad_session *session);

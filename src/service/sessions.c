@@ -243,6 +243,13 @@ void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session) {
   mp_gathering_init(&refresh->changes, session->env);
 }
 
+void mp_refresh_begin_whole(mp_refreshing *refresh, moonpad_service *service, mp_place place) {
+  refresh->service = service;
+  refresh->place = place;
+  refresh->everything = true;
+  mp_gathering_init(&refresh->changes, service->env);
+}
+
 moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error) {
   mp_store *store = refresh->service->store;
   return store->ops->read(store, refresh_in, refresh, error);
@@ -276,31 +283,27 @@ moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
   return status;
 }
 
-moonpad_status mp_session_reload(moonpad_session *session, moonpad_error *error) {
-  mp_refreshing refresh;
-  mp_refresh_begin(&refresh, session);
-  refresh.everything = true;
-  moonpad_status status = mp_refresh_read(&refresh, error);
-  if (status == MOONPAD_OK && !mp_view_reserve(session, &refresh.changes)) status = mp_no_memory(error);
-  mp_map stored;
-  mp_map_init(&stored, session->env);
-  for (size_t i = 0; status == MOONPAD_OK && i < refresh.changes.count; i++) {
-    if (!mp_map_put(&stored, refresh.changes.keys[i].key, &refresh.changes.keys[i])) status = mp_no_memory(error);
+bool mp_session_show_stored(moonpad_session *session, mp_refreshing *stored) {
+  if (!mp_view_reserve(session, &stored->changes)) return false;
+  mp_map by_key;
+  mp_map_init(&by_key, session->env);
+  bool complete = true;
+  for (size_t i = 0; complete && i < stored->changes.count; i++) {
+    complete = mp_map_put(&by_key, stored->changes.keys[i].key, &stored->changes.keys[i]);
   }
   size_t position = 0;
   const mp_map_slot *slot;
-  while (status == MOONPAD_OK && (slot = mp_map_next(&session->view, &position)) != NULL) {
+  while (complete && (slot = mp_map_next(&session->view, &position)) != NULL) {
     mp_view_entry *entry = slot->value;
     if (entry->scope == MP_SCOPE_TEMP) continue;
-    const mp_gathered_key *now = mp_map_get(&stored, mp_key_text(entry->key));
+    const mp_gathered_key *now = mp_map_get(&by_key, mp_key_text(entry->key));
     mp_value *value = now == NULL ? NULL : now->value;
     mp_view_set(session, entry, mp_equal_values(entry->value, value) ? entry->value : value,
                 now == NULL ? entry->revision : now->revision);
   }
-  if (status == MOONPAD_OK) session->row = refresh.row;
-  mp_map_free(&stored);
-  mp_refresh_end(&refresh);
-  return status;
+  if (complete) session->row = stored->row;
+  mp_map_free(&by_key);
+  return complete;
 }
 
 /* ---- delete ---- */
