@@ -100,7 +100,7 @@ static void test_async_failure_fails_those_behind_it(void **state) {
   }
   request elsewhere = {&other_done, other, 0};
   append_async(&elsewhere, "{\"k\":\"other\"}");
-  poll_until(self, &done, 4);
+  while (done.count < 4 || other_done.count < 1) assert_true(moonpad_poll(self->service, PATIENCE_MS) > 0);
   for (int i = 0; i < 4; i++) assert_int_equal(done.order[i], i);
   assert_int_equal(done.statuses[0], MOONPAD_OK);
   assert_int_equal(done.statuses[1], MOONPAD_CONFLICT);
@@ -109,7 +109,6 @@ static void test_async_failure_fails_those_behind_it(void **state) {
   assert_int_not_equal(done.statuses[2], MOONPAD_OK);
   assert_int_not_equal(done.statuses[3], MOONPAD_OK);
   /* The other session is not concerned. */
-  poll_until(self, &other_done, 1);
   assert_int_equal(other_done.statuses[0], MOONPAD_OK);
   /* The object is as stored. */
   STORED(self, "s", "{\"fine\":1,\"k\":\"theirs\",\"more\":1}");

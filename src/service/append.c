@@ -239,7 +239,7 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->stored = (moonpad_string){"", 0};
   append->timestamp = 0;
   append->event_revision = 0;
-  append->duplicate = append->has_outcome = append->has_written = append->may_be_stored = false;
+  append->duplicate = append->has_outcome = append->has_looked = append->has_written = append->may_be_stored = false;
   append->conflicts = NULL;
   append->conflict_count = append->conflict_capacity = 0;
   append->resolved = NULL;
@@ -298,7 +298,7 @@ void mp_append_forget_outcome(mp_append *append) {
   append->stored = (moonpad_string){"", 0};
   mp_buffer_clear(&append->json);
   mp_gathering_clear(&append->others);
-  append->duplicate = false;
+  append->duplicate = append->has_looked = false;
 }
 
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error) {
@@ -347,6 +347,7 @@ static moonpad_status look(mp_append *append, mp_tx *tx, moonpad_error *error) {
   look.context = append;
   moonpad_status status = mp_look_and_gather(tx, &look, &append->others, &append->facts, error);
   append->row = append->facts.row;
+  append->has_looked = status == MOONPAD_OK;
   return status;
 }
 
@@ -540,13 +541,17 @@ static void show_result(moonpad_session *session, mp_operation *operation, int64
   }
 }
 
+size_t mp_append_first_new(const mp_append *append) {
+  if (!append->duplicate) return 0;
+  /* Stored by this very call, though it learns of it as of a duplicate: only temp: is not in the store. */
+  bool sent_twice = !append->id_given;
+  return sent_twice ? append->stored_count : append->count;
+}
+
 void mp_append_apply(mp_append *append, moonpad_session *session) {
   bool complete = mp_view_reserve(session, &append->others);
   if (complete) mp_view_apply(session, &append->others, &append->row);
-  /* Stored by this very call, though it learns of it as of a duplicate: only temp: is not in the store. */
-  bool sent_twice = append->duplicate && !append->id_given;
-  size_t count = append->duplicate && !sent_twice ? 0 : append->count;
-  for (size_t i = sent_twice ? append->stored_count : 0; i < count; i++) {
+  for (size_t i = mp_append_first_new(append); i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     int64_t before = operation->entry->revision;
     int64_t after = mp_row_revision(&append->row, operation->scope);

@@ -72,6 +72,7 @@ static moonpad_status run_batch(mp_tx *tx, void *context, moonpad_error *error) 
 */
 static void fail_job(mp_job *job, const moonpad_error *error) {
   mp_lane_rewind(job->lane);
+  mp_append_forget_outcome(&job->append); /* found in a transaction that was undone */
   if (mp_lane_failure(job->lane, &job->error) != MOONPAD_OK) return;
   job->error = *error;
   mp_lane_fail(job->lane, error);
@@ -107,15 +108,6 @@ static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error)
   }
 }
 
-/* For the session objects, which are not to ask the store themselves. A step shows nothing that would be taken back. */
-static void read_again(const job_batch *batch) {
-  for (size_t i = 0; i < batch->count; i++) {
-    const mp_job *job = batch->jobs[i];
-    if (!job->way.when_stored) mp_lane_doubt(job->lane, &job->append);
-  }
-  for (size_t i = 0; i < batch->count; i++) mp_lane_read_again(batch->jobs[i]->lane, &batch->jobs[i]->append);
-}
-
 static void take_batch(mp_backlog *backlog, job_batch *batch) {
   pthread_mutex_lock(&backlog->service->executor.mutex);
   for (batch->count = 0; batch->count < BATCH && backlog->waiting.first != NULL; batch->count++) {
@@ -134,7 +126,6 @@ static void store_some(mp_task *task) {
     for (size_t i = 0; i < batch.count; i++) fail_job(batch.jobs[i], &backlog->error);
   } else {
     store_batch(backlog->service->store, &batch, &backlog->error);
-    read_again(&batch);
   }
 }
 
@@ -151,7 +142,6 @@ static void store_alone(mp_task *task) {
   job_batch batch = {{(mp_job *)task}, 1};
   moonpad_error error;
   store_batch(batch.jobs[0]->append.service->store, &batch, &error);
-  read_again(&batch);
 }
 
 void mp_backlog_init(mp_backlog *backlog, moonpad_service *service) {
@@ -218,9 +208,8 @@ static void show_expected(mp_append *append, moonpad_session *session) {
     mp_operation *operation = &append->operations[i];
     int64_t revision = operation->entry->revision;
     operation->shown_before = mp_value_retain(operation->entry->value);
-    mp_view_give(session, operation->entry, operation->expected, revision);
+    mp_view_expect(session, operation->entry, operation->expected);
     operation->expected = NULL;
-    operation->entry->in_flight++;
     mp_changes_after_own_append(session, operation->entry, revision, revision, append->changes);
   }
   append->changes = NULL;
@@ -381,65 +370,57 @@ moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue
 }
 /* ---- Outcomes, on the host's thread ---- */
 
-static void apply_stored(mp_job *job, moonpad_session *session) {
-  mp_append *append = &job->append;
-  bool complete = mp_view_reserve(session, &append->others);
-  if (complete) mp_view_apply(session, &append->others, &append->row);
-  for (size_t i = 0; i < append->stored_count; i++) {
+/*
+** What others have stored, up to the revision that the append came to or found. Without memory for it the object
+** still holds the older revision and will ask for it again.
+*/
+static void take_in_others(const mp_append *append, moonpad_session *session) {
+  if (!append->has_looked || !mp_view_reserve(session, &append->others)) return;
+  mp_view_apply(session, &append->others, &append->row);
+  session->row = append->row;
+}
+
+static void take_in_own(mp_append *append, moonpad_session *session) {
+  for (size_t i = mp_append_first_new(append); i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     mp_view_entry *entry = operation->entry;
     int64_t before = entry->revision, after = mp_row_revision(&append->row, operation->scope);
-    mp_value *shown = entry->in_flight > 0 || append->duplicate ? entry->value : operation->result;
-    mp_view_set(session, entry, shown, after);
+    mp_view_set(session, entry, operation->result, after);
     mp_changes_after_own_append(session, entry, before, after, NULL);
   }
-  /*
-  ** Without memory for what others changed, the object still holds the older revision and will ask
-  ** for it again.
-  */
-  if (complete) session->row = append->row;
-  /* What it was to change may have been changed again since it was stored first. */
-  if (append->duplicate) session->is_doubtful = true;
 }
 
-static bool show_stored(moonpad_session *session) {
-  mp_refreshing *stored = mp_lane_stored(session->lane);
-  return stored != NULL && mp_session_show_stored(session, stored);
-}
-
-/*
-** What the failed append showed goes. The first failure takes an entry back to before it; those
-** behind it fail too and were built on it.
-*/
+/* Those behind it were built on it, and fail with it. */
 static void take_back(mp_job *job, moonpad_session *session) {
-  for (size_t i = 0; i < job->append.count; i++) {
-    mp_operation *operation = &job->append.operations[i];
-    mp_view_entry *entry = operation->entry;
-    bool stored_again = session->reloaded && operation->scope != MP_SCOPE_TEMP;
-    if (!entry->rolled_back && !stored_again) mp_view_set(session, entry, operation->shown_before, entry->revision);
-    entry->rolled_back = entry->in_flight > 0;
-  }
   session->has_failed = true;
-  if (!session->reloaded) session->reloaded = show_stored(session);
+  for (; job != NULL; job = job->next) {
+    for (size_t i = 0; i < job->append.count; i++) mp_view_expect_nothing(session, job->append.operations[i].entry);
+  }
+}
+
+static void apply_shown(mp_job *job, moonpad_session *session) {
+  mp_append *append = &job->append;
+  bool is_stored = job->error.code == MOONPAD_OK;
+  take_in_others(append, session);
+  if (is_stored) take_in_own(append, session);
+  if (!is_stored && !session->has_failed) take_back(job, session);
+  for (size_t i = 0; i < append->count; i++) mp_view_settle(session, append->operations[i].entry);
 }
 
 static void apply_job(mp_job *job, moonpad_session *session) {
   if (job->applied) return;
   job->applied = true;
   session->jobs_in_flight--;
-  bool is_stored = job->error.code == MOONPAD_OK;
-  if (job->way.when_stored) {
-    if (is_stored) mp_append_apply(&job->append, session);
-    thaw(session);
+  if (!job->way.when_stored) {
+    apply_shown(job, session);
   } else {
-    for (size_t i = 0; i < job->append.count; i++) job->append.operations[i].entry->in_flight--;
-    (is_stored ? apply_stored : take_back)(job, session);
+    if (job->error.code == MOONPAD_OK) mp_append_apply(&job->append, session);
+    thaw(session);
   }
   if (session->jobs_in_flight > 0) return;
-  if (session->is_doubtful) (void)show_stored(session);
   mp_lane_release(session->lane);
   session->lane = NULL;
-  session->reloaded = session->has_failed = session->is_doubtful = false;
+  session->has_failed = false;
 }
 
 /* Those of one session object are done in order, whatever queues they are in. */
@@ -550,7 +531,7 @@ static void wait_for_jobs(const moonpad_session *session) {
   while (session->last_job->task.number == 0) pthread_cond_wait(&executor->finished, &executor->mutex);
 }
 
-/* Applying asks the store and gives back memory, so it is done without the mutex. */
+/* Applying gives back memory, so it is done without the mutex. */
 void mp_session_settle(moonpad_session *session) {
   if (session->jobs_in_flight == 0) return;
   pthread_mutex_t *mutex = &session->service->executor.mutex;

@@ -18,11 +18,6 @@ struct mp_lane {
   size_t capacity;
   moonpad_error failure; /* of the first append that failed */
   bool failure_kept;     /* else it belongs to the transaction under way */
-  bool in_doubt;         /* what is stored is to be read again after each transaction, */
-  bool is_out_of_date;   /* after this one, */
-  bool is_final;         /* not any more */
-  bool is_read;
-  mp_refreshing stored;
 };
 
 mp_lane *mp_lane_new(mp_env *env) {
@@ -42,7 +37,6 @@ void mp_lane_release(mp_lane *lane) {
   if (lane == NULL || atomic_fetch_sub_explicit(&lane->references, 1, memory_order_acq_rel) != 1) return;
   for (size_t i = 0; i < lane->count; i++) mp_key_release(lane->env, lane->writes[i].key);
   mp_env *env = lane->env;
-  if (lane->is_read) mp_refresh_end(&lane->stored);
   mp_release(env, lane->writes);
   mp_release(env, lane);
   mp_env_release(env);
@@ -109,26 +103,4 @@ moonpad_status mp_lane_failure(const mp_lane *lane, moonpad_error *error) {
   if (lane->failure.code == MOONPAD_OK) return MOONPAD_OK;
   return mp_fail(error, lane->failure.code, "an earlier append of this session object failed: %s",
                  lane->failure.message);
-}
-
-/* ---- What is stored ---- */
-
-void mp_lane_doubt(mp_lane *lane, const mp_append *append) {
-  if (lane->is_final) return;
-  if (append->duplicate || lane->failure.code != MOONPAD_OK) lane->in_doubt = true;
-  lane->is_out_of_date = lane->in_doubt;
-}
-
-void mp_lane_read_again(mp_lane *lane, const mp_append *append) {
-  if (!lane->is_out_of_date) return;
-  lane->is_out_of_date = false;
-  lane->is_final = lane->failure.code != MOONPAD_OK;
-  if (lane->is_read) mp_refresh_end(&lane->stored);
-  mp_refresh_begin_whole(&lane->stored, append->service, mp_place_of_row(&append->names, &append->held));
-  lane->is_read = mp_refresh_read(&lane->stored, NULL) == MOONPAD_OK;
-  if (!lane->is_read) mp_refresh_end(&lane->stored);
-}
-
-mp_refreshing *mp_lane_stored(mp_lane *lane) {
-  return lane->is_read ? &lane->stored : NULL;
 }

@@ -30,17 +30,4 @@ moonpad_status mp_lane_note(mp_lane *lane, const mp_append *append, moonpad_erro
 void mp_lane_fail(mp_lane *lane, const moonpad_error *error);
 moonpad_status mp_lane_failure(const mp_lane *lane, moonpad_error *error);
 
-/*
-** What the session object shows is no use where an append of the lane has failed, and may be none where one had been
-** stored before, since somebody may have changed it again. For each append that a transaction has ended: is what is
-** stored to be read again? Then reads it. Nothing is read any more once one has failed.
-*/
-void mp_lane_doubt(mp_lane *lane, const mp_append *append);
-void mp_lane_read_again(mp_lane *lane, const mp_append *append);
-/*
-** What was read, for the session object's thread: after an append that failed, or once all are done. NULL: it
-** could not be read.
-*/
-mp_refreshing *mp_lane_stored(mp_lane *lane);
-
 #endif

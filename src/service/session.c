@@ -28,18 +28,48 @@ static size_t entry_bytes(const mp_view_entry *entry) {
   return entry->key->length + mp_value_size(entry->value);
 }
 
+static void show(moonpad_session *session, mp_view_entry *entry, mp_value *value) {
+  mp_value_release(session->env, entry->value);
+  entry->value = value;
+  session->state_bytes -= entry->bytes;
+  entry->bytes = entry_bytes(entry);
+  session->state_bytes += entry->bytes;
+  if (session->sets != NULL) mp_changes_entry_changed(session, entry);
+}
+
 void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
   mp_view_give(session, entry, mp_value_retain(value), revision);
 }
 
 void mp_view_give(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
-  mp_value_release(session->env, entry->value);
-  entry->value = value;
   entry->revision = revision;
-  session->state_bytes -= entry->bytes;
-  entry->bytes = entry_bytes(entry);
-  session->state_bytes += entry->bytes;
-  if (session->sets != NULL) mp_changes_entry_changed(session, entry);
+  if (entry->in_flight == 0) {
+    show(session, entry, value);
+  } else {
+    mp_value_release(session->env, entry->stored);
+    entry->stored = value;
+  }
+}
+
+void mp_view_expect(moonpad_session *session, mp_view_entry *entry, mp_value *value) {
+  if (entry->in_flight++ == 0) entry->stored = mp_value_retain(entry->value);
+  show(session, entry, value);
+}
+
+void mp_view_expect_nothing(moonpad_session *session, mp_view_entry *entry) {
+  if (entry->in_flight > 0) show(session, entry, mp_value_retain(entry->stored));
+}
+
+void mp_view_settle(moonpad_session *session, mp_view_entry *entry) {
+  if (--entry->in_flight > 0) return;
+  mp_value *stored = entry->stored;
+  entry->stored = NULL;
+  /* The nodes that were opened from the same text stay. */
+  if (mp_equal_values(entry->value, stored)) {
+    mp_value_release(session->env, stored);
+  } else {
+    show(session, entry, stored);
+  }
 }
 
 void mp_view_free(mp_map *view, mp_env *env) {
@@ -47,6 +77,7 @@ void mp_view_free(mp_map *view, mp_env *env) {
   for (const mp_map_slot *slot; (slot = mp_map_next(view, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
     mp_value_release(env, entry->value);
+    mp_value_release(env, entry->stored);
     mp_key_release(env, entry->key); /* the map's reference still holds both */
   }
   mp_map_free(view);
@@ -177,13 +208,17 @@ bool mp_equal_values(const mp_value *a, const mp_value *b) {
   }
 }
 
-/* Marks what the view shows of scopes that were gathered whole, or takes away what is still marked. */
+static mp_value *known_value(const mp_view_entry *entry) {
+  return entry->in_flight > 0 ? entry->stored : entry->value;
+}
+
+/* Marks what the view has of scopes that were gathered whole, or takes away what is still marked. */
 static void mark_stale(moonpad_session *session, const mp_gathering *gathering) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&session->view, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
     bool is_whole = entry->scope != MP_SCOPE_TEMP && (gathering->whole & MP_HEAD(entry->scope)) != 0;
-    entry->stale = is_whole && entry->value != NULL && entry->in_flight == 0;
+    entry->stale = is_whole && known_value(entry) != NULL;
   }
 }
 
@@ -205,9 +240,9 @@ void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, cons
     if (entry == NULL) entry = mp_map_get_hashed(&session->view, key->bytes, key->length, key->hash);
     entry->stale = false;
     /* The same value again is no change, nor are the nodes that were opened from it. */
-    bool is_known = entry->revision == gathered->revision && mp_equal_values(entry->value, gathered->value);
-    bool stays = entry->in_flight > 0 || is_known;
-    mp_view_set(session, entry, stays ? entry->value : gathered->value, gathered->revision);
+    mp_value *known = known_value(entry);
+    bool is_known = entry->revision == gathered->revision && mp_equal_values(known, gathered->value);
+    mp_view_set(session, entry, is_known ? known : gathered->value, gathered->revision);
   }
   if (gathering->whole != 0) remove_stale(session, row);
 }

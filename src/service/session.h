@@ -12,11 +12,11 @@
 typedef struct mp_view_entry {
   mp_key *key; /* with prefix */
   mp_scope scope;
-  mp_value *value;    /* NULL: absent */
+  mp_value *value;    /* that it shows; NULL: absent */
+  mp_value *stored;   /* in flight: what is known to be stored, while it shows what they will store; NULL: absent */
   int64_t revision;   /* of its scope, at its last known change */
   size_t bytes;       /* that it takes in the session's own state, its key included; 0 in other scopes */
-  unsigned in_flight; /* asynchronous appends that wrote it and are not applied yet: it shows what they will store */
-  bool rolled_back;   /* one of them failed: it shows what was there before them */
+  unsigned in_flight; /* asynchronous appends that wrote it and are not applied yet */
   bool stale;         /* within mp_view_apply: not gathered again */
 } mp_view_entry;
 
@@ -52,8 +52,6 @@ struct moonpad_session {
   struct mp_lane *lane;     /* of asynchronous appends that have not been applied yet; NULL: none */
   size_t jobs_in_flight;    /* not applied yet */
   bool has_failed;          /* one of them, so that those behind it fail as well */
-  bool reloaded;            /* then the view shows what was read again from the store */
-  bool is_doubtful;         /* one of them was stored before: what the view shows is to be read again */
   struct mp_job *first_job; /* those that no poll has told of yet, in order */
   struct mp_job *last_job;
   struct mp_append *unshown; /* the one under way that is shown only once it is stored; NULL: none */
@@ -113,10 +111,15 @@ static inline mp_view_entry *mp_view_touch_hashed(mp_map *view, mp_env *env, moo
   mp_view_entry *entry = mp_map_get_hashed(view, key.data, key.length, hash);
   return entry != NULL ? entry : mp_view_add(view, env, key, hash);
 }
-/* Replaces what the view shows. */
+/* What is stored there, which the view shows unless appends are under way that wrote it. */
 void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
 /* The same with the caller's own reference to the value. */
 void mp_view_give(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
+/* Shows what an append will store, over what is stored; takes the reference. `settle` once that append is over. */
+void mp_view_expect(moonpad_session *session, mp_view_entry *entry, mp_value *value);
+void mp_view_settle(moonpad_session *session, mp_view_entry *entry);
+/* Shows what is stored again: the appends under way that wrote it are going to fail. */
+void mp_view_expect_nothing(moonpad_session *session, mp_view_entry *entry);
 void mp_view_free(mp_map *view, mp_env *env);
 
 /* The revision that the object holds for a scope. */
@@ -158,8 +161,7 @@ void mp_session_settle(moonpad_session *session);
 */
 void mp_session_leave(moonpad_session *session);
 /*
-** Applies those that are done, in order, and waits for none. True: none is under way any more. Only
-** after one that failed when the object had shown it already, the store is asked what there is.
+** Applies those that are done, in order, and waits for none. True: none is under way any more.
 */
 bool mp_session_try_settle(moonpad_session *session);
 /*
@@ -189,22 +191,14 @@ typedef struct mp_refreshing {
   moonpad_service *service;
   mp_place place;
   mp_session_row held;
-  bool everything;
   mp_session_row row;
   mp_gathering changes;
 } mp_refreshing;
 void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session);
-/* To read all that is stored, whatever an object holds. The names are borrowed for `read`. */
-void mp_refresh_begin_whole(mp_refreshing *refresh, moonpad_service *service, mp_place place);
 moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error);
 bool mp_refresh_fits(const mp_refreshing *refresh, const moonpad_session *session);
 moonpad_status mp_refresh_apply(mp_refreshing *refresh, moonpad_session *session, moonpad_error *error);
 void mp_refresh_end(mp_refreshing *refresh);
-/*
-** Makes the view show what was read whole, whatever it showed; pending change sets stay. False: not enough memory, and
-** nothing has changed.
-*/
-bool mp_session_show_stored(moonpad_session *session, mp_refreshing *stored);
 
 /* The object's own change set, for the Lua state proxy. NULL when out of memory. */
 moonpad_changes *mp_session_own_changes(moonpad_session *session);

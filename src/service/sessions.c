@@ -227,7 +227,7 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
 static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error) {
   mp_refreshing *refresh = context;
   mp_facts facts;
-  mp_look look = mp_look_at(&refresh->place, refresh->everything ? NULL : &refresh->held, &refresh->changes);
+  mp_look look = mp_look_at(&refresh->place, &refresh->held, &refresh->changes);
   moonpad_status status = mp_look_and_gather(tx, &look, &refresh->changes, &facts, error);
   refresh->row = facts.row;
   if (status != MOONPAD_NOT_FOUND) return status;
@@ -239,15 +239,7 @@ void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session) {
   refresh->service = session->service;
   refresh->place = mp_session_place(session);
   refresh->held = session->row;
-  refresh->everything = false;
   mp_gathering_init(&refresh->changes, session->env);
-}
-
-void mp_refresh_begin_whole(mp_refreshing *refresh, moonpad_service *service, mp_place place) {
-  refresh->service = service;
-  refresh->place = place;
-  refresh->everything = true;
-  mp_gathering_init(&refresh->changes, service->env);
 }
 
 moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error) {
@@ -281,29 +273,6 @@ moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
   if (status == MOONPAD_OK) status = mp_refresh_apply(&refresh, session, error);
   mp_refresh_end(&refresh);
   return status;
-}
-
-bool mp_session_show_stored(moonpad_session *session, mp_refreshing *stored) {
-  if (!mp_view_reserve(session, &stored->changes)) return false;
-  mp_map by_key;
-  mp_map_init(&by_key, session->env);
-  bool complete = true;
-  for (size_t i = 0; complete && i < stored->changes.count; i++) {
-    complete = mp_map_put(&by_key, stored->changes.keys[i].key, &stored->changes.keys[i]);
-  }
-  size_t position = 0;
-  const mp_map_slot *slot;
-  while (complete && (slot = mp_map_next(&session->view, &position)) != NULL) {
-    mp_view_entry *entry = slot->value;
-    if (entry->scope == MP_SCOPE_TEMP) continue;
-    const mp_gathered_key *now = mp_map_get(&by_key, mp_key_text(entry->key));
-    mp_value *value = now == NULL ? NULL : now->value;
-    mp_view_set(session, entry, mp_equal_values(entry->value, value) ? entry->value : value,
-                now == NULL ? entry->revision : now->revision);
-  }
-  if (complete) session->row = stored->row;
-  mp_map_free(&by_key);
-  return complete;
 }
 
 /* ---- delete ---- */
