@@ -70,13 +70,18 @@ end
 
 -- Blocks until there is an event or the end, stepping the runs that are ahead.
 local function block(self, run, deadline)
+  core.setDue(run.due, nil)
   local seconds = 0
   while true do
     local event, isOver = take(self, run)
     if event ~= nil or isOver then return event end
     checkReachable(run)
     local first = queue.first(run)
-    if first then runs.advance(first, deadline == nil) end
+    if first == run then
+      runs.advance(run, deadline == nil)
+    elseif first then
+      runs.advanceFor(first, deadline == nil)
+    end
     if #run.outbox == 0 and run.status ~= "done" then
       if deadline and core.monotonic() >= deadline then return "waiting" end
       if not first or first.waiting then
@@ -91,6 +96,7 @@ end
 ---@return moonpad.Event|"waiting"|nil event nil when it is done
 function Invocation:step()
   local run = runOfSelf(self, "step")
+  core.setDue(run.due, nil)
   local event, isOver = take(self, run)
   if event ~= nil or isOver then return event end
   if queue.first(run) ~= run or runs.isOnStack(run) then return "waiting" end

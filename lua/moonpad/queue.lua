@@ -16,6 +16,7 @@ local function isSettled(run)
 end
 
 local function remove(run, service, key)
+  local wasFirst = run.line[1] == run
   for index, other in ipairs(run.line) do
     if other == run then
       table.remove(run.line, index)
@@ -27,6 +28,8 @@ local function remove(run, service, key)
     queues[service][key] = nil
   elseif first.status == "done" then
     first.leaveQueue()
+  elseif wasFirst then
+    core.setDue(first.due, service)
   end
 end
 

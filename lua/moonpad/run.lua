@@ -30,6 +30,7 @@ local runs = {}
 ---@field ending boolean? code that still runs must stop at the next occasion
 ---@field waiting boolean? its last step ended in something that waits: a tool, a model, a call that asks a store
 ---@field asksStore boolean? it ended in the latter
+---@field due moonpad.Due tells event loops that a step has something to do, where nothing under way tells them
 ---@field outbox moonpad.Event[] stored, not yet taken by the owner
 ---@field failure { err: any, traceback: string }?
 ---@field consumer { [1]: thread? } (weak) where the loop is that holds its last event
@@ -43,7 +44,7 @@ function runs.new(run, body, key)
   run.phases, run.threads, run.outbox, run.toolsets = {}, {}, {}, {}
   run.history, run.earlier = {}, {}
   run.counts, run.transfers = run.counts or { llmCalls = 0 }, 0
-  run.status = "open"
+  run.status, run.due = "open", core.newDue()
   run.thread = signals.newThread(function() body(run) end)
   -- Weak: a loop that has been dropped must not be kept alive by the queue.
   run.consumer = setmetatable({}, { __mode = "v" })
@@ -56,6 +57,7 @@ local function finish(run)
   run.status, run.ending, run.waiting, run.asksStore = "done", true, false, false
   signals.close(run.thread)
   for phase in pairs(run.phases) do contexts.close(phase, "its run has ended") end
+  core.setDue(run.due, nil)
   run.leaveQueue()
 end
 
@@ -113,7 +115,9 @@ local noMemory = { err = luaError.object "not enough memory" }
 ---@param run moonpad.Run
 ---@param mayBlock boolean has whoever drives it nothing else to do while a store is asked?
 function runs.advance(run, mayBlock)
-  local ok, signal, event = signals.step(run.thread, not mayBlock and run.runner.sessionService or nil)
+  local service = run.runner.sessionService
+  core.setDue(run.due, nil)
+  local ok, signal, event, gaveWay = signals.step(run.thread, not mayBlock and service or nil)
   run.asksStore = ok and signal == signals.STORE
   -- To ask a store is not to give way: code that has cancelled its own run goes on as if it had not waited.
   if run.isCancelled and not run.asksStore then return stop(run, true) end
@@ -124,7 +128,19 @@ function runs.advance(run, mayBlock)
   end
   if coroutine.status(run.thread) == "dead" then return finish(run) end
   run.waiting = signal ~= signals.EVENT
-  if not run.waiting then run.outbox[#run.outbox + 1] = event end
+  if not run.waiting then
+    run.outbox[#run.outbox + 1] = event
+  elseif gaveWay then
+    core.setDue(run.due, service)
+  end
+end
+
+---The same on behalf of another run behind it: what its own owner finds at the next step, event loops are told.
+---@param run moonpad.Run
+---@param mayBlock boolean
+function runs.advanceFor(run, mayBlock)
+  runs.advance(run, mayBlock)
+  if #run.outbox > 0 or run.status == "done" then core.setDue(run.due, run.runner.sessionService) end
 end
 
 ---Ends the run: a tool or model that waits gets the error `cancelled`, what is pending is dropped.
@@ -132,6 +148,7 @@ end
 function runs.cancel(run)
   if run.status == "done" then
     run.failure, run.outbox = nil, {}
+    core.setDue(run.due, nil)
     return
   end
   run.isCancelled, run.ending = true, true
@@ -142,6 +159,7 @@ end
 ---Ends a run that nobody can reach any more. Called by the garbage collector: no code of the run may go on.
 ---@param run moonpad.Run
 function runs.abandon(run)
+  core.setDue(run.due, nil)
   if run.status == "done" or runs.isOnStack(run) then return end
   run.isCancelled = true
   stop(run, false)

@@ -48,6 +48,9 @@ function signals.resume(thread, answer)
   return leave(thread, coroutine.resume(thread, answer))
 end
 
+-- Has the step that is being made, or one within it, given way?
+local gaveWay = false
+
 ---The same for the coroutine of a run. Its calls may yield until a store has answered; where whoever drives it has
 ---nothing else to do meanwhile, they ask on the spot. Within another run, whoever drives that one decides.
 ---@param thread thread
@@ -55,12 +58,16 @@ end
 ---@return boolean ok
 ---@return any signal
 ---@return moonpad.Event? event
+---@return boolean gaveWay in the middle of moonpad's own work, which the next step goes on with
 function signals.step(thread, service)
-  if depth > 0 then return signals.resume(thread) end
-  core.stepWith(service)
+  local isOutermost, outerGaveWay = depth == 0, gaveWay
+  gaveWay = false
+  if isOutermost then core.stepWith(service) end
   local ok, signal, event = signals.resume(thread)
-  core.stepWith(nil)
-  return ok, signal, event
+  if isOutermost then core.stepWith(nil) end
+  local innerGaveWay = gaveWay
+  gaveWay = outerGaveWay or innerGaveWay
+  return ok, signal, event, innerGaveWay
 end
 
 ---Tells whoever steps the run that a store is being asked; comes back at the next step.
@@ -134,7 +141,9 @@ end
 ---Ends a step in the middle of a long piece of moonpad's own work. As while a store is asked, nothing else of this run
 ---goes on before it.
 function signals.giveWay()
-  if signals.isOurs() and coroutine.isyieldable() then passStore() end
+  if not (signals.isOurs() and coroutine.isyieldable()) then return end
+  gaveWay = true
+  passStore()
 end
 
 ---@return table error what a tool or model gets that is still waiting when its run ends

@@ -571,9 +571,44 @@ static void test_tells_when_to_step(void **context) {
   lua_close(L);
 }
 
+/* Two runs on one session, of which the second is stepped first. */
+static void test_tells_when_the_next_run_can_begin(void **context) {
+  (void)context;
+  lua_State *L = new_state();
+  run(L, diary);
+  lua_getglobal(L, "runner");
+  lua_getglobal(L, "service");
+  struct pollfd waits = {.events = POLLIN};
+  moonpad_error error;
+  assert_int_equal(moonpad_lua_fd(L, -1, &waits.fd, &error), MOONPAD_OK);
+  moonpad_lua_run_options dawn = options_for("dawn"), noon = options_for("noon");
+  moonpad_lua_run *second, *first = start_ok(L, &dawn);
+  moonpad_lua_run *runs[] = {second = start_ok(L, &noon), first};
+  int left = 2;
+  while (left > 0) {
+    for (int i = 0; i < 2; i++) {
+      moonpad_lua_progress progress = MOONPAD_LUA_RUN_EVENT;
+      while (runs[i] != NULL && progress == MOONPAD_LUA_RUN_EVENT) {
+        moonpad_status status = moonpad_lua_run_step(L, runs[i], &progress, NULL, &error);
+        if (status != MOONPAD_OK) fail_msg("%s", error.message);
+      }
+      if (runs[i] == NULL || progress != MOONPAD_LUA_RUN_DONE) continue;
+      runs[i] = NULL;
+      left--;
+    }
+    if (left > 0) assert_int_equal(poll(&waits, 1, 60000), 1);
+  }
+  assert_int_equal(poll(&waits, 1, 0), 0);
+  moonpad_lua_run_free(L, first);
+  moonpad_lua_run_free(L, second);
+  run(L, "service:close() os.remove(path) os.remove(path .. '-wal') os.remove(path .. '-shm')");
+  lua_close(L);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tells_when_to_step),
+      cmocka_unit_test(test_tells_when_the_next_run_can_begin),
       cmocka_unit_test(test_whole_run),
       cmocka_unit_test(test_event_that_removes),
       cmocka_unit_test(test_content_as_json),

@@ -339,6 +339,40 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
   moonpad_queue_free(queue);
 }
 
+static void test_what_is_due_without_a_task(void **state) {
+  host *self = *state;
+  moonpad_queue *queue = make_queue(self);
+  held_task polled;
+  int fd;
+  mp_queue_add_due(queue);
+  OK(moonpad_queue_fd(queue, &fd, &failure));
+  assert_true(is_readable(fd));
+  mp_queue_add_due(queue);
+  mp_queue_remove_due(queue);
+  assert_true(is_readable(fd));
+  /* It ends a poll that waits, which neither counts nor takes it, and not the next one. */
+  submit_behind(self, &polled, queue, run_held_for_long, NULL);
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
+  let_end(&polled);
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  expect_told(&polled, 1, 0);
+  submit_behind(self, &polled, queue, run_for_a_moment, NULL);
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  expect_told(&polled, 1, 0);
+  assert_true(is_readable(fd));
+  mp_queue_remove_due(queue);
+  assert_false(is_readable(fd));
+  /* Other waits see what is new, too. */
+  mp_queue_add_due(queue);
+  assert_true(mp_queue_await(queue, PATIENCE_MS));
+  assert_false(mp_queue_await(queue, PATIENCE_MS));
+  /* The queue may be freed meanwhile. */
+  mp_queue_retain(queue);
+  moonpad_queue_free(queue);
+  mp_queue_remove_due(queue);
+  mp_queue_release(queue);
+}
+
 /* However many tasks wait for somebody's lock, one that only reads is run. */
 static void test_writers_leave_a_worker_free(void **state) {
   host *self = *state;
@@ -382,6 +416,7 @@ int main(void) {
       ON_FILE(test_what_is_abandoned_is_dropped),
       ON_FILE(test_a_freed_queue_drops_the_tasks_of_steps),
       ON_FILE(test_a_poll_comes_back_for_a_step_once),
+      ON_FILE(test_what_is_due_without_a_task),
   };
   return HOST_RUN(tests);
 }

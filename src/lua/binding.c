@@ -195,6 +195,7 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   binding->node_meta = anchor_type(L, index, MP_ANCHOR_NODE_META, "moonpad.node", mp_node_setup);
   binding->pending_meta = anchor_type(L, index, MP_ANCHOR_PENDING_META, "moonpad.pendingAppend", mp_pending_setup);
   anchor_type(L, index, MP_ANCHOR_CALL_META, "moonpad.storeCall", mp_store_call_setup);
+  binding->due_meta = anchor_type(L, index, MP_ANCHOR_DUE_META, "moonpad.due", mp_due_setup);
 }
 
 /* Another copy of this library, of the same version, may have made it. */

@@ -32,6 +32,7 @@ typedef enum mp_anchor {
   MP_ANCHOR_NODE_META,
   MP_ANCHOR_PENDING_META,
   MP_ANCHOR_CALL_META,
+  MP_ANCHOR_DUE_META,
   MP_ANCHOR_THREADS,       /* weak: coroutines that moonpad drives */
   MP_ANCHOR_STEPPER,       /* the userdata of `stepper`, or nil */
   MP_ANCHOR_SPARE_NODE,    /* an empty node proxy, or nil */
@@ -99,6 +100,7 @@ typedef struct mp_lua {
   const void *state_meta;
   const void *node_meta;
   const void *pending_meta;
+  const void *due_meta;
   void *removed;          /* the light userdata moonpad.removed */
   mp_buffer text;         /* what was encoded last: used at once, before anything that may run a finalizer */
   mp_buffer spare;        /* for reordering, and for paths in messages */
@@ -165,6 +167,7 @@ void mp_events_setup(lua_State *L, int binding_index);
 void mp_state_setup(lua_State *L, int binding_index);
 void mp_node_setup(lua_State *L, int binding_index);
 void mp_pending_setup(lua_State *L, int binding_index);
+void mp_due_setup(lua_State *L, int binding_index);
 void mp_error_setup(lua_State *L, int binding_index);
 
 /* Each adds functions to the module table at the top of the stack. Raises m. */
@@ -173,5 +176,6 @@ void mp_context_module(lua_State *L, int binding_index);
 void mp_error_module(lua_State *L, int binding_index);
 void mp_codec_module(lua_State *L, int binding_index);
 void mp_event_module(lua_State *L, int binding_index);
+void mp_due_module(lua_State *L, int binding_index);
 
 #endif

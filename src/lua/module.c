@@ -35,5 +35,6 @@ int luaopen_moonpad_core(lua_State *L) {
   mp_codec_module(L, binding_index);
   mp_event_module(L, binding_index);
   mp_store_call_module(L, binding_index);
+  mp_due_module(L, binding_index);
   return 1;
 }

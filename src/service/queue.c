@@ -86,13 +86,21 @@ moonpad_status moonpad_fd(moonpad_service *service, int *fd, moonpad_error *erro
 
 /* ---- What is done ---- */
 
+static void add_wanted(moonpad_queue *queue) {
+  if (queue->wanted++ == 0) raise_fd(queue);
+}
+
+static void remove_wanted(moonpad_queue *queue) {
+  if (--queue->wanted == 0) lower_fd(queue);
+}
+
 void mp_queue_put(moonpad_queue *queue, mp_task *task) {
   task->number = ++queue->last_number;
   mp_task_push(&queue->done, task);
   if (task->taker == MP_TAKEN_BY_NONE) {
     queue->left++;
-  } else if (queue->wanted++ == 0) {
-    raise_fd(queue);
+  } else {
+    add_wanted(queue);
   }
   pthread_cond_broadcast(&queue->ready);
 }
@@ -101,9 +109,25 @@ void mp_queue_take(moonpad_queue *queue, mp_task *task) {
   mp_task_unlink(&queue->done, task);
   if (task->taker == MP_TAKEN_BY_NONE) {
     queue->left--;
-  } else if (--queue->wanted == 0) {
-    lower_fd(queue);
+  } else {
+    remove_wanted(queue);
   }
+}
+
+void mp_queue_add_due(moonpad_queue *queue) {
+  pthread_mutex_lock(mutex_of(queue));
+  queue->due++;
+  queue->due_number = ++queue->last_number;
+  add_wanted(queue);
+  pthread_mutex_unlock(mutex_of(queue));
+}
+
+void mp_queue_remove_due(moonpad_queue *queue) {
+  if (queue->closed) return; /* with its service, and the mutex */
+  pthread_mutex_lock(mutex_of(queue));
+  queue->due--;
+  remove_wanted(queue);
+  pthread_mutex_unlock(mutex_of(queue));
 }
 
 bool mp_task_take(mp_task *task) {
@@ -185,6 +209,7 @@ static struct timespec time_after(int64_t timeout_ms) {
 
 /* Is anything there for somebody to take that came after `seen`? */
 static bool has_news(const moonpad_queue *queue, uint64_t seen) {
+  if (queue->due > 0 && queue->due_number > seen) return true;
   const mp_task *task = queue->done.last;
   while (task != NULL && task->taker == MP_TAKEN_BY_NONE) task = task->previous;
   return task != NULL && task->number > seen;

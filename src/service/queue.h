@@ -16,9 +16,11 @@ struct moonpad_queue {
   moonpad_service *service; /* counted, save by the service's own queue */
   pthread_cond_t ready;     /* for whoever waits for it: something is done */
   mp_task_list done;
-  size_t wanted;    /* of these: somebody takes them, which the file descriptor says */
+  size_t wanted;    /* of these, and what is due: somebody takes them, which the file descriptor says */
   size_t left;      /* the others: a poll drops them */
   size_t under_way; /* tasks that will be done */
+  size_t due;       /* steps that have something to do, of which no task tells */
+  uint64_t due_number;
   uint64_t last_number;
   /* What was done when a wait ended the last time: a step may not have taken it yet. */
   uint64_t awaited_number; /* of mp_queue_await */
@@ -52,6 +54,13 @@ void mp_task_abandon(mp_task *task);
 void mp_task_wait(const mp_task *task);
 /* Drops what was abandoned and is done. */
 void mp_queue_drop_left(moonpad_queue *queue);
+
+/*
+** A step has something to do, of which no task tells: as when one is done that a step takes. Taken back once, before
+** the queue is released; after moonpad_queue_free that is only for order's sake. On the thread that polls the queue.
+*/
+void mp_queue_add_due(moonpad_queue *queue);
+void mp_queue_remove_due(moonpad_queue *queue);
 
 /* As moonpad_queue_poll. *failed: how many of them. */
 size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed);

@@ -281,8 +281,9 @@ function Service:updateSessionAsync(session, event) end
 ---@return integer failed how many of them
 function Service:poll(seconds) end
 
----A file descriptor that is readable as long as a poll, or a step of a run, has something to do. It is moonpad's: wait
----for it, neither read nor close it.
+---A file descriptor that is readable as long as a poll, or a run whose last step was "waiting", has something to do.
+---What waits for something that is not moonpad's to know (a request of moonpad.http, a tool or model of your own that
+---yields) is to be stepped at your own pace. It is moonpad's: wait for it, neither read nor close it.
 ---@return integer fd good until the service object is collected
 function Service:fd() end
 
@@ -534,6 +535,19 @@ core.CANCEL = nil
 ---@param service moonpad.Service?
 ---@return moonpad.Service? previous
 function core.stepWith(service) end
+
+---What tells that a step of a run has something to do, where nothing under way tells it.
+---@class moonpad.Due: userdata
+
+---@return moonpad.Due
+---@nodiscard
+function core.newDue() end
+
+---Tells it by `service:fd()`, or takes it back. It raises nothing: where there is no memory for that, or the service was
+---closed before anything was begun on it, nothing is told.
+---@param due moonpad.Due
+---@param service moonpad.Service? the run's own; nil: there is nothing to do
+function core.setDue(due, service) end
 
 ---Is no append of a session object under way any more? What is done is applied. Only where nobody waits for them
 ---himself: their runs are over.
