@@ -348,7 +348,7 @@ support.each_store(function(open)
   end)
 end)
 
-describe("a cancelled run with an append under way", function()
+describe("an append under way", function()
   local service
   before_each(function() service = slow_store.open "slow:0:memory:" end)
   after_each(function()
@@ -357,7 +357,7 @@ describe("a cancelled run with an append under way", function()
     support.cleanup()
   end)
 
-  it("the runs behind it begin when the append is stored", function()
+  it("of a cancelled run: the runs behind it begin when it is stored", function()
     local isReached = false
     local ahead = runnerOf(service, custom("A", function(context)
       isReached = true
@@ -380,5 +380,108 @@ describe("a cancelled run with an append under way", function()
     local texts = {}
     for index, event in ipairs(checks.get(service).events) do texts[index] = event:text() end
     assert.same({ "go", "A", "go", "B", "go", "C" }, texts)
+  end)
+
+  -- Runs that append to the same session object: the append of the first is under way, the others wait for it.
+  local function startAppending(count)
+    local shared = checks.get(service, "shared") or checks.create(service, "shared")
+    local invocations = {}
+    for index = 1, count do
+      local hasBegun = false
+      invocations[index] = runnerOf(service, custom("A" .. index, function()
+        hasBegun = true
+        coroutine.yield()
+        service:appendEvent(shared, { author = "x", content = { parts = { { text = "by " .. index } } } })
+      end)):start(options("s" .. index))
+      support.stepUntil(invocations[index], function() return hasBegun end)
+    end
+    local before = slow_store.roundTrips()
+    slow_store.hold(true)
+    support.stepUntil(invocations[1], function() return slow_store.roundTrips() > before end)
+    for index = 2, count do assert.equal("waiting", invocations[index]:step()) end
+    expectDark(service)
+    return table.unpack(invocations)
+  end
+
+  local function expectAppended(...)
+    local texts = {}
+    for index, event in ipairs(checks.get(service, "shared").events) do texts[index] = event:text() end
+    assert.same({ ... }, texts)
+  end
+
+  it("those that wait for it are told when its own run has found it done", function()
+    local first, second = startAppending(2)
+    slow_store.hold(false)
+    assert.is_nil(support.step(first))
+    assert.is_true(slow_store.isReadable(service:fd()))
+    assert.equal(0, service:poll())
+    assert.same({}, (loop(service, { second })))
+    expectDark(service)
+    expectAppended("by 1", "by 2")
+  end)
+
+  it("its run is told when another one has found it done", function()
+    local first, second = startAppending(2)
+    slow_store.hold(false)
+    assert.is_nil(support.step(second))
+    assert.is_true(slow_store.isReadable(service:fd()))
+    assert.equal(0, service:poll())
+    assert.is_nil(first:step())
+    expectDark(service)
+  end)
+
+  it("nobody is told any more of what a cancelled run has waited for", function()
+    local first, second = startAppending(2)
+    slow_store.hold(false)
+    assert.is_nil(support.step(second))
+    first:cancel()
+    expectDark(service)
+    expectAppended("by 1", "by 2")
+    first, second = startAppending(2)
+    slow_store.hold(false)
+    assert.is_nil(support.step(first))
+    second:cancel()
+    expectDark(service)
+  end)
+
+  it("several wait for that of a cancelled run, and one of them is cancelled, too", function()
+    local first, second, third, fourth = startAppending(4)
+    first:cancel()
+    for _, waiting in ipairs { second, third, fourth } do assert.equal("waiting", waiting:step()) end
+    third:cancel()
+    expectDark(service)
+    slow_store.hold(false)
+    assert.same({}, (loop(service, { fourth, second })))
+    expectDark(service)
+    expectAppended("by 1", "by 4", "by 2")
+  end)
+
+  -- A run that waits for an asynchronous append, which a poll then finds done.
+  local function startAwaiting()
+    local session, hasBegun = checks.create(service, "shared"), false
+    local invocation = runnerOf(service, custom("A", function(context)
+      slow_store.hold(true)
+      local pending = service:appendEventAsync(session, { author = "x" })
+      hasBegun = true
+      context:await(pending)
+      context:emit "awaited"
+    end)):start(options())
+    support.stepUntil(invocation, function() return hasBegun end)
+    expectDark(service)
+    slow_store.hold(false)
+    assert.equal(1, service:poll(60))
+    assert.is_true(slow_store.isReadable(service:fd()))
+    assert.equal(0, service:poll())
+    return invocation
+  end
+
+  it("that a run awaits: it is told when a poll has found it done", function()
+    assert.same({ "awaited" }, (loop(service, { startAwaiting() })))
+    expectDark(service)
+  end)
+
+  it("that a run awaits, and was cancelled", function()
+    startAwaiting():cancel()
+    expectDark(service)
   end)
 end)

@@ -147,6 +147,12 @@ function methods:escalate()
   phase.actions.escalate = true
 end
 
+local function pauseFor(job)
+  -- Who polls may find an append done before the run looks again.
+  local _ <close> = core.awaitAppend(job)
+  signals.pause()
+end
+
 ---Waits for something asynchronous of moonpad's without blocking anyone else: `job:poll()` answers whether it is done,
 ---and with what.
 ---@param job { poll: fun(self): boolean, any }
@@ -161,7 +167,7 @@ function methods:await(job)
   while true do
     local done, result = poll(job)
     if done then return result end
-    signals.pause()
+    pauseFor(job)
   end
 end
 

@@ -177,5 +177,6 @@ void mp_error_module(lua_State *L, int binding_index);
 void mp_codec_module(lua_State *L, int binding_index);
 void mp_event_module(lua_State *L, int binding_index);
 void mp_due_module(lua_State *L, int binding_index);
+void mp_pending_module(lua_State *L, int binding_index);
 
 #endif

@@ -13,6 +13,7 @@ typedef struct mp_session_box {
   unsigned references;
   mp_env *env;
   moonpad_session *session; /* NULL until it has been got */
+  struct mp_append_wait *waits;
 } mp_session_box;
 
 typedef struct mp_changes_box {

@@ -36,5 +36,6 @@ int luaopen_moonpad_core(lua_State *L) {
   mp_event_module(L, binding_index);
   mp_store_call_module(L, binding_index);
   mp_due_module(L, binding_index);
+  mp_pending_module(L, binding_index);
   return 1;
 }

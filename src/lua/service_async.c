@@ -87,6 +87,27 @@ static int pending_poll(lua_State *L) {
   return 2;
 }
 
+static void end_wait(void *payload) {
+  mp_append_wait_end(payload);
+}
+
+/*
+** core.awaitAppend(job) -> wait, or nil where `job` is no pending append that waits: until the wait is closed, the
+** descriptor tells when the append has been found done by somebody else.
+*/
+static int await_append(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  const mp_lua_pending *pending = mp_test_userdata(L, 1, binding->pending_meta);
+  if (pending == NULL || pending->append == NULL) return 0;
+  mp_append_wait *wait = mp_box_push(L, sizeof *wait, end_wait);
+  /* A finalizer may have run meanwhile. */
+  if (pending->append != NULL && pending->append->session != NULL) {
+    mp_append_wait_begin(wait, pending->append->session);
+    return 1;
+  }
+  return 0;
+}
+
 static int pending_gc(lua_State *L) {
   mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
   mp_lua_pending *pending = mp_test_userdata(L, 1, binding->pending_meta);
@@ -112,6 +133,11 @@ void mp_pending_setup(lua_State *L, int binding_index) {
   lua_newtable(L);
   mp_set_functions(L, binding_index, methods);
   lua_setfield(L, -2, "__index");
+}
+
+void mp_pending_module(lua_State *L, int binding_index) {
+  mp_push_function(L, binding_index, await_append);
+  lua_setfield(L, -2, "awaitAppend");
 }
 
 /* ---- Appending ---- */

@@ -13,6 +13,7 @@ static void release(void *payload) {
   mp_stepped_append *stepped = payload;
   mp_lua_append *append = stepped->append;
   stepped->append = NULL;
+  mp_append_wait_end(&stepped->wait);
   if (append != NULL && append->job != NULL) mp_job_abandon(append->job);
   mp_lua_append_release(append);
   mp_session_box_release(stepped->session);
@@ -47,16 +48,24 @@ static int raise(lua_State *L, mp_stepped_append *stepped) {
   return lua_error(L);
 }
 
+static int go_on(lua_State *L, int status, lua_KContext context);
+
+static int wait_for_step(lua_State *L, mp_stepped_append *stepped) {
+  mp_append_wait_begin(&stepped->wait, stepped->session);
+  return mp_yield_to_step(L, (lua_KContext)stepped, go_on);
+}
+
 static int go_on(lua_State *L, int status, lua_KContext context) {
   mp_stepped_append *stepped = (mp_stepped_append *)context;
   (void)status;
+  mp_append_wait_end(&stepped->wait);
   if (mp_is_cancelled(L, stepped->top)) {
     mp_box_release(stepped);
     mp_raise_cancelled(L);
   }
   mp_lua_append *append = stepped->append;
   if (append == NULL) mp_raise_finalized(L);
-  if (append->job != NULL && !mp_job_poll(append->job)) return mp_yield_to_step(L, context, go_on);
+  if (append->job != NULL && !mp_job_poll(append->job)) return wait_for_step(L, stepped);
   if (append->state == MP_APPEND_STORED) return give_event(L, stepped);
   return raise(L, stepped);
 }
@@ -69,5 +78,5 @@ int mp_stepped_append_make(lua_State *L, mp_stepped_append *stepped, mp_lua_serv
   mp_check(L, mp_lua_append_begin(stepped->append, handle, changes, event, way, &error), &error);
   /* So that a coroutine which is closed meanwhile lets go of it at once. */
   lua_toclose(L, stepped->index);
-  return mp_yield_to_step(L, (lua_KContext)stepped, go_on);
+  return wait_for_step(L, stepped);
 }

@@ -11,6 +11,7 @@
 typedef struct mp_stepped_append {
   mp_lua_append *append;
   mp_session_box *session;
+  mp_append_wait wait;
   int index; /* of its userdata */
   int top;   /* of the stack */
   int event; /* the index of what a conflict's error carries; 0: nothing */

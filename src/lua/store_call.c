@@ -2,6 +2,7 @@
 #include "lua/store_call.h"
 
 #include "lua/errors.h"
+#include "lua/pending.h"
 #include "lua/service.h"
 
 /* Their addresses are core.ASKS_STORE and core.CANCEL. */
@@ -257,28 +258,34 @@ int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
 
 typedef struct settling {
   mp_session_box *session;
+  mp_append_wait wait;
   int (*next)(lua_State *L);
   int top;
 } settling;
 
-/* What was abandoned is nobody's again. */
+/* What was abandoned is nobody's again, unless others wait for it as well. */
 static void stop_settling(void *payload) {
   settling *wait = payload;
   mp_session_box *session = wait->session;
   wait->session = NULL;
-  if (session != NULL) mp_session_settle_abandoned(session->session, false);
+  mp_append_wait_end(&wait->wait);
+  if (session != NULL) mp_session_settle_abandoned(session->session, session->waits != NULL);
   mp_session_box_release(session);
 }
 
 static int go_on_settling(lua_State *L, int status, lua_KContext context) {
   settling *wait = (settling *)context;
   (void)status;
+  mp_append_wait_end(&wait->wait);
   if (mp_is_cancelled(L, wait->top)) {
     mp_box_release(wait);
     mp_raise_cancelled(L);
   }
   if (wait->session == NULL) mp_raise_finalized(L);
-  if (!mp_session_settle_abandoned(wait->session->session, true)) return mp_yield_to_step(L, context, go_on_settling);
+  if (!mp_session_settle_abandoned(wait->session->session, true)) {
+    mp_append_wait_begin(&wait->wait, wait->session);
+    return mp_yield_to_step(L, context, go_on_settling);
+  }
   int (*next)(lua_State *) = wait->next;
   mp_box_release(wait);
   lua_settop(L, wait->top - 1);

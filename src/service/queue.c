@@ -115,6 +115,7 @@ void mp_queue_take(moonpad_queue *queue, mp_task *task) {
 }
 
 void mp_queue_add_due(moonpad_queue *queue) {
+  if (queue->closed) return; /* nobody polls it any more */
   pthread_mutex_lock(mutex_of(queue));
   queue->due++;
   queue->due_number = ++queue->last_number;
@@ -123,7 +124,7 @@ void mp_queue_add_due(moonpad_queue *queue) {
 }
 
 void mp_queue_remove_due(moonpad_queue *queue) {
-  if (queue->closed) return; /* with its service, and the mutex */
+  if (queue->closed) return; /* its service, and so the mutex, may be gone */
   pthread_mutex_lock(mutex_of(queue));
   queue->due--;
   remove_wanted(queue);

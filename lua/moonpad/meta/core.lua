@@ -543,11 +543,18 @@ function core.stepWith(service) end
 ---@nodiscard
 function core.newDue() end
 
----Tells it by `service:fd()`, or takes it back. It raises nothing: where there is no memory for that, or the service was
----closed before anything was begun on it, nothing is told.
+---Tells it by `service:fd()`, or takes it back. It raises nothing: where there is no memory for that, or the service
+---was closed before anything was begun on it, nothing is told.
 ---@param due moonpad.Due
 ---@param service moonpad.Service? the run's own; nil: there is nothing to do
 function core.setDue(due, service) end
+
+---While a run waits for a pending append, which may be found done by somebody else: `service:fd()` is readable from
+---then on, until the answer is closed.
+---@param job any nil is the answer for whatever is no pending append, or is done
+---@return userdata? wait to be closed
+---@nodiscard
+function core.awaitAppend(job) end
 
 ---Is no append of a session object under way any more? What is done is applied. Only where nobody waits for them
 ---himself: their runs are over.
