@@ -37,9 +37,9 @@ MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 
 /*
 ** The file descriptor of the open service object at `index`, for the event loop of a host (contract section 2):
-** readable as long as `service:poll`, or a run of that service whose last step was MOONPAD_LUA_RUN_WAITING, has something
-** to do in this Lua state. What waits for HTTP, or for what a tool or model yields for by itself, is not told: step such
-** runs at the loop's own pace.
+** readable as long as `service:poll`, or a run of that service whose last step was MOONPAD_LUA_RUN_WAITING, has
+** something to do in this Lua state. What waits for HTTP, or for what a tool or model yields for by itself, is not
+** told: step such runs at the loop's own pace.
 ** moonpad_fd is that of moonpad_poll, which knows nothing of what a Lua state does. It is moonpad's: wait for it,
 ** neither read nor close it. Errors: invalid_argument (no open service is there), storage (the system has no
 ** descriptor), no_memory. [-]
