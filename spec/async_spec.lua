@@ -4,6 +4,7 @@ local core = require "moonpad.core"
 local during = require("spec.support.finalizers").during
 local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
+local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
 local testing = require "moonpad.testing"
 
@@ -532,5 +533,46 @@ describe("while a file is locked", function()
     raises("closed", "let go of", pending.poll, pending)
     local again <close> = moonpad.open("sqlite:" .. folder .. "/a.db")
     assert.are.equal(1, checks.get(again).revision)
+  end)
+end)
+
+describe("a poll on a slow store", function()
+  local service, session
+  before_each(function()
+    service = slow_store.open "slow:1:memory:"
+    session = checks.create(service, "s", { n = 0 })
+    checks.append(service, session, { n = 1 }, { id = "first" })
+    checks.append(service, checks.get(service), { n = 2 })
+  end)
+  after_each(function() service:close() end)
+
+  local function pollHere(count)
+    local here = slow_store.roundTripsHere()
+    local failed = pollAll(service, count)
+    assert.are.equal(here, slow_store.roundTripsHere())
+    return failed
+  end
+
+  it("takes back what failed, and shows what is stored, without asking", function()
+    session.state.kept = true
+    service:appendEventAsync(session, event { n = "mine", mine = 1, ["temp:t"] = 1 })
+    service:appendEventAsync(session, event { behind = 1 })
+    assert.are.equal(2, pollHere(2))
+    assert.are.same({ n = 2, kept = true }, session.state:getAll())
+    assert.are.equal(2, session.revision)
+    service:appendEventAsync(session, event { n = "again" })
+    assert.are.equal(0, pollHere(1))
+    assert.are.same(checks.get(service).state.n, session.state.n)
+  end)
+
+  it("shows what has become of an event that had been stored before", function()
+    local again = event { n = 1, ["temp:t"] = 1 }
+    again.id = "first"
+    service:appendEventAsync(session, again)
+    assert.are.same({ n = 1, ["temp:t"] = 1 }, session.state:getAll())
+    service:appendEventAsync(session, event { k = "k", ["temp:u"] = 2 })
+    assert.are.equal(0, pollHere(2))
+    assert.are.same({ n = 2, k = "k", ["temp:u"] = 2 }, session.state:getAll())
+    assert.are.equal(3, session.revision)
   end)
 end)

@@ -5,11 +5,7 @@ local scene = require "spec.support.run_scene"
 local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
 
-local options, runnerOf = scene.options, scene.runnerOf
-
-local function custom(name, run)
-  return moonpad.customAgent { name = name, run = run }
-end
+local custom, options, runnerOf = scene.custom, scene.options, scene.runnerOf
 
 -- As an event loop does it: each run is stepped until it waits, then nothing is done before the descriptor is readable.
 -- Tells what came out of each run, and how often the loop waited.

@@ -620,52 +620,6 @@ describe("calls of two coroutines that are stepped", function()
   end)
 end)
 
-describe("a poll on a slow store", function()
-  local service, session, here
-  before_each(function()
-    service = slow_store.open "slow:1:memory:"
-    session = checks.create(service, "s", { n = 0 })
-    checks.append(service, session, { n = 1 }, { id = "first" })
-    checks.append(service, checks.get(service), { n = 2 })
-  end)
-  after_each(function()
-    slow_store.hold(false)
-    service:close()
-  end)
-
-  local function poll(count, failures)
-    here = slow_store.roundTripsHere()
-    local done, failed = 0, 0
-    while done < count do
-      local some, bad = service:poll(PATIENCE)
-      done, failed = done + some, failed + bad
-    end
-    assert.are.equal(failures, failed)
-    assert.are.equal(here, slow_store.roundTripsHere())
-  end
-
-  it("takes back what failed, and shows what is stored, without asking", function()
-    session.state.kept = true
-    service:appendEventAsync(session, event { n = "mine", mine = 1, ["temp:t"] = 1 })
-    service:appendEventAsync(session, event { behind = 1 })
-    poll(2, 2)
-    assert.are.same({ n = 2, kept = true }, session.state:getAll())
-    assert.are.equal(2, session.revision)
-    service:appendEventAsync(session, event { n = "again" })
-    poll(1, 0)
-    assert.are.same(checks.get(service).state:getAll().n, session.state.n)
-  end)
-
-  it("shows what has become of an event that had been stored before", function()
-    service:appendEventAsync(session, event({ n = 1, ["temp:t"] = 1 }, { id = "first" }))
-    assert.are.same({ n = 1, ["temp:t"] = 1 }, session.state:getAll())
-    service:appendEventAsync(session, event { k = "k", ["temp:u"] = 2 })
-    poll(2, 0)
-    assert.are.same({ n = 2, k = "k", ["temp:u"] = 2 }, session.state:getAll())
-    assert.are.equal(3, session.revision)
-  end)
-end)
-
 describe("an asynchronous append of a stepped run", function()
   it("waits, without holding the thread, for those that are to fail", function()
     local service <close> = slow_store.open "slow:0:memory:"

@@ -7,7 +7,7 @@ local scene = require "spec.support.run_scene"
 local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
 
-local options, raises, runnerOf = scene.options, checks.raises, scene.runnerOf
+local custom, options, raises, runnerOf = scene.custom, scene.options, checks.raises, scene.runnerOf
 
 describe("what happens in a run", function()
   local expected
@@ -58,10 +58,6 @@ describe("while a store is asked", function()
     service:close()
     support.cleanup()
   end)
-
-  local function custom(name, run)
-    return moonpad.customAgent { name = name, run = run }
-  end
 
   local function startOn(agent, sessionId)
     return runnerOf(service, agent):start(options(sessionId))

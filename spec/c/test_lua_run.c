@@ -539,15 +539,30 @@ static const char diary[] =
     "end }\n"
     "runner = moonpad.runner { appName = 'village', agent = agent, sessionService = service }\n";
 
-static void test_tells_when_to_step(void **context) {
-  (void)context;
+/* Its runner is at 1 of the stack, its service at 2. */
+static lua_State *open_diary(struct pollfd *waits) {
   lua_State *L = new_state();
   run(L, diary);
   lua_getglobal(L, "runner");
   lua_getglobal(L, "service");
-  struct pollfd waits = {.events = POLLIN};
   moonpad_error error;
-  assert_int_equal(moonpad_lua_fd(L, -1, &waits.fd, &error), MOONPAD_OK);
+  waits->events = POLLIN;
+  assert_int_equal(moonpad_lua_fd(L, 2, &waits->fd, &error), MOONPAD_OK);
+  return L;
+}
+
+static void close_diary(lua_State *L) {
+  run(L, "service:close() os.remove(path) os.remove(path .. '-wal') os.remove(path .. '-shm')");
+  moonpad_error error;
+  assert_int_equal(moonpad_lua_fd(L, 2, &(int){0}, &error), MOONPAD_INVALID_ARGUMENT);
+  lua_close(L);
+}
+
+static void test_tells_when_to_step(void **context) {
+  (void)context;
+  struct pollfd waits;
+  lua_State *L = open_diary(&waits);
+  moonpad_error error;
   assert_int_equal(moonpad_lua_fd(L, 1, &(int){0}, &error), MOONPAD_INVALID_ARGUMENT);
   assert_int_equal(poll(&waits, 1, 0), 0);
   moonpad_lua_run_options options = options_for("dawn");
@@ -566,21 +581,15 @@ static void test_tells_when_to_step(void **context) {
   assert_true(waited >= 3); /* the session, the message, the answer */
   assert_int_equal(poll(&waits, 1, 0), 0);
   moonpad_lua_run_free(L, started);
-  run(L, "service:close() os.remove(path) os.remove(path .. '-wal') os.remove(path .. '-shm')");
-  assert_int_equal(moonpad_lua_fd(L, 2, &waits.fd, &error), MOONPAD_INVALID_ARGUMENT);
-  lua_close(L);
+  close_diary(L);
 }
 
 /* Two runs on one session, of which the second is stepped first. */
 static void test_tells_when_the_next_run_can_begin(void **context) {
   (void)context;
-  lua_State *L = new_state();
-  run(L, diary);
-  lua_getglobal(L, "runner");
-  lua_getglobal(L, "service");
-  struct pollfd waits = {.events = POLLIN};
+  struct pollfd waits;
+  lua_State *L = open_diary(&waits);
   moonpad_error error;
-  assert_int_equal(moonpad_lua_fd(L, -1, &waits.fd, &error), MOONPAD_OK);
   moonpad_lua_run_options dawn = options_for("dawn"), noon = options_for("noon");
   moonpad_lua_run *second, *first = start_ok(L, &dawn);
   moonpad_lua_run *runs[] = {second = start_ok(L, &noon), first};
@@ -601,8 +610,7 @@ static void test_tells_when_the_next_run_can_begin(void **context) {
   assert_int_equal(poll(&waits, 1, 0), 0);
   moonpad_lua_run_free(L, first);
   moonpad_lua_run_free(L, second);
-  run(L, "service:close() os.remove(path) os.remove(path .. '-wal') os.remove(path .. '-shm')");
-  lua_close(L);
+  close_diary(L);
 }
 
 int main(void) {

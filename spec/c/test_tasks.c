@@ -300,6 +300,17 @@ static void submit_behind(host *self, held_task *held, moonpad_queue *queue, voi
   OK(mp_submit(self->service, &held->job.task, &failure));
 }
 
+/* While `polled` is under way, which is held for long: for what is there for a step already, but not again for the same. */
+static void expect_one_poll_to_come_back(host *self, held_task *polled, moonpad_queue *queue) {
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
+  let_end(polled);
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  expect_told(polled, 1, 0);
+  submit_behind(self, polled, queue, run_for_a_moment, NULL);
+  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  expect_told(polled, 1, 0);
+}
+
 static void test_a_poll_comes_back_for_a_step_once(void **state) {
   host *self = *state;
   moonpad_queue *queue = make_queue(self);
@@ -311,14 +322,7 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
   let_end(&first);
   let_end(&second);
   assert_true(mp_task_take(&second.job.task));
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
-  let_end(&polled);
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
-  expect_told(&polled, 1, 0);
-  /* But not again for the same. */
-  submit_behind(self, &polled, queue, run_for_a_moment, NULL);
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
-  expect_told(&polled, 1, 0);
+  expect_one_poll_to_come_back(self, &polled, queue);
   /* Other waits look for themselves what is new. */
   assert_true(mp_queue_await(queue, PATIENCE_MS));
   submit_behind(self, &polled, queue, run_for_a_moment, NULL);
@@ -352,13 +356,7 @@ static void test_what_is_due_without_a_task(void **state) {
   assert_true(is_readable(fd));
   /* It ends a poll that waits, which neither counts nor takes it, and not the next one. */
   submit_behind(self, &polled, queue, run_held_for_long, NULL);
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
-  let_end(&polled);
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
-  expect_told(&polled, 1, 0);
-  submit_behind(self, &polled, queue, run_for_a_moment, NULL);
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
-  expect_told(&polled, 1, 0);
+  expect_one_poll_to_come_back(self, &polled, queue);
   assert_true(is_readable(fd));
   mp_queue_remove_due(queue);
   assert_false(is_readable(fd));

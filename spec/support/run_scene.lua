@@ -219,4 +219,11 @@ end
 
 scene.runnerOf, scene.options = runnerOf, options
 
+---@param name string
+---@param run fun(context: moonpad.Context)
+---@return moonpad.Agent
+function scene.custom(name, run)
+  return moonpad.customAgent { name = name, run = run }
+end
+
 return scene

@@ -541,7 +541,7 @@ static void show_result(moonpad_session *session, mp_operation *operation, int64
   }
 }
 
-size_t mp_append_first_new(const mp_append *append) {
+size_t mp_append_first_taken_in(const mp_append *append) {
   if (!append->duplicate) return 0;
   /* Stored by this very call, though it learns of it as of a duplicate: only temp: is not in the store. */
   bool sent_twice = !append->id_given;
@@ -551,7 +551,7 @@ size_t mp_append_first_new(const mp_append *append) {
 void mp_append_apply(mp_append *append, moonpad_session *session) {
   bool complete = mp_view_reserve(session, &append->others);
   if (complete) mp_view_apply(session, &append->others, &append->row);
-  for (size_t i = mp_append_first_new(append); i < append->count; i++) {
+  for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     int64_t before = operation->entry->revision;
     int64_t after = mp_row_revision(&append->row, operation->scope);

@@ -104,8 +104,8 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
 /* The event as a store keeps it; `heads` are those of the keys that it changes. */
 mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);
-/* The operations from here on are new to the store: of an event that had been stored before there are none. */
-size_t mp_append_first_new(const mp_append *append);
+/* The session object takes in the operations from here on: of an event that had been stored before, none. */
+size_t mp_append_first_taken_in(const mp_append *append);
 /*
 ** After success: the session object shows it; the change set is clean. Not for one that was shown
 ** before (async.h). Without memory for what others changed that is left out: the object still holds

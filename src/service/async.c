@@ -370,19 +370,9 @@ moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue
 }
 /* ---- Outcomes, on the host's thread ---- */
 
-/*
-** What others have stored, up to the revision that the append came to or found. Without memory for it the object
-** still holds the older revision and will ask for it again.
-*/
-static void take_in_others(const mp_append *append, moonpad_session *session) {
-  if (!append->has_looked || !mp_view_reserve(session, &append->others)) return;
-  mp_view_apply(session, &append->others, &append->row);
-  session->row = append->row;
-}
-
-static void take_in_own(mp_append *append, moonpad_session *session) {
-  for (size_t i = mp_append_first_new(append); i < append->count; i++) {
-    mp_operation *operation = &append->operations[i];
+static void take_in_own(const mp_append *append, moonpad_session *session) {
+  for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
+    const mp_operation *operation = &append->operations[i];
     mp_view_entry *entry = operation->entry;
     int64_t before = entry->revision, after = mp_row_revision(&append->row, operation->scope);
     mp_view_set(session, entry, operation->result, after);
@@ -398,13 +388,17 @@ static void take_back(mp_job *job, moonpad_session *session) {
   }
 }
 
+/* An append that was refused has found what others have stored, too. */
 static void apply_shown(mp_job *job, moonpad_session *session) {
   mp_append *append = &job->append;
   bool is_stored = job->error.code == MOONPAD_OK;
-  take_in_others(append, session);
+  /* Without memory for that, the object still holds the older revision and will ask for it again. */
+  bool knows_others = append->has_looked && mp_view_reserve(session, &append->others);
+  if (knows_others) mp_view_apply(session, &append->others, &append->row);
   if (is_stored) take_in_own(append, session);
   if (!is_stored && !session->has_failed) take_back(job, session);
   for (size_t i = 0; i < append->count; i++) mp_view_settle(session, append->operations[i].entry);
+  if (knows_others) session->row = append->row;
 }
 
 static void apply_job(mp_job *job, moonpad_session *session) {
