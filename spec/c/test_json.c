@@ -241,6 +241,54 @@ static void the_end_of_own_values_is_found(void **state) {
   assert_int_equal(mp_json_own_end(text, 0), sizeof text - 1);
 }
 
+static void check_text(moonpad_string text, const char *expected) {
+  assert_int_equal(text.length, strlen(expected));
+  assert_memory_equal(text.data, expected, text.length);
+}
+
+static void own_arrays_and_objects_are_walked(void **state) {
+  (void)state;
+  static const char array[] = "[\"a\\\\\",\"\\\"]\",-1.5e+20,true,false,null,{\"]\":[{}]},[],12]";
+  static const char *const expected_items[] = {"\"a\\\\\"", "\"\\\"]\"",    "-1.5e+20", "true", "false",
+                                               "null",      "{\"]\":[{}]}", "[]",       "12"};
+  mp_items items = mp_items_of(moonpad_text(array));
+  moonpad_string item, key, value;
+  size_t count = 0;
+  for (; mp_items_next(&items, &item); count++) check_text(item, expected_items[count]);
+  assert_int_equal(count, sizeof expected_items / sizeof expected_items[0]);
+  static const char object[] = "{\"\":1,\"}\\\"\":{\"a\":{}},\"c\":\"}\"}";
+  static const char *const expected_members[] = {"", "1", "}\\\"", "{\"a\":{}}", "c", "\"}\""};
+  mp_members members = mp_members_of(moonpad_text(object));
+  for (count = 0; mp_members_next(&members, &key, &value); count++) {
+    check_text(key, expected_members[2 * count]);
+    check_text(value, expected_members[2 * count + 1]);
+  }
+  assert_int_equal(count, 3);
+  mp_items none = mp_items_of(moonpad_text("[]"));
+  assert_false(mp_items_next(&none, &item));
+  assert_false(mp_items_next(&none, &item));
+  mp_members nothing = mp_members_of(moonpad_text("{}"));
+  assert_false(mp_members_next(&nothing, &key, &value));
+}
+
+static void own_values_tell_their_shape(void **state) {
+  (void)state;
+  static const struct {
+    const char *json;
+    unsigned depth;
+    size_t tables;
+  } cases[] = {{"12", 0, 0},
+               {"\"[[\"", 0, 0},
+               {"[]", 1, 1},
+               {"[[],{\"[{\":\"[\\\"[\"}]", 2, 3},
+               {"{\"a\":[[{}]],\"b\":[]}", 4, 5}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    mp_json_shape shape = mp_json_own_shape(moonpad_text(cases[i].json));
+    assert_int_equal(shape.depth, cases[i].depth);
+    assert_int_equal(shape.tables, cases[i].tables);
+  }
+}
+
 static uint32_t random_character(void) {
   static const uint32_t limits[] = {0x20, 0x80, 0x80, 0x80, 0x80, 0x800, 0xD800, 0x110000};
   uint32_t code = (uint32_t)(next_random() % limits[next_random() % 8]);
@@ -368,6 +416,8 @@ int main(void) {
       cmocka_unit_test(depth_is_limited),
       cmocka_unit_test(skipping_goes_to_the_end_of_a_value),
       cmocka_unit_test(the_end_of_own_values_is_found),
+      cmocka_unit_test(own_arrays_and_objects_are_walked),
+      cmocka_unit_test(own_values_tell_their_shape),
       cmocka_unit_test(strings_are_written_and_taken_back),
       cmocka_unit_test(texts_of_the_host_become_strings),
       cmocka_unit_test(paths_are_taken_step_by_step),

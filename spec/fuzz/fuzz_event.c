@@ -77,16 +77,13 @@ static bool removes(place *place, moonpad_string event, moonpad_string key) {
   moonpad_string list;
   if (!mp_member_find(event, "removedStateKeys", &list) || list.data[0] != '[') return false;
   mp_buffer scratch;
-  moonpad_string found;
+  mp_items items = mp_items_of(list);
+  moonpad_string literal, found;
   bool is_there = false;
   mp_buffer_init(&scratch, place->env);
-  for (size_t at = 1; list.data[at] != ']';) {
-    if (list.data[at] == ',') at++;
-    size_t end = mp_json_own_end(list.data, at);
-    moonpad_string inside = {list.data + at + 1, end - at - 2};
-    HOLDS(mp_literal_text(inside, &scratch, &found));
+  while (mp_items_next(&items, &literal)) {
+    HOLDS(mp_literal_text(mp_literal_inside(literal), &scratch, &found));
     is_there = is_there || same_text(found, key);
-    at = end;
   }
   mp_buffer_free(&scratch);
   return is_there;

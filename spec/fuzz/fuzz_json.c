@@ -126,13 +126,11 @@ static void expect_places(places *places, size_t length, moonpad_string json);
 
 static void expect_items(places *places, size_t length, moonpad_string array) {
   int index = 0;
-  for (size_t at = 1; array.data[at] != ']';) {
-    if (array.data[at] == ',') at++;
-    size_t end = mp_json_own_end(array.data, at);
-    moonpad_string item = {array.data + at, end - at};
+  mp_items items = mp_items_of(array);
+  moonpad_string item;
+  while (mp_items_next(&items, &item)) {
     int digits = snprintf(places->path + length, MAX_PATH - length, "[%d]", ++index);
     if (length + (size_t)digits < MAX_PATH) expect_places(places, length + (size_t)digits, item);
-    at = end;
   }
 }
 

@@ -184,11 +184,10 @@ bool mp_event_is_user_message(moonpad_string json) {
 
 static bool listed(moonpad_string list, moonpad_string literal) {
   if (list.data == NULL || list.data[0] != '[') return false;
-  for (size_t at = 1; list.data[at] != ']';) {
-    if (list.data[at] == ',') at++;
-    size_t end = mp_json_own_end(list.data, at);
-    if (end - at == literal.length + 2 && memcmp(list.data + at + 1, literal.data, literal.length) == 0) return true;
-    at = end;
+  mp_items items = mp_items_of(list);
+  moonpad_string item;
+  while (mp_items_next(&items, &item)) {
+    if (item.length == literal.length + 2 && memcmp(item.data + 1, literal.data, literal.length) == 0) return true;
   }
   return false;
 }

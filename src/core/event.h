@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/number.h"
 #include "base/uuid.h"
+#include "core/json.h"
 #include "core/scope.h"
 #include "core/value.h"
 
@@ -100,21 +101,5 @@ bool mp_event_is_user_message(moonpad_string json);
 typedef moonpad_status (*mp_each_delta)(void *context, moonpad_string key, mp_value *value, moonpad_error *error);
 moonpad_status mp_event_each_delta(mp_env *env, moonpad_string json, mp_each_delta each, void *context,
                                    moonpad_error *error);
-
-/* Walks the members of an object in this library's own JSON. */
-typedef struct mp_members {
-  const char *text;
-  size_t position;
-} mp_members;
-mp_members mp_members_of(moonpad_string object);
-/* `key` is what stands between the quotes, escapes included. */
-bool mp_members_next(mp_members *members, moonpad_string *key, moonpad_string *value);
-/* A member by a name without escapes; false when it is not there. */
-bool mp_member_find(moonpad_string object, const char *name, moonpad_string *value);
-/* The characters of a string literal without its quotes; `scratch` is used where it has escapes. False when out of memory. */
-bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *text);
-
-/* A hash of compact JSON that does not depend on the order of members. */
-uint64_t mp_json_digest(moonpad_string json);
 
 #endif

@@ -133,17 +133,15 @@ moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_event_path w
 
 moonpad_status mp_field_check_inside(const mp_field *object, mp_event_path where, moonpad_string value,
                                      moonpad_error *error) {
-  for (size_t at = 1; value.data[at] != '}';) {
-    if (value.data[at] == ',') at++;
-    size_t end = mp_json_own_end(value.data, at);
-    moonpad_string name = {value.data + at + 1, end - at - 2};
+  mp_members members = mp_members_of(value);
+  moonpad_string name, ignored;
+  while (mp_members_next(&members, &name, &ignored)) {
     if (mp_field_find(object->inside, name) == NULL) {
       char place[64], here[128];
       snprintf(here, sizeof here, "%s.%s", place_text(where, place), object->name);
       moonpad_status status = mp_field_refuse_near_miss(object->inside, (mp_event_path){here, 0}, name, error);
       if (status != MOONPAD_OK) return status;
     }
-    at = mp_json_own_end(value.data, end + 1);
   }
   return MOONPAD_OK;
 }
@@ -157,10 +155,10 @@ moonpad_status mp_field_refuse(mp_event_path where, const char *problem, moonpad
 
 static bool is_text_list(moonpad_string value) {
   if (value.data[0] != '[') return false;
-  for (size_t at = 1; value.data[at] != ']';) {
-    if (value.data[at] == ',') at++;
-    if (value.data[at] != '"') return false;
-    at = mp_json_own_end(value.data, at);
+  mp_items items = mp_items_of(value);
+  moonpad_string item;
+  while (mp_items_next(&items, &item)) {
+    if (item.data[0] != '"') return false;
   }
   return true;
 }

@@ -252,8 +252,8 @@ static moonpad_status add_delta(event_reader *reader, const scanned_entry *scann
   entry->scope = mp_scope_of(entry->key);
   moonpad_string value = scanned->value;
   bool is_plain = value.data[0] == '"' && !scanned->value_escaped;
-  entry->value = is_plain ? mp_value_new_string(draft->env, (moonpad_string){value.data + 1, value.length - 2})
-                          : mp_value_from_own_json(draft->env, value);
+  entry->value =
+      is_plain ? mp_value_new_string(draft->env, mp_literal_inside(value)) : mp_value_from_own_json(draft->env, value);
   return entry->value == NULL ? mp_no_memory(reader->error) : MOONPAD_OK;
 }
 
@@ -309,11 +309,10 @@ static void mark_entry_removed(mp_event_draft *draft, mp_delta_entry *entry) {
 /* The keys of removedStateKeys lose their (null) value. */
 static moonpad_status mark_removed(mp_event_draft *draft, moonpad_string list, mp_buffer *scratch,
                                    moonpad_error *error) {
-  for (size_t at = 1; list.data[at] != ']';) {
-    if (list.data[at] == ',') at++;
-    size_t end = mp_json_own_end(list.data, at);
-    moonpad_string inside = {list.data + at + 1, end - at - 2}, key;
-    if (!mp_literal_text(inside, scratch, &key)) return mp_no_memory(error);
+  mp_items items = mp_items_of(list);
+  moonpad_string literal, key;
+  while (mp_items_next(&items, &literal)) {
+    if (!mp_literal_text(mp_literal_inside(literal), scratch, &key)) return mp_no_memory(error);
     mp_delta_entry *entry = find_delta(draft, key);
     bool listed_twice = entry != NULL && entry->value == NULL;
     if (!listed_twice) {
@@ -324,7 +323,6 @@ static moonpad_status mark_removed(mp_event_draft *draft, moonpad_string list, m
       }
       mark_entry_removed(draft, entry);
     }
-    at = end;
   }
   return MOONPAD_OK;
 }
@@ -374,7 +372,7 @@ static moonpad_status read_actions(event_reader *reader) {
 
 static moonpad_status take_id(event_reader *reader, moonpad_string literal) {
   mp_event_draft *draft = reader->draft;
-  moonpad_string inside = {literal.data + 1, literal.length - 2};
+  moonpad_string inside = mp_literal_inside(literal);
   if (!reader->scan.escaped) {
     draft->id = inside;
   } else if (!mp_literal_text(inside, &draft->unescaped_id, &draft->id)) {

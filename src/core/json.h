@@ -54,16 +54,51 @@ moonpad_status mp_json_fail(const mp_json_reader *reader, const char *where, moo
 moonpad_status mp_json_compact(mp_env *env, moonpad_string text, unsigned max_depth, const char *where, mp_buffer *out,
                                moonpad_type *type, moonpad_error *error);
 
-/* For text that this library wrote (valid and compact): the end of the value that begins at `position`. A number must have something after it, as in an array or object. */
+/*
+** ---- Text that this library wrote: valid and compact (json_own.c) ----
+**
+** The end of the value that begins at `position`. A number must have something after it, as in an array or object.
+*/
 size_t mp_json_own_end(const char *text, size_t position);
-/* For the same: how deep it is nested (0 of a scalar), and how many arrays and objects are in it. */
+/* How deep a value is nested (0 of a scalar), and how many arrays and objects are in it. */
 typedef struct mp_json_shape {
   unsigned depth;
   size_t tables;
 } mp_json_shape;
 mp_json_shape mp_json_own_shape(moonpad_string text);
-/* For the same: turns a JSON string literal (quotes included) into its characters. */
+
+/* Walks over the members of an object, or the items of an array. */
+typedef struct mp_members {
+  const char *text;
+  size_t position;
+} mp_members, mp_items;
+static inline mp_members mp_members_of(moonpad_string object) {
+  return (mp_members){object.data, 1};
+}
+static inline mp_items mp_items_of(moonpad_string array) {
+  return (mp_items){array.data, 1};
+}
+/* False at the end. `key` is what stands between the quotes, escapes included. */
+bool mp_members_next(mp_members *members, moonpad_string *key, moonpad_string *value);
+bool mp_items_next(mp_items *items, moonpad_string *item);
+/* A member by a name without escapes; false when it is not there, or `object` is none. */
+bool mp_member_find(moonpad_string object, const char *name, moonpad_string *value);
+
+/* What stands between the quotes of a string literal. */
+static inline moonpad_string mp_literal_inside(moonpad_string literal) {
+  return (moonpad_string){literal.data + 1, literal.length - 2};
+}
+/* Has it no escapes? */
+static inline bool mp_is_plain(moonpad_string inside) {
+  return inside.length == 0 || memchr(inside.data, '\\', inside.length) == NULL;
+}
+/* The characters of what stands between the quotes; `scratch` is used where it has escapes. False when out of memory. */
+bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *text);
+/* Adds the characters of a string literal (quotes included). */
 void mp_json_own_string(moonpad_string literal, mp_buffer *out);
+
+/* A hash that does not depend on the order of members. */
+uint64_t mp_json_digest(moonpad_string json);
 
 void mp_json_write_string(mp_buffer *out,
                           moonpad_string text); /* valid UTF-8; escapes ", \ and U+0000 to U+001F only */

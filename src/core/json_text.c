@@ -1,4 +1,4 @@
-/* Writing JSON, walking over text that this library wrote, and paths. */
+/* Writing JSON, and paths. */
 #include "core/json.h"
 
 #include "base/error.h"
@@ -67,112 +67,6 @@ void mp_json_write_integer(mp_buffer *out, int64_t integer) {
 
 void mp_json_write_float(mp_buffer *out, double number) {
   if (mp_buffer_room(out, MP_NUMBER_BYTES)) out->length += mp_format_float(number, out->data + out->length);
-}
-
-/* ---- our own text ---- */
-
-/* Is the quote after an odd number of backslashes? */
-static bool is_escaped(const char *quote) {
-  const char *before = quote;
-  while (before[-1] == '\\') before--;
-  return ((quote - before) & 1) != 0;
-}
-
-/* The offset after the string that begins at `position`. Text that this library wrote ends every string and holds no
-** NUL byte, so that strchr is safe. */
-static size_t own_string_end(const char *text, size_t position) {
-  const char *quote = strchr(text + position + 1, '"');
-  while (is_escaped(quote)) quote = strchr(quote + 1, '"');
-  return (size_t)(quote - text) + 1;
-}
-
-size_t mp_json_own_end(const char *text, size_t position) {
-  switch (text[position]) {
-  case '"':
-    return own_string_end(text, position);
-  case 't':
-  case 'n':
-    return position + 4;
-  case 'f':
-    return position + 5;
-  case '[':
-  case '{':
-    break;
-  default:
-    return position + strspn(text + position, "+-.0123456789eE");
-  }
-  size_t depth = 0;
-  for (;;) {
-    char byte = text[position];
-    if (byte == '"') {
-      position = own_string_end(text, position);
-      continue;
-    }
-    position++;
-    if (byte == '[' || byte == '{') depth++;
-    if ((byte == ']' || byte == '}') && --depth == 0) return position;
-  }
-}
-
-mp_json_shape mp_json_own_shape(moonpad_string text) {
-  mp_json_shape shape = {0, 0};
-  unsigned depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.length; i++) {
-    char byte = text.data[i];
-    if (in_string) {
-      if (byte == '\\') i++;
-      if (byte == '"') in_string = false;
-    } else if (byte == '"') {
-      in_string = true;
-    } else if (byte == '[' || byte == '{') {
-      shape.tables++;
-      if (++depth > shape.depth) shape.depth = depth;
-    } else if (byte == ']' || byte == '}') {
-      depth--;
-    }
-  }
-  return shape;
-}
-
-static uint32_t hex_value(const char *digits) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; i++) {
-    unsigned char byte = (unsigned char)digits[i];
-    value = value << 4 | (byte <= '9' ? byte - (uint32_t)'0' : (byte | 0x20u) - (uint32_t)'a' + 10);
-  }
-  return value;
-}
-
-/* At a backslash; returns the offset after the escape. */
-static size_t unescape(const char *text, size_t position, mp_buffer *out) {
-  static const char names[] = "bfnrt", letters[] = "\b\f\n\r\t";
-  char name = text[position + 1];
-  if (name != 'u') {
-    const char *found = strchr(names, name);
-    mp_buffer_add_char(out, found != NULL ? letters[found - names] : name);
-    return position + 2;
-  }
-  uint32_t code = hex_value(text + position + 2);
-  position += 6;
-  if (code >= 0xD800 && code < 0xDC00) {
-    code = 0x10000 + ((code - 0xD800) << 10) + (hex_value(text + position + 2) - 0xDC00);
-    position += 6;
-  }
-  char bytes[4];
-  mp_buffer_add(out, bytes, mp_utf8_encode(code, bytes));
-  return position;
-}
-
-void mp_json_own_string(moonpad_string literal, mp_buffer *out) {
-  size_t position = 1, last = literal.length - 1;
-  uint64_t ignored = 0;
-  if (!mp_buffer_room(out, literal.length)) return;
-  while (position < last) {
-    size_t end = mp_json_plain_end(literal.data, position, last, &ignored);
-    mp_buffer_add(out, literal.data + position, end - position);
-    position = end < last ? unescape(literal.data, end, out) : end;
-  }
 }
 
 /* ---- paths ---- */

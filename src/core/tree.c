@@ -112,7 +112,7 @@ void mp_node_release(mp_node *node) {
 
 /* ---- Opening ---- */
 
-static bool add_text_slot(mp_node *node, size_t begin, size_t end) {
+static bool add_text_slot(mp_node *node, moonpad_string text) {
   if (!mp_reserve(node->env, (void **)&node->slots, &node->slot_capacity, sizeof(mp_slot), node->slot_count + 1)) {
     return false;
   }
@@ -120,51 +120,40 @@ static bool add_text_slot(mp_node *node, size_t begin, size_t end) {
   memset(slot, 0, sizeof(*slot));
   slot->kind = MP_SLOT_TEXT;
   slot->at_clean = true;
-  slot->as.text.data = node->text.data + begin;
-  slot->as.text.length = end - begin;
+  slot->as.text = text;
   return true;
 }
 
 static bool open_array(mp_node *node) {
-  const char *text = node->text.data;
-  size_t position = 1;
-  while (text[position] != ']') {
-    if (text[position] == ',') position++;
-    size_t end = mp_json_own_end(text, position);
-    if (!add_text_slot(node, position, end)) return false;
+  mp_items items = mp_items_of(node->text);
+  moonpad_string item;
+  while (mp_items_next(&items, &item)) {
+    if (!add_text_slot(node, item)) return false;
     node->slot_count++;
-    position = end;
   }
   return true;
 }
 
-static mp_key *key_of_literal(mp_env *env, moonpad_string literal) {
-  moonpad_string plain = {literal.data + 1, literal.length - 2};
-  if (plain.length == 0 || memchr(plain.data, '\\', plain.length) == NULL) return mp_key_new(env, plain);
+static mp_key *key_of(mp_env *env, moonpad_string inside) {
+  moonpad_string text;
   mp_buffer decoded;
   mp_buffer_init(&decoded, env);
-  mp_json_own_string(literal, &decoded);
-  mp_key *key = decoded.failed ? NULL : mp_key_new(env, mp_buffer_text(&decoded));
+  mp_key *key = mp_literal_text(inside, &decoded, &text) ? mp_key_new(env, text) : NULL;
   mp_buffer_free(&decoded);
   return key;
 }
 
 static bool open_object(mp_node *node) {
-  const char *text = node->text.data;
-  size_t position = 1;
-  while (text[position] != '}') {
-    if (text[position] == ',') position++;
-    size_t colon = mp_json_own_end(text, position);
-    size_t end = mp_json_own_end(text, colon + 1);
-    moonpad_string literal = {text + position, colon - position};
-    if (!add_text_slot(node, colon + 1, end) ||
+  mp_members members = mp_members_of(node->text);
+  moonpad_string key, value;
+  while (mp_members_next(&members, &key, &value)) {
+    if (!add_text_slot(node, value) ||
         !mp_reserve(node->env, (void **)&node->keys, &node->key_capacity, sizeof(mp_key *), node->slot_count + 1)) {
       return false;
     }
-    node->keys[node->slot_count] = key_of_literal(node->env, literal);
+    node->keys[node->slot_count] = key_of(node->env, key);
     if (node->keys[node->slot_count] == NULL) return false;
     node->slot_count++;
-    position = end;
   }
   return true;
 }
@@ -246,8 +235,8 @@ static bool read_node(mp_node *node, size_t place, mp_item *item) {
 }
 
 static bool read_string(mp_node *node, mp_slot *slot, mp_item *item) {
-  moonpad_string inner = {slot->as.text.data + 1, slot->as.text.length - 2};
-  if (inner.length == 0 || memchr(inner.data, '\\', inner.length) == NULL) {
+  moonpad_string inner = mp_literal_inside(slot->as.text);
+  if (mp_is_plain(inner)) {
     item->scalar = moonpad_string_value(inner);
     return true;
   }

@@ -59,13 +59,11 @@ mp_value *mp_value_new_json(mp_env *env, moonpad_type type, moonpad_string json)
 /* ---- from JSON ---- */
 
 static mp_value *own_string(mp_env *env, moonpad_string literal) {
-  if (memchr(literal.data, '\\', literal.length) == NULL) {
-    return mp_value_new_string(env, (moonpad_string){literal.data + 1, literal.length - 2});
-  }
+  moonpad_string text;
   mp_buffer characters;
   mp_buffer_init(&characters, env);
-  mp_json_own_string(literal, &characters);
-  mp_value *value = characters.failed ? NULL : mp_value_new_string(env, mp_buffer_text(&characters));
+  mp_value *value =
+      mp_literal_text(mp_literal_inside(literal), &characters, &text) ? mp_value_new_string(env, text) : NULL;
   mp_buffer_free(&characters);
   return value;
 }

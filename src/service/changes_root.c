@@ -107,16 +107,13 @@ moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp
   if (status == MOONPAD_OK && count > 0 && !mp_node_is_array(node)) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: an object cannot be appended to", mp_quote(key).text);
   }
-  const char *text = items->as.as.text.data;
-  for (size_t at = 1; status == MOONPAD_OK && text[at] != ']';) {
-    if (text[at] == ',') at++;
-    size_t end = mp_json_own_end(text, at);
-    moonpad_string item = {text + at, end - at};
+  mp_items rest = mp_items_of(items->as.as.text);
+  moonpad_string item;
+  while (status == MOONPAD_OK && mp_items_next(&rest, &item)) {
     mp_value *value = mp_value_from_own_json(env, item);
     if (value == NULL) return mp_no_memory(error);
     status = mp_node_set_index(node, (int64_t)++count, value, error);
     mp_value_release(env, value);
-    at = end;
   }
   return status;
 }

@@ -69,15 +69,13 @@ moonpad_status mp_initial_read(moonpad_service *service, moonpad_string state, m
 static moonpad_status read_list(moonpad_service *service, moonpad_string list, mp_initial_state *initial,
                                 mp_buffer *scratch, moonpad_error *error) {
   static const moonpad_string no_value = {NULL, 0};
-  for (size_t at = 1; list.data[at] != ']';) {
-    if (list.data[at] == ',') at++;
-    size_t end = mp_json_own_end(list.data, at);
-    if (list.data[at] != '"') return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "removed: must be an array of strings");
-    moonpad_string inside = {list.data + at + 1, end - at - 2}, key;
-    if (!mp_literal_text(inside, scratch, &key)) return mp_no_memory(error);
+  mp_items items = mp_items_of(list);
+  moonpad_string item, key;
+  while (mp_items_next(&items, &item)) {
+    if (item.data[0] != '"') return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "removed: must be an array of strings");
+    if (!mp_literal_text(mp_literal_inside(item), scratch, &key)) return mp_no_memory(error);
     moonpad_status status = add_entry(service, initial, key, no_value, error);
     if (status != MOONPAD_OK) return status;
-    at = end;
   }
   return MOONPAD_OK;
 }

@@ -245,10 +245,9 @@ static moonpad_status choose_name(moonpad_import *import, moonpad_string header,
   if (!mp_member_find(header, member, &value) || value.data[0] != '"') {
     return bad_member(member, "must be a string", error);
   }
-  moonpad_string inside = {value.data + 1, value.length - 2};
   mp_buffer scratch;
   mp_buffer_init(&scratch, import->service->env);
-  bool made = mp_literal_text(inside, &scratch, &text);
+  bool made = mp_literal_text(mp_literal_inside(value), &scratch, &text);
   if (made) {
     chosen->length = text.length;
     mp_buffer_add_string(&import->names, text); /* reserved before: it does not move */

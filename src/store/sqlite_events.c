@@ -42,7 +42,7 @@ static unsigned kinds_of(moonpad_string json) {
 static moonpad_string invocation_of(moonpad_string json) {
   moonpad_string literal;
   bool found = mp_member_find(json, "invocationId", &literal) && literal.data[0] == '"';
-  return found ? (moonpad_string){literal.data + 1, literal.length - 2} : (moonpad_string){"", 0};
+  return found ? mp_literal_inside(literal) : (moonpad_string){"", 0};
 }
 
 static bool asks_for_kinds(const mp_event_query *query) {

@@ -1,0 +1,158 @@
+/* JSON text that this library wrote (compact, valid): walked without decoding it, and taken apart. */
+#include "base/utf8.h"
+#include "core/json.h"
+#include "core/scan.h"
+
+/* ---- where a value ends ---- */
+
+/* Is the quote after an odd number of backslashes? */
+static bool is_escaped(const char *quote) {
+  const char *before = quote;
+  while (before[-1] == '\\') before--;
+  return ((quote - before) & 1) != 0;
+}
+
+/* The offset after the string that begins at `position`. Text that this library wrote ends every string and holds no
+** NUL byte, so that strchr is safe. */
+static size_t own_string_end(const char *text, size_t position) {
+  const char *quote = strchr(text + position + 1, '"');
+  while (is_escaped(quote)) quote = strchr(quote + 1, '"');
+  return (size_t)(quote - text) + 1;
+}
+
+/* At '[' or '{': the offset after what ends it; `shape` gets what is in between. */
+static inline size_t composite_end(const char *text, size_t position, mp_json_shape *shape) {
+  unsigned depth = 0;
+  for (;;) {
+    char byte = text[position];
+    if (byte == '"') {
+      position = own_string_end(text, position);
+      continue;
+    }
+    position++;
+    if (byte == '[' || byte == '{') {
+      shape->tables++;
+      if (++depth > shape->depth) shape->depth = depth;
+    }
+    if ((byte == ']' || byte == '}') && --depth == 0) return position;
+  }
+}
+
+size_t mp_json_own_end(const char *text, size_t position) {
+  mp_json_shape ignored = {0, 0};
+  switch (text[position]) {
+  case '"':
+    return own_string_end(text, position);
+  case 't':
+  case 'n':
+    return position + 4;
+  case 'f':
+    return position + 5;
+  case '[':
+  case '{':
+    return composite_end(text, position, &ignored);
+  default:
+    return position + strspn(text + position, "+-.0123456789eE");
+  }
+}
+
+mp_json_shape mp_json_own_shape(moonpad_string text) {
+  mp_json_shape shape = {0, 0};
+  if (text.data[0] == '[' || text.data[0] == '{') (void)composite_end(text.data, 0, &shape);
+  return shape;
+}
+
+/* ---- walks ---- */
+
+bool mp_items_next(mp_items *items, moonpad_string *item) {
+  const char *text = items->text;
+  size_t begin = items->position;
+  if (text[begin] == ',') begin++;
+  if (text[begin] == ']') return false;
+  items->position = mp_json_own_end(text, begin);
+  *item = (moonpad_string){text + begin, items->position - begin};
+  return true;
+}
+
+bool mp_members_next(mp_members *members, moonpad_string *key, moonpad_string *value) {
+  const char *text = members->text;
+  size_t begin = members->position;
+  if (text[begin] == ',') begin++;
+  if (text[begin] == '}') return false;
+  size_t colon = own_string_end(text, begin);
+  members->position = mp_json_own_end(text, colon + 1);
+  *key = (moonpad_string){text + begin + 1, colon - begin - 2};
+  *value = (moonpad_string){text + colon + 1, members->position - colon - 1};
+  return true;
+}
+
+bool mp_member_find(moonpad_string object, const char *name, moonpad_string *value) {
+  if (object.length == 0 || object.data[0] != '{') return false;
+  size_t length = strlen(name);
+  mp_members members = mp_members_of(object);
+  moonpad_string key;
+  while (mp_members_next(&members, &key, value)) {
+    if (key.length == length && memcmp(key.data, name, length) == 0) return true;
+  }
+  return false;
+}
+
+/* ---- strings ---- */
+
+static uint32_t hex_value(const char *digits) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; i++) {
+    unsigned char byte = (unsigned char)digits[i];
+    value = value << 4 | (byte <= '9' ? byte - (uint32_t)'0' : (byte | 0x20u) - (uint32_t)'a' + 10);
+  }
+  return value;
+}
+
+/* At a backslash; returns the offset after the escape. */
+static size_t unescape(const char *text, size_t position, mp_buffer *out) {
+  static const char names[] = "bfnrt", letters[] = "\b\f\n\r\t";
+  char name = text[position + 1];
+  if (name != 'u') {
+    const char *found = strchr(names, name);
+    mp_buffer_add_char(out, found != NULL ? letters[found - names] : name);
+    return position + 2;
+  }
+  uint32_t code = hex_value(text + position + 2);
+  position += 6;
+  if (code >= 0xD800 && code < 0xDC00) {
+    code = 0x10000 + ((code - 0xD800) << 10) + (hex_value(text + position + 2) - 0xDC00);
+    position += 6;
+  }
+  char bytes[4];
+  mp_buffer_add(out, bytes, mp_utf8_encode(code, bytes));
+  return position;
+}
+
+void mp_json_own_string(moonpad_string literal, mp_buffer *out) {
+  size_t position = 1, last = literal.length - 1;
+  uint64_t ignored = 0;
+  if (!mp_buffer_room(out, literal.length)) return;
+  while (position < last) {
+    size_t end = mp_json_plain_end(literal.data, position, last, &ignored);
+    mp_buffer_add(out, literal.data + position, end - position);
+    position = end < last ? unescape(literal.data, end, out) : end;
+  }
+}
+
+bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *text) {
+  *text = inside;
+  if (mp_is_plain(inside)) return true;
+  mp_buffer_clear(scratch);
+  mp_json_own_string((moonpad_string){inside.data - 1, inside.length + 2}, scratch);
+  *text = mp_buffer_text(scratch);
+  return !scratch->failed;
+}
+
+uint64_t mp_json_digest(moonpad_string json) {
+  mp_scan scan;
+  moonpad_string all;
+  uint64_t digest = 0;
+  mp_scan_init(&scan, json, MP_JSON_DEPTH_LIMIT, true);
+  (void)mp_scan_value(&scan, &all, &digest); /* our own text: it is valid */
+  return digest;
+}
