@@ -525,37 +525,6 @@ static void a_stale_node_without_a_label_still_explains_itself(void **state) {
 
 /* ---- Clean ---- */
 
-static void only_extended_tells_what_was_done(void **state) {
-  static const struct {
-    const char *base, *writes;
-    bool expected;
-  } cases[] = {
-      {"[1,{}]", "", true},
-      {"[1,{}]", "[3]=1; [3]=2; [3]=-; [3]={}; [3].x=1", true},
-      {"[1,{}]", "[1]=1", false},
-      {"[1,{}]", "[2].x=1", false},
-      {"[1,{}]", "[2]=-; [2]=1", false},
-      {"{}", "x=1; y={}; y.z=1; x=2; y.z=-; x=-", true},
-      {"{}", "[1]=1; [2]=2; [1]=5", true},
-      {"{}", "x=1; x=-; [1]=1", true},
-      {"{\"x\":1}", "y=1", true},
-      {"{\"x\":1}", "x=1", false},
-      {"{\"x\":1}", "x=-", false},
-      {"{\"x\":1}", "x=-; [1]=1", false},
-      {"{\"x\":{}}", "x.y=1", false},
-  };
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    plant *p = plant_new(*state, cases[i].base);
-    assert_ok(write_all(p->w, p->root, cases[i].writes));
-    if (mp_tree_only_extended(p->root) != cases[i].expected) fail_msg("%s | %s", cases[i].base, cases[i].writes);
-    assert_int_equal(mp_tree_is_dirty(p->root), cases[i].writes[0] != '\0');
-    mp_tree_mark_clean(p->root);
-    assert_true(mp_tree_only_extended(p->root));
-    assert_false(mp_tree_is_dirty(p->root));
-    plant_free(p);
-  }
-}
-
 /* Keys that come and go must not pile up between two clean states. */
 static void removed_members_take_no_room(void **state) {
   plant *p = plant_new(*state, "{\"stay\":{}}");
@@ -602,7 +571,6 @@ int main(void) {
       TEST(a_descendant_outlives_those_above_it),
       TEST(a_detached_tree_is_stale),
       TEST(a_stale_node_without_a_label_still_explains_itself),
-      TEST(only_extended_tells_what_was_done),
       TEST(removed_members_take_no_room),
   };
   return cmocka_run_group_tests_name("tree", tests, NULL, NULL);

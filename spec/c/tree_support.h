@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "core/json.h"
-#include "core/tree.h"
+#include "core/patch.h"
 
 typedef struct test_memory {
   long living;
@@ -254,5 +254,57 @@ static inline moonpad_status write_all(world *w, mp_node *root, const char *stat
   }
   return status;
 }
+
+/* What was done in a tree since it was clean. */
+static inline mp_patch *patch_of(mp_node *root) {
+  mp_patch *patch = mp_patch_new(mp_node_env(root));
+  assert_non_null(patch);
+  assert_true(mp_patch_add_tree(patch, root));
+  return patch;
+}
+
+static inline bool is_whole(const mp_edit *edit) {
+  return edit->path->length == 0 && edit->kind == MP_EDIT_SET;
+}
+
+/* Does a patch over again in a plant, as whoever holds the key would: a value for the whole key replaces the tree. */
+static inline moonpad_status plant_apply(plant *p, const mp_patch *patch) {
+  if (patch->count == 0 || !is_whole(&patch->edits[0])) return mp_patch_apply(patch, p->root, &p->w->error);
+  assert_int_equal(patch->count, 1);
+  mp_tree_detach(p->root);
+  mp_node_release(p->root);
+  p->root = mp_tree_new(p->w->env, patch->edits[0].value, &p->owner);
+  return p->root != NULL ? MOONPAD_OK : MOONPAD_NO_MEMORY;
+}
+
+/* Every edit, as text: "set \"a\"[1] 5; remove \"b\"". To be freed. */
+static inline char *patch_text(const mp_patch *patch) {
+  static const char *const kinds[] = {"set", "remove", "extend", "make", "increment", "append"};
+  mp_buffer out;
+  mp_buffer_init(&out, patch->env);
+  for (size_t i = 0; i < patch->count; i++) {
+    const mp_edit *edit = &patch->edits[i];
+    if (i > 0) mp_buffer_add_literal(&out, "; ");
+    mp_buffer_add_string(&out, moonpad_text(kinds[edit->kind]));
+    mp_buffer_add_char(&out, ' ');
+    mp_buffer_add_string(&out, mp_key_text(edit->path));
+    if (edit->value != NULL) {
+      if (edit->path->length > 0) mp_buffer_add_char(&out, ' ');
+      mp_value_write(&out, edit->value);
+    }
+  }
+  mp_buffer_add_char(&out, '\0');
+  assert_false(out.failed);
+  char *text = strdup(out.data);
+  mp_buffer_free(&out);
+  return text;
+}
+
+#define assert_patch(patch, expected)                                                                                  \
+  do {                                                                                                                 \
+    char *actual_patch = patch_text(patch);                                                                            \
+    assert_string_equal(actual_patch, expected);                                                                       \
+    free(actual_patch);                                                                                                \
+  } while (0)
 
 #endif

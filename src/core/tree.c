@@ -364,10 +364,10 @@ static void write_slot(mp_slot *slot, mp_buffer *out) {
   }
 }
 
-static void write_array(mp_node *node, mp_buffer *out) {
+void mp_node_write_items(mp_node *node, size_t from, mp_buffer *out) {
   mp_buffer_add_char(out, '[');
-  for (size_t i = 0; i < node->slot_count; i++) {
-    if (i > 0) mp_buffer_add_char(out, ',');
+  for (size_t i = from; i < node->slot_count; i++) {
+    if (i > from) mp_buffer_add_char(out, ',');
     write_slot(&node->slots[i], out);
   }
   mp_buffer_add_char(out, ']');
@@ -418,7 +418,7 @@ void mp_node_write(mp_node *node, mp_buffer *out) {
   } else if (node->text.data != NULL) {
     mp_buffer_add_string(out, node->text);
   } else if (node->is_array) {
-    write_array(node, out);
+    mp_node_write_items(node, 0, out);
   } else {
     write_object(node, out);
   }

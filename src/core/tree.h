@@ -1,7 +1,7 @@
 /*
 ** A composite value opened up for nested reading and writing: nodes are arrays and objects, their slots hold scalars, unopened JSON, or child nodes.
-** A node knows what was done to it since it was last clean (places set, removed, an array extended), which is what lets two change sets be merged place by
-** place (contract 1.4). A node that is no longer in its tree, or whose tree has no owner any more, is stale: it still reads what it held, writing to it fails.
+** A node knows what was done to it since it was last clean (places set, removed, an array extended), of which core/patch.h makes a list (contract 1.4).
+** A node that is no longer in its tree, or whose tree has no owner any more, is stale: it still reads what it held, writing to it fails.
 ** One thread at a time.
 */
 #ifndef MP_CORE_TREE_H
@@ -50,6 +50,8 @@ moonpad_status mp_node_member_at(mp_node *node, size_t position, moonpad_string 
 ** message names the path), no_memory. An empty object whose first write is at index 1 becomes an array. Removing what is not there does nothing. */
 moonpad_status mp_node_set_member(mp_node *node, moonpad_string key, mp_value *value, moonpad_error *error);
 moonpad_status mp_node_set_index(mp_node *node, int64_t index, mp_value *value, moonpad_error *error);
+/* Puts the items of a JSON array behind those of an array, or into an empty object, which becomes one. On failure some may have been put there. */
+moonpad_status mp_node_extend(mp_node *node, const mp_value *items, moonpad_error *error);
 /* Is `child` what is now at that place of `node`? Then assigning it there changes nothing. */
 bool mp_node_holds_member(mp_node *node, moonpad_string key, const mp_node *child);
 bool mp_node_holds_index(mp_node *node, int64_t index, const mp_node *child);
@@ -73,10 +75,5 @@ mp_env *mp_node_env(const mp_node *node);
 bool mp_tree_is_dirty(const mp_node *root);
 /* What is there now becomes what later changes are measured against. */
 void mp_tree_mark_clean(mp_node *root);
-/* Since it was clean, were items only added at its end (an array), or members only added (an object)? Nothing done counts as true. */
-bool mp_tree_only_extended(const mp_node *root);
-/* Does over again in `target` what was done in `source` since it was clean (contract 1.4 point 3). On failure target may be half changed: discard it.
-** The owner of `target`, if it has one (a stale target is fine), is asked once. */
-moonpad_status mp_tree_merge(mp_node *target, mp_node *source, moonpad_error *error);
 
 #endif

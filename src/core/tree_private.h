@@ -1,4 +1,4 @@
-/* What tree.c (nodes, reading, text), tree_write.c (writing) and tree_merge.c share; nobody else includes it. */
+/* What tree.c (nodes, reading, text), tree_write.c (writing) and patch.c (their marks) share; nobody else includes it. */
 #ifndef MP_CORE_TREE_PRIVATE_H
 #define MP_CORE_TREE_PRIVATE_H
 
@@ -13,9 +13,8 @@ typedef enum mp_slot_kind {
 
 typedef struct mp_slot {
   mp_slot_kind kind;
-  bool at_clean;    /* it was there when the tree was last clean */
-  bool is_set;      /* assigned as a whole since then */
-  bool began_empty; /* and what was assigned was an empty array or object */
+  bool at_clean; /* it was there when the tree was last clean */
+  bool is_set;   /* assigned as a whole since then */
   union {
     moonpad_string text;
     mp_value *value;
@@ -65,19 +64,12 @@ bool mp_node_open(mp_node *node);
 size_t mp_node_find(mp_node *node, moonpad_string key);
 bool mp_node_read_slot(mp_node *node, size_t place, mp_item *item);
 mp_value *mp_node_slot_value(mp_node *node, size_t place);
+/* The items of an open array from a place on, as a JSON array. */
+void mp_node_write_items(mp_node *node, size_t from, mp_buffer *out);
 void mp_node_drop_index(mp_node *node);
 /* Gives up what a slot of `node` held: a child that somebody else holds becomes stale. */
 void mp_node_drop_slot(mp_node *node, mp_slot *slot);
 void mp_node_clear_slots(mp_node *node);
 mp_node *mp_node_root(const mp_node *node);
-
-/* tree_write.c: writes without checks, for nodes that are open. False: out of memory, nothing changed. */
-bool mp_node_put_member(mp_node *node, moonpad_string key, mp_value *value);
-void mp_node_remove_member(mp_node *node, size_t place);
-bool mp_node_put_item(mp_node *node, size_t place, mp_value *value); /* `place` at most count: then it appends */
-void mp_node_to_array(mp_node *node);                                /* an object without members */
-/* Replaces all that it holds by `value`, and takes the reference over. */
-void mp_node_become(mp_node *node, mp_value *value);
-moonpad_status mp_node_ask_owner(mp_node *node, moonpad_error *error);
 
 #endif

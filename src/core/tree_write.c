@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "core/json.h"
 
 #define PATH_SHOWN 600 /* bytes of a path in a message: the reason behind it must fit too */
 
@@ -71,7 +72,7 @@ static moonpad_status check_writable(mp_node *node, moonpad_error *error) {
   return mp_node_open(node) ? MOONPAD_OK : mp_no_memory(error);
 }
 
-moonpad_status mp_node_ask_owner(mp_node *node, moonpad_error *error) {
+static moonpad_status ask_owner(mp_node *node, moonpad_error *error) {
   const mp_tree_owner *owner = mp_node_root(node)->owner;
   return owner == NULL || owner->will_change == NULL ? MOONPAD_OK : owner->will_change(owner->context, error);
 }
@@ -83,7 +84,7 @@ static bool fits_in_depth(const mp_node *node, const mp_value *value) {
 static const char too_deep[] = ": the value would be nested more than 128 levels deep";
 _Static_assert(MOONPAD_MAX_DEPTH == 128, "the message names the limit");
 
-/* Forgets holes: all of them, or only those that no merge will ask for. Places move, so no place found before is valid after it. */
+/* Forgets holes: all of them, or only those that no patch tells of. Places move, so no place found before is valid after it. */
 static void drop_holes(mp_node *node, bool all) {
   size_t kept = 0;
   for (size_t i = 0; i < node->slot_count; i++) {
@@ -143,7 +144,6 @@ static void fill_slot(mp_node *node, size_t place, mp_value *value) {
   }
   slot->kind = MP_SLOT_VALUE;
   slot->is_set = true;
-  slot->began_empty = mp_is_composite(value->as.type) && value->as.as.text.length == 2;
   slot->as.value = mp_value_retain(value);
   mp_node_drop_slot(node, &old);
 }
@@ -169,7 +169,6 @@ static void commit_member(mp_node *node, size_t place, mp_key *new_key, mp_value
 
 static void commit_item(mp_node *node, size_t place, mp_value *value) {
   note_change(node);
-  if (place < node->base_length) node->restructured = true;
   if (place == node->slot_count) add_hole(node);
   fill_slot(node, place, value);
 }
@@ -182,14 +181,15 @@ static void remove_last_item(mp_node *node) {
   mp_node_drop_slot(node, &node->slots[node->slot_count]);
 }
 
-void mp_node_remove_member(mp_node *node, size_t place) {
+static void commit_removal(mp_node *node, size_t place) {
   note_change(node);
   node->count--;
   if (place < node->cursor_slot) node->cursor_alive--;
   mp_node_drop_slot(node, &node->slots[place]);
 }
 
-void mp_node_to_array(mp_node *node) {
+/* Of an object without members. */
+static void to_array(mp_node *node) {
   note_change(node);
   for (size_t i = 0; i < node->slot_count; i++) {
     if (node->slots[i].at_clean) node->restructured = true;
@@ -199,19 +199,7 @@ void mp_node_to_array(mp_node *node) {
   node->base_length = 0;
 }
 
-void mp_node_become(mp_node *node, mp_value *value) {
-  note_change(node);
-  mp_node_clear_slots(node);
-  mp_value_release(node->env, node->source);
-  node->source = mp_value_retain(value);
-  node->whole = value;
-  node->text = value->as.as.text;
-  node->is_array = value->as.type == MOONPAD_ARRAY;
-  node->is_open = false;
-  node->restructured = true;
-}
-
-/* ---- Writes without checks ---- */
+/* ---- Public writes ---- */
 
 /* Where a key is, or a new key and the room for it. */
 static bool prepare_member(mp_node *node, moonpad_string key, size_t *place, mp_key **new_key) {
@@ -223,28 +211,12 @@ static bool prepare_member(mp_node *node, moonpad_string key, size_t *place, mp_
   return *new_key != NULL;
 }
 
-bool mp_node_put_member(mp_node *node, moonpad_string key, mp_value *value) {
-  size_t place = 0;
-  mp_key *new_key = NULL;
-  if (!prepare_member(node, key, &place, &new_key)) return false;
-  commit_member(node, place, new_key, value);
-  return true;
-}
-
-bool mp_node_put_item(mp_node *node, size_t place, mp_value *value) {
-  if (place == node->slot_count && !make_room(node)) return false;
-  commit_item(node, place, value);
-  return true;
-}
-
-/* ---- Public writes ---- */
-
 static moonpad_status remove_member(mp_node *node, moonpad_string key, moonpad_error *error) {
   if (node->is_array) return MOONPAD_OK;
   size_t place = mp_node_find(node, key);
   if (place == MP_NO_PLACE || node->slots[place].kind == MP_SLOT_HOLE) return MOONPAD_OK;
-  moonpad_status status = mp_node_ask_owner(node, error);
-  if (status == MOONPAD_OK) mp_node_remove_member(node, place);
+  moonpad_status status = ask_owner(node, error);
+  if (status == MOONPAD_OK) commit_removal(node, place);
   return status;
 }
 
@@ -257,7 +229,7 @@ moonpad_status mp_node_set_member(mp_node *node, moonpad_string key, mp_value *v
   size_t place = 0;
   mp_key *new_key = NULL;
   if (!prepare_member(node, key, &place, &new_key)) return mp_no_memory(error);
-  status = mp_node_ask_owner(node, error);
+  status = ask_owner(node, error);
   if (status == MOONPAD_OK) {
     commit_member(node, place, new_key, value);
   } else if (new_key != NULL) {
@@ -271,7 +243,7 @@ static moonpad_status remove_index(mp_node *node, int64_t index, moonpad_error *
   if ((uint64_t)index < node->count) {
     return fail_index(node, index, ": removing an item inside an array would leave a hole: use table.remove", error);
   }
-  moonpad_status status = mp_node_ask_owner(node, error);
+  moonpad_status status = ask_owner(node, error);
   if (status == MOONPAD_OK) remove_last_item(node);
   return status;
 }
@@ -280,12 +252,12 @@ static moonpad_status remove_index(mp_node *node, int64_t index, moonpad_error *
 static moonpad_status set_first_item(mp_node *node, mp_value *value, moonpad_error *error) {
   mp_slot *slots = mp_allocate_zeroed(node->env, sizeof(mp_slot));
   if (slots == NULL) return mp_no_memory(error);
-  moonpad_status status = mp_node_ask_owner(node, error);
+  moonpad_status status = ask_owner(node, error);
   if (status != MOONPAD_OK) {
     mp_release(node->env, slots);
     return status;
   }
-  mp_node_to_array(node);
+  to_array(node);
   node->slots = slots;
   node->slot_capacity = 1;
   commit_item(node, 0, value);
@@ -304,8 +276,24 @@ moonpad_status mp_node_set_index(mp_node *node, int64_t index, mp_value *value, 
   if (!node->is_array) return set_first_item(node, value, error);
   size_t place = (size_t)index - 1;
   if (place == node->slot_count && !make_room(node)) return mp_no_memory(error);
-  status = mp_node_ask_owner(node, error);
+  status = ask_owner(node, error);
   if (status == MOONPAD_OK) commit_item(node, place, value);
+  return status;
+}
+
+moonpad_status mp_node_extend(mp_node *node, const mp_value *items, moonpad_error *error) {
+  const char *text = items->as.as.text.data;
+  size_t count;
+  moonpad_status status = mp_node_count(node, &count, error);
+  for (size_t at = 1; status == MOONPAD_OK && text[at] != ']';) {
+    if (text[at] == ',') at++;
+    size_t end = mp_json_own_end(text, at);
+    mp_value *item = mp_value_from_own_json(node->env, (moonpad_string){text + at, end - at});
+    if (item == NULL) return mp_no_memory(error);
+    status = mp_node_set_index(node, (int64_t)++count, item, error);
+    mp_value_release(node->env, item);
+    at = end;
+  }
   return status;
 }
 
@@ -323,21 +311,8 @@ void mp_tree_mark_clean(mp_node *root) {
   for (size_t i = 0; i < root->slot_count; i++) {
     mp_slot *slot = &root->slots[i];
     slot->at_clean = true;
-    slot->is_set = slot->began_empty = false;
+    slot->is_set = false;
     if (slot->kind == MP_SLOT_NODE) mp_tree_mark_clean(slot->as.node);
   }
   root->base_length = root->is_array ? root->count : 0;
-}
-
-static bool was_touched(const mp_slot *slot) {
-  return slot->kind == MP_SLOT_HOLE || slot->is_set || (slot->kind == MP_SLOT_NODE && slot->as.node->is_dirty);
-}
-
-bool mp_tree_only_extended(const mp_node *root) {
-  if (root->restructured) return false;
-  for (size_t i = 0; i < root->slot_count; i++) {
-    bool was_there = root->is_array ? i < root->base_length : root->slots[i].at_clean;
-    if (was_there && was_touched(&root->slots[i])) return false;
-  }
-  return true;
 }

@@ -1,5 +1,6 @@
 /* Merging change sets of concurrent siblings, savepoints (contract 1.4 points 3 and 4). */
 #include "base/error.h"
+#include "core/patch.h"
 #include "service/pending.h"
 
 /* An empty table that took the place of something is none to which siblings could add, even where the target shows nothing. */
@@ -26,7 +27,16 @@ static moonpad_status merge_places(mp_change *target, mp_change *source, moonpad
   mp_node *root;
   moonpad_status status = mp_change_root(target, &root, error);
   if (status != MOONPAD_OK) return status;
-  if (root != NULL && same_kind(root, source->root)) return mp_tree_merge(root, source->root, error);
+  if (root != NULL && same_kind(root, source->root)) {
+    mp_patch *patch = mp_patch_new(target->owner->env);
+    bool done = patch != NULL && mp_patch_add_tree(patch, source->root);
+    bool is_whole =
+        done && patch->count > 0 && patch->edits[0].path->length == 0 && patch->edits[0].kind == MP_EDIT_SET;
+    if (done && !is_whole) status = mp_patch_apply(patch, root, error);
+    mp_patch_release(patch);
+    if (!done) return mp_no_memory(error);
+    if (!is_whole && status != MOONPAD_INVALID_ARGUMENT) return status;
+  }
   put_like(target, source, source->value);
   return MOONPAD_OK;
 }

@@ -2,7 +2,6 @@
 #include "service/changes.h"
 
 #include "base/error.h"
-#include "core/json.h"
 #include "service/pending.h"
 
 moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error) {
@@ -101,21 +100,12 @@ static moonpad_status open_root(mp_change *change, mp_value *shown, moonpad_erro
 }
 
 moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error) {
-  mp_env *env = mp_node_env(node);
   size_t count;
   moonpad_status status = mp_node_count(node, &count, error);
   if (status == MOONPAD_OK && count > 0 && !mp_node_is_array(node)) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: an object cannot be appended to", mp_quote(key).text);
   }
-  mp_items rest = mp_items_of(items->as.as.text);
-  moonpad_string item;
-  while (status == MOONPAD_OK && mp_items_next(&rest, &item)) {
-    mp_value *value = mp_value_from_own_json(env, item);
-    if (value == NULL) return mp_no_memory(error);
-    status = mp_node_set_index(node, (int64_t)++count, value, error);
-    mp_value_release(env, value);
-  }
-  return status;
+  return status == MOONPAD_OK ? mp_node_extend(node, items, error) : status;
 }
 
 moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown, moonpad_error *error) {
