@@ -128,11 +128,11 @@ support.each_store(function(open)
       end, afterAgentCallback = function(context)
         context.state:increment "count"
         context.state:append("list", "bye")
-        context.state.prefs.after = context.state.count
+        context.state.prefs["after " .. context.userContent.parts[1].text] = context.state.count
       end }, { requests = { "a", "b" }, start = { count = 10, prefs = { old = true }, extended = { "x" } } })
       assert.same({
         count = 16, ["user:count"] = 4, list = { "a", "bye", "b", "bye" }, extended = { "x", "a", "b" },
-        prefs = { old = true, a = true, b = true, after = 13 },
+        prefs = { old = true, a = true, b = true, ["after a"] = 13, ["after b"] = 13 },
       }, events[2].actions.stateDelta)
       assert.same(events[2].actions.stateDelta, support.stored(service).state:getAll())
     end)

@@ -365,16 +365,20 @@ describe("read-only states", function()
 end)
 
 describe("contexts", function()
-  it("commit, roll back, merge and end", function()
+  it("commit, roll back and end", function()
     local service <close> = open()
     local session = create(service, { prefs = { lang = "en" } })
-    local first, second = core.changes(session), core.changes(session)
-    first.prefs.theme = "dark"
-    second.prefs.lang = "lt"
-    core.merge(first, second)
-    core.savepoint(first)
-    first.gone = true
-    core.rollback(first)
+    local first = core.changes(session)
+    local second, third = core.callChanges(first), core.callChanges(first)
+    core.beginTransaction(second)
+    core.beginTransaction(third)
+    second.prefs.theme = "dark"
+    third.prefs.lang = "lt"
+    core.commitTransaction(second)
+    core.commitTransaction(third)
+    core.beginTransaction(second)
+    second.gone = true
+    core.rollbackTransaction(second)
     core.putUnchecked(first, "answer", "42")
     local event = core.commit(first, { author = "a", actions = { stateDelta = { own = 1 } } })
     assert.equal('{"answer":"42","own":1,"prefs":{"lang":"lt","theme":"dark"}}',

@@ -111,25 +111,18 @@ support.each_store(function(open)
         assert.equal(25, session.state[key])
       end)
 
-      it("goes along with a savepoint and with a merge", function()
-        local state = core.changes(session, "p.a")
-        state[key] = state[key] + 1
-        core.savepoint(state)
-        state.other = 1
-        write("p.b", key, 20)
-        core.rollback(state)
-        local target = core.changes(session, "p.a")
-        core.merge(target, state)
-        assert.same({ key }, conflictOf(target))
-
-        local blind = core.changes(session, "p.a")
-        blind[key] = 5
-        core.savepoint(blind)
-        write("p.b", key, 30)
-        core.rollback(blind)
-        target = core.changes(session, "p.a")
-        core.merge(target, blind)
-        assert.is_nil(conflictOf(target))
+      it("goes along with what a tool call commits", function()
+        local function call(change)
+          local answer = core.changes(session, "p.a")
+          local state = core.callChanges(answer)
+          core.beginTransaction(state)
+          change(state)
+          write("p.b", key, 20)
+          core.commitTransaction(state)
+          return answer
+        end
+        assert.same({ key }, conflictOf(call(function(state) state[key] = state[key] + 1 end)))
+        assert.is_nil(conflictOf(call(function(state) state[key] = 5 end)))
         assert.equal(5, session.state[key])
       end)
 

@@ -37,45 +37,26 @@ end
 
 ---- State: the child begins with a copy of what the caller shows; what it writes is done over again at the caller's.
 
-local Copy = {
-  __close = function(self) core.finish(self.state, "its tool call is over") end,
-}
-
--- The copy stays open during the call, so that what others store meanwhile is noticed. Reading all of the caller's own
--- state would count as a look at every key.
-local function copyState(phase)
-  local state = core.changes(phase.invocation.session, phase.invocation.branch)
-  core.merge(state, phase.state)
-  return setmetatable({ state = state }, Copy)
-end
+local TEMPORARY = core.StatePrefix.TEMP_PREFIX
 
 local function writeByHand(state, delta)
   for key, value in pairs(delta) do
-    if value == core.removed then state:delete(key) else state:set(key, value) end
+    if value == core.removed then value = nil end
+    if key:sub(1, #TEMPORARY) ~= TEMPORARY then state:set(key, value) end
   end
 end
 
--- Gathers the child's writes as they were made: an event tells what an increment came to, not by how much. `session` is
--- the child's as it began, and stays so.
-local function newJournal(session)
-  local state, beginning = core.changes(session), core.changes(session)
-  pairs(beginning) -- to ask for all keys is to have looked at them
-  local journal = { state = state }
-  local function note(phase, event, commit)
-    core.absorb(state, phase.state, beginning)
+-- The child's writes as they were made, for an event tells what an increment came to, not by how much. They are asked
+-- for before the commit, after which nothing is pending any more, and count once the event is stored.
+local function keepFor(caller)
+  return function(phase, event, commit)
+    local writes = core.writes(phase.state)
     local delta = event.actions and event.actions.stateDelta
-    if type(delta) == "table" then writeByHand(state, delta) end
-    return commit()
+    local stored = commit()
+    core.addWrites(caller.state, writes)
+    if type(delta) == "table" then writeByHand(caller.state, delta) end
+    return stored
   end
-  -- After the commit nothing would be pending any more, and what could not be stored is still pending.
-  function journal.keep(phase, event, commit)
-    core.savepoint(state)
-    local ok, stored = pcall(note, phase, event, commit)
-    if ok then return stored end
-    core.rollback(state)
-    error(stored, 0)
-  end
-  return journal
 end
 
 ---- Events
@@ -130,18 +111,15 @@ local function run(agent, request, context)
   if not phase then core.error("invalid_argument", "an agent as a tool needs the context of a run") end
   local invocation, session = phase.invocation, phase.invocation.session
   local service <close> = core.openBeside(session)
-  local copied <close> = copyState(phase)
   local who = { appName = session.appName, userId = session.userId, sessionId = session.id }
-  local journal = newJournal(service:createSession {
-    appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = copied.state:getAll(),
-  })
+  service:createSession {
+    appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = core.snapshot(phase.state),
+  }
   local child <close> = runners.startWithin(childRunner(agent, invocation, service), {
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
-  }, { counts = invocation.counts, journal = journal.keep })
+  }, { counts = invocation.counts, journal = keepFor(phase) })
   repeat until child:wait() == nil
-  local answer = answerOf(agent, takeOver(agent, service:getSession(who), context))
-  core.absorb(phase.state, journal.state, copied.state)
-  return answer
+  return answerOf(agent, takeOver(agent, service:getSession(who), context))
 end
 
 ---Makes a tool of an agent.

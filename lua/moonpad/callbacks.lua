@@ -79,19 +79,34 @@ function callbacks.plugins(plugins)
   return list
 end
 
+-- Asks one function after the other; `call` runs each.
+local function askEach(functions, call, ...)
+  for _, run in ipairs(functions or {}) do
+    local answer = call(run, ...)
+    if answer ~= nil then return answer end
+  end
+  return nil
+end
+
+local function askPlugins(phase, hook, call, ...)
+  for _, plugin in ipairs(phase.invocation.runner.plugins) do
+    local answer = askEach(plugin[hook], call, ...)
+    if answer ~= nil then return answer end
+  end
+  return nil
+end
+
+local function callIt(run, ...)
+  return run(...)
+end
+
 ---Asks the plugins.
 ---@param phase moonpad.Phase
 ---@param hook string
 ---@param ... any passed after the context
 ---@return any answer the first that is not nil
 function callbacks.askPlugins(phase, hook, ...)
-  for _, plugin in ipairs(phase.invocation.runner.plugins) do
-    for _, run in ipairs(plugin[hook] or {}) do
-      local answer = run(phase.context, ...)
-      if answer ~= nil then return answer end
-    end
-  end
-  return nil
+  return askPlugins(phase, hook, callIt, phase.context, ...)
 end
 
 ---Asks the plugins, then the agent's own callbacks.
@@ -100,13 +115,19 @@ end
 ---@param ... any passed after the context
 ---@return any answer the first that is not nil
 function callbacks.ask(phase, hook, ...)
-  local answer = callbacks.askPlugins(phase, hook, ...)
+  return callbacks.askThrough(callIt, phase, hook, ...)
+end
+
+---The same, where each function is run by another one.
+---@param call fun(run: function, ...): any
+---@param phase moonpad.Phase
+---@param hook string
+---@param ... any passed after the context
+---@return any answer the first that is not nil
+function callbacks.askThrough(call, phase, hook, ...)
+  local answer = askPlugins(phase, hook, call, phase.context, ...)
   if answer ~= nil then return answer end
-  for _, run in ipairs(phase.agent.callbacks[hook]) do
-    answer = run(phase.context, ...)
-    if answer ~= nil then return answer end
-  end
-  return nil
+  return askEach(phase.agent.callbacks[hook], call, phase.context, ...)
 end
 
 return callbacks

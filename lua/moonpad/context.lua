@@ -265,16 +265,27 @@ local function furnish(phase)
   return phase
 end
 
+local function open(invocation, agent, callId, state)
+  local phase = { invocation = invocation, agent = agent, callId = callId, state = state }
+  invocation.phases[phase] = true
+  return furnish(phase)
+end
+
 ---Opens a phase: a context with pending writes of its own over the live session.
 ---@param invocation moonpad.Run
 ---@param agent moonpad.Agent
 ---@param callId string?
 ---@return moonpad.Phase
 function contexts.open(invocation, agent, callId)
-  local state = core.changes(invocation.session, invocation.branch)
-  local phase = { invocation = invocation, agent = agent, callId = callId, state = state }
-  invocation.phases[phase] = true
-  return furnish(phase)
+  return open(invocation, agent, callId, core.changes(invocation.session, invocation.branch))
+end
+
+---Opens the phase of a tool call: what its functions write is committed to that of the answer (contract 1.4).
+---@param answer moonpad.Phase
+---@param callId string?
+---@return moonpad.Phase
+function contexts.openCall(answer, callId)
+  return open(answer.invocation, answer.agent, callId, core.callChanges(answer.state))
 end
 
 ---A context that sees what the phase sees and can change nothing.

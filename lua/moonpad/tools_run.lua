@@ -1,4 +1,5 @@
 --- Running the tool calls of one model answer side by side, and answering all of them in one event.
+--- Each function of a call, the tool's own and its callbacks, is a transaction on what the answer has pending.
 local actions = require "moonpad.actions"
 local arrays = require "moonpad.array"
 local callbacks = require "moonpad.callbacks"
@@ -65,81 +66,109 @@ local function runTool(call)
   local result = call.tool.run(call.args, call.phase.context)
   checkResult(call, result)
   contexts.checkActions(call.phase)
+  core.commitTransaction(call.phase.state)
   return result
+end
+
+---- Transactions
+
+-- Returns how to take back what is written from now on.
+local function begin(phase)
+  local written = copy(phase.actions)
+  core.beginTransaction(phase.state)
+  return function()
+    core.rollbackTransaction(phase.state)
+    phase.actions = written
+  end
+end
+
+-- Runs the tool itself. Whatever it wrote before it failed is taken back; what the callbacks before it wrote stays.
+local function attempt(call)
+  local rollback = begin(call.phase)
+  local ok, result = xpcall(runTool, withTraceback, call)
+  signals.raiseIfEnding(call.phase.invocation)
+  if ok then return true, result end
+  rollback()
+  local isTraced = type(result) == "table" and result.isTraced
+  local err = isTraced and result.err or luaError.object(result)
+  luaError.passOn(err)
+  return false, err, isTraced and result.traceback or errorText.of(err)
+end
+
+-- Asks the functions of a hook. An error of theirs ends the run, but one of the commit is the call's: (false, error).
+local function ask(call, hook, ...)
+  local phase, failure = call.phase, nil
+  local answer = callbacks.askThrough(function(run, ...)
+    local rollback = begin(phase)
+    local answer = run(...)
+    local ok, err = pcall(core.commitTransaction, phase.state)
+    if ok then return answer end
+    rollback()
+    luaError.passOn(err)
+    failure = err
+    return false -- nobody else is asked
+  end, phase, hook, call.tool, call.args, ...)
+  if failure then return false, failure, errorText.of(failure) end
+  return true, answer
 end
 
 -- The error callbacks may answer for a failed call; otherwise the model is told, and the event tells the developer.
 local function answerFailure(call, err, traceback)
   -- A text goes into the callback's answer as it is, most often.
   if type(err) == "string" then err = errorText.valid(err) end
-  local answer = callbacks.ask(call.phase, "onToolErrorCallback", call.tool, call.args, err)
-  if answer == nil then
-    call.response, call.traceback = { error = errorText.of(err) }, traceback
-    return false
-  end
-  return true, answer
+  local ok, answer, failed = ask(call, "onToolErrorCallback", err)
+  if ok and answer ~= nil then return true, answer end
+  if not ok then err, traceback = answer, failed end
+  call.response, call.traceback = { error = errorText.of(err) }, traceback
+  return false
 end
 
--- Runs the tool itself. Whatever it wrote before it failed is taken back; what the callbacks before it wrote stays.
-local function attempt(call)
-  local phase = call.phase
-  core.savepoint(phase.state)
-  local written = copy(phase.actions)
-  local ok, result = xpcall(runTool, withTraceback, call)
-  signals.raiseIfEnding(phase.invocation)
-  if ok then return true, result end
-  core.rollback(phase.state)
-  phase.actions = written
-  local isTraced = type(result) == "table" and result.isTraced
-  local err = isTraced and result.err or luaError.object(result)
-  luaError.passOn(err)
-  return answerFailure(call, err, isTraced and result.traceback or errorText.of(err))
+---- All that happens for one call
+
+-- What the tool answers, or the callback before it.
+local function findAnswer(call)
+  local ok, answer, traceback = ask(call, "beforeToolCallback")
+  if ok and answer == nil then ok, answer, traceback = attempt(call) end
+  if ok then return true, answer end
+  return answerFailure(call, answer, traceback)
 end
 
--- All that happens for one call, in its own coroutine.
+local function answer(call, value)
+  checkResult(call, value)
+  call.response = wrap(value)
+end
+
+-- In its own coroutine.
 local function perform(call)
-  local phase = call.phase
   if call.problem then
-    local answered, answer = answerFailure(call, core.newError("tool", call.problem), errorText.valid(call.problem))
-    if answered then call.response = wrap(answer) end
+    local isAnswered, value = answerFailure(call, core.newError("tool", call.problem), errorText.valid(call.problem))
+    if isAnswered then call.response = wrap(value) end
     return
   end
-  local answer = callbacks.ask(phase, "beforeToolCallback", call.tool, call.args)
-  if answer == nil then
-    local ok
-    ok, answer = attempt(call)
-    if not ok then return end
+  local isAnswered, value = findAnswer(call)
+  if not isAnswered then return end
+  local ok, replaced, traceback = ask(call, "afterToolCallback", value)
+  if not ok then
+    isAnswered, value = answerFailure(call, replaced, traceback)
+    if not isAnswered then return end
+  elseif replaced ~= nil then
+    value = replaced
   end
-  local replaced = callbacks.ask(phase, "afterToolCallback", call.tool, call.args, answer)
-  if replaced ~= nil then answer = replaced end
-  call.isPending = answer == nil and call.tool.longRunning
-  if call.isPending then return end
-  checkResult(call, answer)
-  call.response = wrap(answer)
+  call.isPending = value == nil and call.tool.longRunning
+  if not call.isPending then answer(call, value) end
 end
 
 ---- All calls of one answer
 
-local function prepare(section, agent, functionCall)
-  local tools = toolset.of(section, agent)
+local function prepare(phase, functionCall)
+  local tools = toolset.of(phase.invocation, phase.agent)
   local call = { id = functionCall.id, name = functionCall.name }
   call.args = functionCall.args
   if call.args == nil or call.args == core.null then call.args = {} end
   call.problem = findProblem(tools, call)
   call.tool = tools.byName[call.name] or { name = call.name, description = "an unknown tool" }
-  call.phase = contexts.open(section, agent, call.id)
+  call.phase = contexts.openCall(phase, call.id)
   return call
-end
-
--- The writes of the calls, in call order, in one phase (contract 1.4 point 3).
-local function merged(invocation, agent, calls)
-  if #calls == 1 then return calls[1].phase end
-  local target = contexts.open(invocation, agent)
-  for _, call in ipairs(calls) do
-    core.merge(target.state, call.phase.state)
-    target.actions = actions.merge(target.actions, call.phase.actions)
-  end
-  return target
 end
 
 -- A model may give two calls one id, or a plugin's onEvent one that is no text.
@@ -183,17 +212,20 @@ end
 ---@return { isFinal: boolean, transfer: string? } told whether the agent's turn is over, and who goes on
 function toolsRun.answer(invocation, agent, functionCalls)
   local section = sections.open(invocation)
+  local phase = contexts.open(section, agent, #functionCalls == 1 and functionCalls[1].id or nil)
   local calls, bodies = {}, {}
   for index, functionCall in ipairs(functionCalls) do
-    local call = prepare(section, agent, functionCall)
+    local call = prepare(phase, functionCall)
     calls[index], bodies[index] = call, function() perform(call) end
   end
   groups.run(section, bodies)
-  local phase = merged(section, agent, calls)
+  for _, call in ipairs(calls) do
+    phase.actions = actions.merge(phase.actions, call.phase.actions)
+    contexts.close(call.phase, "its tool call is over")
+  end
   local event = toEvent(calls)
   local told = event and publish.event(phase, event) or publish.phase(phase)
-  for _, call in ipairs(calls) do contexts.close(call.phase, "its tool call is over") end
-  if #calls > 1 then contexts.close(phase, "its tool call is over") end
+  contexts.close(phase, "its tool call is over")
   -- The turn is over until the answers that are missing have come.
   return { isFinal = told.isFinal or isAnyPending(calls), transfer = told.transfer }
 end

@@ -74,7 +74,7 @@ moonpad_changes *begin_changes(moonpad_session *session) {
 void print_all(FILE *to, moonpad_changes *changes) {
   mp_buffer out;
   mp_buffer_init(&out, mp_changes_env(changes));
-  OK(mp_changes_write_all(changes, &out, &failure));
+  OK(mp_changes_write_all(changes, true, &out, &failure));
   fprintf(to, "%.*s\n", (int)out.length, out.data);
   mp_buffer_free(&out);
 }

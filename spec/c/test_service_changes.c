@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "service/append.h"
-#include "service/changes.h"
 #include "service/service.h"
+#include "service/transaction.h"
 #include "service_support.h"
 
 /* ---- Change sets ---- */
@@ -432,19 +432,23 @@ static void test_a_change_set_is_closed_when_its_session_is_freed(void **state) 
   host *self = *state;
   enum { SETS = 4 };
   moonpad_session *session = host_create(self, "s", "{\"n\":1,\"o\":{},\"l\":[1],\"gone\":1}");
-  moonpad_changes *sets[SETS] = {NULL}, *own = NULL;
+  moonpad_changes *sets[SETS] = {NULL}, *own = NULL, *call = NULL;
   OK(moonpad_session_changes(session, &own, &failure));
   write_all_kinds(own);
   for (int i = 0; i < SETS; i++) {
     OK(moonpad_changes_begin(session, &sets[i], &failure));
     if (i > 0) write_all_kinds(sets[i]);
   }
-  OK(mp_changes_savepoint(sets[2], &failure));
+  OK(mp_changes_over(sets[2], &call, &failure));
+  mp_transaction_begin(call);
+  set_json(call, "o", "a[2]", "[2]");
   OK(moonpad_changes_commit_async(sets[3], T("{}"), NULL, NULL, &failure));
   set_json(sets[3], "o", "a[2]", "[2]");
   moonpad_changes_free(sets[0]);
   moonpad_session_free(session);
   for (int i = 1; i < SETS; i++) expect_left(sets[i]);
+  expect_left(call);
+  moonpad_changes_free(call);
   moonpad_changes_free(sets[1]);
   expect_left(sets[2]);
   /* Nor does it need the service. */

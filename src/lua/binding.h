@@ -173,6 +173,7 @@ void mp_error_setup(lua_State *L, int binding_index);
 /* Each adds functions to the module table at the top of the stack. Raises m. */
 void mp_service_module(lua_State *L, int binding_index);
 void mp_context_module(lua_State *L, int binding_index);
+void mp_transaction_module(lua_State *L, int binding_index);
 void mp_error_module(lua_State *L, int binding_index);
 void mp_codec_module(lua_State *L, int binding_index);
 void mp_event_module(lua_State *L, int binding_index);

@@ -186,7 +186,7 @@ static void push_proxy_copy(copier *c, int index) {
   if (node != NULL)
     mp_node_write(node->node, text);
   else
-    status = mp_changes_write_all(state->box->changes, text, &error);
+    status = mp_changes_write_all(state->box->changes, true, text, &error);
   if (status == MOONPAD_OK && text->failed) status = mp_no_memory(&error);
   mp_check(L, status, &error);
   /* Inside a table it counts by its size, for it is made anew wherever it stands. Alone it may be of any size. */

@@ -1,4 +1,4 @@
-/* What the runner's contexts are made of: change sets, savepoints, merges, commits; templates; ids and clocks. For the Lua layer, not for users. */
+/* What the runner's contexts are made of: change sets, commits; templates; ids and clocks. For the Lua layer, not for users. */
 #include <time.h>
 
 #include "base/uuid.h"
@@ -66,49 +66,6 @@ static int read_only(lua_State *L) {
   state->read_only = true;
   state->box = mp_changes_box_retain(source->box);
   return 1;
-}
-
-/* core.savepoint(state) */
-static int savepoint(lua_State *L) {
-  mp_lua_state *state = mp_check_state(L, mp_lua_of(L), 1, "core.savepoint");
-  moonpad_error error;
-  mp_check(L, mp_changes_savepoint(state->box->changes, &error), &error);
-  return 0;
-}
-
-/* core.rollback(state) */
-static int rollback(lua_State *L) {
-  mp_lua_state *state = mp_check_state(L, mp_lua_of(L), 1, "core.rollback");
-  mp_changes_rollback(state->box->changes);
-  return 0;
-}
-
-/* core.merge(target, source) */
-static int merge(lua_State *L) {
-  mp_lua *binding = mp_lua_of(L);
-  mp_lua_state *target = mp_check_state(L, binding, 1, "core.merge");
-  mp_lua_state *source = mp_check_state(L, binding, 2, "core.merge");
-  if (target->box->session != source->box->session) {
-    mp_raise_argument(L, "core.merge: both state objects must be of one session object");
-  }
-  moonpad_error error;
-  mp_check(L, mp_changes_merge(target->box->changes, source->box->changes, &error), &error);
-  return 0;
-}
-
-/* core.absorb(target, source, copied) */
-static int absorb(lua_State *L) {
-  mp_lua *binding = mp_lua_of(L);
-  mp_lua_state *target = mp_check_state(L, binding, 1, "core.absorb");
-  mp_lua_state *source = mp_check_state(L, binding, 2, "core.absorb");
-  mp_lua_state *copied = mp_check_state(L, binding, 3, "core.absorb");
-  if (target->box->session != copied->box->session) {
-    mp_raise_argument(L, "core.absorb: target and copied must be of one session object");
-  }
-  moonpad_error error;
-  moonpad_changes *from = copied->box->changes;
-  mp_check(L, mp_changes_absorb(target->box->changes, source->box->changes, from, &error), &error);
-  return 0;
 }
 
 /* core.putUnchecked(state, key, value) */
@@ -364,10 +321,6 @@ void mp_context_module(lua_State *L, int binding_index) {
   static const luaL_Reg functions[] = {{"changes", new_changes},
                                        {"state", new_detached},
                                        {"readOnly", read_only},
-                                       {"savepoint", savepoint},
-                                       {"rollback", rollback},
-                                       {"merge", merge},
-                                       {"absorb", absorb},
                                        {"putUnchecked", put_unchecked},
                                        {"commit", commit},
                                        {"finish", finish},

@@ -329,7 +329,7 @@ moonpad_status mp_encode_userdata(mp_encoder *e, int index) {
   if (node != NULL && node->node != NULL) {
     mp_node_write(node->node, e->out);
   } else if (state != NULL && state->box != NULL) {
-    moonpad_status status = mp_changes_write_all(state->box->changes, e->out, e->error);
+    moonpad_status status = mp_changes_write_all(state->box->changes, true, e->out, e->error);
     if (status != MOONPAD_OK && !e->out->failed) return status;
   } else {
     return mp_encoder_refuse_kind(e, e->depth, "a userdata");

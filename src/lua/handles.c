@@ -45,6 +45,7 @@ mp_changes_box *mp_changes_box_retain(mp_changes_box *box) {
 void mp_changes_box_release(mp_changes_box *box) {
   if (box == NULL || --box->references > 0) return;
   if (box->owned) moonpad_changes_free(box->changes);
+  mp_changes_box_release(box->below);
   mp_session_box_release(box->session);
   mp_env *env = box->env;
   mp_release(env, box->reason);

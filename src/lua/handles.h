@@ -22,6 +22,7 @@ typedef struct mp_changes_box {
   mp_session_box *session;  /* NULL: of no session */
   moonpad_changes *changes; /* NULL until begun */
   bool owned;               /* else the session's own change set */
+  struct mp_changes_box *below; /* counted: of the answer that this call belongs to; NULL: of no call */
   char *reason;             /* given to mp_changes_end, which wants it to stay */
 } mp_changes_box;
 

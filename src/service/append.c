@@ -403,16 +403,16 @@ static moonpad_status resolve(mp_append *append, mp_operation *operation, moonpa
   return status == MOONPAD_OK ? mp_check_value_size(append->service, key, operation->result, error) : status;
 }
 
-static moonpad_status conflict(const mp_append *append, moonpad_error *error) {
+moonpad_status mp_fail_in_conflict(mp_key *const *keys, size_t count, const char *message, moonpad_error *error) {
   char names[600];
   size_t used = 0;
   names[0] = '\0';
-  for (size_t i = 0; i < append->conflict_count && used + 300 < sizeof names; i++) {
+  for (size_t i = 0; i < count && used + 300 < sizeof names; i++) {
     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ",
-                             mp_quote(mp_key_text(append->conflicts[i])).text);
+                             mp_quote(mp_key_text(keys[i])).text);
   }
-  return mp_fail(error, MOONPAD_CONFLICT,
-                 "somebody else changed %s since it was looked at: refresh the session, then decide again", names);
+  const char *rest = strstr(message, "%s");
+  return mp_fail(error, MOONPAD_CONFLICT, "%.*s%s%s", (int)(rest - message), message, names, rest + 2);
 }
 
 static moonpad_status check_sizes(const mp_append *append, moonpad_error *error) {
@@ -497,7 +497,11 @@ static moonpad_status decide(mp_append *append, moonpad_error *error) {
   for (size_t i = append->stored_count; status == MOONPAD_OK && i < append->count; i++) {
     if (append->operations[i].checked) status = add_conflict(append, &append->operations[i], error);
   }
-  if (status == MOONPAD_OK && append->conflict_count > 0) status = conflict(append, error);
+  if (status == MOONPAD_OK && append->conflict_count > 0) {
+    status = mp_fail_in_conflict(
+        append->conflicts, append->conflict_count,
+        "somebody else changed %s since it was looked at: refresh the session, then decide again", error);
+  }
   if (status != MOONPAD_OK) return status;
   for (size_t i = 0; append->resolved != NULL && i < append->stored_count; i++) {
     append->resolved[i].key = append->operations[i].key;
@@ -565,10 +569,7 @@ void mp_append_apply(mp_append *append, moonpad_session *session) {
 }
 
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session) {
-  for (size_t i = 0; i < session->conflict_count; i++) mp_key_release(session->env, session->conflicts[i]);
-  mp_release(session->env, session->conflicts);
-  session->conflicts = append->conflicts;
-  session->conflict_count = append->conflict_count;
+  mp_session_keep_conflicts(session, append->conflicts, append->conflict_count);
   append->conflicts = NULL;
   append->conflict_count = append->conflict_capacity = 0;
 }

@@ -114,6 +114,8 @@ size_t mp_append_first_taken_in(const mp_append *append);
 void mp_append_apply(mp_append *append, moonpad_session *session);
 /* Hands the keys that conflicted to the session object, for moonpad_session_conflict_key. */
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
+/* Error `conflict`; %s in the message is where the keys go. */
+moonpad_status mp_fail_in_conflict(mp_key *const *keys, size_t count, const char *message, moonpad_error *error);
 void mp_append_free(mp_append *append);
 /*
 ** The stored event as an object for the caller; NULL when out of memory, or when its text was lost

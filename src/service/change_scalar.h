@@ -12,7 +12,7 @@ static inline bool mp_change_is(const mp_change *change, const char *key, size_t
 /* A key that is marked as read needs no other mark. */
 static inline bool mp_change_is_marked_read(const mp_change *change) {
   return change->touched &&
-         (change->read || (change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE)));
+         (change->read_now || (change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE)));
 }
 
 /*
@@ -20,8 +20,8 @@ static inline bool mp_change_is_marked_read(const mp_change *change) {
 ** read. NULL: ask mp_change_item, nothing has been marked.
 */
 static inline const moonpad_value *mp_change_scalar(mp_change *change, const moonpad_value *absent) {
-  if (change->pending && change->kind != MP_SET) return NULL;
-  const mp_value *shown = change->pending ? change->value : change->entry->value;
+  if (change->under == NULL || (change->pending && change->kind != MP_SET)) return NULL;
+  const mp_value *shown = change->pending ? change->value : *change->under;
   if (shown != NULL && mp_is_composite(shown->as.type)) return NULL;
   if (!mp_change_is_marked_read(change)) mp_change_touch(change, true);
   return shown == NULL ? absent : &shown->as;
@@ -42,7 +42,7 @@ static inline moonpad_value *mp_change_overwrite(mp_change *change) {
   if (session != NULL && !mp_fits_small_scalars(session->service)) return NULL;
   change->unchecked = false;
   change->by_place = false;
-  change->created_empty = false;
+  change->created = false;
   return &value->as;
 }
 

@@ -38,6 +38,8 @@ mp_env *mp_changes_env(const moonpad_changes *changes) {
 static void change_free(mp_change *change) {
   mp_env *env = change->owner->env;
   mp_change_drop_root(change);
+  mp_change_forget_below(change);
+  mp_release(env, change->others);
   mp_value_release(env, change->value);
   mp_buffer_free(&change->further);
   mp_release(env, change);
@@ -68,13 +70,14 @@ void mp_changes_leave_session(moonpad_session *session) {
     changes->view = &changes->private_view;
     changes->pending_count = 0;
     changes->session = NULL;
+    changes->below = NULL;
+    changes->in_transaction = false;
     changes->left = true;
   }
 }
 
 void moonpad_changes_free(moonpad_changes *changes) {
   if (changes == NULL) return;
-  moonpad_changes_free(changes->saved);
   unlink_from_session(changes);
   forget_keys(changes);
   mp_env *env = changes->env;
@@ -98,12 +101,47 @@ mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key) {
   if (change == NULL) return NULL;
   change->owner = changes;
   change->entry = entry;
+  change->read_now = changes->all_read_now;
+  if (changes->below == NULL) change->under = &entry->value;
   mp_buffer_init(&change->further, changes->env);
   if (!mp_map_put(&changes->map, entry->key, change)) {
     mp_release(changes->env, change);
     return NULL;
   }
   return change;
+}
+
+moonpad_status mp_change_look_below(mp_change *change, moonpad_error *error) {
+  if (change->under != NULL) return MOONPAD_OK;
+  moonpad_changes *changes = change->owner;
+  const mp_key *key = change->entry->key;
+  mp_change *below = mp_map_get_hashed(&changes->below->map, key->bytes, key->length, key->hash);
+  const mp_value *shown = change->entry->value;
+  mp_value *owned = NULL;
+  moonpad_status status = below == NULL ? MOONPAD_OK : mp_change_shown(below, &shown, &owned, error);
+  if (status != MOONPAD_OK) return status;
+  change->held = owned != NULL ? owned : mp_value_retain((mp_value *)shown);
+  change->under = &change->held;
+  change->over_pending = below != NULL && below->pending;
+  change->over_written = change->over_pending && (below->kind == MP_SET || below->kind == MP_REMOVE);
+  if (!change->touched) change->base = mp_held_revision(changes->session, change->entry->scope);
+  return MOONPAD_OK;
+}
+
+void mp_change_forget_below(mp_change *change) {
+  mp_env *env = change->owner->env;
+  while (change->other_count > 0) mp_patch_release(change->others[--change->other_count]);
+  change->read_now = false;
+  if (change->under != &change->held) return;
+  mp_value_release(env, change->held);
+  change->held = NULL;
+  change->under = NULL;
+  change->over_pending = change->over_written = false;
+}
+
+moonpad_status mp_change_look(moonpad_changes *changes, moonpad_string key, mp_change **change, moonpad_error *error) {
+  *change = mp_change_of(changes, key);
+  return *change == NULL ? mp_no_memory(error) : mp_change_look_below(*change, error);
 }
 
 /* Temporary keys go with those of the session. */
@@ -131,13 +169,15 @@ void mp_change_touch(mp_change *change, bool reading) {
       change->base = 0;
     } else if (looked_at) {
       change->base = changes->all_base[base_scope(change)];
-    } else {
+    } else if (changes->below == NULL) {
       change->base = mp_held_revision(changes->session, scope);
     }
     change->reach = 0;
   }
-  /* What it wrote itself tells nothing about what others have stored. */
-  if (reading && !(change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE))) change->read = true;
+  /* What was written itself, here or below, tells nothing about what others have stored. */
+  if (!reading || (change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE))) return;
+  change->read_now = true;
+  if (!change->over_written) change->read = true;
 }
 
 void mp_change_drop_root(mp_change *change) {
@@ -154,7 +194,7 @@ void mp_change_forget_pending(mp_change *change) {
   change->pending = false;
   change->unchecked = false;
   change->by_place = false;
-  change->created_empty = false;
+  change->created = false;
   mp_value_release(change->owner->env, change->value);
   change->value = NULL;
   mp_buffer_free(&change->further);
@@ -169,7 +209,7 @@ void mp_change_begin_pending(mp_change *change, mp_operation_kind kind) {
 void mp_change_clear(mp_change *change) {
   mp_change_forget_pending(change);
   change->touched = false;
-  change->read = false;
+  change->read = change->read_now = false;
 }
 
 /* One piece of text out of those in `value` and those behind it. */
@@ -209,14 +249,14 @@ moonpad_status mp_change_fold(mp_change *change, moonpad_error *error) {
 static moonpad_status local_result(mp_change *change, mp_value **result, moonpad_error *error) {
   moonpad_status status = mp_change_fold(change, error);
   if (status != MOONPAD_OK) return status;
-  return mp_add_pending(change->owner->env, change->kind, mp_key_text(change->entry->key), change->entry->value,
+  return mp_add_pending(change->owner->env, change->kind, mp_key_text(change->entry->key), *change->under,
                         change->value, result, error);
 }
 
 moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error) {
   *owned = NULL;
   if (!change->pending) {
-    *value = change->entry->value;
+    *value = *change->under;
   } else if (change->kind == MP_SET) {
     moonpad_status status = mp_change_fold(change, error);
     if (status != MOONPAD_OK) return status;
@@ -241,17 +281,13 @@ void mp_changes_reset(moonpad_changes *changes, bool keep_marks) {
       mp_change_drop_root(change);
       mp_change_forget_pending(change);
     }
-    if (!keep_marks) change->touched = change->read = change->beyond_all_read = false;
+    if (!keep_marks) change->touched = change->read = change->read_now = change->beyond_all_read = false;
   }
-  if (!keep_marks) changes->all_read = false;
+  if (!keep_marks) changes->all_read = changes->all_read_now = false;
 }
 
 void moonpad_changes_discard(moonpad_changes *changes) {
   mp_changes_reset(changes, false);
-}
-
-bool moonpad_changes_pending(const moonpad_changes *changes) {
-  return changes->pending_count > 0;
 }
 
 void mp_changes_end(moonpad_changes *changes, const char *reason) {
@@ -260,8 +296,7 @@ void mp_changes_end(moonpad_changes *changes, const char *reason) {
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change_drop_root(slot->value);
   }
-  moonpad_changes_free(changes->saved);
-  changes->saved = NULL;
+  changes->in_transaction = false;
   changes->ended = reason;
 }
 
@@ -350,7 +385,8 @@ void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry,
 void mp_changes_entry_changed(moonpad_session *session, const mp_view_entry *entry) {
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
     mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
-    if (change != NULL && !change->pending && change->root_source != entry->value) mp_change_drop_root(change);
+    if (change == NULL || change->pending || changes->below != NULL) continue;
+    if (change->root_source != entry->value) mp_change_drop_root(change);
   }
 }
 

@@ -50,29 +50,13 @@ moonpad_status mp_changes_keys(moonpad_changes *changes, mp_key_list *list, moon
 void mp_key_list_free(mp_key_list *list);
 
 /*
-** Append the merged state, or only what is pending, to `out` as one JSON object with sorted keys.
-** For the delta, `removed` (may be NULL) gets a JSON array of removed keys, which are not in `out`;
+** Append the merged state (`is_read`: as a look at every key), or only what is pending, to `out` as one
+** JSON object with sorted keys. For the delta, `removed` (may be NULL) gets a JSON array of removed keys, which are not in `out`;
 ** an increment or append shows the value that it gives here and now.
 */
-moonpad_status mp_changes_write_all(moonpad_changes *changes, mp_buffer *out, moonpad_error *error);
+moonpad_status mp_changes_write_all(moonpad_changes *changes, bool is_read, mp_buffer *out, moonpad_error *error);
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error);
-
-/*
-** A savepoint: what was written after it can be dropped (a failed tool). Nodes of keys that are rolled
-** back become stale. One level. Rolling back cannot fail.
-*/
-moonpad_status mp_changes_savepoint(moonpad_changes *changes, moonpad_error *error);
-void mp_changes_rollback(moonpad_changes *changes);
-
-/* Adds the writes of `source` on top of those of `target` (contract 1.4 point 3): both lie over the same session object. All or nothing. */
-moonpad_status mp_changes_merge(moonpad_changes *target, moonpad_changes *source, moonpad_error *error);
-/*
-** The same with the writes of a session of its own (an agent as a tool), which began with all that `copied` showed: a change set over the session of `target`,
-** whole read then and open since. What was read there counts as read in `copied`; temp: stays there. Both sessions share one env.
-*/
-moonpad_status mp_changes_absorb(moonpad_changes *target, moonpad_changes *source, moonpad_changes *copied,
-                                 moonpad_error *error);
 
 /* Ends it: pending writes are dropped, its nodes become stale, later writes are invalid_argument with `reason` ("its invocation has ended"); reading goes on.
 ** `reason` is a constant. */

@@ -49,17 +49,19 @@ moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_
   item->node = NULL;
   item->scalar.type = MOONPAD_ABSENT;
   if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
-  mp_change *change = mp_change_of(changes, key);
-  return change == NULL ? mp_no_memory(error) : mp_change_item(change, item, error);
+  mp_change *change;
+  moonpad_status status = mp_change_look(changes, key, &change, error);
+  return status == MOONPAD_OK ? mp_change_item(change, item, error) : status;
 }
 
 moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error) {
   *there = false;
   if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
-  mp_change *change = mp_change_of(changes, key);
-  if (change == NULL) return mp_no_memory(error);
+  mp_change *change;
+  moonpad_status status = mp_change_look(changes, key, &change, error);
+  if (status != MOONPAD_OK) return status;
   mp_change_touch(change, true);
-  *there = change->pending ? change->kind != MP_REMOVE : change->entry->value != NULL;
+  *there = change->pending ? change->kind != MP_REMOVE : *change->under != NULL;
   return MOONPAD_OK;
 }
 
@@ -67,6 +69,8 @@ moonpad_status mp_changes_peek(moonpad_changes *changes, moonpad_string key, moo
                                moonpad_error *error) {
   value->type = MOONPAD_ABSENT;
   mp_change *change = mp_map_get(&changes->map, key);
+  bool has_own = change != NULL && (change->pending || change->under != NULL);
+  if (!has_own && changes->below != NULL) return mp_changes_peek(changes->below, key, value, error);
   if (change == NULL) {
     mp_view_entry *entry = mp_map_get(changes->view, key);
     if (entry != NULL && entry->value != NULL) *value = entry->value->as;
@@ -91,7 +95,7 @@ bool mp_changes_holds(moonpad_changes *changes, moonpad_string key, const mp_nod
   mp_change *change = mp_map_get(&changes->map, key);
   if (change == NULL || change->root != node || node == NULL || mp_node_is_stale(node)) return false;
   if (change->pending) return change->kind != MP_REMOVE;
-  return change->root_source == change->entry->value;
+  return mp_change_look_below(change, NULL) == MOONPAD_OK && change->root_source == *change->under;
 }
 
 /* ---- writing ---- */
@@ -102,12 +106,7 @@ static moonpad_status begin_write(moonpad_changes *changes, moonpad_string key, 
   moonpad_status status = mp_changes_refuse_if_ended(changes, error);
   if (status == MOONPAD_OK) status = mp_check_key(key, error);
   if (status != MOONPAD_OK) return status;
-  *change = mp_change_of(changes, key);
-  return *change == NULL ? mp_no_memory(error) : MOONPAD_OK;
-}
-
-static bool is_absent(const mp_change *change) {
-  return change->pending ? change->kind == MP_REMOVE : change->entry->value == NULL;
+  return mp_change_look(changes, key, change, error);
 }
 
 moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool unchecked,
@@ -121,16 +120,22 @@ moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_v
   return status;
 }
 
+/* A table put where there was none, by somebody who knew that or began with an empty one. */
+static bool is_created(const mp_change *change, const mp_value *value) {
+  if (value == NULL || !mp_is_composite(value->as.type) || *change->under != NULL) return false;
+  return value->as.as.text.length == 2 || change->read_now || change->owner->all_read_now;
+}
+
 void mp_change_put(mp_change *change, mp_value *value, bool unchecked) {
   mp_change_touch(change, false);
-  bool created = value != NULL && mp_is_composite(value->as.type) && value->as.as.text.length == 2 && is_absent(change);
+  bool created = is_created(change, value);
   mp_change_drop_root(change);
   mp_value_retain(value);
   mp_change_forget_pending(change);
   mp_change_begin_pending(change, value == NULL ? MP_REMOVE : MP_SET);
   change->value = value;
   change->unchecked = unchecked;
-  change->created_empty = created;
+  change->created = created;
 }
 
 /* The number or array that a pending set or removal leaves. */
@@ -144,7 +149,7 @@ static void replace_pending_set(mp_change *change, mp_value *value) {
   change->value = value;
   change->kind = MP_SET;
   change->by_place = false;
-  change->created_empty = false;
+  change->created = false;
 }
 
 /* On top of what the store holds at commit: checked against what is known of it now. */
@@ -153,15 +158,15 @@ static moonpad_status put_deferred(mp_change *change, mp_operation_kind kind, co
   mp_env *env = change->owner->env;
   moonpad_string key = mp_key_text(change->entry->key);
   mp_value *result = NULL;
-  moonpad_status status = kind == MP_INCREMENT ? mp_add_number(env, key, change->entry->value, total, &result, error)
-                                               : mp_extend_array(env, key, change->entry->value, total, &result, error);
+  moonpad_status status = kind == MP_INCREMENT ? mp_add_number(env, key, *change->under, total, &result, error)
+                                               : mp_extend_array(env, key, *change->under, total, &result, error);
   if (status != MOONPAD_OK) {
     mp_value_release(env, total);
     return status;
   }
-  if (change->root != NULL && kind == MP_APPEND && change->entry->value != NULL &&
-      change->entry->value->as.type == MOONPAD_ARRAY &&
-      (change->pending || change->root_source == change->entry->value)) {
+  const mp_value *under = *change->under;
+  if (change->root != NULL && kind == MP_APPEND && under != NULL && under->as.type == MOONPAD_ARRAY &&
+      (change->pending || change->root_source == under)) {
     (void)mp_change_extend_root(change, operand, result, NULL);
   } else {
     mp_change_drop_root(change);
@@ -193,7 +198,7 @@ static moonpad_status put_increment(mp_change *change, const mp_value *by, moonp
 
 /* Behind the items that are pending already. Without nodes to keep up to date, none of these is touched. */
 static moonpad_status put_further(mp_change *change, const mp_value *items, moonpad_error *error) {
-  moonpad_status status = mp_check_extensible(mp_key_text(change->entry->key), change->entry->value, error);
+  moonpad_status status = mp_check_extensible(mp_key_text(change->entry->key), *change->under, error);
   if (status != MOONPAD_OK) return status;
   moonpad_string text = items->as.as.text;
   if (!mp_buffer_room(&change->further, text.length)) {

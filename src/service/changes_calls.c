@@ -11,8 +11,9 @@ moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key,
   value->type = MOONPAD_ABSENT;
   moonpad_status status = mp_changes_refuse_if_left(changes, error);
   if (status != MOONPAD_OK || key.length > MOONPAD_MAX_KEY_BYTES) return status;
-  mp_change *change = mp_change_of(changes, key);
-  if (change == NULL) return mp_no_memory(error);
+  mp_change *change;
+  status = mp_change_look(changes, key, &change, error);
+  if (status != MOONPAD_OK) return status;
   mp_change_touch(change, true);
   const mp_value *shown;
   mp_value *owned;

@@ -13,14 +13,31 @@ static int compare_keys(const void *a, const void *b) {
   return mp_text_compare(mp_key_text(*x), mp_key_text(*y));
 }
 
-static bool shows_key(const moonpad_changes *changes, const mp_view_entry *entry) {
-  const mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
-  if (change != NULL && change->pending) return change->kind != MP_REMOVE;
-  return entry->value != NULL;
+/* What the set knows of a key, or those below it; NULL: the view shows what there is. */
+static mp_change *find_change(const moonpad_changes *changes, const mp_key *key) {
+  for (; changes != NULL; changes = changes->below) {
+    mp_change *change = mp_map_get_hashed(&changes->map, key->bytes, key->length, key->hash);
+    if (change != NULL && (change->pending || change->under != NULL)) return change;
+  }
+  return NULL;
 }
 
+static bool shows_key(const moonpad_changes *changes, const mp_view_entry *entry) {
+  const mp_change *change = find_change(changes, entry->key);
+  if (change == NULL) return entry->value != NULL;
+  return change->pending ? change->kind != MP_REMOVE : *change->under != NULL;
+}
+
+/* Not stored yet, as far as the set can see. */
+static bool is_pending(const moonpad_changes *changes, const mp_view_entry *entry) {
+  const mp_change *change = find_change(changes, entry->key);
+  return change != NULL && (change->pending || change->over_pending);
+}
+
+typedef bool chooses(const moonpad_changes *changes, const mp_view_entry *entry);
+
 /* Every change has an entry in the view, so the view names all keys there are. */
-static moonpad_status list_keys(moonpad_changes *changes, mp_key_list *list, moonpad_error *error) {
+static moonpad_status list_keys(moonpad_changes *changes, chooses *is_chosen, mp_key_list *list, moonpad_error *error) {
   list->env = changes->env;
   list->count = 0;
   list->keys = mp_allocate(changes->env, changes->view->count * sizeof *list->keys);
@@ -28,23 +45,24 @@ static moonpad_status list_keys(moonpad_changes *changes, mp_key_list *list, moo
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(changes->view, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
-    if (shows_key(changes, entry)) list->keys[list->count++] = mp_key_retain(entry->key);
+    if (is_chosen(changes, entry)) list->keys[list->count++] = mp_key_retain(entry->key);
   }
   if (list->count > 1) qsort(list->keys, list->count, sizeof *list->keys, compare_keys);
   return MOONPAD_OK;
 }
 
-static moonpad_status mark_all_read(moonpad_changes *changes, moonpad_error *error) {
+moonpad_status mp_changes_mark_all_read(moonpad_changes *changes, moonpad_error *error) {
   if (changes->session == NULL) return MOONPAD_OK;
   if (!mp_changes_reserve_in_flight(changes)) return mp_no_memory(error);
   bool again = changes->all_read;
   for (int scope = 0; scope < MP_STORED_SCOPES && !again; scope++) {
     changes->all_base[scope] = mp_held_revision(changes->session, (mp_scope)scope);
   }
-  changes->all_read = true;
+  changes->all_read = changes->all_read_now = true;
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change *change = slot->value;
+    if (!change->pending) change->read_now = true;
     if (change->touched || change->beyond_all_read) mp_change_touch(change, true);
     change->beyond_all_read = false;
   }
@@ -54,8 +72,8 @@ static moonpad_status mark_all_read(moonpad_changes *changes, moonpad_error *err
 moonpad_status mp_changes_keys(moonpad_changes *changes, mp_key_list *list, moonpad_error *error) {
   list->keys = NULL;
   list->count = 0;
-  moonpad_status status = mark_all_read(changes, error);
-  return status == MOONPAD_OK ? list_keys(changes, list, error) : status;
+  moonpad_status status = mp_changes_mark_all_read(changes, error);
+  return status == MOONPAD_OK ? list_keys(changes, shows_key, list, error) : status;
 }
 
 void mp_key_list_free(mp_key_list *list) {
@@ -81,7 +99,7 @@ static void write_member(mp_buffer *out, size_t begin, const mp_key *key, const 
 /* What the change set shows under a key, as JSON; nothing where it shows none. */
 static moonpad_status write_shown(moonpad_changes *changes, const mp_key *key, mp_buffer *out, size_t begin,
                                   moonpad_error *error) {
-  mp_change *change = mp_map_get_hashed(&changes->map, key->bytes, key->length, key->hash);
+  mp_change *change = find_change(changes, key);
   if (change == NULL) {
     const mp_view_entry *entry = mp_map_get_hashed(changes->view, key->bytes, key->length, key->hash);
     if (entry->value != NULL) write_member(out, begin, key, entry->value);
@@ -100,9 +118,10 @@ static moonpad_status close_object(mp_buffer *out, char bracket, moonpad_error *
   return out->failed ? mp_no_memory(error) : MOONPAD_OK;
 }
 
-moonpad_status mp_changes_write_all(moonpad_changes *changes, mp_buffer *out, moonpad_error *error) {
+moonpad_status mp_changes_write_all(moonpad_changes *changes, bool is_read, mp_buffer *out, moonpad_error *error) {
   mp_key_list list;
-  moonpad_status status = mp_changes_keys(changes, &list, error);
+  moonpad_status status = is_read ? mp_changes_mark_all_read(changes, error) : MOONPAD_OK;
+  if (status == MOONPAD_OK) status = list_keys(changes, shows_key, &list, error);
   if (status != MOONPAD_OK) return status;
   size_t begin;
   open_bracket(out, '{', &begin);
@@ -133,25 +152,33 @@ moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***li
   return MOONPAD_OK;
 }
 
+bool moonpad_changes_pending(const moonpad_changes *changes) {
+  if (changes->pending_count > 0 || changes->below == NULL) return changes->pending_count > 0;
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(changes->view, &position)) != NULL;) {
+    if (is_pending(changes, slot->value)) return true;
+  }
+  return false;
+}
+
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error) {
-  mp_change **list;
-  size_t count;
-  moonpad_status status = mp_changes_pending_list(changes, &list, &count, error);
+  mp_key_list list;
+  moonpad_status status = list_keys(changes, is_pending, &list, error);
   if (status != MOONPAD_OK) return status;
   size_t begin, removed_begin = 0;
   open_bracket(out, '{', &begin);
   if (removed != NULL) open_bracket(removed, '[', &removed_begin);
-  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
-    const mp_key *key = list[i]->entry->key;
-    if (list[i]->kind != MP_REMOVE) {
+  for (size_t i = 0; status == MOONPAD_OK && i < list.count; i++) {
+    const mp_key *key = list.keys[i];
+    if (shows_key(changes, mp_map_get_hashed(changes->view, key->bytes, key->length, key->hash))) {
       status = write_shown(changes, key, out, begin, error);
     } else if (removed != NULL) {
       if (removed->length > removed_begin) mp_buffer_add_char(removed, ',');
       mp_json_write_string(removed, mp_key_text(key));
     }
   }
-  mp_release(changes->env, list);
+  mp_key_list_free(&list);
   if (status == MOONPAD_OK && removed != NULL) status = close_object(removed, ']', error);
   return status == MOONPAD_OK ? close_object(out, '}', error) : status;
 }

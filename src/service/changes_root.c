@@ -17,6 +17,9 @@ moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error) {
   moonpad_status status = mp_changes_refuse_if_left(changes, error);
   if (status != MOONPAD_OK) return status;
+  if (changes->below != NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to a tool call: its answer is committed");
+  }
   if (changes->session == NULL) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
   }
@@ -33,7 +36,8 @@ bool mp_same_json(const mp_value *a, const mp_value *b) {
 static moonpad_status refuse_if_overtaken(mp_change *change, moonpad_error *error) {
   const mp_value *shown;
   mp_value *owned;
-  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  moonpad_status status = mp_change_look_below(change, error);
+  if (status == MOONPAD_OK) status = mp_change_shown(change, &shown, &owned, error);
   if (status != MOONPAD_OK) return status;
   bool same = shown != NULL && mp_is_composite(shown->as.type) &&
               (shown == change->root_source || mp_same_json(shown, change->root_source));
@@ -69,28 +73,17 @@ static const mp_tree_owner *tree_owner(mp_change *change) {
   return &change->tree_owner;
 }
 
-void mp_change_take_pending(mp_change *to, mp_change *from) {
-  mp_change_drop_root(to);
-  mp_change_forget_pending(to);
-  mp_change_begin_pending(to, from->kind);
-  to->unchecked = from->unchecked;
-  to->by_place = from->by_place;
-  to->created_empty = from->created_empty;
-  to->value = from->value;
-  to->root = from->root;
-  to->root_source = from->root_source;
-  if (to->root != NULL) mp_tree_set_owner(to->root, tree_owner(to));
-  to->further = from->further;
-  mp_buffer_init(&from->further, from->owner->env);
-  from->value = from->root_source = NULL;
-  from->root = NULL;
-  mp_change_forget_pending(from);
-}
-
 /* Opens the composite that the key shows; keeps the nodes there are as long as nothing replaced them. */
 static moonpad_status open_root(mp_change *change, mp_value *shown, moonpad_error *error) {
   if (change->root != NULL) {
     if (change->root_source == shown) return MOONPAD_OK;
+    bool same = change->root_source != NULL && mp_same_json(change->root_source, shown);
+    mp_value_release(change->owner->env, change->root_source);
+    change->root_source = NULL;
+    if (same) {
+      change->root_source = mp_value_retain(shown);
+      return MOONPAD_OK;
+    }
     mp_change_drop_root(change);
   }
   change->root = mp_tree_new(change->owner->env, shown, tree_owner(change));
@@ -126,7 +119,7 @@ moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, m
 static moonpad_status open_appended(mp_change *change, mp_value *shown, moonpad_error *error) {
   mp_env *env = change->owner->env;
   if (change->root != NULL && mp_same_json(shown, change->root_source)) return MOONPAD_OK;
-  mp_value *there = mp_value_retain(change->entry->value);
+  mp_value *there = mp_value_retain(*change->under);
   if (there == NULL || there->as.type != MOONPAD_ARRAY) {
     mp_value_release(env, there);
     there = mp_value_new_json(env, MOONPAD_ARRAY, moonpad_text("[]"));
@@ -151,7 +144,7 @@ moonpad_status mp_change_root(mp_change *change, mp_node **root, moonpad_error *
   if (owned != NULL && mp_is_composite(owned->as.type)) {
     status = open_appended(change, owned, error);
   } else if (shown != NULL && mp_is_composite(shown->as.type)) {
-    status = open_root(change, change->pending ? change->value : change->entry->value, error);
+    status = open_root(change, change->pending ? change->value : *change->under, error);
   } else {
     mp_change_drop_root(change);
   }

@@ -2,8 +2,10 @@
 #ifndef MP_SERVICE_PENDING_H
 #define MP_SERVICE_PENDING_H
 
+#include "core/patch.h"
 #include "service/append.h"
 #include "service/changes.h"
+#include "service/transaction.h"
 
 /* What a change set knows of one key. */
 struct mp_change {
@@ -12,11 +14,11 @@ struct mp_change {
   bool pending;
   bool touched; /* read or written since it was last clean: `base` counts */
   bool read;
+  bool read_now;        /* read in this transaction; of a set without transactions the same as `read` */
   bool beyond_all_read; /* committed since the whole state was looked at: that look does not count for it any more */
   bool unchecked;       /* outputKey: never conflicts */
   bool by_place;        /* MP_SET by nested writes into what was there: siblings are merged place by place */
-  bool
-      created_empty; /* an empty table put there when there was none; where none was stored either, siblings merge into it */
+  bool created; /* MP_SET: a table put there because there was none: those of overlapping transactions are merged */
   int64_t base;
   int64_t
       reach; /* above `base`: all changes from there up to here are this run's, the first of them a sibling branch's */
@@ -24,7 +26,14 @@ struct mp_change {
   mp_value *
       value; /* MP_SET: the value (behind `root` when that is dirty); MP_INCREMENT: the sum to add; MP_APPEND: array of items */
   mp_buffer further; /* MP_APPEND: items behind those in `value`, each after a comma; mp_change_fold puts them there */
-  mp_node *root;     /* the opened value */
+  mp_value **under;  /* what lies below: the view's value, or `held`; NULL: not looked at in this transaction */
+  mp_value *held;    /* counted */
+  bool over_pending; /* `held` was pending in the set below, */
+  bool over_written; /* set or removed there: to read it tells nothing about what others have stored */
+  mp_patch **others; /* what other transactions have committed there since this one began, counted */
+  size_t other_count;
+  size_t other_capacity;
+  mp_node *root;         /* the opened value */
   mp_value *root_source; /* what `root` was opened from, counted; for a pending MP_SET it is `value` */
   bool extending;        /* an append is being shown in the opened array: no write by the user */
   mp_tree_owner tree_owner;
@@ -39,11 +48,14 @@ struct moonpad_changes {
   mp_map private_view;
   mp_map map; /* key -> mp_change */
   size_t pending_count;
-  bool all_read; /* the whole state was looked at when these revisions were held */
+  moonpad_changes *below; /* that its transactions commit to (transaction.h); NULL: it lies over the view itself */
+  bool in_transaction;    /* what lies below is kept as it was when that began */
+  bool has_lost;          /* without memory for that: it cannot be committed */
+  bool all_read_now;      /* the whole state was looked at in this transaction */
+  bool all_read;          /* the whole state was looked at when these revisions were held */
   int64_t all_base[MP_STORED_SCOPES];
   int64_t clean_at[MP_STORED_SCOPES]; /* what was held when it was last clean after an append: no base is older */
   const char *ended;                  /* why it takes no more writes, or NULL */
-  moonpad_changes *saved;             /* a copy of what was pending at the savepoint */
   mp_value *lent;                     /* what the last moonpad_changes_get handed out, where it is kept nowhere else */
   mp_buffer scratch;                  /* of the same: an unescaped string */
   moonpad_changes *next;              /* in the session's list */
@@ -67,8 +79,6 @@ moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
 /* The session object is about to be freed: its change sets forget what they hold of it. */
 void mp_changes_leave_session(moonpad_session *session);
-/* What is pending in `from` becomes pending in `to`, of the same key of another change set, with its nodes. Cannot fail. */
-void mp_change_take_pending(mp_change *to, mp_change *from);
 /* Of two composites. */
 bool mp_same_json(const mp_value *a, const mp_value *b);
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
@@ -81,6 +91,13 @@ moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, m
 
 /* ---- one key ---- */
 
+/* mp_change_of, with what lies below looked at. */
+moonpad_status mp_change_look(moonpad_changes *changes, moonpad_string key, mp_change **change, moonpad_error *error);
+moonpad_status mp_change_look_below(mp_change *change, moonpad_error *error);
+/* What was noted of what lies below counts no longer. */
+void mp_change_forget_below(mp_change *change);
+/* The view is about to show another value there: transactions under way keep the one that they began with. */
+void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry);
 /* Notes the base on first contact. */
 void mp_change_touch(mp_change *change, bool reading);
 /* Moves a base up that is older than when its owner was last clean. */
@@ -94,6 +111,8 @@ void mp_change_drop_root(mp_change *change);
 moonpad_status mp_change_root(mp_change *change, mp_node **root, moonpad_error *error);
 /* Brings `value` up to what the dirty root holds, or to all the items that are to be appended. */
 moonpad_status mp_change_fold(mp_change *change, moonpad_error *error);
+/* The whole state has been looked at. */
+moonpad_status mp_changes_mark_all_read(moonpad_changes *changes, moonpad_error *error);
 /* Drops all that is pending; marks stay when `keep_marks`. */
 void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
 

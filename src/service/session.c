@@ -29,6 +29,7 @@ static size_t entry_bytes(const mp_view_entry *entry) {
 }
 
 static void show(moonpad_session *session, mp_view_entry *entry, mp_value *value) {
+  if (session->sets != NULL) mp_changes_keep_shown(session, entry);
   mp_value_release(session->env, entry->value);
   entry->value = value;
   session->state_bytes -= entry->bytes;
@@ -270,11 +271,11 @@ moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_
   return session;
 }
 
-static void free_conflicts(moonpad_session *session) {
+void mp_session_keep_conflicts(moonpad_session *session, mp_key **keys, size_t count) {
   for (size_t i = 0; i < session->conflict_count; i++) mp_key_release(session->env, session->conflicts[i]);
   mp_release(session->env, session->conflicts);
-  session->conflicts = NULL;
-  session->conflict_count = 0;
+  session->conflicts = keys;
+  session->conflict_count = count;
 }
 
 void moonpad_session_free(moonpad_session *session) {
@@ -282,7 +283,7 @@ void moonpad_session_free(moonpad_session *session) {
   mp_session_leave(session);
   moonpad_changes_free(session->own);
   mp_changes_leave_session(session);
-  free_conflicts(session);
+  mp_session_keep_conflicts(session, NULL, 0);
   mp_env *env = session->env;
   mp_page_free(env, session->page);
   mp_release(env, session->chosen);
@@ -368,7 +369,7 @@ moonpad_status moonpad_session_state(moonpad_session *session, moonpad_buffer *j
   if (own == NULL) return mp_no_memory(error);
   mp_buffer out;
   mp_buffer_init(&out, session->env);
-  moonpad_status status = mp_changes_write_all(own, &out, error);
+  moonpad_status status = mp_changes_write_all(own, true, &out, error);
   if (status == MOONPAD_OK) status = mp_buffer_hand_over(&out, json, error);
   mp_buffer_free(&out);
   return status;

@@ -200,6 +200,9 @@ bool mp_refresh_fits(const mp_refreshing *refresh, const moonpad_session *sessio
 moonpad_status mp_refresh_apply(mp_refreshing *refresh, moonpad_session *session, moonpad_error *error);
 void mp_refresh_end(mp_refreshing *refresh);
 
+/* The keys of the last conflict, for moonpad_session_conflict_key: takes the references and the array. */
+void mp_session_keep_conflicts(moonpad_session *session, mp_key **keys, size_t count);
+
 /* The object's own change set, for the Lua state proxy. NULL when out of memory. */
 moonpad_changes *mp_session_own_changes(moonpad_session *session);
 

@@ -485,25 +485,41 @@ function core.changes(session, branch) end
 ---@nodiscard
 function core.readOnly(state) end
 
----A place to come back to, one level.
+---The state of a tool call over that of its answer. It takes writes in transactions only.
+---@param answer moonpad.State
+---@return moonpad.State
+---@nodiscard
+function core.callChanges(answer) end
+
+---From now on the call sees what is committed to the answer now, and its own writes.
+---@param call moonpad.State
+function core.beginTransaction(call) end
+
+---What was written since then is pending in the answer. Raises `conflict` (with `keys`) where another call has committed
+---what this one had read; then the transaction is still under way.
+---@param call moonpad.State
+function core.commitTransaction(call) end
+
+---Drops what was written since then.
+---@param call moonpad.State
+function core.rollbackTransaction(call) end
+
+---All that a state shows, as a plain table; no key counts as read.
 ---@param state moonpad.State
-function core.savepoint(state) end
+---@return table<string, moonpad.Value>
+---@nodiscard
+function core.snapshot(state) end
 
----Drops what was written since the savepoint.
+---What was written and read in a state since it was made or committed, `temp:` keys left out.
 ---@param state moonpad.State
-function core.rollback(state) end
+---@return userdata writes
+---@nodiscard
+function core.writes(state) end
 
----Adds the writes of `source` on top of those of `target`; both lie over one session object.
----@param target moonpad.State
----@param source moonpad.State
-function core.merge(target, source) end
-
----The same with the writes of another session, which began with all that `copied` showed (over the session of `target`,
----and open since). What was read there counts as read in `copied`; `temp:` keys stay there.
----@param target moonpad.State
----@param source moonpad.State of a session of a service that `core.openBeside` made
----@param copied moonpad.State
-function core.absorb(target, source, copied) end
+---Does it over again, with what was read counting as read here.
+---@param state moonpad.State of the session that the other one's began as a copy of
+---@param writes userdata of a session of a service that `core.openBeside` made
+function core.addWrites(state, writes) end
 
 ---A write that never conflicts.
 ---@param state moonpad.State

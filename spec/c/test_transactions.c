@@ -1,4 +1,4 @@
-/* Savepoints and merges of change sets, with memory and without: what was pending before is never lost. */
+/* Transactions over a change set, with memory and without: what was pending before is never lost. */
 #include "counting_allocator.h"
 #include "service/pending.h"
 #include "service_support.h"
@@ -82,14 +82,11 @@ static void expect_pending(moonpad_changes *changes, const char *expected, int l
 }
 #define PENDING(changes, expected) expect_pending((changes), (expected), __LINE__)
 
-/* What the rollback left is what a sibling is merged with, place by place. */
-static void expect_to_merge(scene *self, const char *expected, int line) {
-  moonpad_changes *sibling = NULL;
-  expect_ok(moonpad_changes_begin(self->session, &sibling, &failure), line);
-  write_second(sibling);
-  expect_ok(mp_changes_merge(self->target, sibling, &failure), line);
-  expect_pending(self->target, expected, line);
-  moonpad_changes_free(sibling);
+static moonpad_changes *begin_over(moonpad_changes *below) {
+  moonpad_changes *call = NULL;
+  OK(mp_changes_over(below, &call, &failure));
+  mp_transaction_begin(call);
+  return call;
 }
 
 static void a_rollback_needs_no_memory(void **state) {
@@ -97,14 +94,19 @@ static void a_rollback_needs_no_memory(void **state) {
   scene self;
   make_scene(&self);
   write_first(self.target);
-  OK(mp_changes_savepoint(self.target, &failure));
-  write_second(self.target);
-  PENDING(self.target, BOTH);
-  counting_arm_lasting(&counter, 1);
-  mp_changes_rollback(self.target);
-  counting_arm(&counter, 0);
+  moonpad_changes *call = begin_over(self.target);
+  write_second(call);
+  PENDING(call, BOTH);
   PENDING(self.target, FIRST);
-  expect_to_merge(&self, BOTH, __LINE__);
+  counting_arm_lasting(&counter, 1);
+  mp_transaction_rollback(call);
+  counting_arm(&counter, 0);
+  PENDING(call, FIRST);
+  mp_transaction_begin(call);
+  write_second(call);
+  OK(mp_transaction_commit(call, &failure));
+  PENDING(self.target, BOTH);
+  moonpad_changes_free(call);
   OK(moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
   STATE(self.session,
         "{\"fresh\":[{\"i\":1},{\"i\":1},[[]]],\"gone\":[9],\"k\":{\"late\":1},\"list\":[1,{\"i\":1},[[]]],\"n\":7.5,"
@@ -117,133 +119,203 @@ static void a_rollback_to_nothing_drops_all(void **state) {
   (void)state;
   scene self;
   make_scene(&self);
-  OK(mp_changes_savepoint(self.target, &failure));
-  write_first(self.target);
+  moonpad_changes *call = begin_over(self.target);
+  write_first(call);
   counting_arm_lasting(&counter, 1);
-  mp_changes_rollback(self.target);
+  mp_transaction_rollback(call);
   counting_arm(&counter, 0);
+  assert_false(moonpad_changes_pending(call));
   assert_false(moonpad_changes_pending(self.target));
-  PENDING(self.target, "{}[]");
+  PENDING(call, "{}[]");
+  moonpad_changes_free(call);
   free_scene(&self);
 }
 
-/* Nodes of what was rolled back are stale, and what is written afterwards goes into what is there again. */
-static void nodes_after_a_rollback_are_of_what_is_there(void **state) {
+/* Nodes of what was rolled back are stale; those of what was committed live on. */
+static void nodes_are_of_what_is_there(void **state) {
   (void)state;
   scene self;
   make_scene(&self);
   mp_item before, after;
   write_first(self.target);
-  OK(mp_changes_savepoint(self.target, &failure));
-  write_second(self.target);
-  OK(mp_changes_item(self.target, T("o"), &before, &failure));
+  moonpad_changes *call = begin_over(self.target);
+  write_second(call);
+  OK(mp_changes_item(call, T("o"), &before, &failure));
   mp_node_retain(before.node);
-  mp_changes_rollback(self.target);
+  mp_transaction_rollback(call);
   assert_true(mp_node_is_stale(before.node));
   FAILS(MOONPAD_INVALID_ARGUMENT, mp_node_set_member(before.node, T("lost"), NULL, &failure));
-  OK(mp_changes_item(self.target, T("o"), &after, &failure));
+  mp_transaction_begin(call);
+  OK(mp_changes_item(call, T("o"), &after, &failure));
   assert_ptr_not_equal(before.node, after.node);
-  assert_false(mp_node_is_stale(after.node));
   mp_node_release(before.node);
-  set_json(self.target, "o", "a.w", "[4]");
+  set_json(call, "o", "a.w", "[4]");
+  OK(mp_transaction_commit(call, &failure));
   SAYS(changed(self.target, "o", "").as.text, "{\"a\":{\"w\":[4],\"x\":1,\"y\":[2]},\"b\":2}");
-  OK(mp_changes_item(self.target, T("o"), &before, &failure));
+  mp_transaction_begin(call);
+  OK(mp_changes_item(call, T("o"), &before, &failure));
   assert_ptr_equal(before.node, after.node);
+  assert_false(mp_node_is_stale(after.node));
+  moonpad_changes_free(call);
   free_scene(&self);
 }
 
-typedef moonpad_status (*faulty_call)(scene *self, moonpad_changes *source, moonpad_error *error);
-
-static moonpad_status call_savepoint(scene *self, moonpad_changes *source, moonpad_error *error) {
-  (void)source;
-  return mp_changes_savepoint(self->target, error);
+/* Between two transactions, and after its session object is gone, it takes no writes. */
+static void writes_outside_of_a_transaction_are_refused(void **state) {
+  (void)state;
+  scene self;
+  make_scene(&self);
+  moonpad_changes *call = begin_over(self.target), *over = NULL;
+  moonpad_value one = moonpad_integer(1);
+  OK(mp_transaction_commit(call, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(call, T("k"), T(""), &one, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, mp_transaction_commit(call, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_commit(call, T("{}"), NULL, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, mp_changes_over(call, &over, &failure));
+  assert_int_equal(changed(call, "k", "").as.integer, 1);
+  mp_transaction_begin(call);
+  mp_changes_end(self.target, "it is over");
+  OK(moonpad_changes_set(call, T("k"), T(""), &one, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, mp_transaction_commit(call, &failure));
+  moonpad_session_free(self.session);
+  self.session = NULL;
+  FAILS(MOONPAD_CLOSED, mp_transaction_commit(call, &failure));
+  moonpad_changes_free(call);
+  free_scene(&self);
 }
 
-static moonpad_status call_merge(scene *self, moonpad_changes *source, moonpad_error *error) {
-  return mp_changes_merge(self->target, source, error);
+static void arm(size_t n, bool lasting) {
+  if (lasting) {
+    counting_arm_lasting(&counter, n);
+  } else {
+    counting_arm(&counter, n);
+  }
 }
 
 /* Fails at each allocation, once and for good: then nothing has changed, and it works when there is memory again. */
-static void fail_each(faulty_call call, const char *expected) {
+static void fail_each_commit(bool overlaps) {
+  for (int lasting = 0; lasting < 2; lasting++) {
+    moonpad_status status = MOONPAD_NO_MEMORY;
+    for (size_t n = 1; status != MOONPAD_OK; n++) {
+      scene self;
+      make_scene(&self);
+      moonpad_changes *first = begin_over(self.target), *second = begin_over(self.target);
+      write_first(first);
+      if (overlaps) {
+        OK(mp_transaction_commit(first, &failure));
+        mp_transaction_begin(first); /* somebody to be told */
+      } else {
+        mp_transaction_rollback(first);
+        write_first(self.target);
+        mp_transaction_begin(second);
+      }
+      moonpad_value by = moonpad_float(0.5), item = moonpad_json(T("[[]]"));
+      set_json(second, "o", "a.z", "[3]");
+      set_json(second, "other", "", "[1,2]");
+      OK(moonpad_changes_append(second, T("list"), &item, &failure));
+      OK(moonpad_changes_increment(second, T("n"), &by, &failure));
+      arm(n, lasting);
+      status = mp_transaction_commit(second, &failure);
+      counting_arm(&counter, 0);
+      if (status != MOONPAD_OK) {
+        assert_int_equal(status, MOONPAD_NO_MEMORY);
+        PENDING(self.target, FIRST);
+        OK(mp_transaction_commit(second, &failure));
+      }
+      PENDING(self.target, "{\"fresh\":[{\"i\":1},{\"i\":1}],\"k\":[true],\"list\":[1,{\"i\":1},[[]]],\"n\":7.5,"
+                           "\"new\":{\"first\":[1]},\"o\":{\"a\":{\"x\":1,\"y\":[2],\"z\":[3]},\"b\":2},"
+                           "\"other\":[1,2],\"temp:t\":[0]}[\"gone\"]");
+      moonpad_changes_free(second);
+      moonpad_changes_free(first);
+      OK(moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
+      free_scene(&self);
+    }
+  }
+}
+
+static void without_memory_a_commit_changes_nothing(void **state) {
+  (void)state;
+  fail_each_commit(false);
+}
+
+static void without_memory_a_commit_beside_another_changes_nothing(void **state) {
+  (void)state;
+  fail_each_commit(true);
+}
+
+/* It shows what was there, or its commit fails: what it decides upon is never what came later. */
+static void without_memory_a_transaction_sees_the_old_or_fails(void **state) {
+  (void)state;
+  for (int lasting = 0; lasting < 2; lasting++) {
+    bool failed = true;
+    for (size_t n = 1; failed; n++) {
+      scene self;
+      make_scene(&self);
+      moonpad_changes *first = begin_over(self.target), *second = begin_over(self.target);
+      moonpad_value two = moonpad_integer(2);
+      OK(moonpad_changes_set(first, T("k"), T(""), &two, &failure));
+      OK(moonpad_changes_remove(first, T("gone"), T(""), &failure));
+      arm(n, lasting);
+      moonpad_status status = mp_transaction_commit(first, &failure);
+      failed = counting_has_failed(&counter);
+      counting_arm(&counter, 0);
+      moonpad_value seen = changed(second, "k", "");
+      set_json(second, "seen", "", "[true]");
+      bool is_old = seen.as.integer == 1 && changed(second, "gone", "").type != MOONPAD_ABSENT;
+      status = mp_transaction_commit(second, &failure);
+      if (!is_old && status != MOONPAD_NO_MEMORY) fail_msg("allocation %zu: what came later was seen", n);
+      if (!failed) assert_int_equal(status, MOONPAD_OK);
+      moonpad_changes_free(second);
+      moonpad_changes_free(first);
+      free_scene(&self);
+    }
+  }
+}
+
+/* Of a session of its own, which began with what the caller showed. */
+static void without_memory_writes_are_done_again_or_rolled_back(void **state) {
+  (void)state;
   for (int lasting = 0; lasting < 2; lasting++) {
     moonpad_status status = MOONPAD_NO_MEMORY;
     for (size_t n = 1; status != MOONPAD_OK; n++) {
       scene self;
       make_scene(&self);
       moonpad_changes *source = NULL;
-      OK(moonpad_changes_begin(self.session, &source, &failure));
-      write_first(self.target);
-      write_second(source);
-      if (lasting) {
-        counting_arm_lasting(&counter, n);
-      } else {
-        counting_arm(&counter, n);
-      }
-      status = call(&self, source, &failure);
-      counting_arm(&counter, 0);
-      if (status != MOONPAD_OK) {
-        assert_int_equal(status, MOONPAD_NO_MEMORY);
-        PENDING(self.target, FIRST);
-        OK(call(&self, source, &failure));
-      }
-      PENDING(self.target, expected);
-      OK(moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
-      moonpad_changes_free(source);
-      free_scene(&self);
-    }
-  }
-}
-
-static void without_memory_a_savepoint_changes_nothing(void **state) {
-  (void)state;
-  fail_each(call_savepoint, FIRST);
-}
-
-static void without_memory_a_merge_changes_nothing(void **state) {
-  (void)state;
-  fail_each(call_merge, BOTH);
-}
-
-/* Of a session of its own, which began with what `copied` shows. */
-static void without_memory_an_absorption_changes_nothing(void **state) {
-  (void)state;
-  for (int lasting = 0; lasting < 2; lasting++) {
-    moonpad_status status = MOONPAD_NO_MEMORY;
-    for (size_t n = 1; status != MOONPAD_OK; n++) {
-      scene self;
-      make_scene(&self);
-      moonpad_changes *copied = NULL, *source = NULL;
-      OK(moonpad_changes_begin(self.session, &copied, &failure));
+      mp_writes *writes = NULL;
       OK(mp_changes_new_detached(mp_changes_env(self.target), &source, &failure));
       set_json(source, "o", "", "{\"a\":{\"x\":1}}");
       mp_changes_settle(source);
       write_first(self.target);
+      moonpad_changes *call = begin_over(self.target);
       set_json(source, "o", "a.z", "[3]");
       set_json(source, "other", "", "[1]");
-      if (lasting) {
-        counting_arm_lasting(&counter, n);
-      } else {
-        counting_arm(&counter, n);
-      }
-      status = mp_changes_absorb(self.target, source, copied, &failure);
+      arm(n, lasting);
+      status = mp_changes_writes(source, &writes, &failure);
+      if (status == MOONPAD_OK) status = mp_changes_add_writes(call, writes, &failure);
       counting_arm(&counter, 0);
       if (status != MOONPAD_OK) {
         assert_int_equal(status, MOONPAD_NO_MEMORY);
+        mp_transaction_rollback(call);
         PENDING(self.target, FIRST);
-        OK(mp_changes_absorb(self.target, source, copied, &failure));
+        mp_transaction_begin(call);
+        mp_writes_free(writes);
+        OK(mp_changes_writes(source, &writes, &failure));
+        OK(mp_changes_add_writes(call, writes, &failure));
       }
+      mp_writes_free(writes);
+      OK(mp_transaction_commit(call, &failure));
       SAYS(changed(self.target, "o", "a.z").as.text, "[3]");
       SAYS(changed(self.target, "o", "a.y").as.text, "[2]");
       SAYS(changed(self.target, "other", "").as.text, "[1]");
+      moonpad_changes_free(call);
       moonpad_changes_free(source);
-      moonpad_changes_free(copied);
       free_scene(&self);
     }
   }
 }
 
 /* Others have changed what an increment is to be added to, or a value has grown in place: that is for the commit to say. */
-static void a_savepoint_does_not_judge_what_is_pending(void **state) {
+static void a_transaction_does_not_judge_what_is_pending(void **state) {
   (void)state;
   scene self;
   make_scene(&self);
@@ -255,12 +327,14 @@ static void a_savepoint_does_not_judge_what_is_pending(void **state) {
   OK(moonpad_changes_begin(self.session, &other, &failure));
   set_json(other, "n", "", "[]");
   OK(moonpad_changes_commit(other, T("{}"), NULL, &failure));
-  OK(mp_changes_savepoint(self.target, &failure));
-  set_json(self.target, "k", "", "[1]");
-  mp_changes_rollback(self.target);
+  moonpad_changes *call = begin_over(self.target);
+  set_json(call, "k", "", "[1]");
+  mp_transaction_rollback(call);
   assert_int_equal(changed(self.target, "k", "").as.integer, 1);
   moonpad_value value;
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_get(self.target, T("n"), T(""), &value, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_get(call, T("n"), T(""), &value, &failure));
+  moonpad_changes_free(call);
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
   set_json(self.target, "n", "", "[]");
   FAILS(MOONPAD_LIMIT, moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
@@ -313,11 +387,13 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_rollback_needs_no_memory),
       cmocka_unit_test(a_rollback_to_nothing_drops_all),
-      cmocka_unit_test(nodes_after_a_rollback_are_of_what_is_there),
-      cmocka_unit_test(without_memory_a_savepoint_changes_nothing),
-      cmocka_unit_test(without_memory_a_merge_changes_nothing),
-      cmocka_unit_test(without_memory_an_absorption_changes_nothing),
-      cmocka_unit_test(a_savepoint_does_not_judge_what_is_pending),
+      cmocka_unit_test(nodes_are_of_what_is_there),
+      cmocka_unit_test(writes_outside_of_a_transaction_are_refused),
+      cmocka_unit_test(without_memory_a_commit_changes_nothing),
+      cmocka_unit_test(without_memory_a_commit_beside_another_changes_nothing),
+      cmocka_unit_test(without_memory_a_transaction_sees_the_old_or_fails),
+      cmocka_unit_test(without_memory_writes_are_done_again_or_rolled_back),
+      cmocka_unit_test(a_transaction_does_not_judge_what_is_pending),
       cmocka_unit_test(without_memory_an_own_append_is_noted_or_not_made),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

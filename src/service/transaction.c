@@ -1,0 +1,394 @@
+/* Transactions of tool calls, and an agent's writes done over again (contract 1.4 points 2 to 4). */
+#include "service/transaction.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "service/pending.h"
+
+static const char is_between[] = "none of its call's functions is running";
+
+moonpad_status mp_changes_over(moonpad_changes *below, moonpad_changes **changes, moonpad_error *error) {
+  moonpad_status status = mp_changes_refuse_if_left(below, error);
+  if (status == MOONPAD_OK && (below->session == NULL || below->below != NULL)) {
+    status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "tool calls need a state that lies over a session itself");
+  }
+  if (status == MOONPAD_OK) status = moonpad_changes_begin(below->session, changes, error);
+  if (status != MOONPAD_OK) return status;
+  (*changes)->below = below;
+  (*changes)->branch = below->branch == NULL ? NULL : mp_key_retain(below->branch);
+  (*changes)->ended = is_between;
+  return MOONPAD_OK;
+}
+
+void mp_transaction_begin(moonpad_changes *changes) {
+  if (changes->ended != is_between) return;
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
+    mp_change_forget_below(slot->value);
+  }
+  changes->all_read_now = changes->has_lost = false;
+  changes->in_transaction = true;
+  changes->ended = NULL;
+}
+
+static void end(moonpad_changes *changes) {
+  changes->in_transaction = false;
+  if (changes->ended == NULL) changes->ended = is_between;
+}
+
+void mp_transaction_rollback(moonpad_changes *changes) {
+  mp_changes_reset(changes, true);
+  end(changes);
+}
+
+/* ---- What a transaction sees ---- */
+
+/* A key is about to change below it. */
+static mp_change *keep_shown(moonpad_changes *changes, const mp_view_entry *entry) {
+  mp_change *change = mp_change_of(changes, mp_key_text(entry->key));
+  bool is_kept = change != NULL && mp_change_look_below(change, NULL) == MOONPAD_OK;
+  if (!is_kept) changes->has_lost = true;
+  return is_kept ? change : NULL;
+}
+
+void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry) {
+  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
+    if (changes->in_transaction) keep_shown(changes, entry);
+  }
+}
+
+static bool has_reserved_other(mp_change *change) {
+  return mp_reserve(change->owner->env, (void **)&change->others, &change->other_capacity, sizeof *change->others,
+                    change->other_count + 1);
+}
+
+/* The transactions that overlap with this one keep what they see, and learn what it commits. */
+static void tell_others(const moonpad_changes *committing, const mp_view_entry *entry, mp_patch *patch) {
+  for (moonpad_changes *changes = committing->session->sets; changes != NULL; changes = changes->next) {
+    if (changes == committing || !changes->in_transaction || changes->below != committing->below) continue;
+    mp_change *change = keep_shown(changes, entry);
+    if (change == NULL || patch == NULL || !has_reserved_other(change)) {
+      changes->has_lost = true;
+    } else {
+      change->others[change->other_count++] = mp_patch_retain(patch);
+    }
+  }
+}
+
+static bool is_alone(const moonpad_changes *committing) {
+  for (const moonpad_changes *changes = committing->session->sets; changes != NULL; changes = changes->next) {
+    if (changes != committing && changes->in_transaction && changes->below == committing->below) return false;
+  }
+  return true;
+}
+
+/* ---- What was done to a key ---- */
+
+static const moonpad_string whole_key = {"", 0};
+
+static bool add_set(mp_patch *patch, mp_change *change) {
+  bool is_table = mp_is_composite(change->value->as.type);
+  bool is_made_here = change->created || (change->by_place && *change->under == NULL);
+  if (!is_table || !(is_made_here || (change->by_place && change->root != NULL)))
+    return mp_patch_add(patch, MP_EDIT_SET, whole_key, change->value);
+  if (!is_made_here) return mp_patch_add_tree(patch, change->root);
+  return mp_patch_add_whole(patch, change->value);
+}
+
+/* NULL: out of memory. */
+static mp_patch *patch_of(mp_change *change) {
+  mp_patch *patch = mp_patch_new(change->owner->env);
+  if (patch == NULL || mp_change_fold(change, NULL) != MOONPAD_OK) {
+    mp_patch_release(patch);
+    return NULL;
+  }
+  bool is_whole = false;
+  switch (change->kind) {
+  case MP_SET:
+    is_whole = add_set(patch, change);
+    break;
+  case MP_REMOVE:
+    is_whole = mp_patch_add(patch, MP_EDIT_REMOVE, whole_key, NULL);
+    break;
+  case MP_INCREMENT:
+    is_whole = mp_patch_add(patch, MP_EDIT_INCREMENT, whole_key, change->value);
+    break;
+  case MP_APPEND:
+    is_whole = mp_patch_add(patch, MP_EDIT_APPEND, whole_key, change->value);
+    break;
+  }
+  if (is_whole) return patch;
+  mp_patch_release(patch);
+  return NULL;
+}
+
+/* ---- Committing ---- */
+
+/* What becomes of one key in the set below. */
+typedef struct committed {
+  mp_change *change;
+  mp_change *below;
+  mp_patch *patch; /* NULL: nobody needs it */
+  mp_operation_kind kind;
+  mp_value *value;
+  bool conflicts;
+} committed;
+
+/* On top of what is pending below. */
+static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
+  mp_change *below = key->below, *change = key->change;
+  mp_env *env = change->owner->env;
+  bool defers = below->pending && below->kind == change->kind;
+  if (!below->pending || (below->kind != MP_SET && below->kind != MP_REMOVE && !defers)) {
+    key->kind = change->kind;
+    key->value = mp_value_retain(change->value);
+    return MOONPAD_OK;
+  }
+  moonpad_status status = mp_change_fold(below, error);
+  if (status != MOONPAD_OK) return status;
+  key->kind = defers ? change->kind : MP_SET;
+  return mp_add_pending(env, change->kind, mp_key_text(change->entry->key), below->value, change->value, &key->value,
+                        error);
+}
+
+/* Of a tree that is nobody's: one without an owner takes no writes. */
+static const mp_tree_owner nobody;
+
+/* Does the patch to what the set below shows. */
+static moonpad_status apply_patch(committed *key, moonpad_error *error) {
+  mp_env *env = key->change->owner->env;
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_change_shown(key->below, &shown, &owned, error);
+  if (status != MOONPAD_OK) return status;
+  mp_node *scratch = NULL;
+  if (shown == NULL || !mp_is_composite(shown->as.type)) {
+    status = MOONPAD_INVALID_ARGUMENT;
+  } else if ((scratch = mp_tree_new(env, (mp_value *)shown, &nobody)) == NULL) {
+    status = mp_no_memory(error);
+  }
+  if (status == MOONPAD_OK) status = mp_patch_apply(key->patch, scratch, error);
+  if (status == MOONPAD_OK && (key->value = mp_node_value(scratch)) == NULL) status = mp_no_memory(error);
+  mp_node_release(scratch);
+  mp_value_release(env, owned);
+  return status;
+}
+
+/* Others have committed that key meanwhile. */
+static moonpad_status merge(committed *key, moonpad_error *error) {
+  mp_change *change = key->change;
+  bool overlaps;
+  if (!mp_patch_overlaps(key->patch, change->others, change->other_count, &overlaps)) return mp_no_memory(error);
+  moonpad_status status = overlaps ? MOONPAD_INVALID_ARGUMENT : apply_patch(key, error);
+  if (status != MOONPAD_INVALID_ARGUMENT) return status;
+  key->conflicts = change->read_now;
+  key->value = mp_value_retain(change->value);
+  return MOONPAD_OK;
+}
+
+static moonpad_status decide(committed *key, bool is_alone_now, moonpad_error *error) {
+  mp_change *change = key->change;
+  moonpad_changes *below = change->owner->below;
+  moonpad_string name = mp_key_text(change->entry->key);
+  key->below = mp_change_of(below, name);
+  if (key->below == NULL) return mp_no_memory(error);
+  if ((change->other_count > 0 || !is_alone_now) && (key->patch = patch_of(change)) == NULL) return mp_no_memory(error);
+  moonpad_status status = mp_change_fold(change, error);
+  if (status != MOONPAD_OK) return status;
+  key->kind = change->kind;
+  if (change->kind == MP_INCREMENT || change->kind == MP_APPEND) {
+    status = add_to_pending(key, error);
+  } else if (change->other_count > 0) {
+    status = merge(key, error);
+  } else {
+    key->value = mp_value_retain(change->value);
+  }
+  return status == MOONPAD_OK ? mp_check_value_size(below->session->service, name, key->value, error) : status;
+}
+
+/* When the key was first looked at, and whether it was read, for what others store (contract 2.2). */
+static void hand_down_marks(mp_change *below, const mp_change *change) {
+  if (!below->touched || change->base < below->base) below->base = change->base;
+  below->read = (below->touched && below->read) || change->read;
+  below->touched = true;
+}
+
+static void install(committed *key) {
+  mp_change *change = key->change, *below = key->below;
+  bool is_taken_over = key->value == change->value;
+  hand_down_marks(below, change);
+  if (key->kind == MP_SET || key->kind == MP_REMOVE) {
+    mp_change_put(below, key->value, change->unchecked);
+  } else {
+    mp_change_drop_root(below);
+    mp_value_release(below->owner->env, below->value);
+    mp_buffer_free(&below->further);
+    mp_change_begin_pending(below, key->kind);
+    below->value = mp_value_retain(key->value);
+  }
+  /* The nodes live on where they hold what has been committed. */
+  if (change->root != NULL && (is_taken_over || change->kind == MP_APPEND)) {
+    mp_tree_mark_clean(change->root);
+  } else {
+    mp_change_drop_root(change);
+  }
+  mp_change_forget_pending(change);
+}
+
+static moonpad_status fail_in_conflict(const moonpad_changes *changes, const committed *keys, size_t count,
+                                       moonpad_error *error) {
+  mp_key **conflicts = mp_allocate(changes->env, count * sizeof *conflicts);
+  if (conflicts == NULL) return mp_no_memory(error);
+  size_t found = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (keys[i].conflicts) conflicts[found++] = mp_key_retain(keys[i].change->entry->key);
+  }
+  mp_session_keep_conflicts(changes->session, conflicts, found);
+  return mp_fail_in_conflict(conflicts, found,
+                             "another call of the same answer changed %s since this one looked at it: what this one "
+                             "wrote is dropped",
+                             error);
+}
+
+static moonpad_status decide_all(moonpad_changes *changes, committed *keys, size_t count, moonpad_error *error) {
+  bool is_alone_now = is_alone(changes), conflicts = false;
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
+    status = decide(&keys[i], is_alone_now, error);
+    conflicts = conflicts || keys[i].conflicts;
+  }
+  return status == MOONPAD_OK && conflicts ? fail_in_conflict(changes, keys, count, error) : status;
+}
+
+static void install_all(const moonpad_changes *changes, committed *keys, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    tell_others(changes, keys[i].change->entry, keys[i].patch);
+    install(&keys[i]);
+  }
+}
+
+static moonpad_status commit_pending(moonpad_changes *changes, moonpad_error *error) {
+  mp_change **list;
+  size_t count;
+  moonpad_status status = mp_changes_pending_list(changes, &list, &count, error);
+  if (status != MOONPAD_OK) return status;
+  committed *keys = mp_allocate_zeroed(changes->env, count * sizeof *keys);
+  if (keys == NULL) status = mp_no_memory(error);
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) keys[i].change = list[i];
+  mp_release(changes->env, list);
+  if (status == MOONPAD_OK) status = decide_all(changes, keys, count, error);
+  if (status == MOONPAD_OK) install_all(changes, keys, count);
+  for (size_t i = 0; keys != NULL && i < count; i++) {
+    mp_patch_release(keys[i].patch);
+    mp_value_release(changes->env, keys[i].value);
+  }
+  mp_release(changes->env, keys);
+  return status;
+}
+
+moonpad_status mp_transaction_commit(moonpad_changes *changes, moonpad_error *error) {
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes, error);
+  if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes->below, error);
+  if (status == MOONPAD_OK && changes->has_lost) status = mp_no_memory(error);
+  if (status == MOONPAD_OK && changes->pending_count > 0) status = commit_pending(changes, error);
+  if (status == MOONPAD_OK) end(changes);
+  return status;
+}
+
+/* ---- An agent's writes, done over again ---- */
+
+typedef struct mp_write {
+  mp_key *key;
+  bool read;
+  bool unchecked;
+  mp_patch *patch; /* NULL: only read */
+} mp_write;
+
+struct mp_writes {
+  mp_env *env;
+  bool all_read;
+  size_t count;
+  mp_write keys[];
+};
+
+void mp_writes_free(mp_writes *writes) {
+  if (writes == NULL) return;
+  mp_env *env = writes->env;
+  for (size_t i = 0; i < writes->count; i++) {
+    mp_key_release(env, writes->keys[i].key);
+    mp_patch_release(writes->keys[i].patch);
+  }
+  mp_release(env, writes);
+  mp_env_release(env);
+}
+
+moonpad_status mp_changes_writes(moonpad_changes *changes, mp_writes **result, moonpad_error *error) {
+  mp_writes *writes = mp_allocate(changes->env, sizeof *writes + changes->map.count * sizeof *writes->keys);
+  if (writes == NULL) return mp_no_memory(error);
+  writes->env = mp_env_retain(changes->env);
+  writes->all_read = changes->all_read;
+  writes->count = 0;
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
+    mp_change *change = slot->value;
+    if (change->entry->scope == MP_SCOPE_TEMP || !(change->touched || change->pending)) continue;
+    mp_patch *patch = change->pending ? patch_of(change) : NULL;
+    if (change->pending && patch == NULL) {
+      mp_writes_free(writes);
+      return mp_no_memory(error);
+    }
+    writes->keys[writes->count++] =
+        (mp_write){mp_key_retain(change->entry->key), change->read, change->unchecked, patch};
+  }
+  *result = writes;
+  return MOONPAD_OK;
+}
+
+/* An edit of the whole key; *below_it: it was none, the others are for the opened table. */
+static moonpad_status do_edit(mp_change *change, const mp_edit *edit, bool unchecked, bool *below_it,
+                              moonpad_error *error) {
+  moonpad_changes *changes = change->owner;
+  moonpad_string key = mp_key_text(change->entry->key);
+  bool is_absent = change->pending ? change->kind == MP_REMOVE : *change->under == NULL;
+  *below_it = edit->path->length > 0 || edit->kind == MP_EDIT_EXTEND;
+  if (*below_it) return MOONPAD_OK;
+  switch (edit->kind) {
+  case MP_EDIT_SET:
+  case MP_EDIT_REMOVE:
+    return mp_changes_put(changes, key, edit->value, unchecked, error);
+  case MP_EDIT_INCREMENT:
+    return mp_changes_add(changes, key, MP_INCREMENT, edit->value, error);
+  case MP_EDIT_APPEND:
+    return mp_changes_add(changes, key, MP_APPEND, edit->value, error);
+  default:
+    *below_it = true;
+    return is_absent ? mp_changes_put(changes, key, edit->value, unchecked, error) : MOONPAD_OK;
+  }
+}
+
+static moonpad_status add_write(moonpad_changes *changes, const mp_write *write, moonpad_error *error) {
+  mp_change *change;
+  mp_node *root;
+  bool below_it = false;
+  moonpad_status status = mp_change_look(changes, mp_key_text(write->key), &change, error);
+  if (status != MOONPAD_OK) return status;
+  mp_change_touch(change, write->read);
+  if (write->patch == NULL || write->patch->count == 0) return MOONPAD_OK;
+  status = do_edit(change, &write->patch->edits[0], write->unchecked, &below_it, error);
+  if (status != MOONPAD_OK || !below_it) return status;
+  status = mp_change_root(change, &root, error);
+  if (status != MOONPAD_OK) return status;
+  if (root != NULL) return mp_patch_apply(write->patch, root, error);
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s] is no table any more",
+                 mp_quote(mp_key_text(write->key)).text);
+}
+
+moonpad_status mp_changes_add_writes(moonpad_changes *changes, const mp_writes *writes, moonpad_error *error) {
+  moonpad_status status = mp_changes_refuse_if_ended(changes, error);
+  for (size_t i = 0; status == MOONPAD_OK && i < writes->count; i++) {
+    status = add_write(changes, &writes->keys[i], error);
+  }
+  return status == MOONPAD_OK && writes->all_read ? mp_changes_mark_all_read(changes, error) : status;
+}
