@@ -86,7 +86,7 @@ static moonpad_status each_session(mp_tx *tx, const mp_list_query *query, mp_eac
 
 /* ---- keys ---- */
 
-static moonpad_status read_key(mp_tx *tx, int64_t id, mp_wanted_key *wanted, moonpad_error *error) {
+static moonpad_status read_key(mp_tx *tx, int64_t id, mp_state_row *wanted, moonpad_error *error) {
   (void)error;
   const record *key = table_find(table_of(tx), KEY, id, wanted->key);
   if (key == NULL) return MOONPAD_OK;
@@ -102,13 +102,13 @@ static moonpad_status each_key(mp_tx *tx, mp_owner owner, int64_t since, mp_each
   const record *key;
   size_t at = 0;
   while (status == MOONPAD_OK && (key = table_next(table_of(tx), kind, owner.id, false, &at)) != NULL) {
-    mp_state_row row = {table_text(key->name), key->value, key->revision, owner.scope};
+    mp_state_row row = {owner.scope, table_text(key->name), key->value, key->revision};
     if (since == MP_EVERY_KEY ? row.value != NULL : row.revision > since) status = each(context, &row, error);
   }
   return status;
 }
 
-static moonpad_status write_key(mp_tx *tx, mp_owner owner, const mp_key_write *write, moonpad_error *error) {
+static moonpad_status write_key(mp_tx *tx, mp_owner owner, const mp_state_row *write, moonpad_error *error) {
   record *key = table_need(table_of(tx), owner.is_base ? BASE_KEY : KEY, owner.id, write->key);
   if (key == NULL) return mp_no_memory(error);
   table_set(table_of(tx), &key->value, write->value);

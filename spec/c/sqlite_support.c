@@ -157,14 +157,14 @@ static moonpad_status own_session(mp_tx *tx, mp_place *place, mp_session_row *ro
 
 /* The next value of a scope's counter, and where it is written. */
 static moonpad_status count_up(mp_tx *tx, mp_env *env, const mp_place *place, mp_scope scope, int64_t revision,
-                               mp_key_write *write, moonpad_error *error) {
+                               mp_state_row *write, moonpad_error *error) {
   mp_value *value;
   int64_t ignored;
   moonpad_status status = read_one(tx, place, scope, moonpad_text("count"), &value, &ignored, error);
   if (status != MOONPAD_OK) return status;
   int64_t count = value == NULL ? 0 : value->as.as.integer;
   mp_value_release(env, value);
-  *write = (mp_key_write){scope, moonpad_text("count"), mp_value_new_integer(env, count + 1), revision};
+  *write = (mp_state_row){scope, moonpad_text("count"), mp_value_new_integer(env, count + 1), revision};
   return write->value == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
@@ -179,7 +179,7 @@ static char *event_json(const appender *work) {
 }
 
 static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_place *place, const mp_session_row *row,
-                                   const mp_key_write *counters, moonpad_error *error) {
+                                   const mp_state_row *counters, moonpad_error *error) {
   char id[40];
   char *json = event_json(work);
   if (json == NULL) return mp_no_memory(error);
@@ -201,7 +201,7 @@ moonpad_status append_once(mp_tx *tx, void *context, moonpad_error *error) {
   appender *work = context;
   mp_session_row row;
   mp_place place = place_named("app", "u", work->session_id);
-  mp_key_write counters[MP_STORED_SCOPES] = {{.value = NULL}};
+  mp_state_row counters[MP_STORED_SCOPES] = {{.value = NULL}};
   moonpad_status status = own_session(tx, &place, &row, error);
   if (status != MOONPAD_OK) return status;
   row.last_update_time = (double)++row.revision;

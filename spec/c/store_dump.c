@@ -135,7 +135,7 @@ moonpad_status dump_keys(mp_tx *tx, const mp_place *place, mp_scope scope, int64
 
 /* A row of the base state has no revision of its own. */
 static moonpad_status dump_base_row(void *context, const mp_state_row *row, moonpad_error *error) {
-  mp_state_row without_revision = {row->key, row->value, 0, row->scope};
+  mp_state_row without_revision = {row->scope, row->key, row->value, 0};
   CHECK(row->scope == MP_SCOPE_SESSION);
   return dump_key_row(context, &without_revision, error);
 }

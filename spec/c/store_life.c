@@ -69,7 +69,7 @@ static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed,
                                    mp_session_row *row, moonpad_error *error) {
   char id[32];
   char json[64];
-  mp_key_write keys[MAX_KEYS], base_keys[MAX_KEYS];
+  mp_state_row keys[MAX_KEYS], base_keys[MAX_KEYS];
   mp_batch batch = {.place = *place, .row = row, .heads = MP_HEAD(MP_SCOPE_SESSION)};
   row->revision++;
   row->last_update_time = (double)draw(seed, 5);
@@ -83,7 +83,7 @@ static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed,
   for (uint32_t count = draw(seed, 4); count != 0 && status == MOONPAD_OK; count--) {
     mp_value *value;
     status = draw_value(seed, life->opened->env, &value, error);
-    mp_key_write write = {MP_SCOPE_SESSION, draw_key(seed), value, row->revision};
+    mp_state_row write = {MP_SCOPE_SESSION, draw_key(seed), value, row->revision};
     if (status == MOONPAD_OK) keys[batch.key_count++] = write;
     if (status == MOONPAD_OK && draw(seed, 3) == 0) base_keys[batch.base_key_count++] = write;
   }

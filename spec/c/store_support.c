@@ -330,7 +330,7 @@ static moonpad_status head_row(mp_tx *tx, const mp_place *place, mp_scope scope,
 moonpad_status read_one(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value **value,
                         int64_t *revision, moonpad_error *error) {
   mp_facts facts;
-  mp_wanted_key wanted = {.scope = scope, .key = key};
+  mp_state_row wanted = {.scope = scope, .key = key};
   mp_look look = look_at(place, scope);
   look.keys = &wanted;
   look.key_count = 1;
@@ -437,7 +437,7 @@ moonpad_status write_value(mp_tx *tx, const mp_place *place, mp_scope scope, moo
                            int64_t revision, moonpad_error *error) {
   mp_place at;
   mp_session_row row;
-  mp_key_write write = {scope, key, value, revision};
+  mp_state_row write = {scope, key, value, revision};
   PASS_ON(head_row(tx, place, scope, &at, &row, error));
   mp_batch batch = {.place = at, .row = &row, .keys = &write, .key_count = 1};
   if (*revision_of(&row, scope) < revision) {
@@ -462,7 +462,7 @@ moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_place *place
 moonpad_status write_base(mp_tx *tx, const mp_place *place, moonpad_string key, mp_value *value, moonpad_error *error) {
   mp_place at;
   mp_session_row row;
-  mp_key_write write = {.key = key, .value = value};
+  mp_state_row write = {.key = key, .value = value};
   PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
   mp_batch batch = {.place = at, .row = &row, .base_keys = &write, .base_key_count = 1};
   return tx->ops->apply(tx, &batch, error);

@@ -68,7 +68,7 @@ static mp_value *value_of(scene *self, const char *json) {
 
 typedef struct foreign_write {
   scene *self;
-  mp_key_write write;
+  mp_state_row write;
   double touched;
 } foreign_write;
 

@@ -183,7 +183,7 @@ static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error
   if (status == MOONPAD_NOT_FOUND) status = tx->ops->create_session(tx, &name, 1.0, &facts.row, error);
   if (status != MOONPAD_OK) return status;
   char keys[8][64];
-  mp_key_write writes[8];
+  mp_state_row writes[8];
   mp_batch batch = {.row = &facts.row, .keys = writes, .heads = MP_HEAD(MP_SCOPE_SESSION)};
   batch.key_count = next_random() % 8;
   facts.row.revision++;
@@ -193,7 +193,7 @@ static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error
     if ((batch.heads & MP_HEAD(scope)) == 0) ++*revision;
     batch.heads |= MP_HEAD(scope);
     number_key((int)(next_random() % (uint64_t)all->keys), keys[i]);
-    writes[i] = (mp_key_write){scope, moonpad_text(keys[i]), NULL, *revision};
+    writes[i] = (mp_state_row){scope, moonpad_text(keys[i]), NULL, *revision};
     if (scope == MP_SCOPE_SESSION && next_random() % 4 == 0) writes[i].revision -= (int64_t)(next_random() % 3);
     if (writes[i].revision < 0) writes[i].revision = 0;
     if (next_random() % 3 != 0) {
@@ -405,9 +405,9 @@ static moonpad_status writes_hundred(mp_tx *tx, void *context, moonpad_error *er
   for (int i = 0; status == MOONPAD_OK && i < 100; i++) {
     row.revision = row.user_revision = row.app_revision = i + 1;
     snprintf(key, sizeof key, "key%d", i);
-    mp_key_write writes[MP_STORED_SCOPES];
+    mp_state_row writes[MP_STORED_SCOPES];
     for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-      writes[scope] = (mp_key_write){(mp_scope)scope, moonpad_text(key), value, i + 1};
+      writes[scope] = (mp_state_row){(mp_scope)scope, moonpad_text(key), value, i + 1};
     }
     mp_batch batch = {.row = &row, .heads = MP_ALL_HEADS, .keys = writes, .key_count = MP_STORED_SCOPES};
     status = tx->ops->apply(tx, &batch, error);

@@ -51,11 +51,11 @@ static moonpad_status applies_everything(mp_tx *tx, void *context, moonpad_error
   row.create_time = 1.0;
   row.last_update_time = 5.0;
   moonpad_string e1 = {text, 2}, e2 = {text + 2, 2}, json = {text + 4, 7}, key = {text + 11, 1};
-  const mp_key_write keys[] = {{MP_SCOPE_APP, key, value, 4},
+  const mp_state_row keys[] = {{MP_SCOPE_APP, key, value, 4},
                                {MP_SCOPE_SESSION, key, value, 2},
                                {MP_SCOPE_USER, key, NULL, 3},
                                {MP_SCOPE_SESSION, moonpad_text("x"), NULL, 1}};
-  const mp_key_write base_keys[] = {{MP_SCOPE_SESSION, key, value, 0}, {MP_SCOPE_SESSION, e1, value, 0}};
+  const mp_state_row base_keys[] = {{MP_SCOPE_SESSION, key, value, 0}, {MP_SCOPE_SESSION, e1, value, 0}};
   mp_event_row events[] = {event_row(1, 4.0, NULL, NULL), event_row(2, 5.0, NULL, NULL)};
   events[0].id = e1;
   events[1].id = e2;
@@ -94,7 +94,7 @@ static moonpad_status applies_to_a_user(mp_tx *tx, void *context, moonpad_error 
   user.session = 0;
   user.name.session_id = moonpad_text(NULL);
   mp_session_row row = {.user = user.user, .user_revision = 8};
-  const mp_key_write key = {MP_SCOPE_USER, moonpad_text("only"), value, 8};
+  const mp_state_row key = {MP_SCOPE_USER, moonpad_text("only"), value, 8};
   mp_batch batch = {.place = user, .row = &row, .heads = MP_HEAD(MP_SCOPE_USER), .keys = &key, .key_count = 1};
   moonpad_status status = tx->ops->apply(tx, &batch, error);
   mp_value_release(scene->opened->env, value);
@@ -144,7 +144,7 @@ static moonpad_status writes_history(mp_tx *tx, void *context, moonpad_error *er
   mp_value *value = mp_value_new_integer(scene->opened->env, 7);
   row.revision = 5;
   row.base_revision = 2;
-  const mp_key_write base_keys[] = {{MP_SCOPE_SESSION, moonpad_text("a"), value, 0},
+  const mp_state_row base_keys[] = {{MP_SCOPE_SESSION, moonpad_text("a"), value, 0},
                                     {MP_SCOPE_SESSION, moonpad_text("b"), value, 0}};
   mp_event_row events[] = {event_row(3, 4.0, "e3", MESSAGE), event_row(4, 5.0, "e4", "{\"n\":4}"),
                            event_row(5, 6.0, "e5", "{}")};

@@ -480,7 +480,7 @@ static moonpad_status fails_in_walks(mp_tx *tx, void *context, moonpad_error *er
   test_scene *scene = context;
   int calls = 0;
   mp_facts facts;
-  mp_wanted_key wanted = {.scope = MP_SCOPE_SESSION, .key = moonpad_text("a")};
+  mp_state_row wanted = {.scope = MP_SCOPE_SESSION, .key = moonpad_text("a")};
   mp_list_query query = {.app_name = moonpad_text("shop")};
   mp_listing by_session = {fails_at_session, NULL, &calls}, by_key = {fails_at_session, fails_at_state, &calls};
   for (int i = 0; i < 2; i++) { /* a walk that has failed leaves nothing in the way of the next */

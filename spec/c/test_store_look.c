@@ -117,7 +117,7 @@ static moonpad_status looks_at_shared_heads(mp_tx *tx, void *context, moonpad_er
 static moonpad_status looks_and_makes(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_facts facts, again;
-  mp_wanted_key wanted = {.scope = MP_SCOPE_USER, .key = moonpad_text("a")};
+  mp_state_row wanted = {.scope = MP_SCOPE_USER, .key = moonpad_text("a")};
   mp_place bob = place_named("shop", "bob", NULL), cy = place_named("game", "cy", NULL);
   mp_look made = look_at(&bob, MP_SCOPE_USER), there = look_at(&scene->session, MP_SCOPE_USER);
   made.create = there.create = true;
@@ -192,7 +192,7 @@ static void test_keys_since(void **state) {
 }
 
 /* Reads wanted keys, and gives back what they are as text; releases them. */
-static moonpad_status dump_wanted(mp_tx *tx, const test_scene *scene, mp_wanted_key *keys, size_t count,
+static moonpad_status dump_wanted(mp_tx *tx, const test_scene *scene, mp_state_row *keys, size_t count,
                                   store_dump *dump, moonpad_error *error) {
   mp_facts facts;
   mp_look look = look_at(&scene->session, MP_SCOPE_SESSION);
@@ -200,8 +200,7 @@ static moonpad_status dump_wanted(mp_tx *tx, const test_scene *scene, mp_wanted_
   look.key_count = count;
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
-    mp_state_row row = {keys[i].key, keys[i].value, keys[i].revision, keys[i].scope};
-    TRY(dump_state(dump, &row, error));
+    TRY(dump_state(dump, &keys[i], error));
     mp_value_release(scene->opened->env, keys[i].value);
   }
   return status;
@@ -210,7 +209,7 @@ static moonpad_status dump_wanted(mp_tx *tx, const test_scene *scene, mp_wanted_
 static moonpad_status looks_for_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_value *stale = mp_value_new_boolean(scene->opened->env, true); /* what is in the places before does not count */
-  mp_wanted_key keys[] = {
+  mp_state_row keys[] = {
       {MP_SCOPE_APP, moonpad_text("a"), stale, 77},        {MP_SCOPE_SESSION, moonpad_text("gone"), stale, 77},
       {MP_SCOPE_SESSION, moonpad_text("a"), stale, 77},    {MP_SCOPE_USER, moonpad_text("a"), NULL, 0},
       {MP_SCOPE_SESSION, moonpad_text("never"), stale, 1}, {MP_SCOPE_USER, moonpad_text("gone"), NULL, 0},
@@ -222,7 +221,7 @@ static moonpad_status looks_for_keys(mp_tx *tx, void *context, moonpad_error *er
   mp_value_release(scene->opened->env, stale);
   /* Of a user or an app alone. */
   mp_facts facts;
-  mp_wanted_key wanted = {.scope = MP_SCOPE_USER, .key = moonpad_text("a")};
+  mp_state_row wanted = {.scope = MP_SCOPE_USER, .key = moonpad_text("a")};
   mp_look look = look_at(&scene->session, MP_SCOPE_USER);
   look.keys = &wanted;
   look.key_count = 1;
@@ -237,7 +236,7 @@ static moonpad_status looks_for_keys_of_nobody(mp_tx *tx, void *context, moonpad
   (void)context;
   mp_facts facts;
   mp_place nobody = place_named("shop", "ann", "nobody");
-  mp_wanted_key wanted = {.scope = MP_SCOPE_SESSION, .key = moonpad_text("a")};
+  mp_state_row wanted = {.scope = MP_SCOPE_SESSION, .key = moonpad_text("a")};
   mp_look look = look_at(&nobody, MP_SCOPE_SESSION);
   look.keys = &wanted;
   look.key_count = 1;
@@ -296,7 +295,7 @@ static moonpad_status looks_for_all_at_once(mp_tx *tx, void *context, moonpad_er
   test_scene *scene = context;
   mp_facts facts;
   store_dump found = {NULL, 0, 0}; /* of both callbacks: the keys come first */
-  mp_wanted_key wanted = {.scope = MP_SCOPE_SESSION, .key = moonpad_text("b")};
+  mp_state_row wanted = {.scope = MP_SCOPE_SESSION, .key = moonpad_text("b")};
   mp_look look = {.place = scene->session,
                   .heads = MP_ALL_HEADS,
                   .since = {2, 6, MP_NO_KEYS},
@@ -466,7 +465,7 @@ static moonpad_status passes_session(void *context, const mp_listed_session *ses
 static moonpad_status stops_in_look(mp_tx *tx, const test_scene *scene, int after, moonpad_error *error) {
   mp_facts facts;
   stopping walk = {after, 0};
-  mp_wanted_key wanted = {.scope = MP_SCOPE_APP, .key = moonpad_text("a")};
+  mp_state_row wanted = {.scope = MP_SCOPE_APP, .key = moonpad_text("a")};
   mp_look look = look_at(&scene->session, MP_SCOPE_SESSION);
   for (int i = 0; i < MP_STORED_SCOPES; i++) look.since[i] = 0;
   look.each_state = stops_at_state;

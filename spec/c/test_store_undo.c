@@ -131,10 +131,10 @@ static moonpad_status applies_all(mp_tx *tx, const mp_place *place, mp_value *va
   mp_session_row row = {.id = place->session, .user = place->user, .app = place->app};
   row.revision = row.user_revision = row.app_revision = 3;
   row.create_time = 1000.5;
-  const mp_key_write keys[] = {{MP_SCOPE_SESSION, moonpad_text("a"), value, 3},
+  const mp_state_row keys[] = {{MP_SCOPE_SESSION, moonpad_text("a"), value, 3},
                                {MP_SCOPE_USER, moonpad_text("b"), value, 3},
                                {MP_SCOPE_APP, moonpad_text("a"), NULL, 3}};
-  const mp_key_write base_keys[] = {{MP_SCOPE_SESSION, moonpad_text("x"), value, 0},
+  const mp_state_row base_keys[] = {{MP_SCOPE_SESSION, moonpad_text("x"), value, 0},
                                     {MP_SCOPE_SESSION, moonpad_text("y"), value, 0}};
   const mp_event_row events[] = {event_row(2, 5.0, "e2", "{\"id\":\"e2\"}"), event_row(3, 5.5, "e3", "{}")};
   mp_batch batch = {*place, &row, MP_ALL_HEADS, 0, keys, 3, base_keys, 2, events, 2};

@@ -146,6 +146,17 @@ bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, s
   return true;
 }
 
+bool mp_reserve_beyond(mp_env *env, void **items, const void *few, size_t *capacity, size_t item_size, size_t needed) {
+  if (*items != few) return mp_reserve(env, items, capacity, item_size, needed);
+  void *grown = NULL;
+  size_t grown_capacity = 0;
+  if (!mp_reserve(env, &grown, &grown_capacity, item_size, needed)) return false;
+  memcpy(grown, few, *capacity * item_size);
+  *items = grown;
+  *capacity = grown_capacity;
+  return true;
+}
+
 static double system_time(void) {
   struct timespec now;
   if (clock_gettime(CLOCK_REALTIME, &now) != 0) return (double)time(NULL);

@@ -26,6 +26,8 @@ void mp_prepare_pages(void *block, size_t size);
 /* Grows an array of `*capacity` items of `item_size` so that `needed` fit (doubling, at least 8). False when out of memory or overflowing:
 ** the array is then as it was. */
 bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, size_t needed);
+/* The same of an array that begins as `few`, of that capacity, inside of what holds it. */
+bool mp_reserve_beyond(mp_env *env, void **items, const void *few, size_t *capacity, size_t item_size, size_t needed);
 
 /* Errors: invalid_argument where the host's clock gives no time since 1970. */
 moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error);

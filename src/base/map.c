@@ -1,6 +1,7 @@
 /* A hash map with open addressing and linear probing; removal shifts back, so that there are no graves to skip. */
 #include "base/map.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SMALLEST 8
@@ -34,6 +35,20 @@ int mp_text_compare(moonpad_string a, moonpad_string b) {
   int order = shorter == 0 ? 0 : memcmp(a.data, b.data, shorter);
   if (order != 0) return order;
   return a.length < b.length ? -1 : a.length > b.length;
+}
+
+static int compare_by_key(const void *a, const void *b) {
+  return mp_text_compare(*(const moonpad_string *)a, *(const moonpad_string *)b);
+}
+
+/* As a rule they are in order already. */
+void mp_sort_by_key(void *items, size_t count, size_t item_size) {
+  const char *item = items;
+  for (size_t i = 1; i < count; i++, item += item_size) {
+    if (compare_by_key(item, item + item_size) <= 0) continue;
+    qsort(items, count, item_size, compare_by_key);
+    return;
+  }
 }
 
 void mp_map_init(mp_map *map, mp_env *env) {

@@ -32,8 +32,10 @@ static inline moonpad_string mp_key_text(const mp_key *key) {
   text.length = key->length;
   return text;
 }
-/* Byte order, shorter first among equal prefixes; for qsort over `mp_key *` use through a wrapper. */
+/* Byte order, shorter first among equal prefixes. */
 int mp_text_compare(moonpad_string a, moonpad_string b);
+/* Sorts items that begin with their key, a moonpad_string, by that. */
+void mp_sort_by_key(void *items, size_t count, size_t item_size);
 
 typedef struct mp_map_slot {
   mp_key *key; /* NULL: empty */

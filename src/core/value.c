@@ -191,6 +191,17 @@ void mp_value_write(mp_buffer *out, const mp_value *value) {
   mp_value_write_borrowed(out, &value->as);
 }
 
+void mp_value_write_member(mp_buffer *out, moonpad_string key, const mp_value *value) {
+  if (out->length != 0 && out->data[out->length - 1] != '{') mp_buffer_add_char(out, ',');
+  mp_json_write_string(out, key);
+  mp_buffer_add_char(out, ':');
+  if (value != NULL) {
+    mp_value_write(out, value);
+  } else {
+    mp_buffer_add_literal(out, "null");
+  }
+}
+
 void mp_value_write_borrowed(mp_buffer *out, const moonpad_value *value) {
   switch (value->type) {
   case MOONPAD_BOOLEAN:

@@ -214,7 +214,7 @@ static bool reserve_rows(mp_append *append) {
     if (!wants_key(append, operation)) continue;
     moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
     operation->wanted = &append->wanted[append->wanted_count++];
-    *operation->wanted = (mp_wanted_key){.scope = operation->scope, .key = key};
+    *operation->wanted = (mp_state_row){.scope = operation->scope, .key = key};
   }
   return true;
 }
@@ -375,7 +375,7 @@ static const mp_gathered_key *find_other(const mp_append *append, const mp_key *
 ** has not may have been removed at any time until tombstones were purged.
 */
 static int64_t last_change(const mp_append *append, const mp_operation *operation) {
-  const mp_wanted_key *wanted = operation->wanted;
+  const mp_state_row *wanted = operation->wanted;
   const mp_gathered_key *other = wanted == NULL ? find_other(append, operation->key) : NULL;
   bool all_known = wanted != NULL || (append->others.whole & MP_HEAD(operation->scope)) != 0;
   bool found = other != NULL || (wanted != NULL && (wanted->revision != 0 || wanted->value != NULL));
@@ -437,7 +437,7 @@ static void list_writes(mp_append *append, mp_batch *batch) {
   for (size_t i = 0; i < append->stored_count; i++) {
     const mp_operation *operation = &append->operations[i];
     moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
-    append->writes[i] = (mp_key_write){operation->scope, key, operation->result, 0};
+    append->writes[i] = (mp_state_row){operation->scope, key, operation->result, 0};
     batch->heads |= MP_HEAD(operation->scope);
   }
 }

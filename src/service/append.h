@@ -31,7 +31,7 @@ typedef struct mp_operation {
   mp_value *result; /* what was stored: counted where it was computed, else `value`; NULL: removed */
   int64_t
       previous_revision; /* of the key before, where somebody has changed it since `base` or it was wanted; else -1 */
-  mp_wanted_key *wanted; /* what was looked up, where the outcome depends on it; else NULL */
+  mp_state_row *wanted;  /* what was looked up, where the outcome depends on it; else NULL */
 } mp_operation;
 
 /* Its strings point into the event's text, which is to stay as long as it does. It does not move. */
@@ -70,14 +70,14 @@ typedef struct mp_append {
   size_t conflict_capacity;
   mp_resolved *resolved; /* NULL when the delta is as given */
   mp_gathering others;   /* what others changed since `held` */
-  mp_wanted_key *wanted; /* keys whose value or revision the outcome depends on */
+  mp_state_row *wanted;  /* keys whose value or revision the outcome depends on */
   size_t wanted_count;
-  mp_key_write *writes; /* one for each operation that is stored */
+  mp_state_row *writes; /* one for each operation that is stored */
   mp_event_draft draft;
   mp_operation few_operations[MP_FEW_KEYS];
   mp_resolved few_resolved[MP_FEW_KEYS];
-  mp_wanted_key few_wanted[MP_FEW_KEYS];
-  mp_key_write few_writes[MP_FEW_KEYS];
+  mp_state_row few_wanted[MP_FEW_KEYS];
+  mp_state_row few_writes[MP_FEW_KEYS];
 } mp_append;
 
 /*

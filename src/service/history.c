@@ -50,7 +50,7 @@ moonpad_status moonpad_state_at(moonpad_session *session, int64_t revision, moon
                                 moonpad_error *error) {
   memset(json, 0, sizeof *json);
   mp_session_settle(session);
-  looking_back back = {session, revision, {0}};
+  looking_back back = {.session = session, .revision = revision};
   mp_replay_init(&back.replay, session->env);
   mp_buffer out;
   mp_buffer_init(&out, session->env);
@@ -116,11 +116,11 @@ static moonpad_status read_origin(forking *fork, mp_tx *tx, moonpad_error *error
   return mp_replay_to(&fork->replay, tx, &from, &fork->from, fork->revision, error);
 }
 
-static mp_key_write write_of(const mp_gathered_key *key) {
-  return (mp_key_write){MP_SCOPE_SESSION, mp_key_text(key->key), key->value, key->revision};
+static mp_state_row write_of(const mp_gathered_key *key) {
+  return (mp_state_row){MP_SCOPE_SESSION, mp_key_text(key->key), key->value, key->revision};
 }
 
-static moonpad_status list_gathered(const forking *fork, mp_key_write **writes, size_t *count, moonpad_error *error) {
+static moonpad_status list_gathered(const forking *fork, mp_state_row **writes, size_t *count, moonpad_error *error) {
   *count = 0;
   *writes = mp_allocate(fork->session->env, (fork->state.count + fork->changed.count + 1) * sizeof **writes);
   if (*writes == NULL) return mp_no_memory(error);
@@ -132,10 +132,16 @@ static moonpad_status list_gathered(const forking *fork, mp_key_write **writes, 
 }
 
 static moonpad_status write_fork(forking *fork, mp_tx *tx, moonpad_error *error) {
-  mp_key_write *writes = NULL;
+  mp_state_row *writes = NULL;
   size_t count = 0;
-  moonpad_status status = fork->is_copied ? list_gathered(fork, &writes, &count, error)
-                                          : mp_replay_writes(&fork->replay, &writes, &count, error);
+  moonpad_status status = MOONPAD_OK;
+  if (fork->is_copied) {
+    status = list_gathered(fork, &writes, &count, error);
+  } else {
+    writes = mp_rows_of(&fork->replay.state);
+    count = fork->replay.state.count;
+    if (writes == NULL) status = mp_no_memory(error);
+  }
   mp_session_row *to = &fork->to;
   to->revision = fork->revision;
   to->base_revision = fork->from.base_revision;
@@ -263,20 +269,8 @@ static bool compare_values(mp_env *env, const mp_value *a, const mp_value *b, bo
   return written;
 }
 
-static void write_entry(mp_buffer *delta, const mp_key *key, const mp_value *value) {
-  if (delta->length != 0) mp_buffer_add_char(delta, ',');
-  mp_json_write_string(delta, mp_key_text(key));
-  mp_buffer_add_char(delta, ':');
-  if (value != NULL) {
-    mp_value_write(delta, value);
-  } else {
-    mp_buffer_add_literal(delta, "null");
-  }
-}
-
 /* What it takes to come from the state now to the state before. */
-static moonpad_status write_difference(const rewinding *rewind, mp_buffer *delta, mp_buffer *removed,
-                                       moonpad_error *error) {
+static moonpad_status write_difference(rewinding *rewind, mp_buffer *delta, mp_buffer *removed, moonpad_error *error) {
   mp_map now;
   mp_env *env = rewind->session->env;
   mp_map_init(&now, env);
@@ -284,29 +278,28 @@ static moonpad_status write_difference(const rewinding *rewind, mp_buffer *delta
   for (size_t i = 0; status == MOONPAD_OK && i < rewind->now.count; i++) {
     mp_gathered_key *gathered = &rewind->now.keys[i];
     if (!mp_map_put(&now, gathered->key, gathered)) status = mp_no_memory(error);
-    const mp_replayed *before = mp_map_get(&rewind->before.map, mp_key_text(gathered->key));
+    moonpad_string key = mp_key_text(gathered->key);
+    const mp_entry *before = mp_entries_find(&rewind->before.state, key, gathered->key->hash);
     if (gathered->value == NULL || (before != NULL && before->value != NULL)) continue;
-    write_entry(delta, gathered->key, NULL);
+    mp_value_write_member(delta, key, NULL);
     if (removed->length != 0) mp_buffer_add_char(removed, ',');
-    mp_json_write_string(removed, mp_key_text(gathered->key));
+    mp_json_write_string(removed, key);
   }
-  size_t position = 0;
-  const mp_map_slot *slot;
-  while (status == MOONPAD_OK && (slot = mp_map_next(&rewind->before.map, &position)) != NULL) {
-    const mp_replayed *before = slot->value;
+  for (size_t i = 0; status == MOONPAD_OK && i < rewind->before.state.count; i++) {
+    const mp_entry *before = &rewind->before.state.items[i];
     if (before->value == NULL) continue;
-    const mp_gathered_key *there = mp_map_get(&now, mp_key_text(before->key));
+    const mp_gathered_key *there = mp_map_get(&now, before->key);
     bool same = false;
     if (there != NULL && there->value != NULL && !compare_values(env, there->value, before->value, &same)) {
       status = mp_no_memory(error);
     }
-    if (!same) write_entry(delta, before->key, before->value);
+    if (!same) mp_value_write_member(delta, before->key, before->value);
   }
   mp_map_free(&now);
   return status;
 }
 
-static moonpad_status write_rewind_event(const rewinding *rewind, mp_buffer *event, moonpad_error *error) {
+static moonpad_status write_rewind_event(rewinding *rewind, mp_buffer *event, moonpad_error *error) {
   mp_buffer delta, removed;
   mp_env *env = rewind->session->env;
   mp_buffer_init(&delta, env);

@@ -1,52 +1,39 @@
 /* Replaying events over a base state. */
 #include "service/replay.h"
 
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "core/event.h"
-#include "core/json.h"
 
 void mp_replay_init(mp_replay *replay, mp_env *env) {
-  memset(replay, 0, sizeof *replay);
-  replay->env = env;
-  mp_map_init(&replay->map, env);
+  mp_entries_init(&replay->state, env);
+  replay->unknown = 0;
+  replay->conversation_count = 0;
 }
 
 void mp_replay_free(mp_replay *replay) {
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(&replay->map, &position)) != NULL;) {
-    mp_replayed *replayed = slot->value;
-    mp_key_release(replay->env, replayed->key);
-    mp_value_release(replay->env, replayed->value);
-    mp_release(replay->env, replayed);
-  }
-  mp_map_free(&replay->map);
+  mp_entries_free(&replay->state);
 }
 
 void mp_replay_clear(mp_replay *replay) {
-  mp_env *env = replay->env;
-  mp_replay_free(replay);
-  mp_replay_init(replay, env);
+  mp_entries_clear(&replay->state);
+  replay->unknown = 0;
+  replay->conversation_count = 0;
+}
+
+static mp_entry *find(mp_replay *replay, moonpad_string key) {
+  return mp_entries_find(&replay->state, key, mp_hash(key.data, key.length));
 }
 
 static moonpad_status put(mp_replay *replay, moonpad_string key, mp_value *value, int64_t revision,
                           moonpad_error *error) {
-  mp_replayed *replayed = mp_map_get(&replay->map, key);
-  if (replayed == NULL) {
-    replayed = mp_allocate_zeroed(replay->env, sizeof *replayed);
-    if (replayed == NULL) return mp_no_memory(error);
-    replayed->key = mp_key_new(replay->env, key);
-    if (replayed->key == NULL || !mp_map_put(&replay->map, replayed->key, replayed)) {
-      mp_key_release(replay->env, replayed->key);
-      mp_release(replay->env, replayed);
-      return mp_no_memory(error);
-    }
-  }
+  mp_env *env = replay->state.env;
+  mp_entry *entry = find(replay, key);
+  if (entry == NULL) entry = mp_entries_add_owned(&replay->state, mp_key_new(env, key));
+  if (entry == NULL) return mp_no_memory(error);
   mp_value_retain(value);
-  mp_value_release(replay->env, replayed->value);
-  replayed->value = value;
-  replayed->revision = revision;
+  mp_value_release(env, entry->value);
+  entry->value = value;
+  entry->revision = revision;
   return MOONPAD_OK;
 }
 
@@ -70,7 +57,7 @@ moonpad_status mp_replay_event(mp_replay *replay, moonpad_string json, int64_t r
   event_context context = {replay, revision};
   if ((kinds & MP_EVENT_USER_MESSAGE) != 0) replay->conversation_count++;
   if ((kinds & MP_EVENT_SESSION_CHANGE) == 0) return MOONPAD_OK;
-  return mp_event_each_delta(replay->env, json, replay_delta, &context, error);
+  return mp_event_each_delta(replay->state.env, json, replay_delta, &context, error);
 }
 
 static moonpad_status base_row(void *context, const mp_state_row *row, moonpad_error *error) {
@@ -106,7 +93,7 @@ moonpad_status mp_replay_want(mp_replay *replay, moonpad_string key, moonpad_err
 }
 
 static moonpad_status find_value(mp_replay *replay, moonpad_string key, mp_value *value, int64_t revision) {
-  mp_replayed *wanted = mp_map_get(&replay->map, key);
+  mp_entry *wanted = find(replay, key);
   if (wanted == NULL || wanted->revision != MP_UNKNOWN) return MOONPAD_OK;
   wanted->value = mp_value_retain(value);
   wanted->revision = revision;
@@ -123,7 +110,7 @@ static moonpad_status find_in_delta(void *context, moonpad_string key, mp_value 
 static moonpad_status find_in_event(void *context, const mp_event_row *row, moonpad_error *error) {
   mp_replay *replay = context;
   event_context event = {replay, row->revision};
-  moonpad_status status = mp_event_each_delta(replay->env, row->json, find_in_delta, &event, error);
+  moonpad_status status = mp_event_each_delta(replay->state.env, row->json, find_in_delta, &event, error);
   return status == MOONPAD_OK && replay->unknown == 0 ? MP_STOP : status;
 }
 
@@ -142,53 +129,8 @@ moonpad_status mp_replay_wanted_to(mp_replay *replay, mp_tx *tx, const mp_place 
   return tx->ops->each_base_key(tx, session, find_in_base, replay, error);
 }
 
-static int compare_replayed(const void *a, const void *b) {
-  const mp_replayed *const *x = a;
-  const mp_replayed *const *y = b;
-  return mp_text_compare(mp_key_text((*x)->key), mp_key_text((*y)->key));
-}
-
-moonpad_status mp_replay_sorted(const mp_replay *replay, mp_replayed ***list, size_t *count, moonpad_error *error) {
-  *count = 0;
-  *list = mp_allocate(replay->env, replay->map.count * sizeof **list);
-  if (*list == NULL) return mp_no_memory(error);
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(&replay->map, &position)) != NULL;) {
-    mp_replayed *replayed = slot->value;
-    if (replayed->value != NULL) (*list)[(*count)++] = replayed;
-  }
-  if (*count > 1) qsort(*list, *count, sizeof **list, compare_replayed);
-  return MOONPAD_OK;
-}
-
-moonpad_status mp_replay_write(const mp_replay *replay, mp_buffer *out, moonpad_error *error) {
-  mp_replayed **list;
-  size_t count;
-  moonpad_status status = mp_replay_sorted(replay, &list, &count, error);
-  if (status != MOONPAD_OK) return status;
-  mp_buffer_add_char(out, '{');
-  for (size_t i = 0; i < count; i++) {
-    if (i != 0) mp_buffer_add_char(out, ',');
-    mp_json_write_string(out, mp_key_text(list[i]->key));
-    mp_buffer_add_char(out, ':');
-    mp_value_write(out, list[i]->value);
-  }
-  mp_buffer_add_char(out, '}');
-  mp_release(replay->env, list);
+moonpad_status mp_replay_write(mp_replay *replay, mp_buffer *out, moonpad_error *error) {
+  mp_entries_sort(&replay->state);
+  mp_entries_write(&replay->state, MP_SCOPE_SESSION, out);
   return out->failed ? mp_no_memory(error) : MOONPAD_OK;
-}
-
-moonpad_status mp_replay_writes(const mp_replay *replay, mp_key_write **writes, size_t *count, moonpad_error *error) {
-  *count = 0;
-  *writes = mp_allocate(replay->env, (replay->map.count + 1) * sizeof **writes);
-  if (*writes == NULL) return mp_no_memory(error);
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(&replay->map, &position)) != NULL;) {
-    const mp_replayed *replayed = slot->value;
-    (*writes)[(*count)++] = (mp_key_write){.scope = MP_SCOPE_SESSION,
-                                           .key = mp_key_text(replayed->key),
-                                           .value = replayed->value,
-                                           .revision = replayed->revision};
-  }
-  return MOONPAD_OK;
 }

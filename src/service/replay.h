@@ -2,20 +2,12 @@
 #ifndef MP_SERVICE_REPLAY_H
 #define MP_SERVICE_REPLAY_H
 
-#include "base/map.h"
 #include "service/session.h"
 
-typedef struct mp_replayed {
-  mp_key *key;      /* without prefix: session scope has none */
-  mp_value *value;  /* NULL: removed */
-  int64_t revision; /* of the last change; MP_UNKNOWN: not found yet */
-} mp_replayed;
-
-#define MP_UNKNOWN INT64_C(-1)
+#define MP_UNKNOWN INT64_C(-1) /* the revision of a key whose value has not been found yet */
 
 typedef struct mp_replay {
-  mp_env *env;
-  mp_map map;                 /* key -> mp_replayed */
+  mp_entries state;           /* of each key the last change; no value: removed */
   size_t unknown;             /* keys whose value is still looked for */
   int64_t conversation_count; /* of mp_replay_event alone */
 } mp_replay;
@@ -44,14 +36,7 @@ moonpad_status mp_replay_base(mp_replay *replay, moonpad_string key, mp_value *v
 moonpad_status mp_replay_event(mp_replay *replay, moonpad_string json, int64_t revision, unsigned kinds,
                                moonpad_error *error);
 
-/* Entries sorted by key, removed ones left out; the caller frees the array. */
-moonpad_status mp_replay_sorted(const mp_replay *replay, mp_replayed ***list, size_t *count, moonpad_error *error);
-moonpad_status mp_replay_write(const mp_replay *replay, mp_buffer *out, moonpad_error *error);
-
-/*
-** Lists what a store has to write: current keys with their revisions, or base keys. The caller
-** frees the array.
-*/
-moonpad_status mp_replay_writes(const mp_replay *replay, mp_key_write **writes, size_t *count, moonpad_error *error);
+/* Sorts the state and writes it as an object. */
+moonpad_status mp_replay_write(mp_replay *replay, mp_buffer *out, moonpad_error *error);
 
 #endif

@@ -191,6 +191,12 @@ bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
   return true;
 }
 
+mp_state_row *mp_rows_of(const mp_entries *list) {
+  mp_state_row *rows = mp_allocate(list->env, list->count * sizeof *rows);
+  for (size_t i = 0; rows != NULL && i < list->count; i++) rows[i] = mp_row_of(&list->items[i]);
+  return rows;
+}
+
 bool mp_equal_values(const mp_value *a, const mp_value *b) {
   if (a == b) return true;
   if (a == NULL || b == NULL || a->as.type != b->as.type) return false;

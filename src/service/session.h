@@ -5,7 +5,7 @@
 #ifndef MP_SERVICE_SESSION_H
 #define MP_SERVICE_SESSION_H
 
-#include "base/map.h"
+#include "core/entries.h"
 #include "service/service.h"
 
 /* A key of the view, in one piece of memory with it. Entries stay at their address until the session object is freed. */
@@ -147,6 +147,15 @@ static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope)
     return row->revision;
   }
 }
+
+static inline mp_state_row mp_row_of(const mp_entry *entry) {
+  return (mp_state_row){entry->scope, mp_scope_strip(entry->scope, entry->key), entry->value, entry->revision};
+}
+/*
+** All of a list, which is to stay as long, as a store writes them. The caller frees the array; NULL when
+** out of memory.
+*/
+mp_state_row *mp_rows_of(const mp_entries *list);
 
 bool mp_equal_values(const mp_value *a, const mp_value *b);
 /* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */

@@ -44,7 +44,7 @@ moonpad_status mp_session_make_stored(moonpad_service *service, const moonpad_se
 typedef struct creation {
   moonpad_service *service;
   moonpad_session_name name;
-  mp_initial_state initial;
+  mp_entries initial;
   double now;
   mp_session_row row;
   moonpad_session *session;
@@ -52,25 +52,20 @@ typedef struct creation {
 
 /* The session's own keys are its base state, too. They come first. */
 static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *error) {
-  const mp_initial_state *initial = &create->initial;
+  const mp_entries *initial = &create->initial;
   mp_session_row *row = &create->row;
   mp_batch batch = {.place = mp_place_of_row(&create->name, row), .row = row};
-  if (mp_initial_touches(initial, MP_SCOPE_USER)) {
-    row->user_revision++;
-    batch.heads |= MP_HEAD(MP_SCOPE_USER);
-  }
-  if (mp_initial_touches(initial, MP_SCOPE_APP)) {
-    row->app_revision++;
-    batch.heads |= MP_HEAD(MP_SCOPE_APP);
-  }
-  mp_key_write *writes = mp_allocate(create->service->env, (initial->count + 1) * sizeof *writes);
+  for (size_t i = 0; i < initial->count; i++) batch.heads |= MP_HEAD(initial->items[i].scope);
+  batch.heads &= MP_HEAD(MP_SCOPE_USER) | MP_HEAD(MP_SCOPE_APP);
+  if ((batch.heads & MP_HEAD(MP_SCOPE_USER)) != 0) row->user_revision++;
+  if ((batch.heads & MP_HEAD(MP_SCOPE_APP)) != 0) row->app_revision++;
+  mp_state_row *writes = mp_allocate(create->service->env, initial->count * sizeof *writes);
   if (writes == NULL) return mp_no_memory(error);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     for (size_t i = 0; i < initial->count; i++) {
-      const mp_initial_entry *entry = &initial->entries[i];
-      if (entry->scope != (mp_scope)scope) continue;
-      moonpad_string key = mp_scope_strip(entry->scope, mp_key_text(entry->key));
-      writes[batch.key_count++] = (mp_key_write){entry->scope, key, entry->value, mp_row_revision(row, entry->scope)};
+      if (initial->items[i].scope != (mp_scope)scope) continue;
+      writes[batch.key_count] = mp_row_of(&initial->items[i]);
+      writes[batch.key_count++].revision = mp_row_revision(row, (mp_scope)scope);
     }
     if (scope == MP_SCOPE_SESSION) batch.base_key_count = batch.key_count;
   }
@@ -97,12 +92,15 @@ moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_se
   creation create;
   memset(&create, 0, sizeof create);
   create.service = service;
+  mp_entries_init(&create.initial, service->env);
   moonpad_status status = mp_check_session_name(given, true, &create.name, error);
   if (status == MOONPAD_OK) status = mp_initial_read(service, state, &create.initial, error);
-  if (status == MOONPAD_OK) status = mp_initial_check_total(service, &create.initial, error);
+  if (status == MOONPAD_OK) {
+    status = mp_check_state_size(service, mp_entries_bytes(&create.initial, MP_SCOPE_SESSION), error);
+  }
   if (status == MOONPAD_OK) status = mp_now(service->env, &create.now, error);
   if (status != MOONPAD_OK) {
-    mp_initial_free(&create.initial);
+    mp_entries_free(&create.initial);
     return status;
   }
   char id[MP_UUID_BYTES];
@@ -117,7 +115,7 @@ moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_se
   } else {
     moonpad_session_free(create.session);
   }
-  mp_initial_free(&create.initial);
+  mp_entries_free(&create.initial);
   return status;
 }
 

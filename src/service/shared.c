@@ -36,7 +36,7 @@ static mp_look look_at(const shared_scope *shared, bool create) {
 }
 
 /* Counts the head's revision up, and writes the keys with it. */
-static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *found, mp_key_write *keys, size_t count,
+static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *found, mp_state_row *keys, size_t count,
                             moonpad_error *error) {
   mp_session_row *row = &found->row;
   int64_t revision = shared->scope == MP_SCOPE_USER ? ++row->user_revision : ++row->app_revision;
@@ -117,8 +117,8 @@ moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string
 
 typedef struct shared_update {
   shared_scope shared;
-  mp_initial_state state;
-  mp_key_write *keys;
+  mp_entries state;
+  mp_state_row *keys;
 } shared_update;
 
 static moonpad_status update_in(mp_tx *tx, void *context, moonpad_error *error) {
@@ -135,8 +135,8 @@ static moonpad_status write_update(shared_update *update, moonpad_error *error) 
   update->keys = mp_allocate(service->env, update->state.count * sizeof *update->keys);
   if (update->keys == NULL) return mp_no_memory(error);
   for (size_t i = 0; i < update->state.count; i++) {
-    const mp_initial_entry *entry = &update->state.entries[i];
-    update->keys[i] = (mp_key_write){update->shared.scope, mp_key_text(entry->key), entry->value, 0};
+    const mp_entry *entry = &update->state.items[i];
+    update->keys[i] = (mp_state_row){update->shared.scope, entry->key, entry->value, 0};
   }
   moonpad_status status = service->store->ops->write(service->store, update_in, update, error);
   mp_release(service->env, update->keys);
@@ -147,18 +147,19 @@ moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_str
                                            moonpad_string state, moonpad_string removed, moonpad_error *error) {
   shared_update update;
   moonpad_status status = check_shared(service, app_name, user_id, &update.shared, error);
-  if (status == MOONPAD_OK) status = mp_initial_read(service, state, &update.state, error);
   if (status != MOONPAD_OK) return status;
-  status = mp_initial_read_removed(service, removed, &update.state, error);
+  mp_entries_init(&update.state, service->env);
+  status = mp_initial_read(service, state, &update.state, error);
+  if (status == MOONPAD_OK) status = mp_initial_read_removed(service, removed, &update.state, error);
   for (size_t i = 0; status == MOONPAD_OK && i < update.state.count; i++) {
-    status = check_length(&update.shared, mp_key_text(update.state.entries[i].key), error);
+    status = check_length(&update.shared, update.state.items[i].key, error);
   }
   if (status == MOONPAD_OK && update.state.count == 0) {
     status = mp_check_open(service, error);
   } else if (status == MOONPAD_OK) {
     status = write_update(&update, error);
   }
-  mp_initial_free(&update.state);
+  mp_entries_free(&update.state);
   return status;
 }
 
@@ -178,7 +179,7 @@ static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *erro
   mp_value_release(env, increment->result);
   increment->result = NULL;
   mp_facts facts;
-  mp_wanted_key there = {.scope = shared->scope, .key = increment->key};
+  mp_state_row there = {.scope = shared->scope, .key = increment->key};
   mp_look look = look_at(shared, true);
   look.keys = &there;
   look.key_count = 1;
@@ -188,7 +189,7 @@ static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *erro
   }
   if (status == MOONPAD_OK) status = mp_check_value_size(shared->service, increment->key, increment->result, error);
   mp_value_release(env, there.value);
-  mp_key_write write = {shared->scope, increment->key, increment->result, 0};
+  mp_state_row write = {shared->scope, increment->key, increment->result, 0};
   return status == MOONPAD_OK ? store(shared, tx, &facts, &write, 1, error) : status;
 }
 

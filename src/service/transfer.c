@@ -442,15 +442,14 @@ static moonpad_status read_line(moonpad_import *import, moonpad_string line, moo
 static moonpad_status check_state(const moonpad_import *import, moonpad_error *error) {
   const mp_replay *states[] = {&import->base, &import->replay};
   for (size_t i = 0; i < 2; i++) {
-    size_t position = 0, bytes = 0;
-    for (const mp_map_slot *slot; (slot = mp_map_next(&states[i]->map, &position)) != NULL;) {
-      const mp_replayed *entry = slot->value;
-      if (entry->value == NULL) continue;
-      moonpad_status status = mp_check_value_size(import->service, mp_key_text(entry->key), entry->value, error);
-      if (status != MOONPAD_OK) return status;
-      bytes += entry->key->length + mp_value_size(entry->value);
+    const mp_entries *state = &states[i]->state;
+    moonpad_status status = MOONPAD_OK;
+    for (size_t j = 0; status == MOONPAD_OK && j < state->count; j++) {
+      status = mp_check_value_size(import->service, state->items[j].key, state->items[j].value, error);
     }
-    moonpad_status status = mp_check_state_size(import->service, bytes, error);
+    if (status == MOONPAD_OK) {
+      status = mp_check_state_size(import->service, mp_entries_bytes(state, MP_SCOPE_SESSION), error);
+    }
     if (status != MOONPAD_OK) return status;
   }
   return MOONPAD_OK;
@@ -481,17 +480,19 @@ static moonpad_status write_events_of(moonpad_import *import, mp_tx *tx, const m
 }
 
 static moonpad_status write_state_of(moonpad_import *import, mp_tx *tx, mp_session_row *row, moonpad_error *error) {
-  mp_key_write *keys = NULL, *base = NULL;
-  mp_batch batch = {.place = mp_place_of_row(&import->name, row), .row = row, .heads = MP_HEAD(MP_SCOPE_SESSION)};
-  moonpad_status status = mp_replay_writes(&import->replay, &keys, &batch.key_count, error);
-  if (status == MOONPAD_OK) status = mp_replay_writes(&import->base, &base, &batch.base_key_count, error);
-  batch.keys = keys;
-  batch.base_keys = base;
+  mp_state_row *keys = mp_rows_of(&import->replay.state), *base = mp_rows_of(&import->base.state);
+  mp_batch batch = {.place = mp_place_of_row(&import->name, row),
+                    .row = row,
+                    .heads = MP_HEAD(MP_SCOPE_SESSION),
+                    .keys = keys,
+                    .key_count = import->replay.state.count,
+                    .base_keys = base,
+                    .base_key_count = import->base.state.count};
   row->revision = import->row.revision;
   row->base_revision = import->row.base_revision;
   row->conversation_count = import->row.conversation_count;
   if (import->count > 0) row->last_update_time = import->events[import->count - 1].timestamp;
-  if (status == MOONPAD_OK) status = tx->ops->apply(tx, &batch, error);
+  moonpad_status status = keys == NULL || base == NULL ? mp_no_memory(error) : tx->ops->apply(tx, &batch, error);
   mp_release(import->service->env, keys);
   mp_release(import->service->env, base);
   return status;

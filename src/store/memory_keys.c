@@ -110,7 +110,7 @@ moonpad_status mp_memory_keys_each(const mp_memory_keys *keys, mp_scope scope, i
       if (!keys->unordered) break;
       continue;
     }
-    mp_state_row row = {mp_key_text(entry->key), entry->value, entry->revision, scope};
+    mp_state_row row = {scope, mp_key_text(entry->key), entry->value, entry->revision};
     moonpad_status status = each(context, &row, error);
     if (status != MOONPAD_OK) return status;
   }

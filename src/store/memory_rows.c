@@ -44,7 +44,7 @@ static mp_memory_keys *keys_of(mp_tx *tx, mp_owner owner) {
   return session == NULL ? NULL : &session->base_keys;
 }
 
-static moonpad_status read_key(mp_tx *tx, int64_t id, mp_wanted_key *wanted, moonpad_error *error) {
+static moonpad_status read_key(mp_tx *tx, int64_t id, mp_state_row *wanted, moonpad_error *error) {
   (void)error;
   const mp_memory_keys *keys = keys_of(tx, (mp_owner){.id = id, .scope = wanted->scope});
   const mp_memory_key *entry = keys == NULL ? NULL : mp_memory_keys_find(keys, wanted->key);
@@ -142,7 +142,7 @@ static moonpad_status insert_session(mp_tx *tx, moonpad_string session_id, mp_se
   return MOONPAD_OK;
 }
 
-static moonpad_status write_key(mp_tx *tx, mp_owner owner, const mp_key_write *write, moonpad_error *error) {
+static moonpad_status write_key(mp_tx *tx, mp_owner owner, const mp_state_row *write, moonpad_error *error) {
   moonpad_status status = mp_memory_reserve_step(tx, error);
   if (status != MOONPAD_OK) return status;
   mp_memory_keys *keys = keys_of(tx, owner);

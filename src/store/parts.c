@@ -59,7 +59,7 @@ static moonpad_status walk_keys(mp_tx *tx, const mp_look *look, mp_facts *facts,
 
 static moonpad_status read_keys(mp_tx *tx, const mp_look *look, const mp_facts *facts, moonpad_error *error) {
   for (size_t i = 0; i < look->key_count; i++) {
-    mp_wanted_key *wanted = &look->keys[i];
+    mp_state_row *wanted = &look->keys[i];
     moonpad_status status = parts_of(tx)->read_key(tx, mp_row_id(&facts->row, wanted->scope), wanted, error);
     if (status != MOONPAD_OK) return status;
   }
@@ -321,7 +321,7 @@ static moonpad_status copy_event(void *context, const mp_event_row *row, moonpad
 
 static moonpad_status copy_base_key(void *context, const mp_state_row *row, moonpad_error *error) {
   const copying *copy = context;
-  mp_key_write write = {.key = row->key, .value = row->value};
+  mp_state_row write = {.key = row->key, .value = row->value};
   return parts_of(copy->tx)->write_key(copy->tx, base_of(copy->to), &write, error);
 }
 

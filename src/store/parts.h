@@ -45,14 +45,14 @@ typedef struct mp_parts {
                                  moonpad_error *error);
 
   /* Fills in value and revision if there is a row. */
-  moonpad_status (*read_key)(mp_tx *tx, int64_t id, mp_wanted_key *wanted, moonpad_error *error);
+  moonpad_status (*read_key)(mp_tx *tx, int64_t id, mp_state_row *wanted, moonpad_error *error);
   /*
   ** MP_EVERY_KEY: every key that has a value. Otherwise, not of a base state, every row, tombstones
   ** included, whose revision is greater. No order.
   */
   moonpad_status (*each_key)(mp_tx *tx, mp_owner owner, int64_t since, mp_each_state each, void *context,
                              moonpad_error *error);
-  moonpad_status (*write_key)(mp_tx *tx, mp_owner owner, const mp_key_write *write, moonpad_error *error);
+  moonpad_status (*write_key)(mp_tx *tx, mp_owner owner, const mp_state_row *write, moonpad_error *error);
 
   moonpad_status (*append_event)(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
   /* Its callback may append to another session. */

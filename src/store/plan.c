@@ -9,12 +9,12 @@
 typedef struct running {
   mp_env *env;
   mp_plan *plan;
-  mp_wanted_key *keys; /* of each operation; few_keys, or allocated */
-  mp_key_write *writes;
+  mp_state_row *keys; /* of each operation; few_keys, or allocated */
+  mp_state_row *writes;
   bool duplicate;
   mp_buffer event; /* where it is made of more than one piece */
-  mp_wanted_key few_keys[FEW_OPERATIONS];
-  mp_key_write few_writes[FEW_OPERATIONS];
+  mp_state_row few_keys[FEW_OPERATIONS];
+  mp_state_row few_writes[FEW_OPERATIONS];
 } running;
 
 void mp_plan_forget(mp_env *env, mp_plan *plan) {
@@ -41,7 +41,7 @@ static bool begin(running *run, mp_env *env, mp_plan *plan) {
     if (run->keys == NULL || run->writes == NULL) return false;
   }
   for (size_t i = 0; i < plan->count; i++) {
-    run->keys[i] = (mp_wanted_key){.scope = plan->operations[i].scope, .key = plan->operations[i].key};
+    run->keys[i] = (mp_state_row){.scope = plan->operations[i].scope, .key = plan->operations[i].key};
   }
   return true;
 }
@@ -100,7 +100,7 @@ static bool heads_allow(const mp_plan *plan, mp_session_row *row) {
   return true;
 }
 
-static bool guard_holds(const mp_plan *plan, const mp_guarded *operation, const mp_wanted_key *found) {
+static bool guard_holds(const mp_plan *plan, const mp_guarded *operation, const mp_state_row *found) {
   if (operation->base == MP_UNGUARDED) return true;
   bool has_row = found->value != NULL || found->revision != 0;
   return operation->base >= (has_row ? found->revision : plan->facts.forgotten[operation->scope]);
@@ -167,7 +167,7 @@ static moonpad_status store(running *run, mp_tx *tx, moonpad_string text, moonpa
   for (size_t i = 0; i < plan->count; i++) {
     const mp_guarded *operation = &plan->operations[i];
     run->writes[i] =
-        (mp_key_write){operation->scope, operation->key, operation->value, *head_revision(row, operation->scope)};
+        (mp_state_row){operation->scope, operation->key, operation->value, *head_revision(row, operation->scope)};
     if (operation->result != NULL) run->writes[i].value = operation->result;
     if (operation->kind == MP_GUARDED_REMOVE) run->writes[i].value = NULL;
   }

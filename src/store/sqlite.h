@@ -341,7 +341,7 @@ moonpad_status mp_sqlite_find_shared(mp_tx *tx, mp_scope scope, int64_t app, moo
 moonpad_status mp_sqlite_insert_session(mp_tx *tx, moonpad_string session_id, mp_session_row *row,
                                         moonpad_error *error);
 moonpad_status mp_sqlite_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error);
-moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_owner owner, const mp_key_write *write, moonpad_error *error);
+moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_owner owner, const mp_state_row *write, moonpad_error *error);
 moonpad_status mp_sqlite_update_heads(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
 /* The head as it is now; of a session all but the revision. */
 moonpad_status mp_sqlite_write_head(mp_sqlite_connection *connection, mp_scope scope, const mp_sqlite_head *head,

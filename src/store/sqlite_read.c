@@ -149,7 +149,7 @@ static moonpad_status state_row_of(mp_sqlite_connection *connection, sqlite3_stm
   return value_of(connection, statement, &row->value, error);
 }
 
-static moonpad_status read_key(mp_tx *tx, int64_t id, mp_wanted_key *wanted, moonpad_error *error) {
+static moonpad_status read_key(mp_tx *tx, int64_t id, mp_state_row *wanted, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   mp_state_row row = {.scope = wanted->scope};
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_READ_KEY, error);

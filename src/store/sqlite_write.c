@@ -135,7 +135,7 @@ static moonpad_status update_head(mp_sqlite_connection *connection, mp_scope sco
   moonpad_status status = mp_sqlite_head_of(connection, scope, mp_row_id(row, scope), NULL, &head, error);
   if (status != MOONPAD_OK) return status;
   for (size_t i = 0; i < batch->key_count; i++) {
-    const mp_key_write *write = &batch->keys[i];
+    const mp_state_row *write = &batch->keys[i];
     if (write->scope != scope || write->revision <= head->recent.floor) continue;
     mp_sqlite_recent_note(&head->recent, write->key, write->revision);
     noted = true;
@@ -206,7 +206,7 @@ static moonpad_status write_state(mp_sqlite_connection *connection, sqlite3_stmt
   return mp_sqlite_run(connection, statement, error);
 }
 
-static moonpad_status write_base_key(mp_sqlite_connection *connection, int64_t session, const mp_key_write *write,
+static moonpad_status write_base_key(mp_sqlite_connection *connection, int64_t session, const mp_state_row *write,
                                      moonpad_error *error) {
   mp_sqlite_statement_id id = write->value == NULL ? MP_SQL_REMOVE_BASE_KEY : MP_SQL_WRITE_BASE_KEY;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
@@ -217,7 +217,7 @@ static moonpad_status write_base_key(mp_sqlite_connection *connection, int64_t s
   return write_state(connection, statement, code, error);
 }
 
-moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_owner owner, const mp_key_write *write, moonpad_error *error) {
+moonpad_status mp_sqlite_write_key(mp_tx *tx, mp_owner owner, const mp_state_row *write, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   if (owner.is_base) return write_base_key(connection, owner.id, write, error);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_WRITE_KEY, error);

@@ -76,11 +76,12 @@ typedef struct mp_event_row {
   unsigned kinds;            /* MP_EVENT_... */
 } mp_event_row;
 
+/* Borrowed with its value for the call; who keeps it makes an mp_entry of it (core/entries.h). */
 typedef struct mp_state_row {
-  moonpad_string key; /* without prefix */
-  mp_value *value;    /* borrowed for the call: retain it to keep it; NULL: removed */
-  int64_t revision;
   mp_scope scope;
+  moonpad_string key; /* without prefix */
+  mp_value *value;    /* NULL: removed */
+  int64_t revision;
 } mp_state_row;
 
 typedef struct mp_listed_session {
@@ -104,14 +105,6 @@ typedef moonpad_status (*mp_each_session)(void *context, const mp_listed_session
 
 /* ---- look: all that a rule wants to know ---- */
 
-/* A key that is wanted whatever its revision. When `look` fails, none of them holds a reference. */
-typedef struct mp_wanted_key {
-  mp_scope scope;
-  moonpad_string key; /* without prefix */
-  mp_value *value;    /* found: one reference for the caller; NULL: absent */
-  int64_t revision;   /* found: of its row, tombstone or not; 0: there is no row */
-} mp_wanted_key;
-
 #define MP_EVERY_KEY INT64_C(-1) /* that has a value */
 #define MP_NO_KEYS   INT64_MAX
 
@@ -121,7 +114,12 @@ typedef struct mp_look {
   bool create;    /* such a user or app is made when missing; only inside `write` */
   int64_t
       since[MP_STORED_SCOPES]; /* rows whose revision is greater go to each_state, tombstones too; or the two above */
-  mp_wanted_key *keys;
+  /*
+  ** Keys that are wanted whatever their revision. Found are the value, one reference for the caller, and
+  ** the revision of the row, tombstone or not; NULL and 0: there is none. When `look` fails, none of them
+  ** holds a reference.
+  */
+  mp_state_row *keys;
   size_t key_count;
   moonpad_string event_id; /* an event that is wanted; data NULL: none */
   int64_t recent;          /* the last events that are wanted, in order; 0: none */
@@ -179,21 +177,14 @@ typedef struct mp_listing {
 
 /* ---- apply: all that a rule has decided ---- */
 
-typedef struct mp_key_write {
-  mp_scope scope;
-  moonpad_string key; /* without prefix */
-  mp_value *value;    /* NULL: a tombstone; of the base state: the key was absent, its row is removed */
-  int64_t revision;
-} mp_key_write;
-
 typedef struct mp_batch {
   mp_place place;
   const mp_session_row *row; /* of `heads`: the revisions (and of a session the other numbers) as they become */
   unsigned heads;            /* that change */
   double touched;            /* these heads are used now, in seconds; 0: leave that */
-  const mp_key_write *keys;
+  const mp_state_row *keys;  /* without a value: a tombstone */
   size_t key_count;
-  const mp_key_write *base_keys; /* of the session's base state */
+  const mp_state_row *base_keys; /* of the session's base state; without a value: the row is removed */
   size_t base_key_count;
   const mp_event_row *events; /* in order, behind those that are there */
   size_t event_count;

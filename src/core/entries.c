@@ -1,0 +1,130 @@
+/* Lists of keys and values. */
+#include "core/entries.h"
+
+#define FEW_TO_LOOK_THROUGH 8 /* more are found by hash */
+
+void mp_entries_init(mp_entries *list, mp_env *env) {
+  list->env = env;
+  list->items = list->few;
+  list->count = 0;
+  list->capacity = MP_FEW_ENTRIES;
+  list->index = NULL;
+  list->index_size = 0;
+}
+
+static void drop_index(mp_entries *list) {
+  mp_release(list->env, list->index);
+  list->index = NULL;
+  list->index_size = 0;
+}
+
+void mp_entries_clear(mp_entries *list) {
+  for (size_t i = 0; i < list->count; i++) {
+    mp_key_release(list->env, list->items[i].owned);
+    mp_value_release(list->env, list->items[i].value);
+  }
+  list->count = 0;
+  if (list->index != NULL) drop_index(list);
+}
+
+void mp_entries_free(mp_entries *list) {
+  mp_entries_clear(list);
+  if (list->items != list->few) mp_release(list->env, list->items);
+  mp_entries_init(list, list->env);
+}
+
+/* ---- finding ---- */
+
+static bool has_key(const mp_entry *entry, moonpad_string key, uint64_t hash) {
+  return entry->hash == hash && entry->key.length == key.length && mp_same_bytes(entry->key.data, key.data, key.length);
+}
+
+/* The place in the index of an entry of this key, or the free one where it belongs. */
+static size_t *index_place(const mp_entries *list, moonpad_string key, uint64_t hash) {
+  size_t mask = list->index_size - 1;
+  for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
+    size_t position = list->index[i];
+    if (position == 0 || has_key(&list->items[position - 1], key, hash)) return &list->index[i];
+  }
+}
+
+static void index_entry(mp_entries *list, size_t position) {
+  const mp_entry *entry = &list->items[position];
+  size_t *place = index_place(list, entry->key, entry->hash);
+  if (*place == 0) *place = position + 1;
+}
+
+static bool make_index(mp_entries *list) {
+  size_t size = 32;
+  while (size / 4 < list->count) size *= 2;
+  list->index = mp_allocate_zeroed(list->env, size * sizeof *list->index);
+  if (list->index == NULL) return false;
+  list->index_size = size;
+  for (size_t i = 0; i < list->count; i++) index_entry(list, i);
+  return true;
+}
+
+mp_entry *mp_entries_find(mp_entries *list, moonpad_string key, uint64_t hash) {
+  if (list->count > FEW_TO_LOOK_THROUGH && (list->index != NULL || make_index(list))) {
+    size_t position = *index_place(list, key, hash);
+    return position == 0 ? NULL : &list->items[position - 1];
+  }
+  for (size_t i = 0; i < list->count; i++) {
+    if (has_key(&list->items[i], key, hash)) return &list->items[i];
+  }
+  return NULL;
+}
+
+/* ---- adding ---- */
+
+mp_entry *mp_entries_add(mp_entries *list, moonpad_string key, uint64_t hash) {
+  if (list->count == list->capacity && !mp_reserve_beyond(list->env, (void **)&list->items, list->few, &list->capacity,
+                                                          sizeof *list->items, list->count * 2)) {
+    return NULL;
+  }
+  mp_entry *entry = &list->items[list->count++];
+  *entry = (mp_entry){.key = key, .hash = hash, .scope = mp_scope_of(key)};
+  if (list->index == NULL) return entry;
+  /* Half full it has done its work: whoever searches next makes a larger one. */
+  if (list->count > list->index_size / 2) {
+    drop_index(list);
+  } else {
+    index_entry(list, list->count - 1);
+  }
+  return entry;
+}
+
+mp_entry *mp_entries_add_owned(mp_entries *list, mp_key *key) {
+  mp_entry *entry = key == NULL ? NULL : mp_entries_add(list, mp_key_text(key), key->hash);
+  if (entry == NULL) {
+    mp_key_release(list->env, key);
+  } else {
+    entry->owned = key;
+  }
+  return entry;
+}
+
+/* ---- all of them ---- */
+
+void mp_entries_sort(mp_entries *list) {
+  if (list->index != NULL) drop_index(list);
+  mp_sort_by_key(list->items, list->count, sizeof *list->items);
+}
+
+void mp_entries_write(const mp_entries *list, mp_scope strip, mp_buffer *out) {
+  mp_buffer_add_char(out, '{');
+  for (size_t i = 0; i < list->count; i++) {
+    const mp_entry *entry = &list->items[i];
+    if (entry->value != NULL) mp_value_write_member(out, mp_scope_strip(strip, entry->key), entry->value);
+  }
+  mp_buffer_add_char(out, '}');
+}
+
+size_t mp_entries_bytes(const mp_entries *list, mp_scope scope) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < list->count; i++) {
+    const mp_entry *entry = &list->items[i];
+    if (entry->scope == scope && entry->value != NULL) bytes += entry->key.length + mp_value_size(entry->value);
+  }
+  return bytes;
+}
