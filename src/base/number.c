@@ -249,27 +249,35 @@ static double convert_exactly(number_text *number) {
 static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* digits.digits of up to 18 digits, not too many to be exact. */
-static bool parse_short_float(const char *text, size_t length, double *result) {
-  if (FLT_EVAL_METHOD != 0 || length == 0 || length > 19) return false;
-  size_t whole = mp_count_digits(text, text + length), fraction = 0;
-  if (whole < length) {
-    fraction = length - whole - 1;
-    const char *digits = text + whole + 1;
-    if (text[whole] != '.' || mp_count_digits(digits, digits + fraction) != fraction) return false;
-  }
-  uint64_t mantissa = mp_digits_value(mp_digits_value(0, text, whole), text + length - fraction, fraction);
+bool mp_join_float(const char *text, size_t whole, size_t fraction, double *result) {
+  if (FLT_EVAL_METHOD != 0 || whole + fraction > 18) return false;
+  uint64_t mantissa = mp_digits_value(mp_digits_value(0, text, whole), text + whole + 1, fraction);
   if (mantissa > UINT64_C(1) << 53) return false;
   *result = (double)mantissa / powers[fraction];
   return true;
 }
 
+/* digits.digits, or digits. */
+static bool parse_short_float(const char *text, size_t length, double *result) {
+  if (length == 0 || length > 19) return false;
+  size_t whole = mp_count_digits(text, text + length), fraction = 0;
+  if (whole < length) {
+    const char *digits = text + whole + 1;
+    fraction = length - whole - 1;
+    if (text[whole] != '.' || mp_count_digits(digits, digits + fraction) != fraction) return false;
+  }
+  return mp_join_float(text, whole, fraction, result);
+}
+
 bool mp_parse_float(const char *text, size_t length, double *result) {
-  if (parse_short_float(text, length, result)) return true;
   bool negative = length > 0 && text[0] == '-';
+  double magnitude;
+  if (parse_short_float(text + negative, length - negative, &magnitude)) {
+    *result = negative ? -magnitude : magnitude;
+    return true;
+  }
   number_text number;
   take_number(&number, text + negative, length - negative);
-  double magnitude;
   if (number.count == 0) {
     magnitude = 0.0;
   } else if (FLT_EVAL_METHOD == 0 && number.count <= 19 && number.mantissa <= UINT64_C(1) << 53 &&

@@ -3,7 +3,6 @@
 #include "core/json.h"
 
 #include "base/error.h"
-#include "base/number.h"
 #include "base/utf8.h"
 #include "core/json_scan.h"
 
@@ -73,62 +72,15 @@ static bool check_piece(mp_json_reader *reader, size_t begin, size_t end, uint64
   return false;
 }
 
-/* Four hexadecimal digits at `position`, or -1. */
-static int32_t parse_hex(const mp_json_reader *reader, size_t position) {
-  if (reader->length < 4 || position > reader->length - 4) return -1;
-  int32_t code = 0;
-  for (size_t i = 0; i < 4; i++) {
-    char byte = reader->text[position + i];
-    int32_t digit;
-    if (byte >= '0' && byte <= '9') {
-      digit = byte - '0';
-    } else if (byte >= 'a' && byte <= 'f') {
-      digit = byte - 'a' + 10;
-    } else if (byte >= 'A' && byte <= 'F') {
-      digit = byte - 'A' + 10;
-    } else {
-      return -1;
-    }
-    code = code << 4 | digit;
-  }
-  return code;
-}
-
-/* At the 'u' of an escape. */
-static bool read_unicode_escape(mp_json_reader *reader) {
-  size_t begin = reader->position - 1;
-  int32_t code = parse_hex(reader, reader->position + 1);
-  if (code < 0) return fail_at(reader, begin, "\\u without four hexadecimal digits"), false;
-  reader->position += 5;
-  if (code >= 0xD800 && code <= 0xDFFF) {
-    int32_t low = -1;
-    if (code < 0xDC00 && reader->length - reader->position >= 6 && reader->text[reader->position] == '\\' &&
-        reader->text[reader->position + 1] == 'u') {
-      low = parse_hex(reader, reader->position + 2);
-    }
-    if (low < 0xDC00 || low > 0xDFFF) return fail_at(reader, begin, "a surrogate without its other half"), false;
-    reader->position += 6;
-    code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-  }
-  char bytes[4];
-  mp_buffer_add(&reader->scratch, bytes, mp_utf8_encode((uint32_t)code, bytes));
-  return true;
-}
-
 /* At a backslash. */
 static bool read_escape(mp_json_reader *reader) {
-  static const char escapes[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-  reader->position++;
-  int byte = peek(reader);
-  if (byte == 'u') return read_unicode_escape(reader);
-  const char *found = byte > 0 ? strchr(escapes, byte) : NULL;
-  if (found == NULL) {
-    fail_at(reader, byte < 0 ? reader->position : reader->position - 1,
-            byte < 0 ? "the text ends inside a string" : "an escape that JSON does not have");
-    return false;
-  }
-  mp_buffer_add_char(&reader->scratch, meanings[found - escapes]);
-  reader->position++;
+  const char *at = reader->text + reader->position;
+  uint32_t code;
+  char bytes[4];
+  const char *problem = mp_json_escape(&at, reader->text + reader->length, &code);
+  reader->position = (size_t)(at - reader->text);
+  if (problem != NULL) return fail_at(reader, reader->position, problem), false;
+  mp_buffer_add(&reader->scratch, bytes, mp_utf8_encode(code, bytes));
   return true;
 }
 
@@ -177,45 +129,22 @@ static bool is_digit(int byte) {
   return byte >= '0' && byte <= '9';
 }
 
-static bool skip_digits(mp_json_reader *reader) {
-  if (!is_digit(peek(reader))) return fail_here(reader, "a digit was expected"), false;
-  while (is_digit(peek(reader))) reader->position++;
-  return true;
-}
-
-/* Goes over a fraction and an exponent; *is_float tells whether there was one. */
-static bool skip_fraction(mp_json_reader *reader, bool *is_float) {
-  *is_float = false;
-  if (peek(reader) == '.') {
-    *is_float = true;
-    reader->position++;
-    if (!skip_digits(reader)) return false;
-  }
-  int byte = peek(reader);
-  if (byte != 'e' && byte != 'E') return true;
-  *is_float = true;
-  reader->position++;
-  byte = peek(reader);
-  if (byte == '+' || byte == '-') reader->position++;
-  return skip_digits(reader);
-}
-
 static mp_json_token read_number(mp_json_reader *reader) {
+  mp_number_text number;
   size_t begin = reader->position;
-  bool is_float;
-  if (peek(reader) == '-') reader->position++;
-  size_t first = reader->position;
-  if (!skip_digits(reader)) return MP_JSON_ERROR;
-  if (reader->text[first] == '0' && reader->position - first > 1) {
-    return fail_at(reader, first, "a number with a leading zero");
-  }
-  if (!skip_fraction(reader, &is_float)) return MP_JSON_ERROR;
-  const char *text = reader->text + begin;
-  size_t length = reader->position - begin;
+  bool valid = mp_json_scan_number(reader->text + begin, reader->text + reader->length, &number);
+  reader->position = (size_t)(number.end - reader->text);
+  if (!valid)
+    return fail_here(reader, is_digit(peek(reader)) ? "a number with a leading zero" : "a digit was expected");
+  moonpad_value value = mp_json_number(&number);
+  if (value.type == MOONPAD_ABSENT) return fail_at(reader, begin, "a number too large for a double");
   reader->expecting = EXPECT_AFTER;
-  if (!is_float && mp_parse_integer(text, length, &reader->integer)) return MP_JSON_INTEGER;
-  if (mp_parse_float(text, length, &reader->number)) return MP_JSON_FLOAT;
-  return fail_at(reader, begin, "a number too large for a double");
+  if (value.type == MOONPAD_FLOAT) {
+    reader->number = value.as.number;
+    return MP_JSON_FLOAT;
+  }
+  reader->integer = value.as.integer;
+  return MP_JSON_INTEGER;
 }
 
 static mp_json_token read_word(mp_json_reader *reader, const char *word, size_t length, mp_json_token token) {

@@ -97,6 +97,9 @@ bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *
 /* Adds the characters of a string literal (quotes included). */
 void mp_json_own_string(moonpad_string literal, mp_buffer *out);
 
+/* An integer, or a float. */
+moonpad_value mp_json_own_number(moonpad_string text);
+
 /* A hash that does not depend on the order of members. */
 uint64_t mp_json_digest(moonpad_string json);
 

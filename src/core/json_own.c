@@ -99,44 +99,26 @@ bool mp_member_find(moonpad_string object, const char *name, moonpad_string *val
 
 /* ---- strings ---- */
 
-static uint32_t hex_value(const char *digits) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; i++) {
-    unsigned char byte = (unsigned char)digits[i];
-    value = value << 4 | (byte <= '9' ? byte - (uint32_t)'0' : (byte | 0x20u) - (uint32_t)'a' + 10);
-  }
-  return value;
-}
-
-/* At a backslash; returns the offset after the escape. */
-static size_t unescape(const char *text, size_t position, mp_buffer *out) {
-  static const char names[] = "bfnrt", letters[] = "\b\f\n\r\t";
-  char name = text[position + 1];
-  if (name != 'u') {
-    const char *found = strchr(names, name);
-    mp_buffer_add_char(out, found != NULL ? letters[found - names] : name);
-    return position + 2;
-  }
-  uint32_t code = hex_value(text + position + 2);
-  position += 6;
-  if (code >= 0xD800 && code < 0xDC00) {
-    code = 0x10000 + ((code - 0xD800) << 10) + (hex_value(text + position + 2) - 0xDC00);
-    position += 6;
-  }
-  char bytes[4];
-  mp_buffer_add(out, bytes, mp_utf8_encode(code, bytes));
-  return position;
-}
-
 void mp_json_own_string(moonpad_string literal, mp_buffer *out) {
-  size_t position = 1, last = literal.length - 1;
+  const char *at = literal.data + 1, *last = literal.data + literal.length - 1;
   uint64_t ignored = 0;
   if (!mp_buffer_room(out, literal.length)) return;
-  while (position < last) {
-    size_t end = mp_json_plain_end(literal.data, position, last, &ignored);
-    mp_buffer_add(out, literal.data + position, end - position);
-    position = end < last ? unescape(literal.data, end, out) : end;
+  for (;;) {
+    size_t plain = mp_json_plain_end(at, 0, (size_t)(last - at), &ignored);
+    mp_buffer_add(out, at, plain);
+    at += plain;
+    if (at == last) return;
+    uint32_t code = 0;
+    char bytes[4];
+    (void)mp_json_escape(&at, last, &code);
+    mp_buffer_add(out, bytes, mp_utf8_encode(code, bytes));
   }
+}
+
+moonpad_value mp_json_own_number(moonpad_string text) {
+  mp_number_text number;
+  (void)mp_json_scan_number(text.data, text.data + text.length, &number);
+  return mp_json_number(&number);
 }
 
 bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *text) {

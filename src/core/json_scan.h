@@ -1,4 +1,7 @@
-/* Finding the end of plain text in JSON strings, sixteen or eight bytes at a time. */
+/*
+** What all that read JSON share: where plain text in a string ends, found sixteen or eight bytes at a time, what an
+** escape stands for, and which number is written.
+*/
 #ifndef MP_CORE_JSON_SCAN_H
 #define MP_CORE_JSON_SCAN_H
 
@@ -8,6 +11,7 @@
 #include <string.h>
 
 #include "base/digits.h"
+#include "moonpad.h"
 
 #if defined(__SSE2__) && defined(__GNUC__)
 #include <emmintrin.h>
@@ -69,6 +73,65 @@ static inline size_t mp_json_plain_end(const char *text, size_t position, size_t
 
 static inline bool mp_json_beyond_ascii(uint64_t beyond) {
   return (beyond & MP_EVERY_BYTE(0x80)) != 0;
+}
+
+/* Goes over the escape at the backslash `*at`: `code` is the character. Else the problem, with `*at` where it is. */
+const char *mp_json_escape(const char **at, const char *end, uint32_t *code);
+
+/* ---- numbers ---- */
+
+typedef struct mp_number_text {
+  const char *begin;
+  const char *end;
+  const char *whole; /* behind the sign */
+  size_t whole_digits;
+  size_t fraction_digits;
+  bool has_exponent;
+} mp_number_text;
+
+static inline bool mp_number_is_integer(const mp_number_text *number) {
+  return number->fraction_digits == 0 && !number->has_exponent;
+}
+
+/* False: `end` of the number is where a digit is missing, or a zero that must not be there. */
+MP_INLINE bool mp_json_scan_number(const char *begin, const char *end, mp_number_text *number) {
+  const char *at = begin < end && *begin == '-' ? begin + 1 : begin;
+  number->begin = begin;
+  number->end = number->whole = at;
+  number->whole_digits = mp_count_digits(at, end);
+  number->fraction_digits = 0;
+  number->has_exponent = false;
+  if (number->whole_digits == 0 || (number->whole_digits > 1 && *at == '0')) return false;
+  at += number->whole_digits;
+  if (at < end && *at == '.') {
+    number->end = ++at;
+    number->fraction_digits = mp_count_digits(at, end);
+    if (number->fraction_digits == 0) return false;
+    at += number->fraction_digits;
+  }
+  if (at < end && (*at == 'e' || *at == 'E')) {
+    at++;
+    if (at < end && (*at == '+' || *at == '-')) at++;
+    number->end = at;
+    size_t digits = mp_count_digits(at, end);
+    if (digits == 0) return false;
+    number->has_exponent = true;
+    at += digits;
+  }
+  number->end = at;
+  return true;
+}
+
+#define MP_SHORT_INTEGER 18 /* digits that fit into 64 bits, whatever they are */
+
+/* The long way of mp_json_number. */
+moonpad_value mp_json_long_number(mp_number_text number);
+
+/* An integer where it is written as one and fits into 64 bits, else a float; absent: too large for a double. */
+MP_INLINE moonpad_value mp_json_number(const mp_number_text *number) {
+  if (!mp_number_is_integer(number) || number->whole_digits > MP_SHORT_INTEGER) return mp_json_long_number(*number);
+  int64_t magnitude = (int64_t)mp_digits_value(0, number->whole, number->whole_digits);
+  return moonpad_integer(number->whole != number->begin ? -magnitude : magnitude);
 }
 
 #endif

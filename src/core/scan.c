@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/digits.h"
 #include "base/number.h"
 #include "base/utf8.h"
 
@@ -45,56 +44,31 @@ const char *mp_scan_long_string_end(mp_scan *scan, const char *begin) {
 /* ---- numbers ---- */
 
 /* More digits than these may have a shorter spelling, or none that reads back the same. */
-#define SURE_FLOAT_DIGITS   15
-#define SURE_INTEGER_DIGITS 18
+#define SURE_FLOAT_DIGITS 15
 
-static bool is_as_formatted(moonpad_string text, bool is_float) {
+static bool is_as_formatted(const mp_number_text *number) {
   char formatted[MP_NUMBER_BYTES];
-  int64_t integer;
-  double number;
-  size_t length;
-  if (!is_float && mp_parse_integer(text.data, text.length, &integer)) {
-    length = mp_format_integer(integer, formatted);
-  } else if (mp_parse_float(text.data, text.length, &number)) {
-    length = mp_format_float(number, formatted);
-  } else {
-    return false;
-  }
-  return length == text.length && memcmp(formatted, text.data, length) == 0;
+  moonpad_value value = mp_json_number(number);
+  if (value.type == MOONPAD_ABSENT) return false;
+  size_t length = value.type == MOONPAD_INTEGER ? mp_format_integer(value.as.integer, formatted)
+                                                : mp_format_float(value.as.number, formatted);
+  return length == (size_t)(number->end - number->begin) && memcmp(formatted, number->begin, length) == 0;
 }
 
 /* Digits that stand for a number of their own, and do not end in needless zeros, are what formatting that number gives. */
-static inline bool is_surely_canonical(const char *whole, size_t whole_digits, size_t fraction_digits) {
-  if (whole[0] == '0') return false; /* 0, -0, 0.5, 0.000001 */
-  if (fraction_digits == 0) return whole_digits <= SURE_INTEGER_DIGITS;
-  char last = whole[whole_digits + fraction_digits];
-  return whole_digits + fraction_digits <= SURE_FLOAT_DIGITS && (last != '0' || fraction_digits == 1);
+static inline bool is_surely_canonical(const mp_number_text *number) {
+  if (number->has_exponent || number->whole[0] == '0') return false; /* 0, -0, 0.5, 0.000001 */
+  if (number->fraction_digits == 0) return number->whole_digits <= MP_SHORT_INTEGER;
+  return number->whole_digits + number->fraction_digits <= SURE_FLOAT_DIGITS &&
+         (number->end[-1] != '0' || number->fraction_digits == 1);
 }
 
 bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical) {
-  const char *begin = scan->at, *end = scan->end;
-  const char *whole = begin < end && *begin == '-' ? begin + 1 : begin;
-  size_t whole_digits = mp_count_digits(whole, end), fraction_digits = 0;
-  if (whole_digits == 0 || (whole_digits > 1 && whole[0] == '0')) return false;
-  const char *at = whole + whole_digits;
-  if (at < end && *at == '.') {
-    fraction_digits = mp_count_digits(at + 1, end);
-    if (fraction_digits == 0) return false;
-    at += 1 + fraction_digits;
-  }
-  bool has_exponent = at < end && (*at == 'e' || *at == 'E');
-  if (has_exponent) {
-    at++;
-    if (at < end && (*at == '+' || *at == '-')) at++;
-    size_t exponent_digits = mp_count_digits(at, end);
-    if (exponent_digits == 0) return false;
-    at += exponent_digits;
-  }
-  text->data = begin;
-  text->length = (size_t)(at - begin);
-  scan->at = at;
-  *canonical = scan->trusted || (!has_exponent && is_surely_canonical(whole, whole_digits, fraction_digits)) ||
-               is_as_formatted(*text, has_exponent || fraction_digits != 0);
+  mp_number_text number;
+  if (!mp_json_scan_number(scan->at, scan->end, &number)) return false;
+  *text = (moonpad_string){number.begin, (size_t)(number.end - number.begin)};
+  scan->at = number.end;
+  *canonical = scan->trusted || is_surely_canonical(&number) || is_as_formatted(&number);
   return true;
 }
 

@@ -248,16 +248,6 @@ static bool read_string(mp_node *node, mp_slot *slot, mp_item *item) {
   return true;
 }
 
-static moonpad_value read_number(moonpad_string text) {
-  bool is_float = memchr(text.data, '.', text.length) != NULL || memchr(text.data, 'e', text.length) != NULL ||
-                  memchr(text.data, 'E', text.length) != NULL;
-  int64_t integer = 0;
-  if (!is_float && mp_parse_integer(text.data, text.length, &integer)) return moonpad_integer(integer);
-  double number = 0;
-  mp_parse_float(text.data, text.length, &number);
-  return moonpad_float(number);
-}
-
 bool mp_node_read_slot(mp_node *node, size_t place, mp_item *item) {
   mp_slot *slot = &node->slots[place];
   item->node = NULL;
@@ -285,7 +275,7 @@ bool mp_node_read_slot(mp_node *node, size_t place, mp_item *item) {
   case 'n':
     return true;
   default:
-    item->scalar = read_number(slot->as.text);
+    item->scalar = mp_json_own_number(slot->as.text);
     return true;
   }
 }

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "base/digits.h"
 #include "base/error.h"
 #include "base/number.h"
 #include "base/utf8.h"
@@ -69,19 +68,8 @@ static mp_value *own_string(mp_env *env, moonpad_string literal) {
 }
 
 static mp_value *own_number(mp_env *env, moonpad_string json) {
-  int64_t integer;
-  double number;
-  size_t digits = mp_count_digits(json.data, json.data + json.length);
-  if (digits == json.length && digits <= 18) {
-    return mp_value_new_integer(env, (int64_t)mp_digits_value(0, json.data, digits));
-  }
-  bool is_float = false;
-  for (size_t i = digits; i < json.length; i++) {
-    is_float = is_float || json.data[i] == '.' || json.data[i] == 'e' || json.data[i] == 'E';
-  }
-  if (!is_float && mp_parse_integer(json.data, json.length, &integer)) return mp_value_new_integer(env, integer);
-  if (!mp_parse_float(json.data, json.length, &number)) return NULL;
-  return mp_value_new_float(env, number);
+  moonpad_value number = mp_json_own_number(json);
+  return number.type == MOONPAD_ABSENT ? NULL : new_value(env, number, 0);
 }
 
 mp_value *mp_value_from_own_json(mp_env *env, moonpad_string json) {

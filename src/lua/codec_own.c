@@ -6,11 +6,8 @@
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
-#include <float.h>
 
 #include "base/bytes.h"
-#include "base/digits.h"
-#include "base/number.h"
 #include "core/json_scan.h"
 #include "lua/codec.h"
 
@@ -213,57 +210,16 @@ static inline bool is_removed_keys(const own_reader *r, const char *at) {
 
 /* ---- Numbers ---- */
 
-/* Those that are not short: 64 bits to the last, exponents, all digits of a double. */
-static const char *push_long_number(const own_reader *r, const char *begin) {
-  const char *at = begin;
-  bool is_float = false;
-  for (; at < r->end && *at != ',' && *at != '}' && *at != ']'; at++) is_float |= *at == '.' || (*at | 0x20) == 'e';
-  size_t length = (size_t)(at - begin);
-  int64_t integer;
-  double number = 0.0;
-  if (!is_float && mp_parse_integer(begin, length, &integer)) {
-    lua_pushinteger(r->L, integer);
+static const char *push_number(const own_reader *r, const char *at) {
+  mp_number_text number;
+  (void)mp_json_scan_number(at, r->end, &number);
+  moonpad_value value = mp_json_number(&number);
+  if (value.type == MOONPAD_INTEGER) {
+    lua_pushinteger(r->L, value.as.integer);
   } else {
-    mp_parse_float(begin, length, &number);
-    lua_pushnumber(r->L, number);
+    lua_pushnumber(r->L, value.as.number);
   }
-  return at;
-}
-
-/* Goes over digits and adds them to `number`. */
-static inline const char *take_digits(const char *at, const char *end, uint64_t *number) {
-  size_t count = mp_count_digits(at, end);
-  *number = mp_digits_value(*number, at, count);
-  return at + count;
-}
-
-#define INTEGER_DIGITS 18
-#define EXACT_DIGITS                                                                                                   \
-  15 /* any number of so many digits is a double, and so are these powers of ten: one division rounds once */
-
-static const char *push_number(const own_reader *r, const char *begin) {
-  static const double powers[EXACT_DIGITS + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-  bool negative = *begin == '-';
-  const char *digits = begin + negative;
-  uint64_t number = 0;
-  const char *at = take_digits(digits, r->end, &number);
-  char next = at < r->end ? *at : ',';
-  if (next != '.' && (next | 0x20) != 'e' && at - digits <= INTEGER_DIGITS) {
-    lua_pushinteger(r->L, negative ? -(int64_t)number : (int64_t)number);
-    return at;
-  }
-  if (next == '.' && FLT_EVAL_METHOD == 0) {
-    const char *point = at;
-    at = take_digits(point + 1, r->end, &number);
-    next = at < r->end ? *at : ',';
-    if ((next | 0x20) != 'e' && at - digits <= EXACT_DIGITS + 1) {
-      double magnitude = (double)number / powers[at - point - 1];
-      lua_pushnumber(r->L, negative ? -magnitude : magnitude);
-      return at;
-    }
-  }
-  return push_long_number(r, begin);
+  return number.end;
 }
 
 /* ---- Objects and arrays ---- */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/number.h"
 #include "core/event.h"
 #include "core/json.h"
 #include "service/replay.h"
@@ -196,21 +195,19 @@ static moonpad_status bad_member(const char *name, const char *problem, moonpad_
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line 1: the header's %s: %s", name, problem);
 }
 
-static bool is_number(moonpad_string json) {
-  return json.data[0] == '-' || (json.data[0] >= '0' && json.data[0] <= '9');
-}
-
-static bool is_integer(moonpad_string json) {
-  for (size_t i = 0; i < json.length; i++) {
-    if (json.data[i] == '.' || json.data[i] == 'e') return false;
-  }
-  return is_number(json);
+static bool find_number(moonpad_string header, const char *name, moonpad_value *number) {
+  moonpad_string json;
+  if (!mp_member_find(header, name, &json)) return false;
+  if (json.data[0] != '-' && (json.data[0] < '0' || json.data[0] > '9')) return false;
+  *number = mp_json_own_number(json);
+  return true;
 }
 
 static bool find_count(moonpad_string header, const char *name, int64_t *count) {
-  moonpad_string json;
-  return mp_member_find(header, name, &json) && is_integer(json) && mp_parse_integer(json.data, json.length, count) &&
-         *count >= 0 && *count <= MP_MAX_REVISION;
+  moonpad_value number;
+  if (!find_number(header, name, &number) || number.type != MOONPAD_INTEGER) return false;
+  *count = number.as.integer;
+  return *count >= 0 && *count <= MP_MAX_REVISION;
 }
 
 static moonpad_status read_count(moonpad_string header, const char *name, int64_t *count, moonpad_error *error) {
@@ -220,11 +217,9 @@ static moonpad_status read_count(moonpad_string header, const char *name, int64_
 }
 
 static moonpad_status read_numbers(mp_session_row *row, moonpad_string header, moonpad_error *error) {
-  moonpad_string time;
-  if (!mp_member_find(header, "createTime", &time) || !is_number(time) ||
-      !mp_parse_float(time.data, time.length, &row->create_time)) {
-    return bad_member("createTime", "must be a number", error);
-  }
+  moonpad_value time;
+  if (!find_number(header, "createTime", &time)) return bad_member("createTime", "must be a number", error);
+  row->create_time = time.type == MOONPAD_INTEGER ? (double)time.as.integer : time.as.number;
   moonpad_status status = read_count(header, "baseRevision", &row->base_revision, error);
   if (status == MOONPAD_OK) status = read_count(header, "revision", &row->revision, error);
   if (status == MOONPAD_OK) status = read_count(header, "conversationCount", &row->conversation_count, error);
