@@ -1,5 +1,5 @@
--- Events come out as tables by a reader that trusts its own text and guesses what comes next: it must agree with the
--- strict one, whatever the shape.
+-- Events come out as tables by a reader that trusts its own text and guesses what comes next: what comes out must be
+-- what was given, whatever the shape.
 local moonpad = require "moonpad"
 local checks = require "spec.support.checks"
 local random = require "spec.support.random_values"
@@ -31,15 +31,12 @@ local NUMBERS <const> = {
   1e15, 1e16, 1e22, 1e23, 1e300, 5e-324, 1.7976931348623157e308, 2 ^ 53, 2.0 ^ 63,
 }
 
--- A blank is not how moonpad spells JSON: the strict reader reads this.
-local function strict(text) return json.decode(" " .. text) end
-
--- What is returned, what is read back and what the strict reader makes of it.
+-- What is returned, what is read back, and what comes of its JSON behind a blank, which is made compact first.
 local function agrees(service, session, event)
   local stored = service:appendEvent(session, event)
   local again = session.events[stored.revision]
   checks.identical(stored, again)
-  checks.identical(strict(json.encode(stored.customMetadata)), again.customMetadata)
+  checks.identical(json.decode(" " .. json.encode(stored.customMetadata)), again.customMetadata)
   checks.identical(event.customMetadata, stored.customMetadata)
   checks.identical(event.customMetadata, again.customMetadata)
   assert.are_not.equal(stored, again)

@@ -1,109 +1,10 @@
-/* JSON text of others to Lua values, scalars, and deep copies of Lua values. What this library wrote itself, or might have written, codec_own.c reads. */
+/* JSON text of others to Lua values, made compact first and then read by codec_own.c; scalars; deep copies of Lua values. */
 #include "core/scan.h"
 #include "lua/arguments.h"
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"
 #include "service/service.h"
-
-/* ---- The reader, boxed: pushing values may raise ---- */
-
-typedef struct decoder {
-  mp_json_reader reader;
-  const char *where;
-  mp_env *env;
-} decoder;
-
-static void release_decoder(void *payload) {
-  decoder *d = payload;
-  if (d->env == NULL) return;
-  mp_json_reader_free(&d->reader);
-  mp_env_release(d->env);
-}
-
-static decoder *push_decoder(lua_State *L, mp_lua *binding, moonpad_string text, const char *where) {
-  decoder *d = mp_box_push(L, sizeof *d, release_decoder);
-  mp_json_reader_init(&d->reader, binding->env, text, MOONPAD_MAX_DEPTH);
-  d->where = where;
-  d->env = mp_env_retain(binding->env);
-  return d;
-}
-
-static _Noreturn void fail(lua_State *L, const decoder *d) {
-  moonpad_error error;
-  mp_json_fail(&d->reader, d->where, &error);
-  mp_raise(L, &error);
-}
-
-/* ---- Values ---- */
-
-static void decode_value(lua_State *L, decoder *d, mp_json_token token);
-
-/* The key is at the top, the object below it. */
-static void check_duplicate(lua_State *L, const decoder *d) {
-  lua_pushvalue(L, -1);
-  bool twice = lua_rawget(L, -3) != LUA_TNIL;
-  lua_pop(L, 1);
-  if (!twice) return;
-  mp_quoted key = mp_quote(d->reader.string);
-  mp_raise_argument(L, "%s: duplicate key %s at byte %zu", d->where, key.text, d->reader.token_position + 1);
-}
-
-static void decode_object(lua_State *L, decoder *d) {
-  lua_newtable(L);
-  for (;;) {
-    mp_json_token token = mp_json_next(&d->reader);
-    if (token == MP_JSON_OBJECT_END) return;
-    if (token != MP_JSON_KEY) fail(L, d);
-    lua_pushlstring(L, d->reader.string.data, d->reader.string.length);
-    check_duplicate(L, d);
-    decode_value(L, d, mp_json_next(&d->reader));
-    lua_rawset(L, -3);
-  }
-}
-
-static void decode_array(lua_State *L, decoder *d) {
-  lua_newtable(L);
-  mp_push_anchor(L, MP_ANCHOR_ARRAY_META);
-  lua_setmetatable(L, -2);
-  for (lua_Integer index = 1;; index++) {
-    mp_json_token token = mp_json_next(&d->reader);
-    if (token == MP_JSON_ARRAY_END) return;
-    decode_value(L, d, token);
-    lua_rawseti(L, -2, index);
-  }
-}
-
-static void decode_value(lua_State *L, decoder *d, mp_json_token token) {
-  switch (token) {
-  case MP_JSON_OBJECT_BEGIN:
-  case MP_JSON_ARRAY_BEGIN:
-    luaL_checkstack(L, 8, NULL);
-    if (token == MP_JSON_OBJECT_BEGIN)
-      decode_object(L, d);
-    else
-      decode_array(L, d);
-    break;
-  case MP_JSON_STRING:
-    lua_pushlstring(L, d->reader.string.data, d->reader.string.length);
-    break;
-  case MP_JSON_INTEGER:
-    lua_pushinteger(L, d->reader.integer);
-    break;
-  case MP_JSON_FLOAT:
-    lua_pushnumber(L, d->reader.number);
-    break;
-  case MP_JSON_TRUE:
-  case MP_JSON_FALSE:
-    lua_pushboolean(L, token == MP_JSON_TRUE);
-    break;
-  case MP_JSON_NULL:
-    lua_pushlightuserdata(L, NULL);
-    break;
-  default:
-    fail(L, d);
-  }
-}
 
 /* Spelt as this library writes it? No: it is spelt otherwise, or wrong, or has more keys than the scan cares to compare. */
 static bool is_own(moonpad_string text) {
@@ -119,11 +20,13 @@ void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const
     mp_decode_own(L, binding, text);
     return;
   }
-  luaL_checkstack(L, 12, NULL);
-  decoder *d = push_decoder(L, binding, text, where);
-  decode_value(L, d, mp_json_next(&d->reader));
-  if (mp_json_next(&d->reader) != MP_JSON_END) fail(L, d);
-  mp_box_release(d);
+  luaL_checkstack(L, 8, NULL);
+  mp_buffer *compact = mp_box_push_buffer(L, binding);
+  moonpad_type type;
+  moonpad_error error;
+  mp_check(L, mp_json_compact(binding->env, text, MOONPAD_MAX_DEPTH, where, compact, &type, &error), &error);
+  mp_decode_own(L, binding, mp_buffer_text(compact));
+  mp_box_release(compact);
   lua_remove(L, -2);
 }
 
