@@ -1,0 +1,556 @@
+-- What becomes of the writes of tool calls: where runs end early, in branches, of agents as tools, and that it is the
+-- same on every store and in each way to drive a run (contract 1.4 points 2 to 6).
+local checks = require "spec.support.checks"
+local copyOf = require "moonpad.copy"
+local moonpad = require "moonpad"
+local slow_store = require "spec.support.slow_store"
+local support = require "spec.support"
+local toolCalls = require "spec.support.tool_calls"
+
+local waitFor = toolCalls.waitFor
+
+local function agent(name, fields)
+  fields.name = name
+  return moonpad.agent(fields)
+end
+
+local function tool(name, run)
+  return moonpad.tool { name = name, run = function(args, context) return run(context.state, context, args) end }
+end
+
+-- An agent that calls each tool once, with the ids "1", "2", ...
+local function caller(name, tools, fields)
+  local calls, definition = {}, {}
+  for index, called in ipairs(tools) do calls[index] = { called.name, { request = "x" }, tostring(index) } end
+  for field, value in pairs(fields or {}) do definition[field] = value end
+  definition.tools = tools
+  definition.model = moonpad.models.scripted { support.calls(table.unpack(calls)), "done" }
+  return agent(name, definition)
+end
+
+---- Ends
+
+toolCalls.eachWay(function(play)
+  describe("a tool that fails", function()
+    it("loses what it wrote, temp: included, whether or not an error callback answers", function()
+      for _, answers in ipairs { false, true } do
+        local isOver = false
+        local result = play { start = { n = 1, list = { 0 }, gone = 1 }, tools = {
+          { "bad", function(_, context)
+            local state = context.state
+            state.n, state.gone, state["temp:t"], state["user:u"] = 2, nil, 2, 2
+            table.insert(state.list, 1)
+            state:increment "count"
+            state:append("log", "bad")
+            waitFor(function() return isOver end)
+            error "no"
+          end },
+          { "good", function(_, context)
+            context.state.good = context.state.n
+            isOver = true
+          end },
+        }, fields = {
+          beforeToolCallback = function(context, called) context.state["before " .. called.name] = 1 end,
+          onToolErrorCallback = function(context)
+            context.state["temp:rescued"] = context.state.n
+            return answers and { ok = true } or nil
+          end,
+        } }
+        local expected = {
+          n = 1, list = { 0 }, gone = 1, good = 1, ["before bad"] = 1, ["before good"] = 1,
+        }
+        assert.same(expected, result.state)
+        expected["temp:rescued"] = 1
+        assert.same(expected, result.shown)
+        assert.same(answers and {} or { "1" }, checks.keys(result.errors))
+      end
+    end)
+  end)
+end)
+
+support.each_store(function(open)
+  local service
+  before_each(function() service = open { durability = "normal" } end)
+
+  local function start(root, state, plugins)
+    service:createSession { appName = "app", userId = "u", sessionId = "s", state = state }
+    local runner = moonpad.runner { appName = "app", agent = root, sessionService = service, plugins = plugins }
+    return runner, { userId = "u", sessionId = "s", newMessage = "go" }
+  end
+
+  local function run(root, state, plugins)
+    local runner, options = start(root, state, plugins)
+    return support.run(runner, options)
+  end
+
+  local function stored()
+    return support.stored(service).state:getAll()
+  end
+
+  describe("what tool calls have committed", function()
+    local seen, isOver, heard
+    before_each(function() seen, isOver, heard = nil, false, nil end)
+
+    -- "one" waits for ever, or until it hears of the end; "two" has ended by then.
+    local function waiting(fields)
+      return caller("A", {
+        tool("one", function(state)
+          state.one, state["temp:one"] = 1, 1
+          local ok, err = pcall(waitFor, function() return false end)
+          heard = not ok and err.code
+          error(err, 0)
+        end),
+        tool("two", function(state)
+          state.two, state["temp:two"], state["user:two"], state.n = 2, 2, 2, state.n + 1
+          state:append("log", "two")
+          isOver = true
+        end),
+      }, fields)
+    end
+
+    local function expectNothingStored()
+      assert.same({ n = 1 }, stored())
+      assert.equal(2, #support.stored(service).events)
+      local runner = moonpad.runner { appName = "app", sessionService = service, agent = agent("A", {
+        model = function(_, context)
+          seen = context.state:getAll()
+          return "again"
+        end,
+      }) }
+      assert.equal("again", support.run(runner, "again")[1]:text())
+      assert.same({ n = 1 }, seen)
+    end
+
+    it("is dropped when the run is cancelled, temp: included", function()
+      local runner, options = start(waiting(), { n = 1 })
+      local invocation = runner:start(options)
+      assert.equal(2, #support.step(invocation):functionCalls())
+      support.stepUntil(invocation, function() return isOver end)
+      invocation:cancel()
+      assert.is_nil(invocation:step())
+      assert.equal("cancelled", heard)
+      expectNothingStored()
+    end)
+
+    it("is dropped when a callback raises an error, which ends the run", function()
+      for _, hook in ipairs { "beforeToolCallback", "afterToolCallback" } do
+        service = open { durability = "normal" }
+        isOver, heard = false, nil
+        local root = waiting { [hook] = function(context, called)
+          context.state[hook] = 1
+          if called.name == "two" then error("broken", 0) end
+        end }
+        assert.equal("broken", checks.failure(run, root, { n = 1 }))
+        assert.equal("cancelled", heard)
+        expectNothingStored()
+      end
+    end)
+
+    it("is dropped when onToolErrorCallback raises an error, which ends the run", function()
+      local root = caller("A", {
+        tool("one", function(state) state.one, state["temp:one"] = 1, 1 end),
+        tool("two", function() error "no" end),
+      }, { onToolErrorCallback = function() error("broken", 0) end })
+      assert.equal("broken", checks.failure(run, root, { n = 1 }))
+      expectNothingStored()
+    end)
+
+    it("is dropped when its event cannot be stored", function()
+      local root = caller("A", {
+        tool("one", function(state)
+          state.n, state["temp:one"] = state.n + 1, 1
+          local other = support.stored(service)
+          other.state.n = 50
+          service:updateSession(other)
+        end),
+        tool("two", function(state) state.two = 2 end),
+      })
+      local err = checks.failure(run, root, { n = 1 })
+      assert.same({ "conflict", { "n" } }, { err.code, err.keys })
+      assert.same({ n = 50 }, stored())
+    end)
+
+    it("is shared with the branches beside it when its event is stored, temp: included", function()
+      local told = {}
+      local isAsked, canEnd = false, false
+      run(moonpad.parallelAgent { name = "P", subAgents = {
+        caller("A", {
+          tool("one", function(state) state.one, state["temp:one"] = 1, 1 end),
+          tool("two", function()
+            isAsked = true
+            waitFor(function() return canEnd end)
+          end),
+        }),
+        moonpad.customAgent { name = "B", run = function(context)
+          waitFor(function() return isAsked end)
+          told[1] = { context.state.one or "none", context.state["temp:one"] or "none" }
+          canEnd = true
+          waitFor(function() return context.state.one end)
+          told[2] = context.state["temp:one"]
+        end },
+      } })
+      assert.same({ { "none", "none" }, 1 }, told)
+    end)
+  end)
+
+  ---- Branches
+
+  describe("a tool call in a branch", function()
+    local START = { n = 1, gone = 1, prefs = { theme = "light" }, list = { "a" }, count = 5, ["user:u"] = 1 }
+
+    -- `work` is what a call of A does, with a function that waits until B has stored what it wrote.
+    local function beside(work, fields, more)
+      local isStored, hasBegun = false, false
+      local function wait() waitFor(function() return isStored end) end
+      local function body(state, context)
+        hasBegun = true
+        return work(state, context, wait)
+      end
+      local tools = { tool("work", body), table.unpack(more or {}) }
+      local events = run(moonpad.parallelAgent { name = "P", subAgents = {
+        caller("A", tools, fields),
+        moonpad.customAgent { name = "B", run = function(context)
+          waitFor(function() return hasBegun end)
+          local state = context.state
+          state.n, state.gone, state.new, state["temp:t"], state["user:u"] = 2, nil, 2, 2, 2
+          state.prefs = { theme = "dark" }
+          table.insert(state.list, "b")
+          state:increment("count", 10)
+          context:emit "B has stored"
+          isStored = true
+        end },
+      } }, START)
+      return events
+    end
+
+    local looks = {
+      { "getAll", function(state) return state:getAll() end },
+      { "index",
+        function(state) return { state.n, state.gone or "none", state.new or "none", state["temp:t"] or "none" } end },
+      { "has", function(state) return { state:has "gone", state:has "new", state:has "temp:t" } end },
+      { "pairs", function(state)
+        local keys = {}
+        for key in pairs(state) do keys[#keys + 1] = key end
+        return keys
+      end },
+      { "nodes", function(state) return { state.prefs.theme, #state.list, moonpad.toTable(state.list) } end },
+      { "counters", function(state) return { state.count, state["user:u"] } end },
+      { "a template", function(_, context)
+        return moonpad.injectSessionState("{n} {gone?} {new?} {prefs.theme} {list} {count} {user:u} {temp:t?}", context)
+      end },
+    }
+    for _, look in ipairs(looks) do
+      it("sees what its branch saw when it began, whatever is stored while it waits, by " .. look[1], function()
+        for _, looksFirst in ipairs { true, false } do
+          service = open { durability = "normal" }
+          local seen, before, later = {}, nil, nil
+          beside(function(state, context, wait)
+            before = looksFirst and look[2](state, context)
+            wait()
+            seen = { look[2](state, context), look[2](state, context) }
+          end, { afterToolCallback = function(context) later = look[2](context.state, context) end })
+          -- What a session shows that nobody changes.
+          local expected = look[2](moonpad.state(START), moonpad.state(START))
+          assert.same({ expected, expected }, seen)
+          if looksFirst then assert.same(expected, before) end
+          -- Who begins after it was stored sees it.
+          assert.are_not.same(expected, later)
+        end
+      end)
+    end
+
+    it("that begins afterwards sees what has been stored, and may write it", function()
+      local seen
+      beside(function(_, _, wait) wait() end, {
+        afterToolCallback = function(context, called)
+          if called.name == "work" then context.state.n = context.state.n + 10 end
+        end,
+        afterAgentCallback = function(context) seen = context.state.n end,
+      })
+      assert.equal(12, seen)
+      assert.equal(12, stored().n)
+    end)
+
+    it("conflicts with what was stored while it ran, where it had read, before or after that", function()
+      for _, moment in ipairs { "before", "after" } do
+        for _, key in ipairs { "n", "user:u", "prefs" } do
+          service = open { durability = "normal" }
+          local err = checks.failure(beside, function(state, _, wait)
+            if moment == "before" then local _ = state[key] end
+            wait()
+            local held = state[key]
+            if key == "prefs" then held.lang = "no" else state[key] = held + 10 end
+          end)
+          assert.same({ "conflict", { key } }, { err.code, err.keys })
+          assert.equal(2, stored().n)
+        end
+      end
+    end)
+
+    it("adds to what was stored while it ran", function()
+      beside(function(state, _, wait)
+        local seen = state.count
+        wait()
+        state:increment("count", seen)
+        state:append("list", "c")
+      end)
+      local state = stored()
+      assert.same({ 20, { "a", "b", "c" } }, { state.count, state.list })
+    end)
+
+    it("overlaps with its siblings as elsewhere, whatever the other branch stores", function()
+      local answers
+      beside(function(state, _, wait)
+        local mine = state.mine or 0
+        wait()
+        state.mine, state.other = mine + 1, 1
+      end, { afterAgentCallback = function(context)
+        local events = context.session.events
+        for index = 1, #events do
+          local list = events[index]:functionResponses()
+          if #list > 0 then answers = list end
+        end
+      end }, { tool("sibling", function(state) state.mine = (state.mine or 0) + 1 end) })
+      assert.equal(1, stored().mine)
+      assert.is_nil(stored().other)
+      assert.matches('"mine"', answers[1].response.error, nil, true)
+      assert.is_nil(answers[2].response.error)
+    end)
+  end)
+
+  ---- Agents as tools
+
+  describe("an agent as a tool", function()
+    -- An agent whose model does something and says "done"; with `pause` it waits in the middle.
+    local function child(name, work, fields)
+      fields = fields or {}
+      fields.model = function(_, context)
+        work(context.state, context)
+        return "by " .. name
+      end
+      return moonpad.agentTool { agent = agent(name, fields) }
+    end
+
+    local function answersOf(tools, state, fields)
+      for _, event in ipairs(run(caller("Caller", tools, fields), state)) do
+        local answers = event:functionResponses()
+        if #answers > 0 then
+          for index, answer in ipairs(answers) do answers[index] = answer.response end
+          return answers, event.actions.stateDelta
+        end
+      end
+    end
+
+    it("writes increments, appends and places, which overlap as a tool's own do", function()
+      local isOver, hasBegun = false, false
+      local function write(state, name)
+        state:increment "n"
+        state:increment("user:n", 2)
+        state:append("log", name)
+        table.insert(state.list, name)
+        state.t[name] = 1
+        state:setDefault("fresh", {})[name] = 1
+      end
+      local answers, delta = answersOf({
+        child("M", function(state)
+          hasBegun = true
+          write(state, "M")
+          waitFor(function() return isOver end)
+          state:increment "n"
+        end),
+        child("N", function(state)
+          assert.is_true(hasBegun)
+          assert.same({ 10, 0 }, { state.n, #state.list })
+          write(state, "N")
+          isOver = true
+        end),
+      }, { n = 10, list = {}, t = { z = 1 } })
+      assert.same({ { result = "by M" }, { result = "by N" } }, answers)
+      assert.same({
+        n = 13, ["user:n"] = 4, log = { "N", "M" }, list = { "N", "M" }, t = { z = 1, M = 1, N = 1 },
+        fresh = { M = 1, N = 1 },
+      }, delta)
+      assert.same(delta, stored())
+    end)
+
+    -- "M" does its work when "N", which sets a to "N", has ended.
+    local function overtaken(work, fields)
+      local isOver = false
+      local function wait() waitFor(function() return isOver end) end
+      return answersOf({
+        child("M", function(state, context) work(state, context, wait) end, fields),
+        child("N", function(state) state.a, isOver = "N", true end),
+      }, { a = "start", b = "start" })
+    end
+
+    it("conflicts where it had read what it writes: its state is the one that it began with", function()
+      for _, moment in ipairs { "before", "after" } do
+        service = open { durability = "normal" }
+        local seen
+        local answers, delta = overtaken(function(state, _, wait)
+          seen = moment == "before" and state.a or nil
+          wait()
+          seen = state.a
+          state.a, state.b, state.c = seen .. "M", "M", "M"
+        end)
+        assert.equal("start", seen)
+        assert.matches('"a"', answers[1].error, nil, true)
+        assert.same({ a = "N" }, delta)
+      end
+    end)
+
+    it("conflicts where its agent had read in an event before", function()
+      local isOver = false
+      local steps = moonpad.agentTool { agent = moonpad.customAgent { name = "Steps", run = function(context)
+        context:emit(context.state.a)
+        waitFor(function() return isOver end)
+        context.state.a = "Steps"
+        context:emit "done"
+      end } }
+      local answers, delta = answersOf({ steps, tool("last", function(state) state.a, isOver = "last", true end) },
+        { a = "start" })
+      assert.matches('"a"', answers[1].error, nil, true)
+      assert.same({ a = "last" }, delta)
+    end)
+
+    it("wins where it had not read, and where a template alone had", function()
+      for _, fields in ipairs { { instruction = "a is {a}" }, {} } do
+        service = open { durability = "normal" }
+        local answers, delta = overtaken(function(state, _, wait)
+          wait()
+          state.a = "M"
+        end, fields)
+        assert.same({ { result = "by M" }, { result = "by N" } }, answers)
+        assert.same({ a = "M" }, delta)
+      end
+    end)
+
+    it("wins with its outputKey", function()
+      local _, delta = overtaken(function(_, _, wait) wait() end, { outputKey = "a" })
+      assert.same({ a = "by M" }, delta)
+    end)
+
+    it("has looked at no key but those that its agent has looked at", function()
+      local answers, delta = overtaken(function(state, _, wait)
+        wait()
+        state.b = state.a .. "M"
+      end)
+      assert.same({ result = "by M" }, answers[1])
+      assert.same({ a = "N", b = "startM" }, delta)
+    end)
+
+    it("loses everything when it fails, after any number of events", function()
+      local answers, delta = answersOf({
+        moonpad.agentTool { agent = moonpad.customAgent { name = "Steps", run = function(context)
+          context.state.a = 1
+          context:emit "one"
+          context.state:increment "n"
+          context:emit { actions = { stateDelta = { byHand = 1 } } }
+          coroutine.yield()
+          error("no", 0)
+        end } },
+        child("N", function(state) state.b = state.a end),
+      }, { a = 0, n = 1 })
+      assert.equal("no", answers[1].error)
+      assert.same({ b = 0 }, delta)
+    end)
+  end)
+end)
+
+---- The same everywhere
+
+describe("what tool calls come to", function()
+  local services = {}
+  after_each(function()
+    for index = #services, 1, -1 do
+      services[index]:close()
+      services[index] = nil
+    end
+    support.cleanup()
+  end)
+
+  -- Calls that ask the service, wait, overlap and conflict, in two branches that store in between, and after them.
+  local function busy(log, service)
+    local function ask(what)
+      log[#log + 1] = what .. " asks"
+      service:incrementState { appName = "asked", userId = "u", key = "asked" }
+      log[#log + 1] = what .. " was answered"
+    end
+    local function counting(where, name, times)
+      return tool(name, function(state)
+        ask(where .. name)
+        local n = state[where].n
+        for _ = 1, times do coroutine.yield() end
+        state[where][name] = n
+        if name ~= "d" then state[where].n = n + 1 end
+        state:append("log", where .. name)
+        state:increment "count"
+        ask(where .. name .. ", in the end,")
+        if name == "c" then error("no", 0) end
+        return { saw = n }
+      end)
+    end
+    local function worker(name)
+      local function hook(what)
+        return function(context)
+          ask(name .. "'s " .. what)
+          context.state[name].hooks = (context.state[name].hooks or 0) + 1
+        end
+      end
+      return caller(name, {
+        counting(name, "a", 2), counting(name, "b", 0), counting(name, "c", 1), counting(name, "d", 1),
+        moonpad.agentTool { agent = agent("helper of " .. name, { model = function(_, context)
+          ask("helper of " .. name)
+          coroutine.yield()
+          context.state[name].helped = true
+          return "helped"
+        end }) },
+      }, {
+        beforeToolCallback = hook "before", afterToolCallback = hook "after", onToolErrorCallback = hook "on error",
+      })
+    end
+    return moonpad.sequentialAgent { name = "Team", subAgents = {
+      moonpad.parallelAgent { name = "Both", subAgents = { worker "Left", worker "Right" } }, worker "Last",
+    } }
+  end
+
+  local function told(event)
+    local kept = copyOf(event)
+    kept.id, kept.timestamp, kept.invocationId = nil, nil, nil
+    return kept
+  end
+
+  local function play(url, way)
+    url = url:gsub("FILE", function() return support.tmpdir() .. "/test.db" end)
+    local service = url:find "^slow:" and slow_store.open(url) or moonpad.open(url, { durability = "normal" })
+    services[#services + 1] = service
+    local log, events = {}, {}
+    service:createSession { appName = "app", userId = "u", sessionId = "s", state = {
+      Left = { n = 0 }, Right = { n = 0 }, Last = { n = 0 },
+    } }
+    local runner = moonpad.runner { appName = "app", agent = busy(log, service), sessionService = service }
+    toolCalls.drive[way](runner, { userId = "u", sessionId = "s", newMessage = "go" }, function(event)
+      log[#log + 1] = "event of " .. event.author
+      events[#events + 1] = told(event)
+    end)
+    return { log = log, events = events, state = support.stored(service).state:getAll() }
+  end
+
+  local expected
+  for _, url in ipairs { "memory:", "sqlite:FILE", "slow:0:memory:", "slow:1:sqlite:FILE" } do
+    for _, way in ipairs(toolCalls.WAYS) do
+      it(("is the same on %s in %s"):format(url, way), function()
+        expected = expected or play("memory:", "run")
+        for _, name in ipairs { "Left", "Right", "Last" } do
+          local part = expected.state[name]
+          assert.same({ 1, 0, 1, true }, { part.n, part.b, part.d, part.helped })
+          assert.is_nil(part.a)
+          assert.is_nil(part.c)
+        end
+        assert.equal(6, expected.state.count)
+        assert.equal(6, #expected.state.log)
+        assert.same(expected, play(url, way))
+      end)
+    end
+  end
+end)
