@@ -28,16 +28,8 @@ static bool shows_key(const moonpad_changes *changes, const mp_view_entry *entry
   return change->pending ? change->kind != MP_REMOVE : *change->under != NULL;
 }
 
-/* Not stored yet, as far as the set can see. */
-static bool is_pending(const moonpad_changes *changes, const mp_view_entry *entry) {
-  const mp_change *change = find_change(changes, entry->key);
-  return change != NULL && (change->pending || change->over_pending);
-}
-
-typedef bool chooses(const moonpad_changes *changes, const mp_view_entry *entry);
-
 /* Every change has an entry in the view, so the view names all keys there are. */
-static moonpad_status list_keys(moonpad_changes *changes, chooses *is_chosen, mp_key_list *list, moonpad_error *error) {
+static moonpad_status list_shown(const moonpad_changes *changes, mp_key_list *list, moonpad_error *error) {
   list->env = changes->env;
   list->count = 0;
   list->keys = mp_allocate(changes->env, changes->view->count * sizeof *list->keys);
@@ -45,7 +37,7 @@ static moonpad_status list_keys(moonpad_changes *changes, chooses *is_chosen, mp
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(changes->view, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
-    if (is_chosen(changes, entry)) list->keys[list->count++] = mp_key_retain(entry->key);
+    if (shows_key(changes, entry)) list->keys[list->count++] = mp_key_retain(entry->key);
   }
   if (list->count > 1) qsort(list->keys, list->count, sizeof *list->keys, compare_keys);
   return MOONPAD_OK;
@@ -73,7 +65,7 @@ moonpad_status mp_changes_keys(moonpad_changes *changes, mp_key_list *list, moon
   list->keys = NULL;
   list->count = 0;
   moonpad_status status = mp_changes_mark_all_read(changes, error);
-  return status == MOONPAD_OK ? list_keys(changes, shows_key, list, error) : status;
+  return status == MOONPAD_OK ? list_shown(changes, list, error) : status;
 }
 
 void mp_key_list_free(mp_key_list *list) {
@@ -121,7 +113,7 @@ static moonpad_status close_object(mp_buffer *out, char bracket, moonpad_error *
 moonpad_status mp_changes_write_all(moonpad_changes *changes, bool is_read, mp_buffer *out, moonpad_error *error) {
   mp_key_list list;
   moonpad_status status = is_read ? mp_changes_mark_all_read(changes, error) : MOONPAD_OK;
-  if (status == MOONPAD_OK) status = list_keys(changes, shows_key, &list, error);
+  if (status == MOONPAD_OK) status = list_shown(changes, &list, error);
   if (status != MOONPAD_OK) return status;
   size_t begin;
   open_bracket(out, '{', &begin);
@@ -138,15 +130,24 @@ static int compare_changes(const void *a, const void *b) {
   return mp_text_compare(mp_key_text((*x)->entry->key), mp_key_text((*y)->entry->key));
 }
 
-moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
+/* Not stored yet, as far as the set can see. */
+static bool is_pending(const moonpad_changes *changes, const mp_change *change) {
+  return (change->pending || change->over_pending) && find_change(changes, change->entry->key) == change;
+}
+
+moonpad_status mp_changes_pending_list(moonpad_changes *changes, bool with_below, mp_change ***list, size_t *count,
                                        moonpad_error *error) {
   *count = 0;
-  *list = mp_allocate(changes->env, changes->pending_count * sizeof **list);
+  size_t most = changes->pending_count;
+  for (const moonpad_changes *at = changes; with_below && at != NULL; at = at->below) most += at->map.count;
+  *list = mp_allocate(changes->env, most * sizeof **list);
   if (*list == NULL) return mp_no_memory(error);
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
-    mp_change *change = slot->value;
-    if (change->pending) (*list)[(*count)++] = change;
+  for (const moonpad_changes *at = changes; at != NULL; at = with_below ? at->below : NULL) {
+    size_t position = 0;
+    for (const mp_map_slot *slot; (slot = mp_map_next(&at->map, &position)) != NULL;) {
+      mp_change *change = slot->value;
+      if (with_below ? is_pending(changes, change) : change->pending) (*list)[(*count)++] = change;
+    }
   }
   if (*count > 1) qsort(*list, *count, sizeof **list, compare_changes);
   return MOONPAD_OK;
@@ -154,31 +155,34 @@ moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***li
 
 bool moonpad_changes_pending(const moonpad_changes *changes) {
   if (changes->pending_count > 0 || changes->below == NULL) return changes->pending_count > 0;
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(changes->view, &position)) != NULL;) {
-    if (is_pending(changes, slot->value)) return true;
+  for (const moonpad_changes *at = changes; at != NULL; at = at->below) {
+    size_t position = 0;
+    for (const mp_map_slot *slot; (slot = mp_map_next(&at->map, &position)) != NULL;) {
+      if (is_pending(changes, slot->value)) return true;
+    }
   }
   return false;
 }
 
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error) {
-  mp_key_list list;
-  moonpad_status status = list_keys(changes, is_pending, &list, error);
+  mp_change **list;
+  size_t count;
+  moonpad_status status = mp_changes_pending_list(changes, true, &list, &count, error);
   if (status != MOONPAD_OK) return status;
   size_t begin, removed_begin = 0;
   open_bracket(out, '{', &begin);
   if (removed != NULL) open_bracket(removed, '[', &removed_begin);
-  for (size_t i = 0; status == MOONPAD_OK && i < list.count; i++) {
-    const mp_key *key = list.keys[i];
-    if (shows_key(changes, mp_map_get_hashed(changes->view, key->bytes, key->length, key->hash))) {
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
+    const mp_key *key = list[i]->entry->key;
+    if (shows_key(changes, list[i]->entry)) {
       status = write_shown(changes, key, out, begin, error);
     } else if (removed != NULL) {
       if (removed->length > removed_begin) mp_buffer_add_char(removed, ',');
       mp_json_write_string(removed, mp_key_text(key));
     }
   }
-  mp_key_list_free(&list);
+  mp_release(changes->env, list);
   if (status == MOONPAD_OK && removed != NULL) status = close_object(removed, ']', error);
   return status == MOONPAD_OK ? close_object(out, '}', error) : status;
 }

@@ -120,8 +120,8 @@ void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
 moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_operation_kind kind, mp_value *operand,
                               moonpad_error *error);
 
-/* The pending changes, sorted by key; the caller frees the array. */
-moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
+/* The pending changes, `with_below` all that the set sees, sorted by key; the caller frees the array. */
+moonpad_status mp_changes_pending_list(moonpad_changes *changes, bool with_below, mp_change ***list, size_t *count,
                                        moonpad_error *error);
 /* Makes room for what mp_changes_after_own_append will note of `entry`. False without memory. */
 bool mp_changes_reserve(moonpad_session *session, const mp_view_entry *entry);

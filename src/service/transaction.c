@@ -271,7 +271,7 @@ static void install_all(const moonpad_changes *changes, committed *keys, size_t 
 static moonpad_status commit_pending(moonpad_changes *changes, moonpad_error *error) {
   mp_change **list;
   size_t count;
-  moonpad_status status = mp_changes_pending_list(changes, &list, &count, error);
+  moonpad_status status = mp_changes_pending_list(changes, false, &list, &count, error);
   if (status != MOONPAD_OK) return status;
   committed *keys = mp_allocate_zeroed(changes->env, count * sizeof *keys);
   if (keys == NULL) status = mp_no_memory(error);
