@@ -326,7 +326,7 @@ support.each_store(function(open)
         end }
         calls[index], expected[name] = { name }, index
       end
-      expected.order = { "t1", "t2", "t3", "t4", "t5" }
+      expected.order = { "t5", "t4", "t3", "t2", "t1" } -- the order in which they end
       local events = run(agent {
         tools = tools, model = moonpad.models.scripted { support.calls(table.unpack(calls)), "done" },
       })

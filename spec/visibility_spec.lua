@@ -6,7 +6,7 @@ support.each_store(function(open)
   local service
   before_each(function() service = open() end)
 
-  -- Runs the given tools, each called once, side by side; `fields` go to the agent. Returns the events and the state.
+  -- Runs the given tools, each called once, in one answer; `fields` go to the agent. Returns the events and the state.
   local function runTools(tools, fields, start)
     local calls = {}
     for index, tool in ipairs(tools) do calls[index] = { tool.name, {}, "id" .. index } end
@@ -50,23 +50,34 @@ support.each_store(function(open)
     end)
   end)
 
-  describe("2. concurrent siblings", function()
-    it("see what was there, and their own writes, and nothing that is pending elsewhere", function()
+  describe("2. the tool calls of one answer", function()
+    it("see what is committed when they begin, and their own writes, and nothing that is pending elsewhere", function()
       local seen = {}
-      local function sibling(name)
+      local function call(name)
         return tool(name, function(state)
           state[name], state["temp:" .. name] = 1, 1
           coroutine.yield()
           seen[name] = { state.start, state.one or 0, state.two or 0, state["temp:one"] or 0, state["temp:two"] or 0 }
         end)
       end
-      local _, state = runTools({ sibling "one", sibling "two" }, nil, { start = 7 })
+      local _, state = runTools({ call "one", call "two" }, nil, { start = 7 })
       assert.same({ 7, 1, 0, 1, 0 }, seen.one)
       assert.same({ 7, 0, 1, 0, 1 }, seen.two)
       assert.same({ 1, 1 }, { state.one, state.two })
     end)
 
-    it("share temp: from the moment its event is stored", function()
+    it("see at once what one has written that has ended, temp: included", function()
+      local seen
+      local function add(state)
+        state.n, state["temp:n"] = (state.n or 0) + 1, (state["temp:n"] or 0) + 1
+        seen = { state.n, state["temp:n"] }
+      end
+      local _, state = runTools { tool("one", add), tool("two", add), tool("three", add) }
+      assert.same({ 3, 3 }, seen)
+      assert.equal(3, state.n)
+    end)
+
+    it("share temp: with what comes after them", function()
       local seen
       runTools({ tool("one", function(state) state["temp:x"] = 5 end), tool("two", function() end) }, {
         beforeModelCallback = function(context) seen = context.state["temp:x"] end,
@@ -75,52 +86,70 @@ support.each_store(function(open)
     end)
   end)
 
-  describe("3. the changes of the calls are merged in call order", function()
-    it("into one event, the later call winning where both wrote the same place", function()
+  describe("3. what calls that overlap have committed goes out", function()
+    -- Writes something, and lets the others go on before it ends.
+    local function slow(name, write)
+      return tool(name, function(state)
+        write(state)
+        coroutine.yield()
+      end)
+    end
+
+    it("in one event, the call that ends later winning where none had read", function()
       local events, state = runTools {
-        tool("slow", function(state) state.who = "slow" state.a = 1 coroutine.yield() end),
+        slow("slow", function(state) state.who = "slow" state.a = 1 end),
         tool("fast", function(state) state.who = "fast" state.b = 2 end),
       }
-      assert.same({ who = "fast", a = 1, b = 2 }, events[2].actions.stateDelta)
-      assert.equal("fast", state.who)
+      assert.same({ who = "slow", a = 1, b = 2 }, events[2].actions.stateDelta)
+      assert.equal("slow", state.who)
       assert.equal(3, #events)
     end)
 
-    it("keeping different places of one table side by side", function()
+    it("without what one has written that had read what another one changed: that is a conflict", function()
+      local events, state = runTools({
+        slow("slow", function(state) state.a, state.n = 1, state.n + 1 end),
+        tool("fast", function(state) state.n = state.n + 10 end),
+      }, nil, { n = 1 })
+      assert.same({ n = 11 }, events[2].actions.stateDelta)
+      assert.matches('"n"', events[2]:functionResponses()[1].response.error, nil, true)
+      assert.is_nil(state.a)
+    end)
+
+    it("with different places of one table side by side", function()
       local _, state = runTools({
-        tool("one", function(state) state.prefs.theme = "dark" end),
+        slow("one", function(state) state.prefs.theme = "dark" end),
         tool("two", function(state) state.prefs.lang = "no" end),
       }, nil, { prefs = { size = 1 } })
       assert.same({ size = 1, theme = "dark", lang = "no" }, moonpad.toTable(state.prefs))
     end)
 
-    it("adding increments and appends", function()
+    it("with the sum of increments and appends", function()
       local function add(state)
         state:increment("count", 2)
         state:increment "user:total"
         state:append("log", "x")
       end
-      local _, state = runTools({ tool("one", add), tool("two", add) }, nil, { count = 1 })
+      local _, state = runTools({ slow("one", add), tool("two", add) }, nil, { count = 1 })
       assert.equal(5, state.count)
       assert.equal(2, state["user:total"])
       assert.same({ "x", "x" }, moonpad.toTable(state.log))
     end)
 
-    it("joining arrays that were only extended at their end", function()
+    it("with the items that each put at an array's end, in the order in which they ended", function()
       local function extend(item)
         return function(state)
           table.insert(state.cart, item)
           table.insert(state:setDefault("fresh", {}), item)
         end
       end
-      local _, state = runTools({ tool("one", extend "a"), tool("two", extend "b") }, nil, { cart = { "0" } })
-      assert.same({ "0", "a", "b" }, moonpad.toTable(state.cart))
-      assert.same({ "a", "b" }, moonpad.toTable(state.fresh))
+      local _, state = runTools({ slow("one", extend "a"), tool("two", extend "b") }, nil, { cart = { "0" } })
+      assert.same({ "0", "b", "a" }, moonpad.toTable(state.cart))
+      assert.same({ "b", "a" }, moonpad.toTable(state.fresh))
     end)
 
-    it("replacing an array that was changed in any other way", function()
+    it("without what one did to an array that another one had changed in any other way", function()
       local _, state = runTools({
-        tool("one", function(state) table.insert(state.cart, "a") end),
+        slow("one", function(state) table.insert(state.cart, "a") end),
         tool("two", function(state) table.remove(state.cart, 1) end),
       }, nil, { cart = { "0", "1" } })
       assert.same({ "1" }, moonpad.toTable(state.cart))
@@ -180,7 +209,7 @@ support.each_store(function(open)
   end)
 
   describe("5. a run", function()
-    it("never conflicts with itself", function()
+    it("never conflicts with itself in sequence", function()
       local _, state = runTools({
         tool("one", function(state) state.n = (state.n or 0) + 1 end),
         tool("two", function(state) state.n = (state.n or 0) + 1 end),
@@ -188,7 +217,7 @@ support.each_store(function(open)
         beforeAgentCallback = function(context) context.state.n = 1 end,
         afterAgentCallback = function(context) context.state.n = context.state.n + 10 end,
       })
-      assert.equal(12, state.n)
+      assert.equal(13, state.n)
     end)
   end)
 
