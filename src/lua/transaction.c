@@ -6,6 +6,7 @@
 #include "lua/event.h"
 #include "lua/handles.h"
 #include "service/pending.h"
+#include "service/writes.h"
 
 /* core.callChanges(state): a state object over another one, that of the answer which the call belongs to. */
 static int call_changes(lua_State *L) {

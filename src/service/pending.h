@@ -113,6 +113,8 @@ moonpad_status mp_change_root(mp_change *change, mp_node **root, moonpad_error *
 moonpad_status mp_change_fold(mp_change *change, moonpad_error *error);
 /* The whole state has been looked at. */
 moonpad_status mp_changes_mark_all_read(moonpad_changes *changes, moonpad_error *error);
+/* What its pending write did to the key; NULL: out of memory. */
+mp_patch *mp_change_patch(mp_change *change);
 /* Drops all that is pending; marks stay when `keep_marks`. */
 void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
 
