@@ -267,7 +267,8 @@ static inline bool is_whole(const mp_edit *edit) {
   return edit->path->length == 0 && edit->kind == MP_EDIT_SET;
 }
 
-/* Does a patch over again in a plant, as whoever holds the key would: a value for the whole key replaces the tree. */
+/* Does a patch over again in a plant, as whoever holds the key would: a value for the whole key
+** replaces the tree. */
 static inline moonpad_status plant_apply(plant *p, const mp_patch *patch) {
   if (patch->count == 0 || !is_whole(&patch->edits[0])) return mp_patch_apply(patch, p->root, &p->w->error);
   assert_int_equal(patch->count, 1);
@@ -277,7 +278,7 @@ static inline moonpad_status plant_apply(plant *p, const mp_patch *patch) {
   return p->root != NULL ? MOONPAD_OK : MOONPAD_NO_MEMORY;
 }
 
-/* Every edit, as text: "set \"a\"[1] 5; remove \"b\"". To be freed. */
+/* Every edit, as text: "set \"a\"[1] 5; remove \"b\"", of the whole key "set . 5". To be freed. */
 static inline char *patch_text(const mp_patch *patch) {
   static const char *const kinds[] = {"set", "remove", "extend", "make", "increment", "append"};
   mp_buffer out;
@@ -288,8 +289,9 @@ static inline char *patch_text(const mp_patch *patch) {
     mp_buffer_add_string(&out, moonpad_text(kinds[edit->kind]));
     mp_buffer_add_char(&out, ' ');
     mp_buffer_add_string(&out, mp_key_text(edit->path));
+    if (edit->path->length == 0) mp_buffer_add_char(&out, '.');
     if (edit->value != NULL) {
-      if (edit->path->length > 0) mp_buffer_add_char(&out, ' ');
+      mp_buffer_add_char(&out, ' ');
       mp_value_write(&out, edit->value);
     }
   }
@@ -306,5 +308,40 @@ static inline char *patch_text(const mp_patch *patch) {
     assert_string_equal(actual_patch, expected);                                                                       \
     free(actual_patch);                                                                                                \
   } while (0)
+
+/* A plant in which these writes were made. */
+static inline plant *written(world *w, const char *base, const char *writes) {
+  plant *p = plant_new(w, base);
+  assert_int_equal(write_all(w, p->root, writes), MOONPAD_OK);
+  return p;
+}
+
+static inline mp_patch *patch_of_writes(world *w, const char *base, const char *writes) {
+  plant *p = written(w, base, writes);
+  mp_patch *patch = patch_of(p->root);
+  plant_free(p);
+  return patch;
+}
+
+static inline mp_patch *patch_of_whole(world *w, const char *json) {
+  mp_value *value = json_value(w, json);
+  mp_patch *patch = mp_patch_new(w->env);
+  assert_true(mp_patch_add_whole(patch, value));
+  mp_value_release(w->env, value);
+  return patch;
+}
+
+static inline bool overlap(const mp_patch *mine, mp_patch *theirs) {
+  bool overlaps = false;
+  assert_true(mp_patch_overlaps(mine, &theirs, 1, &overlaps));
+  return overlaps;
+}
+
+static inline mp_node *child_of(mp_node *node, moonpad_string key) {
+  mp_item item;
+  assert_int_equal(mp_node_member(node, key, &item, NULL), MOONPAD_OK);
+  assert_non_null(item.node);
+  return item.node;
+}
 
 #endif

@@ -1,9 +1,8 @@
-/* Patches: out of the marks of a tree or out of a whole value, compared by their places, applied. */
+/* Patches: made of the marks of a tree or of a whole value, compared by their places, applied. */
 #include "core/patch.h"
 
 #include "base/error.h"
 #include "base/number.h"
-#include "core/event.h"
 #include "core/json.h"
 #include "core/tree_private.h"
 
@@ -173,14 +172,14 @@ typedef struct place {
   bool has_members; /* they have an edit at a member of it */
 } place;
 
-/* Finds a place by the address of the one above it and the step: so the map takes no longer the deeper it is. */
+/* Finds a place by the address of the one above and its step, so that deep paths cost no more. */
 typedef struct place_map {
   mp_map map;
   mp_buffer key;
   place root;
 } place_map;
 
-/* Goes one step down. *at is NULL where they have nothing; with `adds` it is made. False: out of memory. */
+/* One step down; *at is NULL where they have nothing, unless it `adds`. False: out of memory. */
 static bool go_down(place_map *places, place **at, moonpad_string step, bool adds) {
   mp_buffer_clear(&places->key);
   mp_buffer_add(&places->key, (const char *)at, sizeof(*at));
@@ -261,7 +260,7 @@ static moonpad_status does_not_fit(const mp_edit *edit, moonpad_error *error) {
 }
 
 static bool read_step(moonpad_string text, mp_buffer *scratch, mp_path_step *step) {
-  moonpad_string inside = {text.data + 1, text.length - 2};
+  moonpad_string inside = mp_literal_inside(text); /* or between the brackets */
   step->is_index = text.data[0] == '[';
   if (step->is_index) return mp_parse_integer(inside.data, inside.length, &step->index);
   return mp_literal_text(inside, scratch, &step->name);
@@ -276,7 +275,7 @@ static moonpad_status put(mp_node *node, const mp_path_step *step, const mp_edit
   return mp_node_set_index(node, step->index, edit->value, error);
 }
 
-/* At a table that is there already. One that is empty becomes an array by its first item, which goes again. */
+/* Where a table is. An empty object becomes an array by its first item, which goes again. */
 static moonpad_status make_empty(mp_node *node, const mp_edit *edit, moonpad_error *error) {
   if (edit->value->as.type == MOONPAD_OBJECT || mp_node_is_array(node)) return MOONPAD_OK;
   mp_value *null = mp_value_new_null(mp_node_env(node));

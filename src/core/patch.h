@@ -1,6 +1,7 @@
 /*
-** What was done to the value of one state key, as a list of edits: it can be compared with what others did to the same value meanwhile, and done over
-** again upon it (contract 1.4 point 3). One thread at a time.
+** What was done to the value of one state key, as a list of edits: it can be compared with what
+** others did to the same value meanwhile, and done over again upon it (contract 1.4 point 3).
+** One thread at a time.
 */
 #ifndef MP_CORE_PATCH_H
 #define MP_CORE_PATCH_H
@@ -17,8 +18,10 @@ typedef enum mp_edit_kind {
 } mp_edit_kind;
 
 /*
-** A path has one step after the other, each as JSON writes it: of a member its string literal, of an item its index (from 1) in brackets. "" is the key
-** itself: "prefs""theme", "cart"[2]"name". A path that begins another one, up to the end of a step, is a place above it.
+** A path is one step after the other, each as JSON writes it: of a member its string literal, of
+** an item its index (from 1) in brackets. So there are "prefs""theme" and "cart"[2]"name", and ""
+** is the key itself. A path with which another one begins, up to the end of a step, is a place
+** above it.
 */
 typedef struct mp_edit {
   mp_edit_kind kind;
@@ -39,26 +42,36 @@ mp_patch *mp_patch_new(mp_env *env);
 mp_patch *mp_patch_retain(mp_patch *patch);
 void mp_patch_release(mp_patch *patch); /* accepts NULL */
 
-/* Each adds behind the edits that are there. False: out of memory; then the patch may have a part of what was to be added. */
-/* `path` is well formed; takes a reference of its own to `value`. */
+/*
+** These add behind the edits that are there. False: out of memory, and the patch may have a part of
+** what was to be added.
+*/
+
+/* `path` is well formed. Takes a reference of its own to `value`. */
 bool mp_patch_add(mp_patch *patch, mp_edit_kind kind, moonpad_string path, mp_value *value);
-/* What was done in the tree since it was clean. Done upon what was there then, it gives what the tree holds. */
+/* What was done in the tree since it was clean: done upon what was there then, it gives the tree. */
 bool mp_patch_add_tree(mp_patch *patch, mp_node *root);
-/* `value` was put where there was none: of a table each place, so that others who put one there, too, are found side by side; a scalar is set. */
+/*
+** `value` was put under a key that had none. A table is put there place by place, so that it stands
+** side by side with what others put there; a scalar is set.
+*/
 bool mp_patch_add_whole(mp_patch *patch, mp_value *value);
 
 /*
-** Can both be had of `mine` and of what `theirs`, all made upon the same value, did (contract 1.4 point 3)? What does not overlap can be applied upon what
-** they left. Takes time in proportion to the length of all paths. False: out of memory.
-** They overlap at a place where one has something and the other sets or removes it or what it is in, or where one has members and the other has items.
-** An increment or append of mine never does: it goes on top.
+** Do `mine` and any of `theirs`, made upon the same value, want the same place (contract 1.4 point
+** 3)? They do where one sets or removes a place and the other has an edit there or below, and
+** where one adds items to a table and the other has members in it. An increment or append of mine
+** never does: it goes on top. What does not overlap fits upon what they left, in any order. Takes
+** time in proportion to the length of all paths. False: out of memory.
 */
 bool mp_patch_overlaps(const mp_patch *mine, mp_patch *const *theirs, size_t count, bool *overlaps);
 
 /*
-** Does the edits over again in a tree, by the writes of core/tree.h: its owner is asked, its marks are kept. Errors: invalid_argument (an edit does not fit
-** what is there), no_memory, what the owner says; then the tree may have a part of the edits: discard it.
-** SET and REMOVE of the whole key, INCREMENT and APPEND are not for a tree, but for whoever holds the key: invalid_argument.
+** Does the edits over again in a tree by the writes of core/tree.h: its owner is asked, and it
+** knows of them as of any write. Errors: invalid_argument (an edit does not fit what is there),
+** no_memory, what the owner says; the tree may have a part of the edits then: discard it. SET and
+** REMOVE of the whole key, INCREMENT and APPEND are for whoever holds the key, not for a tree:
+** invalid_argument.
 */
 moonpad_status mp_patch_apply(const mp_patch *patch, mp_node *root, moonpad_error *error);
 

@@ -50,7 +50,8 @@ moonpad_status mp_node_member_at(mp_node *node, size_t position, moonpad_string 
 ** message names the path), no_memory. An empty object whose first write is at index 1 becomes an array. Removing what is not there does nothing. */
 moonpad_status mp_node_set_member(mp_node *node, moonpad_string key, mp_value *value, moonpad_error *error);
 moonpad_status mp_node_set_index(mp_node *node, int64_t index, mp_value *value, moonpad_error *error);
-/* Puts the items of a JSON array behind those of an array, or into an empty object, which becomes one. On failure some may have been put there. */
+/* Puts the items of a JSON array behind those of an array, or into an empty object, which becomes one.
+** On failure some of them may be there. */
 moonpad_status mp_node_extend(mp_node *node, const mp_value *items, moonpad_error *error);
 /* Is `child` what is now at that place of `node`? Then assigning it there changes nothing. */
 bool mp_node_holds_member(mp_node *node, moonpad_string key, const mp_node *child);

@@ -1,4 +1,5 @@
-/* What tree.c (nodes, reading, text), tree_write.c (writing) and patch.c (their marks) share; nobody else includes it. */
+/* What tree.c (nodes, reading, text), tree_write.c (writing) and patch.c (their marks) share. Nobody
+** else includes it. */
 #ifndef MP_CORE_TREE_PRIVATE_H
 #define MP_CORE_TREE_PRIVATE_H
 

@@ -84,7 +84,8 @@ static bool fits_in_depth(const mp_node *node, const mp_value *value) {
 static const char too_deep[] = ": the value would be nested more than 128 levels deep";
 _Static_assert(MOONPAD_MAX_DEPTH == 128, "the message names the limit");
 
-/* Forgets holes: all of them, or only those that no patch tells of. Places move, so no place found before is valid after it. */
+/* Forgets holes: all of them, or only those that no patch tells of. Places move: none found before is
+** valid after it. */
 static void drop_holes(mp_node *node, bool all) {
   size_t kept = 0;
   for (size_t i = 0; i < node->slot_count; i++) {
@@ -282,17 +283,15 @@ moonpad_status mp_node_set_index(mp_node *node, int64_t index, mp_value *value, 
 }
 
 moonpad_status mp_node_extend(mp_node *node, const mp_value *items, moonpad_error *error) {
-  const char *text = items->as.as.text.data;
+  mp_items rest = mp_items_of(items->as.as.text);
+  moonpad_string json;
   size_t count;
   moonpad_status status = mp_node_count(node, &count, error);
-  for (size_t at = 1; status == MOONPAD_OK && text[at] != ']';) {
-    if (text[at] == ',') at++;
-    size_t end = mp_json_own_end(text, at);
-    mp_value *item = mp_value_from_own_json(node->env, (moonpad_string){text + at, end - at});
+  while (status == MOONPAD_OK && mp_items_next(&rest, &json)) {
+    mp_value *item = mp_value_from_own_json(node->env, json);
     if (item == NULL) return mp_no_memory(error);
     status = mp_node_set_index(node, (int64_t)++count, item, error);
     mp_value_release(node->env, item);
-    at = end;
   }
   return status;
 }
