@@ -45,8 +45,8 @@ static void show(mp_event_draft *draft, mp_buffer *out) {
   mp_buffer_clear(out);
   mp_buffer_add_string(out, moonpad_text(line));
   mp_buffer_add_string(out, draft->id);
-  for (size_t i = 0; i < draft->delta_count; i++) {
-    const mp_delta_entry *entry = &draft->delta[i];
+  for (size_t i = 0; i < draft->delta.count; i++) {
+    const mp_entry *entry = &draft->delta.items[i];
     assert_true(entry->hash == mp_hash(entry->key.data, entry->key.length));
     snprintf(line, sizeof line, " %d:", entry->scope);
     mp_buffer_add_string(out, moonpad_text(line));

@@ -3,15 +3,6 @@
 
 #define FEW_TO_LOOK_THROUGH 8 /* more are found by hash */
 
-void mp_entries_init(mp_entries *list, mp_env *env) {
-  list->env = env;
-  list->items = list->few;
-  list->count = 0;
-  list->capacity = MP_FEW_ENTRIES;
-  list->index = NULL;
-  list->index_size = 0;
-}
-
 static void drop_index(mp_entries *list) {
   mp_release(list->env, list->index);
   list->index = NULL;
@@ -77,21 +68,18 @@ mp_entry *mp_entries_find(mp_entries *list, moonpad_string key, uint64_t hash) {
 
 /* ---- adding ---- */
 
-mp_entry *mp_entries_add(mp_entries *list, moonpad_string key, uint64_t hash) {
-  if (list->count == list->capacity && !mp_reserve_beyond(list->env, (void **)&list->items, list->few, &list->capacity,
-                                                          sizeof *list->items, list->count * 2)) {
-    return NULL;
-  }
-  mp_entry *entry = &list->items[list->count++];
-  *entry = (mp_entry){.key = key, .hash = hash, .scope = mp_scope_of(key)};
-  if (list->index == NULL) return entry;
-  /* Half full it has done its work: whoever searches next makes a larger one. */
+bool mp_entries_grow(mp_entries *list) {
+  return mp_reserve_beyond(list->env, (void **)&list->items, list->few, &list->capacity, sizeof *list->items,
+                           list->count * 2);
+}
+
+/* An index that is half full has done its work: whoever searches next makes a larger one. */
+void mp_entries_index_last(mp_entries *list) {
   if (list->count > list->index_size / 2) {
     drop_index(list);
   } else {
     index_entry(list, list->count - 1);
   }
-  return entry;
 }
 
 mp_entry *mp_entries_add_owned(mp_entries *list, mp_key *key) {

@@ -28,16 +28,32 @@ typedef struct mp_entries {
   mp_entry few[MP_FEW_ENTRIES];
 } mp_entries;
 
-void mp_entries_init(mp_entries *list, mp_env *env);
+static inline void mp_entries_init(mp_entries *list, mp_env *env) {
+  list->env = env;
+  list->items = list->few;
+  list->count = 0;
+  list->capacity = MP_FEW_ENTRIES;
+  list->index = NULL;
+  list->index_size = 0;
+}
 /* Gives back keys and values; the list is empty and keeps its memory, or loses that as well. */
 void mp_entries_clear(mp_entries *list);
 void mp_entries_free(mp_entries *list);
 
+/* For mp_entries_add. */
+bool mp_entries_grow(mp_entries *list);
+void mp_entries_index_last(mp_entries *list);
 /*
 ** Adds an entry for the caller to fill in: it has no value and revision 0. The key is borrowed. NULL
 ** when out of memory.
 */
-mp_entry *mp_entries_add(mp_entries *list, moonpad_string key, uint64_t hash);
+static inline mp_entry *mp_entries_add(mp_entries *list, moonpad_string key, uint64_t hash) {
+  if (list->count == list->capacity && !mp_entries_grow(list)) return NULL;
+  mp_entry *entry = &list->items[list->count++];
+  *entry = (mp_entry){.key = key, .hash = hash, .scope = mp_scope_of(key)};
+  if (list->index != NULL) mp_entries_index_last(list);
+  return entry;
+}
 /*
 ** The same with the caller's reference to a key, which is used up in any case. It may be NULL: out of
 ** memory before.

@@ -5,13 +5,7 @@
 #include "core/json.h"
 
 void mp_event_draft_free(mp_event_draft *draft) {
-  for (size_t i = 0; i < draft->delta_count; i++) {
-    mp_key_release(draft->env, draft->delta[i].unescaped);
-    mp_value_release(draft->env, draft->delta[i].value);
-  }
-  if (draft->delta != draft->few_delta) mp_release(draft->env, draft->delta);
-  draft->delta = NULL;
-  draft->delta_count = draft->delta_capacity = 0;
+  mp_entries_free(&draft->delta);
   mp_buffer_free(&draft->compact);
   mp_buffer_free(&draft->unescaped_id);
 }
@@ -63,14 +57,14 @@ static void write_removed_keys(const mp_resolved *delta, size_t count, mp_buffer
 
 static void write_given_removed_keys(const mp_event_draft *draft, mp_buffer *out) {
   bool any = false;
-  for (size_t i = 0; i < draft->delta_count; i++) {
-    if (draft->delta[i].value != NULL) continue;
+  for (size_t i = 0; i < draft->delta.count; i++) {
+    if (draft->delta.items[i].value != NULL) continue;
     if (any) {
       mp_buffer_add_char(out, ',');
     } else {
       mp_buffer_add_literal(out, ",\"removedStateKeys\":[");
     }
-    mp_json_write_string(out, draft->delta[i].key);
+    mp_json_write_string(out, draft->delta.items[i].key);
     any = true;
   }
   if (any) mp_buffer_add_char(out, ']');

@@ -8,20 +8,8 @@
 #include "base/map.h"
 #include "base/number.h"
 #include "base/uuid.h"
+#include "core/entries.h"
 #include "core/json.h"
-#include "core/scope.h"
-#include "core/value.h"
-
-/* One entry of the event's own stateDelta. */
-typedef struct mp_delta_entry {
-  moonpad_string key; /* with prefix: in the event's text, or in `unescaped` */
-  uint64_t hash;      /* of the key */
-  mp_key *unescaped;  /* NULL: the key has no escapes */
-  mp_scope scope;
-  mp_value *value; /* NULL: removal */
-} mp_delta_entry;
-
-#define MP_FEW_KEYS 6 /* that an event changes, as a rule: more take an allocation */
 
 /* Members of an object of the event, as they stand in its text; neighbours are one piece. */
 #define MP_EVENT_PIECES 20 /* between fields that are taken out, of which there are fewer */
@@ -43,15 +31,12 @@ typedef struct mp_event_draft {
   moonpad_string delta_text;     /* the members of stateDelta as given */
   moonpad_string text;           /* all that was read */
   double timestamp;
-  mp_delta_entry *delta; /* few_delta, or allocated */
-  size_t delta_count;
-  size_t delta_capacity;
-  uint64_t digest; /* of what was given, order of members apart, without temp: */
+  mp_entries delta; /* the event's own; keys without escapes lie in its text */
+  uint64_t digest;  /* of what was given, order of members apart, without temp: */
   bool partial;
   bool is_user_message;
   bool removes; /* one of `delta` is a removal */
   mp_buffer unescaped_id;
-  mp_delta_entry few_delta[MP_FEW_KEYS];
   char id_made[MP_UUID_BYTES + 2];
   char invocation_made[MP_UUID_BYTES + 4];
   char timestamp_made[MP_NUMBER_BYTES];

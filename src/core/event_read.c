@@ -195,35 +195,6 @@ static moonpad_status read_content(event_reader *reader, uint64_t *digest) {
 
 /* ---- stateDelta ---- */
 
-/* A key with escapes gets memory of its own. */
-static moonpad_status unescape_key(mp_event_draft *draft, moonpad_string inside, mp_delta_entry *entry,
-                                   moonpad_error *error) {
-  mp_buffer characters;
-  mp_buffer_init(&characters, draft->env);
-  if (mp_literal_text(inside, &characters, &entry->key)) entry->unescaped = mp_key_new(draft->env, entry->key);
-  mp_buffer_free(&characters);
-  if (entry->unescaped == NULL) return mp_no_memory(error);
-  entry->key = mp_key_text(entry->unescaped);
-  entry->hash = entry->unescaped->hash;
-  return MOONPAD_OK;
-}
-
-static bool reserve_delta(mp_event_draft *draft) {
-  if (draft->delta_count < draft->delta_capacity) return true;
-  if (draft->delta != draft->few_delta) {
-    void *delta = draft->delta;
-    bool grown = mp_reserve(draft->env, &delta, &draft->delta_capacity, sizeof *draft->delta, draft->delta_count + 1);
-    draft->delta = delta;
-    return grown;
-  }
-  mp_delta_entry *delta = mp_allocate(draft->env, 4 * sizeof draft->few_delta);
-  if (delta == NULL) return false;
-  memcpy(delta, draft->few_delta, sizeof draft->few_delta);
-  draft->delta = delta;
-  draft->delta_capacity = (size_t)4 * MP_FEW_KEYS;
-  return true;
-}
-
 /* What was scanned of one entry. */
 typedef struct scanned_entry {
   moonpad_string key; /* between the quotes */
@@ -234,22 +205,29 @@ typedef struct scanned_entry {
   bool too_deep;
 } scanned_entry;
 
+/* The key lies in the text, unless it is spelt with escapes. */
+static mp_entry *add_entry(mp_event_draft *draft, const scanned_entry *scanned) {
+  if (!scanned->key_escaped) return mp_entries_add(&draft->delta, scanned->key, scanned->hash);
+  mp_buffer characters;
+  moonpad_string key;
+  mp_entry *entry = NULL;
+  mp_buffer_init(&characters, draft->env);
+  if (mp_literal_text(scanned->key, &characters, &key)) {
+    entry = mp_entries_add_owned(&draft->delta, mp_key_new(draft->env, key));
+  }
+  mp_buffer_free(&characters);
+  return entry;
+}
+
 static moonpad_status add_delta(event_reader *reader, const scanned_entry *scanned) {
   mp_event_draft *draft = reader->draft;
-  if (!reserve_delta(draft)) return mp_no_memory(reader->error);
-  mp_delta_entry *entry = &draft->delta[draft->delta_count];
-  *entry = (mp_delta_entry){scanned->key, scanned->hash, NULL, MP_SCOPE_SESSION, NULL};
-  if (scanned->key_escaped) {
-    moonpad_status status = unescape_key(draft, scanned->key, entry, reader->error);
-    if (status != MOONPAD_OK) return status;
-  }
-  draft->delta_count++; /* from here on the draft frees it */
+  mp_entry *entry = add_entry(draft, scanned);
+  if (entry == NULL) return mp_no_memory(reader->error);
   if (entry->key.length > MOONPAD_MAX_KEY_BYTES) return mp_check_key(entry->key, reader->error);
   if (scanned->too_deep) {
     return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.actions.stateDelta[%s]: nested deeper than %d",
                    mp_quote(entry->key).text, MOONPAD_MAX_DEPTH);
   }
-  entry->scope = mp_scope_of(entry->key);
   moonpad_string value = scanned->value;
   bool is_plain = value.data[0] == '"' && !scanned->value_escaped;
   entry->value =
@@ -279,24 +257,14 @@ static moonpad_status read_delta(event_reader *reader) {
     scanned.too_deep = scan->deepest - scan->depth > MOONPAD_MAX_DEPTH;
     status = add_delta(reader, &scanned);
     if (status != MOONPAD_OK) return status;
-    const mp_delta_entry *entry = &draft->delta[draft->delta_count - 1];
+    const mp_entry *entry = &draft->delta.items[draft->delta.count - 1];
     if (entry->scope != MP_SCOPE_TEMP) draft->digest += member_digest(GROUP_DELTA, entry->hash, digest);
   }
   draft->delta_text.length = (size_t)(scan->at - draft->delta_text.data) - 1;
   return MOONPAD_OK;
 }
 
-static mp_delta_entry *find_delta(mp_event_draft *draft, moonpad_string key) {
-  for (size_t i = 0; i < draft->delta_count; i++) {
-    moonpad_string there = draft->delta[i].key;
-    if (there.length == key.length && (key.length == 0 || memcmp(there.data, key.data, key.length) == 0)) {
-      return &draft->delta[i];
-    }
-  }
-  return NULL;
-}
-
-static void mark_entry_removed(mp_event_draft *draft, mp_delta_entry *entry) {
+static void mark_entry_removed(mp_event_draft *draft, mp_entry *entry) {
   static const moonpad_string null = {"null", 4};
   mp_value_release(draft->env, entry->value);
   entry->value = NULL;
@@ -313,7 +281,7 @@ static moonpad_status mark_removed(mp_event_draft *draft, moonpad_string list, m
   moonpad_string literal, key;
   while (mp_items_next(&items, &literal)) {
     if (!mp_literal_text(mp_literal_inside(literal), scratch, &key)) return mp_no_memory(error);
-    mp_delta_entry *entry = find_delta(draft, key);
+    mp_entry *entry = mp_entries_find(&draft->delta, key, mp_hash(key.data, key.length));
     bool listed_twice = entry != NULL && entry->value == NULL;
     if (!listed_twice) {
       if (entry == NULL || entry->value->as.type != MOONPAD_NULL) {
@@ -486,9 +454,7 @@ static void init_draft(mp_event_draft *draft, mp_env *env) {
   draft->fields.count = draft->actions.count = 0;
   draft->id = draft->id_literal = draft->invocation = draft->timestamp_json = draft->delta_text = none;
   draft->timestamp = 0;
-  draft->delta = draft->few_delta;
-  draft->delta_count = 0;
-  draft->delta_capacity = MP_FEW_KEYS;
+  mp_entries_init(&draft->delta, env);
   draft->digest = 0;
   draft->partial = draft->is_user_message = draft->removes = false;
 }

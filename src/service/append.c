@@ -17,7 +17,7 @@ static bool reserve_operation(mp_append *append) {
   if (first) append->capacity = 0;
   bool grown = mp_reserve(append->env, &operations, &append->capacity, sizeof *append->operations, append->count * 2);
   if (!grown) {
-    if (first) append->capacity = MP_FEW_KEYS;
+    if (first) append->capacity = MP_FEW_ENTRIES;
     return false;
   }
   if (first) memcpy(operations, append->few_operations, sizeof append->few_operations);
@@ -25,8 +25,8 @@ static bool reserve_operation(mp_append *append) {
   return true;
 }
 
-static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp_view_entry *entry,
-                                   mp_delta_entry *given, mp_value *value) {
+static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp_view_entry *entry, mp_entry *given,
+                                   mp_value *value) {
   if (!reserve_operation(append)) return NULL;
   mp_operation *operation = &append->operations[append->count++];
   operation->kind = kind;
@@ -47,17 +47,6 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   return operation;
 }
 
-static bool in_draft(const mp_append *append, const mp_key *key) {
-  for (size_t i = 0; i < append->draft.delta_count; i++) {
-    const mp_delta_entry *there = &append->draft.delta[i];
-    if (there->hash == key->hash && there->key.length == key->length &&
-        (key->length == 0 || memcmp(there->key.data, key->bytes, key->length) == 0)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 static bool has_read(const moonpad_changes *changes, const mp_view_entry *entry) {
   if (changes == NULL) return false;
   const mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
@@ -72,8 +61,8 @@ static bool checks_conflicts(const mp_append *append) {
 /* Contract 2.2: a delta written by hand is measured against what the session object holds. */
 static moonpad_status add_given(mp_append *append, moonpad_session *session, const moonpad_changes *reader,
                                 moonpad_error *error) {
-  for (size_t i = 0; i < append->draft.delta_count; i++) {
-    mp_delta_entry *given = &append->draft.delta[i];
+  for (size_t i = 0; i < append->draft.delta.count; i++) {
+    mp_entry *given = &append->draft.delta.items[i];
     mp_view_entry *entry = mp_view_touch_hashed(&session->view, append->env, given->key, given->hash);
     mp_operation *operation =
         entry == NULL ? NULL
@@ -94,7 +83,8 @@ static moonpad_status add_pending(mp_append *append, moonpad_changes *changes, m
   moonpad_status status = mp_changes_pending_list(changes, false, &list, &count, error);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
     mp_change *change = list[i];
-    if (in_draft(append, change->entry->key)) continue;
+    const mp_key *key = change->entry->key;
+    if (mp_entries_find(&append->draft.delta, mp_key_text(key), key->hash) != NULL) continue;
     status = mp_change_fold(change, error);
     if (status != MOONPAD_OK) break;
     mp_operation *operation = add_operation(append, change->kind, change->entry, NULL, change->value);
@@ -186,10 +176,10 @@ static bool reserve_changes(const mp_append *append, moonpad_session *session) {
 
 /* Room for what the delta becomes, unless it stays as it is: nothing else pending, nothing temporary. */
 static bool reserve_resolved(mp_append *append) {
-  append->delta_as_given = append->stored_count == append->count && append->count == append->draft.delta_count;
+  append->delta_as_given = append->stored_count == append->count && append->count == append->draft.delta.count;
   if (append->delta_as_given) return true;
   append->resolved = append->few_resolved;
-  if (append->stored_count <= MP_FEW_KEYS) return true;
+  if (append->stored_count <= MP_FEW_ENTRIES) return true;
   append->resolved = mp_allocate(append->env, append->stored_count * sizeof *append->resolved);
   return append->resolved != NULL;
 }
@@ -202,7 +192,7 @@ static bool wants_key(const mp_append *append, const mp_operation *operation) {
 
 /* Memory for what the transaction asks and writes: after this only the store can fail for lack of it. */
 static bool reserve_rows(mp_append *append) {
-  if (append->stored_count > MP_FEW_KEYS) {
+  if (append->stored_count > MP_FEW_ENTRIES) {
     append->wanted = mp_allocate(append->env, append->stored_count * sizeof *append->wanted);
     append->writes = mp_allocate(append->env, append->stored_count * sizeof *append->writes);
     if (append->wanted == NULL || append->writes == NULL) return false;
@@ -225,7 +215,7 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->env = session->env;
   append->operations = append->few_operations;
   append->count = append->stored_count = 0;
-  append->capacity = MP_FEW_KEYS;
+  append->capacity = MP_FEW_ENTRIES;
   append->id_given = append->timestamp_given = append->delta_as_given = false;
   append->held = session->row;
   append->lane = NULL;
@@ -360,23 +350,15 @@ static moonpad_status add_conflict(mp_append *append, const mp_operation *operat
   return MOONPAD_OK;
 }
 
-/* The row of a key among what others changed since `held`; NULL: it is not there. */
-static const mp_gathered_key *find_other(const mp_append *append, const mp_key *key) {
-  for (size_t i = 0; i < append->others.count; i++) {
-    const mp_gathered_key *other = &append->others.keys[i];
-    bool same = other->key->hash == key->hash && other->key->length == key->length;
-    if (same && memcmp(other->key->bytes, key->bytes, key->length) == 0) return other;
-  }
-  return NULL;
-}
-
 /*
 ** When the key was last changed; not after `base` when it was not. A key that the object has and the store
 ** has not may have been removed at any time until tombstones were purged.
 */
-static int64_t last_change(const mp_append *append, const mp_operation *operation) {
+static int64_t last_change(mp_append *append, const mp_operation *operation) {
   const mp_state_row *wanted = operation->wanted;
-  const mp_gathered_key *other = wanted == NULL ? find_other(append, operation->key) : NULL;
+  const mp_key *key = operation->key;
+  const mp_entry *other = NULL; /* among what others changed since `held` */
+  if (wanted == NULL) other = mp_entries_find(&append->others.found, mp_key_text(key), key->hash);
   bool all_known = wanted != NULL || (append->others.whole & MP_HEAD(operation->scope)) != 0;
   bool found = other != NULL || (wanted != NULL && (wanted->revision != 0 || wanted->value != NULL));
   if (!found) return all_known && !operation->was_absent ? append->facts.forgotten[operation->scope] : 0;

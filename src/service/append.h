@@ -16,8 +16,8 @@ typedef enum mp_operation_kind { MP_SET = 0, MP_REMOVE = 1, MP_INCREMENT = 2, MP
 typedef struct mp_operation {
   mp_operation_kind kind;
   mp_scope scope;
-  mp_key *key;           /* with prefix; the entry's */
-  mp_delta_entry *given; /* in the event's own delta; NULL: a pending write */
+  mp_key *key;     /* with prefix; the entry's */
+  mp_entry *given; /* in the event's own delta; NULL: a pending write */
   mp_value *
       value; /* what to set; the number to add; the array of items to append. Counted for a pending write, else the draft's */
   bool was_absent; /* in the session object, at `base` */
@@ -74,10 +74,10 @@ typedef struct mp_append {
   size_t wanted_count;
   mp_state_row *writes; /* one for each operation that is stored */
   mp_event_draft draft;
-  mp_operation few_operations[MP_FEW_KEYS];
-  mp_resolved few_resolved[MP_FEW_KEYS];
-  mp_state_row few_wanted[MP_FEW_KEYS];
-  mp_state_row few_writes[MP_FEW_KEYS];
+  mp_operation few_operations[MP_FEW_ENTRIES];
+  mp_resolved few_resolved[MP_FEW_ENTRIES];
+  mp_state_row few_wanted[MP_FEW_ENTRIES];
+  mp_state_row few_writes[MP_FEW_ENTRIES];
 } mp_append;
 
 /*

@@ -45,8 +45,8 @@ static void prefetch(const moonpad_session *session) {
 
 moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_error *error) {
   if (append->changes == NULL) return MOONPAD_OK;
-  for (size_t i = 0; i < append->draft.delta_count; i++) {
-    const mp_delta_entry *given = &append->draft.delta[i];
+  for (size_t i = 0; i < append->draft.delta.count; i++) {
+    const mp_entry *given = &append->draft.delta.items[i];
     const mp_change *change = mp_map_get_hashed(&append->changes->map, given->key.data, given->key.length, given->hash);
     if (change == NULL || !change->pending) continue;
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT,

@@ -73,10 +73,10 @@ typedef struct forking {
   moonpad_session *forked;
   mp_session_row from;
   mp_session_row to;
-  bool is_copied;       /* the state as it is now is there to be copied: `state` and `changed`; else `replay` */
+  bool is_copied;       /* the state as it is now is there to be copied: `state`; else `replay` */
   mp_replay replay;     /* the state of an earlier revision */
-  mp_gathering state;   /* keys that have a value */
-  mp_gathering changed; /* since the base state, with those that have been removed */
+  mp_gathering state;   /* with those that have been removed */
+  mp_gathering changed; /* since the base state */
 } forking;
 
 static moonpad_status note_time(void *context, const mp_event_row *row, moonpad_error *error) {
@@ -104,6 +104,19 @@ static moonpad_status read_numbers(forking *fork, mp_tx *tx, moonpad_error *erro
   return tx->ops->each_event(tx, &from, &later, note_message, fork, error);
 }
 
+/* Those that have been removed, behind those that have a value. */
+static moonpad_status add_removed(mp_entries *state, const mp_entries *changed, moonpad_error *error) {
+  for (size_t i = 0; i < changed->count; i++) {
+    const mp_entry *key = &changed->items[i];
+    if (key->value != NULL) continue;
+    mp_entry *removed = mp_entries_add_owned(state, mp_key_retain(key->owned));
+    if (removed == NULL) return mp_no_memory(error);
+    removed->scope = key->scope;
+    removed->revision = key->revision;
+  }
+  return MOONPAD_OK;
+}
+
 /* The state of the newest revision is there; any other, or one whose removed keys are forgotten, has to be replayed. */
 static moonpad_status read_origin(forking *fork, mp_tx *tx, moonpad_error *error) {
   mp_place from = mp_session_place(fork->session);
@@ -112,36 +125,14 @@ static moonpad_status read_origin(forking *fork, mp_tx *tx, moonpad_error *error
   bool is_newest = fork->revision == fork->from.revision;
   fork->is_copied = status == MOONPAD_OK && is_newest && fork->changed.whole == 0;
   if (fork->is_copied) status = look(fork->session, tx, MP_EVERY_KEY, &fork->state, &fork->from, error);
-  if (status != MOONPAD_OK || fork->is_copied) return status;
+  if (status == MOONPAD_OK && fork->is_copied) return add_removed(&fork->state.found, &fork->changed.found, error);
+  if (status != MOONPAD_OK) return status;
   return mp_replay_to(&fork->replay, tx, &from, &fork->from, fork->revision, error);
 }
 
-static mp_state_row write_of(const mp_gathered_key *key) {
-  return (mp_state_row){MP_SCOPE_SESSION, mp_key_text(key->key), key->value, key->revision};
-}
-
-static moonpad_status list_gathered(const forking *fork, mp_state_row **writes, size_t *count, moonpad_error *error) {
-  *count = 0;
-  *writes = mp_allocate(fork->session->env, (fork->state.count + fork->changed.count + 1) * sizeof **writes);
-  if (*writes == NULL) return mp_no_memory(error);
-  for (size_t i = 0; i < fork->state.count; i++) (*writes)[(*count)++] = write_of(&fork->state.keys[i]);
-  for (size_t i = 0; i < fork->changed.count; i++) {
-    if (fork->changed.keys[i].value == NULL) (*writes)[(*count)++] = write_of(&fork->changed.keys[i]);
-  }
-  return MOONPAD_OK;
-}
-
 static moonpad_status write_fork(forking *fork, mp_tx *tx, moonpad_error *error) {
-  mp_state_row *writes = NULL;
-  size_t count = 0;
-  moonpad_status status = MOONPAD_OK;
-  if (fork->is_copied) {
-    status = list_gathered(fork, &writes, &count, error);
-  } else {
-    writes = mp_rows_of(&fork->replay.state);
-    count = fork->replay.state.count;
-    if (writes == NULL) status = mp_no_memory(error);
-  }
+  const mp_entries *state = fork->is_copied ? &fork->state.found : &fork->replay.state;
+  mp_state_row *writes = mp_rows_of(state);
   mp_session_row *to = &fork->to;
   to->revision = fork->revision;
   to->base_revision = fork->from.base_revision;
@@ -149,8 +140,8 @@ static moonpad_status write_fork(forking *fork, mp_tx *tx, moonpad_error *error)
                     .row = to,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
                     .keys = writes,
-                    .key_count = count};
-  if (status == MOONPAD_OK) status = tx->ops->apply(tx, &batch, error);
+                    .key_count = state->count};
+  moonpad_status status = writes == NULL ? mp_no_memory(error) : tx->ops->apply(tx, &batch, error);
   mp_release(fork->session->env, writes);
   return status;
 }
@@ -235,8 +226,8 @@ static moonpad_status read_before(rewinding *rewind, mp_tx *tx, const mp_place *
   mp_replay *before = &rewind->before;
   if (rewind->now.whole != 0) return mp_replay_to(before, tx, place, row, rewind->revision, error);
   moonpad_status status = MOONPAD_OK;
-  for (size_t i = 0; status == MOONPAD_OK && i < rewind->now.count; i++) {
-    status = mp_replay_want(before, mp_key_text(rewind->now.keys[i].key), error);
+  for (size_t i = 0; status == MOONPAD_OK && i < rewind->now.found.count; i++) {
+    status = mp_replay_want(before, rewind->now.found.items[i].key, error);
   }
   return status == MOONPAD_OK ? mp_replay_wanted_to(before, tx, place, row, rewind->revision, error) : status;
 }
@@ -271,32 +262,25 @@ static bool compare_values(mp_env *env, const mp_value *a, const mp_value *b, bo
 
 /* What it takes to come from the state now to the state before. */
 static moonpad_status write_difference(rewinding *rewind, mp_buffer *delta, mp_buffer *removed, moonpad_error *error) {
-  mp_map now;
-  mp_env *env = rewind->session->env;
-  mp_map_init(&now, env);
-  moonpad_status status = MOONPAD_OK;
-  for (size_t i = 0; status == MOONPAD_OK && i < rewind->now.count; i++) {
-    mp_gathered_key *gathered = &rewind->now.keys[i];
-    if (!mp_map_put(&now, gathered->key, gathered)) status = mp_no_memory(error);
-    moonpad_string key = mp_key_text(gathered->key);
-    const mp_entry *before = mp_entries_find(&rewind->before.state, key, gathered->key->hash);
-    if (gathered->value == NULL || (before != NULL && before->value != NULL)) continue;
-    mp_value_write_member(delta, key, NULL);
+  mp_entries *now = &rewind->now.found, *before = &rewind->before.state;
+  for (size_t i = 0; i < now->count; i++) {
+    const mp_entry *there = &now->items[i];
+    const mp_entry *was = mp_entries_find(before, there->key, there->hash);
+    if (there->value == NULL || (was != NULL && was->value != NULL)) continue;
+    mp_value_write_member(delta, there->key, NULL);
     if (removed->length != 0) mp_buffer_add_char(removed, ',');
-    mp_json_write_string(removed, key);
+    mp_json_write_string(removed, there->key);
   }
-  for (size_t i = 0; status == MOONPAD_OK && i < rewind->before.state.count; i++) {
-    const mp_entry *before = &rewind->before.state.items[i];
-    if (before->value == NULL) continue;
-    const mp_gathered_key *there = mp_map_get(&now, before->key);
-    bool same = false;
-    if (there != NULL && there->value != NULL && !compare_values(env, there->value, before->value, &same)) {
-      status = mp_no_memory(error);
+  for (size_t i = 0; i < before->count; i++) {
+    const mp_entry *was = &before->items[i];
+    const mp_entry *there = was->value == NULL ? NULL : mp_entries_find(now, was->key, was->hash);
+    bool same = was->value == NULL;
+    if (there != NULL && there->value != NULL && !compare_values(now->env, there->value, was->value, &same)) {
+      return mp_no_memory(error);
     }
-    if (!same) mp_value_write_member(delta, before->key, before->value);
+    if (!same) mp_value_write_member(delta, was->key, was->value);
   }
-  mp_map_free(&now);
-  return status;
+  return MOONPAD_OK;
 }
 
 static moonpad_status write_rewind_event(rewinding *rewind, mp_buffer *event, moonpad_error *error) {

@@ -12,9 +12,9 @@ typedef struct sending {
   size_t piece_count;
   size_t most_bytes; /* that the session's own state can come to */
   unsigned heads;
-  mp_guarded few_operations[MP_FEW_KEYS];
-  size_t few_holes[MP_FEW_KEYS];
-  mp_piece few_pieces[MP_FEW_KEYS + 1];
+  mp_guarded few_operations[MP_FEW_ENTRIES];
+  size_t few_holes[MP_FEW_ENTRIES];
+  mp_piece few_pieces[MP_FEW_ENTRIES + 1];
 } sending;
 
 static bool reserve(sending *send) {
@@ -22,7 +22,7 @@ static bool reserve(sending *send) {
   send->operations = send->few_operations;
   send->holes = send->few_holes;
   send->pieces = send->few_pieces;
-  if (count <= MP_FEW_KEYS) return true;
+  if (count <= MP_FEW_ENTRIES) return true;
   size_t each = sizeof *send->operations + sizeof *send->pieces + sizeof *send->holes;
   send->operations = mp_allocate(send->append->env, count * each + sizeof *send->pieces);
   if (send->operations == NULL) return false;

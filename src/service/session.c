@@ -87,40 +87,28 @@ void mp_view_free(mp_map *view, mp_env *env) {
 /* ---- gathering in a transaction, applying after it ---- */
 
 void mp_gathering_init(mp_gathering *gathering, mp_env *env) {
-  gathering->env = env;
+  mp_entries_init(&gathering->found, env);
   gathering->view = NULL;
   gathering->whole = 0;
-  gathering->keys = gathering->few;
-  gathering->count = 0;
-  gathering->capacity = MP_FEW_GATHERED;
 }
 
 void mp_gathering_clear(mp_gathering *gathering) {
-  for (size_t i = 0; i < gathering->count; i++) {
-    const mp_gathered_key *gathered = &gathering->keys[i];
-    if (gathered->entry == NULL) mp_key_release(gathering->env, gathered->key);
-    mp_value_release(gathering->env, gathered->value);
-  }
-  gathering->count = 0;
+  mp_entries_clear(&gathering->found);
   gathering->whole = 0;
 }
 
 void mp_gathering_free(mp_gathering *gathering) {
-  mp_gathering_clear(gathering);
-  if (gathering->keys != gathering->few) mp_release(gathering->env, gathering->keys);
-  mp_gathering_init(gathering, gathering->env);
+  mp_entries_free(&gathering->found);
+  gathering->view = NULL;
+  gathering->whole = 0;
 }
 
-static bool reserve_gathered(mp_gathering *gathering) {
-  if (gathering->count < gathering->capacity) return true;
-  bool first = gathering->keys == gathering->few;
-  void *keys = first ? NULL : gathering->keys;
-  size_t capacity = first ? 0 : gathering->capacity;
-  if (!mp_reserve(gathering->env, &keys, &capacity, sizeof *gathering->keys, gathering->count + 1)) return false;
-  if (first) memcpy(keys, gathering->few, sizeof gathering->few);
-  gathering->keys = keys;
-  gathering->capacity = capacity;
-  return true;
+/* The view's own, where it is known. */
+static mp_key *gathered_key(const mp_gathering *gathering, moonpad_string name) {
+  mp_env *env = gathering->found.env;
+  if (gathering->view == NULL) return mp_key_new(env, name);
+  const mp_view_entry *entry = mp_view_touch(gathering->view, env, name);
+  return entry == NULL ? NULL : mp_key_retain(entry->key);
 }
 
 moonpad_status mp_gather_row(void *context, const mp_state_row *row, moonpad_error *error) {
@@ -133,20 +121,11 @@ moonpad_status mp_gather_row(void *context, const mp_state_row *row, moonpad_err
   memcpy(full, prefix.data, prefix.length);
   if (row->key.length != 0) memcpy(full + prefix.length, row->key.data, row->key.length);
   moonpad_string name = {full, prefix.length + row->key.length};
-  if (!reserve_gathered(gathering)) return mp_no_memory(error);
-  mp_gathered_key *gathered = &gathering->keys[gathering->count];
-  gathered->entry = gathering->view == NULL ? NULL : mp_view_touch(gathering->view, gathering->env, name);
-  if (gathering->view != NULL) {
-    if (gathered->entry == NULL) return mp_no_memory(error);
-    gathered->key = gathered->entry->key;
-  } else {
-    gathered->key = mp_key_new(gathering->env, name);
-    if (gathered->key == NULL) return mp_no_memory(error);
-  }
-  gathered->scope = row->scope;
-  gathered->value = mp_value_retain(row->value);
-  gathered->revision = row->revision;
-  gathering->count++;
+  mp_entry *entry = mp_entries_add_owned(&gathering->found, gathered_key(gathering, name));
+  if (entry == NULL) return mp_no_memory(error);
+  entry->scope = row->scope;
+  entry->value = mp_value_retain(row->value);
+  entry->revision = row->revision;
   return MOONPAD_OK;
 }
 
@@ -182,11 +161,9 @@ moonpad_status mp_look_and_gather(mp_tx *tx, mp_look *look, mp_gathering *gather
 }
 
 bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
-  for (size_t i = 0; i < gathering->count; i++) {
-    const mp_gathered_key *gathered = &gathering->keys[i];
-    if (gathered->entry != NULL) continue;
-    const mp_key *key = gathered->key;
-    if (mp_view_touch_hashed(&session->view, session->env, mp_key_text(key), key->hash) == NULL) return false;
+  for (size_t i = 0; i < gathering->found.count; i++) {
+    const mp_entry *found = &gathering->found.items[i];
+    if (mp_view_touch_hashed(&session->view, session->env, found->key, found->hash) == NULL) return false;
   }
   return true;
 }
@@ -240,16 +217,14 @@ static void remove_stale(moonpad_session *session, const mp_session_row *row) {
 
 void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, const mp_session_row *row) {
   if (gathering->whole != 0) mark_stale(session, gathering);
-  for (size_t i = 0; i < gathering->count; i++) {
-    const mp_gathered_key *gathered = &gathering->keys[i];
-    const mp_key *key = gathered->key;
-    mp_view_entry *entry = gathered->entry;
-    if (entry == NULL) entry = mp_map_get_hashed(&session->view, key->bytes, key->length, key->hash);
+  for (size_t i = 0; i < gathering->found.count; i++) {
+    const mp_entry *found = &gathering->found.items[i];
+    mp_view_entry *entry = mp_map_get_hashed(&session->view, found->key.data, found->key.length, found->hash);
     entry->stale = false;
     /* The same value again is no change, nor are the nodes that were opened from it. */
     mp_value *known = known_value(entry);
-    bool is_known = entry->revision == gathered->revision && mp_equal_values(known, gathered->value);
-    mp_view_set(session, entry, is_known ? known : gathered->value, gathered->revision);
+    bool is_known = entry->revision == found->revision && mp_equal_values(known, found->value);
+    mp_view_set(session, entry, is_known ? known : found->value, found->revision);
   }
   if (gathering->whole != 0) remove_stale(session, row);
 }

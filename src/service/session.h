@@ -58,23 +58,11 @@ struct moonpad_session {
   moonpad_queue *queue;      /* counted: where they are told; NULL: in the service's own */
 };
 
-/* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. */
-typedef struct mp_gathered_key {
-  mp_key *key;          /* with prefix; the entry's, or counted */
-  mp_view_entry *entry; /* where the view is known; else NULL */
-  mp_scope scope;
-  mp_value *value;
-  int64_t revision;
-} mp_gathered_key;
-#define MP_FEW_GATHERED 4 /* as a rule: more take an allocation */
+/* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. It does not move. */
 typedef struct mp_gathering {
-  mp_env *env;
-  mp_map *view;          /* that it is for, where nobody uses it meanwhile: its entries are made at once; else NULL */
-  unsigned whole;        /* heads of which every key is here: what else the view has of them is removed */
-  mp_gathered_key *keys; /* `few`, or allocated: a gathering does not move */
-  size_t count;
-  size_t capacity;
-  mp_gathered_key few[MP_FEW_GATHERED];
+  mp_entries found;
+  mp_map *view;   /* that it is for, where nobody uses it meanwhile: its entries are made at once; else NULL */
+  unsigned whole; /* heads of which every key is here: what else the view has of them is removed */
 } mp_gathering;
 void mp_gathering_init(mp_gathering *gathering, mp_env *env);
 void mp_gathering_clear(mp_gathering *gathering);
@@ -91,9 +79,6 @@ mp_place mp_place_of_row(const moonpad_session_name *name, const mp_session_row 
 mp_place mp_session_place(const moonpad_session *session);
 /* An object for a row, with an empty view. NULL when out of memory. */
 moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row);
-/* The same with its state: what was gathered of all scopes. Also inside a transaction: a session that is being made must not fail after its commit. */
-moonpad_status mp_session_make(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row,
-                               const mp_gathering *state, moonpad_session **session, moonpad_error *error);
 /* A session object that a transaction has just stored the row of: replaces *session, an earlier attempt's. */
 moonpad_status mp_session_make_stored(moonpad_service *service, const moonpad_session_name *name, mp_tx *tx,
                                       const mp_session_row *row, moonpad_session **session, moonpad_error *error);

@@ -13,31 +13,34 @@
 
 /* ---- create ---- */
 
-moonpad_status mp_session_make(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row,
-                               const mp_gathering *state, moonpad_session **session, moonpad_error *error) {
-  *session = mp_session_new(service, name, row);
-  if (*session == NULL) return mp_no_memory(error);
-  if (!mp_view_reserve(*session, state)) {
-    moonpad_session_free(*session);
-    *session = NULL;
-    return mp_no_memory(error);
-  }
-  mp_view_apply(*session, state, row);
-  return MOONPAD_OK;
+/* With its state, which has been gathered for a view that becomes the object's. NULL when out of memory. */
+static moonpad_session *make_session(moonpad_service *service, const moonpad_session_name *name,
+                                     const mp_session_row *row, const mp_gathering *state) {
+  moonpad_session *session = mp_session_new(service, name, row);
+  if (session == NULL) return NULL;
+  session->view = *state->view;
+  mp_map_init(state->view, service->env);
+  mp_view_apply(session, state, row);
+  return session;
 }
 
 moonpad_status mp_session_make_stored(moonpad_service *service, const moonpad_session_name *name, mp_tx *tx,
                                       const mp_session_row *row, moonpad_session **session, moonpad_error *error) {
+  mp_map view;
   mp_gathering state;
+  mp_map_init(&view, service->env);
   mp_gathering_init(&state, service->env);
+  state.view = &view;
   moonpad_session_free(*session);
   *session = NULL;
   mp_facts facts;
   mp_place place = mp_place_of_row(name, row);
   mp_look look = mp_look_at(&place, NULL, &state);
   moonpad_status status = mp_look_and_gather(tx, &look, &state, &facts, error);
-  if (status == MOONPAD_OK) status = mp_session_make(service, name, row, &state, session, error);
+  if (status == MOONPAD_OK) *session = make_session(service, name, row, &state);
+  if (status == MOONPAD_OK && *session == NULL) status = mp_no_memory(error);
   mp_gathering_free(&state);
+  mp_view_free(&view, service->env);
   return status;
 }
 
@@ -130,6 +133,7 @@ typedef struct reading {
   int64_t recent; /* events to read along; 0: none */
   mp_page *page;  /* these */
   mp_session_row row;
+  mp_map view;
   mp_gathering state;
 } reading;
 
@@ -207,9 +211,12 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   read.env = service->env;
   bool few = options.num_recent_events > 0 && options.num_recent_events <= READ_ALONG;
   if (few && !options.has_after_timestamp) read.recent = options.num_recent_events;
+  mp_map_init(&read.view, service->env);
   mp_gathering_init(&read.state, service->env);
+  read.state.view = &read.view;
   status = read_session(service, &read, error);
-  if (status == MOONPAD_OK) status = mp_session_make(service, &name, &read.row, &read.state, session, error);
+  if (status == MOONPAD_OK) *session = make_session(service, &name, &read.row, &read.state);
+  if (status == MOONPAD_OK && *session == NULL) status = mp_no_memory(error);
   if (status == MOONPAD_OK) {
     set_filter(*session, &options);
     (*session)->page = read.page;
@@ -217,6 +224,7 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
     mp_page_free(service->env, read.page);
   }
   mp_gathering_free(&read.state);
+  mp_view_free(&read.view, service->env);
   return status;
 }
 

@@ -1,6 +1,4 @@
 /* User and app state without a session (contract 2). */
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "core/json.h"
 #include "service/append.h"
@@ -75,25 +73,6 @@ static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
 }
 
-static int compare_gathered(const void *a, const void *b) {
-  const mp_gathered_key *x = a;
-  const mp_gathered_key *y = b;
-  return mp_text_compare(mp_key_text(x->key), mp_key_text(y->key));
-}
-
-static void write_gathered(const mp_gathering *state, mp_buffer *out) {
-  if (state->count > 1) qsort(state->keys, state->count, sizeof *state->keys, compare_gathered);
-  mp_buffer_add_char(out, '{');
-  for (size_t i = 0; i < state->count; i++) {
-    const mp_gathered_key *gathered = &state->keys[i];
-    if (i != 0) mp_buffer_add_char(out, ',');
-    mp_json_write_string(out, mp_scope_strip(gathered->scope, mp_key_text(gathered->key)));
-    mp_buffer_add_char(out, ':');
-    mp_value_write(out, gathered->value);
-  }
-  mp_buffer_add_char(out, '}');
-}
-
 moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
                                         moonpad_buffer *json, moonpad_error *error) {
   memset(json, 0, sizeof *json);
@@ -105,7 +84,8 @@ moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string
   if (status == MOONPAD_OK) {
     mp_buffer out;
     mp_buffer_init(&out, service->env);
-    write_gathered(&read.state, &out);
+    mp_entries_sort(&read.state.found);
+    mp_entries_write(&read.state.found, read.shared.scope, &out);
     status = mp_buffer_hand_over(&out, json, error);
     mp_buffer_free(&out);
   }

@@ -324,19 +324,19 @@ static moonpad_status check_event(const moonpad_import *import, size_t number, c
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line %zu: the header announced %lld events, this is one more",
                    number, (long long)(import->row.revision - import->row.base_revision));
   }
-  for (size_t i = 0; i < draft->delta_count; i++) {
-    if (draft->delta[i].scope != MP_SCOPE_TEMP) continue;
+  for (size_t i = 0; i < draft->delta.count; i++) {
+    if (draft->delta.items[i].scope != MP_SCOPE_TEMP) continue;
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
                    "line %zu: event.actions.stateDelta[%s]: a temporary key is never stored", number,
-                   mp_quote(draft->delta[i].key).text);
+                   mp_quote(draft->delta.items[i].key).text);
   }
   return MOONPAD_OK;
 }
 
 static unsigned kinds_of(const mp_event_draft *draft) {
   unsigned kinds = draft->is_user_message ? MP_EVENT_USER_MESSAGE : 0;
-  for (size_t i = 0; i < draft->delta_count; i++) {
-    if (draft->delta[i].scope == MP_SCOPE_SESSION) kinds |= MP_EVENT_SESSION_CHANGE;
+  for (size_t i = 0; i < draft->delta.count; i++) {
+    if (draft->delta.items[i].scope == MP_SCOPE_SESSION) kinds |= MP_EVENT_SESSION_CHANGE;
   }
   return kinds;
 }
