@@ -19,11 +19,11 @@ typedef struct mp_session_box {
 typedef struct mp_changes_box {
   unsigned references;
   mp_env *env;
-  mp_session_box *session;  /* NULL: of no session */
-  moonpad_changes *changes; /* NULL until begun */
-  bool owned;               /* else the session's own change set */
+  mp_session_box *session;      /* NULL: of no session */
+  moonpad_changes *changes;     /* NULL until begun */
+  bool owned;                   /* else the session's own change set */
   struct mp_changes_box *below; /* counted: of the answer that this call belongs to; NULL: of no call */
-  char *reason;             /* given to mp_changes_end, which wants it to stay */
+  char *reason;                 /* given to mp_changes_end, which wants it to stay */
 } mp_changes_box;
 
 typedef struct mp_lua_service {

@@ -495,8 +495,8 @@ function core.callChanges(answer) end
 ---@param call moonpad.State
 function core.beginTransaction(call) end
 
----What was written since then is pending in the answer. Raises `conflict` (with `keys`) where another call has committed
----what this one had read; then the transaction is still under way.
+---What was written since then is pending in the answer. Raises `conflict` (with `keys`) where another call has
+---committed what this one had read; then the transaction is still under way.
 ---@param call moonpad.State
 function core.commitTransaction(call) end
 
