@@ -207,8 +207,8 @@ static moonpad_status fail_in_conflict(const moonpad_changes *changes, const com
   }
   mp_session_keep_conflicts(changes->session, conflicts, found);
   return mp_fail_in_conflict(conflicts, found,
-                             "another call of the same answer changed %s since this one looked at it: what this one "
-                             "wrote is dropped",
+                             "in conflict with another call of the same answer, which has changed %s since this one "
+                             "looked at it: what this one wrote is dropped",
                              error);
 }
 
