@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "core/json.h"
-#include "service/lane.h"
 #include "service/pending.h"
 
 /* ---- prepare ---- */
@@ -34,24 +33,25 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   operation->scope = entry->scope;
   operation->given = given;
   operation->value = value;
-  operation->was_absent = false;
-  operation->checked = false;
+  operation->was_absent = entry->value == NULL;
+  operation->checked = operation->has_read = false;
   operation->base = 0;
+  operation->known_change = entry->revision;
   operation->entry = entry;
   operation->shown_before = NULL;
   operation->expected = NULL;
   operation->bytes_before = entry->bytes;
   operation->result = NULL;
-  operation->previous_revision = -1;
   operation->wanted = NULL;
+  operation->note.by = NULL;
+  operation->note.is_noted = false;
   return operation;
 }
 
 static bool has_read(const moonpad_changes *changes, const mp_view_entry *entry) {
   if (changes == NULL) return false;
   const mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
-  if (change != NULL && (change->touched || change->beyond_all_read)) return change->touched && change->read;
-  return changes->all_read;
+  return change != NULL && change->touched ? change->read : changes->all_read;
 }
 
 static bool checks_conflicts(const mp_append *append) {
@@ -93,12 +93,11 @@ static moonpad_status add_pending(mp_append *append, moonpad_changes *changes, m
       break;
     }
     mp_value_retain(change->value);
-    operation->base = mp_change_measure(change);
+    operation->base = change->base;
+    operation->has_read = change->read;
     operation->checked = checks_conflicts(append) && !change->unchecked &&
                          (change->kind == MP_SET || change->kind == MP_REMOVE) &&
                          (operation->scope == MP_SCOPE_SESSION || change->read);
-    /* Nobody but the branches of this run can have overtaken it, and what they have stored is in sight. */
-    if (operation->scope == MP_SCOPE_TEMP && change->entry->revision <= operation->base) operation->checked = false;
   }
   mp_release(append->env, list);
   return status;
@@ -166,14 +165,6 @@ static moonpad_status fill_in(mp_append *append, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-/* To apply what has been stored cannot fail. */
-static bool reserve_changes(const mp_append *append, moonpad_session *session) {
-  for (size_t i = 0; i < append->count; i++) {
-    if (!mp_changes_reserve(session, append->operations[i].entry)) return false;
-  }
-  return true;
-}
-
 /* Room for what the delta becomes, unless it stays as it is: nothing else pending, nothing temporary. */
 static bool reserve_resolved(mp_append *append) {
   append->delta_as_given = append->stored_count == append->count && append->count == append->draft.delta.count;
@@ -182,12 +173,6 @@ static bool reserve_resolved(mp_append *append) {
   if (append->stored_count <= MP_FEW_ENTRIES) return true;
   append->resolved = mp_allocate(append->env, append->stored_count * sizeof *append->resolved);
   return append->resolved != NULL;
-}
-
-/* What an operation depends on that the changes since `held` do not tell. */
-static bool wants_key(const mp_append *append, const mp_operation *operation) {
-  bool adds = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
-  return adds || operation->base < mp_row_revision(&append->held, operation->scope);
 }
 
 /* Memory for what the transaction asks and writes: after this only the store can fail for lack of it. */
@@ -199,9 +184,7 @@ static bool reserve_rows(mp_append *append) {
   }
   for (size_t i = 0; i < append->stored_count; i++) {
     mp_operation *operation = &append->operations[i];
-    const mp_view_entry *entry = operation->entry;
-    operation->was_absent = entry->value == NULL && entry->revision <= operation->base;
-    if (!wants_key(append, operation)) continue;
+    if (operation->kind != MP_INCREMENT && operation->kind != MP_APPEND) continue;
     moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
     operation->wanted = &append->wanted[append->wanted_count++];
     *operation->wanted = (mp_state_row){.scope = operation->scope, .key = key};
@@ -218,10 +201,10 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->capacity = MP_FEW_ENTRIES;
   append->id_given = append->timestamp_given = append->delta_as_given = false;
   append->held = session->row;
-  append->lane = NULL;
   append->live = NULL;
   append->by_hand = changes == NULL;
   append->changes = changes;
+  append->branch = changes == NULL ? NULL : mp_key_retain(changes->branch);
   append->decided_at = decided_at;
   append->names = mp_session_names(session);
   append->state_bytes = session->state_bytes;
@@ -252,10 +235,7 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
     status = resolve_temp(append, error);
   }
   if (status == MOONPAD_OK) status = fill_in(append, error);
-  if (status == MOONPAD_OK &&
-      (!reserve_resolved(append) || !reserve_rows(append) || !reserve_changes(append, session))) {
-    status = mp_no_memory(error);
-  }
+  if (status == MOONPAD_OK && (!reserve_resolved(append) || !reserve_rows(append))) status = mp_no_memory(error);
   if (status != MOONPAD_OK) mp_append_free(append);
   return status;
 }
@@ -278,9 +258,10 @@ static void forget_result(mp_append *append, mp_operation *operation) {
 
 void mp_append_forget_outcome(mp_append *append) {
   if (!append->has_outcome) return;
-  for (size_t i = 0; i < append->stored_count; i++) {
-    forget_result(append, &append->operations[i]);
-    append->operations[i].previous_revision = -1;
+  for (size_t i = append->count; i-- > 0;) {
+    mp_operation *operation = &append->operations[i];
+    mp_own_writes_undo(&operation->entry->own, &operation->note);
+    if (i < append->stored_count) forget_result(append, operation);
   }
   forget_wanted(append);
   for (size_t i = 0; i < append->conflict_count; i++) mp_key_release(append->env, append->conflicts[i]);
@@ -351,31 +332,37 @@ static moonpad_status add_conflict(mp_append *append, const mp_operation *operat
 }
 
 /*
-** When the key was last changed; not after `base` when it was not. A key that the object has and the store
-** has not may have been removed at any time until tombstones were purged.
+** What has changed since `held` is among the others. A key that the object showed and that the store has not was removed
+** by somebody, at any time until tombstones were purged. Otherwise nobody knows of more than the object did, but for its
+** own appends since.
 */
-static int64_t last_change(mp_append *append, const mp_operation *operation) {
-  const mp_state_row *wanted = operation->wanted;
+int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) {
   const mp_key *key = operation->key;
-  const mp_entry *other = NULL; /* among what others changed since `held` */
-  if (wanted == NULL) other = mp_entries_find(&append->others.found, mp_key_text(key), key->hash);
-  bool all_known = wanted != NULL || (append->others.whole & MP_HEAD(operation->scope)) != 0;
-  bool found = other != NULL || (wanted != NULL && (wanted->revision != 0 || wanted->value != NULL));
-  if (!found) return all_known && !operation->was_absent ? append->facts.forgotten[operation->scope] : 0;
-  return other != NULL ? other->revision : wanted->revision;
+  const mp_entry *other = mp_entries_find(&append->others.found, mp_key_text(key), key->hash);
+  if (other != NULL) return other->revision;
+  bool is_gone = (append->others.whole & MP_HEAD(operation->scope)) != 0 && !operation->was_absent;
+  if (is_gone) return append->facts.forgotten[operation->scope];
+  int64_t own = operation->entry->own.to;
+  return own > operation->known_change ? own : operation->known_change;
 }
 
-/* What becomes of a key, and whether somebody else's change stands against it. */
+/* A delta that was decided in sight of another revision has not seen what the object itself has stored since either. */
+bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation) {
+  static const mp_own_writes none;
+  if (!operation->checked || mp_row_revision(&append->row, operation->scope) <= operation->base) return false;
+  bool decided = append->decided_at != MP_DECIDED_AS_HELD && operation->given != NULL;
+  return mp_own_writes_conflict(decided ? &none : &operation->entry->own, mp_append_last_change(append, operation),
+                                operation->base, operation->has_read, append->branch);
+}
+
+static moonpad_status check(mp_append *append, const mp_operation *operation, moonpad_error *error) {
+  return mp_append_is_overtaken(append, operation) ? add_conflict(append, operation, error) : MOONPAD_OK;
+}
+
+/* What becomes of a key, and whether it may. */
 static moonpad_status resolve(mp_append *append, mp_operation *operation, moonpad_error *error) {
   moonpad_string key = mp_key_text(operation->key);
-  moonpad_status status = MOONPAD_OK;
-  if (mp_row_revision(&append->row, operation->scope) > operation->base) {
-    operation->previous_revision = last_change(append, operation);
-    int64_t changed = operation->previous_revision;
-    if (operation->checked && changed > operation->base && !mp_lane_wrote(append->lane, operation->key, changed)) {
-      status = add_conflict(append, operation, error);
-    }
-  }
+  moonpad_status status = check(append, operation, error);
   if (status == MOONPAD_OK && (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND)) {
     status = mp_add_pending(append->env, operation->kind, key, operation->wanted->value, operation->value,
                             &operation->result, error);
@@ -453,6 +440,29 @@ mp_event_row mp_append_event_row(const mp_append *append, unsigned heads) {
   return row;
 }
 
+size_t mp_append_first_taken_in(const mp_append *append) {
+  if (!append->duplicate) return 0;
+  /* Stored by this very call, though it learns of it as of a duplicate: only temp: is not in the store. */
+  bool sent_twice = !append->id_given;
+  return sent_twice ? append->stored_count : append->count;
+}
+
+bool mp_append_reserve_notes(mp_append *append) {
+  for (size_t i = 0; append->branch != NULL && i < append->count; i++) {
+    mp_operation *operation = &append->operations[i];
+    if (!mp_own_writes_reserve(append->env, &operation->entry->own, append->branch, &operation->note)) return false;
+  }
+  return true;
+}
+
+void mp_append_note(mp_append *append) {
+  for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
+    mp_operation *operation = &append->operations[i];
+    mp_own_writes_note(&operation->entry->own, mp_append_last_change(append, operation),
+                       mp_row_revision(&append->row, operation->scope), &operation->note);
+  }
+}
+
 /* Writes what has been decided. From here on only the store can fail. */
 static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) {
   mp_batch batch = {
@@ -463,6 +473,7 @@ static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) 
   };
   list_writes(append, &batch);
   count_revisions(append, batch.heads);
+  mp_append_note(append);
   mp_event_row event = mp_append_event_row(append, batch.heads);
   batch.heads |= MP_HEAD(MP_SCOPE_SESSION);
   batch.events = &event;
@@ -477,7 +488,7 @@ static moonpad_status decide(mp_append *append, moonpad_error *error) {
     status = resolve(append, &append->operations[i], error);
   }
   for (size_t i = append->stored_count; status == MOONPAD_OK && i < append->count; i++) {
-    if (append->operations[i].checked) status = add_conflict(append, &append->operations[i], error);
+    status = check(append, &append->operations[i], error);
   }
   if (status == MOONPAD_OK && append->conflict_count > 0) {
     status = mp_fail_in_conflict(
@@ -508,7 +519,12 @@ moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
   if (append->live != NULL) append->others.view = &append->live->view;
   moonpad_status status = look(append, tx, error);
   if (status == MOONPAD_NOT_FOUND) return mp_append_not_found(append, error);
-  if (status != MOONPAD_OK || append->duplicate) return status;
+  if (status != MOONPAD_OK) return status;
+  if (!mp_append_reserve_notes(append)) return mp_no_memory(error);
+  if (append->duplicate) {
+    mp_append_note(append);
+    return MOONPAD_OK;
+  }
   status = decide(append, error);
   if (status != MOONPAD_OK) return status;
   append->has_written = true;
@@ -527,22 +543,13 @@ static void show_result(moonpad_session *session, mp_operation *operation, int64
   }
 }
 
-size_t mp_append_first_taken_in(const mp_append *append) {
-  if (!append->duplicate) return 0;
-  /* Stored by this very call, though it learns of it as of a duplicate: only temp: is not in the store. */
-  bool sent_twice = !append->id_given;
-  return sent_twice ? append->stored_count : append->count;
-}
-
 void mp_append_apply(mp_append *append, moonpad_session *session) {
   bool complete = mp_view_reserve(session, &append->others);
   if (complete) mp_view_apply(session, &append->others, &append->row);
   for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
-    int64_t before = operation->entry->revision;
-    int64_t after = mp_row_revision(&append->row, operation->scope);
-    show_result(session, operation, after);
-    mp_changes_after_own_append(session, operation->entry, before, after, append->changes);
+    show_result(session, operation, mp_row_revision(&append->row, operation->scope));
+    if (append->changes != NULL) mp_changes_stored(append->changes, operation->entry);
   }
   if (append->changes != NULL && append->duplicate) mp_changes_reset(append->changes, false);
   if (complete) session->row = append->row;
@@ -571,6 +578,7 @@ void mp_append_free(mp_append *append) {
   if (append->writes != append->few_writes) mp_release(append->env, append->writes);
   if (append->resolved != append->few_resolved) mp_release(append->env, append->resolved);
   mp_release(append->env, append->conflicts);
+  mp_key_release(append->env, append->branch);
   mp_buffer_free(&append->json);
   mp_gathering_free(&append->others);
   mp_event_draft_free(&append->draft);

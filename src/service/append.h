@@ -20,18 +20,19 @@ typedef struct mp_operation {
   mp_entry *given; /* in the event's own delta; NULL: a pending write */
   mp_value *
       value; /* what to set; the number to add; the array of items to append. Counted for a pending write, else the draft's */
-  bool was_absent; /* in the session object, at `base` */
-  bool checked;    /* conflicts when somebody else changed the key after `base`; of a temp: key: somebody has */
+  bool was_absent; /* in the session object, when this was prepared */
+  bool checked;    /* conflicts when somebody else changed the key after `base`, */
+  bool has_read;   /* and then also with the branches beside the writer's */
   int64_t base;
+  int64_t known_change;   /* when the key was last changed as far as the session object knew when this was prepared */
   mp_view_entry *entry;   /* of the session object, which lives as long as this is to be stored */
   mp_value *shown_before; /* asynchronous: what the session object showed before this append, */
   mp_value *expected;     /* and, counted, what it is to show from then on */
   size_t bytes_before;    /* that the key took in the session's own state */
   /* outcome */
-  mp_value *result; /* what was stored: counted where it was computed, else `value`; NULL: removed */
-  int64_t
-      previous_revision; /* of the key before, where somebody has changed it since `base` or it was wanted; else -1 */
-  mp_state_row *wanted;  /* what was looked up, where the outcome depends on it; else NULL */
+  mp_value *result;     /* what was stored: counted where it was computed, else `value`; NULL: removed */
+  mp_state_row *wanted; /* what was looked up, where something is to be added to it; else NULL */
+  mp_own_note note;     /* of this write as the session object's own, while it may still be undone */
 } mp_operation;
 
 /* Its strings point into the event's text, which is to stay as long as it does. It does not move. */
@@ -46,10 +47,10 @@ typedef struct mp_append {
   bool timestamp_given;
   bool delta_as_given;        /* what is stored is the event's own delta as it stands */
   mp_session_row held;        /* what the session object held when this was prepared */
-  struct mp_lane *lane;       /* of an asynchronous append; NULL: synchronous */
   moonpad_session *live;      /* the session object, where nobody uses it while the transaction runs; else NULL */
   bool by_hand;               /* takes no change set's writes along */
   moonpad_changes *changes;   /* whose pending writes these are; NULL: nobody's, or freed since */
+  mp_key *branch;             /* of their writer, counted; NULL: none */
   int64_t decided_at;         /* the revision that a delta by hand was decided in sight of, or MP_DECIDED_AS_HELD */
   moonpad_session_name names; /* borrowed from the session, for messages */
   size_t state_bytes;
@@ -94,13 +95,23 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
 moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_error *error);
 /* The transaction function; the context is the mp_append. */
 moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
-/* A transaction function may be called again: it starts afresh. */
+/*
+** A transaction function may be called again: it starts afresh. After a failure, too, what it has noted as the session
+** object's own is undone by this, on the thread that ran it; of several appends of the object the last one goes first.
+*/
 void mp_append_forget_outcome(mp_append *append);
 /*
 ** Sends it as a plan to a store that takes plans (store/plan.h). *decided: it has been stored, or has
 ** failed for good; otherwise it is for mp_append_run. Synchronous appends only.
 */
 moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *error);
+/* When the key was last changed, before this; as long as nothing has been asked: as far as the session object knows. */
+int64_t mp_append_last_change(mp_append *append, const mp_operation *operation);
+/* Does that change, or one before it, stand against the operation? */
+bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation);
+/* Notes what it writes as the session object's own, with `row` as it becomes. Room for that is made before; false without memory. */
+bool mp_append_reserve_notes(mp_append *append);
+void mp_append_note(mp_append *append);
 /* The event as a store keeps it; `heads` are those of the keys that it changes. */
 mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);

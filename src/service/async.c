@@ -7,10 +7,18 @@
 #include "service/async.h"
 
 #include "base/error.h"
-#include "service/lane.h"
 #include "service/pending.h"
 
 #define BATCH 64
+
+/*
+** What made an append of a session object fail: those behind it were built on it, and fail with it, until none
+** is under way. Only whoever stores them uses it meanwhile.
+*/
+typedef struct mp_failure {
+  moonpad_error error; /* code MOONPAD_OK: nothing */
+  bool is_final;       /* else it was found in a transaction that may be undone */
+} mp_failure;
 
 /* One of them, from its call until it is polled. */
 struct mp_job {
@@ -19,7 +27,7 @@ struct mp_job {
   mp_append append;
   mp_buffer event;          /* what the append reads from */
   moonpad_session *session; /* NULL once the object has been freed, which waits until the job is done */
-  mp_lane *lane;
+  mp_failure *failure;      /* the session object's */
   mp_async_way way;
   moonpad_error error; /* code MOONPAD_OK: stored */
   bool applied;        /* the session object shows the outcome */
@@ -33,29 +41,41 @@ typedef struct job_batch {
   size_t count;
 } job_batch;
 
+static bool fails_with_earlier(mp_job *job) {
+  const moonpad_error *earlier = &job->failure->error;
+  if (earlier->code == MOONPAD_OK) return false;
+  mp_fail(&job->error, earlier->code, "an earlier append of this session object failed: %s", earlier->message);
+  return true;
+}
+
 /*
 ** One job inside the batch's transaction. A refusal that has written nothing is this job's alone; any
 ** other failure ends the batch, which is undone.
 */
 static moonpad_status run_job(mp_tx *tx, mp_job *job) {
-  if (mp_lane_failure(job->lane, &job->error) != MOONPAD_OK) {
-    mp_append_forget_outcome(&job->append);
-    return MOONPAD_OK;
-  }
+  if (fails_with_earlier(job)) return MOONPAD_OK;
   job->error.code = MOONPAD_OK;
   moonpad_status status = mp_append_run(tx, &job->append, &job->error);
-  if (status == MOONPAD_OK && !job->append.duplicate) status = mp_lane_note(job->lane, &job->append, &job->error);
   if (status == MOONPAD_OK) return MOONPAD_OK;
   bool refused = status == MOONPAD_CONFLICT || status == MOONPAD_NOT_FOUND || status == MOONPAD_ALREADY_EXISTS ||
                  status == MOONPAD_INVALID_ARGUMENT || status == MOONPAD_LIMIT;
   if (!refused || job->append.has_written) return status;
-  mp_lane_fail(job->lane, &job->error);
+  job->failure->error = job->error;
   return MOONPAD_OK;
+}
+
+/* What the jobs have noted in their session objects, the last one first. */
+static void undo_batch(const job_batch *batch) {
+  for (size_t i = batch->count; i-- > 0;) {
+    mp_job *job = batch->jobs[i];
+    mp_append_forget_outcome(&job->append);
+    if (!job->failure->is_final) job->failure->error.code = MOONPAD_OK;
+  }
 }
 
 static moonpad_status run_batch(mp_tx *tx, void *context, moonpad_error *error) {
   job_batch *batch = context;
-  for (size_t i = 0; i < batch->count; i++) mp_lane_rewind(batch->jobs[i]->lane);
+  undo_batch(batch);
   for (size_t i = 0; i < batch->count; i++) {
     moonpad_status status = run_job(tx, batch->jobs[i]);
     if (status != MOONPAD_OK) {
@@ -66,22 +86,17 @@ static moonpad_status run_batch(mp_tx *tx, void *context, moonpad_error *error) 
   return MOONPAD_OK;
 }
 
-/*
-** What the store said to all of them, or to a job by itself. Those behind it in its lane fail
-** because of it.
-*/
+/* What the store said to all of them, or to a job by itself. Those behind it fail because of it. */
 static void fail_job(mp_job *job, const moonpad_error *error) {
-  mp_lane_rewind(job->lane);
-  mp_append_forget_outcome(&job->append); /* found in a transaction that was undone */
-  if (mp_lane_failure(job->lane, &job->error) != MOONPAD_OK) return;
-  job->error = *error;
-  mp_lane_fail(job->lane, error);
-  mp_lane_keep(job->lane);
+  if (fails_with_earlier(job)) return;
+  job->error = job->failure->error = *error;
+  job->failure->is_final = true;
 }
 
 static moonpad_status write_jobs(mp_store *store, job_batch *batch, moonpad_error *error) {
   memset(error, 0, sizeof *error);
   error->code = store->ops->write(store, run_batch, batch, error);
+  if (error->code != MOONPAD_OK) undo_batch(batch);
   return error->code;
 }
 
@@ -101,7 +116,8 @@ static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error)
                status == MOONPAD_NO_MEMORY;
     }
     if (status == MOONPAD_OK) {
-      mp_lane_keep(batch->jobs[i]->lane);
+      mp_failure *failure = batch->jobs[i]->failure;
+      failure->is_final = failure->error.code != MOONPAD_OK;
     } else {
       fail_job(batch->jobs[i], error);
     }
@@ -161,7 +177,6 @@ static void free_job(mp_job *job) {
   mp_env *env = job->append.env;
   mp_append_free(&job->append);
   mp_buffer_free(&job->event);
-  mp_lane_release(job->lane);
   mp_release(env, job);
 }
 
@@ -206,11 +221,10 @@ static void thaw(moonpad_session *session) {
 static void show_expected(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
-    int64_t revision = operation->entry->revision;
     operation->shown_before = mp_value_retain(operation->entry->value);
     mp_view_expect(session, operation->entry, operation->expected);
     operation->expected = NULL;
-    mp_changes_after_own_append(session, operation->entry, revision, revision, append->changes);
+    if (append->changes != NULL) mp_changes_stored(append->changes, operation->entry);
   }
   append->changes = NULL;
 }
@@ -243,8 +257,9 @@ static moonpad_status read_job(mp_job *job, moonpad_session *session, moonpad_ch
   } else if (job->way.apart) {
     status = mp_append_refuse_shared_keys(&job->append, error);
   }
-  if (status == MOONPAD_OK && session->lane == NULL && (session->lane = mp_lane_new(session->env)) == NULL) {
-    status = mp_no_memory(error);
+  if (status == MOONPAD_OK && session->failure == NULL) {
+    session->failure = mp_allocate_zeroed(session->env, sizeof *session->failure);
+    if (session->failure == NULL) status = mp_no_memory(error);
   }
   if (status != MOONPAD_OK) mp_append_free(&job->append);
   return status;
@@ -270,8 +285,7 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
   job->task.taker = job->way.when_stored ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_POLL;
   job->task.queue = session->queue != NULL ? session->queue : &session->service->queue;
   job->session = session;
-  job->lane = mp_lane_retain(session->lane);
-  job->append.lane = job->lane;
+  job->failure = session->failure;
   *made = job;
   return MOONPAD_OK;
 }
@@ -373,10 +387,8 @@ moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue
 static void take_in_own(const mp_append *append, moonpad_session *session) {
   for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
     const mp_operation *operation = &append->operations[i];
-    mp_view_entry *entry = operation->entry;
-    int64_t before = entry->revision, after = mp_row_revision(&append->row, operation->scope);
-    mp_view_set(session, entry, operation->result, after);
-    mp_changes_after_own_append(session, entry, before, after, NULL);
+    int64_t revision = mp_row_revision(&append->row, operation->scope);
+    mp_view_set(session, operation->entry, operation->result, revision);
   }
 }
 
@@ -412,9 +424,8 @@ static void apply_job(mp_job *job, moonpad_session *session) {
     thaw(session);
   }
   if (session->jobs_in_flight > 0) return;
-  mp_lane_release(session->lane);
-  session->lane = NULL;
-  session->has_failed = false;
+  session->failure->error.code = MOONPAD_OK;
+  session->failure->is_final = session->has_failed = false;
 }
 
 /* Those of one session object are done in order, whatever queues they are in. */
@@ -582,8 +593,7 @@ static void leave_jobs(moonpad_session *session) {
 void mp_session_leave(moonpad_session *session) {
   /* One that a transaction has made and frees again must not ask for the lock (service.h). */
   if (session->first_job != NULL) leave_jobs(session);
-  mp_lane_release(session->lane);
-  session->lane = NULL;
+  mp_release(session->env, session->failure);
   mp_queue_release(session->queue);
   session->queue = NULL;
 }

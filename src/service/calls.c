@@ -87,6 +87,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
     lend_spare(session, &append);
     status = store_append(&append, error);
     mp_append_keep_conflicts(&append, session);
+    if (status != MOONPAD_OK) mp_append_forget_outcome(&append);
     if (status == MOONPAD_OK) {
       mp_append_apply(&append, session);
       if (way.as_given != NULL && append.stored.data == event.data) {

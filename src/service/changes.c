@@ -89,6 +89,17 @@ void moonpad_changes_free(moonpad_changes *changes) {
   mp_env_release(env);
 }
 
+moonpad_status mp_changes_set_branch(moonpad_changes *changes, moonpad_string branch, moonpad_error *error) {
+  mp_key *name = NULL;
+  if (branch.length != 0) {
+    name = mp_key_new(changes->env, branch);
+    if (name == NULL) return mp_no_memory(error);
+  }
+  mp_key_release(changes->env, changes->branch);
+  changes->branch = name;
+  return MOONPAD_OK;
+}
+
 /* ---- one key ---- */
 
 mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key) {
@@ -150,30 +161,21 @@ static mp_scope base_scope(const mp_change *change) {
   return scope == MP_SCOPE_TEMP ? MP_SCOPE_SESSION : scope;
 }
 
-void mp_change_renew_base(mp_change *change) {
-  int64_t clean_at = change->owner->clean_at[base_scope(change)];
-  if (!change->touched || change->pending || change->base >= clean_at) return;
-  change->base = clean_at;
-  change->reach = 0;
-}
-
 void mp_change_touch(mp_change *change, bool reading) {
-  mp_change_renew_base(change);
+  const moonpad_changes *changes = change->owner;
+  mp_scope scope = base_scope(change);
   if (!change->touched) {
-    moonpad_changes *changes = change->owner;
-    mp_scope scope = change->entry->scope;
-    bool looked_at = changes->all_read && !change->beyond_all_read;
     change->touched = true;
-    change->read = looked_at;
+    change->read = changes->all_read;
     if (changes->session == NULL) {
       change->base = 0;
-    } else if (looked_at) {
-      change->base = changes->all_base[base_scope(change)];
+    } else if (changes->all_read) {
+      change->base = changes->all_base[scope];
     } else if (changes->below == NULL) {
       change->base = mp_held_revision(changes->session, scope);
     }
-    change->reach = 0;
   }
+  if (!change->pending && change->base < changes->clean_at[scope]) change->base = changes->clean_at[scope];
   /* What was written itself, here or below, tells nothing about what others have stored. */
   if (!reading || (change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE))) return;
   change->read_now = true;
@@ -281,7 +283,7 @@ void mp_changes_reset(moonpad_changes *changes, bool keep_marks) {
       mp_change_drop_root(change);
       mp_change_forget_pending(change);
     }
-    if (!keep_marks) change->touched = change->read = change->read_now = change->beyond_all_read = false;
+    if (!keep_marks) change->touched = change->read = change->read_now = false;
   }
   if (!keep_marks) changes->all_read = changes->all_read_now = false;
 }
@@ -342,52 +344,9 @@ static void settle_change(mp_change *change) {
   mp_change_clear(change);
 }
 
-bool mp_changes_reserve(moonpad_session *session, const mp_view_entry *entry) {
-  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
-    if (changes->all_read && mp_change_of(changes, mp_key_text(entry->key)) == NULL) return false;
-  }
-  return true;
-}
-
-static bool reserve_unshown(moonpad_changes *changes, const mp_append *append) {
-  for (size_t i = 0; i < append->count; i++) {
-    if (mp_change_of(changes, mp_key_text(append->operations[i].key)) == NULL) return false;
-  }
-  return true;
-}
-
-bool mp_changes_reserve_in_flight(moonpad_changes *changes) {
-  if (changes->session == NULL || changes->session->jobs_in_flight == 0) return true;
-  if (changes->session->unshown != NULL) return reserve_unshown(changes, changes->session->unshown);
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(changes->view, &position)) != NULL;) {
-    const mp_view_entry *entry = slot->value;
-    if (entry->in_flight > 0 && mp_change_of(changes, mp_key_text(entry->key)) == NULL) return false;
-  }
-  return true;
-}
-
-void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry, int64_t before, int64_t after,
-                                 const moonpad_changes *by) {
-  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
-    mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
-    if (change == NULL) continue;
-    if (changes == by && change->pending) {
-      settle_change(change);
-      change->beyond_all_read = changes->all_read;
-    } else if (change->touched || (changes->all_read && !change->beyond_all_read)) {
-      mp_change_touch(change, false);
-      mp_change_follow(change, before, after, mp_changes_run_beside(changes, by));
-    }
-  }
-}
-
-void mp_changes_entry_changed(moonpad_session *session, const mp_view_entry *entry) {
-  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
-    mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
-    if (change == NULL || change->pending || changes->below != NULL) continue;
-    if (change->root_source != entry->value) mp_change_drop_root(change);
-  }
+void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry) {
+  mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
+  if (change != NULL && change->pending) settle_change(change);
 }
 
 void mp_changes_note_clean(moonpad_changes *changes) {
@@ -402,7 +361,6 @@ void mp_changes_rebase(moonpad_changes *changes) {
     mp_change *change = slot->value;
     if (!change->touched) continue;
     change->base = mp_held_revision(changes->session, change->entry->scope);
-    change->reach = 0;
   }
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     changes->all_base[scope] = mp_held_revision(changes->session, (mp_scope)scope);

@@ -43,9 +43,8 @@ static moonpad_status list_shown(const moonpad_changes *changes, mp_key_list *li
   return MOONPAD_OK;
 }
 
-moonpad_status mp_changes_mark_all_read(moonpad_changes *changes, moonpad_error *error) {
-  if (changes->session == NULL) return MOONPAD_OK;
-  if (!mp_changes_reserve_in_flight(changes)) return mp_no_memory(error);
+void mp_changes_mark_all_read(moonpad_changes *changes) {
+  if (changes->session == NULL) return;
   bool again = changes->all_read;
   for (int scope = 0; scope < MP_STORED_SCOPES && !again; scope++) {
     changes->all_base[scope] = mp_held_revision(changes->session, (mp_scope)scope);
@@ -55,17 +54,15 @@ moonpad_status mp_changes_mark_all_read(moonpad_changes *changes, moonpad_error 
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change *change = slot->value;
     if (!change->pending) change->read_now = true;
-    if (change->touched || change->beyond_all_read) mp_change_touch(change, true);
-    change->beyond_all_read = false;
+    if (change->touched) mp_change_touch(change, true);
   }
-  return MOONPAD_OK;
 }
 
 moonpad_status mp_changes_keys(moonpad_changes *changes, mp_key_list *list, moonpad_error *error) {
   list->keys = NULL;
   list->count = 0;
-  moonpad_status status = mp_changes_mark_all_read(changes, error);
-  return status == MOONPAD_OK ? list_shown(changes, list, error) : status;
+  mp_changes_mark_all_read(changes);
+  return list_shown(changes, list, error);
 }
 
 void mp_key_list_free(mp_key_list *list) {
@@ -112,8 +109,8 @@ static moonpad_status close_object(mp_buffer *out, char bracket, moonpad_error *
 
 moonpad_status mp_changes_write_all(moonpad_changes *changes, bool is_read, mp_buffer *out, moonpad_error *error) {
   mp_key_list list;
-  moonpad_status status = is_read ? mp_changes_mark_all_read(changes, error) : MOONPAD_OK;
-  if (status == MOONPAD_OK) status = list_shown(changes, &list, error);
+  if (is_read) mp_changes_mark_all_read(changes);
+  moonpad_status status = list_shown(changes, &list, error);
   if (status != MOONPAD_OK) return status;
   size_t begin;
   open_bracket(out, '{', &begin);

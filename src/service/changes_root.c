@@ -32,15 +32,16 @@ bool mp_same_json(const mp_value *a, const mp_value *b) {
          memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
 }
 
-/* Under a pending append, others may have changed the array since it was opened. */
+/* Others may have changed the value since it was opened. */
 static moonpad_status refuse_if_overtaken(mp_change *change, moonpad_error *error) {
   const mp_value *shown;
   mp_value *owned;
   moonpad_status status = mp_change_look_below(change, error);
   if (status == MOONPAD_OK) status = mp_change_shown(change, &shown, &owned, error);
   if (status != MOONPAD_OK) return status;
+  bool is_copy = owned != NULL || change->owner->below != NULL;
   bool same = shown != NULL && mp_is_composite(shown->as.type) &&
-              (shown == change->root_source || mp_same_json(shown, change->root_source));
+              (shown == change->root_source || (is_copy && mp_same_json(shown, change->root_source)));
   mp_value_release(change->owner->env, owned);
   if (same) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT,

@@ -14,14 +14,11 @@ struct mp_change {
   bool pending;
   bool touched; /* read or written since it was last clean: `base` counts */
   bool read;
-  bool read_now;        /* read in this transaction; of a set without transactions the same as `read` */
-  bool beyond_all_read; /* committed since the whole state was looked at: that look does not count for it any more */
-  bool unchecked;       /* outputKey: never conflicts */
-  bool by_place;        /* MP_SET by nested writes into what was there: siblings are merged place by place */
-  bool created; /* MP_SET: a table put there because there was none: those of overlapping transactions are merged */
+  bool read_now;  /* read in this transaction; of a set without transactions the same as `read` */
+  bool unchecked; /* outputKey: never conflicts */
+  bool by_place;  /* MP_SET by nested writes into what was there: siblings are merged place by place */
+  bool created;   /* MP_SET: a table put there because there was none: those of overlapping transactions are merged */
   int64_t base;
-  int64_t
-      reach; /* above `base`: all changes from there up to here are this run's, the first of them a sibling branch's */
   mp_operation_kind kind; /* while pending */
   mp_value *
       value; /* MP_SET: the value (behind `root` when that is dirty); MP_INCREMENT: the sum to add; MP_APPEND: array of items */
@@ -100,8 +97,6 @@ void mp_change_forget_below(mp_change *change);
 void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry);
 /* Notes the base on first contact. */
 void mp_change_touch(mp_change *change, bool reading);
-/* Moves a base up that is older than when its owner was last clean. */
-void mp_change_renew_base(mp_change *change);
 /* What the change set shows for a key now: *value is borrowed (a local result of an increment or append: one counted reference in *owned). */
 moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error);
 /* Clean again: nothing pending, marks forgotten. The root stays. */
@@ -112,7 +107,7 @@ moonpad_status mp_change_root(mp_change *change, mp_node **root, moonpad_error *
 /* Brings `value` up to what the dirty root holds, or to all the items that are to be appended. */
 moonpad_status mp_change_fold(mp_change *change, moonpad_error *error);
 /* The whole state has been looked at. */
-moonpad_status mp_changes_mark_all_read(moonpad_changes *changes, moonpad_error *error);
+void mp_changes_mark_all_read(moonpad_changes *changes);
 /* What its pending write did to the key; NULL: out of memory. */
 mp_patch *mp_change_patch(mp_change *change);
 /* Drops all that is pending; marks stay when `keep_marks`. */
@@ -125,28 +120,10 @@ moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_o
 /* The pending changes, `with_below` all that the set sees, sorted by key; the caller frees the array. */
 moonpad_status mp_changes_pending_list(moonpad_changes *changes, bool with_below, mp_change ***list, size_t *count,
                                        moonpad_error *error);
-/* Makes room for what mp_changes_after_own_append will note of `entry`. False without memory. */
-bool mp_changes_reserve(moonpad_session *session, const mp_view_entry *entry);
-/* The same for the keys of all asynchronous appends under way; to be called before `all_read` is set. False without memory. */
-bool mp_changes_reserve_in_flight(moonpad_changes *changes);
-/*
-** After an append through this session object changed `entry`, for which room was reserved, whose last
-** change was `before` and is now `after`: `by`, whose writes these were (NULL: an event by hand), is
-** clean for this key; others that looked at the key see it as their own session's change, unless
-** somebody else's had come in between.
-*/
-void mp_changes_after_own_append(moonpad_session *session, mp_view_entry *entry, int64_t before, int64_t after,
-                                 const moonpad_changes *by);
-/* Do the two belong to branches that run side by side, so that each is somebody else to the other? */
-bool mp_changes_run_beside(const moonpad_changes *a, const moonpad_changes *b);
+/* What `changes` had pending of that key is stored now, or on its way: it is clean for it. */
+void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry);
 /* After an append that left nothing pending: what it read before counts as read now, in sight of what the session object has taken in. */
 void mp_changes_note_clean(moonpad_changes *changes);
-/* The key of `change` was changed through this session object, by a sibling branch (`beside`) or by the writer's own run. */
-void mp_change_follow(mp_change *change, int64_t before, int64_t after, bool beside);
-/* What a pending write is measured against: a sibling's change counts only against a write that depends on a read. */
-int64_t mp_change_measure(const mp_change *change);
-/* The view shows another value: nodes opened from the old one are stale, but for those under pending writes. */
-void mp_changes_entry_changed(moonpad_session *session, const mp_view_entry *entry);
 /* After a refresh: what is pending counts as decided in sight of what the session object holds now. */
 void mp_changes_rebase(moonpad_changes *changes);
 

@@ -67,12 +67,19 @@ static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarde
   return status == MOONPAD_OK;
 }
 
-static bool plan_operation(const mp_append *append, mp_operation *operation, mp_guarded *planned) {
+/* The store is to find no change that the object does not know of. */
+static int64_t guard(mp_append *append, const mp_operation *operation) {
+  int64_t known = mp_append_last_change(append, operation);
+  if (!operation->checked) return MP_UNGUARDED;
+  return known > operation->base && !mp_append_is_overtaken(append, operation) ? known : operation->base;
+}
+
+static bool plan_operation(mp_append *append, mp_operation *operation, mp_guarded *planned) {
   moonpad_string key = mp_key_text(operation->key);
   *planned = (mp_guarded){.kind = operation->kind == MP_REMOVE ? MP_GUARDED_REMOVE : MP_GUARDED_SET,
                           .scope = operation->scope,
                           .key = mp_scope_strip(operation->scope, key),
-                          .base = operation->checked ? operation->base : MP_UNGUARDED};
+                          .base = guard(append, operation)};
   if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
     if (!plan_sum(append, operation, planned)) return false;
   } else {
@@ -113,7 +120,7 @@ static bool plan_operations(sending *send) {
     send->heads |= MP_HEAD(append->operations[i].scope);
   }
   for (size_t i = append->stored_count; i < append->count; i++) {
-    if (append->operations[i].checked) return false;
+    if (mp_append_is_overtaken(append, &append->operations[i])) return false;
   }
   return state_fits(send);
 }
@@ -156,7 +163,8 @@ static void begin_others(void *context) {
 static bool make_plan(sending *send) {
   mp_append *append = send->append;
   const moonpad_options *options = &append->service->options;
-  if (!reserve(send) || !plan_operations(send) || !write_event(append, send->operations, send->holes)) return false;
+  if (!reserve(send) || !mp_append_reserve_notes(append)) return false;
+  if (!plan_operations(send) || !write_event(append, send->operations, send->holes)) return false;
   send->piece_count = 1;
   take_pieces(send, append->stored);
   if (mp_check_event_size(append->service, append->stored.length, NULL) != MOONPAD_OK) return false;
@@ -186,6 +194,7 @@ static void take_outcome(sending *send) {
   append->timestamp = append->draft.timestamp;
   append->event_revision = append->row.revision;
   mp_gather_whole(&append->others, &append->facts);
+  mp_append_note(append);
   for (size_t i = 0; i < append->stored_count; i++) {
     if (!is_added(&send->operations[i])) continue;
     append->operations[i].result = send->operations[i].result;

@@ -35,7 +35,6 @@ static void show(moonpad_session *session, mp_view_entry *entry, mp_value *value
   session->state_bytes -= entry->bytes;
   entry->bytes = entry_bytes(entry);
   session->state_bytes += entry->bytes;
-  if (session->sets != NULL) mp_changes_entry_changed(session, entry);
 }
 
 void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
@@ -79,6 +78,7 @@ void mp_view_free(mp_map *view, mp_env *env) {
     mp_view_entry *entry = slot->value;
     mp_value_release(env, entry->value);
     mp_value_release(env, entry->stored);
+    mp_own_writes_free(env, &entry->own);
     mp_key_release(env, entry->key); /* the map's reference still holds both */
   }
   mp_map_free(view);

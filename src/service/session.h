@@ -6,6 +6,7 @@
 #define MP_SERVICE_SESSION_H
 
 #include "core/entries.h"
+#include "service/own_writes.h"
 #include "service/service.h"
 
 /* A key of the view, in one piece of memory with it. Entries stay at their address until the session object is freed. */
@@ -18,6 +19,7 @@ typedef struct mp_view_entry {
   size_t bytes;       /* that it takes in the session's own state, its key included; 0 in other scopes */
   unsigned in_flight; /* asynchronous appends that wrote it and are not applied yet */
   bool stale;         /* within mp_view_apply: not gathered again */
+  mp_own_writes own;  /* its journal: whoever stores the object's appends uses it (own_writes.h) */
 } mp_view_entry;
 
 typedef struct mp_page mp_page;
@@ -49,10 +51,10 @@ struct moonpad_session {
 
   mp_buffer spare; /* memory for the next event that is appended */
 
-  struct mp_lane *lane;     /* of asynchronous appends that have not been applied yet; NULL: none */
-  size_t jobs_in_flight;    /* not applied yet */
-  bool has_failed;          /* one of them, so that those behind it fail as well */
-  struct mp_job *first_job; /* those that no poll has told of yet, in order */
+  struct mp_failure *failure; /* of asynchronous appends; NULL: there have been none */
+  size_t jobs_in_flight;      /* not applied yet */
+  bool has_failed;            /* one of them, so that those behind it fail as well */
+  struct mp_job *first_job;   /* those that no poll has told of yet, in order */
   struct mp_job *last_job;
   struct mp_append *unshown; /* the one under way that is shown only once it is stored; NULL: none */
   moonpad_queue *queue;      /* counted: where they are told; NULL: in the service's own */

@@ -136,5 +136,6 @@ moonpad_status mp_changes_add_writes(moonpad_changes *changes, const mp_writes *
   for (size_t i = 0; status == MOONPAD_OK && i < writes->count; i++) {
     status = add_write(changes, &writes->keys[i], error);
   }
-  return status == MOONPAD_OK && writes->all_read ? mp_changes_mark_all_read(changes, error) : status;
+  if (status == MOONPAD_OK && writes->all_read) mp_changes_mark_all_read(changes);
+  return status;
 }
