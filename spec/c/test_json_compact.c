@@ -15,6 +15,7 @@
 #include "base/number.h"
 #include "base/utf8.h"
 #include "core/json.h"
+#include "core/scan.h"
 #include "counting_allocator.h"
 #include "fault_steps.h"
 
@@ -386,6 +387,111 @@ static void damaged_text_is_refused_or_canonical(void **state) {
   mp_env_release(env);
 }
 
+/* The text in a block of just its size and a NUL. */
+static bool may_be_walked(moonpad_string text) {
+  char *copy = malloc(text.length + 1);
+  if (text.length != 0) memcpy(copy, text.data, text.length);
+  copy[text.length] = '\0';
+  bool result = mp_scan_check((moonpad_string){copy, text.length});
+  free(copy);
+  return result;
+}
+
+static void text_of_a_file_is_checked_before_it_is_walked(void **state) {
+  (void)state;
+  static const char *const good[] = {"0",
+                                     "-1.5e+3",
+                                     "1E2",
+                                     "1e308",
+                                     "1e-999",
+                                     "100000000000000000000",
+                                     "\"\"",
+                                     "null",
+                                     "[]",
+                                     "{}",
+                                     "[[],{\"a\":{}}]",
+                                     "{\"a\":1,\"a\":2}",
+                                     "\"\\u0041\\ud83d\\uDE00\\/\"",
+                                     "\"\xC3\xA4 and then more than sixteen bytes\""};
+  static const char *const bad[] = {"",
+                                    " 1",
+                                    "1 ",
+                                    "[1, 2]",
+                                    "01",
+                                    "-",
+                                    "1.",
+                                    "1e",
+                                    "1e400",
+                                    "-1e400",
+                                    ".5",
+                                    "nul",
+                                    "[1,]",
+                                    "[,1]",
+                                    "{\"a\"}",
+                                    "{\"a\":}",
+                                    "{a:1}",
+                                    "{1:1}",
+                                    "[1}",
+                                    "{\"a\":1]",
+                                    "[",
+                                    "{\"a\":1,}",
+                                    "\"\\u00g0\"",
+                                    "\"\\ud800\"",
+                                    "\"\\udc00\"",
+                                    "\"\\x\"",
+                                    "\"\x01\"",
+                                    "\"\xFF\"",
+                                    "\"",
+                                    "\"\\",
+                                    "\"\\\"",
+                                    "\"\xC3\xA4 and then more than sixteen bytes \xC3\"",
+                                    "1,2",
+                                    "]"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    if (!may_be_walked(moonpad_text(good[i]))) fail_msg("refused: %s", good[i]);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    if (may_be_walked(moonpad_text(bad[i]))) fail_msg("not refused: %s", bad[i]);
+  }
+  assert_false(may_be_walked((moonpad_string){"\"\0\"", 3}));
+  assert_false(may_be_walked((moonpad_string){"[1]\0", 4}));
+  char deep[2 * MP_JSON_DEPTH_LIMIT + 2];
+  memset(deep, '[', MP_JSON_DEPTH_LIMIT + 1);
+  memset(deep + MP_JSON_DEPTH_LIMIT + 1, ']', MP_JSON_DEPTH_LIMIT + 1);
+  assert_false(may_be_walked((moonpad_string){deep, sizeof deep}));
+  assert_true(may_be_walked((moonpad_string){deep + 1, sizeof deep - 2}));
+}
+
+/* What passes is JSON for the strict reader too, but for a key that comes twice, and what comes out of that passes. */
+static void damaged_compact_text_is_refused_or_valid(void **state) {
+  (void)state;
+  mp_env *env = mp_env_new(NULL);
+  size_t accepted = 0;
+  for (int round = 0; round < valgrind_rounds(20000); round++) {
+    pair both;
+    mp_buffer out;
+    moonpad_type type;
+    moonpad_error error;
+    new_pair(&both, env);
+    mp_buffer_init(&out, env);
+    assert_true(may_be_walked(mp_buffer_text(&both.canonical)));
+    damage(both.canonical.data, &both.canonical.length);
+    moonpad_status status = compact(env, mp_buffer_text(&both.canonical), &out, &type, &error);
+    if (may_be_walked(mp_buffer_text(&both.canonical))) {
+      accepted++;
+      if (status != MOONPAD_OK) assert_non_null(strstr(error.message, "duplicate key"));
+    } else if (status == MOONPAD_OK) {
+      mp_buffer_add_char(&both.canonical, '\0');
+      assert_non_null(strpbrk(both.canonical.data, " \t\r\n"));
+      assert_true(may_be_walked(mp_buffer_text(&out)));
+    }
+    mp_buffer_free(&out);
+    free_pair(&both);
+  }
+  assert_in_range(accepted, 100, 19900);
+  mp_env_release(env);
+}
+
 static void compacting_survives_lack_of_memory(void **state) {
   (void)state;
   static const char text[] =
@@ -421,10 +527,16 @@ static void compacting_survives_lack_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_nul_byte_is_no_end_of_text),         cmocka_unit_test(values_become_compact_and_canonical),
-      cmocka_unit_test(a_key_may_come_once_in_an_object),     cmocka_unit_test(big_objects_are_checked_too),
-      cmocka_unit_test(many_keys_do_not_take_quadratic_time), cmocka_unit_test(random_values_come_out_canonical),
-      cmocka_unit_test(damaged_text_is_refused_or_canonical), cmocka_unit_test(compacting_survives_lack_of_memory),
+      cmocka_unit_test(a_nul_byte_is_no_end_of_text),
+      cmocka_unit_test(values_become_compact_and_canonical),
+      cmocka_unit_test(text_of_a_file_is_checked_before_it_is_walked),
+      cmocka_unit_test(damaged_compact_text_is_refused_or_valid),
+      cmocka_unit_test(a_key_may_come_once_in_an_object),
+      cmocka_unit_test(big_objects_are_checked_too),
+      cmocka_unit_test(many_keys_do_not_take_quadratic_time),
+      cmocka_unit_test(random_values_come_out_canonical),
+      cmocka_unit_test(damaged_text_is_refused_or_canonical),
+      cmocka_unit_test(compacting_survives_lack_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

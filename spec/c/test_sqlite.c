@@ -268,10 +268,11 @@ static void set_text(sqlite_place *place, const char *table, const char *column,
 }
 
 static void test_text_that_is_not_ours(void **state) {
-  /* not JSON, cut short, not UTF-8, a NUL, a lone surrogate, a bad number, a bad escape, trailing text, no text at all */
+  /* not JSON, cut short, not UTF-8, a NUL, a lone surrogate, bad numbers, a bad escape, trailing text, no text at all */
   static const char *const bad[] = {
-      "78",         "7B2261",         "22FF22",           "220022", "225C75443830302022", "2D",
-      "30312E3031", "225C7531323A22", "7B2261223A317D78", "",       "5B312C5D",           "7B2261227D"};
+      "78",       "7B2261",     "22FF22",         "220022",           "225C75443830302022",
+      "2D",       "30312E3031", "225C7531323A22", "7B2261223A317D78", "",
+      "5B312C5D", "7B2261227D", "5B31653939395D"};
   sqlite_place *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false};
   mp_store *store = place_open(place);

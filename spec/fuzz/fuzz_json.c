@@ -9,6 +9,7 @@
 #include "core/event.h"
 #include "core/json.h"
 #include "core/json_path.h"
+#include "core/scan.h"
 #include "core/value.h"
 #include "fuzz.h"
 
@@ -231,6 +232,7 @@ static void expect_value(const judge *judge, moonpad_string json, moonpad_type t
 
 static void expect_accepted(const judge *judge, moonpad_string given, moonpad_string json, moonpad_type type) {
   if (type == MOONPAD_OBJECT || type == MOONPAD_ARRAY) HOLDS(mp_json_own_end(json.data, 0) == json.length);
+  HOLDS(mp_scan_check(json));
   HOLDS(sqlite_accepts(judge, given) && sqlite_accepts(judge, json));
   expect_same_tokens(judge->env, given, json);
   expect_same_again(judge->env, json, type);

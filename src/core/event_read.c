@@ -463,7 +463,8 @@ static void init_draft(mp_event_draft *draft, mp_env *env) {
 static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json, bool trusted, moonpad_error *error) {
   event_reader reader;
   if (json.length == 0) json.data = "";
-  mp_scan_init(&reader.scan, json, trusted ? MP_JSON_DEPTH_LIMIT : EVENT_MAX_DEPTH, trusted);
+  mp_scan_init(&reader.scan, json, trusted ? MP_JSON_DEPTH_LIMIT : EVENT_MAX_DEPTH,
+               trusted ? MP_SCAN_TRUSTED : MP_SCAN_CANONICAL);
   reader.draft = draft;
   draft->text = json;
   reader.removed_keys = (moonpad_string){NULL, 0};

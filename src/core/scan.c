@@ -5,12 +5,13 @@
 
 #include "base/number.h"
 #include "base/utf8.h"
+#include "core/json.h"
 
-void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, bool trusted) {
+void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, mp_scan_kind kind) {
   scan->at = text.data;
   scan->end = text.data + text.length;
   scan->escaped = false;
-  scan->trusted = trusted;
+  scan->kind = kind;
   scan->depth = 0;
   scan->max_depth = max_depth;
   scan->deepest = 0;
@@ -24,6 +25,14 @@ static bool is_written_escape(char name) {
   return name == '"' || name == '\\' || name == 'n' || name == 't' || name == 'r' || name == 'b' || name == 'f';
 }
 
+/* At the backslash; gives the place behind the escape, or NULL. */
+static const char *escape_end(const mp_scan *scan, const char *at) {
+  uint32_t code;
+  if (scan->kind == MP_SCAN_VALID) return mp_json_escape(&at, scan->end, &code) == NULL ? at : NULL;
+  if (scan->end - at < 2) return NULL;
+  return scan->kind == MP_SCAN_TRUSTED || is_written_escape(at[1]) ? at + 2 : NULL;
+}
+
 const char *mp_scan_long_string_end(mp_scan *scan, const char *begin) {
   size_t length = (size_t)(scan->end - begin), position = 0;
   uint64_t beyond = 0;
@@ -32,12 +41,13 @@ const char *mp_scan_long_string_end(mp_scan *scan, const char *begin) {
     position = mp_json_plain_end(begin, position, length, &beyond);
     if (position == length) return NULL;
     if (begin[position] == '"') break;
-    if (begin[position] != '\\' || length - position < 2) return NULL;
-    if (!scan->trusted && !is_written_escape(begin[position + 1])) return NULL;
+    const char *behind = begin[position] == '\\' ? escape_end(scan, begin + position) : NULL;
+    if (behind == NULL) return NULL;
     scan->escaped = true;
-    position += 2;
+    position = (size_t)(behind - begin);
   }
-  bool valid = scan->trusted || !mp_json_beyond_ascii(beyond) || mp_utf8_valid_prefix(begin, position) == position;
+  bool valid = scan->kind == MP_SCAN_TRUSTED || !mp_json_beyond_ascii(beyond) ||
+               mp_utf8_valid_prefix(begin, position) == position;
   return valid ? begin + position : NULL;
 }
 
@@ -68,7 +78,7 @@ bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical) {
   if (!mp_json_scan_number(scan->at, scan->end, &number)) return false;
   *text = (moonpad_string){number.begin, (size_t)(number.end - number.begin)};
   scan->at = number.end;
-  *canonical = scan->trusted || is_surely_canonical(&number) || is_as_formatted(&number);
+  *canonical = scan->kind == MP_SCAN_TRUSTED || is_surely_canonical(&number) || is_as_formatted(&number);
   return true;
 }
 
@@ -140,4 +150,75 @@ bool mp_scan_any(mp_scan *scan, uint64_t *digest) {
   if (*scan->at == '{') return scan_object(scan, digest);
   if (*scan->at == '[') return scan_array(scan, digest);
   return scan_scalar(scan, digest);
+}
+
+/* ---- only checked: where the text has been read to stays in a register, and the NUL behind it ends every look ahead ---- */
+
+MP_INLINE const char *check_string(mp_scan *scan, const char *at) {
+  const char *quote = *at == '"' ? mp_scan_string_end(scan, at + 1) : NULL;
+  return quote == NULL ? NULL : quote + 1;
+}
+
+MP_INLINE const char *check_key(mp_scan *scan, const char *at) {
+  at = check_string(scan, at);
+  return at != NULL && *at == ':' ? at + 1 : NULL;
+}
+
+static const char *check_word(const char *at, const char *word, size_t length) {
+  return strncmp(at, word, length) == 0 ? at + length : NULL;
+}
+
+static const char *check_number(const mp_scan *scan, const char *at) {
+  mp_number_text number;
+  if (!mp_json_scan_number(at, scan->end, &number)) return NULL;
+  bool may_be_too_large = number.has_exponent || number.whole_digits > 300;
+  return may_be_too_large && mp_json_long_number(number).type == MOONPAD_ABSENT ? NULL : number.end;
+}
+
+MP_INLINE const char *check_scalar(mp_scan *scan, const char *at) {
+  switch (*at) {
+  case '"':
+    return check_string(scan, at);
+  case 't':
+    return check_word(at, "true", 4);
+  case 'f':
+    return check_word(at, "false", 5);
+  case 'n':
+    return check_word(at, "null", 4);
+  default:
+    return check_number(scan, at);
+  }
+}
+
+/* The place behind the value, or NULL. */
+static const char *check_value(mp_scan *scan, const char *at) {
+  char outer[MP_JSON_DEPTH_LIMIT], closer = '\0'; /* what ends the innermost object or array, and those around it */
+  unsigned depth = 0;
+  for (;;) {
+    char byte = *at;
+    if (byte == '{' || byte == '[') {
+      if (depth == MP_JSON_DEPTH_LIMIT) return NULL;
+      outer[depth++] = closer;
+      closer = byte == '{' ? '}' : ']';
+      if (*++at != closer) {
+        if (byte == '{') at = check_key(scan, at);
+        if (at == NULL) return NULL;
+        continue;
+      }
+    } else {
+      at = check_scalar(scan, at);
+      if (at == NULL) return NULL;
+    }
+    for (; depth > 0 && *at == closer; at++) closer = outer[--depth];
+    if (depth == 0) return at;
+    if (*at++ != ',') return NULL;
+    if (closer == '}') at = check_key(scan, at);
+    if (at == NULL) return NULL;
+  }
+}
+
+bool mp_scan_check(moonpad_string text) {
+  mp_scan scan;
+  mp_scan_init(&scan, text, MP_JSON_DEPTH_LIMIT, MP_SCAN_VALID);
+  return text.length != 0 && check_value(&scan, scan.at) == scan.end;
 }

@@ -1,6 +1,6 @@
 /*
-** One pass over JSON text that is already as this library writes it: compact, canonically spelt. It checks the text and digests it on the way, and copies
-** nothing. Text that is valid but spelt otherwise fails here as invalid text does: mp_json_compact tells them apart and says what is wrong.
+** One pass over JSON text that is already compact, as this library writes it. It checks the text, digests it on the way where that is wanted, and copies nothing.
+** Text that is valid but spelt otherwise fails here as invalid text does: mp_json_compact tells them apart and says what is wrong.
 */
 #ifndef MP_CORE_SCAN_H
 #define MP_CORE_SCAN_H
@@ -9,22 +9,33 @@
 #include "core/json_scan.h"
 #include "moonpad.h"
 
-#define MP_SCAN_KEYS                                                                                                   \
-  128 /* of the objects that are open at one time; text with more is not scanned, unless it is trusted */
+#define MP_SCAN_KEYS 128 /* of the objects that are open at one time; canonical text with more is not scanned */
+
+/* What is checked besides that the text is compact. */
+typedef enum mp_scan_kind {
+  MP_SCAN_CANONICAL, /* that it is valid, spelt as this library spells it, and no key comes twice */
+  MP_SCAN_VALID,     /* that it is valid, see mp_scan_check */
+  MP_SCAN_TRUSTED    /* nothing: this library wrote it */
+} mp_scan_kind;
 
 typedef struct mp_scan {
   const char *at;
   const char *end;
+  mp_scan_kind kind;
   bool escaped; /* the last string may hold escapes */
-  bool trusted; /* this library wrote it: valid UTF-8, canonical numbers, no key twice */
   unsigned depth;
   unsigned max_depth;
   unsigned deepest; /* where `depth` has been; may be set back */
   size_t key_count;
-  uint64_t keys[MP_SCAN_KEYS]; /* hashes; of an untrusted text only */
+  uint64_t keys[MP_SCAN_KEYS]; /* hashes; where no key may come twice */
 } mp_scan;
 
-void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, bool trusted);
+void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, mp_scan_kind kind);
+/*
+** Is the text one value, valid and compact (keys may come twice)? Then it may be walked over without looking, as our
+** own is: what comes out of a file may have been damaged, or edited by hand. A NUL must follow the text.
+*/
+bool mp_scan_check(moonpad_string text);
 
 /* The next byte, NUL at the end. */
 static inline char mp_scan_peek(const mp_scan *scan) {
@@ -145,7 +156,7 @@ MP_INLINE mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, char 
 }
 /* The same hash twice in one object is most likely the same key; who is to say so for sure has more time. False: that, or too many keys to tell. */
 static inline bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
-  if (scan->trusted) return true;
+  if (scan->kind != MP_SCAN_CANONICAL) return true;
   if (scan->key_count == MP_SCAN_KEYS) return false;
   for (size_t i = inside->first_key; i < scan->key_count; i++) {
     if (scan->keys[i] == hash) return false;

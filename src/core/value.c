@@ -67,11 +67,6 @@ static mp_value *own_string(mp_env *env, moonpad_string literal) {
   return value;
 }
 
-static mp_value *own_number(mp_env *env, moonpad_string json) {
-  moonpad_value number = mp_json_own_number(json);
-  return number.type == MOONPAD_ABSENT ? NULL : new_value(env, number, 0);
-}
-
 mp_value *mp_value_from_own_json(mp_env *env, moonpad_string json) {
   switch (json.data[0]) {
   case '{':
@@ -86,7 +81,7 @@ mp_value *mp_value_from_own_json(mp_env *env, moonpad_string json) {
   case 'n':
     return mp_value_new_null(env);
   default:
-    return own_number(env, json);
+    return new_value(env, mp_json_own_number(json), 0);
   }
 }
 

@@ -11,7 +11,7 @@ static bool is_own(moonpad_string text) {
   mp_scan scan;
   moonpad_string value;
   uint64_t digest;
-  mp_scan_init(&scan, text, MOONPAD_MAX_DEPTH, false);
+  mp_scan_init(&scan, text, MOONPAD_MAX_DEPTH, MP_SCAN_CANONICAL);
   return mp_scan_value(&scan, &value, &digest) && scan.at == scan.end;
 }
 

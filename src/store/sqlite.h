@@ -14,7 +14,6 @@
 ** sqlite_write.c       heads and state: writing
 ** sqlite_events.c      events: reading and writing
 ** sqlite_housekeeping.c  what was last used when, and what is no longer needed
-** sqlite_json.c        is text from a file JSON as this library writes it?
 ** sqlite_backup.c      a copy while others write
 **
 ** SQLite's own memory is not taken from the host's allocator: its allocator is global to the process, which is the host's to set.
@@ -376,12 +375,6 @@ moonpad_status mp_sqlite_claim_token(mp_tx *tx, const unsigned char token[MP_TOK
 static inline int64_t mp_sqlite_position(int64_t session, int64_t revision) {
   return (int64_t)((uint64_t)session << MP_SQLITE_REVISION_BITS | (uint64_t)revision);
 }
-
-/* ---- sqlite_json.c ---- */
-
-/* Is `text` one JSON value, valid and compact, as this library writes it (repeated keys apart)? Then its own scanners, which check nothing, are safe on it.
-** A NUL must follow the text. */
-bool mp_sqlite_json_is_own(moonpad_string text);
 
 /* ---- sqlite_backup.c ---- */
 

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "core/event.h"
 #include "core/json.h"
+#include "core/scan.h"
 #include "store/sqlite.h"
 
 /* ---- reading ---- */
@@ -10,7 +11,7 @@ static moonpad_status json_of(mp_sqlite_connection *connection, sqlite3_stmt *st
                               moonpad_string *json, moonpad_error *error) {
   *json = mp_sqlite_column_text(statement, column);
   if (json->data == NULL) return mp_no_memory(error);
-  if (json->data[0] == '{' && mp_sqlite_json_is_own(*json)) return MOONPAD_OK;
+  if (json->data[0] == '{' && mp_scan_check(*json)) return MOONPAD_OK;
   moonpad_type type = MOONPAD_ABSENT;
   mp_sqlite_clear_scratch(connection);
   moonpad_status status =

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "core/scan.h"
 #include "store/sqlite.h"
 
 /* Columns as in SESSION_COLUMNS of sqlite_statement.c. */
@@ -126,7 +127,7 @@ static moonpad_status value_of(mp_sqlite_connection *connection, sqlite3_stmt *s
   if (type == SQLITE_NULL) return MOONPAD_OK;
   moonpad_string json = mp_sqlite_column_text(statement, 1);
   if (json.data == NULL) return mp_no_memory(error);
-  if (type == SQLITE_TEXT && mp_sqlite_json_is_own(json)) {
+  if (type == SQLITE_TEXT && mp_scan_check(json)) {
     *value = mp_value_from_own_json(env, json);
     return *value == NULL ? mp_no_memory(error) : MOONPAD_OK;
   }
