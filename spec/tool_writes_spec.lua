@@ -287,6 +287,16 @@ support.each_store(function(open)
       end
     end)
 
+    it("overwrites what was stored while it ran, where it had not read", function()
+      beside(function(state, _, wait)
+        wait()
+        state.n, state.gone, state["user:u"], state["temp:t"], state.prefs = 10, 10, 10, 10, { theme = "none" }
+      end)
+      assert.same({
+        n = 10, gone = 10, new = 2, prefs = { theme = "none" }, list = { "a", "b" }, count = 15, ["user:u"] = 10,
+      }, stored())
+    end)
+
     it("adds to what was stored while it ran", function()
       beside(function(state, _, wait)
         local seen = state.count
