@@ -80,9 +80,9 @@ void print_all(FILE *to, moonpad_changes *changes) {
 }
 
 void look_at_all(moonpad_changes *changes) {
-  mp_key_list keys;
+  mp_entries keys;
   OK(mp_changes_keys(changes, &keys, &failure));
-  mp_key_list_free(&keys);
+  mp_entries_free(&keys);
 }
 
 bool is_writable(moonpad_changes *changes) {

@@ -73,6 +73,16 @@ static moonpad_string numbered(char text[24], int number) {
   return T(text);
 }
 
+static void check_removed(scene *s, const char *json) {
+  mp_buffer out;
+  mp_buffer_init(&out, s->env);
+  mp_entries_write_removed(&s->list, &out);
+  assert_false(out.failed);
+  assert_int_equal(out.length, strlen(json));
+  assert_memory_equal(out.data, json, out.length);
+  mp_buffer_free(&out);
+}
+
 static void check_written(scene *s, mp_scope strip, const char *json) {
   mp_buffer out;
   mp_buffer_init(&out, s->env);
@@ -144,6 +154,18 @@ static void it_is_written_as_an_object_without_what_has_no_value(void **state) {
   check_written(s, MP_SCOPE_SESSION, "{\"app:\\\"{\\n\":null,\"\":{},\"user:app:x\":3}");
   check_written(s, MP_SCOPE_USER, "{\"app:\\\"{\\n\":null,\"\":{},\"app:x\":3}");
   check_written(s, MP_SCOPE_APP, "{\"\\\"{\\n\":null,\"\":{},\"user:app:x\":3}");
+}
+
+static void keys_without_a_value_are_written_as_a_list(void **state) {
+  scene *s = *state;
+  check_removed(s, "[]");
+  add_integer(s, T("a"), 1);
+  check_removed(s, "[]");
+  mp_entries_add_owned(&s->list, mp_key_new(s->env, T("user:\"")));
+  check_removed(s, "[\"user:\\\"\"]");
+  add_integer(s, T("b"), 1);
+  mp_entries_add_owned(&s->list, mp_key_new(s->env, T("")));
+  check_removed(s, "[\"user:\\\"\",\"\"]");
 }
 
 static void members_are_put_behind_what_an_object_holds(void **state) {
@@ -287,6 +309,7 @@ int main(void) {
       TEST(keys_are_sorted_by_their_bytes),
       TEST(a_list_that_is_sorted_already_stays_as_it_is),
       TEST(it_is_written_as_an_object_without_what_has_no_value),
+      TEST(keys_without_a_value_are_written_as_a_list),
       TEST(members_are_put_behind_what_an_object_holds),
       TEST(what_a_scope_takes_is_counted_with_its_keys),
       TEST(it_grows_and_finds_what_it_holds),

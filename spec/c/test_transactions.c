@@ -346,9 +346,9 @@ static void a_transaction_does_not_judge_what_is_pending(void **state) {
 /* ---- An append through the session object of a change set that has looked at everything ---- */
 
 static void look_at_everything(moonpad_changes *changes) {
-  mp_key_list keys;
+  mp_entries keys;
   OK(mp_changes_keys(changes, &keys, &failure));
-  mp_key_list_free(&keys);
+  mp_entries_free(&keys);
 }
 
 /* What is stored is noted as the object's own, whenever memory ends: it never conflicts with itself. */

@@ -1,6 +1,8 @@
 /* Lists of keys and values. */
 #include "core/entries.h"
 
+#include "core/json.h"
+
 #define FEW_TO_LOOK_THROUGH 8 /* more are found by hash */
 
 static void drop_index(mp_entries *list) {
@@ -106,6 +108,18 @@ void mp_entries_write(const mp_entries *list, mp_scope strip, mp_buffer *out) {
     if (entry->value != NULL) mp_value_write_member(out, mp_scope_strip(strip, entry->key), entry->value);
   }
   mp_buffer_add_char(out, '}');
+}
+
+void mp_entries_write_removed(const mp_entries *list, mp_buffer *out) {
+  char separator = '[';
+  for (size_t i = 0; i < list->count; i++) {
+    if (list->items[i].value != NULL) continue;
+    mp_buffer_add_char(out, separator);
+    mp_json_write_string(out, list->items[i].key);
+    separator = ',';
+  }
+  if (separator == '[') mp_buffer_add_char(out, '[');
+  mp_buffer_add_char(out, ']');
 }
 
 size_t mp_entries_bytes(const mp_entries *list, mp_scope scope) {

@@ -69,6 +69,8 @@ void mp_entries_sort(mp_entries *list);
 ** left out.
 */
 void mp_entries_write(const mp_entries *list, mp_scope strip, mp_buffer *out);
+/* The keys of the others as a JSON array. */
+void mp_entries_write_removed(const mp_entries *list, mp_buffer *out);
 /* What the entries of a scope that have a value take, keys included: what limits count. */
 size_t mp_entries_bytes(const mp_entries *list, mp_scope scope);
 

@@ -55,26 +55,9 @@ static void write_removed_keys(const mp_resolved *delta, size_t count, mp_buffer
   if (any) mp_buffer_add_char(out, ']');
 }
 
-static void write_given_removed_keys(const mp_event_draft *draft, mp_buffer *out) {
-  bool any = false;
-  for (size_t i = 0; i < draft->delta.count; i++) {
-    if (draft->delta.items[i].value != NULL) continue;
-    if (any) {
-      mp_buffer_add_char(out, ',');
-    } else {
-      mp_buffer_add_literal(out, ",\"removedStateKeys\":[");
-    }
-    mp_json_write_string(out, draft->delta.items[i].key);
-    any = true;
-  }
-  if (any) mp_buffer_add_char(out, ']');
-}
-
 static void write_delta(const mp_resolved *delta, size_t count, mp_buffer *out) {
   for (size_t i = 0; i < count; i++) {
-    if (i != 0) mp_buffer_add_char(out, ',');
-    mp_json_write_string(out, mp_key_text(delta[i].key));
-    mp_buffer_add_char(out, ':');
+    mp_json_write_key(out, mp_key_text(delta[i].key));
     if (delta[i].hole != NULL) {
       *delta[i].hole = out->length;
     } else if (delta[i].value != NULL) {
@@ -121,7 +104,8 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta,
   if (delta != NULL) {
     write_removed_keys(delta, count, out);
   } else if (draft->removes) {
-    write_given_removed_keys(draft, out);
+    mp_buffer_add_literal(out, ",\"removedStateKeys\":");
+    mp_entries_write_removed(&draft->delta, out);
   }
   mp_buffer_add_char(out, '}');
 }

@@ -105,6 +105,11 @@ uint64_t mp_json_digest(moonpad_string json);
 
 void mp_json_write_string(mp_buffer *out,
                           moonpad_string text); /* valid UTF-8; escapes ", \ and U+0000 to U+001F only */
+/*
+** The key and colon of a member of the object that `out` ends in, behind a comma where it is not the
+** first.
+*/
+void mp_json_write_key(mp_buffer *out, moonpad_string key);
 void mp_json_write_integer(mp_buffer *out, int64_t integer);
 void mp_json_write_float(mp_buffer *out, double number);
 

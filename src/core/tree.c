@@ -1,8 +1,6 @@
 /* Nodes of a composite value: their life, opening them one level at a time, reading, their text and their paths. */
 #include "core/tree_private.h"
 
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "base/number.h"
 #include "core/json.h"
@@ -364,15 +362,9 @@ void mp_node_write_items(mp_node *node, size_t from, mp_buffer *out) {
 }
 
 typedef struct named_slot {
-  mp_key *key;
+  moonpad_string key;
   mp_slot *slot;
 } named_slot;
-
-static int by_key(const void *a, const void *b) {
-  const named_slot *left = a;
-  const named_slot *right = b;
-  return mp_text_compare(mp_key_text(left->key), mp_key_text(right->key));
-}
 
 /* Members in the order of their bytes, so that the same content gives the same text however it came about. */
 static void write_object(mp_node *node, mp_buffer *out) {
@@ -382,20 +374,14 @@ static void write_object(mp_node *node, mp_buffer *out) {
     return;
   }
   size_t count = 0;
-  bool is_sorted = true;
   for (size_t i = 0; i < node->slot_count; i++) {
     if (node->slots[i].kind == MP_SLOT_HOLE) continue;
-    members[count].key = node->keys[i];
-    members[count].slot = &node->slots[i];
-    if (count > 0 && by_key(&members[count - 1], &members[count]) > 0) is_sorted = false;
-    count++;
+    members[count++] = (named_slot){mp_key_text(node->keys[i]), &node->slots[i]};
   }
-  if (!is_sorted) qsort(members, count, sizeof(named_slot), by_key);
+  mp_sort_by_key(members, count, sizeof *members);
   mp_buffer_add_char(out, '{');
   for (size_t i = 0; i < count; i++) {
-    if (i > 0) mp_buffer_add_char(out, ',');
-    mp_json_write_string(out, mp_key_text(members[i].key));
-    mp_buffer_add_char(out, ':');
+    mp_json_write_key(out, members[i].key);
     write_slot(members[i].slot, out);
   }
   mp_buffer_add_char(out, '}');

@@ -175,9 +175,7 @@ void mp_value_write(mp_buffer *out, const mp_value *value) {
 }
 
 void mp_value_write_member(mp_buffer *out, moonpad_string key, const mp_value *value) {
-  if (out->length != 0 && out->data[out->length - 1] != '{') mp_buffer_add_char(out, ',');
-  mp_json_write_string(out, key);
-  mp_buffer_add_char(out, ':');
+  mp_json_write_key(out, key);
   if (value != NULL) {
     mp_value_write(out, value);
   } else {

@@ -47,10 +47,7 @@ static inline void mp_value_release(mp_env *env, mp_value *value) {
 
 /* As JSON, strings quoted. */
 void mp_value_write(mp_buffer *out, const mp_value *value);
-/*
-** As a member of the object that `out` ends in, behind a comma where it is not the first. NULL: as
-** null.
-*/
+/* As a member, behind its key (mp_json_write_key). NULL: as null. */
 void mp_value_write_member(mp_buffer *out, moonpad_string key, const mp_value *value);
 void mp_value_write_borrowed(mp_buffer *out, const moonpad_value *value);
 /* Bytes that it takes as JSON, roughly: what limits count. */

@@ -212,7 +212,7 @@ static int state_delta(lua_State *L) {
 /* ---- pairs ---- */
 
 typedef struct key_walk {
-  mp_key_list list;
+  mp_entries keys;
   size_t given;
   mp_env *env;
 } key_walk;
@@ -220,7 +220,7 @@ typedef struct key_walk {
 static void release_keys(void *payload) {
   key_walk *walk = payload;
   if (walk->env == NULL) return;
-  mp_key_list_free(&walk->list);
+  mp_entries_free(&walk->keys);
   mp_env_release(walk->env);
 }
 
@@ -230,8 +230,8 @@ static int next_key(lua_State *L) {
   mp_lua_state *state = mp_check_state(L, binding, 1, "state:get");
   key_walk *walk = lua_touserdata(L, lua_upvalueindex(3));
   lua_settop(L, 1);
-  while (walk->given < walk->list.count) {
-    moonpad_string key = mp_key_text(walk->list.keys[walk->given++]);
+  while (walk->given < walk->keys.count) {
+    moonpad_string key = walk->keys.items[walk->given++].key;
     mp_item item;
     moonpad_error error;
     mp_prepare_node(L, binding);
@@ -252,7 +252,7 @@ static int state_pairs(lua_State *L) {
   moonpad_error error;
   lua_pushvalue(L, lua_upvalueindex(1));
   key_walk *walk = mp_box_push(L, sizeof *walk, release_keys);
-  mp_check(L, mp_changes_keys(state->box->changes, &walk->list, &error), &error);
+  mp_check(L, mp_changes_keys(state->box->changes, &walk->keys, &error), &error);
   walk->env = mp_env_retain(mp_changes_env(state->box->changes));
   lua_pushlightuserdata(L, walk);
   lua_pushcclosure(L, next_key, 3);

@@ -5,6 +5,7 @@
 #ifndef MP_SERVICE_CHANGES_H
 #define MP_SERVICE_CHANGES_H
 
+#include "core/entries.h"
 #include "core/tree.h"
 
 /* A state object of no session (moonpad.state{...}): starts empty, can be read and written, not committed. */
@@ -40,14 +41,11 @@ moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_v
 /* Is `node` what this change set shows under the key? Then assigning it there changes nothing. */
 bool mp_changes_holds(moonpad_changes *changes, moonpad_string key, const mp_node *node);
 
-/* All keys with a value, sorted by bytes; each retained for the caller, who frees the list. Marks everything as read. */
-typedef struct mp_key_list {
-  mp_key **keys;
-  size_t count;
-  mp_env *env;
-} mp_key_list;
-moonpad_status mp_changes_keys(moonpad_changes *changes, mp_key_list *list, moonpad_error *error);
-void mp_key_list_free(mp_key_list *list);
+/*
+** All keys with a value, sorted by bytes, for the caller to free; on failure there is nothing to free.
+** Marks everything as read.
+*/
+moonpad_status mp_changes_keys(moonpad_changes *changes, mp_entries *keys, moonpad_error *error);
 
 /*
 ** Append the merged state (`is_read`: as a look at every key), or only what is pending, to `out` as one
