@@ -4,7 +4,6 @@
 
 #include "core/json.h"
 #include "lua/binding.h"
-#include "lua/recording.h"
 
 /* ---- Lua to JSON ---- */
 
@@ -75,10 +74,6 @@ typedef enum mp_encode_kind {
 moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_encode_kind kind,
                          int64_t limit, mp_buffer *out, moonpad_type *type, moonpad_error *error);
 
-/* The same of an event, into binding->text, with a recording if one is wanted. When that is whole it stands above what was on the stack before. Raises -. */
-moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, int64_t limit, mp_recording *recording,
-                                  moonpad_type *type, moonpad_error *error);
-
 /* The value at `index` (not nil) as a counted value of `env`: scalars without any text in between. One reference for the caller. Raises -. */
 moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
                                int64_t limit, mp_value **value, moonpad_error *error);
@@ -89,10 +84,6 @@ moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_valu
 void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text);
 /* The same of an event's object, with its `revision` (0: without); tells whether there is a member removedStateKeys. Raises e. */
 bool mp_decode_own_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision);
-/* Do the first `members` of an object's text end at `length`, with the comma behind them? Raises -. */
-bool mp_is_own_head(moonpad_string text, size_t length, unsigned members);
-/* Sets them in the table at the top of the stack. The text must not move meanwhile. Raises e. */
-void mp_decode_own_head(lua_State *L, mp_lua *binding, moonpad_string text, unsigned members);
 /* The same for any text, strictly checked; `where` begins the message. Raises e. */
 void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where);
 /* Pushes a scalar, or what JSON text stands for. Raises e. */

@@ -115,34 +115,19 @@ static moonpad_status encode_scattered_array(mp_encoder *e, int table) {
   return MOONPAD_OK;
 }
 
-/* From the key at *key, whose value has been written, to the one after it; false at the end of the table. A recording keeps both on the stack. */
-static bool next_pair(mp_encoder *e, int table, int *key, mp_recorded *recorded) {
-  if (e->recording != NULL) {
-    recorded->members++;
-    lua_pushvalue(e->L, *key);
-    *key = lua_gettop(e->L);
-    if (*key > e->recording->last) mp_encoder_record_no_more(e);
-  } else {
-    lua_settop(e->L, *key);
-  }
-  return lua_next(e->L, table);
-}
-
 /* The first key, an integer, and its value are on the stack. */
-static moonpad_status encode_array(mp_encoder *e, int table, mp_recorded *recorded) {
+static moonpad_status encode_array(mp_encoder *e, int table) {
   lua_State *L = e->L;
   size_t start = e->out->length;
   mp_encoder_step *here = &e->path[e->depth - 1];
   int key = table + 1;
   here->name.data = NULL;
   here->index = 1;
-  recorded->is_array = true;
   mp_buffer_add_char(e->out, '[');
   do {
     if (!lua_isinteger(L, key) || lua_tointeger(L, key) != here->index) {
       lua_settop(L, table);
       e->out->length = start;
-      mp_encoder_record_no_more(e);
       return encode_scattered_array(e, table);
     }
     if (here->index > 1) mp_buffer_add_char(e->out, ',');
@@ -150,7 +135,8 @@ static moonpad_status encode_array(mp_encoder *e, int table, mp_recorded *record
     if (status == MOONPAD_OK) status = encode_any(e, key + 1);
     if (status != MOONPAD_OK) return status;
     here->index++;
-  } while (next_pair(e, table, &key, recorded));
+    lua_settop(L, key);
+  } while (lua_next(L, table));
   mp_buffer_add_char(e->out, ']');
   return MOONPAD_OK;
 }
@@ -161,7 +147,6 @@ static moonpad_status encode_array(mp_encoder *e, int table, mp_recorded *record
 static bool is_left_out(mp_encoder *e, moonpad_string name) {
   if (e->depth != 1) return false;
   if (mp_encodes_event(e) && mp_text_is(name, "removedStateKeys")) {
-    mp_encoder_record_no_more(e);
     e->lists_removed = true;
     return true;
   }
@@ -220,17 +205,15 @@ static void finish_object(mp_encoder *e, size_t begin, size_t first) {
     return;
   }
   mp_order_segments(e, begin, segments, count);
-  if (e->recording != NULL && e->depth == 1) e->recording->head += mp_head_length(segments, count);
   if (e->removes && e->depth == MP_DELTA_LEVEL) note_removed(e, segments, count);
   if (!e->out->failed) e->out->data[e->out->length - 1] = '}';
   binding->segment_count = first;
 }
 
 /* The first key, a string, and its value are on the stack. */
-static moonpad_status encode_object(mp_encoder *e, int table, mp_recorded *recorded) {
+static moonpad_status encode_object(mp_encoder *e, int table) {
   lua_State *L = e->L;
   int key = table + 1;
-  bool more;
   size_t first = e->binding->segment_count;
   mp_encoder_step *here = &e->path[e->depth - 1];
   mp_buffer_add_char(e->out, '{');
@@ -246,15 +229,10 @@ static moonpad_status encode_object(mp_encoder *e, int table, mp_recorded *recor
       status = mp_encoder_check_text(e, e->depth - 1, here->name, "a key is");
     }
     if (status != MOONPAD_OK) return status;
-    if (is_left_out(e, here->name)) {
-      lua_settop(L, key);
-      more = lua_next(L, table);
-    } else {
-      status = encode_member(e, here->name, key + 1);
-      if (status != MOONPAD_OK) return status;
-      more = next_pair(e, table, &key, recorded);
-    }
-  } while (more);
+    if (!is_left_out(e, here->name)) status = encode_member(e, here->name, key + 1);
+    if (status != MOONPAD_OK) return status;
+    lua_settop(L, key);
+  } while (lua_next(L, table));
   if (mp_encodes_event(e) && e->depth == 1) {
     moonpad_status status = encode_removed_keys(e, table);
     if (status != MOONPAD_OK) return status;
@@ -318,12 +296,11 @@ static moonpad_status encode_removed_keys(mp_encoder *e, int table) {
 
 /* ---- Tables ---- */
 
-static moonpad_status encode_members(mp_encoder *e, int table, mp_recorded *recorded) {
+static moonpad_status encode_members(mp_encoder *e, int table) {
   lua_State *L = e->L;
   mp_array_mark marked = mp_encoder_mark(e, table);
   lua_pushnil(L);
   if (!lua_next(L, table)) {
-    recorded->is_array = marked != MP_MARK_NONE;
     if (marked != MP_MARK_NONE)
       mp_buffer_add_literal(e->out, "[]");
     else
@@ -331,19 +308,11 @@ static moonpad_status encode_members(mp_encoder *e, int table, mp_recorded *reco
     return MOONPAD_OK;
   }
   if (lua_type(L, table + 1) == LUA_TSTRING) {
-    if (marked != MP_MARK_ARRAY) return encode_object(e, table, recorded);
+    if (marked != MP_MARK_ARRAY) return encode_object(e, table);
     lua_settop(L, table);
     return refuse_table(e, table);
   }
-  return encode_array(e, table, recorded);
-}
-
-/* Where to note what the next table is like. */
-static mp_recorded *next_recorded(mp_encoder *e, mp_recorded *otherwise) {
-  mp_recording *recording = e->recording;
-  if (recording != NULL && recording->count < MP_RECORDED_TABLES) return &recording->tables[recording->count++];
-  mp_encoder_record_no_more(e);
-  return otherwise;
+  return encode_array(e, table);
 }
 
 /* The table is at the top of the stack. */
@@ -355,15 +324,13 @@ static moonpad_status encode_table(mp_encoder *e, int table) {
   for (unsigned i = 0; i < e->depth; i++) {
     if (e->path[i].table == address) return mp_encoder_refuse_kind(e, e->depth, "a table that contains itself");
   }
-  mp_recorded unused, *recorded = next_recorded(e, &unused);
-  *recorded = (mp_recorded){0, false};
   moonpad_status status = make_room(e, table);
   if (status != MOONPAD_OK) return status;
   mp_encoder_step *here = &e->path[e->depth++];
   here->table = address;
   here->name.data = NULL;
   here->index = 0;
-  status = encode_members(e, table, recorded);
+  status = encode_members(e, table);
   e->depth--;
   return status;
 }
@@ -424,7 +391,6 @@ static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_value_path pl
   e->depth = 0;
   e->removed = e->removes = e->lists_removed = false;
   e->stack = 0;
-  e->recording = NULL;
   binding->segment_count = 0;
   mp_buffer_clear(&binding->removed_keys);
 }
@@ -447,41 +413,22 @@ static moonpad_type type_of_text(char first) {
   }
 }
 
-/* Leaves what it recorded on the stack, above a copy of the value. */
-static moonpad_status encode_whole(mp_encoder *e, int index, moonpad_type *type) {
-  int top = lua_gettop(e->L);
-  size_t begin = e->out->length;
-  moonpad_status status = make_room(e, top);
-  if (status != MOONPAD_OK) return status;
-  lua_pushvalue(e->L, index);
-  if (e->place.kind != MP_VALUE_PATH_STATE) set_bound(e);
-  status = encode_any(e, top + 1);
-  if (status == MOONPAD_OK && e->out->failed) status = mp_encoder_fail_full(e);
-  if (status == MOONPAD_OK && e->binding->removed_keys.failed) status = mp_no_memory(e->error);
-  e->out->limit = 0;
-  if (status == MOONPAD_OK && type != NULL) *type = type_of_text(e->out->data[begin]);
-  return status;
-}
-
 moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_encode_kind kind,
                          int64_t limit, mp_buffer *out, moonpad_type *type, moonpad_error *error) {
   mp_encoder e;
   start(&e, L, binding, place, kind, limit, out, error);
   int top = lua_gettop(L);
-  moonpad_status status = encode_whole(&e, index, type);
+  size_t begin = out->length;
+  moonpad_status status = make_room(&e, top);
+  if (status != MOONPAD_OK) return status;
+  lua_pushvalue(L, index);
+  if (place.kind != MP_VALUE_PATH_STATE) set_bound(&e);
+  status = encode_any(&e, top + 1);
   lua_settop(L, top);
-  return status;
-}
-
-moonpad_status mp_encode_recorded(lua_State *L, mp_lua *binding, int index, int64_t limit, mp_recording *recording,
-                                  moonpad_type *type, moonpad_error *error) {
-  mp_encoder e;
-  start(&e, L, binding, mp_value_path_named("event"), MP_ENCODE_EVENT, limit, &binding->text, error);
-  int top = lua_gettop(L);
-  if (recording != NULL) mp_recording_init(recording, top + 1);
-  e.recording = recording;
-  moonpad_status status = encode_whole(&e, index, type);
-  if (e.recording == NULL || status != MOONPAD_OK) lua_settop(L, top);
+  if (status == MOONPAD_OK && out->failed) status = mp_encoder_fail_full(&e);
+  if (status == MOONPAD_OK && binding->removed_keys.failed) status = mp_no_memory(error);
+  out->limit = 0;
+  if (status == MOONPAD_OK && type != NULL) *type = type_of_text(out->data[begin]);
   return status;
 }
 

@@ -338,25 +338,3 @@ bool mp_decode_own_event(lua_State *L, mp_lua *binding, moonpad_string text, int
   close_reader(&reader);
   return reader.has_removed;
 }
-
-bool mp_is_own_head(moonpad_string text, size_t length, unsigned members) {
-  size_t at = 0;
-  for (unsigned i = 0; i < members && text.data[at] != '}'; i++) {
-    at = mp_json_own_end(text.data, at + 1);
-    at = mp_json_own_end(text.data, at + 1);
-  }
-  return text.data[at] == ',' && at + 1 == length;
-}
-
-void mp_decode_own_head(lua_State *L, mp_lua *binding, moonpad_string text, unsigned members) {
-  int table = lua_gettop(L);
-  own_reader reader = open_reader(L, binding, text, MP_EVENT_START);
-  const char *at = text.data;
-  make_room(&reader, reader.array_meta);
-  for (unsigned i = 0; i < members; i++) {
-    at = push_name(&reader, at + 1);
-    at = push_any(&reader, at, reader.array_meta + 1);
-    lua_rawset(L, table);
-  }
-  lua_settop(L, table);
-}

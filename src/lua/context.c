@@ -98,14 +98,12 @@ static int commit_at_once(lua_State *L) {
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   check_open_changes(L, box);
-  mp_recording recording;
   moonpad_error error;
-  moonpad_string json =
-      mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes, &recording);
+  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes);
   if (mp_append_event_now(session, box->changes, json, true, &outcome->event, &error) != MOONPAD_OK) {
     mp_raise_append(L, outcome, session, &error, 2);
   }
-  return mp_push_stored(L, binding, box_index, outcome, &recording);
+  return mp_push_stored(L, binding, box_index, outcome);
 }
 
 static int commit_in_step(lua_State *L) {
@@ -117,7 +115,7 @@ static int commit_in_step(lua_State *L) {
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, box->session);
   stepped->event = 2;
   check_open_changes(L, box);
-  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes, NULL);
+  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes);
   mp_async_way way = {0};
   return mp_stepped_append_make(L, stepped, handle, box->changes, json, way);
 }

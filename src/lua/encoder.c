@@ -280,7 +280,6 @@ moonpad_status mp_encode_light_userdata(mp_encoder *e, int index) {
     mp_buffer_add_literal(e->out, "null");
     return MOONPAD_OK;
   }
-  mp_encoder_record_no_more(e);
   if (address == e->binding->removed) {
     if (!in_state_delta(e) || e->depth != MP_DELTA_LEVEL) {
       return mp_encoder_refuse(e, e->depth,
@@ -323,7 +322,6 @@ static moonpad_status check_height(mp_encoder *e, moonpad_string text) {
 moonpad_status mp_encode_userdata(mp_encoder *e, int index) {
   mp_lua *binding = e->binding;
   size_t start = e->out->length;
-  mp_encoder_record_no_more(e);
   mp_lua_node *node = mp_test_userdata(e->L, index, binding->node_meta);
   mp_lua_state *state = node == NULL ? mp_test_userdata(e->L, index, binding->state_meta) : NULL;
   if (node != NULL && node->node != NULL) {

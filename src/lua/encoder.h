@@ -3,7 +3,6 @@
 #define MP_LUA_ENCODER_H
 
 #include "lua/codec.h"
-#include "lua/recording.h"
 
 /* An event may hold a value of the full depth in its fields. */
 #define MP_EVENT_DEPTH (MOONPAD_MAX_DEPTH + 8)
@@ -23,14 +22,13 @@ typedef struct mp_encoder {
   moonpad_error *error;
   mp_value_path place;
   mp_encode_kind kind;
-  int64_t limit;           /* see mp_encode */
-  unsigned base;           /* tables around the whole value */
-  unsigned depth;          /* tables around the value at hand, without those */
-  bool removed;            /* the value that was written last is moonpad.removed */
-  bool removes;            /* and so is one in stateDelta, so far */
-  bool lists_removed;      /* the event has a member removedStateKeys */
-  int stack;               /* as far as the Lua stack has been made sure of */
-  mp_recording *recording; /* NULL: nobody wants one, or something came that has no place there */
+  int64_t limit;      /* see mp_encode */
+  unsigned base;      /* tables around the whole value */
+  unsigned depth;     /* tables around the value at hand, without those */
+  bool removed;       /* the value that was written last is moonpad.removed */
+  bool removes;       /* and so is one in stateDelta, so far */
+  bool lists_removed; /* the event has a member removedStateKeys */
+  int stack;          /* as far as the Lua stack has been made sure of */
   mp_encoder_step path[MP_EVENT_DEPTH];
 } mp_encoder;
 
@@ -66,8 +64,6 @@ mp_array_mark mp_encoder_mark(mp_encoder *e, int table);
 bool mp_push_segment(const mp_encoder *e, moonpad_string name);
 /* Puts the segments, of which the text from `begin` on consists, in their order. */
 void mp_order_segments(mp_encoder *e, size_t begin, mp_segment *segments, size_t count);
-/* Of an event's segments in order: how much of the text id, invocationId and timestamp take. */
-size_t mp_head_length(const mp_segment *segments, size_t count);
 
 /* Adds a key to binding->removed_keys. */
 void mp_encoder_note_removed(mp_encoder *e, moonpad_string key);
@@ -78,12 +74,6 @@ const char *mp_encoder_verb(const mp_encoder *e);
 /* `literal` is one: its length is known to the compiler. */
 static inline bool mp_text_is(moonpad_string text, const char *literal) {
   return text.data != NULL && text.length == strlen(literal) && memcmp(text.data, literal, text.length) == 0;
-}
-
-/* What follows has no place in a recording. */
-static inline void mp_encoder_record_no_more(mp_encoder *e) {
-  if (e->recording != NULL) e->recording->whole = false;
-  e->recording = NULL;
 }
 
 #endif

@@ -39,8 +39,6 @@ void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outco
 
 /* ---- Out ---- */
 
-#define MP_EVENT_HEAD 3 /* members with which a stored event begins, whether they were given or filled in */
-
 static int raw_field(lua_State *L, int table, const char *name) {
   lua_pushstring(L, name);
   return lua_rawget(L, table);
@@ -71,50 +69,10 @@ void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t r
   lua_setmetatable(L, -2);
 }
 
-static void set_revision(lua_State *L, int64_t revision) {
-  lua_pushliteral(L, "revision");
-  lua_pushinteger(L, revision);
-  lua_rawset(L, -3);
-}
-
-/* With room for `revision` and `more`. */
-static void push_recorded_event(lua_State *L, const mp_recording *recording, int more) {
-  mp_push_recorded(L, recording, 1 + more);
-  mp_push_anchor(L, MP_ANCHOR_EVENT_META);
-  lua_setmetatable(L, -2);
-}
-
-/* What was filled in stands before what was given: if the rest is the same to the last byte, so are the tables. */
-static bool is_recorded_behind_head(const mp_lua *binding, moonpad_string stored, const mp_recording *recording) {
-  if (recording == NULL || !recording->whole) return false;
-  size_t rest = binding->text.length - recording->head;
-  if (stored.length <= rest) return false;
-  const char *tail = stored.data + stored.length - rest;
-  bool same = memcmp(tail, binding->text.data + recording->head, rest) == 0;
-  return same && mp_is_own_head(stored, stored.length - rest, MP_EVENT_HEAD);
-}
-
-static void push_stored(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision,
-                        const mp_recording *recording) {
-  if (!is_recorded_behind_head(binding, json, recording)) {
-    mp_push_event(L, binding, json, revision);
-    return;
-  }
-  push_recorded_event(L, recording, MP_EVENT_HEAD);
-  mp_decode_own_head(L, binding, json, MP_EVENT_HEAD);
-  set_revision(L, revision);
-}
-
-int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome, const mp_recording *recording) {
+int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome) {
   const moonpad_event *event = outcome->event;
-  if (recording != NULL && recording->revision != 0) {
-    push_recorded_event(L, recording, 0);
-    set_revision(L, recording->revision);
-  } else if (event != NULL) {
-    push_stored(L, binding, moonpad_event_json(event), moonpad_event_revision(event), recording);
-  } else {
-    mp_raise_status(L, MOONPAD_NO_MEMORY, MP_STORED_WITHOUT_MEMORY);
-  }
+  if (event == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, MP_STORED_WITHOUT_MEMORY);
+  mp_push_event(L, binding, moonpad_event_json(event), moonpad_event_revision(event));
   mp_keep_outcome(L, binding, index, outcome);
   return 1;
 }
@@ -127,13 +85,13 @@ static void check_event_table(lua_State *L, int index, const char *where) {
   }
 }
 
-moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, int64_t limit,
-                               mp_recording *recording) {
+moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, int64_t limit) {
   check_event_table(L, index, where);
   moonpad_error error;
   mp_buffer_clear(&binding->text);
   moonpad_type type = MOONPAD_OBJECT;
-  mp_check(L, mp_encode_recorded(L, binding, index, limit, recording, &type, &error), &error);
+  mp_value_path path = mp_value_path_named("event");
+  mp_check(L, mp_encode(L, binding, index, path, MP_ENCODE_EVENT, limit, &binding->text, &type, &error), &error);
   if (type != MOONPAD_OBJECT) mp_raise_argument(L, "%s: event: expects a table of named fields, got a list", where);
   return mp_buffer_text(&binding->text);
 }
@@ -160,7 +118,7 @@ static int new_event(lua_State *L) {
   check_event_table(L, 1, "moonpad.event");
   mp_refuse_module(L, 1, "event");
   mp_buffer *text = mp_box_push_buffer(L, binding);
-  moonpad_string json = mp_encode_event(L, binding, 1, "moonpad.event", limit, NULL);
+  moonpad_string json = mp_encode_event(L, binding, 1, "moonpad.event", limit);
   check_tables(L, json);
   mp_event_draft draft;
   moonpad_error error;

@@ -18,14 +18,12 @@ void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t r
 
 /*
 ** Pushes the event of the outcome in the box at `index`, which a successful append has filled, and
-** empties the box; returns 1, for `return`. `recording` is of the event that was appended, which is
-** still in binding->text; NULL: there is none. Raises e.
+** empties the box; returns 1, for `return`. Raises e.
 */
-int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome, const mp_recording *recording);
+int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
 
-/* Writes the event table at `index` to binding->text: see mp_encode_recorded. `where` names the call. Raises e. */
-moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, int64_t limit,
-                               mp_recording *recording);
+/* Writes the event table at `index` to binding->text: see mp_encode. `where` names the call. Raises e. */
+moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, int64_t limit);
 
 /* Is the table at `index` a partial event? Raises -. */
 bool mp_is_partial_event(lua_State *L, int index);

@@ -18,14 +18,12 @@ static uint64_t first_bytes(moonpad_string name) {
   return word;
 }
 
-#define LAST_OF_HEAD 3
-
 /* An event is written in the order in which it is stored, so that the core writes it again only to fill in what is missing. */
 static uint64_t order_of(const mp_encoder *e, moonpad_string name) {
   if (e->kind == MP_ENCODE_EVENT && e->depth == 1) {
     if (mp_text_is(name, "id")) return 1;
     if (mp_text_is(name, "invocationId")) return 2;
-    if (mp_text_is(name, "timestamp")) return LAST_OF_HEAD;
+    if (mp_text_is(name, "timestamp")) return 3;
     if (mp_text_is(name, "actions")) return UINT64_MAX;
   }
   if (e->kind == MP_ENCODE_EVENT && e->depth == 2 && mp_text_is(name, "stateDelta")) return 0;
@@ -94,10 +92,4 @@ void mp_order_segments(mp_encoder *e, size_t begin, mp_segment *segments, size_t
   if (is_sorted(segments, count)) return;
   sort_segments(segments, count);
   permute(e, begin, segments, count);
-}
-
-size_t mp_head_length(const mp_segment *segments, size_t count) {
-  size_t length = 0;
-  for (size_t i = 0; i < count && segments[i].order <= LAST_OF_HEAD; i++) length += segments[i].length;
-  return length;
 }

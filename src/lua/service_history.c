@@ -192,7 +192,7 @@ static int rewind_session(lua_State *L) {
   moonpad_status status = to_revision ? moonpad_rewind_to_revision(box->session, revision, &outcome->event, &error)
                                       : moonpad_rewind(box->session, invocation, &outcome->event, &error);
   if (status != MOONPAD_OK) mp_raise_append(L, outcome, box->session, &error, 0);
-  return mp_push_stored(L, binding, box_index, outcome, NULL);
+  return mp_push_stored(L, binding, box_index, outcome);
 }
 
 /* ---- The store as a whole ---- */

@@ -258,7 +258,7 @@ static int append_in_step(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, mp_check_session(L, binding, 2, where));
   stepped->event = 3;
-  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, NULL);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes);
   mp_async_way way = {0};
   return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, json, way);
 }
@@ -274,14 +274,12 @@ static int append_event(lua_State *L) {
   if (mp_appends_in_step(L, service)) return mp_when_settled(L, box, append_in_step);
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
-  mp_recording recording;
-  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes, &recording);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes);
   moonpad_error error;
-  int64_t *as_given = recording.whole ? &recording.revision : NULL;
-  if (mp_append_event_kept(box->session, NULL, json, as_given, &outcome->event, &error) != MOONPAD_OK) {
+  if (mp_append_event_now(box->session, NULL, json, true, &outcome->event, &error) != MOONPAD_OK) {
     mp_raise_append(L, outcome, box->session, &error, 3);
   }
-  return mp_push_stored(L, binding, box_index, outcome, &recording);
+  return mp_push_stored(L, binding, box_index, outcome);
 }
 
 /* ---- Update ---- */
@@ -354,14 +352,10 @@ static void push_pending_event(lua_State *L, mp_lua *binding, moonpad_session *s
 }
 
 static moonpad_status update(lua_State *L, mp_lua *binding, const char *where, moonpad_session *session,
-                             mp_outcome *outcome, mp_recording *recording, moonpad_error *error) {
-  if (lua_isnil(L, 3)) {
-    recording->whole = false;
-    return moonpad_update_session(session, &outcome->event, error);
-  }
-  moonpad_string json = mp_encode_event(L, binding, 3, where, session->service->options.max_event_bytes, recording);
-  int64_t *as_given = recording->whole ? &recording->revision : NULL;
-  return mp_update_session_with(session, json, as_given, &outcome->event, error);
+                             mp_outcome *outcome, moonpad_error *error) {
+  if (lua_isnil(L, 3)) return moonpad_update_session(session, &outcome->event, error);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, session->service->options.max_event_bytes);
+  return mp_update_session_with(session, json, &outcome->event, error);
 }
 
 mp_session_box *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad_service *service, const char *where) {
@@ -381,7 +375,7 @@ bool mp_encode_update(lua_State *L, mp_lua *binding, moonpad_session *session, c
     *json = moonpad_text("{\"author\":\"system\"}");
     return moonpad_changes_pending(*changes);
   }
-  *json = mp_encode_event(L, binding, 3, where, session->service->options.max_event_bytes, NULL);
+  *json = mp_encode_event(L, binding, 3, where, session->service->options.max_event_bytes);
   return true;
 }
 
@@ -420,13 +414,12 @@ static int update_session(lua_State *L) {
     lua_pushnil(L);
     return 1;
   }
-  mp_recording recording = {.revision = 0};
-  if (update(L, binding, where, box->session, outcome, &recording, &error) != MOONPAD_OK) {
+  if (update(L, binding, where, box->session, outcome, &error) != MOONPAD_OK) {
     mp_take_conflicts(outcome, box->session);
     if (error.code == MOONPAD_CONFLICT) push_pending_event(L, binding, box->session);
     mp_raise_append(L, outcome, box->session, &error, -1);
   }
-  return mp_push_stored(L, binding, box_index, outcome, &recording);
+  return mp_push_stored(L, binding, box_index, outcome);
 }
 
 /* ---- Refresh ---- */

@@ -144,18 +144,11 @@ moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *ch
                                    bool own_json, moonpad_event **stored, moonpad_error *error);
 
 /*
-** As mp_append_event_now with `own_json`, for a caller who keeps the text: where it is what has been stored, to the last byte, *as_given becomes the event's revision and no object is made of it.
-** Otherwise *as_given stays as it is. NULL: always make one.
-*/
-moonpad_status mp_append_event_kept(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                    int64_t *as_given, moonpad_event **stored, moonpad_error *error);
-
-/*
 ** The same with what is pending on the session object itself. A key that is pending and in the event's
 ** own delta is refused. A partial event stores nothing, and the writes stay pending.
 */
-moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, int64_t *as_given,
-                                      moonpad_event **stored, moonpad_error *error);
+moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, moonpad_event **stored,
+                                      moonpad_error *error);
 
 /* As mp_append_event_now, by hand, with a delta decided in sight of another revision than the session object holds. */
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,

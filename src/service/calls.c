@@ -29,8 +29,7 @@ static moonpad_status pass_partial(const moonpad_session *session, moonpad_strin
 typedef struct append_way {
   bool own_json; /* the text is what this library's encoder wrote */
   int64_t decided_at;
-  int64_t *as_given; /* may be NULL: see mp_append_event_kept */
-  bool apart;        /* no key may be pending and in the event's own delta */
+  bool apart; /* no key may be pending and in the event's own delta */
 } append_way;
 
 /* An object that has not been used for long lies in many lines of memory outside the caches: all are asked for at once, while the event is read. */
@@ -90,11 +89,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
     if (status != MOONPAD_OK) mp_append_forget_outcome(&append);
     if (status == MOONPAD_OK) {
       mp_append_apply(&append, session);
-      if (way.as_given != NULL && append.stored.data == event.data) {
-        *way.as_given = append.event_revision;
-      } else if (stored != NULL) {
-        *stored = mp_append_event(&append);
-      }
+      if (stored != NULL) *stored = mp_append_event(&append);
       /* It is stored: without memory for the answer the caller gets no event object, yet no error either. */
     }
     take_spare_back(session, &append);
@@ -108,19 +103,14 @@ moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *ch
   return append_now(session, changes, event, (append_way){.own_json = own_json}, stored, error);
 }
 
-moonpad_status mp_append_event_kept(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                    int64_t *as_given, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){.own_json = true, .as_given = as_given}, stored, error);
-}
-
 moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
                                        moonpad_event **stored, moonpad_error *error) {
   return append_now(session, NULL, event, (append_way){.own_json = true, .decided_at = decided_at}, stored, error);
 }
 
-moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, int64_t *as_given,
-                                      moonpad_event **stored, moonpad_error *error) {
-  append_way way = {.own_json = true, .as_given = as_given, .apart = true};
+moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, moonpad_event **stored,
+                                      moonpad_error *error) {
+  append_way way = {.own_json = true, .apart = true};
   return append_now(session, session->own, event, way, stored, error);
 }
 
