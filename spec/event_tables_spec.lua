@@ -66,8 +66,9 @@ describe("the tables of an event", function()
       local service = open { durability = "normal" }
       local session = checks.create(service)
       local texts = { "concierge", "concierge", "concierge", "concierges", "concierge", "concierge", "Concierge",
-        "", "", "", "a", "a", "b", "a", ("y"):rep(16), ("y"):rep(16), ("y"):rep(15), ("y"):rep(17), ("y"):rep(17),
-        ("y"):rep(16), "\u{e4}", "\u{e4}", "\u{e5}", "\n", "\n", "a\0", "a\0", "a" }
+        "", "", "", "a", "a", "b", "a", ("y"):rep(40), ("y"):rep(40), ("y"):rep(39), ("y"):rep(41), ("y"):rep(41),
+        ("y"):rep(40), ("y"):rep(39) .. "z", ("y"):rep(40),
+        "\u{e4}", "\u{e4}", "\u{e5}", "\n", "\n", "a\0", "a\0", "a" }
       for i, text in ipairs(texts) do
         agrees(service, session, { author = text == "" and "x" or text,
           customMetadata = { first = text, name = { text = text, list = { text, texts[i - 1] or "", text } } } })

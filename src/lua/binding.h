@@ -60,7 +60,7 @@ typedef struct mp_segment {
 #define MP_EVENT_START (MP_NAME_SLOTS + 1) /* and before an event */
 #define MP_NAME_COUNT  (MP_NAME_SLOTS + 2)
 #define MP_NAME_WORDS  3
-#define MP_VALUE_BYTES 16
+#define MP_VALUE_BYTES 40 /* the longest text that Lua hashes when it makes a string of it */
 typedef struct mp_name {
   uint64_t words[MP_NAME_WORDS]; /* its bytes, then zeros */
   uint64_t masks[MP_NAME_WORDS]; /* which of them count */
