@@ -3,10 +3,6 @@
 ** is checked again, and nothing stands between text and tables. Events look alike: which name comes next, and how many members an object will have, is guessed from
 ** the last time, and a wrong guess costs no more than the time to find out.
 */
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include "base/bytes.h"
 #include "core/json_scan.h"
 #include "lua/codec.h"
@@ -36,21 +32,10 @@ static inline void make_room(own_reader *r, int top) {
 
 /* ---- Strings ---- */
 
-/* The first quote or backslash from `at` on: there is one. Our own text has no control characters, so that nothing else ends a run of plain text. */
+/* The first quote or backslash from `at` on: there is one. Our own text has no control characters. */
 static inline const char *plain_end(const char *at, const char *end) {
-#if defined(__SSE2__)
-  const __m128i quotes = _mm_set1_epi8('"'), backslashes = _mm_set1_epi8('\\');
-  for (; end - at >= 16; at += 16) {
-    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-    int found = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, quotes), _mm_cmpeq_epi8(bytes, backslashes)));
-    if (found != 0) return at + __builtin_ctz((unsigned)found);
-  }
-  while (*at != '"' && *at != '\\') at++;
-  return at;
-#else
   uint64_t ignored = 0;
   return at + mp_json_plain_end(at, 0, (size_t)(end - at), &ignored);
-#endif
 }
 
 /* All that push a value begin at its first byte and give the place behind it. */
