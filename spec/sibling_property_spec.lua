@@ -350,9 +350,28 @@ function players.anAgentInSteps(name, call, model, finish)
   end } }
 end
 
+-- Each step in a tool call of its own, one after the other.
+function players.anAgentByItsTools(name, call, model, finish)
+  local tx, last, broken = nil, 0, nil
+  local step = moonpad.tool { name = "step", run = function(_, context)
+    local ok, err = pcall(doStep, context.state, tx, call[last])
+    broken = not ok and err or nil
+  end }
+  return moonpad.agentTool { agent = agent(name, { tools = { step }, model = function(_, context)
+    tx = tx or model:begin()
+    if broken then error(broken, 0) end
+    last = last + 1
+    if last <= #call and call[last][1] ~= "fail" then return support.calls { "step", {} } end
+    if call[last] then doStep(context.state, tx, call[last]) end
+    finish(name, tx)
+    return "done"
+  end }) }
+end
+
 -- An agent as a tool has no temp: of its caller, and what it takes from a list in one event it had stored before that.
 local AVOIDS = {
   itself = {}, anAgent = { ["temp:a"] = true }, anAgentInSteps = { ["temp:a"] = true, [shorten] = true },
+  anAgentByItsTools = { ["temp:a"] = true, [shorten] = true },
 }
 
 local function playTrial(service, way, values, drive)
@@ -374,7 +393,7 @@ end
 
 describe("calls of one answer that wait at random places", function()
   support.each_store(function(open)
-    for _, way in ipairs { "itself", "anAgent", "anAgentInSteps" } do
+    for _, way in ipairs { "itself", "anAgent", "anAgentInSteps", "anAgentByItsTools" } do
       it("see and leave what a model of transactions says, the work being done by " .. way, function()
         local service = open { durability = "normal" }
         for trial = 1, TRIALS do

@@ -540,6 +540,32 @@ describe("a conflict of tool calls", function()
       assert.equal("invalid_argument", err.code)
     end)
 
+    it("is no other error: what cannot be added to what another call has left is told as what it is", function()
+      local long = ("x"):rep(9 * 1024 * 1024)
+      local function late(start, early, add)
+        local isOver = false
+        local result = play { start = start, tools = {
+          { "late", function(_, context)
+            waitFor(function() return isOver end)
+            context.state.lost = 1
+            add(context.state)
+          end },
+          { "early", function(_, context)
+            early(context.state)
+            isOver = true
+          end },
+        } }
+        assert.is_nil(result.state.lost)
+        assert.same({ "1" }, checks.keys(result.errors))
+        return { result.failures["1"].code, result.state.k }
+      end
+      assert.same({ "invalid_argument", "text" }, late({ k = 1 }, put("k", "text"), function(s) s:increment "k" end))
+      assert.same({ "invalid_argument", { x = 1 } },
+        late({ k = { 1 } }, put("k", { x = 1 }), function(s) s:append("k", 2) end))
+      assert.same({ "limit", { long } },
+        late({ k = moonpad.array {} }, insert("k", long), function(s) table.insert(s.k, long) end))
+    end)
+
     it("is none with a call that failed, or that had a conflict itself", function()
       local isOver = false
       local function wait() waitFor(function() return isOver end) end

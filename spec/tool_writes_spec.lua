@@ -409,7 +409,7 @@ support.each_store(function(open)
       end
     end)
 
-    it("conflicts where its agent had read in an event before", function()
+    it("conflicts where its agent had read in an event before, and in a tool of its own", function()
       local isOver = false
       local steps = moonpad.agentTool { agent = moonpad.customAgent { name = "Steps", run = function(context)
         context:emit(context.state.a)
@@ -417,10 +417,19 @@ support.each_store(function(open)
         context.state.a = "Steps"
         context:emit "done"
       end } }
-      local answers, delta = answersOf({ steps, tool("last", function(state) state.a, isOver = "last", true end) },
-        { a = "start" })
+      local inner = moonpad.agentTool { agent = caller("Inner", {
+        tool("read", function(state) return state.b end),
+        tool("write", function(state)
+          waitFor(function() return isOver end)
+          state.b = "Inner"
+        end),
+      }) }
+      local answers, delta = answersOf({ steps, inner, tool("last", function(state)
+        state.a, state.b, isOver = "last", "last", true
+      end) }, { a = "start", b = "start" })
       assert.matches('"a"', answers[1].error, nil, true)
-      assert.same({ a = "last" }, delta)
+      assert.matches('"b"', answers[2].error, nil, true)
+      assert.same({ a = "last", b = "last" }, delta)
     end)
 
     it("wins where it had not read, and where a template alone had", function()
@@ -463,6 +472,23 @@ support.each_store(function(open)
       }, { a = 0, n = 1 })
       assert.equal("no", answers[1].error)
       assert.same({ b = 0 }, delta)
+    end)
+
+    it("has tools whose calls overlap as elsewhere", function()
+      local isOver = false
+      local answers, delta = answersOf({
+        moonpad.agentTool { agent = caller("Inner", {
+          tool("slow", function(state)
+            local n = state.n
+            waitFor(function() return isOver end)
+            state.n = n + 1
+          end),
+          tool("fast", function(state) state.n, state.t.x, isOver = state.n + 10, 1, true end),
+        }) },
+        tool("beside", function(state) state.t.y = 2 end),
+      }, { n = 1, t = {} })
+      assert.same({ result = "done" }, answers[1])
+      assert.same({ n = 11, t = { x = 1, y = 2 } }, delta)
     end)
   end)
 end)

@@ -47,13 +47,14 @@ local function writeByHand(state, delta)
 end
 
 -- The child's writes as they were made, for an event tells what an increment came to, not by how much. They are asked
--- for before the commit, after which nothing is pending any more, and count once the event is stored.
+-- for before the commit, after which nothing is pending any more, and count once the event is stored. Those of tool
+-- calls are known one by one.
 local function keepFor(caller)
   return function(phase, event, commit)
-    local writes = core.writes(phase.state)
+    local writes = phase.writes or { core.writes(phase.state) }
     local delta = event.actions and event.actions.stateDelta
     local stored = commit()
-    core.addWrites(caller.state, writes)
+    for _, written in ipairs(writes) do core.addWrites(caller.state, written) end
     if type(delta) == "table" then writeByHand(caller.state, delta) end
     return stored
   end

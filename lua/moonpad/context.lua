@@ -16,6 +16,8 @@ local contexts = {}
 ---@field state moonpad.State
 ---@field actions table
 ---@field callId string? of the function call that a tool answers
+---@field answer moonpad.Phase? of a function call: the one of all calls of that answer
+---@field writes userdata[]? of an answer's phase in the run of an agent that is a tool: what its calls have committed
 ---@field emit (fun(event: table|string): moonpad.Event)? of a custom agent
 ---@field runAgent (fun(agent: moonpad.Agent|string): moonpad.Event?)? of a custom agent
 ---@field context moonpad.Context
@@ -285,7 +287,10 @@ end
 ---@param callId string?
 ---@return moonpad.Phase
 function contexts.openCall(answer, callId)
-  return open(answer.invocation, answer.agent, callId, core.callChanges(answer.state))
+  answer.writes = answer.writes or {}
+  local phase = open(answer.invocation, answer.agent, callId, core.callChanges(answer.state))
+  phase.answer = answer
+  return phase
 end
 
 ---A context that sees what the phase sees and can change nothing.

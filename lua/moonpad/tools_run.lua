@@ -59,6 +59,14 @@ local function withTraceback(err)
   return { isTraced = true, err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
 end
 
+-- Of an agent that is a tool, the caller does over again what each call has written and read: the state of the answer
+-- tells neither the places that were written nor what was only read.
+local function commit(phase)
+  local writes = phase.invocation.journal and core.writes(phase.state)
+  core.commitTransaction(phase.state)
+  if writes then table.insert(phase.answer.writes, writes) end
+end
+
 -- What the callbacks before it have made of the arguments is checked like what the model has said.
 local function runTool(call)
   local problem = schema.check(call.tool.parameters, call.args)
@@ -66,7 +74,7 @@ local function runTool(call)
   local result = call.tool.run(call.args, call.phase.context)
   checkResult(call, result)
   contexts.checkActions(call.phase)
-  core.commitTransaction(call.phase.state)
+  commit(call.phase)
   return result
 end
 
@@ -101,7 +109,7 @@ local function ask(call, hook, ...)
   local answer = callbacks.askThrough(function(run, ...)
     local rollback = begin(phase)
     local answer = run(...)
-    local ok, err = pcall(core.commitTransaction, phase.state)
+    local ok, err = pcall(commit, phase)
     if ok then return answer end
     rollback()
     luaError.passOn(err)
