@@ -58,7 +58,7 @@ static void show(mp_event_draft *draft, mp_buffer *out) {
   if (draft->invocation.length == 0) draft->invocation = moonpad_text("\"-\"");
   if (draft->timestamp_json.length == 0) mp_event_draft_set_timestamp(draft, 1.5);
   size_t begin = out->length;
-  mp_event_draft_write(draft, NULL, 0, out);
+  mp_event_draft_write(draft, NULL, 0, NULL, out);
   assert_false(out->failed);
   moonpad_string stands;
   if (mp_event_draft_stands(draft, &stands)) {

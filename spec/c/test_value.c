@@ -33,6 +33,10 @@ static void check_scope(const char *key, mp_scope scope, const char *rest) {
   moonpad_string stripped = mp_scope_strip(scope, moonpad_text(key));
   assert_int_equal(stripped.length, strlen(rest));
   assert_memory_equal(stripped.data, rest, strlen(rest) + 1);
+  char room[MP_PREFIXED_BYTES];
+  moonpad_string joined = mp_scope_join(scope, stripped, room);
+  assert_int_equal(joined.length, strlen(key));
+  assert_memory_equal(joined.data, key, joined.length);
 }
 
 static void the_prefix_decides_the_scope(void **state) {
@@ -50,6 +54,21 @@ static void the_prefix_decides_the_scope(void **state) {
   check_scope("user", MP_SCOPE_SESSION, "user");
   check_scope("app", MP_SCOPE_SESSION, "app");
   check_scope("temp", MP_SCOPE_SESSION, "temp");
+}
+
+static void the_longest_key_takes_a_prefix(void **state) {
+  (void)state;
+  static const mp_scope scopes[] = {MP_SCOPE_SESSION, MP_SCOPE_USER, MP_SCOPE_APP, MP_SCOPE_TEMP};
+  char text[MOONPAD_MAX_KEY_BYTES], room[MP_PREFIXED_BYTES];
+  memset(text, 'k', sizeof text);
+  for (size_t i = 0; i < 4; i++) {
+    moonpad_string prefix = mp_scope_prefix(scopes[i]);
+    moonpad_string joined = mp_scope_join(scopes[i], (moonpad_string){text, sizeof text}, room);
+    assert_int_equal(joined.length, prefix.length + sizeof text);
+    assert_memory_equal(joined.data, prefix.data, prefix.length);
+    assert_memory_equal(joined.data + prefix.length, text, sizeof text);
+    assert_int_equal(mp_scope_join(scopes[i], (moonpad_string){NULL, 0}, room).length, prefix.length);
+  }
 }
 
 static void keys_and_names_are_checked(void **state) {
@@ -210,9 +229,9 @@ static void making_values_survives_lack_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_prefix_decides_the_scope),          cmocka_unit_test(keys_and_names_are_checked),
-      cmocka_unit_test(values_write_themselves_and_read_back), cmocka_unit_test(what_a_caller_gives_is_checked),
-      cmocka_unit_test(making_values_survives_lack_of_memory),
+      cmocka_unit_test(the_longest_key_takes_a_prefix), cmocka_unit_test(the_prefix_decides_the_scope),
+      cmocka_unit_test(keys_and_names_are_checked),     cmocka_unit_test(values_write_themselves_and_read_back),
+      cmocka_unit_test(what_a_caller_gives_is_checked), cmocka_unit_test(making_values_survives_lack_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,3 +130,9 @@ size_t mp_entries_bytes(const mp_entries *list, mp_scope scope) {
   }
   return bytes;
 }
+
+mp_state_row *mp_rows_of(const mp_entries *list) {
+  mp_state_row *rows = mp_allocate(list->env, list->count * sizeof *rows);
+  for (size_t i = 0; rows != NULL && i < list->count; i++) rows[i] = mp_row_of(&list->items[i]);
+  return rows;
+}

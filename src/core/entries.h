@@ -6,6 +6,15 @@
 #include "core/scope.h"
 #include "core/value.h"
 
+/* As stores and the text of events know one: borrowed, with its value, for the call. */
+typedef struct mp_state_row {
+  mp_scope scope;
+  moonpad_string key; /* without prefix */
+  mp_value *value;    /* NULL: removed */
+  int64_t revision;
+} mp_state_row;
+
+/* As the service keeps one. */
 typedef struct mp_entry {
   moonpad_string key; /* with prefix */
   uint64_t hash;      /* of the key */
@@ -73,5 +82,13 @@ void mp_entries_write(const mp_entries *list, mp_scope strip, mp_buffer *out);
 void mp_entries_write_removed(const mp_entries *list, mp_buffer *out);
 /* What the entries of a scope that have a value take, keys included: what limits count. */
 size_t mp_entries_bytes(const mp_entries *list, mp_scope scope);
+
+static inline mp_state_row mp_row_of(const mp_entry *entry) {
+  return (mp_state_row){entry->scope, mp_scope_strip(entry->scope, entry->key), entry->value, entry->revision};
+}
+/*
+** All of a list, which is to stay as long. The caller frees the array; NULL when out of memory.
+*/
+mp_state_row *mp_rows_of(const mp_entries *list);
 
 #endif

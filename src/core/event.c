@@ -39,27 +39,35 @@ void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp) {
 #define INVOCATION_BEGIN ",\"invocationId\":"
 #define TIMESTAMP_BEGIN  ",\"timestamp\":"
 #define DELTA_BEGIN      ",\"actions\":{\"stateDelta\":{"
+#define REMOVED_BEGIN    ",\"removedStateKeys\":"
 
-static void write_removed_keys(const mp_resolved *delta, size_t count, mp_buffer *out) {
+static bool is_removed(const mp_state_row *delta, const size_t *holes, size_t i) {
+  return delta[i].value == NULL && (holes == NULL || holes[i] == 0);
+}
+
+static void write_removed_keys(const mp_state_row *delta, size_t count, const size_t *holes, mp_buffer *out) {
+  char room[MP_PREFIXED_BYTES];
   bool any = false;
   for (size_t i = 0; i < count; i++) {
-    if (delta[i].value != NULL || delta[i].hole != NULL) continue;
+    if (!is_removed(delta, holes, i)) continue;
     if (any) {
       mp_buffer_add_char(out, ',');
     } else {
-      mp_buffer_add_literal(out, ",\"removedStateKeys\":[");
+      mp_buffer_add_literal(out, REMOVED_BEGIN "[");
     }
-    mp_json_write_string(out, mp_key_text(delta[i].key));
+    mp_json_write_string(out, mp_scope_join(delta[i].scope, delta[i].key, room));
     any = true;
   }
   if (any) mp_buffer_add_char(out, ']');
 }
 
-static void write_delta(const mp_resolved *delta, size_t count, mp_buffer *out) {
+static void write_delta(const mp_state_row *delta, size_t count, size_t *holes, mp_buffer *out) {
+  char room[MP_PREFIXED_BYTES];
   for (size_t i = 0; i < count; i++) {
-    mp_json_write_key(out, mp_key_text(delta[i].key));
-    if (delta[i].hole != NULL) {
-      *delta[i].hole = out->length;
+    moonpad_string key = mp_scope_join(delta[i].scope, delta[i].key, room);
+    mp_json_write_key(out, key);
+    if (holes != NULL && holes[i] != 0) {
+      holes[i] = out->length;
     } else if (delta[i].value != NULL) {
       mp_value_write(out, delta[i].value);
     } else {
@@ -82,7 +90,8 @@ static void write_pieces(const mp_pieces *pieces, mp_buffer *out) {
   }
 }
 
-void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta, size_t count, mp_buffer *out) {
+void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *holes,
+                          mp_buffer *out) {
   mp_buffer_room(out, pieces_length(&draft->fields) + pieces_length(&draft->actions) + draft->id_literal.length +
                           draft->invocation.length + draft->timestamp_json.length + draft->delta_text.length + 96);
   mp_buffer_add_literal(out, EVENT_BEGIN);
@@ -96,15 +105,15 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta,
   if (delta == NULL) {
     mp_buffer_add_string(out, draft->delta_text);
   } else {
-    write_delta(delta, count, out);
+    write_delta(delta, count, holes, out);
   }
   mp_buffer_add_char(out, '}');
   write_pieces(&draft->actions, out);
   mp_buffer_add_char(out, '}');
   if (delta != NULL) {
-    write_removed_keys(delta, count, out);
+    write_removed_keys(delta, count, holes, out);
   } else if (draft->removes) {
-    mp_buffer_add_literal(out, ",\"removedStateKeys\":");
+    mp_buffer_add_literal(out, REMOVED_BEGIN);
     mp_entries_write_removed(&draft->delta, out);
   }
   mp_buffer_add_char(out, '}');

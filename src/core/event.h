@@ -55,15 +55,13 @@ void mp_event_draft_make_id(mp_event_draft *draft, double now);
 void mp_event_draft_make_invocation(mp_event_draft *draft, double now);
 void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp);
 
-/* What an event's delta becomes. */
-typedef struct mp_resolved {
-  const mp_key *key;
-  mp_value *value; /* NULL: removed */
-  size_t *hole;    /* the value is not known yet: gets the place in the text where it is to stand; else NULL */
-} mp_resolved;
-
-/* Writes the event as stored: id, timestamp and invocationId from the draft, which must have them by now, and this delta; NULL: the one that was given. */
-void mp_event_draft_write(const mp_event_draft *draft, const mp_resolved *delta, size_t count, mp_buffer *out);
+/*
+** Writes the event as stored: id, timestamp and invocationId from the draft, which must have them by now,
+** and this delta; NULL: the one that was given. `holes` (may be NULL): of each key whether its value is
+** left out, for it is not known yet; then gets the place in the text where it is to stand, else 0.
+*/
+void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *holes,
+                          mp_buffer *out);
 
 /* Is the text that was read, with its own delta, what would be written? Then it need not be. */
 bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text);

@@ -109,7 +109,11 @@ void mp_json_write_string(mp_buffer *out,
 ** The key and colon of a member of the object that `out` ends in, behind a comma where it is not the
 ** first.
 */
-void mp_json_write_key(mp_buffer *out, moonpad_string key);
+static inline void mp_json_write_key(mp_buffer *out, moonpad_string key) {
+  if (out->length != 0 && out->data[out->length - 1] != '{') mp_buffer_add_char(out, ',');
+  mp_json_write_string(out, key);
+  mp_buffer_add_char(out, ':');
+}
 void mp_json_write_integer(mp_buffer *out, int64_t integer);
 void mp_json_write_float(mp_buffer *out, double number);
 

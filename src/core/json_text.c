@@ -44,12 +44,6 @@ void mp_json_write_string(mp_buffer *out, moonpad_string text) {
   mp_buffer_add_char(out, '"');
 }
 
-void mp_json_write_key(mp_buffer *out, moonpad_string key) {
-  if (out->length != 0 && out->data[out->length - 1] != '{') mp_buffer_add_char(out, ',');
-  mp_json_write_string(out, key);
-  mp_buffer_add_char(out, ':');
-}
-
 moonpad_status moonpad_json_string(moonpad_string text, moonpad_buffer *json, moonpad_error *error) {
   memset(json, 0, sizeof *json);
   size_t valid = text.length == 0 ? 0 : mp_utf8_valid_prefix(text.data, text.length);

@@ -24,6 +24,19 @@ static inline moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) 
   size_t prefix = scope == MP_SCOPE_APP ? 4 : 5;
   return (moonpad_string){key.data + prefix, key.length - prefix};
 }
+/*
+** The other way round. Where there is a prefix the text lies in `room`; the key is not longer than any
+** may be.
+*/
+#define MP_PREFIXED_BYTES (MOONPAD_MAX_KEY_BYTES + 8)
+static inline moonpad_string mp_scope_join(mp_scope scope, moonpad_string key, char room[MP_PREFIXED_BYTES]) {
+  static const char prefixes[][8] = {"", "user:", "app:", "temp:"};
+  if (scope == MP_SCOPE_SESSION) return key;
+  size_t length = scope == MP_SCOPE_APP ? 4 : 5;
+  memcpy(room, prefixes[scope], sizeof prefixes[scope]);
+  if (key.length != 0) memcpy(room + length, key.data, key.length);
+  return (moonpad_string){room, length + key.length};
+}
 /* Valid UTF-8 of at most MOONPAD_MAX_KEY_BYTES? */
 moonpad_status mp_check_key(moonpad_string key, moonpad_error *error);
 /* A name (appName...): non-empty UTF-8 up to MOONPAD_MAX_NAME_BYTES without NUL. `field` is named in the message. */

@@ -11,17 +11,8 @@
 
 static bool reserve_operation(mp_append *append) {
   if (append->count < append->capacity) return true;
-  bool first = append->operations == append->few_operations;
-  void *operations = first ? NULL : append->operations;
-  if (first) append->capacity = 0;
-  bool grown = mp_reserve(append->env, &operations, &append->capacity, sizeof *append->operations, append->count * 2);
-  if (!grown) {
-    if (first) append->capacity = MP_FEW_ENTRIES;
-    return false;
-  }
-  if (first) memcpy(operations, append->few_operations, sizeof append->few_operations);
-  append->operations = operations;
-  return true;
+  return mp_reserve_beyond(append->env, (void **)&append->operations, append->few_operations, &append->capacity,
+                           sizeof *append->operations, append->count * 2);
 }
 
 static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp_view_entry *entry, mp_entry *given,
@@ -165,16 +156,6 @@ static moonpad_status fill_in(mp_append *append, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-/* Room for what the delta becomes, unless it stays as it is: nothing else pending, nothing temporary. */
-static bool reserve_resolved(mp_append *append) {
-  append->delta_as_given = append->stored_count == append->count && append->count == append->draft.delta.count;
-  if (append->delta_as_given) return true;
-  append->resolved = append->few_resolved;
-  if (append->stored_count <= MP_FEW_ENTRIES) return true;
-  append->resolved = mp_allocate(append->env, append->stored_count * sizeof *append->resolved);
-  return append->resolved != NULL;
-}
-
 /* Memory for what the transaction asks and writes: after this only the store can fail for lack of it. */
 static bool reserve_rows(mp_append *append) {
   if (append->stored_count > MP_FEW_ENTRIES) {
@@ -215,7 +196,6 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->duplicate = append->has_outcome = append->has_looked = append->has_written = append->may_be_stored = false;
   append->conflicts = NULL;
   append->conflict_count = append->conflict_capacity = 0;
-  append->resolved = NULL;
   append->wanted = append->few_wanted;
   append->wanted_count = 0;
   append->writes = append->few_writes;
@@ -232,10 +212,11 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
   if (status == MOONPAD_OK) status = add_pending(append, changes, error);
   if (status == MOONPAD_OK) {
     sort_temp_last(append);
+    append->delta_as_given = append->stored_count == append->count && append->count == append->draft.delta.count;
     status = resolve_temp(append, error);
   }
   if (status == MOONPAD_OK) status = fill_in(append, error);
-  if (status == MOONPAD_OK && (!reserve_resolved(append) || !reserve_rows(append))) status = mp_no_memory(error);
+  if (status == MOONPAD_OK && !reserve_rows(append)) status = mp_no_memory(error);
   if (status != MOONPAD_OK) mp_append_free(append);
   return status;
 }
@@ -402,13 +383,18 @@ static moonpad_status check_sizes(const mp_append *append, moonpad_error *error)
                  mp_label(&append->names).text, bytes, (long long)limit);
 }
 
-static void list_writes(mp_append *append, mp_batch *batch) {
+bool mp_append_write_event(mp_append *append, size_t *holes) {
   for (size_t i = 0; i < append->stored_count; i++) {
     const mp_operation *operation = &append->operations[i];
     moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
     append->writes[i] = (mp_state_row){operation->scope, key, operation->result, 0};
-    batch->heads |= MP_HEAD(operation->scope);
   }
+  if (append->delta_as_given && mp_event_draft_stands(&append->draft, &append->stored)) return true;
+  mp_buffer_clear(&append->json);
+  mp_event_draft_write(&append->draft, append->delta_as_given ? NULL : append->writes, append->stored_count, holes,
+                       &append->json);
+  append->stored = append->json.failed ? (moonpad_string){NULL, 0} : mp_buffer_text(&append->json);
+  return !append->json.failed;
 }
 
 static void count_revisions(mp_append *append, unsigned heads) {
@@ -471,7 +457,7 @@ static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) 
       .key_count = append->stored_count,
       .event_count = 1,
   };
-  list_writes(append, &batch);
+  for (size_t i = 0; i < append->stored_count; i++) batch.heads |= MP_HEAD(append->operations[i].scope);
   count_revisions(append, batch.heads);
   mp_append_note(append);
   mp_event_row event = mp_append_event_row(append, batch.heads);
@@ -496,16 +482,7 @@ static moonpad_status decide(mp_append *append, moonpad_error *error) {
         "somebody else changed %s since it was looked at: refresh the session, then decide again", error);
   }
   if (status != MOONPAD_OK) return status;
-  for (size_t i = 0; append->resolved != NULL && i < append->stored_count; i++) {
-    append->resolved[i].key = append->operations[i].key;
-    append->resolved[i].value = append->operations[i].result;
-    append->resolved[i].hole = NULL;
-  }
-  if (append->resolved != NULL || !mp_event_draft_stands(&append->draft, &append->stored)) {
-    mp_event_draft_write(&append->draft, append->resolved, append->stored_count, &append->json);
-    if (append->json.failed) return mp_no_memory(error);
-    append->stored = mp_buffer_text(&append->json);
-  }
+  if (!mp_append_write_event(append, NULL)) return mp_no_memory(error);
   append->timestamp = append->draft.timestamp;
   append->event_revision = append->row.revision + 1;
   return check_sizes(append, error);
@@ -576,7 +553,6 @@ void mp_append_free(mp_append *append) {
   forget_wanted(append);
   if (append->wanted != append->few_wanted) mp_release(append->env, append->wanted);
   if (append->writes != append->few_writes) mp_release(append->env, append->writes);
-  if (append->resolved != append->few_resolved) mp_release(append->env, append->resolved);
   mp_release(append->env, append->conflicts);
   mp_key_release(append->env, append->branch);
   mp_buffer_free(&append->json);

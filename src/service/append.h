@@ -69,14 +69,12 @@ typedef struct mp_append {
   mp_key **conflicts;
   size_t conflict_count;
   size_t conflict_capacity;
-  mp_resolved *resolved; /* NULL when the delta is as given */
-  mp_gathering others;   /* what others changed since `held` */
-  mp_state_row *wanted;  /* keys whose value or revision the outcome depends on */
+  mp_gathering others;  /* what others changed since `held` */
+  mp_state_row *wanted; /* keys whose value or revision the outcome depends on */
   size_t wanted_count;
   mp_state_row *writes; /* one for each operation that is stored */
   mp_event_draft draft;
   mp_operation few_operations[MP_FEW_ENTRIES];
-  mp_resolved few_resolved[MP_FEW_ENTRIES];
   mp_state_row few_wanted[MP_FEW_ENTRIES];
   mp_state_row few_writes[MP_FEW_ENTRIES];
 } mp_append;
@@ -112,6 +110,11 @@ bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation);
 /* Notes what it writes as the session object's own, with `row` as it becomes. Room for that is made before; false without memory. */
 bool mp_append_reserve_notes(mp_append *append);
 void mp_append_note(mp_append *append);
+/*
+** Lists what is to be written, and writes the event that says so, unless its text stands as it is.
+** `holes` as in mp_event_draft_write. False without memory.
+*/
+bool mp_append_write_event(mp_append *append, size_t *holes);
 /* The event as a store keeps it; `heads` are those of the keys that it changes. */
 mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);

@@ -448,13 +448,15 @@ static bool wanted_value(const mp_append *append, const mp_operation *operation,
 void mp_append_write_refused(const mp_append *append, mp_buffer *out) {
   size_t count = 0;
   bool known = true;
-  mp_resolved *delta = mp_allocate(append->env, append->count * sizeof *delta);
+  mp_state_row *delta = mp_allocate(append->env, append->count * sizeof *delta);
   while (delta != NULL && known && count < append->count) {
-    delta[count] = (mp_resolved){.key = append->operations[count].key};
-    known = wanted_value(append, &append->operations[count], &delta[count].value);
+    const mp_operation *operation = &append->operations[count];
+    moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
+    delta[count] = (mp_state_row){.scope = operation->scope, .key = key};
+    known = wanted_value(append, operation, &delta[count].value);
     if (known) count++;
   }
-  if (delta != NULL && known) mp_event_draft_write(&append->draft, delta, count, out);
+  if (delta != NULL && known) mp_event_draft_write(&append->draft, delta, count, NULL, out);
   for (size_t i = 0; i < count; i++) mp_value_release(append->env, delta[i].value);
   mp_release(append->env, delta);
 }

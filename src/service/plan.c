@@ -141,17 +141,10 @@ static void take_pieces(sending *send, moonpad_string text) {
 
 /* The text with what is known of the results, unless what was given stands as it is. */
 static bool write_event(mp_append *append, const mp_guarded *planned, size_t *holes) {
-  for (size_t i = 0; append->resolved != NULL && i < append->stored_count; i++) {
-    bool is_open = append->operations[i].result == NULL && is_added(&planned[i]);
-    append->resolved[i] =
-        (mp_resolved){append->operations[i].key, append->operations[i].result, is_open ? &holes[i] : NULL};
+  for (size_t i = 0; i < append->stored_count; i++) {
+    holes[i] = append->operations[i].result == NULL && is_added(&planned[i]);
   }
-  if (append->resolved != NULL || !mp_event_draft_stands(&append->draft, &append->stored)) {
-    mp_buffer_clear(&append->json);
-    mp_event_draft_write(&append->draft, append->resolved, append->stored_count, &append->json);
-    append->stored = append->json.failed ? (moonpad_string){NULL, 0} : mp_buffer_text(&append->json);
-  }
-  return append->stored.data != NULL;
+  return mp_append_write_event(append, holes);
 }
 
 /* ---- the whole ---- */

@@ -113,14 +113,11 @@ static mp_key *gathered_key(const mp_gathering *gathering, moonpad_string name) 
 
 moonpad_status mp_gather_row(void *context, const mp_state_row *row, moonpad_error *error) {
   mp_gathering *gathering = context;
-  char full[MOONPAD_MAX_KEY_BYTES + 8];
-  moonpad_string prefix = mp_scope_prefix(row->scope);
+  char room[MP_PREFIXED_BYTES];
   if (row->key.length > MOONPAD_MAX_KEY_BYTES) {
     return mp_fail(error, MOONPAD_CORRUPT, "a stored state key is longer than %d bytes", MOONPAD_MAX_KEY_BYTES);
   }
-  memcpy(full, prefix.data, prefix.length);
-  if (row->key.length != 0) memcpy(full + prefix.length, row->key.data, row->key.length);
-  moonpad_string name = {full, prefix.length + row->key.length};
+  moonpad_string name = mp_scope_join(row->scope, row->key, room);
   mp_entry *entry = mp_entries_add_owned(&gathering->found, gathered_key(gathering, name));
   if (entry == NULL) return mp_no_memory(error);
   entry->scope = row->scope;
@@ -166,12 +163,6 @@ bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
     if (mp_view_touch_hashed(&session->view, session->env, found->key, found->hash) == NULL) return false;
   }
   return true;
-}
-
-mp_state_row *mp_rows_of(const mp_entries *list) {
-  mp_state_row *rows = mp_allocate(list->env, list->count * sizeof *rows);
-  for (size_t i = 0; rows != NULL && i < list->count; i++) rows[i] = mp_row_of(&list->items[i]);
-  return rows;
 }
 
 bool mp_equal_values(const mp_value *a, const mp_value *b) {

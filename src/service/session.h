@@ -135,15 +135,6 @@ static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope)
   }
 }
 
-static inline mp_state_row mp_row_of(const mp_entry *entry) {
-  return (mp_state_row){entry->scope, mp_scope_strip(entry->scope, entry->key), entry->value, entry->revision};
-}
-/*
-** All of a list, which is to stay as long, as a store writes them. The caller frees the array; NULL when
-** out of memory.
-*/
-mp_state_row *mp_rows_of(const mp_entries *list);
-
 bool mp_equal_values(const mp_value *a, const mp_value *b);
 /* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */
 bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering);

@@ -369,7 +369,7 @@ static moonpad_status add_event(moonpad_import *import, const mp_event_draft *dr
   if (mp_event_draft_stands(draft, &stands)) {
     mp_buffer_add_string(&import->text, stands);
   } else {
-    mp_event_draft_write(draft, NULL, 0, &import->text);
+    mp_event_draft_write(draft, NULL, 0, NULL, &import->text);
   }
   mp_buffer_add_string(&import->ids, draft->id);
   if (import->text.failed || import->ids.failed) return mp_no_memory(error);

@@ -22,8 +22,7 @@
 
 #include <stddef.h>
 
-#include "core/scope.h"
-#include "core/value.h"
+#include "core/entries.h"
 
 typedef struct mp_store mp_store;
 typedef struct mp_tx mp_tx;
@@ -75,14 +74,6 @@ typedef struct mp_event_row {
   moonpad_string invocation; /* its invocationId as the JSON spells it, without quotes */
   unsigned kinds;            /* MP_EVENT_... */
 } mp_event_row;
-
-/* Borrowed with its value for the call; who keeps it makes an mp_entry of it (core/entries.h). */
-typedef struct mp_state_row {
-  mp_scope scope;
-  moonpad_string key; /* without prefix */
-  mp_value *value;    /* NULL: removed */
-  int64_t revision;
-} mp_state_row;
 
 typedef struct mp_listed_session {
   mp_session_row row;
