@@ -35,7 +35,7 @@ static inline unsigned mp_json_special_16(const char *text, unsigned *high) {
 
 /* The offset of the first '"', '\' or control character at or after `position`, or `length`. `*beyond` gets bits of
 ** 0x80 where there was more than ASCII (maybe also for what follows within the same eight bytes). */
-static inline size_t mp_json_plain_end(const char *text, size_t position, size_t length, uint64_t *beyond) {
+MP_INLINE size_t mp_json_plain_end(const char *text, size_t position, size_t length, uint64_t *beyond) {
 #if defined(MP_SCANS_16)
   while (length - position >= 16) {
     unsigned high, special = mp_json_special_16(text + position, &high);
