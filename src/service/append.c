@@ -319,7 +319,8 @@ static moonpad_status add_conflict(mp_append *append, const mp_operation *operat
 */
 int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) {
   const mp_key *key = operation->key;
-  const mp_entry *other = mp_entries_find(&append->others.found, mp_key_text(key), key->hash);
+  mp_entries *found = &append->others.found;
+  const mp_entry *other = found->count == 0 ? NULL : mp_entries_find(found, mp_key_text(key), key->hash);
   if (other != NULL) return other->revision;
   bool is_gone = (append->others.whole & MP_HEAD(operation->scope)) != 0 && !operation->was_absent;
   if (is_gone) return append->facts.forgotten[operation->scope];
