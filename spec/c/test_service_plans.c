@@ -351,6 +351,11 @@ static void test_round_trips(void **state) {
   TAKES(1, act_on(&life, 0, ACT_INCREMENT, "app:n", "1"));
   STATE(life.writers[0],
         "{\"app:n\":2,\"float\":2.5,\"k\":2,\"list\":[1,2],\"n\":3,\"other\":1,\"set\":1,\"text\":\"x\"}");
+  /* What the object itself has stored since the writer looked stands against nobody. */
+  read_key(&life, 0, "set");
+  write_pending(&life, 0, ACT_SET, "set", "2");
+  TAKES(1, append_by_hand(&life, 0, NULL, "set", "3"));
+  TAKES(1, commit(&life, 0));
   moonpad_session_list *list = NULL;
   TAKES(1, OK(moonpad_list_sessions(self->service, T("app"), NULL, &list, &failure)));
   moonpad_session_list_free(list);
