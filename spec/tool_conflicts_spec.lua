@@ -562,6 +562,8 @@ describe("a conflict of tool calls", function()
       assert.same({ "invalid_argument", "text" }, late({ k = 1 }, put("k", "text"), function(s) s:increment "k" end))
       assert.same({ "invalid_argument", { x = 1 } },
         late({ k = { 1 } }, put("k", { x = 1 }), function(s) s:append("k", 2) end))
+      assert.same({ "invalid_argument", math.maxinteger }, late({ k = 1 },
+        function(s) s:increment("k", math.maxinteger - 1) end, function(s) s:increment "k" end))
       assert.same({ "limit", { long } },
         late({ k = moonpad.array {} }, insert("k", long), function(s) table.insert(s.k, long) end))
     end)

@@ -95,6 +95,16 @@ typedef struct committed {
   bool conflicts;
 } committed;
 
+/* A sum that overflows is the error of the call that adds the last, not of the append of all of them. */
+static moonpad_status check_sum(const committed *key, moonpad_error *error) {
+  mp_env *env = key->below->owner->env;
+  moonpad_string name = mp_key_text(key->below->entry->key);
+  mp_value *sum = NULL;
+  moonpad_status status = mp_add_number(env, name, *key->below->under, key->value, &sum, error);
+  if (status == MOONPAD_OK) mp_value_release(env, sum);
+  return status;
+}
+
 /* On top of what is pending below. */
 static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
   mp_change *below = key->below, *change = key->change;
@@ -108,8 +118,9 @@ static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
   moonpad_status status = mp_change_fold(below, error);
   if (status != MOONPAD_OK) return status;
   key->kind = defers ? change->kind : MP_SET;
-  return mp_add_pending(env, change->kind, mp_key_text(change->entry->key), below->value, change->value, &key->value,
-                        error);
+  status = mp_add_pending(env, change->kind, mp_key_text(change->entry->key), below->value, change->value, &key->value,
+                          error);
+  return status == MOONPAD_OK && defers && key->kind == MP_INCREMENT ? check_sum(key, error) : status;
 }
 
 /* Of a tree that is nobody's: one without an owner takes no writes. */
