@@ -564,6 +564,10 @@ describe("a conflict of tool calls", function()
         late({ k = { 1 } }, put("k", { x = 1 }), function(s) s:append("k", 2) end))
       assert.same({ "invalid_argument", math.maxinteger }, late({ k = 1 },
         function(s) s:increment("k", math.maxinteger - 1) end, function(s) s:increment "k" end))
+      assert.same({ "invalid_argument", { 1 } },
+        late({}, function(s) s:append("k", 1) end, function(s) s:increment "k" end))
+      assert.same({ "invalid_argument", 1 },
+        late({}, function(s) s:increment "k" end, function(s) s:append("k", 1) end))
       assert.same({ "limit", { long } },
         late({ k = moonpad.array {} }, insert("k", long), function(s) table.insert(s.k, long) end))
     end)

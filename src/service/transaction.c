@@ -95,32 +95,34 @@ typedef struct committed {
   bool conflicts;
 } committed;
 
-/* A sum that overflows is the error of the call that adds the last, not of the append of all of them. */
-static moonpad_status check_sum(const committed *key, moonpad_error *error) {
-  mp_env *env = key->below->owner->env;
-  moonpad_string name = mp_key_text(key->below->entry->key);
-  mp_value *sum = NULL;
-  moonpad_status status = mp_add_number(env, name, *key->below->under, key->value, &sum, error);
-  if (status == MOONPAD_OK) mp_value_release(env, sum);
-  return status;
-}
-
-/* On top of what is pending below. */
+/*
+** On top of what is pending below. Does it not fit there, or overflow, that is the error of the call that
+** comes last, not of the append of all of them.
+*/
 static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
   mp_change *below = key->below, *change = key->change;
   mp_env *env = change->owner->env;
-  bool defers = below->pending && below->kind == change->kind;
-  if (!below->pending || (below->kind != MP_SET && below->kind != MP_REMOVE && !defers)) {
-    key->kind = change->kind;
-    key->value = mp_value_retain(change->value);
+  moonpad_string name = mp_key_text(change->entry->key);
+  bool is_more = below->pending && below->kind == change->kind;
+  const mp_value *shown;
+  mp_value *owned, *result = NULL;
+  moonpad_status status = mp_change_fold(below, error);
+  if (status == MOONPAD_OK && below->pending && !(is_more && change->kind == MP_APPEND)) {
+    status = mp_change_shown(below, &shown, &owned, error);
+    if (status != MOONPAD_OK) return status;
+    status = mp_add_pending(env, change->kind, name, shown, change->value, &result, error);
+    mp_value_release(env, owned);
+  }
+  if (status != MOONPAD_OK) return status;
+  if (below->pending && !is_more) {
+    key->kind = MP_SET;
+    key->value = result;
     return MOONPAD_OK;
   }
-  moonpad_status status = mp_change_fold(below, error);
-  if (status != MOONPAD_OK) return status;
-  key->kind = defers ? change->kind : MP_SET;
-  status = mp_add_pending(env, change->kind, mp_key_text(change->entry->key), below->value, change->value, &key->value,
-                          error);
-  return status == MOONPAD_OK && defers && key->kind == MP_INCREMENT ? check_sum(key, error) : status;
+  mp_value_release(env, result);
+  if (is_more) return mp_add_pending(env, change->kind, name, below->value, change->value, &key->value, error);
+  key->value = mp_value_retain(change->value);
+  return MOONPAD_OK;
 }
 
 /* Of a tree that is nobody's: one without an owner takes no writes. */
