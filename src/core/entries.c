@@ -84,16 +84,6 @@ void mp_entries_index_last(mp_entries *list) {
   }
 }
 
-mp_entry *mp_entries_add_owned(mp_entries *list, mp_key *key) {
-  mp_entry *entry = key == NULL ? NULL : mp_entries_add(list, mp_key_text(key), key->hash);
-  if (entry == NULL) {
-    mp_key_release(list->env, key);
-  } else {
-    entry->owned = key;
-  }
-  return entry;
-}
-
 /* ---- all of them ---- */
 
 void mp_entries_sort(mp_entries *list) {

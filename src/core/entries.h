@@ -49,7 +49,7 @@ static inline void mp_entries_init(mp_entries *list, mp_env *env) {
 void mp_entries_clear(mp_entries *list);
 void mp_entries_free(mp_entries *list);
 
-/* For mp_entries_add. */
+/* For mp_entries_add: room for another one, and the last one into the index. */
 bool mp_entries_grow(mp_entries *list);
 void mp_entries_index_last(mp_entries *list);
 /*
@@ -67,7 +67,15 @@ static inline mp_entry *mp_entries_add(mp_entries *list, moonpad_string key, uin
 ** The same with the caller's reference to a key, which is used up in any case. It may be NULL: out of
 ** memory before.
 */
-mp_entry *mp_entries_add_owned(mp_entries *list, mp_key *key);
+static inline mp_entry *mp_entries_add_owned(mp_entries *list, mp_key *key) {
+  mp_entry *entry = key == NULL ? NULL : mp_entries_add(list, mp_key_text(key), key->hash);
+  if (entry == NULL) {
+    mp_key_release(list->env, key);
+  } else {
+    entry->owned = key;
+  }
+  return entry;
+}
 /* The first that was added of this key; NULL: there is none. Cannot fail. */
 mp_entry *mp_entries_find(mp_entries *list, moonpad_string key, uint64_t hash);
 
