@@ -246,6 +246,12 @@ mp_lua *mp_lua_find_binding(lua_State *L) {
   return binding;
 }
 
+void mp_push_anchor_anywhere(lua_State *L, mp_anchor anchor) {
+  mp_lua_push_binding(L);
+  lua_getiuservalue(L, -1, (int)anchor);
+  lua_remove(L, -2);
+}
+
 mp_lua *mp_lua_of(lua_State *L) {
   mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
   if (binding->env == NULL) luaL_error(L, "moonpad: this Lua state is being closed");

@@ -131,6 +131,9 @@ static inline void mp_push_anchor(lua_State *L, mp_anchor anchor) {
   lua_getiuservalue(L, lua_upvalueindex(1), (int)anchor);
 }
 
+/* The same inside one of another module, whose upvalues are its own. Raises m. */
+void mp_push_anchor_anywhere(lua_State *L, mp_anchor anchor);
+
 /* The userdata at `index` if `metatable` is its metatable, else NULL. Raises -. */
 static inline void *mp_test_userdata(lua_State *L, int index, const void *metatable) {
   void *data = lua_touserdata(L, index);

@@ -12,7 +12,7 @@ void mp_push_error(lua_State *L, const char *code, const char *message) {
   lua_setfield(L, -2, "code");
   lua_pushstring(L, message);
   lua_setfield(L, -2, "message");
-  mp_push_anchor(L, MP_ANCHOR_ERROR_META);
+  mp_push_anchor_anywhere(L, MP_ANCHOR_ERROR_META);
   lua_setmetatable(L, -2);
 }
 
@@ -38,7 +38,7 @@ static void note_place(lua_State *L) {
   lua_Debug caller;
   moonpad_string folder = {NULL, 0};
   luaL_checkstack(L, 4, NULL);
-  mp_push_anchor(L, MP_ANCHOR_FOLDER);
+  mp_push_anchor_anywhere(L, MP_ANCHOR_FOLDER);
   if (lua_type(L, -1) == LUA_TSTRING) folder.data = lua_tolstring(L, -1, &folder.length);
   bool found = find_caller(L, folder, &caller);
   lua_pop(L, 1);

@@ -63,16 +63,10 @@ static int call_end(lua_State *L) {
   return 0;
 }
 
-static void push_anchor(lua_State *L, mp_anchor anchor) {
-  mp_lua_push_binding(L);
-  lua_getiuservalue(L, -1, (int)anchor);
-  lua_remove(L, -2);
-}
-
 static call_handle *push_handle(lua_State *L) {
   call_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
   handle->call = NULL;
-  push_anchor(L, MP_ANCHOR_CALL_META);
+  mp_push_anchor_anywhere(L, MP_ANCHOR_CALL_META);
   lua_setmetatable(L, -2);
   return handle;
 }
@@ -163,7 +157,7 @@ static bool copy_strings(mp_store_call *call) {
 static mp_lua_service *stepper_of(lua_State *L) {
   mp_lua_service *stepper = mp_lua_find_binding(L)->stepper;
   if (stepper == NULL || stepper->service == NULL || !lua_isyieldable(L)) return NULL;
-  push_anchor(L, MP_ANCHOR_THREADS);
+  mp_push_anchor_anywhere(L, MP_ANCHOR_THREADS);
   lua_pushthread(L);
   bool is_driven = lua_rawget(L, -2) != LUA_TNIL;
   lua_pop(L, 2);
