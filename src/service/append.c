@@ -71,7 +71,7 @@ static moonpad_status add_pending(mp_append *append, moonpad_changes *changes, m
   if (changes == NULL || changes->pending_count == 0) return MOONPAD_OK;
   mp_change **list;
   size_t count;
-  moonpad_status status = mp_changes_pending_list(changes, false, &list, &count, error);
+  moonpad_status status = mp_changes_pending_list(changes, &list, &count, error);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
     mp_change *change = list[i];
     const mp_key *key = change->entry->key;

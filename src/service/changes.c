@@ -39,7 +39,7 @@ static void change_free(mp_change *change) {
   mp_env *env = change->owner->env;
   mp_change_drop_root(change);
   mp_change_forget_below(change);
-  mp_release(env, change->others);
+  mp_change_drop_versions(change);
   mp_value_release(env, change->value);
   mp_buffer_free(&change->further);
   mp_release(env, change);
@@ -78,6 +78,7 @@ void mp_changes_leave_session(moonpad_session *session) {
 
 void moonpad_changes_free(moonpad_changes *changes) {
   if (changes == NULL) return;
+  mp_transaction_end(changes);
   unlink_from_session(changes);
   forget_keys(changes);
   mp_env *env = changes->env;
@@ -127,24 +128,27 @@ moonpad_status mp_change_look_below(mp_change *change, moonpad_error *error) {
   moonpad_changes *changes = change->owner;
   const mp_key *key = change->entry->key;
   mp_change *below = mp_map_get_hashed(&changes->below->map, key->bytes, key->length, key->hash);
-  const mp_value *shown = change->entry->value;
+  const mp_version *version = below == NULL ? NULL : mp_change_version(below, changes);
+  const mp_value *shown = version != NULL ? version->value : change->entry->value;
   mp_value *owned = NULL;
-  moonpad_status status = below == NULL ? MOONPAD_OK : mp_change_shown(below, &shown, &owned, error);
-  if (status != MOONPAD_OK) return status;
+  if (version != NULL) {
+    change->over_pending = version->was_pending;
+    change->over_written = version->was_written;
+  } else if (below != NULL) {
+    moonpad_status status = mp_change_shown(below, &shown, &owned, error);
+    if (status != MOONPAD_OK) return status;
+    change->over_pending = below->pending;
+    change->over_written = mp_change_is_written(below);
+  }
   change->held = owned != NULL ? owned : mp_value_retain((mp_value *)shown);
   change->under = &change->held;
-  change->over_pending = below != NULL && below->pending;
-  change->over_written = change->over_pending && (below->kind == MP_SET || below->kind == MP_REMOVE);
-  if (!change->touched) change->base = mp_held_revision(changes->session, change->entry->scope);
   return MOONPAD_OK;
 }
 
 void mp_change_forget_below(mp_change *change) {
-  mp_env *env = change->owner->env;
-  while (change->other_count > 0) mp_patch_release(change->others[--change->other_count]);
   change->read_now = false;
   if (change->under != &change->held) return;
-  mp_value_release(env, change->held);
+  mp_value_release(change->owner->env, change->held);
   change->held = NULL;
   change->under = NULL;
   change->over_pending = change->over_written = false;
@@ -171,13 +175,13 @@ void mp_change_touch(mp_change *change, bool reading) {
       change->base = 0;
     } else if (changes->all_read) {
       change->base = changes->all_base[scope];
-    } else if (changes->below == NULL) {
-      change->base = mp_held_revision(changes->session, scope);
+    } else {
+      change->base = mp_changes_seen_at(changes, scope);
     }
   }
   if (!change->pending && change->base < changes->clean_at[scope]) change->base = changes->clean_at[scope];
   /* What was written itself, here or below, tells nothing about what others have stored. */
-  if (!reading || (change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE))) return;
+  if (!reading || mp_change_is_written(change)) return;
   change->read_now = true;
   if (!change->over_written) change->read = true;
 }
@@ -298,7 +302,7 @@ void mp_changes_end(moonpad_changes *changes, const char *reason) {
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change_drop_root(slot->value);
   }
-  changes->in_transaction = false;
+  mp_transaction_end(changes);
   changes->ended = reason;
 }
 

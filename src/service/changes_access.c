@@ -69,8 +69,11 @@ moonpad_status mp_changes_peek(moonpad_changes *changes, moonpad_string key, moo
                                moonpad_error *error) {
   value->type = MOONPAD_ABSENT;
   mp_change *change = mp_map_get(&changes->map, key);
-  bool has_own = change != NULL && (change->pending || change->under != NULL);
-  if (!has_own && changes->below != NULL) return mp_changes_peek(changes->below, key, value, error);
+  moonpad_status status = MOONPAD_OK;
+  if (changes->below != NULL && key.length <= MOONPAD_MAX_KEY_BYTES) {
+    status = mp_change_look(changes, key, &change, error);
+  }
+  if (status != MOONPAD_OK) return status;
   if (change == NULL) {
     mp_view_entry *entry = mp_map_get(changes->view, key);
     if (entry != NULL && entry->value != NULL) *value = entry->value->as;
@@ -78,7 +81,7 @@ moonpad_status mp_changes_peek(moonpad_changes *changes, moonpad_string key, moo
   }
   const mp_value *shown;
   mp_value *owned;
-  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  status = mp_change_shown(change, &shown, &owned, error);
   if (status != MOONPAD_OK) return status;
   if (owned != NULL && mp_is_composite(owned->as.type)) {
     mp_node *root; /* keeps the text alive */

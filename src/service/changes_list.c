@@ -37,7 +37,7 @@ void mp_changes_mark_all_read(moonpad_changes *changes) {
   if (changes->session == NULL) return;
   bool again = changes->all_read;
   for (int scope = 0; scope < MP_STORED_SCOPES && !again; scope++) {
-    changes->all_base[scope] = mp_held_revision(changes->session, (mp_scope)scope);
+    changes->all_base[scope] = mp_changes_seen_at(changes, (mp_scope)scope);
   }
   changes->all_read = changes->all_read_now = true;
   size_t position = 0;
@@ -48,10 +48,29 @@ void mp_changes_mark_all_read(moonpad_changes *changes) {
   }
 }
 
+/*
+** Of a set in a transaction: looks at the keys that have changed below since that began, and `pending`
+** at those that were pending there.
+*/
+static moonpad_status look_below(moonpad_changes *changes, bool pending, moonpad_error *error) {
+  moonpad_changes *below = changes->below;
+  moonpad_status status = MOONPAD_OK;
+  size_t position = 0;
+  const mp_map_slot *slot;
+  while (below != NULL && status == MOONPAD_OK && (slot = mp_map_next(&below->map, &position)) != NULL) {
+    const mp_change *change = slot->value;
+    mp_change *own;
+    if (!(pending && change->pending) && mp_change_version(change, changes) == NULL) continue;
+    status = mp_change_look(changes, mp_key_text(change->entry->key), &own, error);
+  }
+  return status;
+}
+
 moonpad_status mp_changes_keys(moonpad_changes *changes, mp_entries *keys, moonpad_error *error) {
   mp_entries_init(keys, changes->env);
   mp_changes_mark_all_read(changes);
-  moonpad_status status = add_keys(changes, keys, error);
+  moonpad_status status = look_below(changes, false, error);
+  if (status == MOONPAD_OK) status = add_keys(changes, keys, error);
   if (status != MOONPAD_OK) mp_entries_free(keys);
   return status;
 }
@@ -82,7 +101,8 @@ moonpad_status mp_changes_write_all(moonpad_changes *changes, bool is_read, mp_b
   mp_entries keys;
   mp_entries_init(&keys, changes->env);
   if (is_read) mp_changes_mark_all_read(changes);
-  moonpad_status status = add_keys(changes, &keys, error);
+  moonpad_status status = look_below(changes, false, error);
+  if (status == MOONPAD_OK) status = add_keys(changes, &keys, error);
   if (status == MOONPAD_OK) status = write_shown(changes, &keys, out, NULL, error);
   mp_entries_free(&keys);
   return status;
@@ -94,52 +114,51 @@ static int compare_changes(const void *a, const void *b) {
   return mp_text_compare(mp_key_text((*x)->entry->key), mp_key_text((*y)->entry->key));
 }
 
-/* Not stored yet, as far as the set can see. */
-static bool is_pending(const moonpad_changes *changes, const mp_change *change) {
-  return (change->pending || change->over_pending) && find_change(changes, change->entry->key) == change;
-}
-
-moonpad_status mp_changes_pending_list(moonpad_changes *changes, bool with_below, mp_change ***list, size_t *count,
+moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
                                        moonpad_error *error) {
   *count = 0;
-  size_t most = changes->pending_count;
-  for (const moonpad_changes *at = changes; with_below && at != NULL; at = at->below) most += at->map.count;
-  *list = mp_allocate(changes->env, most * sizeof **list);
+  *list = mp_allocate(changes->env, changes->pending_count * sizeof **list);
   if (*list == NULL) return mp_no_memory(error);
-  for (const moonpad_changes *at = changes; at != NULL; at = with_below ? at->below : NULL) {
-    size_t position = 0;
-    for (const mp_map_slot *slot; (slot = mp_map_next(&at->map, &position)) != NULL;) {
-      mp_change *change = slot->value;
-      if (with_below ? is_pending(changes, change) : change->pending) (*list)[(*count)++] = change;
-    }
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
+    mp_change *change = slot->value;
+    if (change->pending) (*list)[(*count)++] = change;
   }
   if (*count > 1) qsort(*list, *count, sizeof **list, compare_changes);
   return MOONPAD_OK;
 }
 
 bool moonpad_changes_pending(const moonpad_changes *changes) {
-  if (changes->pending_count > 0 || changes->below == NULL) return changes->pending_count > 0;
-  for (const moonpad_changes *at = changes; at != NULL; at = at->below) {
-    size_t position = 0;
-    for (const mp_map_slot *slot; (slot = mp_map_next(&at->map, &position)) != NULL;) {
-      if (is_pending(changes, slot->value)) return true;
-    }
+  bool is_pending = changes->pending_count > 0;
+  size_t position = 0;
+  const mp_map_slot *slot;
+  while (!is_pending && changes->below != NULL && (slot = mp_map_next(&changes->below->map, &position)) != NULL) {
+    const mp_change *below = slot->value;
+    const mp_version *version = mp_change_version(below, changes);
+    is_pending = version != NULL ? version->was_pending : below->pending;
   }
-  return false;
+  return is_pending;
+}
+
+/* What it sees of others' writes is a look at these keys. */
+static moonpad_status add_pending_keys(moonpad_changes *changes, mp_entries *keys, moonpad_error *error) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
+    mp_change *change = slot->value;
+    if (!change->pending && !change->over_pending) continue;
+    if (!change->pending) mp_change_touch(change, true);
+    if (mp_entries_add_owned(keys, mp_key_retain(change->entry->key)) == NULL) return mp_no_memory(error);
+  }
+  mp_entries_sort(keys);
+  return MOONPAD_OK;
 }
 
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error) {
-  mp_change **list;
-  size_t count;
-  moonpad_status status = mp_changes_pending_list(changes, true, &list, &count, error);
-  if (status != MOONPAD_OK) return status;
   mp_entries keys;
   mp_entries_init(&keys, changes->env);
-  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
-    if (mp_entries_add_owned(&keys, mp_key_retain(list[i]->entry->key)) == NULL) status = mp_no_memory(error);
-  }
-  mp_release(changes->env, list);
+  moonpad_status status = look_below(changes, true, error);
+  if (status == MOONPAD_OK) status = add_pending_keys(changes, &keys, error);
   if (status == MOONPAD_OK) status = write_shown(changes, &keys, out, removed, error);
   mp_entries_free(&keys);
   return status;

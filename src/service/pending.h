@@ -7,6 +7,16 @@
 #include "service/changes.h"
 #include "service/transaction.h"
 
+/* What a key showed before it changed, for the transactions that had begun by then. */
+typedef struct mp_version {
+  struct mp_version *older;
+  int64_t number;  /* of that change, among those of its set */
+  mp_value *value; /* counted; NULL: there was none */
+  bool was_pending;
+  bool was_written; /* pending, and set or removed */
+  mp_patch *patch;  /* what a call did to it then, counted; NULL: it was no call */
+} mp_version;
+
 /* What a change set knows of one key. */
 struct mp_change {
   moonpad_changes *owner;
@@ -27,9 +37,7 @@ struct mp_change {
   mp_value *held;    /* counted */
   bool over_pending; /* `held` was pending in the set below, */
   bool over_written; /* set or removed there: to read it tells nothing about what others have stored */
-  mp_patch **others; /* what other transactions have committed there since this one began, counted */
-  size_t other_count;
-  size_t other_capacity;
+  mp_version *versions;  /* while transactions over its set are open, newest first */
   mp_node *root;         /* the opened value */
   mp_value *root_source; /* what `root` was opened from, counted; for a pending MP_SET it is `value` */
   bool extending;        /* an append is being shown in the opened array: no write by the user */
@@ -46,10 +54,14 @@ struct moonpad_changes {
   mp_map map; /* key -> mp_change */
   size_t pending_count;
   moonpad_changes *below; /* that its transactions commit to (transaction.h); NULL: it lies over the view itself */
-  bool in_transaction;    /* what lies below is kept as it was when that began */
-  bool has_lost;          /* without memory for that: it cannot be committed */
-  bool all_read_now;      /* the whole state was looked at in this transaction */
-  bool all_read;          /* the whole state was looked at when these revisions were held */
+  bool in_transaction;    /* what lies below is seen as it was when that began: */
+  int64_t began;          /* after so many changes of the set below, */
+  int64_t began_at[MP_STORED_SCOPES]; /* when these revisions were held */
+  bool all_read_now;                  /* the whole state was looked at in this transaction */
+  size_t open;                        /* transactions over it, */
+  int64_t changed;                    /* how often a key has changed below them, */
+  bool has_lost;                      /* and there was no memory for an old version: they cannot be committed */
+  bool all_read;                      /* the whole state was looked at when these revisions were held */
   int64_t all_base[MP_STORED_SCOPES];
   int64_t clean_at[MP_STORED_SCOPES]; /* what was held when it was last clean after an append: no base is older */
   const char *ended;                  /* why it takes no more writes, or NULL */
@@ -59,6 +71,15 @@ struct moonpad_changes {
 };
 
 /* ---- among the files of a change set ---- */
+
+/* The revision of a scope that it sees. */
+static inline int64_t mp_changes_seen_at(const moonpad_changes *changes, mp_scope scope) {
+  return changes->in_transaction ? changes->began_at[scope] : mp_held_revision(changes->session, scope);
+}
+
+static inline bool mp_change_is_written(const mp_change *change) {
+  return change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE);
+}
 
 /* As mp_changes_put, without a check: cannot fail. */
 void mp_change_put(mp_change *change, mp_value *value, bool unchecked);
@@ -93,6 +114,11 @@ moonpad_status mp_change_look(moonpad_changes *changes, moonpad_string key, mp_c
 moonpad_status mp_change_look_below(mp_change *change, moonpad_error *error);
 /* What was noted of what lies below counts no longer. */
 void mp_change_forget_below(mp_change *change);
+void mp_change_drop_versions(mp_change *change);
+/* Of a set below transactions: what the key showed when the one of `changes` began; NULL: what it shows now. */
+const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes);
+/* Its transaction, if one is open, is over. */
+void mp_transaction_end(moonpad_changes *changes);
 /* The view is about to show another value there: transactions under way keep the one that they began with. */
 void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry);
 /* Notes the base on first contact. */
@@ -117,8 +143,8 @@ void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
 moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_operation_kind kind, mp_value *operand,
                               moonpad_error *error);
 
-/* The pending changes, `with_below` all that the set sees, sorted by key; the caller frees the array. */
-moonpad_status mp_changes_pending_list(moonpad_changes *changes, bool with_below, mp_change ***list, size_t *count,
+/* The pending changes, sorted by key; the caller frees the array. */
+moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
                                        moonpad_error *error);
 /* What `changes` had pending of that key is stored now, or on its way: it is clean for it. */
 void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry);

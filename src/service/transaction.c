@@ -27,60 +27,98 @@ void mp_transaction_begin(moonpad_changes *changes) {
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change_forget_below(slot->value);
   }
-  changes->all_read_now = changes->has_lost = false;
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    changes->began_at[scope] = mp_held_revision(changes->session, (mp_scope)scope);
+  }
+  changes->began = changes->below->changed;
+  changes->below->open++;
+  changes->all_read_now = false;
   changes->in_transaction = true;
   changes->ended = NULL;
 }
 
-static void end(moonpad_changes *changes) {
+/* Nobody needs what its keys showed before. */
+static void drop_versions(moonpad_changes *below) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; below->changed > 0 && (slot = mp_map_next(&below->map, &position)) != NULL;) {
+    mp_change_drop_versions(slot->value);
+  }
+  below->changed = 0;
+  below->has_lost = false;
+}
+
+void mp_transaction_end(moonpad_changes *changes) {
+  if (!changes->in_transaction) return;
   changes->in_transaction = false;
   if (changes->ended == NULL) changes->ended = is_between;
+  if (--changes->below->open == 0) drop_versions(changes->below);
 }
 
 void mp_transaction_rollback(moonpad_changes *changes) {
   mp_changes_reset(changes, true);
-  end(changes);
+  mp_transaction_end(changes);
 }
 
 /* ---- What a transaction sees ---- */
 
-/* A key is about to change below it. */
-static mp_change *keep_shown(moonpad_changes *changes, const mp_view_entry *entry) {
-  mp_change *change = mp_change_of(changes, mp_key_text(entry->key));
-  bool is_kept = change != NULL && mp_change_look_below(change, NULL) == MOONPAD_OK;
-  if (!is_kept) changes->has_lost = true;
-  return is_kept ? change : NULL;
+/* What the key shows now, of a set below transactions. */
+static moonpad_status make_version(mp_change *change, mp_patch *patch, mp_version **made, moonpad_error *error) {
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  if (status != MOONPAD_OK) return status;
+  mp_version *version = mp_allocate_zeroed(change->owner->env, sizeof *version);
+  if (version == NULL) {
+    mp_value_release(change->owner->env, owned);
+    return mp_no_memory(error);
+  }
+  version->value = owned != NULL ? owned : mp_value_retain((mp_value *)shown);
+  version->was_pending = change->pending;
+  version->was_written = mp_change_is_written(change);
+  version->patch = patch == NULL ? NULL : mp_patch_retain(patch);
+  *made = version;
+  return MOONPAD_OK;
+}
+
+static void free_version(mp_env *env, mp_version *version) {
+  if (version == NULL) return;
+  mp_value_release(env, version->value);
+  mp_patch_release(version->patch);
+  mp_release(env, version);
+}
+
+static void add_version(mp_change *change, mp_version *version) {
+  version->number = ++change->owner->changed;
+  version->older = change->versions;
+  change->versions = version;
+}
+
+void mp_change_drop_versions(mp_change *change) {
+  for (mp_version *version; (version = change->versions) != NULL;) {
+    change->versions = version->older;
+    free_version(change->owner->env, version);
+  }
+}
+
+const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes) {
+  const mp_version *seen = NULL;
+  const mp_version *at = changes->in_transaction ? change->versions : NULL;
+  for (; at != NULL && at->number > changes->began; at = at->older) seen = at;
+  return seen;
 }
 
 void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry) {
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
-    if (changes->in_transaction) keep_shown(changes, entry);
-  }
-}
-
-static bool has_reserved_other(mp_change *change) {
-  return mp_reserve(change->owner->env, (void **)&change->others, &change->other_capacity, sizeof *change->others,
-                    change->other_count + 1);
-}
-
-/* The transactions that overlap with this one keep what they see, and learn what it commits. */
-static void tell_others(const moonpad_changes *committing, const mp_view_entry *entry, mp_patch *patch) {
-  for (moonpad_changes *changes = committing->session->sets; changes != NULL; changes = changes->next) {
-    if (changes == committing || !changes->in_transaction || changes->below != committing->below) continue;
-    mp_change *change = keep_shown(changes, entry);
-    if (change == NULL || patch == NULL || !has_reserved_other(change)) {
+    if (changes->open == 0) continue;
+    mp_change *change = mp_change_of(changes, mp_key_text(entry->key));
+    if (change != NULL && mp_change_is_written(change)) continue;
+    mp_version *version;
+    if (change == NULL || make_version(change, NULL, &version, NULL) != MOONPAD_OK) {
       changes->has_lost = true;
     } else {
-      change->others[change->other_count++] = mp_patch_retain(patch);
+      add_version(change, version);
     }
   }
-}
-
-static bool is_alone(const moonpad_changes *committing) {
-  for (const moonpad_changes *changes = committing->session->sets; changes != NULL; changes = changes->next) {
-    if (changes != committing && changes->in_transaction && changes->below == committing->below) return false;
-  }
-  return true;
 }
 
 /* ---- Committing ---- */
@@ -89,7 +127,8 @@ static bool is_alone(const moonpad_changes *committing) {
 typedef struct committed {
   mp_change *change;
   mp_change *below;
-  mp_patch *patch; /* NULL: nobody needs it */
+  mp_patch *patch;     /* NULL: nobody needs it, */
+  mp_version *version; /* nor this */
   mp_operation_kind kind;
   mp_value *value;
   bool conflicts;
@@ -148,11 +187,11 @@ static moonpad_status apply_patch(committed *key, moonpad_error *error) {
   return status;
 }
 
-/* Others have committed that key meanwhile. */
-static moonpad_status merge(committed *key, moonpad_error *error) {
+/* Others have committed that key meanwhile: `others` is what they did. */
+static moonpad_status merge(committed *key, mp_patch *const *others, size_t count, moonpad_error *error) {
   mp_change *change = key->change;
   bool overlaps;
-  if (!mp_patch_overlaps(key->patch, change->others, change->other_count, &overlaps)) return mp_no_memory(error);
+  if (!mp_patch_overlaps(key->patch, others, count, &overlaps)) return mp_no_memory(error);
   moonpad_status status = overlaps ? MOONPAD_INVALID_ARGUMENT : apply_patch(key, error);
   if (status != MOONPAD_INVALID_ARGUMENT) return status;
   key->conflicts = change->read_now;
@@ -160,21 +199,45 @@ static moonpad_status merge(committed *key, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-static moonpad_status decide(committed *key, bool is_alone_now, moonpad_error *error) {
+/* Has a call committed the key since the transaction began? `patches` (NULL: only counts) takes what they did. */
+static size_t find_others(const committed *key, mp_patch **patches) {
+  size_t count = 0;
+  const mp_version *at = key->below->versions;
+  for (; at != NULL && at->number > key->change->owner->began; at = at->older) {
+    if (at->patch == NULL) continue;
+    if (patches != NULL) patches[count] = at->patch;
+    count++;
+  }
+  return count;
+}
+
+static moonpad_status merge_with_others(committed *key, size_t count, moonpad_error *error) {
+  mp_env *env = key->change->owner->env;
+  mp_patch **others = mp_allocate(env, count * sizeof *others);
+  if (others == NULL) return mp_no_memory(error);
+  find_others(key, others);
+  moonpad_status status = merge(key, others, count, error);
+  mp_release(env, others);
+  return status;
+}
+
+static moonpad_status decide(committed *key, moonpad_error *error) {
   mp_change *change = key->change;
   moonpad_changes *below = change->owner->below;
   moonpad_string name = mp_key_text(change->entry->key);
+  key->kind = change->kind;
   key->below = mp_change_of(below, name);
   if (key->below == NULL) return mp_no_memory(error);
-  if ((change->other_count > 0 || !is_alone_now) && (key->patch = mp_change_patch(change)) == NULL)
-    return mp_no_memory(error);
+  bool is_alone = below->open == 1;
+  size_t others = find_others(key, NULL);
+  if ((!is_alone || others > 0) && (key->patch = mp_change_patch(change)) == NULL) return mp_no_memory(error);
   moonpad_status status = mp_change_fold(change, error);
+  if (status == MOONPAD_OK && !is_alone) status = make_version(key->below, key->patch, &key->version, error);
   if (status != MOONPAD_OK) return status;
-  key->kind = change->kind;
   if (change->kind == MP_INCREMENT || change->kind == MP_APPEND) {
     status = add_to_pending(key, error);
-  } else if (change->other_count > 0) {
-    status = merge(key, error);
+  } else if (others > 0) {
+    status = merge_with_others(key, others, error);
   } else {
     key->value = mp_value_retain(change->value);
   }
@@ -191,6 +254,8 @@ static void hand_down_marks(mp_change *below, const mp_change *change) {
 static void install(committed *key) {
   mp_change *change = key->change, *below = key->below;
   bool is_taken_over = key->value == change->value;
+  if (key->version != NULL) add_version(below, key->version);
+  key->version = NULL;
   hand_down_marks(below, change);
   if (key->kind == MP_SET || key->kind == MP_REMOVE) {
     mp_change_put(below, key->value, change->unchecked);
@@ -226,34 +291,28 @@ static moonpad_status fail_in_conflict(const moonpad_changes *changes, const com
 }
 
 static moonpad_status decide_all(moonpad_changes *changes, committed *keys, size_t count, moonpad_error *error) {
-  bool is_alone_now = is_alone(changes), conflicts = false;
+  bool conflicts = false;
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
-    status = decide(&keys[i], is_alone_now, error);
+    status = decide(&keys[i], error);
     conflicts = conflicts || keys[i].conflicts;
   }
   return status == MOONPAD_OK && conflicts ? fail_in_conflict(changes, keys, count, error) : status;
 }
 
-static void install_all(const moonpad_changes *changes, committed *keys, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    tell_others(changes, keys[i].change->entry, keys[i].patch);
-    install(&keys[i]);
-  }
-}
-
 static moonpad_status commit_pending(moonpad_changes *changes, moonpad_error *error) {
   mp_change **list;
   size_t count;
-  moonpad_status status = mp_changes_pending_list(changes, false, &list, &count, error);
+  moonpad_status status = mp_changes_pending_list(changes, &list, &count, error);
   if (status != MOONPAD_OK) return status;
   committed *keys = mp_allocate_zeroed(changes->env, count * sizeof *keys);
   if (keys == NULL) status = mp_no_memory(error);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) keys[i].change = list[i];
   mp_release(changes->env, list);
   if (status == MOONPAD_OK) status = decide_all(changes, keys, count, error);
-  if (status == MOONPAD_OK) install_all(changes, keys, count);
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) install(&keys[i]);
   for (size_t i = 0; keys != NULL && i < count; i++) {
+    free_version(changes->env, keys[i].version);
     mp_patch_release(keys[i].patch);
     mp_value_release(changes->env, keys[i].value);
   }
@@ -265,8 +324,8 @@ moonpad_status mp_transaction_commit(moonpad_changes *changes, moonpad_error *er
   moonpad_status status = mp_changes_refuse_if_left(changes, error);
   if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes, error);
   if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes->below, error);
-  if (status == MOONPAD_OK && changes->has_lost) status = mp_no_memory(error);
+  if (status == MOONPAD_OK && changes->below->has_lost) status = mp_no_memory(error);
   if (status == MOONPAD_OK && changes->pending_count > 0) status = commit_pending(changes, error);
-  if (status == MOONPAD_OK) end(changes);
+  if (status == MOONPAD_OK) mp_transaction_end(changes);
   return status;
 }
