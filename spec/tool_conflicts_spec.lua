@@ -572,6 +572,22 @@ describe("a conflict of tool calls", function()
         late({ k = moonpad.array {} }, insert("k", long), function(s) table.insert(s.k, long) end))
     end)
 
+    it("comes from a look at what others have pending, too: delta() tells of it", function()
+      local wrote, isOver, keys = false, false, nil
+      local result = play { start = { a = 0 }, tools = {
+        { "writer", function(_, context) context.state.a, wrote = 5, true end },
+        { "late", function(_, context)
+          waitFor(function() return wrote end)
+          local held = context.state:delta().a
+          waitFor(function() return isOver end)
+          context.state.a = held + 1
+        end },
+        { "early", function(_, context) context.state.a, isOver = 2, true end },
+      }, fields = { onToolErrorCallback = function(_, _, _, err) keys = err.keys end } }
+      assert.equal(2, result.state.a)
+      assert.same({ "a" }, keys)
+    end)
+
     it("is none with a call that failed, or that had a conflict itself", function()
       local isOver = false
       local function wait() waitFor(function() return isOver end) end
@@ -615,6 +631,24 @@ describe("a conflict of tool calls", function()
       } }
       assert.same({ ["1"] = { "t" } }, result.conflicts)
       assert.same({ t = { a = 1, b = 2, c = 3, d = 6 }, n = 0 }, result.state)
+    end)
+  end)
+end)
+
+describe("onConflict = \"overwrite\"", function()
+  support.each_store(function(open)
+    it("lets the call that ends later win", function()
+      local service, isOver = open { durability = "normal", onConflict = "overwrite" }, false
+      local result = toolCalls.play(service, "run", { start = { n = 1 }, tools = {
+        { "late", function(_, context)
+          local held = context.state.n
+          waitFor(function() return isOver end)
+          context.state.n = held + 10
+        end },
+        { "early", function(_, context) context.state.n, isOver = 5, true end },
+      } })
+      assert.same({}, result.conflicts)
+      assert.equal(11, result.state.n)
     end)
   end)
 end)

@@ -243,32 +243,42 @@ support.each_store(function(open)
       it("sees what its branch saw when it began, whatever is stored while it waits, by " .. look[1], function()
         for _, looksFirst in ipairs { true, false } do
           service = open { durability = "normal" }
-          local seen, before, later = {}, nil, nil
+          local seen, before, after, later = {}, nil, nil, nil
           beside(function(state, context, wait)
             before = looksFirst and look[2](state, context)
             wait()
             seen = { look[2](state, context), look[2](state, context) }
-          end, { afterToolCallback = function(context) later = look[2](context.state, context) end })
+          end, {
+            afterToolCallback = function(context) after = look[2](context.state, context) end,
+            afterAgentCallback = function(context) later = look[2](context.state, context) end,
+          })
           -- What a session shows that nobody changes.
           local expected = look[2](moonpad.state(START), moonpad.state(START))
           assert.same({ expected, expected }, seen)
           if looksFirst then assert.same(expected, before) end
-          -- Who begins after it was stored sees it.
+          -- Its callbacks belong to the call; who begins after it was stored sees it.
+          assert.same(expected, after)
           assert.are_not.same(expected, later)
         end
       end)
     end
 
-    it("that begins afterwards sees what has been stored, and may write it", function()
+    it("hides it no longer when the call is over", function()
       local seen
       beside(function(_, _, wait) wait() end, {
-        afterToolCallback = function(context, called)
-          if called.name == "work" then context.state.n = context.state.n + 10 end
+        afterAgentCallback = function(context)
+          seen = context.state.n
+          context.state.n = seen + 10
         end,
-        afterAgentCallback = function(context) seen = context.state.n end,
       })
-      assert.equal(12, seen)
-      assert.equal(12, stored().n)
+      assert.same({ 2, 12 }, { seen, stored().n })
+    end)
+
+    it("conflicts in a callback that comes after what was stored while its tool waited", function()
+      local err = checks.failure(beside, function(_, _, wait) wait() end, {
+        afterToolCallback = function(context) context.state.n = context.state.n + 10 end,
+      })
+      assert.same({ "conflict", { "n" } }, { err.code, err.keys })
     end)
 
     it("conflicts with what was stored while it ran, where it had read, before or after that", function()

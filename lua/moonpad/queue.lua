@@ -41,8 +41,6 @@ function queue.join(run, service, key)
   -- Nobody may ever look at their lines again.
   for other in pairs(leaving[service]) do other.leaveQueue() end
   local line = queues[service][key] or {}
-  queues[service][key] = line
-  line[#line + 1] = run
   run.line = line
   run.leaveQueue = function()
     leaving[service][run] = true
@@ -51,6 +49,9 @@ function queue.join(run, service, key)
     remove(run, service, key)
     run.leaveQueue = function() end
   end
+  -- Last: whoever stands in a line must be able to leave it, also where memory has ended in between.
+  queues[service][key] = line
+  line[#line + 1] = run
 end
 
 ---The run whose turn it is in the line of this run; nil while one that was cancelled has an append under way.

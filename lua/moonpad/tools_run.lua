@@ -224,13 +224,13 @@ function toolsRun.answer(invocation, agent, functionCalls)
   local calls, bodies = {}, {}
   for index, functionCall in ipairs(functionCalls) do
     local call = prepare(phase, functionCall)
-    calls[index], bodies[index] = call, function() perform(call) end
+    calls[index], bodies[index] = call, function()
+      perform(call)
+      contexts.close(call.phase, "its tool call is over")
+    end
   end
   groups.run(section, bodies)
-  for _, call in ipairs(calls) do
-    phase.actions = actions.merge(phase.actions, call.phase.actions)
-    contexts.close(call.phase, "its tool call is over")
-  end
+  for _, call in ipairs(calls) do phase.actions = actions.merge(phase.actions, call.phase.actions) end
   local event = toEvent(calls)
   local told = event and publish.event(phase, event) or publish.phase(phase)
   contexts.close(phase, "its tool call is over")

@@ -446,6 +446,32 @@ static void test_lost_answers(void **state) {
   }
 }
 
+/* What was sent twice is the object's own: it stands against nobody who writes through it. */
+static void test_what_was_sent_twice_is_own(void **state) {
+  (void)state;
+  service_life life;
+  begin_life(&life, "slow:0:memory:", NULL, "{\"k\":1}");
+  moonpad_changes *one, *two;
+  OK(moonpad_changes_begin(life.writers[0], &one, &failure));
+  OK(moonpad_changes_begin(life.writers[0], &two, &failure));
+  set_json(one, "k", "", "[2]");
+  set_json(two, "k", "", "[3]");
+  slow_store_lose_answers(1);
+  OK(moonpad_changes_commit(one, T("{}"), NULL, &failure));
+  OK(moonpad_changes_commit(two, T("{}"), NULL, &failure));
+  /* Somebody else's change on top of it still stands. */
+  set_json(one, "k", "", "[4]");
+  set_json(two, "k", "", "[5]");
+  slow_store_lose_answers(1);
+  OK(moonpad_changes_commit(one, T("{}"), NULL, &failure));
+  refresh(&life, 1);
+  append_by_hand(&life, 1, NULL, "k", "6");
+  FAILS(MOONPAD_CONFLICT, moonpad_changes_commit(two, T("{}"), NULL, &failure));
+  moonpad_changes_free(one);
+  moonpad_changes_free(two);
+  end_life(&life);
+}
+
 /* ---- failing allocations ---- */
 
 #define MANY_KEYS 20 /* more than find room without an allocation */
@@ -498,9 +524,10 @@ static void test_failing_allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_operation), cmocka_unit_test(test_random_lives),
-      cmocka_unit_test(test_round_trips),     ON_STORE(test_round_trips_of_other_calls, "slow:0:memory:"),
-      cmocka_unit_test(test_lost_answers),    cmocka_unit_test(test_failing_allocations),
+      cmocka_unit_test(test_every_operation),     cmocka_unit_test(test_random_lives),
+      cmocka_unit_test(test_round_trips),         ON_STORE(test_round_trips_of_other_calls, "slow:0:memory:"),
+      cmocka_unit_test(test_lost_answers),        cmocka_unit_test(test_what_was_sent_twice_is_own),
+      cmocka_unit_test(test_failing_allocations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

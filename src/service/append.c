@@ -45,10 +45,6 @@ static bool has_read(const moonpad_changes *changes, const mp_view_entry *entry)
   return change != NULL && change->touched ? change->read : changes->all_read;
 }
 
-static bool checks_conflicts(const mp_append *append) {
-  return append->service->options.on_conflict != MOONPAD_ON_CONFLICT_OVERWRITE;
-}
-
 /* Contract 2.2: a delta written by hand is measured against what the session object holds. */
 static moonpad_status add_given(mp_append *append, moonpad_session *session, const moonpad_changes *reader,
                                 moonpad_error *error) {
@@ -62,7 +58,8 @@ static moonpad_status add_given(mp_append *append, moonpad_session *session, con
     if (operation->scope == MP_SCOPE_TEMP) continue;
     bool decided = append->decided_at != MP_DECIDED_AS_HELD && operation->scope == MP_SCOPE_SESSION;
     operation->base = decided ? append->decided_at : mp_held_revision(session, operation->scope);
-    operation->checked = checks_conflicts(append) && (operation->scope == MP_SCOPE_SESSION || has_read(reader, entry));
+    operation->checked =
+        mp_checks_conflicts(append->service) && (operation->scope == MP_SCOPE_SESSION || has_read(reader, entry));
   }
   return MOONPAD_OK;
 }
@@ -86,7 +83,7 @@ static moonpad_status add_pending(mp_append *append, moonpad_changes *changes, m
     mp_value_retain(change->value);
     operation->base = change->base;
     operation->has_read = change->read;
-    operation->checked = checks_conflicts(append) && !change->unchecked &&
+    operation->checked = mp_checks_conflicts(append->service) && !change->unchecked &&
                          (change->kind == MP_SET || change->kind == MP_REMOVE) &&
                          (operation->scope == MP_SCOPE_SESSION || change->read);
   }
@@ -442,8 +439,22 @@ bool mp_append_reserve_notes(mp_append *append) {
   return true;
 }
 
+/*
+** Of an event that was sent again, because the answer to the first sending was lost. Nobody else's change can be
+** hidden: the first sending had looked. Of user and app keys nobody knows which revision was that one's.
+*/
+static void note_sent_before(mp_append *append, mp_operation *operation) {
+  int64_t revision = append->event_revision, own = operation->entry->own.to;
+  bool is_known = operation->scope == MP_SCOPE_SESSION && operation->checked && !append->id_given;
+  if (!is_known || mp_append_last_change(append, operation) != revision) return;
+  int64_t before = own > operation->known_change ? own : operation->known_change;
+  if (before < revision) mp_own_writes_note(&operation->entry->own, before, revision, &operation->note);
+}
+
 void mp_append_note(mp_append *append) {
-  for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
+  size_t first = mp_append_first_taken_in(append);
+  for (size_t i = 0; i < first && i < append->stored_count; i++) note_sent_before(append, &append->operations[i]);
+  for (size_t i = first; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     mp_own_writes_note(&operation->entry->own, mp_append_last_change(append, operation),
                        mp_row_revision(&append->row, operation->scope), &operation->note);

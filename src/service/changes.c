@@ -71,14 +71,14 @@ void mp_changes_leave_session(moonpad_session *session) {
     changes->pending_count = 0;
     changes->session = NULL;
     changes->below = NULL;
-    changes->in_transaction = false;
+    changes->in_transaction = changes->in_call = false;
     changes->left = true;
   }
 }
 
 void moonpad_changes_free(moonpad_changes *changes) {
   if (changes == NULL) return;
-  mp_transaction_end(changes);
+  mp_call_end(changes);
   unlink_from_session(changes);
   forget_keys(changes);
   mp_env *env = changes->env;
@@ -302,7 +302,7 @@ void mp_changes_end(moonpad_changes *changes, const char *reason) {
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change_drop_root(slot->value);
   }
-  mp_transaction_end(changes);
+  mp_call_end(changes);
   changes->ended = reason;
 }
 

@@ -7,7 +7,7 @@
 #include "service/changes.h"
 #include "service/transaction.h"
 
-/* What a key showed before it changed, for the transactions that had begun by then. */
+/* What a key showed before it changed, for the calls that had begun by then. */
 typedef struct mp_version {
   struct mp_version *older;
   int64_t number;  /* of that change, among those of its set */
@@ -54,13 +54,15 @@ struct moonpad_changes {
   mp_map map; /* key -> mp_change */
   size_t pending_count;
   moonpad_changes *below; /* that its transactions commit to (transaction.h); NULL: it lies over the view itself */
-  bool in_transaction;    /* what lies below is seen as it was when that began: */
-  int64_t began;          /* after so many changes of the set below, */
+  bool in_transaction;    /* it takes writes, and sees what was committed to the set below when that began: */
+  int64_t began;          /* after so many changes there */
+  bool in_call;           /* and, from its first transaction on, what was stored then: */
+  int64_t call_began;     /* after so many changes of the set below, */
   int64_t began_at[MP_STORED_SCOPES]; /* when these revisions were held */
   bool all_read_now;                  /* the whole state was looked at in this transaction */
-  size_t open;                        /* transactions over it, */
+  size_t open;                        /* calls over it that are under way, */
   int64_t changed;                    /* how often a key has changed below them, */
-  bool has_lost;                      /* and there was no memory for an old version: they cannot be committed */
+  bool has_lost;                      /* and there was no memory for an old version: they cannot commit */
   bool all_read;                      /* the whole state was looked at when these revisions were held */
   int64_t all_base[MP_STORED_SCOPES];
   int64_t clean_at[MP_STORED_SCOPES]; /* what was held when it was last clean after an append: no base is older */
@@ -74,7 +76,7 @@ struct moonpad_changes {
 
 /* The revision of a scope that it sees. */
 static inline int64_t mp_changes_seen_at(const moonpad_changes *changes, mp_scope scope) {
-  return changes->in_transaction ? changes->began_at[scope] : mp_held_revision(changes->session, scope);
+  return changes->in_call ? changes->began_at[scope] : mp_held_revision(changes->session, scope);
 }
 
 static inline bool mp_change_is_written(const mp_change *change) {
@@ -117,8 +119,8 @@ void mp_change_forget_below(mp_change *change);
 void mp_change_drop_versions(mp_change *change);
 /* Of a set below transactions: what the key showed when the one of `changes` began; NULL: what it shows now. */
 const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes);
-/* Its transaction, if one is open, is over. */
-void mp_transaction_end(moonpad_changes *changes);
+/* Its call, if one is under way, is over. */
+void mp_call_end(moonpad_changes *changes);
 /* The view is about to show another value there: transactions under way keep the one that they began with. */
 void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry);
 /* Notes the base on first contact. */

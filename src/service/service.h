@@ -75,6 +75,11 @@ static inline bool mp_fits_small_scalars(const moonpad_service *service) {
   int64_t limit = service->options.max_value_bytes;
   return limit == 0 || limit >= MP_NUMBER_BYTES;
 }
+/* Contract 2.2: `onConflict = "overwrite"` switches them off. */
+static inline bool mp_checks_conflicts(const moonpad_service *service) {
+  return service->options.on_conflict != MOONPAD_ON_CONFLICT_OVERWRITE;
+}
+
 /* The long way of mp_check_value_size. */
 moonpad_status mp_check_long_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
                                         moonpad_error *error);

@@ -21,20 +21,37 @@ moonpad_status mp_changes_over(moonpad_changes *below, moonpad_changes **changes
   return MOONPAD_OK;
 }
 
+/* What is stored from now on it does not see (contract 1.4 point 5). */
+static void begin_call(moonpad_changes *changes) {
+  changes->in_call = true;
+  changes->call_began = changes->below->changed;
+  changes->below->open++;
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    changes->began_at[scope] = mp_held_revision(changes->session, (mp_scope)scope);
+  }
+}
+
 void mp_transaction_begin(moonpad_changes *changes) {
   if (changes->ended != is_between) return;
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change_forget_below(slot->value);
   }
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    changes->began_at[scope] = mp_held_revision(changes->session, (mp_scope)scope);
-  }
+  if (!changes->in_call) begin_call(changes);
   changes->began = changes->below->changed;
-  changes->below->open++;
   changes->all_read_now = false;
   changes->in_transaction = true;
   changes->ended = NULL;
+}
+
+static void end(moonpad_changes *changes) {
+  changes->in_transaction = false;
+  if (changes->ended == NULL) changes->ended = is_between;
+}
+
+void mp_transaction_rollback(moonpad_changes *changes) {
+  mp_changes_reset(changes, true);
+  end(changes);
 }
 
 /* Nobody needs what its keys showed before. */
@@ -47,16 +64,11 @@ static void drop_versions(moonpad_changes *below) {
   below->has_lost = false;
 }
 
-void mp_transaction_end(moonpad_changes *changes) {
-  if (!changes->in_transaction) return;
+void mp_call_end(moonpad_changes *changes) {
   changes->in_transaction = false;
-  if (changes->ended == NULL) changes->ended = is_between;
+  if (!changes->in_call) return;
+  changes->in_call = false;
   if (--changes->below->open == 0) drop_versions(changes->below);
-}
-
-void mp_transaction_rollback(moonpad_changes *changes) {
-  mp_changes_reset(changes, true);
-  mp_transaction_end(changes);
 }
 
 /* ---- What a transaction sees ---- */
@@ -101,10 +113,17 @@ void mp_change_drop_versions(mp_change *change) {
 }
 
 const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes) {
-  const mp_version *seen = NULL;
-  const mp_version *at = changes->in_transaction ? change->versions : NULL;
-  for (; at != NULL && at->number > changes->began; at = at->older) seen = at;
-  return seen;
+  const mp_version *seen = NULL, *stored = NULL;
+  const mp_version *at = changes->in_call ? change->versions : NULL;
+  for (; at != NULL && at->number > changes->call_began; at = at->older) {
+    if (at->number > changes->began) {
+      seen = at;
+    } else if (at->patch == NULL) {
+      stored = at;
+    }
+  }
+  bool was_pending = seen != NULL ? seen->was_pending : change->pending;
+  return stored != NULL && !was_pending ? stored : seen;
 }
 
 void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry) {
@@ -194,7 +213,7 @@ static moonpad_status merge(committed *key, mp_patch *const *others, size_t coun
   if (!mp_patch_overlaps(key->patch, others, count, &overlaps)) return mp_no_memory(error);
   moonpad_status status = overlaps ? MOONPAD_INVALID_ARGUMENT : apply_patch(key, error);
   if (status != MOONPAD_INVALID_ARGUMENT) return status;
-  key->conflicts = change->read_now;
+  key->conflicts = change->read_now && mp_checks_conflicts(change->owner->session->service);
   key->value = mp_value_retain(change->value);
   return MOONPAD_OK;
 }
@@ -326,6 +345,6 @@ moonpad_status mp_transaction_commit(moonpad_changes *changes, moonpad_error *er
   if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes->below, error);
   if (status == MOONPAD_OK && changes->below->has_lost) status = mp_no_memory(error);
   if (status == MOONPAD_OK && changes->pending_count > 0) status = commit_pending(changes, error);
-  if (status == MOONPAD_OK) mp_transaction_end(changes);
+  if (status == MOONPAD_OK) end(changes);
   return status;
 }
