@@ -1,19 +1,6 @@
 /* Patches: what was done to a value as a list of edits, noted and applied. */
 #include "tree_support.h"
 
-static int set_up(void **state) {
-  *state = world_new();
-  return 0;
-}
-
-static int tear_down(void **state) {
-  world_free(*state);
-  return 0;
-}
-
-#define COUNT_OF(list)  (sizeof(list) / sizeof((list)[0]))
-#define assert_ok(call) assert_int_equal(call, MOONPAD_OK)
-
 /* ---- What is noted ---- */
 
 typedef struct edits_case {
@@ -424,23 +411,11 @@ static bool run_patches(world *w) {
 
 static void every_allocation_may_fail(void **state) {
   (void)state;
-  for (int goes_on = 0; goes_on < 2; goes_on++) {
-    long n = 0;
-    for (;; n++) {
-      world *w = world_new();
-      w->memory.goes_on = goes_on == 1;
-      w->memory.until_failure = n;
-      bool done = run_patches(w);
-      bool has_failed = w->memory.has_failed;
-      world_free(w);
-      if (done && !has_failed) break;
-    }
-    assert_true(n > 60);
-  }
+  fail_each_allocation(run_patches, 60);
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_world, tear_down_world)
   const struct CMUnitTest tests[] = {
       TEST(edits_are_noted),
       TEST(a_whole_is_noted_place_by_place),

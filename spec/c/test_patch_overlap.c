@@ -2,19 +2,6 @@
 ** together where they do not. */
 #include "tree_support.h"
 
-static int set_up(void **state) {
-  *state = world_new();
-  return 0;
-}
-
-static int tear_down(void **state) {
-  world_free(*state);
-  return 0;
-}
-
-#define COUNT_OF(list)  (sizeof(list) / sizeof((list)[0]))
-#define assert_ok(call) assert_int_equal(call, MOONPAD_OK)
-
 /* ---- Two side by side ---- */
 
 /* `both`: what the second makes of what the first left; NULL: they overlap. */
@@ -390,7 +377,7 @@ static void odd_keys_are_places_like_others(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_world, tear_down_world)
   const struct CMUnitTest tests[] = {
       TEST(writes_to_objects_stand_side_by_side),
       TEST(writes_to_arrays_stand_side_by_side),

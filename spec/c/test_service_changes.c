@@ -263,7 +263,7 @@ static void test_many_items_cost_each_what_few_do(void **state) {
   if (many > 15 * few) fail_msg("500 items: %zu bytes, ten times as many: %zu", few, many);
 }
 
-/* Whatever comes between: reading, writing in place, another change set, a savepoint. */
+/* Whatever comes between: reading, writing in place, another change set. */
 static void test_items_are_kept_in_order_whatever_comes_between(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"l\":[0]}");

@@ -83,6 +83,14 @@ static void expect_pending(moonpad_changes *changes, const char *expected, int l
 }
 #define PENDING(changes, expected) expect_pending((changes), (expected), __LINE__)
 
+static void arm(size_t n, bool lasting) {
+  if (lasting) {
+    counting_arm_lasting(&counter, n);
+  } else {
+    counting_arm(&counter, n);
+  }
+}
+
 static moonpad_changes *begin_over(moonpad_changes *below) {
   moonpad_changes *call = NULL;
   OK(mp_changes_over(below, &call, &failure));
@@ -183,14 +191,6 @@ static void writes_outside_of_a_transaction_are_refused(void **state) {
   FAILS(MOONPAD_CLOSED, mp_transaction_commit(call, &failure));
   moonpad_changes_free(call);
   free_scene(&self);
-}
-
-static void arm(size_t n, bool lasting) {
-  if (lasting) {
-    counting_arm_lasting(&counter, n);
-  } else {
-    counting_arm(&counter, n);
-  }
 }
 
 /* Fails at each allocation, once and for good: then nothing has changed, and it works when there is memory again. */
@@ -360,11 +360,7 @@ static void without_memory_an_own_append_is_noted_or_not_made(void **state) {
       scene self;
       make_scene(&self);
       look_at_everything(self.target);
-      if (lasting) {
-        counting_arm_lasting(&counter, n);
-      } else {
-        counting_arm(&counter, n);
-      }
+      arm(n, lasting);
       moonpad_status status = moonpad_append_event(
           self.session, T("{\"actions\":{\"stateDelta\":{\"k\":2,\"fresh\":1,\"user:new\":1}}}"), NULL, &failure);
       failed = counting_has_failed(&counter);

@@ -1,16 +1,6 @@
 /* Trees: reading, identity, writing, staleness, messages. */
 #include "tree_support.h"
 
-static int set_up(void **state) {
-  *state = world_new();
-  return 0;
-}
-
-static int tear_down(void **state) {
-  world_free(*state);
-  return 0;
-}
-
 static mp_item member(mp_node *node, const char *key) {
   mp_item item;
   assert_int_equal(mp_node_member(node, moonpad_text(key), &item, NULL), MOONPAD_OK);
@@ -35,7 +25,6 @@ static void assert_string_item(mp_item item, const char *expected, size_t length
   assert_memory_equal(item.scalar.as.text.data, expected, length);
 }
 
-#define assert_ok(expression) assert_int_equal((expression), MOONPAD_OK)
 
 /* The write fails with this message, asks nobody and changes nothing. */
 static void assert_refused(plant *p, const char *statement, const char *message) {
@@ -546,7 +535,7 @@ static void removed_members_take_no_room(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_world, tear_down_world)
   const struct CMUnitTest tests[] = {
       TEST(every_scalar_is_read_with_its_type),
       TEST(items_are_numbered_from_one),

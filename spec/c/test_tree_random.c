@@ -100,7 +100,6 @@ static const char *const scenario_source[] = {
     "a.new={}", "a.new+=1", "e+=\"x\"", "i[1].w={}", "i[1].w.v=1", "i+=2", "k={\"l\":1}", "k.l=-",   "b=-",
     "i[2]=-",   "j.k=-",    "j+=1",     "m=1",       "n=\"text\"", "o={}", "o.p=[1,2,3]", "i+=[{}]", "j+=2"};
 static const char *const scenario_target[] = {"a.new={}", "a.new+=0", "e+=\"t\"", "i[1].w={}", "i[1].w.t=1", "p=7"};
-#define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
 
 static bool read_all(world *w, plant *p) {
   mp_item item;
@@ -168,20 +167,7 @@ static bool run_scenario(world *w) {
 
 static void every_allocation_may_fail(void **state) {
   (void)state;
-  for (int goes_on = 0; goes_on < 2; goes_on++) {
-    long n = 0;
-    for (;; n++) {
-      world *w = world_new();
-      w->memory.goes_on = goes_on == 1;
-      w->memory.until_failure = n;
-      bool done = run_scenario(w);
-      bool has_failed = w->memory.has_failed;
-      w->memory.until_failure = -1;
-      world_free(w);
-      if (done && !has_failed) break;
-    }
-    assert_true(n > 150);
-  }
+  fail_each_allocation(run_scenario, 150);
 }
 
 int main(void) {

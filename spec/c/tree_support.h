@@ -344,4 +344,35 @@ static inline mp_node *child_of(mp_node *node, moonpad_string key) {
   return item.node;
 }
 
+static inline int set_up_world(void **state) {
+  *state = world_new();
+  return 0;
+}
+
+static inline int tear_down_world(void **state) {
+  world_free(*state);
+  return 0;
+}
+
+#define COUNT_OF(list)  (sizeof(list) / sizeof((list)[0]))
+#define assert_ok(call) assert_int_equal(call, MOONPAD_OK)
+
+/* Runs it with each allocation failing, once and for good, until none does any more: more than so many. */
+static inline void fail_each_allocation(bool (*run)(world *w), long more_than) {
+  for (int goes_on = 0; goes_on < 2; goes_on++) {
+    long n = 0;
+    for (;; n++) {
+      world *w = world_new();
+      w->memory.goes_on = goes_on == 1;
+      w->memory.until_failure = n;
+      bool done = run(w);
+      bool has_failed = w->memory.has_failed;
+      w->memory.until_failure = -1;
+      world_free(w);
+      if (done && !has_failed) break;
+    }
+    assert_true(n > more_than);
+  }
+}
+
 #endif

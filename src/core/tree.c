@@ -31,10 +31,6 @@ mp_node *mp_tree_new(mp_env *env, mp_value *value, const mp_tree_owner *owner) {
   return root;
 }
 
-void mp_tree_set_owner(mp_node *root, const mp_tree_owner *owner) {
-  root->owner = owner;
-}
-
 void mp_tree_detach(mp_node *root) {
   root->owner = NULL;
 }

@@ -21,8 +21,6 @@ typedef struct mp_tree_owner {
 
 /* The root over a composite value; one reference for the caller. `owner` must live until mp_tree_detach. NULL when out of memory. */
 mp_node *mp_tree_new(mp_env *env, mp_value *value, const mp_tree_owner *owner);
-/* The tree is somebody else's from now on, under the same state key. */
-void mp_tree_set_owner(mp_node *root, const mp_tree_owner *owner);
 /* The tree has lost its place: all its nodes are stale from now on. */
 void mp_tree_detach(mp_node *root);
 
