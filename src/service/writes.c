@@ -23,22 +23,22 @@ mp_patch *mp_change_patch(mp_change *change) {
     mp_patch_release(patch);
     return NULL;
   }
-  bool is_whole = false;
+  bool is_done = false;
   switch (change->kind) {
   case MP_SET:
-    is_whole = add_set(patch, change);
+    is_done = add_set(patch, change);
     break;
   case MP_REMOVE:
-    is_whole = mp_patch_add(patch, MP_EDIT_REMOVE, whole_key, NULL);
+    is_done = mp_patch_add(patch, MP_EDIT_REMOVE, whole_key, NULL);
     break;
   case MP_INCREMENT:
-    is_whole = mp_patch_add(patch, MP_EDIT_INCREMENT, whole_key, change->value);
+    is_done = mp_patch_add(patch, MP_EDIT_INCREMENT, whole_key, change->value);
     break;
   case MP_APPEND:
-    is_whole = mp_patch_add(patch, MP_EDIT_APPEND, whole_key, change->value);
+    is_done = mp_patch_add(patch, MP_EDIT_APPEND, whole_key, change->value);
     break;
   }
-  if (is_whole) return patch;
+  if (is_done) return patch;
   mp_patch_release(patch);
   return NULL;
 }
