@@ -1,13 +1,18 @@
--- Random writers against a small model of contract 2.2: who conflicts, on which keys, and what is stored in the end.
+-- Random writers, runs among them, against a small model of contract 2.2: who conflicts, on which keys, and what is
+-- stored in the end.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local random = require "spec.support.random_values"
+local randomRun = require "spec.support.random_run"
 local support = require "spec.support"
 
 local KEYS = { "a", "b", "user:a", "user:b", "app:a" }
 local COUNTERS = { "n", "user:n" }
 local LISTS = { "l", "app:l" }
-local STEPS = checks.scaled(3000)
+-- A run reads the history, so no session is to grow for long.
+local ROUNDS <const> = 12
+local STEPS = checks.scaled(250)
+local RUNS <const> = 18 -- one step in so many is a run
 
 -- A run finds what another one finds; MOONPAD_SEED (make soak) looks elsewhere.
 local seed = tonumber(os.getenv "MOONPAD_SEED") or 1
@@ -54,6 +59,21 @@ function Model:changedByOthers(key, writer, base)
   end
   return false
 end
+
+-- What the key holds once numbers were added to it, or items: { item } each.
+function Model:added(key, adds)
+  local stored = self.values[key]
+  if type(adds[1]) == "number" then
+    local sum = stored or 0
+    for _, amount in ipairs(adds) do sum = sum + amount end
+    return sum
+  end
+  local list = { table.unpack(stored or {}) }
+  for _, item in ipairs(adds) do table.insert(list, item[1]) end
+  return list
+end
+
+Model.scopeOf = scopeOf
 
 function Model:held()
   return { session = self.revisions.session, user = self.revisions.user, app = self.revisions.app }
@@ -118,23 +138,11 @@ function Writer:add(key, amount)
   end
 end
 
-function Writer:added(key, adds)
-  local stored = self.model.values[key]
-  if type(adds[1]) == "number" then
-    local sum = stored or 0
-    for _, amount in ipairs(adds) do sum = sum + amount end
-    return sum
-  end
-  local list = { table.unpack(stored or {}) }
-  for _, item in ipairs(adds) do table.insert(list, item[1]) end
-  return list
-end
-
 -- What a commit would store, the keys that conflict, and those that may.
 function Writer:expected()
   local delta, conflicts, open = {}, {}, {}
   for key, pending in pairs(self.pending) do
-    delta[key] = pending.adds and self:added(key, pending.adds) or pending.value
+    delta[key] = pending.adds and self.model:added(key, pending.adds) or pending.value
     if not pending.adds then
       local checked = scopeOf(key) == "session" or pending.read
       conflicts[key] = checked and self.model:changedByOthers(key, self.name, pending.base) or nil
@@ -250,19 +258,46 @@ local function step(values, service, model, writers)
   end
 end
 
+-- A run, in whose middle the others do a step now and then.
+local function run(values, service, model, writers)
+  local err, conflicts = randomRun(service, {
+    values = values, model = model, keys = { plain = KEYS, counters = COUNTERS, lists = LISTS },
+    othersAct = function() step(values, service, model, writers) end,
+  })
+  if err then expectConflict(err, conflicts, {}) end
+end
+
+local function expectStored(model, service)
+  local session = checks.get(service)
+  assert.equal(model.revisions.session, session.revision)
+  checks.identical(model.values, session.state:getAll())
+end
+
+-- Returns how many events there are in the end.
+local function playRound(values, service)
+  local model = Model.new()
+  checks.create(service)
+  local writers = {}
+  for index = 1, 3 do writers[index] = Writer.new(index, service, model) end
+  for number = 1, STEPS do
+    local act = values:below(RUNS) == 0 and run or step
+    act(values, service, model, writers)
+    if number % 50 == 0 or number == STEPS then expectStored(model, service) end
+  end
+  return model.revisions.session
+end
+
 describe("random writers", function()
   support.each_store(function(open)
     it("conflict exactly when the model says so, and store what it says", function()
-      local values, service, model = random.new(seed), open { durability = "normal" }, Model.new()
-      checks.create(service)
-      local writers = {}
-      for index = 1, 3 do writers[index] = Writer.new(index, service, model) end
-      for number = 1, STEPS do
-        local ok, message = pcall(step, values, service, model, writers)
-        assert(ok, ("MOONPAD_SEED=%d, step %d: %s"):format(seed, number, tostring(message)))
-        if number % 50 == 0 then checks.identical(model.values, checks.get(service).state:getAll()) end
+      local values, events = random.new(seed), 0
+      for round = 1, ROUNDS do
+        local service <close> = open { durability = "normal" }
+        local ok, result = pcall(playRound, values, service)
+        assert(ok, ("MOONPAD_SEED=%d, round %d: %s"):format(seed, round, tostring(result)))
+        events = events + result
       end
-      assert.is_true(checks.get(service).revision > STEPS / 30)
+      assert.is_true(events > ROUNDS * STEPS / 30)
     end)
   end)
 end)

@@ -56,7 +56,8 @@ end
 
 -- What was done at a place, by what it was and what it is, and by where something was assigned.
 function Transaction:collect(edits, at, steps, before, after)
-  local isAssigned = self.assigned[at] and (before ~= nil or after ~= nil)
+  -- A key that is removed is written even where there was none; a place below one is not.
+  local isAssigned = self.assigned[at] and (#steps == 0 or before ~= nil or after ~= nil)
   if isAssigned and before == nil and type(after) == "table" then return putWhole(edits, at, steps, after) end
   if isAssigned or self.cut[at] then
     edits[#edits + 1] = edit("replaced", at, steps, after)
