@@ -470,6 +470,8 @@ static void test_what_was_sent_twice_is_own(void **state) {
   moonpad_changes_free(one);
   moonpad_changes_free(two);
   end_life(&life);
+  free(life.text);
+  host_teardown(&life.state);
 }
 
 /* ---- failing allocations ---- */
