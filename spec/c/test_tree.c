@@ -25,7 +25,6 @@ static void assert_string_item(mp_item item, const char *expected, size_t length
   assert_memory_equal(item.scalar.as.text.data, expected, length);
 }
 
-
 /* The write fails with this message, asks nobody and changes nothing. */
 static void assert_refused(plant *p, const char *statement, const char *message) {
   char *before = text_of(p->root);
