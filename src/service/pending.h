@@ -1,4 +1,4 @@
-/* The inside of a change set, shared by the files of change sets (changes_*.c) and append.c. */
+/* The inside of a change set: for its own files (changes*.c, transaction.c, writes.c) and for what appends it. */
 #ifndef MP_SERVICE_PENDING_H
 #define MP_SERVICE_PENDING_H
 
@@ -24,10 +24,10 @@ struct mp_change {
   bool pending;
   bool touched; /* read or written since it was last clean: `base` counts */
   bool read;
-  bool read_now;  /* read in this transaction; of a set without transactions the same as `read` */
+  bool read_now;  /* read in this transaction; of a set without transactions: since it was clean */
   bool unchecked; /* outputKey: never conflicts */
-  bool by_place;  /* MP_SET by nested writes into what was there: siblings are merged place by place */
-  bool created;   /* MP_SET: a table put there because there was none: those of overlapping transactions are merged */
+  bool by_place;  /* MP_SET by nested writes into what was there: overlapping calls may write other places */
+  bool created;   /* MP_SET: a table put there because there was none, as overlapping calls may have done */
   int64_t base;
   mp_operation_kind kind; /* while pending */
   mp_value *
