@@ -159,6 +159,32 @@ support.each_store(function(open)
       assert.are.equal(1, session.revision)
     end)
 
+    it("that is refused, for whatever reason, shows what others have stored", function()
+      service = open { maxValueBytes = 20 }
+      session = checks.create(service, "s", { old = 1 })
+      local taken = event {}
+      taken.id = "taken"
+      service:appendEvent(checks.get(service), taken)
+      local refusals = {
+        conflict = { actions = { stateDelta = { old = "mine" } } },
+        already_exists = { id = "taken", author = "somebody else" },
+        limit = { actions = { stateDelta = { k = ("x"):rep(30) } } },
+        invalid_argument = { author = "agent" },
+      }
+      for code, given in pairs(refusals) do
+        overtake(service, { old = 1 })
+        service:refresh(session)
+        if code == "invalid_argument" then session.state:increment("old") end
+        overtake(service, { old = code, ["user:k"] = code, ["app:" .. code] = true })
+        local pending = code == "invalid_argument" and service:updateSessionAsync(session, given)
+          or service:appendEventAsync(session, given)
+        assert.are.equal(1, pollAll(service, 1))
+        raises(code, nil, pending.result, pending)
+        assert.are.same(checks.get(service).state:getAll(), session.state:getAll())
+        assert.are.equal(checks.get(service).revision, session.revision)
+      end
+    end)
+
     it("may exceed a limit, which its result says", function()
       service = open { maxValueBytes = 10 }
       session = checks.create(service, "s", { old = 1 })
@@ -563,6 +589,16 @@ describe("a poll on a slow store", function()
     service:appendEventAsync(session, event { n = "again" })
     assert.are.equal(0, pollHere(1))
     assert.are.same(checks.get(service).state.n, session.state.n)
+  end)
+
+  it("shows what others stored when another event has its id", function()
+    local other = event { n = "other" }
+    other.id = "first"
+    local pending = service:appendEventAsync(session, other)
+    assert.are.equal(1, pollHere(1))
+    raises("already_exists", '"first"', pending.result, pending)
+    assert.are.same({ n = 2 }, session.state:getAll())
+    assert.are.equal(2, session.revision)
   end)
 
   it("shows what has become of an event that had been stored before", function()

@@ -190,7 +190,8 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->stored = (moonpad_string){"", 0};
   append->timestamp = 0;
   append->event_revision = 0;
-  append->duplicate = append->has_outcome = append->has_looked = append->has_written = append->may_be_stored = false;
+  append->duplicate = append->differs = append->has_outcome = append->has_looked = append->has_written = false;
+  append->may_be_stored = false;
   append->conflicts = NULL;
   append->conflict_count = append->conflict_capacity = 0;
   append->wanted = append->few_wanted;
@@ -247,7 +248,7 @@ void mp_append_forget_outcome(mp_append *append) {
   append->stored = (moonpad_string){"", 0};
   mp_buffer_clear(&append->json);
   mp_gathering_clear(&append->others);
-  append->duplicate = append->has_looked = false;
+  append->duplicate = append->differs = append->has_looked = false;
 }
 
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error) {
@@ -255,6 +256,7 @@ moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error
                  mp_label(&append->names).text);
 }
 
+/* That its content differs is told after the look, which is to end: what others stored is in it. */
 static moonpad_status note_duplicate(void *context, const mp_event_row *row, moonpad_error *error) {
   mp_append *append = context;
   append->duplicate = true;
@@ -274,7 +276,11 @@ static moonpad_status note_duplicate(void *context, const mp_event_row *row, moo
       mp_event_draft_free(&stored);
     }
   }
-  if (same) return MOONPAD_OK;
+  append->differs = !same;
+  return MOONPAD_OK;
+}
+
+static moonpad_status fail_differing(const mp_append *append, moonpad_error *error) {
   return mp_fail(error, MOONPAD_ALREADY_EXISTS, "%s has an event with id %s and other content",
                  mp_label(&append->names).text, mp_quote(append->draft.id).text);
 }
@@ -509,6 +515,7 @@ moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_status status = look(append, tx, error);
   if (status == MOONPAD_NOT_FOUND) return mp_append_not_found(append, error);
   if (status != MOONPAD_OK) return status;
+  if (append->differs) return fail_differing(append, error);
   if (!mp_append_reserve_notes(append)) return mp_no_memory(error);
   if (append->duplicate) {
     mp_append_note(append);

@@ -61,7 +61,8 @@ typedef struct mp_append {
   moonpad_string stored; /* the stored event: that, or the given text, where it is stored as it stands */
   double timestamp;
   int64_t event_revision;
-  bool duplicate;     /* the event was there already */
+  bool duplicate;     /* an event with this id was there already */
+  bool differs;       /* ... with other content */
   bool has_written;   /* it has begun to: a failure leaves something to be undone */
   bool may_be_stored; /* an answer was lost: it may be there, though its id was made for it */
   bool has_outcome;   /* there may be one, of an earlier attempt */
