@@ -256,7 +256,7 @@ moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error
                  mp_label(&append->names).text);
 }
 
-/* That its content differs is told after the look, which is to end: what others stored is in it. */
+/* Other content is an error only once the look has ended: it also tells what others have stored. */
 static moonpad_status note_duplicate(void *context, const mp_event_row *row, moonpad_error *error) {
   mp_append *append = context;
   append->duplicate = true;
