@@ -1,8 +1,8 @@
 -- What becomes of the writes of tool calls: where runs end early, in branches, of agents as tools, and that it is the
 -- same on every store and in each way to drive a run (contract 1.4 points 2 to 6).
 local checks = require "spec.support.checks"
-local copyOf = require "moonpad.copy"
 local moonpad = require "moonpad"
+local runScene = require "spec.support.run_scene"
 local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
 local toolCalls = require "spec.support.tool_calls"
@@ -560,12 +560,6 @@ describe("what tool calls come to", function()
     } }
   end
 
-  local function told(event)
-    local kept = copyOf(event)
-    kept.id, kept.timestamp, kept.invocationId = nil, nil, nil
-    return kept
-  end
-
   local function play(url, way)
     url = url:gsub("FILE", function() return support.tmpdir() .. "/test.db" end)
     local service = url:find "^slow:" and slow_store.open(url) or moonpad.open(url, { durability = "normal" })
@@ -577,7 +571,7 @@ describe("what tool calls come to", function()
     local runner = moonpad.runner { appName = "app", agent = busy(log, service), sessionService = service }
     toolCalls.drive[way](runner, { userId = "u", sessionId = "s", newMessage = "go" }, function(event)
       log[#log + 1] = "event of " .. event.author
-      events[#events + 1] = told(event)
+      events[#events + 1] = runScene.told(event)
     end)
     return { log = log, events = events, state = support.stored(service).state:getAll() }
   end

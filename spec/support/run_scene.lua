@@ -136,7 +136,7 @@ function World:agent()
 end
 
 -- An event as it is in every run.
-local function told(event)
+function scene.told(event)
   local kept = copyOf(event)
   kept.id, kept.timestamp, kept.invocationId = nil, nil, nil
   return kept
@@ -207,11 +207,11 @@ function scene.play(store, driver)
   local world = scene.open(store)
   drivers[driver](world.runner, function(event)
     world.log[#world.log + 1] = "event of " .. event.author
-    world.events[#world.events + 1] = told(event)
+    world.events[#world.events + 1] = scene.told(event)
   end)
   local session = support.stored(world.service)
   local stored = {}
-  for index = 1, #session.events do stored[index] = told(session.events[index]) end
+  for index = 1, #session.events do stored[index] = scene.told(session.events[index]) end
   local result = { log = world.log, events = world.events, stored = stored, state = session.state:getAll() }
   scene.close(world)
   return result
