@@ -154,8 +154,8 @@ typedef struct committed {
 } committed;
 
 /*
-** On top of what is pending below. Does it not fit there, or overflow, that is the error of the call that
-** comes last, not of the append of all of them.
+** On top of what is pending below. Where it does not fit there, or overflows, it is the error of this call, the
+** later one, and not of the append that stores all of them.
 */
 static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
   mp_change *below = key->below, *change = key->change;

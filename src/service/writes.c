@@ -8,13 +8,13 @@
 
 static const moonpad_string whole_key = {"", 0};
 
+/* A table that was put where there was none, and one written into, are known place by place. */
 static bool add_set(mp_patch *patch, mp_change *change) {
   bool is_table = mp_is_composite(change->value->as.type);
-  bool is_made_here = change->created || (change->by_place && *change->under == NULL);
-  if (!is_table || !(is_made_here || (change->by_place && change->root != NULL)))
-    return mp_patch_add(patch, MP_EDIT_SET, whole_key, change->value);
-  if (!is_made_here) return mp_patch_add_tree(patch, change->root);
-  return mp_patch_add_whole(patch, change->value);
+  bool is_new = change->created || (change->by_place && *change->under == NULL);
+  if (is_table && is_new) return mp_patch_add_whole(patch, change->value);
+  if (is_table && change->by_place && change->root != NULL) return mp_patch_add_tree(patch, change->root);
+  return mp_patch_add(patch, MP_EDIT_SET, whole_key, change->value);
 }
 
 mp_patch *mp_change_patch(mp_change *change) {
