@@ -288,6 +288,11 @@ bool mp_node_is_stale(const mp_node *node) {
   return mp_node_root(node)->owner == NULL;
 }
 
+void mp_node_note_read(const mp_node *node) {
+  const mp_tree_owner *owner = mp_node_root(node)->owner;
+  if (owner != NULL && owner->was_read != NULL) owner->was_read(owner->context);
+}
+
 mp_env *mp_node_env(const mp_node *node) {
   return node->env;
 }

@@ -15,6 +15,7 @@ typedef struct mp_node mp_node;
 /* Told when anything in the tree is written, before it is. Refusing (not MOONPAD_OK) prevents the write. It may read the tree, not write to it. */
 typedef struct mp_tree_owner {
   moonpad_status (*will_change)(void *context, moonpad_error *error);
+  void (*was_read)(void *context); /* told by mp_node_note_read */
   void *context;
   mp_key *key; /* the state key, with prefix: for paths in messages */
 } mp_tree_owner;
@@ -29,6 +30,8 @@ void mp_node_release(mp_node *node);
 
 bool mp_node_is_array(const mp_node *node);
 bool mp_node_is_stale(const mp_node *node);
+/* Tells the owner, if there still is one, that somebody looks at the tree through this node. */
+void mp_node_note_read(const mp_node *node);
 /* Of an array its items, of an object its members. The first look opens the node, which may fail (no_memory). */
 moonpad_status mp_node_count(mp_node *node, size_t *count, moonpad_error *error);
 

@@ -77,9 +77,9 @@ static void count_tables(copier *c, size_t more) {
 static void push_proxy_copy(copier *c, int index) {
   lua_State *L = c->L;
   mp_lua *binding = c->binding;
-  mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
+  mp_lua_node *node = mp_read_node(L, binding, index);
   mp_lua_state *state = node == NULL ? mp_test_userdata(L, index, binding->state_meta) : NULL;
-  if ((node == NULL || node->node == NULL) && (state == NULL || state->box == NULL)) {
+  if (node == NULL && (state == NULL || state->box == NULL)) {
     lua_pushvalue(L, index);
     return;
   }

@@ -446,9 +446,8 @@ static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index,
 /* A node is copied by sharing its value where it can be. */
 static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
                                 int64_t limit, mp_value **value, moonpad_error *error) {
-  mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
-  if (node == NULL || node->node == NULL || mp_node_env(node->node) != env ||
-      levels_around(&place) > mp_node_level(node->node)) {
+  mp_lua_node *node = mp_read_node(L, binding, index);
+  if (node == NULL || mp_node_env(node->node) != env || levels_around(&place) > mp_node_level(node->node)) {
     return encode_composite(L, binding, index, place, env, limit, value, error);
   }
   *value = mp_node_value(node->node);

@@ -322,9 +322,9 @@ static moonpad_status check_height(mp_encoder *e, moonpad_string text) {
 moonpad_status mp_encode_userdata(mp_encoder *e, int index) {
   mp_lua *binding = e->binding;
   size_t start = e->out->length;
-  mp_lua_node *node = mp_test_userdata(e->L, index, binding->node_meta);
+  mp_lua_node *node = mp_read_node(e->L, binding, index);
   mp_lua_state *state = node == NULL ? mp_test_userdata(e->L, index, binding->state_meta) : NULL;
-  if (node != NULL && node->node != NULL) {
+  if (node != NULL) {
     mp_node_write(node->node, e->out);
   } else if (state != NULL && state->box != NULL) {
     moonpad_status status = mp_changes_write_all(state->box->changes, true, e->out, e->error);

@@ -128,6 +128,8 @@ void mp_state_update(lua_State *L, mp_lua *binding, mp_lua_state *state, int ind
 
 /* To be called before a slot is read whose node may be pushed. Raises m. */
 void mp_prepare_node(lua_State *L, mp_lua *binding);
+/* The node at that index, to be looked at: its key counts as read. NULL: there is none, or a closed one. */
+mp_lua_node *mp_read_node(lua_State *L, mp_lua *binding, int index);
 /* Pushes what a slot holds: nil, a scalar, or the node's one userdata. Raises m. */
 void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes_box *box, bool read_only);
 

@@ -334,8 +334,8 @@ void mp_changes_settle(moonpad_changes *changes) {
 static void settle_change(mp_change *change) {
   mp_value *stored = change->entry->value;
   if (change->root != NULL) {
-    bool same = change->pending && stored != NULL && mp_is_composite(stored->as.type) && change->root_source != NULL &&
-                (change->root_source == stored || mp_same_json(change->root_source, stored));
+    bool same = change->pending && stored != NULL && mp_is_composite(stored->as.type) &&
+                mp_equal_values(change->root_source, stored);
     if (same && (change->kind == MP_SET || change->kind == MP_APPEND)) {
       mp_tree_mark_clean(change->root);
       mp_value_retain(stored);

@@ -2,6 +2,7 @@
 #include "service/changes.h"
 
 #include "base/error.h"
+#include "service/change_scalar.h"
 #include "service/pending.h"
 
 moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error) {
@@ -27,23 +28,32 @@ moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_
   return mp_changes_refuse_if_ended(changes, error);
 }
 
-bool mp_same_json(const mp_value *a, const mp_value *b) {
-  return a->as.type == b->as.type && a->as.as.text.length == b->as.as.text.length &&
-         memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
-}
-
-/* Others may have changed the value since it was opened. */
-static moonpad_status refuse_if_overtaken(mp_change *change, moonpad_error *error) {
+/* Does the key still show what was opened? Others may have changed it since. */
+static moonpad_status compare_root(mp_change *change, bool *same, moonpad_error *error) {
   const mp_value *shown;
   mp_value *owned;
   moonpad_status status = mp_change_look_below(change, error);
   if (status == MOONPAD_OK) status = mp_change_shown(change, &shown, &owned, error);
   if (status != MOONPAD_OK) return status;
   bool is_copy = owned != NULL || change->owner->below != NULL;
-  bool same = shown != NULL && mp_is_composite(shown->as.type) &&
-              (shown == change->root_source || (is_copy && mp_same_json(shown, change->root_source)));
+  *same = shown != NULL && mp_is_composite(shown->as.type) &&
+          (shown == change->root_source || (is_copy && mp_equal_values(shown, change->root_source)));
   mp_value_release(change->owner->env, owned);
-  if (same) return MOONPAD_OK;
+  return MOONPAD_OK;
+}
+
+/* Through a node that was kept, maybe since before the key was last clean. What was opened is a copy once it is overtaken. */
+static void tree_was_read(void *context) {
+  mp_change *change = context;
+  bool same;
+  if (mp_change_is_marked_read(change)) return;
+  if (compare_root(change, &same, NULL) != MOONPAD_OK || same) mp_change_touch(change, true);
+}
+
+static moonpad_status refuse_if_overtaken(mp_change *change, moonpad_error *error) {
+  bool same;
+  moonpad_status status = compare_root(change, &same, error);
+  if (status != MOONPAD_OK || same) return status;
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
                  "state[%s] is stale: it has been replaced or removed, read it again from the state before writing",
                  mp_quote(mp_key_text(change->entry->key)).text);
@@ -69,6 +79,7 @@ static moonpad_status tree_will_change(void *context, moonpad_error *error) {
 
 static const mp_tree_owner *tree_owner(mp_change *change) {
   change->tree_owner.will_change = tree_will_change;
+  change->tree_owner.was_read = tree_was_read;
   change->tree_owner.context = change;
   change->tree_owner.key = change->entry->key;
   return &change->tree_owner;
@@ -78,7 +89,7 @@ static const mp_tree_owner *tree_owner(mp_change *change) {
 static moonpad_status open_root(mp_change *change, mp_value *shown, moonpad_error *error) {
   if (change->root != NULL) {
     if (change->root_source == shown) return MOONPAD_OK;
-    bool same = change->root_source != NULL && mp_same_json(change->root_source, shown);
+    bool same = mp_equal_values(change->root_source, shown);
     mp_value_release(change->owner->env, change->root_source);
     change->root_source = NULL;
     if (same) {
@@ -119,7 +130,7 @@ moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, m
 /* Opens the array under a pending append: what was there, extended. */
 static moonpad_status open_appended(mp_change *change, mp_value *shown, moonpad_error *error) {
   mp_env *env = change->owner->env;
-  if (change->root != NULL && mp_same_json(shown, change->root_source)) return MOONPAD_OK;
+  if (change->root != NULL && mp_equal_values(shown, change->root_source)) return MOONPAD_OK;
   mp_value *there = mp_value_retain(*change->under);
   if (there == NULL || there->as.type != MOONPAD_ARRAY) {
     mp_value_release(env, there);

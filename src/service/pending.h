@@ -99,8 +99,6 @@ moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
 /* The session object is about to be freed: its change sets forget what they hold of it. */
 void mp_changes_leave_session(moonpad_session *session);
-/* Of two composites. */
-bool mp_same_json(const mp_value *a, const mp_value *b);
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
 moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
 /*
