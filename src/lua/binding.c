@@ -41,6 +41,13 @@ void *mp_box_payload(lua_State *L, int index) {
   return made->payload;
 }
 
+void *mp_box_test(lua_State *L, int index, void (*release)(void *payload)) {
+  mp_push_anchor(L, MP_ANCHOR_BOX_META);
+  box *made = mp_test_userdata(L, index, lua_topointer(L, -1));
+  lua_pop(L, 1);
+  return made != NULL && made->release == release ? made->payload : NULL;
+}
+
 static void release_box(box *made) {
   void (*release)(void *payload) = made->release;
   made->release = NULL;

@@ -150,6 +150,8 @@ static inline void *mp_test_userdata(lua_State *L, int index, const void *metata
 void *mp_box_push(lua_State *L, size_t size, void (*release)(void *payload));
 /* The memory of the box at `index`. Raises -. */
 void *mp_box_payload(lua_State *L, int index);
+/* The same of a value that may be anything; NULL where it is no box with that `release`. Raises -. */
+void *mp_box_test(lua_State *L, int index, void (*release)(void *payload));
 /* Raises -. */
 void mp_box_release(void *payload);
 /* A box with an empty buffer. Raises m. */

@@ -5,7 +5,6 @@
 #include "lua/codec.h"
 #include "lua/event.h"
 #include "lua/handles.h"
-#include "service/pending.h"
 #include "service/writes.h"
 
 /* core.callChanges(state): a state object over another one, that of the answer which the call belongs to. */
@@ -66,30 +65,26 @@ static int snapshot(lua_State *L) {
 
 /* ---- What an agent as a tool has written in its own session ---- */
 
-typedef struct writes_box {
-  mp_writes *writes;
-} writes_box;
-
 static void release_writes(void *payload) {
-  mp_writes_free(((writes_box *)payload)->writes);
+  mp_writes_free(*(mp_writes **)payload);
 }
 
 /* core.writes(state) -> writes */
 static int writes(lua_State *L) {
   mp_changes_box *box = mp_check_state(L, mp_lua_of(L), 1, "core.writes")->box;
-  writes_box *result = mp_box_push(L, sizeof *result, release_writes);
+  mp_writes **result = mp_box_push(L, sizeof *result, release_writes);
   moonpad_error error;
-  mp_check(L, mp_changes_writes(box->changes, &result->writes, &error), &error);
+  mp_check(L, mp_changes_writes(box->changes, result, &error), &error);
   return 1;
 }
 
 /* core.addWrites(state, writes) */
 static int add_writes(lua_State *L) {
   mp_changes_box *box = mp_check_state(L, mp_lua_of(L), 1, "core.addWrites")->box;
-  luaL_checktype(L, 2, LUA_TUSERDATA);
-  const writes_box *given = mp_box_payload(L, 2);
+  mp_writes *const *given = mp_box_test(L, 2, release_writes);
+  if (given == NULL) mp_raise_argument(L, "core.addWrites: expects writes, got %s", mp_describe(L, 2));
   moonpad_error error;
-  mp_check(L, mp_changes_add_writes(box->changes, given->writes, &error), &error);
+  mp_check(L, mp_changes_add_writes(box->changes, *given, &error), &error);
   return 0;
 }
 

@@ -182,7 +182,6 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->live = NULL;
   append->by_hand = changes == NULL;
   append->changes = changes;
-  append->branch = changes == NULL ? NULL : mp_key_retain(changes->branch);
   append->decided_at = decided_at;
   append->names = mp_session_names(session);
   append->state_bytes = session->state_bytes;
@@ -205,6 +204,7 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
   init_append(append, session, changes, decided_at);
   moonpad_status status = mp_event_draft_read(append->env, event, own_json, &append->draft, error);
   if (status != MOONPAD_OK) return status;
+  append->branch = changes == NULL ? NULL : mp_key_retain(changes->branch);
   if (append->draft.partial) return MOONPAD_OK;
   status = add_given(append, session, changes != NULL ? changes : session->own, error);
   if (status == MOONPAD_OK) status = add_pending(append, changes, error);

@@ -71,7 +71,7 @@ void mp_changes_leave_session(moonpad_session *session) {
     changes->pending_count = 0;
     changes->session = NULL;
     changes->below = NULL;
-    changes->in_transaction = changes->in_call = false;
+    changes->in_call = false;
     changes->left = true;
   }
 }

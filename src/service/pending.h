@@ -54,8 +54,7 @@ struct moonpad_changes {
   mp_map map; /* key -> mp_change */
   size_t pending_count;
   moonpad_changes *below; /* that its transactions commit to (transaction.h); NULL: it lies over the view itself */
-  bool in_transaction;    /* it takes writes, and sees what was committed to the set below when that began: */
-  int64_t began;          /* after so many changes there */
+  int64_t began;          /* the last of them, after so many changes of that set, whose later ones it does not see */
   bool in_call;           /* and, from its first transaction on, what was stored then: */
   int64_t call_began;     /* after so many changes of the set below, */
   int64_t began_at[MP_STORED_SCOPES]; /* when these revisions were held */

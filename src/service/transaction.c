@@ -1,8 +1,6 @@
 /* Transactions of tool calls (contract 1.4 points 2 to 4). */
 #include "service/transaction.h"
 
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "service/pending.h"
 
@@ -31,21 +29,25 @@ static void begin_call(moonpad_changes *changes) {
   }
 }
 
-void mp_transaction_begin(moonpad_changes *changes) {
-  if (changes->ended != is_between) return;
+/* From now on it sees what has been committed until now. */
+static void look_anew(moonpad_changes *changes) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change_forget_below(slot->value);
   }
-  if (!changes->in_call) begin_call(changes);
   changes->began = changes->below->changed;
   changes->all_read_now = false;
-  changes->in_transaction = true;
+}
+
+void mp_transaction_begin(moonpad_changes *changes) {
+  if (changes->left || changes->ended != is_between) return;
+  if (!changes->in_call) begin_call(changes);
+  look_anew(changes);
   changes->ended = NULL;
 }
 
 static void end(moonpad_changes *changes) {
-  changes->in_transaction = false;
+  if (!changes->left) look_anew(changes);
   if (changes->ended == NULL) changes->ended = is_between;
 }
 
@@ -65,8 +67,8 @@ static void drop_versions(moonpad_changes *below) {
 }
 
 void mp_call_end(moonpad_changes *changes) {
-  changes->in_transaction = false;
   if (!changes->in_call) return;
+  look_anew(changes);
   changes->in_call = false;
   if (--changes->below->open == 0) drop_versions(changes->below);
 }
@@ -78,7 +80,8 @@ static moonpad_status make_version(mp_change *change, mp_patch *patch, mp_versio
   const mp_value *shown;
   mp_value *owned;
   moonpad_status status = mp_change_shown(change, &shown, &owned, error);
-  if (status != MOONPAD_OK) return status;
+  if (status == MOONPAD_NO_MEMORY) return status;
+  if (status != MOONPAD_OK) shown = change->entry->value; /* what is pending does not fit on it any more */
   mp_version *version = mp_allocate_zeroed(change->owner->env, sizeof *version);
   if (version == NULL) {
     mp_value_release(change->owner->env, owned);
@@ -161,26 +164,27 @@ static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
   mp_change *below = key->below, *change = key->change;
   mp_env *env = change->owner->env;
   moonpad_string name = mp_key_text(change->entry->key);
-  bool is_more = below->pending && below->kind == change->kind;
   const mp_value *shown;
   mp_value *owned, *result = NULL;
+  if (!below->pending) {
+    key->value = mp_value_retain(change->value);
+    return MOONPAD_OK;
+  }
+  bool is_more = below->kind == change->kind;
   moonpad_status status = mp_change_fold(below, error);
-  if (status == MOONPAD_OK && below->pending && !(is_more && change->kind == MP_APPEND)) {
+  if (status == MOONPAD_OK && !(is_more && change->kind == MP_APPEND)) {
     status = mp_change_shown(below, &shown, &owned, error);
-    if (status != MOONPAD_OK) return status;
-    status = mp_add_pending(env, change->kind, name, shown, change->value, &result, error);
+    if (status == MOONPAD_OK) status = mp_add_pending(env, change->kind, name, shown, change->value, &result, error);
     mp_value_release(env, owned);
   }
   if (status != MOONPAD_OK) return status;
-  if (below->pending && !is_more) {
+  if (!is_more) {
     key->kind = MP_SET;
     key->value = result;
     return MOONPAD_OK;
   }
   mp_value_release(env, result);
-  if (is_more) return mp_add_pending(env, change->kind, name, below->value, change->value, &key->value, error);
-  key->value = mp_value_retain(change->value);
-  return MOONPAD_OK;
+  return mp_add_pending(env, change->kind, name, below->value, change->value, &key->value, error);
 }
 
 /* Of a tree that is nobody's: one without an owner takes no writes. */
@@ -223,7 +227,7 @@ static size_t find_others(const committed *key, mp_patch **patches) {
   size_t count = 0;
   const mp_version *at = key->below->versions;
   for (; at != NULL && at->number > key->change->owner->began; at = at->older) {
-    if (at->patch == NULL) continue;
+    if (at->patch == NULL || at->patch->count == 0) continue;
     if (patches != NULL) patches[count] = at->patch;
     count++;
   }
