@@ -100,10 +100,10 @@ local function attempt(call)
   local isTraced = type(result) == "table" and result.isTraced
   local err = isTraced and result.err or luaError.object(result)
   luaError.passOn(err)
-  return false, err, isTraced and result.traceback or errorText.of(err)
+  return false, err, isTraced and result.traceback
 end
 
--- Asks the functions of a hook. An error of theirs ends the run, but one of the commit is the call's: (false, error).
+-- Asks the functions of a hook. An error of theirs ends the run, but that of a commit is the call's: (false, error).
 local function ask(call, hook, ...)
   local phase, failure = call.phase, nil
   local answer = callbacks.askThrough(function(run, ...)
@@ -116,7 +116,7 @@ local function ask(call, hook, ...)
     failure = err
     return false -- nobody else is asked
   end, phase, hook, call.tool, call.args, ...)
-  if failure then return false, failure, errorText.of(failure) end
+  if failure then return false, failure end
   return true, answer
 end
 
@@ -124,10 +124,11 @@ end
 local function answerFailure(call, err, traceback)
   -- A text goes into the callback's answer as it is, most often.
   if type(err) == "string" then err = errorText.valid(err) end
-  local ok, answer, failed = ask(call, "onToolErrorCallback", err)
+  local ok, answer = ask(call, "onToolErrorCallback", err)
   if ok and answer ~= nil then return true, answer end
-  if not ok then err, traceback = answer, failed end
-  call.response, call.traceback = { error = errorText.of(err) }, traceback
+  if not ok then err, traceback = answer, nil end
+  call.response = { error = errorText.of(err) }
+  call.traceback = traceback or call.response.error
   return false
 end
 
@@ -141,7 +142,7 @@ local function findAnswer(call)
   return answerFailure(call, answer, traceback)
 end
 
-local function answer(call, value)
+local function respond(call, value)
   checkResult(call, value)
   call.response = wrap(value)
 end
@@ -155,15 +156,15 @@ local function perform(call)
   end
   local isAnswered, value = findAnswer(call)
   if not isAnswered then return end
-  local ok, replaced, traceback = ask(call, "afterToolCallback", value)
+  local ok, replaced = ask(call, "afterToolCallback", value)
   if not ok then
-    isAnswered, value = answerFailure(call, replaced, traceback)
+    isAnswered, value = answerFailure(call, replaced)
     if not isAnswered then return end
   elseif replaced ~= nil then
     value = replaced
   end
   call.isPending = value == nil and call.tool.longRunning
-  if not call.isPending then answer(call, value) end
+  if not call.isPending then respond(call, value) end
 end
 
 ---- All calls of one answer

@@ -101,14 +101,14 @@ void mp_entries_write(const mp_entries *list, mp_scope strip, mp_buffer *out) {
 }
 
 void mp_entries_write_removed(const mp_entries *list, mp_buffer *out) {
-  char separator = '[';
+  bool is_first = true;
+  mp_buffer_add_char(out, '[');
   for (size_t i = 0; i < list->count; i++) {
     if (list->items[i].value != NULL) continue;
-    mp_buffer_add_char(out, separator);
+    if (!is_first) mp_buffer_add_char(out, ',');
     mp_json_write_string(out, list->items[i].key);
-    separator = ',';
+    is_first = false;
   }
-  if (separator == '[') mp_buffer_add_char(out, '[');
   mp_buffer_add_char(out, ']');
 }
 

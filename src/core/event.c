@@ -65,13 +65,11 @@ static void write_delta(const mp_state_row *delta, size_t count, size_t *holes, 
   char room[MP_PREFIXED_BYTES];
   for (size_t i = 0; i < count; i++) {
     moonpad_string key = mp_scope_join(delta[i].scope, delta[i].key, room);
-    mp_json_write_key(out, key);
     if (holes != NULL && holes[i] != 0) {
+      mp_json_write_key(out, key);
       holes[i] = out->length;
-    } else if (delta[i].value != NULL) {
-      mp_value_write(out, delta[i].value);
     } else {
-      mp_buffer_add_literal(out, "null");
+      mp_value_write_member(out, key, delta[i].value);
     }
   }
 }

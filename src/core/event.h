@@ -5,7 +5,6 @@
 #ifndef MP_CORE_EVENT_H
 #define MP_CORE_EVENT_H
 
-#include "base/map.h"
 #include "base/number.h"
 #include "base/uuid.h"
 #include "core/entries.h"
@@ -57,8 +56,8 @@ void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp);
 
 /*
 ** Writes the event as stored: id, timestamp and invocationId from the draft, which must have them by now,
-** and this delta; NULL: the one that was given. `holes` (may be NULL): of each key whether its value is
-** left out, for it is not known yet; then gets the place in the text where it is to stand, else 0.
+** and this delta; NULL: the one that was given. `holes` (may be NULL), of each key: in, not 0 where the
+** value is left out because it is not known yet; out, where in the text it is to stand, or 0.
 */
 void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *holes,
                           mp_buffer *out);

@@ -6,19 +6,6 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-moonpad_string mp_scope_prefix(mp_scope scope) {
-  switch (scope) {
-  case MP_SCOPE_USER:
-    return (moonpad_string){"user:", 5};
-  case MP_SCOPE_APP:
-    return (moonpad_string){"app:", 4};
-  case MP_SCOPE_TEMP:
-    return (moonpad_string){"temp:", 5};
-  default:
-    return (moonpad_string){"", 0};
-  }
-}
-
 moonpad_status mp_check_key(moonpad_string key, moonpad_error *error) {
   if (key.length > MOONPAD_MAX_KEY_BYTES) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state key %s: %zu bytes, at most %d are allowed",

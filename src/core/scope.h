@@ -17,12 +17,15 @@ static inline mp_scope mp_scope_of(moonpad_string key) {
   return memcmp(key.data, "temp", 4) == 0 ? MP_SCOPE_TEMP : MP_SCOPE_SESSION;
 }
 /* "", "user:", "app:", "temp:". */
-moonpad_string mp_scope_prefix(mp_scope scope);
+static inline moonpad_string mp_scope_prefix(mp_scope scope) {
+  static const moonpad_string prefixes[] = {{"", 0}, {"user:", 5}, {"app:", 4}, {"temp:", 5}};
+  return prefixes[scope];
+}
 /* The key without its scope's prefix. */
 static inline moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) {
   if (scope == MP_SCOPE_SESSION || mp_scope_of(key) != scope) return key;
-  size_t prefix = scope == MP_SCOPE_APP ? 4 : 5;
-  return (moonpad_string){key.data + prefix, key.length - prefix};
+  size_t length = mp_scope_prefix(scope).length;
+  return (moonpad_string){key.data + length, key.length - length};
 }
 /*
 ** The other way round. Where there is a prefix the text lies in `room`; the key is not longer than any
@@ -30,12 +33,11 @@ static inline moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) 
 */
 #define MP_PREFIXED_BYTES (MOONPAD_MAX_KEY_BYTES + 8)
 static inline moonpad_string mp_scope_join(mp_scope scope, moonpad_string key, char room[MP_PREFIXED_BYTES]) {
-  static const char prefixes[][8] = {"", "user:", "app:", "temp:"};
   if (scope == MP_SCOPE_SESSION) return key;
-  size_t length = scope == MP_SCOPE_APP ? 4 : 5;
-  memcpy(room, prefixes[scope], sizeof prefixes[scope]);
-  if (key.length != 0) memcpy(room + length, key.data, key.length);
-  return (moonpad_string){room, length + key.length};
+  moonpad_string prefix = mp_scope_prefix(scope);
+  memcpy(room, prefix.data, prefix.length);
+  if (key.length != 0) memcpy(room + prefix.length, key.data, key.length);
+  return (moonpad_string){room, prefix.length + key.length};
 }
 /* Valid UTF-8 of at most MOONPAD_MAX_KEY_BYTES? */
 moonpad_status mp_check_key(moonpad_string key, moonpad_error *error);

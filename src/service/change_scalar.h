@@ -11,8 +11,7 @@ static inline bool mp_change_is(const mp_change *change, const char *key, size_t
 
 /* A key that is marked as read needs no other mark. */
 static inline bool mp_change_is_marked_read(const mp_change *change) {
-  return change->touched &&
-         (change->read_now || (change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE)));
+  return change->touched && (change->read_now || mp_change_is_written(change));
 }
 
 /*

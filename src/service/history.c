@@ -273,8 +273,9 @@ static moonpad_status write_difference(rewinding *rewind, mp_buffer *delta, mp_b
   }
   for (size_t i = 0; i < before->count; i++) {
     const mp_entry *was = &before->items[i];
-    const mp_entry *there = was->value == NULL ? NULL : mp_entries_find(now, was->key, was->hash);
-    bool same = was->value == NULL;
+    if (was->value == NULL) continue;
+    const mp_entry *there = mp_entries_find(now, was->key, was->hash);
+    bool same = false;
     if (there != NULL && there->value != NULL && !compare_values(now->env, there->value, was->value, &same)) {
       return mp_no_memory(error);
     }

@@ -2,7 +2,6 @@
 #include "service/initial.h"
 
 #include "base/error.h"
-#include "core/event.h"
 #include "core/json.h"
 
 static moonpad_status add_entry(moonpad_service *service, mp_entries *entries, moonpad_string key, moonpad_string value,

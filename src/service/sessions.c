@@ -2,11 +2,9 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/number.h"
 #include "base/options.h"
 #include "base/uuid.h"
 #include "core/event.h"
-#include "core/json.h"
 #include "service/changes.h"
 #include "service/initial.h"
 #include "service/pending.h"

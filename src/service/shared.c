@@ -1,6 +1,5 @@
 /* User and app state without a session (contract 2). */
 #include "base/error.h"
-#include "core/json.h"
 #include "service/append.h"
 #include "service/initial.h"
 

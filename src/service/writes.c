@@ -79,7 +79,7 @@ moonpad_status mp_changes_writes(moonpad_changes *changes, mp_writes **result, m
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change *change = slot->value;
-    if (change->entry->scope == MP_SCOPE_TEMP || !(change->touched || change->pending)) continue;
+    if (change->entry->scope == MP_SCOPE_TEMP || !change->touched) continue;
     mp_patch *patch = change->pending ? mp_change_patch(change) : NULL;
     if (change->pending && patch == NULL) {
       mp_writes_free(writes);
