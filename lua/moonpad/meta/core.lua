@@ -491,12 +491,13 @@ function core.readOnly(state) end
 ---@nodiscard
 function core.callChanges(answer) end
 
----From now on the call sees what is committed to the answer now, and its own writes.
+---From now on the call sees what is committed to the answer now, and its own writes; of what others store it sees what
+---was stored when its first transaction began.
 ---@param call moonpad.State
 function core.beginTransaction(call) end
 
 ---What was written since then is pending in the answer. Raises `conflict` (with `keys`) where another call has
----committed what this one had read; then the transaction is still under way.
+---committed the same place of a key that this one has read and written; then the transaction is still under way.
 ---@param call moonpad.State
 function core.commitTransaction(call) end
 
