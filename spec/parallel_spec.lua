@@ -1,4 +1,4 @@
--- Agents side by side: branches, who sees what, conflicts between them, failures.
+-- Agents side by side: branches, what their models hear, failures. What they write: branch_writes_spec.
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
@@ -14,8 +14,8 @@ support.each_store(function(open)
     return moonpad.runner(definition)
   end
 
-  local function run(root, start)
-    return support.run(runnerOf(root), { userId = "u", sessionId = "s", newMessage = "go", stateDelta = start })
+  local function run(root)
+    return support.run(runnerOf(root), "go")
   end
 
   local function agent(name, fields)
@@ -30,17 +30,6 @@ support.each_store(function(open)
 
   local function parallel(...)
     return moonpad.parallelAgent { name = "P", subAgents = { ... } }
-  end
-
-  -- A custom agent that goes through steps; between two of them the others go on.
-  local function steps(name, ...)
-    local list = { ... }
-    return custom(name, function(context)
-      for index, step in ipairs(list) do
-        if index > 1 then coroutine.yield() end
-        step(context.state, context)
-      end
-    end)
   end
 
   describe("parallelAgent", function()
@@ -170,108 +159,6 @@ support.each_store(function(open)
         } },
       } }))
       assert.equal("go|[Above] said: Above", seen)
-    end)
-  end)
-
-  describe("state", function()
-    it("that one has stored is seen by the others, temp: included; what is pending is not", function()
-      local seen = {}
-      local function look(state) seen[#seen + 1] = { state.n or 0, state["temp:n"] or 0 } end
-      run(parallel(
-        steps("A", function(state) state.n, state["temp:n"] = 1, 2 end, function(_, context) context:emit "x" end),
-        steps("B", look, look, look)
-      ))
-      assert.same({ { 0, 0 }, { 1, 2 } }, { seen[1], seen[#seen] })
-    end)
-
-    it("of different keys comes together", function()
-      run(parallel(agent("A", { outputKey = "a" }), agent("B", { outputKey = "b" })))
-      assert.same({ a = "A", b = "B" }, support.stored(service).state:getAll())
-    end)
-
-    for _, key in ipairs { "n", "user:n", "app:n", "temp:n" } do
-      it("written without a read: the last stored event wins (" .. key .. ")", function()
-        local seen
-        run(moonpad.sequentialAgent { name = "S", subAgents = {
-          parallel(
-            steps("A", function(state) state[key] = 1 end, function() end, function() end),
-            steps("B", function(state) state[key] = 2 end)
-          ),
-          custom("Last", function(context) seen = context.state[key] end),
-        } }, { [key] = 0 })
-        assert.equal(1, seen)
-      end)
-
-      it("written after a read that has been overtaken: conflict (" .. key .. ")", function()
-        local function add(state) state[key] = state[key] + 1 end
-        local err = failure(run, parallel(
-          steps("A", add, function() end, function() end), steps("B", add)
-        ), { [key] = 0 })
-        assert.equal("conflict", err.code)
-        assert.same({ key }, err.keys)
-      end)
-
-      it("read anew by a later context of the branch is no conflict (" .. key .. ")", function()
-        local function add(name)
-          return agent(name, { afterAgentCallback = function(context)
-            context.state[key] = (context.state[key] or 0) + 1
-          end })
-        end
-        local seen
-        run(moonpad.sequentialAgent { name = "S", subAgents = {
-          parallel(add "A", add "B"), custom("Last", function(context) seen = context.state[key] end),
-        } })
-        assert.equal(2, seen)
-      end)
-    end
-
-    it("counted with increment and append loses nothing", function()
-      local function add(name)
-        return steps(name, function(state) state:increment "n" state:append("log", name) end, function() end)
-      end
-      run(parallel(add "A", add "B", add "C"))
-      local state = support.stored(service).state
-      assert.equal(3, state.n)
-      assert.equal(3, #state.log)
-    end)
-
-    it("of tools that run in different branches is merged within each branch, and checked between them", function()
-      local function caller(name)
-        return agent(name, {
-          model = moonpad.models.scripted { support.calls({ "one", {}, "1" }, { "two", {}, "2" }), "done" },
-          tools = {
-            { name = "one", run = function(_, context)
-              context.state[name].a = 1
-              coroutine.yield()
-            end },
-            { name = "two", run = function(_, context) context.state[name].b = 2 end },
-          },
-        })
-      end
-      run(parallel(caller "A", caller "B"), { A = {}, B = {} })
-      assert.same({ A = { a = 1, b = 2 }, B = { a = 1, b = 2 } }, support.stored(service).state:getAll())
-    end)
-
-    it("changed from outside conflicts as ever", function()
-      local err = failure(run, parallel(steps("A", function(state) state.n = 1 end, function()
-        local other = support.stored(service)
-        other.state.n = 50
-        service:updateSession(other)
-      end)), { n = 0 })
-      assert.equal("conflict", err.code)
-      assert.equal(50, support.stored(service).state.n)
-    end)
-
-    it("of the agent around them conflicts with none of them", function()
-      local root = moonpad.customAgent { name = "Root", subAgents = { parallel(
-        steps("A", function(state) state.n = state.n + 1 end)
-      ) }, run = function(context)
-        local before = context.state.n
-        context:runAgent "P"
-        context.state.n = before + 10
-      end }
-      run(root, { n = 0 })
-      assert.equal(10, support.stored(service).state.n)
     end)
   end)
 

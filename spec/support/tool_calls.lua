@@ -135,17 +135,34 @@ function toolCalls.play(service, way, scene)
   return result
 end
 
+---Drives a run to its end.
+---@param way string of WAYS
+---@param runner moonpad.Runner
+---@param options table
+---@return moonpad.Event[]
+function toolCalls.run(way, runner, options)
+  local events = {}
+  drive[way](runner, options, function(event) events[#events + 1] = event end)
+  return events
+end
+
 ---Describes a block on each store and in each way to drive a run.
----@param block fun(play: fun(scene: spec.Calls): table, service: fun(): moonpad.Service)
-function toolCalls.eachWay(block)
+---@param block fun(way: string, open: fun(config?: table): moonpad.Service)
+function toolCalls.everywhere(block)
   support.each_store(function(open)
     for _, way in ipairs(toolCalls.WAYS) do
-      busted.describe("in " .. way, function()
-        local service
-        busted.before_each(function() service = open { durability = "normal" } end)
-        block(function(scene) return toolCalls.play(service, way, scene) end, function() return service end)
-      end)
+      busted.describe("in " .. way, function() block(way, open) end)
     end
+  end)
+end
+
+---The same, with a service for each test and a function that plays calls on it.
+---@param block fun(play: fun(scene: spec.Calls): table, service: fun(): moonpad.Service)
+function toolCalls.eachWay(block)
+  toolCalls.everywhere(function(way, open)
+    local service
+    busted.before_each(function() service = open { durability = "normal" } end)
+    block(function(scene) return toolCalls.play(service, way, scene) end, function() return service end)
   end)
 end
 
