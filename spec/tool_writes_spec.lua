@@ -1,5 +1,5 @@
--- What becomes of the writes of tool calls: where runs end early, of agents as tools, and that it is the same on every
--- store and in each way to drive a run (contract 1.4 points 2 to 6).
+-- What becomes of the writes of tool calls: of claims, where runs end early, of agents as tools, and that it is the
+-- same on every store and in each way to drive a run (contract 1.4 points 2 to 6).
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local runScene = require "spec.support.run_scene"
@@ -27,6 +27,118 @@ local function caller(name, tools, fields)
   definition.model = moonpad.models.scripted { support.calls(table.unpack(calls)), "done" }
   return agent(name, definition)
 end
+
+---- Claims
+
+-- What must happen once, and waits in its middle: docs/agents.md, "Several calls in one answer".
+local function claim(context, called)
+  if called.name ~= "charge" then return end
+  if context.state["temp:charging"] then return { error = "a payment is under way" } end
+  context.state["temp:charging"] = context.functionCallId
+end
+
+local function release(context)
+  if context.state["temp:charging"] == context.functionCallId then context.state["temp:charging"] = nil end
+end
+
+toolCalls.eachWay(function(play)
+  describe("a claim in beforeToolCallback", function()
+    local UNDER_WAY <const> = { error = "a payment is under way" }
+    local CHARGED <const> = { charged = true }
+
+    local log
+    before_each(function() log = {} end)
+
+    -- Each answer of the model is a list of ids: "last-1" calls the tool "last" (of `more`), any other id calls
+    -- "charge", which does what `charge` has for it.
+    local function charging(charge, answers, more)
+      local tools = { { "charge", function(_, context)
+        local id = context.functionCallId
+        log[#log + 1] = id
+        charge[id](context.state, context)
+        return { charged = true }
+      end } }
+      for _, other in ipairs(more or {}) do tools[#tools + 1] = other end
+      for index, ids in ipairs(answers) do
+        local calls = {}
+        for place, id in ipairs(ids) do calls[place] = { id:match "^(%a+)%-" or "charge", {}, id } end
+        answers[index] = support.calls(table.unpack(calls))
+      end
+      answers[#answers + 1] = "done"
+      return play { start = { n = 1 }, tools = tools, fields = {
+        model = moonpad.models.scripted(answers), beforeToolCallback = claim, afterToolCallback = release,
+        onToolErrorCallback = release,
+      } }
+    end
+
+    local function expectReleased(result)
+      assert.is_nil(result.shown["temp:charging"])
+      assert.is_nil(result.state["temp:charging"])
+    end
+
+    it("lets one of the calls that overlap through, and refuses the others", function()
+      local isOver = false
+      local result = charging({ first = function() waitFor(function() return isOver end) end },
+        { { "first", "second", "third", "last-1" } }, { { "last", function() isOver = true end } })
+      assert.same({ "first" }, log)
+      assert.same({ CHARGED, UNDER_WAY, UNDER_WAY }, table.move(result.responses, 1, 3, 1, {}))
+      expectReleased(result)
+    end)
+
+    it("is given back when the tool is done: the next call may have it", function()
+      local function nothing() end
+      local function wait() coroutine.yield() end
+      local result = charging({ first = nothing, second = wait, third = nothing },
+        { { "first", "second" }, { "third" } })
+      assert.same({ "first", "second", "third" }, log)
+      assert.same({ CHARGED, CHARGED, CHARGED }, result.responses)
+      expectReleased(result)
+    end)
+
+    it("is given back in onToolErrorCallback when the tool fails: the next attempt may have it", function()
+      local isRefused = false
+      local result = charging({
+        first = function(state)
+          state.n = 100
+          waitFor(function() return isRefused end)
+          error("no network", 0)
+        end,
+        again = function(state)
+          state.n = state.n + 1
+          error("still none", 0)
+        end,
+        atOnce = function(state) state.n = state.n + 1 end,
+      }, { { "first", "second", "look-1" }, { "again", "atOnce" } }, { { "look", function(_, context)
+        isRefused = true
+        return { claimed = context.state["temp:charging"], n = context.state.n }
+      end } })
+      assert.same({ "first", "again", "atOnce" }, log)
+      assert.same({
+        { error = "no network" }, UNDER_WAY, { claimed = "first", n = 1 }, { error = "still none" }, CHARGED,
+      }, result.responses)
+      assert.same({ n = 2 }, result.state)
+      expectReleased(result)
+    end)
+
+    it("is given back when what the tool wrote conflicts", function()
+      local isOver = false
+      local result = charging({
+        first = function(state)
+          local n = state.n
+          waitFor(function() return isOver end)
+          state.n = n + 1
+        end,
+        again = function(state) state.n = state.n + 1 end,
+      }, { { "first", "set-1" }, { "again" } }, { { "set", function(_, context)
+        context.state.n, isOver = 10, true
+      end } })
+      assert.same({ first = { "n" } }, result.conflicts)
+      assert.is_string(result.responses[1].error)
+      assert.same({ CHARGED, 11 }, { result.responses[3], result.state.n })
+      expectReleased(result)
+    end)
+  end)
+end)
 
 ---- Ends
 
