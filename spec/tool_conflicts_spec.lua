@@ -103,6 +103,15 @@ local CASES = {
   { "an append and an item that changes", { l = { 0 } }, function(s) s:append("l", 1) end, function(s) s.l[1] = "x" end,
     state = { l = { "x", 1 } } },
 
+  -- To insert further up is to write the places up to the end, and to add there what stood last. Nothing is lost; who
+  -- ends later adds behind what the other one has added.
+  { "an item inserted at the front, and one at the end", { l = { 1, 2, 3 } },
+    function(s) table.insert(s.l, 1, "urgent") end, insert("l", 4), state = { l = { "urgent", 1, 2, 3, 4 } } },
+  { "an item at the end, and one inserted at the front", { l = { 1, 2, 3 } }, insert("l", 4),
+    function(s) table.insert(s.l, 1, "urgent") end, state = { l = { "urgent", 1, 2, 4, 3 } } },
+  { "an append, and an item inserted at the front", { l = { 1, 2, 3 } }, function(s) s:append("l", 4) end,
+    function(s) table.insert(s.l, 1, "urgent") end, state = { l = { "urgent", 1, 2, 4, 3 } } },
+
   ---- Tables that each put there because there was none
   { "a table that each put there", {}, function(s) s.t = s.t or {} s.t.x = 1 end,
     function(s) s.t = s.t or {} s.t.y = 2 end,
@@ -172,6 +181,8 @@ local CASES = {
     state = { t = { z = 0 } }, keys = { "t" } },
   { "a place that late removes", { t = { x = 0, z = 0 } }, function(s) s.t.x = 1 end, function(s) s.t.x = nil end,
     state = { t = { x = 1, z = 0 } }, keys = { "t" } },
+  { "items that are inserted at the front", { l = { 1, 2 } }, function(s) table.insert(s.l, 1, "a") end,
+    function(s) table.insert(s.l, 1, "b") end, state = { l = { "a", 1, 2 } }, keys = { "l" } },
   { "an item of an array", { l = { 1, 2 } }, function(s) s.l[2] = "a" end, function(s) s.l[2] = "b" end,
     state = { l = { 1, "a" } }, keys = { "l" } },
   { "items that are sorted", { l = { 3, 2, 1 } }, function(s) table.sort(s.l) end, function(s) table.sort(s.l) end,
