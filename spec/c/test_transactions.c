@@ -83,11 +83,40 @@ static void expect_pending(moonpad_changes *changes, const char *expected, int l
 }
 #define PENDING(changes, expected) expect_pending((changes), (expected), __LINE__)
 
-static void arm(size_t n, bool lasting) {
-  if (lasting) {
-    counting_arm_lasting(&counter, n);
-  } else {
-    counting_arm(&counter, n);
+/* The allocation that fails between arm and disarm. */
+static struct {
+  size_t at;
+  bool lasting; /* and all after it */
+  bool has_happened;
+} fault;
+
+static void arm(void) {
+  counting_arm(&counter, fault.at);
+  counter.lasting = fault.lasting;
+}
+
+static void disarm(void) {
+  fault.has_happened = counting_has_failed(&counter);
+  counting_arm(&counter, 0);
+}
+
+typedef void scene_test(scene *self);
+
+/* A test that is run on a new scene for each allocation: it fails once, and for good. */
+#define AT_EACH_ALLOCATION(test)                                                                                       \
+  { #test, fail_each_allocation, NULL, NULL, (void *)(test) }
+
+static void fail_each_allocation(void **state) {
+  scene_test *test = (scene_test *)*state;
+  for (int lasting = 0; lasting < 2; lasting++) {
+    fault.lasting = lasting;
+    fault.has_happened = true;
+    for (fault.at = 1; fault.has_happened; fault.at++) {
+      scene self;
+      make_scene(&self);
+      test(&self);
+      free_scene(&self);
+    }
   }
 }
 
@@ -193,126 +222,97 @@ static void writes_outside_of_a_transaction_are_refused(void **state) {
   free_scene(&self);
 }
 
-/* Fails at each allocation, once and for good: then nothing has changed, and it works when there is memory again. */
-static void fail_each_commit(bool overlaps) {
-  for (int lasting = 0; lasting < 2; lasting++) {
-    moonpad_status status = MOONPAD_NO_MEMORY;
-    for (size_t n = 1; status != MOONPAD_OK; n++) {
-      scene self;
-      make_scene(&self);
-      moonpad_changes *first = begin_over(self.target), *second = begin_over(self.target);
-      write_first(first);
-      if (overlaps) {
-        OK(mp_transaction_commit(first, &failure));
-        mp_transaction_begin(first); /* somebody to be told */
-      } else {
-        mp_transaction_rollback(first);
-        write_first(self.target);
-        mp_transaction_begin(second);
-      }
-      moonpad_value by = moonpad_float(0.5), item = moonpad_json(T("[[]]"));
-      set_json(second, "o", "a.z", "[3]");
-      set_json(second, "other", "", "[1,2]");
-      OK(moonpad_changes_append(second, T("list"), &item, &failure));
-      OK(moonpad_changes_increment(second, T("n"), &by, &failure));
-      arm(n, lasting);
-      status = mp_transaction_commit(second, &failure);
-      counting_arm(&counter, 0);
-      if (status != MOONPAD_OK) {
-        assert_int_equal(status, MOONPAD_NO_MEMORY);
-        PENDING(self.target, FIRST);
-        OK(mp_transaction_commit(second, &failure));
-      }
-      PENDING(self.target, "{\"fresh\":[{\"i\":1},{\"i\":1}],\"k\":[true],\"list\":[1,{\"i\":1},[[]]],\"n\":7.5,"
-                           "\"new\":{\"first\":[1]},\"o\":{\"a\":{\"x\":1,\"y\":[2],\"z\":[3]},\"b\":2},"
-                           "\"other\":[1,2],\"temp:t\":[0]}[\"gone\"]");
-      moonpad_changes_free(second);
-      moonpad_changes_free(first);
-      OK(moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
-      free_scene(&self);
-    }
+/* Where a commit fails, nothing has changed, and it works when there is memory again. */
+static void play_commit(scene *self, bool overlaps) {
+  moonpad_changes *first = begin_over(self->target), *second = begin_over(self->target);
+  write_first(first);
+  if (overlaps) {
+    OK(mp_transaction_commit(first, &failure));
+    mp_transaction_begin(first); /* somebody to be told */
+  } else {
+    mp_transaction_rollback(first);
+    write_first(self->target);
+    mp_transaction_begin(second);
   }
+  moonpad_value by = moonpad_float(0.5), item = moonpad_json(T("[[]]"));
+  set_json(second, "o", "a.z", "[3]");
+  set_json(second, "other", "", "[1,2]");
+  OK(moonpad_changes_append(second, T("list"), &item, &failure));
+  OK(moonpad_changes_increment(second, T("n"), &by, &failure));
+  arm();
+  moonpad_status status = mp_transaction_commit(second, &failure);
+  disarm();
+  if (status != MOONPAD_OK) {
+    assert_int_equal(status, MOONPAD_NO_MEMORY);
+    PENDING(self->target, FIRST);
+    OK(mp_transaction_commit(second, &failure));
+  }
+  PENDING(self->target, "{\"fresh\":[{\"i\":1},{\"i\":1}],\"k\":[true],\"list\":[1,{\"i\":1},[[]]],\"n\":7.5,"
+                        "\"new\":{\"first\":[1]},\"o\":{\"a\":{\"x\":1,\"y\":[2],\"z\":[3]},\"b\":2},"
+                        "\"other\":[1,2],\"temp:t\":[0]}[\"gone\"]");
+  moonpad_changes_free(second);
+  moonpad_changes_free(first);
+  OK(moonpad_changes_commit(self->target, T("{}"), NULL, &failure));
 }
 
-static void without_memory_a_commit_changes_nothing(void **state) {
-  (void)state;
-  fail_each_commit(false);
+static void without_memory_a_commit_changes_nothing(scene *self) {
+  play_commit(self, false);
 }
 
-static void without_memory_a_commit_beside_another_changes_nothing(void **state) {
-  (void)state;
-  fail_each_commit(true);
+static void without_memory_a_commit_beside_another_changes_nothing(scene *self) {
+  play_commit(self, true);
 }
 
 /* It shows what was there, or its commit fails: what it decides upon is never what came later. */
-static void without_memory_a_transaction_sees_the_old_or_fails(void **state) {
-  (void)state;
-  for (int lasting = 0; lasting < 2; lasting++) {
-    bool failed = true;
-    for (size_t n = 1; failed; n++) {
-      scene self;
-      make_scene(&self);
-      moonpad_changes *first = begin_over(self.target), *second = begin_over(self.target);
-      moonpad_value two = moonpad_integer(2);
-      OK(moonpad_changes_set(first, T("k"), T(""), &two, &failure));
-      OK(moonpad_changes_remove(first, T("gone"), T(""), &failure));
-      arm(n, lasting);
-      moonpad_status status = mp_transaction_commit(first, &failure);
-      failed = counting_has_failed(&counter);
-      counting_arm(&counter, 0);
-      moonpad_value seen = changed(second, "k", "");
-      set_json(second, "seen", "", "[true]");
-      bool is_old = seen.as.integer == 1 && changed(second, "gone", "").type != MOONPAD_ABSENT;
-      status = mp_transaction_commit(second, &failure);
-      if (!is_old && status != MOONPAD_NO_MEMORY) fail_msg("allocation %zu: what came later was seen", n);
-      if (!failed) assert_int_equal(status, MOONPAD_OK);
-      moonpad_changes_free(second);
-      moonpad_changes_free(first);
-      free_scene(&self);
-    }
-  }
+static void without_memory_a_transaction_sees_the_old_or_fails(scene *self) {
+  moonpad_changes *first = begin_over(self->target), *second = begin_over(self->target);
+  moonpad_value two = moonpad_integer(2);
+  OK(moonpad_changes_set(first, T("k"), T(""), &two, &failure));
+  OK(moonpad_changes_remove(first, T("gone"), T(""), &failure));
+  arm();
+  (void)mp_transaction_commit(first, &failure);
+  disarm();
+  moonpad_value seen = changed(second, "k", "");
+  set_json(second, "seen", "", "[true]");
+  bool is_old = seen.as.integer == 1 && changed(second, "gone", "").type != MOONPAD_ABSENT;
+  moonpad_status status = mp_transaction_commit(second, &failure);
+  if (!is_old && status != MOONPAD_NO_MEMORY) fail_msg("allocation %zu: what came later was seen", fault.at);
+  if (!fault.has_happened) assert_int_equal(status, MOONPAD_OK);
+  moonpad_changes_free(second);
+  moonpad_changes_free(first);
 }
 
 /* Of a session of its own, which began with what the caller showed. */
-static void without_memory_writes_are_done_again_or_rolled_back(void **state) {
-  (void)state;
-  for (int lasting = 0; lasting < 2; lasting++) {
-    moonpad_status status = MOONPAD_NO_MEMORY;
-    for (size_t n = 1; status != MOONPAD_OK; n++) {
-      scene self;
-      make_scene(&self);
-      moonpad_changes *source = NULL;
-      mp_writes *writes = NULL;
-      OK(mp_changes_new_detached(mp_changes_env(self.target), &source, &failure));
-      set_json(source, "o", "", "{\"a\":{\"x\":1}}");
-      mp_changes_settle(source);
-      write_first(self.target);
-      moonpad_changes *call = begin_over(self.target);
-      set_json(source, "o", "a.z", "[3]");
-      set_json(source, "other", "", "[1]");
-      arm(n, lasting);
-      status = mp_changes_writes(source, &writes, &failure);
-      if (status == MOONPAD_OK) status = mp_changes_add_writes(call, writes, &failure);
-      counting_arm(&counter, 0);
-      if (status != MOONPAD_OK) {
-        assert_int_equal(status, MOONPAD_NO_MEMORY);
-        mp_transaction_rollback(call);
-        PENDING(self.target, FIRST);
-        mp_transaction_begin(call);
-        mp_writes_free(writes);
-        OK(mp_changes_writes(source, &writes, &failure));
-        OK(mp_changes_add_writes(call, writes, &failure));
-      }
-      mp_writes_free(writes);
-      OK(mp_transaction_commit(call, &failure));
-      SAYS(changed(self.target, "o", "a.z").as.text, "[3]");
-      SAYS(changed(self.target, "o", "a.y").as.text, "[2]");
-      SAYS(changed(self.target, "other", "").as.text, "[1]");
-      moonpad_changes_free(call);
-      moonpad_changes_free(source);
-      free_scene(&self);
-    }
+static void without_memory_writes_are_done_again_or_rolled_back(scene *self) {
+  moonpad_changes *source = NULL;
+  mp_writes *writes = NULL;
+  OK(mp_changes_new_detached(mp_changes_env(self->target), &source, &failure));
+  set_json(source, "o", "", "{\"a\":{\"x\":1}}");
+  mp_changes_settle(source);
+  write_first(self->target);
+  moonpad_changes *call = begin_over(self->target);
+  set_json(source, "o", "a.z", "[3]");
+  set_json(source, "other", "", "[1]");
+  arm();
+  moonpad_status status = mp_changes_writes(source, &writes, &failure);
+  if (status == MOONPAD_OK) status = mp_changes_add_writes(call, writes, &failure);
+  disarm();
+  if (status != MOONPAD_OK) {
+    assert_int_equal(status, MOONPAD_NO_MEMORY);
+    mp_transaction_rollback(call);
+    PENDING(self->target, FIRST);
+    mp_transaction_begin(call);
+    mp_writes_free(writes);
+    OK(mp_changes_writes(source, &writes, &failure));
+    OK(mp_changes_add_writes(call, writes, &failure));
   }
+  mp_writes_free(writes);
+  OK(mp_transaction_commit(call, &failure));
+  SAYS(changed(self->target, "o", "a.z").as.text, "[3]");
+  SAYS(changed(self->target, "o", "a.y").as.text, "[2]");
+  SAYS(changed(self->target, "other", "").as.text, "[1]");
+  moonpad_changes_free(call);
+  moonpad_changes_free(source);
 }
 
 /* Others have changed what an increment is to be added to, or a value has grown in place: that is for the commit to say. */
@@ -352,31 +352,21 @@ static void look_at_everything(moonpad_changes *changes) {
 }
 
 /* What is stored is noted as the object's own, whenever memory ends: it never conflicts with itself. */
-static void without_memory_an_own_append_is_noted_or_not_made(void **state) {
-  (void)state;
-  for (int lasting = 0; lasting < 2; lasting++) {
-    bool failed = true;
-    for (size_t n = 1; failed; n++) {
-      scene self;
-      make_scene(&self);
-      look_at_everything(self.target);
-      arm(n, lasting);
-      moonpad_status status = moonpad_append_event(
-          self.session, T("{\"actions\":{\"stateDelta\":{\"k\":2,\"fresh\":1,\"user:new\":1}}}"), NULL, &failure);
-      failed = counting_has_failed(&counter);
-      counting_arm(&counter, 0);
-      if (status != MOONPAD_OK) {
-        assert_int_equal(status, MOONPAD_NO_MEMORY);
-        STATE(self.session, "{\"gone\":1,\"k\":1,\"list\":[1],\"n\":5,\"o\":{\"a\":{\"x\":1},\"b\":2},\"user:u\":[]}");
-      }
-      set_json(self.target, "k", "", "[3]");
-      set_json(self.target, "fresh", "", "[3]");
-      set_json(self.target, "user:new", "", "[3]");
-      if (moonpad_changes_commit(self.target, T("{}"), NULL, &failure) != MOONPAD_OK) {
-        fail_msg("allocation %zu: %s", n, failure.message);
-      }
-      free_scene(&self);
-    }
+static void without_memory_an_own_append_is_noted_or_not_made(scene *self) {
+  look_at_everything(self->target);
+  arm();
+  moonpad_status status = moonpad_append_event(
+      self->session, T("{\"actions\":{\"stateDelta\":{\"k\":2,\"fresh\":1,\"user:new\":1}}}"), NULL, &failure);
+  disarm();
+  if (status != MOONPAD_OK) {
+    assert_int_equal(status, MOONPAD_NO_MEMORY);
+    STATE(self->session, "{\"gone\":1,\"k\":1,\"list\":[1],\"n\":5,\"o\":{\"a\":{\"x\":1},\"b\":2},\"user:u\":[]}");
+  }
+  set_json(self->target, "k", "", "[3]");
+  set_json(self->target, "fresh", "", "[3]");
+  set_json(self->target, "user:new", "", "[3]");
+  if (moonpad_changes_commit(self->target, T("{}"), NULL, &failure) != MOONPAD_OK) {
+    fail_msg("allocation %zu: %s", fault.at, failure.message);
   }
 }
 
@@ -386,12 +376,12 @@ int main(void) {
       cmocka_unit_test(a_rollback_to_nothing_drops_all),
       cmocka_unit_test(nodes_are_of_what_is_there),
       cmocka_unit_test(writes_outside_of_a_transaction_are_refused),
-      cmocka_unit_test(without_memory_a_commit_changes_nothing),
-      cmocka_unit_test(without_memory_a_commit_beside_another_changes_nothing),
-      cmocka_unit_test(without_memory_a_transaction_sees_the_old_or_fails),
-      cmocka_unit_test(without_memory_writes_are_done_again_or_rolled_back),
+      AT_EACH_ALLOCATION(without_memory_a_commit_changes_nothing),
+      AT_EACH_ALLOCATION(without_memory_a_commit_beside_another_changes_nothing),
+      AT_EACH_ALLOCATION(without_memory_a_transaction_sees_the_old_or_fails),
+      AT_EACH_ALLOCATION(without_memory_writes_are_done_again_or_rolled_back),
       cmocka_unit_test(a_transaction_does_not_judge_what_is_pending),
-      cmocka_unit_test(without_memory_an_own_append_is_noted_or_not_made),
+      AT_EACH_ALLOCATION(without_memory_an_own_append_is_noted_or_not_made),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
