@@ -343,6 +343,84 @@ static void a_transaction_does_not_judge_what_is_pending(void **state) {
   free_scene(&self);
 }
 
+/* It is in the way of nothing but itself: not of other keys, nor of what takes its place. */
+static void an_increment_that_fits_no_more_fails_alone(void **state) {
+  (void)state;
+  scene self;
+  make_scene(&self);
+  moonpad_value by = moonpad_integer(1);
+  moonpad_changes *calls[4];
+  for (size_t i = 0; i < 4; i++) calls[i] = begin_over(self.target);
+  OK(moonpad_changes_increment(calls[0], T("n"), &by, &failure));
+  OK(mp_transaction_commit(calls[0], &failure));
+  host_append(self.session, "{\"n\":\"a\"}"); /* seen by no call */
+  host_append(self.session, "{\"n\":\"b\"}"); /* on what the increment does not fit on any more */
+  assert_int_equal(changed(calls[1], "n", "").as.integer, 5);
+  set_json(calls[1], "k", "", "[1]");
+  OK(mp_transaction_commit(calls[1], &failure));
+  OK(moonpad_changes_increment(calls[2], T("n"), &by, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, mp_transaction_commit(calls[2], &failure));
+  OK(moonpad_changes_set(calls[3], T("n"), T(""), &by, &failure));
+  OK(mp_transaction_commit(calls[3], &failure));
+  for (size_t i = 0; i < 4; i++) moonpad_changes_free(calls[i]);
+  PENDING(self.target, "{\"k\":[1],\"n\":1}[]");
+  OK(moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
+  free_scene(&self);
+}
+
+/* ---- The end of what a change set lies over ---- */
+
+/* Nothing is written in them any more, and they can be freed in any order. */
+static void calls_outlive_their_session(void **state) {
+  (void)state;
+  for (int order = 0; order < 2; order++) {
+    scene self;
+    make_scene(&self);
+    moonpad_changes *within = begin_over(self.target), *between = begin_over(self.target), *unused = NULL;
+    OK(mp_changes_over(self.target, &unused, &failure));
+    write_first(within);
+    OK(mp_transaction_commit(between, &failure));
+    moonpad_session_free(self.session);
+    self.session = NULL;
+    moonpad_changes *calls[] = {within, between, unused};
+    moonpad_value one = moonpad_integer(1), value;
+    if (order == 1) {
+      moonpad_changes_free(self.target);
+      self.target = NULL;
+    }
+    for (size_t i = 0; i < 3; i++) {
+      mp_transaction_begin(calls[i]);
+      FAILS(MOONPAD_CLOSED, moonpad_changes_get(calls[i], T("k"), T(""), &value, &failure));
+      FAILS(MOONPAD_CLOSED, moonpad_changes_set(calls[i], T("k"), T(""), &one, &failure));
+      FAILS(MOONPAD_CLOSED, mp_transaction_commit(calls[i], &failure));
+      mp_transaction_rollback(calls[i]);
+      mp_transaction_begin(calls[i]);
+      mp_transaction_rollback(calls[i]);
+      assert_false(moonpad_changes_pending(calls[i]));
+      if (i == 0) mp_changes_end(calls[i], "it is over");
+      moonpad_changes_free(calls[i]);
+    }
+    free_scene(&self);
+  }
+}
+
+/* What is refused before it is looked at leaves nothing behind: free_scene counts. */
+static void a_malformed_event_of_a_branch_is_refused(void **state) {
+  (void)state;
+  static const char *const events[] = {"{\"author\":1}", "{", "[]", "{\"actions\":{\"stateDelta\":1}}"};
+  for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+    scene self;
+    make_scene(&self);
+    OK(mp_changes_set_branch(self.target, T("team.a"), &failure));
+    set_json(self.target, "k", "", "[1]");
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_commit(self.target, T(events[i]), NULL, &failure));
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_commit_async(self.target, T(events[i]), NULL, NULL, &failure));
+    PENDING(self.target, "{\"k\":[1]}[]");
+    OK(moonpad_changes_commit(self.target, T("{}"), NULL, &failure));
+    free_scene(&self);
+  }
+}
+
 /* ---- An append through the session object of a change set that has looked at everything ---- */
 
 static void look_at_everything(moonpad_changes *changes) {
@@ -381,6 +459,9 @@ int main(void) {
       AT_EACH_ALLOCATION(without_memory_a_transaction_sees_the_old_or_fails),
       AT_EACH_ALLOCATION(without_memory_writes_are_done_again_or_rolled_back),
       cmocka_unit_test(a_transaction_does_not_judge_what_is_pending),
+      cmocka_unit_test(an_increment_that_fits_no_more_fails_alone),
+      cmocka_unit_test(calls_outlive_their_session),
+      cmocka_unit_test(a_malformed_event_of_a_branch_is_refused),
       AT_EACH_ALLOCATION(without_memory_an_own_append_is_noted_or_not_made),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
