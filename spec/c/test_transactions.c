@@ -282,6 +282,32 @@ static void without_memory_a_transaction_sees_the_old_or_fails(scene *self) {
   moonpad_changes_free(first);
 }
 
+/* Whatever was looked at before, it shows what is there, or fails. */
+static void without_memory_what_is_over_shows_what_is_there_or_fails(scene *self) {
+  moonpad_changes *over = begin_over(self->target), *other = begin_over(self->target);
+  write_first(over);
+  OK(mp_transaction_commit(over, &failure));
+  mp_changes_end(over, "it is over");
+  PENDING(over, FIRST);
+  write_second(other);
+  OK(mp_transaction_commit(other, &failure));
+  mp_buffer all;
+  moonpad_value n, place;
+  mp_buffer_init(&all, mp_changes_env(over));
+  arm();
+  moonpad_status status = moonpad_changes_get(over, T("n"), T(""), &n, &failure);
+  if (status == MOONPAD_OK) assert_true(n.as.number == 7.5);
+  if (status == MOONPAD_OK) status = moonpad_changes_get(over, T("o"), T("a.z"), &place, &failure);
+  if (status == MOONPAD_OK) SAYS(place.as.text, "[3]");
+  if (status == MOONPAD_OK) status = mp_changes_write_all(over, false, &all, &failure);
+  disarm();
+  if (status != MOONPAD_OK) assert_int_equal(status, MOONPAD_NO_MEMORY);
+  mp_buffer_free(&all);
+  PENDING(over, BOTH);
+  moonpad_changes_free(other);
+  moonpad_changes_free(over);
+}
+
 /* Of a session of its own, which began with what the caller showed. */
 static void without_memory_writes_are_done_again_or_rolled_back(scene *self) {
   moonpad_changes *source = NULL;
@@ -457,6 +483,7 @@ int main(void) {
       AT_EACH_ALLOCATION(without_memory_a_commit_changes_nothing),
       AT_EACH_ALLOCATION(without_memory_a_commit_beside_another_changes_nothing),
       AT_EACH_ALLOCATION(without_memory_a_transaction_sees_the_old_or_fails),
+      AT_EACH_ALLOCATION(without_memory_what_is_over_shows_what_is_there_or_fails),
       AT_EACH_ALLOCATION(without_memory_writes_are_done_again_or_rolled_back),
       cmocka_unit_test(a_transaction_does_not_judge_what_is_pending),
       cmocka_unit_test(an_increment_that_fits_no_more_fails_alone),

@@ -19,7 +19,7 @@ static inline bool mp_change_is_marked_read(const mp_change *change) {
 ** read. NULL: ask mp_change_item, nothing has been marked.
 */
 static inline const moonpad_value *mp_change_scalar(mp_change *change, const moonpad_value *absent) {
-  if (change->under == NULL || (change->pending && change->kind != MP_SET)) return NULL;
+  if (!mp_change_knows_below(change) || (change->pending && change->kind != MP_SET)) return NULL;
   const mp_value *shown = change->pending ? change->value : *change->under;
   if (shown != NULL && mp_is_composite(shown->as.type)) return NULL;
   if (!mp_change_is_marked_read(change)) mp_change_touch(change, true);

@@ -124,7 +124,8 @@ mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key) {
 }
 
 moonpad_status mp_change_look_below(mp_change *change, moonpad_error *error) {
-  if (change->under != NULL) return MOONPAD_OK;
+  if (mp_change_knows_below(change)) return MOONPAD_OK;
+  if (change->under != NULL) mp_change_forget_below(change);
   moonpad_changes *changes = change->owner;
   const mp_key *key = change->entry->key;
   mp_change *below = mp_map_get_hashed(&changes->below->map, key->bytes, key->length, key->hash);
@@ -152,6 +153,13 @@ void mp_change_forget_below(mp_change *change) {
   change->held = NULL;
   change->under = NULL;
   change->over_pending = change->over_written = false;
+}
+
+void mp_changes_forget_below(moonpad_changes *changes) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
+    mp_change_forget_below(slot->value);
+  }
 }
 
 moonpad_status mp_change_look(moonpad_changes *changes, moonpad_string key, mp_change **change, moonpad_error *error) {

@@ -50,13 +50,14 @@ void mp_changes_mark_all_read(moonpad_changes *changes) {
 
 /*
 ** Of a set in a transaction: looks at the keys that have changed below since that began, and `pending`
-** at those that were pending there.
+** at those that were pending there. When the call is over, what it saw counts no longer.
 */
 static moonpad_status look_below(moonpad_changes *changes, bool pending, moonpad_error *error) {
   moonpad_changes *below = changes->below;
   moonpad_status status = MOONPAD_OK;
   size_t position = 0;
   const mp_map_slot *slot;
+  if (below != NULL && !changes->in_call) mp_changes_forget_below(changes);
   while (below != NULL && status == MOONPAD_OK && (slot = mp_map_next(&below->map, &position)) != NULL) {
     const mp_change *change = slot->value;
     mp_change *own;

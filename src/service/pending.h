@@ -78,6 +78,11 @@ static inline int64_t mp_changes_seen_at(const moonpad_changes *changes, mp_scop
   return changes->in_call ? changes->began_at[scope] : mp_held_revision(changes->session, scope);
 }
 
+/* Was what lies below looked at, and can it not have changed since for this set? */
+static inline bool mp_change_knows_below(const mp_change *change) {
+  return change->under != NULL && (change->under != &change->held || change->owner->in_call);
+}
+
 static inline bool mp_change_is_written(const mp_change *change) {
   return change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE);
 }
@@ -113,6 +118,8 @@ moonpad_status mp_change_look(moonpad_changes *changes, moonpad_string key, mp_c
 moonpad_status mp_change_look_below(mp_change *change, moonpad_error *error);
 /* What was noted of what lies below counts no longer. */
 void mp_change_forget_below(mp_change *change);
+/* The same of every key. */
+void mp_changes_forget_below(moonpad_changes *changes);
 void mp_change_drop_versions(mp_change *change);
 /* Of a set below transactions: what the key showed when the one of `changes` began; NULL: what it shows now. */
 const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes);

@@ -31,10 +31,7 @@ static void begin_call(moonpad_changes *changes) {
 
 /* From now on it sees what has been committed until now. */
 static void look_anew(moonpad_changes *changes) {
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
-    mp_change_forget_below(slot->value);
-  }
+  mp_changes_forget_below(changes);
   changes->began = changes->below->changed;
   changes->all_read_now = false;
 }
