@@ -394,6 +394,22 @@ describe("contexts", function()
     assert.is_nil(first.x)
   end)
 
+  it("add no writes but those that core.writes gives", function()
+    local service <close> = open()
+    local session = create(service)
+    local state = core.changes(session)
+    state.n = 1
+    local closed = core.writes(state)
+    do local _ <close> = closed end
+    for _, given in ipairs { io.stdout, closed, session, state, service, 1, "x", {}, false, print } do
+      assert.matches("core.addWrites: expects writes", message("invalid_argument", core.addWrites, state, given))
+    end
+    assert.matches("core.addWrites: expects writes", message("invalid_argument", core.addWrites, state))
+    local taken = core.changes(session)
+    core.addWrites(taken, core.writes(state))
+    assert.equal(1, taken.n)
+  end)
+
   it("return a partial event as it is, and keep the writes", function()
     local service <close> = open()
     local session = create(service)

@@ -1,8 +1,11 @@
--- What the state of a tool call shows between its functions and when it is over (contract 1.4).
+-- What the state of a tool call shows between its functions and when it is over, and whom it stands in the way of
+-- (contract 1.4).
 local moonpad = require "moonpad"
 local core = require "moonpad.core"
 local checks = require "spec.support.checks"
 local toolCalls = require "spec.support.tool_calls"
+
+local waitFor = toolCalls.waitFor
 
 -- A table without the order of its keys.
 local function plain(value)
@@ -78,6 +81,39 @@ describe("the state of a tool call", function()
       local err = checks.failure(function() kept.state.n = 8 end)
       assert.equal("invalid_argument", err.code)
     end)
+
+    it("shows to who has kept it nothing of what it lost", function()
+      local kept, seen
+      play { start = START, tools = {
+        { "one", function(_, context)
+          kept = context
+          change(context.state)
+          error "no"
+        end },
+        { "two", function() seen = look(kept.state) end },
+      } }
+      assert.same({ START, START }, { seen, look(kept.state) })
+    end)
+
+    it("stands in nobody's way where its writes come to nothing", function()
+      local isOver, isWaiting = false, false
+      local result = play { start = START, tools = {
+        { "nothing", function(_, context)
+          waitFor(function() return isWaiting end)
+          context.state.prefs.lang = "no"
+          context.state.prefs.lang = nil
+          isOver = true
+        end },
+        { "all", function(_, context)
+          assert.equal("light", context.state.prefs.theme)
+          isWaiting = true
+          waitFor(function() return isOver end)
+          context.state.prefs = { lang = "lt" }
+        end },
+      } }
+      assert.same({}, result.conflicts)
+      assert.same({ lang = "lt" }, result.state.prefs)
+    end)
   end)
 
   describe("from transaction to transaction", function()
@@ -89,6 +125,42 @@ describe("the state of a tool call", function()
       call, other = core.callChanges(answer), core.callChanges(answer)
     end)
     after_each(function() service:close() end)
+
+    it("shows what was there when the last of them ended", function()
+      assert.same(START, look(call))
+      core.beginTransaction(call)
+      look(call)
+      change(call)
+      core.commitTransaction(call)
+      assert.same(CHANGED, look(call))
+      core.beginTransaction(other)
+      other.n, other.later = 7, true
+      core.commitTransaction(other)
+      assert.same(CHANGED, look(call))
+      core.beginTransaction(call)
+      assert.same(with(CHANGED, { n = 7, later = true }), look(call))
+      call.n, call.later = 8, nil
+      core.rollbackTransaction(call)
+      assert.same(with(CHANGED, { n = 7, later = true }), look(call))
+    end)
+
+    it("keeps its nodes, whether or not it was looked at in between", function()
+      for _, looksAt in ipairs { function() end, look, function(state) return state.prefs.theme end } do
+        core.beginTransaction(call)
+        local prefs = call.prefs
+        prefs.theme = "dark"
+        core.commitTransaction(call)
+        looksAt(call)
+        core.beginTransaction(call)
+        prefs.lang = "lt"
+        assert.equal(prefs, call.prefs)
+        core.commitTransaction(call)
+        assert.same({ theme = "dark", lang = "lt" }, plain(answer.prefs))
+        core.beginTransaction(call)
+        call.prefs = { theme = "light" }
+        core.commitTransaction(call)
+      end
+    end)
 
     it("shows what is there when it is over, whatever it was looked at before", function()
       core.beginTransaction(call)
