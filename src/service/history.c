@@ -111,7 +111,6 @@ static moonpad_status add_removed(mp_entries *state, const mp_entries *changed, 
     if (key->value != NULL) continue;
     mp_entry *removed = mp_entries_add_owned(state, mp_key_retain(key->owned));
     if (removed == NULL) return mp_no_memory(error);
-    removed->scope = key->scope;
     removed->revision = key->revision;
   }
   return MOONPAD_OK;

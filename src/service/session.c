@@ -120,7 +120,6 @@ moonpad_status mp_gather_row(void *context, const mp_state_row *row, moonpad_err
   moonpad_string name = mp_scope_join(row->scope, row->key, room);
   mp_entry *entry = mp_entries_add_owned(&gathering->found, gathered_key(gathering, name));
   if (entry == NULL) return mp_no_memory(error);
-  entry->scope = row->scope;
   entry->value = mp_value_retain(row->value);
   entry->revision = row->revision;
   return MOONPAD_OK;

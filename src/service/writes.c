@@ -18,27 +18,14 @@ static bool add_set(mp_patch *patch, mp_change *change) {
 }
 
 mp_patch *mp_change_patch(mp_change *change) {
+  static const mp_edit_kind edits[] = {
+      [MP_REMOVE] = MP_EDIT_REMOVE, [MP_INCREMENT] = MP_EDIT_INCREMENT, [MP_APPEND] = MP_EDIT_APPEND};
   mp_patch *patch = mp_patch_new(change->owner->env);
-  if (patch == NULL || mp_change_fold(change, NULL) != MOONPAD_OK) {
-    mp_patch_release(patch);
-    return NULL;
+  if (patch != NULL && mp_change_fold(change, NULL) == MOONPAD_OK) {
+    bool is_done = change->kind == MP_SET ? add_set(patch, change)
+                                          : mp_patch_add(patch, edits[change->kind], whole_key, change->value);
+    if (is_done) return patch;
   }
-  bool is_done = false;
-  switch (change->kind) {
-  case MP_SET:
-    is_done = add_set(patch, change);
-    break;
-  case MP_REMOVE:
-    is_done = mp_patch_add(patch, MP_EDIT_REMOVE, whole_key, NULL);
-    break;
-  case MP_INCREMENT:
-    is_done = mp_patch_add(patch, MP_EDIT_INCREMENT, whole_key, change->value);
-    break;
-  case MP_APPEND:
-    is_done = mp_patch_add(patch, MP_EDIT_APPEND, whole_key, change->value);
-    break;
-  }
-  if (is_done) return patch;
   mp_patch_release(patch);
   return NULL;
 }
