@@ -288,5 +288,57 @@ describe("a node that was kept", function()
         expectConflict "user:l"
       end)
     end)
+
+    -- What a writer does now and then. `node` is what it keeps; `added` is how much it counts up in what is pending.
+    local STEPS = {
+      function(writer, key) -- through the node; where that was overtaken it takes the new one
+        local ok, err = pcall(function() writer.node.n = writer.node.n + 1 end)
+        if ok then
+          writer.added = writer.added + 1
+        else
+          assert.are.equal("invalid_argument", err.code)
+          writer.node = writer.session.state[key]
+        end
+      end,
+      function(writer, key) -- the whole key, by a node that was not overtaken
+        local shown = moonpad.injectSessionState("{" .. key .. ".n}", writer.session.state)
+        if tostring(writer.node.n) ~= shown then return end
+        writer.session.state[key] = { n = writer.node.n + 1 }
+        writer.node, writer.added = writer.session.state[key], writer.added + 1
+      end,
+      function(writer) if writer.added == 0 then service:refresh(writer.session) end end,
+      function(writer) if writer.added == 0 then checks.append(service, writer.session) end end,
+    }
+
+    it("loses nothing in a long mixture of writers", function()
+      math.randomseed(3)
+      local conflicts = 0
+      for round = 1, checks.scaled(60) do
+        local key = ({ "user:", "app:" })[round % 2 + 1] .. round
+        local id = checks.create(service, key, { [key] = { n = 0 } }).id
+        local function newWriter()
+          local session = checks.get(service, id)
+          return { session = session, node = session.state[key], added = 0 }
+        end
+        local writers, counted = { newWriter(), newWriter(), newWriter() }, 0
+        for _ = 1, 40 do
+          local index = math.random(#writers)
+          local writer, step = writers[index], STEPS[math.random(#STEPS)]
+          step(writer, key)
+          if math.random(3) == 1 then
+            local ok, err = pcall(service.updateSession, service, writer.session)
+            if ok then
+              counted, writer.added = counted + writer.added, 0
+            else
+              assert.are.equal("conflict", err.code)
+              conflicts = conflicts + 1
+              writers[index] = newWriter()
+            end
+          end
+        end
+        assert.are.equal(counted, checks.get(service, id).state[key].n, "round " .. round)
+      end
+      assert.is_true(conflicts > 0)
+    end)
   end)
 end)
