@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-#include "service/async.h"
-#include "service/changes.h"
+#include "service/append/async.h"
+#include "service/changes/changes.h"
 #include "thread_support.h"
 
 #define PATIENCE_MS 60000 /* far beyond what an append takes: it is never waited for that long */

@@ -1,8 +1,8 @@
-/* What a session object has written itself, told from what others have (service/own_writes.h). */
+/* What a session object has written itself, told from what others have (service/session/own_writes.h). */
 #include "step_support.h"
 
 #include "repeatable_random.h"
-#include "service/pending.h"
+#include "service/changes/change_set.h"
 
 /* ---- The rule, against a list of all writes ---- */
 

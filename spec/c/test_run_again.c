@@ -12,7 +12,7 @@
 
 #include "call_support.h"
 #include "service/service.h"
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 
 /* A writer that is stopped in its transaction, and one who will be refused. */
 typedef struct beside {

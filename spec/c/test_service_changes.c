@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "service/append.h"
+#include "service/append/append.h"
 #include "service/service.h"
-#include "service/transaction.h"
+#include "service/changes/transaction.h"
 #include "service_support.h"
 
 /* ---- Change sets ---- */

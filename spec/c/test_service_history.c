@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "service/append.h"
-#include "service/history.h"
+#include "service/append/append.h"
+#include "service/history/history.h"
 
 /* ---- History ---- */
 

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "faulty_vfs.h"
-#include "service/session.h"
+#include "service/session/session.h"
 #include "thread_support.h"
 
 #define PATIENCE_MS      60000 /* far beyond what anything takes: never waited for that long */

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "service/session.h"
+#include "service/session/session.h"
 
 typedef struct purging {
   const moonpad_session *session;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "sqlite_support.h"
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 #include "store_support.h"
 
 #define THREADS 4

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "sqlite_support.h"
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 #include "store_support.h"
 
 /* ---- processes ---- */

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "repeatable_random.h"
 #include "sqlite_support.h"
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 
 /* ---- the list ---- */
 

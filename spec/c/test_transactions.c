@@ -1,7 +1,7 @@
 /* Transactions over a change set, with memory and without: what was pending before is never lost. */
 #include "counting_allocator.h"
-#include "service/pending.h"
-#include "service/writes.h"
+#include "service/changes/change_set.h"
+#include "service/changes/child_writes.h"
 #include "service_support.h"
 
 static counting_allocator counter;

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "service_support.h"
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 
 /* Stops the first thread besides the main one that asks for memory, until it is opened. */
 typedef struct thread_gate {

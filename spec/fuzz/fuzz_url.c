@@ -1,7 +1,7 @@
 /* URLs: where the path begins, what file is meant, what is no URL at all. No secret gets into a message. Nothing is opened that lies in a file. */
 #include "base/utf8.h"
 #include "fuzz.h"
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 
 #define SECRET     "hunter22@"
 #define PART       "hunter" /* of it */

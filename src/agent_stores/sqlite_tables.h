@@ -10,7 +10,7 @@
 #ifndef MP_AGENT_STORES_SQLITE_TABLES_H
 #define MP_AGENT_STORES_SQLITE_TABLES_H
 
-#include "store/sqlite.h"
+#include "store/sqlite/sqlite.h"
 
 typedef struct mp_sqlite_tables {
   const char *sql;        /* makes them */

@@ -12,8 +12,8 @@
 
 #include "base/buffer.h"
 #include "core/tree.h"
-#include "service/changes.h"
-#include "service/session.h"
+#include "service/changes/changes.h"
+#include "service/session/session.h"
 
 /* User values of the binding: tables that C code needs at hand. */
 typedef enum mp_anchor {

@@ -8,7 +8,7 @@
 #include "lua/event.h"
 #include "lua/handles.h"
 #include "lua/stepped_append.h"
-#include "service/pending.h"
+#include "service/changes/change_set.h"
 
 /* ---- State objects ---- */
 

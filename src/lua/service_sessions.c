@@ -2,7 +2,7 @@
 #include "lua/service.h"
 
 #include "lua/stepped_append.h"
-#include "service/append.h"
+#include "service/append/append.h"
 
 mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
                                     const char *where) {

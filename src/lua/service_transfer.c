@@ -2,7 +2,7 @@
 #include "lua/service.h"
 
 #include "lua/store_call.h"
-#include "service/transfer.h"
+#include "service/history/transfer.h"
 
 /* ---- Export ---- */
 

@@ -6,7 +6,7 @@
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"
-#include "service/change_scalar.h"
+#include "service/changes/scalar.h"
 
 /* ---- Handles ---- */
 

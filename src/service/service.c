@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/url.h"
-#include "service/async.h"
+#include "service/append/async.h"
 
 const char *moonpad_version(void) {
   return MOONPAD_VERSION;

@@ -1,0 +1,213 @@
+/* An append as a plan: what can be decided in sight of what the session object holds (store/plan.h). */
+#include "store/plan.h"
+
+#include "service/append/append.h"
+
+typedef struct sending {
+  mp_append *append;
+  mp_plan plan;
+  mp_guarded *operations; /* as many as are stored; these three are the ones below, or one allocation */
+  size_t *holes;          /* in the event's text, of each operation */
+  mp_piece *pieces;
+  size_t piece_count;
+  size_t most_bytes; /* that the session's own state can come to */
+  unsigned heads;
+  mp_guarded few_operations[MP_FEW_ENTRIES];
+  size_t few_holes[MP_FEW_ENTRIES];
+  mp_piece few_pieces[MP_FEW_ENTRIES + 1];
+} sending;
+
+static bool reserve(sending *send) {
+  size_t count = send->append->stored_count;
+  send->operations = send->few_operations;
+  send->holes = send->few_holes;
+  send->pieces = send->few_pieces;
+  if (count <= MP_FEW_ENTRIES) return true;
+  size_t each = sizeof *send->operations + sizeof *send->pieces + sizeof *send->holes;
+  send->operations = mp_allocate(send->append->env, count * each + sizeof *send->pieces);
+  if (send->operations == NULL) return false;
+  send->pieces = (mp_piece *)(send->operations + count);
+  send->holes = (size_t *)(send->pieces + count + 1);
+  return true;
+}
+
+static void finish(sending *send) {
+  mp_plan_forget(send->append->env, &send->plan);
+  if (send->operations != send->few_operations) mp_release(send->append->env, send->operations);
+}
+
+static bool is_added(const mp_guarded *planned) {
+  return planned->kind == MP_GUARDED_ADD || planned->kind == MP_GUARDED_EXTEND;
+}
+
+/* ---- each operation ---- */
+
+static bool adds_integers(const mp_operation *operation) {
+  const mp_value *there = operation->entry->value;
+  return operation->kind == MP_INCREMENT && operation->value->as.type == MOONPAD_INTEGER &&
+         (there == NULL || there->as.type == MOONPAD_INTEGER);
+}
+
+static bool extends_array(const mp_operation *operation) {
+  return operation->kind == MP_APPEND && operation->value->as.as.text.length > 2 &&
+         mp_check_extensible(mp_key_text(operation->key), operation->entry->value, NULL) == MOONPAD_OK;
+}
+
+/* A sum that is not for the store is made here, and holds as long as nobody else changes the key. */
+static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarded *planned) {
+  if (adds_integers(operation) || extends_array(operation)) {
+    planned->kind = operation->kind == MP_INCREMENT ? MP_GUARDED_ADD : MP_GUARDED_EXTEND;
+    planned->value = operation->value;
+    return true;
+  }
+  planned->base = mp_row_revision(&append->held, operation->scope);
+  moonpad_status status = mp_add_pending(append->env, operation->kind, mp_key_text(operation->key),
+                                         operation->entry->value, operation->value, &operation->result, NULL);
+  planned->value = operation->result;
+  return status == MOONPAD_OK;
+}
+
+/* The store is to find no change that the object does not know of. */
+static int64_t guard(mp_append *append, const mp_operation *operation) {
+  int64_t known = mp_append_last_change(append, operation);
+  if (!operation->checked) return MP_UNGUARDED;
+  return known > operation->base && !mp_append_is_overtaken(append, operation) ? known : operation->base;
+}
+
+static bool plan_operation(mp_append *append, mp_operation *operation, mp_guarded *planned) {
+  moonpad_string key = mp_key_text(operation->key);
+  *planned = (mp_guarded){.kind = operation->kind == MP_REMOVE ? MP_GUARDED_REMOVE : MP_GUARDED_SET,
+                          .scope = operation->scope,
+                          .key = mp_scope_strip(operation->scope, key),
+                          .base = guard(append, operation)};
+  if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
+    if (!plan_sum(append, operation, planned)) return false;
+  } else {
+    planned->value = operation->result = operation->value;
+  }
+  return is_added(planned) || mp_check_value_size(append->service, key, planned->value, NULL) == MOONPAD_OK;
+}
+
+/* Of a result that the store makes, it is the most that it can be: SIZE_MAX where nothing limits it. */
+static size_t most_bytes(const mp_append *append, const mp_guarded *planned) {
+  int64_t limit = append->service->options.max_value_bytes;
+  if (planned->value == NULL) return 0;
+  if (planned->kind == MP_GUARDED_ADD) return sizeof "-9223372036854775808" - 1;
+  if (planned->kind != MP_GUARDED_EXTEND) return mp_value_size(planned->value);
+  return limit == 0 ? SIZE_MAX : (size_t)limit;
+}
+
+static bool state_fits(const sending *send) {
+  const mp_append *append = send->append;
+  int64_t limit = append->service->options.max_state_bytes;
+  if (limit == 0) return true;
+  size_t left = (size_t)limit, bytes = append->state_bytes;
+  for (size_t i = 0; i < append->stored_count; i++) bytes -= append->operations[i].bytes_before;
+  for (size_t i = 0; i < append->stored_count; i++) {
+    const mp_operation *operation = &append->operations[i];
+    if (operation->scope != MP_SCOPE_SESSION || operation->kind == MP_REMOVE) continue;
+    size_t most = most_bytes(append, &send->operations[i]);
+    if (most > left || operation->key->length > left - most) return false;
+    left -= most + operation->key->length;
+  }
+  return bytes <= left;
+}
+
+static bool plan_operations(sending *send) {
+  mp_append *append = send->append;
+  for (size_t i = 0; i < append->stored_count; i++) {
+    if (!plan_operation(append, &append->operations[i], &send->operations[i])) return false;
+    send->heads |= MP_HEAD(append->operations[i].scope);
+  }
+  for (size_t i = append->stored_count; i < append->count; i++) {
+    if (mp_append_is_overtaken(append, &append->operations[i])) return false;
+  }
+  return state_fits(send);
+}
+
+/* ---- the event's text ---- */
+
+static void take_pieces(sending *send, moonpad_string text) {
+  size_t at = 0;
+  send->pieces[0].after = MP_NO_RESULT;
+  for (size_t i = 0; i < send->append->stored_count; i++) {
+    if (!is_added(&send->operations[i])) continue;
+    send->pieces[send->piece_count - 1].text = (moonpad_string){text.data + at, send->holes[i] - at};
+    send->pieces[send->piece_count++].after = i;
+    at = send->holes[i];
+  }
+  send->pieces[send->piece_count - 1].text = (moonpad_string){text.data + at, text.length - at};
+}
+
+/* The text with what is known of the results, unless what was given stands as it is. */
+static bool write_event(mp_append *append, const mp_guarded *planned, size_t *holes) {
+  for (size_t i = 0; i < append->stored_count; i++) {
+    holes[i] = append->operations[i].result == NULL && is_added(&planned[i]);
+  }
+  return mp_append_write_event(append, holes);
+}
+
+/* ---- the whole ---- */
+
+static void begin_others(void *context) {
+  mp_gathering_clear(context);
+}
+
+static bool make_plan(sending *send) {
+  mp_append *append = send->append;
+  const moonpad_options *options = &append->service->options;
+  if (!reserve(send) || !mp_append_reserve_notes(append)) return false;
+  if (!plan_operations(send) || !write_event(append, send->operations, send->holes)) return false;
+  send->piece_count = 1;
+  take_pieces(send, append->stored);
+  if (mp_check_event_size(append->service, append->stored.length, NULL) != MOONPAD_OK) return false;
+  send->plan = (mp_plan){.place = mp_place_of_row(&append->names, &append->held),
+                         .operations = send->operations,
+                         .count = append->stored_count,
+                         .event = mp_append_event_row(append, send->heads),
+                         .pieces = send->pieces,
+                         .piece_count = send->piece_count,
+                         .id_given = append->id_given,
+                         .max_value_bytes = options->max_value_bytes,
+                         .max_event_bytes = options->max_event_bytes,
+                         .begin = begin_others,
+                         .each_state = mp_gather_row,
+                         .context = &append->others};
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    send->plan.held[scope] = mp_row_revision(&append->held, (mp_scope)scope);
+  }
+  return true;
+}
+
+/* It is stored: nothing may fail any more. Without memory for its text there is no event to hand out. */
+static void take_outcome(sending *send) {
+  mp_append *append = send->append;
+  append->facts = send->plan.facts;
+  append->row = append->facts.row;
+  append->timestamp = append->draft.timestamp;
+  append->event_revision = append->row.revision;
+  mp_gather_whole(&append->others, &append->facts);
+  mp_append_note(append);
+  for (size_t i = 0; i < append->stored_count; i++) {
+    if (!is_added(&send->operations[i])) continue;
+    append->operations[i].result = send->operations[i].result;
+    send->operations[i].result = NULL;
+  }
+  if (send->piece_count > 1) write_event(append, send->operations, send->holes);
+}
+
+moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *error) {
+  mp_store *store = append->service->store;
+  sending send = {.append = append};
+  append->has_outcome = true;
+  append->row = append->held;
+  if (append->live != NULL) append->others.view = &append->live->view;
+  moonpad_status status = make_plan(&send) ? store->ops->append(store, &send.plan, 1, error) : MOONPAD_OK;
+  mp_outcome outcome = status == MOONPAD_OK ? send.plan.outcome : MP_OUTCOME_NOT_TRIED;
+  *decided = outcome == MP_OUTCOME_STORED || outcome == MP_OUTCOME_MISSING;
+  append->may_be_stored = outcome == MP_OUTCOME_DUPLICATE;
+  if (outcome == MP_OUTCOME_STORED) take_outcome(&send);
+  if (outcome == MP_OUTCOME_MISSING) status = mp_append_not_found(append, error);
+  finish(&send);
+  return status;
+}

@@ -1,0 +1,246 @@
+/* Change sets: reading and writing a key through what is pending (contract 1.3). */
+#include "service/changes/changes.h"
+
+#include "base/error.h"
+#include "service/changes/change_set.h"
+#include "service/changes/scalar.h"
+
+/* ---- reading ---- */
+
+static void borrow_result(mp_change *change, const mp_value *shown, mp_value *owned, mp_item *item) {
+  item->node = NULL;
+  item->scalar.type = MOONPAD_ABSENT;
+  if (shown != NULL) item->scalar = shown->as;
+  /* A local sum is a number: nothing in it needs the owned value to live on. */
+  mp_value_release(change->owner->env, owned);
+}
+
+moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *error) {
+  item->node = NULL;
+  item->scalar.type = MOONPAD_ABSENT;
+  const moonpad_value *scalar = mp_change_scalar(change, &item->scalar);
+  if (scalar != NULL) {
+    item->scalar = *scalar;
+    return MOONPAD_OK;
+  }
+  mp_change_touch(change, true);
+  mp_value *owned = NULL;
+  const mp_value *shown = NULL;
+  moonpad_status status;
+  if (change->pending && change->kind == MP_SET) {
+    shown = change->value;
+  } else {
+    status = mp_change_shown(change, &shown, &owned, error);
+    if (status != MOONPAD_OK) return status;
+  }
+  if (shown != NULL && mp_is_composite(shown->as.type)) {
+    mp_value_release(change->owner->env, owned);
+    status = mp_change_root(change, &item->node, error);
+    if (status == MOONPAD_OK && item->node != NULL) {
+      item->scalar.type = mp_node_is_array(item->node) ? MOONPAD_ARRAY : MOONPAD_OBJECT;
+    }
+    return status;
+  }
+  borrow_result(change, shown, owned, item);
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_item *item, moonpad_error *error) {
+  item->node = NULL;
+  item->scalar.type = MOONPAD_ABSENT;
+  if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
+  mp_change *change;
+  moonpad_status status = mp_change_look(changes, key, &change, error);
+  return status == MOONPAD_OK ? mp_change_item(change, item, error) : status;
+}
+
+moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error) {
+  *there = false;
+  if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
+  mp_change *change;
+  moonpad_status status = mp_change_look(changes, key, &change, error);
+  if (status != MOONPAD_OK) return status;
+  mp_change_touch(change, true);
+  *there = change->pending ? change->kind != MP_REMOVE : *change->under != NULL;
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_changes_peek(moonpad_changes *changes, moonpad_string key, moonpad_value *value,
+                               moonpad_error *error) {
+  value->type = MOONPAD_ABSENT;
+  mp_change *change = mp_map_get(&changes->map, key);
+  moonpad_status status = MOONPAD_OK;
+  if (changes->below != NULL && key.length <= MOONPAD_MAX_KEY_BYTES) {
+    status = mp_change_look(changes, key, &change, error);
+  }
+  if (status != MOONPAD_OK) return status;
+  if (change == NULL) {
+    mp_view_entry *entry = mp_map_get(changes->view, key);
+    if (entry != NULL && entry->value != NULL) *value = entry->value->as;
+    return MOONPAD_OK;
+  }
+  const mp_value *shown;
+  mp_value *owned;
+  status = mp_change_shown(change, &shown, &owned, error);
+  if (status != MOONPAD_OK) return status;
+  if (owned != NULL && mp_is_composite(owned->as.type)) {
+    mp_node *root; /* keeps the text alive */
+    status = mp_change_root(change, &root, error);
+    if (status == MOONPAD_OK) *value = change->root_source->as;
+  } else if (shown != NULL) {
+    *value = shown->as;
+  }
+  mp_value_release(changes->env, owned);
+  return status;
+}
+
+bool mp_changes_holds(moonpad_changes *changes, moonpad_string key, const mp_node *node) {
+  mp_change *change = mp_map_get(&changes->map, key);
+  if (change == NULL || change->root != node || node == NULL || mp_node_is_stale(node)) return false;
+  if (change->pending) return change->kind != MP_REMOVE;
+  return mp_change_look_below(change, NULL) == MOONPAD_OK && change->root_source == *change->under;
+}
+
+/* ---- writing ---- */
+
+/* Everything that may fail comes before the first change, so that a write is all or nothing. */
+static moonpad_status begin_write(moonpad_changes *changes, moonpad_string key, mp_change **change,
+                                  moonpad_error *error) {
+  moonpad_status status = mp_changes_refuse_if_ended(changes, error);
+  if (status == MOONPAD_OK) status = mp_check_key(key, error);
+  if (status != MOONPAD_OK) return status;
+  return mp_change_look(changes, key, change, error);
+}
+
+moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool unchecked,
+                              moonpad_error *error) {
+  mp_change *change;
+  moonpad_status status = begin_write(changes, key, &change, error);
+  if (status == MOONPAD_OK && changes->session != NULL) {
+    status = mp_check_value_size(changes->session->service, key, value, error);
+  }
+  if (status == MOONPAD_OK) mp_change_put(change, value, unchecked);
+  return status;
+}
+
+/* A table put where there was none, by somebody who knew that or began with an empty one. */
+static bool is_created(const mp_change *change, const mp_value *value) {
+  if (value == NULL || !mp_is_composite(value->as.type) || *change->under != NULL) return false;
+  return value->as.as.text.length == 2 || change->read_now || change->owner->all_read_now;
+}
+
+void mp_change_put(mp_change *change, mp_value *value, bool unchecked) {
+  mp_change_touch(change, false);
+  bool created = is_created(change, value);
+  mp_change_drop_root(change);
+  mp_value_retain(value);
+  mp_change_forget_pending(change);
+  mp_change_begin_pending(change, value == NULL ? MP_REMOVE : MP_SET);
+  change->value = value;
+  change->unchecked = unchecked;
+  change->created = created;
+}
+
+/* The number or array that a pending set or removal leaves. */
+static const mp_value *pending_base(const mp_change *change) {
+  return change->kind == MP_SET ? change->value : NULL;
+}
+
+static void replace_pending_set(mp_change *change, mp_value *value) {
+  mp_change_drop_root(change);
+  mp_value_release(change->owner->env, change->value);
+  change->value = value;
+  change->kind = MP_SET;
+  change->by_place = false;
+  change->created = false;
+}
+
+/* On top of what the store holds at commit: checked against what is known of it now. */
+static moonpad_status put_deferred(mp_change *change, mp_operation_kind kind, const mp_value *operand, mp_value *total,
+                                   moonpad_error *error) {
+  mp_env *env = change->owner->env;
+  moonpad_string key = mp_key_text(change->entry->key);
+  mp_value *result = NULL;
+  moonpad_status status = kind == MP_INCREMENT ? mp_add_number(env, key, *change->under, total, &result, error)
+                                               : mp_extend_array(env, key, *change->under, total, &result, error);
+  if (status != MOONPAD_OK) {
+    mp_value_release(env, total);
+    return status;
+  }
+  const mp_value *under = *change->under;
+  if (change->root != NULL && kind == MP_APPEND && under != NULL && under->as.type == MOONPAD_ARRAY &&
+      (change->pending || change->root_source == under)) {
+    (void)mp_change_extend_root(change, operand, result, NULL);
+  } else {
+    mp_change_drop_root(change);
+  }
+  mp_value_release(env, result);
+  mp_change_touch(change, false);
+  mp_value_release(env, change->value);
+  mp_change_begin_pending(change, kind);
+  change->value = total;
+  return MOONPAD_OK;
+}
+
+static moonpad_status put_increment(mp_change *change, const mp_value *by, moonpad_error *error) {
+  mp_env *env = change->owner->env;
+  moonpad_string key = mp_key_text(change->entry->key);
+  mp_value *sum;
+  if (change->pending && change->kind == MP_APPEND) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: an array cannot be incremented", mp_quote(key).text);
+  }
+  if (change->pending && change->kind != MP_INCREMENT) {
+    moonpad_status status = mp_change_fold(change, error);
+    if (status == MOONPAD_OK) status = mp_add_number(env, key, pending_base(change), by, &sum, error);
+    if (status == MOONPAD_OK) replace_pending_set(change, sum);
+    return status;
+  }
+  moonpad_status status = mp_add_number(env, key, change->pending ? change->value : NULL, by, &sum, error);
+  return status == MOONPAD_OK ? put_deferred(change, MP_INCREMENT, by, sum, error) : status;
+}
+
+/* Behind the items that are pending already. Without nodes to keep up to date, none of these is touched. */
+static moonpad_status put_further(mp_change *change, const mp_value *items, moonpad_error *error) {
+  moonpad_status status = mp_check_extensible(mp_key_text(change->entry->key), *change->under, error);
+  if (status != MOONPAD_OK) return status;
+  moonpad_string text = items->as.as.text;
+  if (!mp_buffer_room(&change->further, text.length)) {
+    change->further.failed = false;
+    return mp_no_memory(error);
+  }
+  mp_buffer_add_char(&change->further, ',');
+  mp_buffer_add(&change->further, text.data + 1, text.length - 2);
+  return MOONPAD_OK;
+}
+
+static moonpad_status put_append(mp_change *change, mp_value *items, moonpad_error *error) {
+  mp_env *env = change->owner->env;
+  moonpad_string key = mp_key_text(change->entry->key);
+  mp_value *extended;
+  moonpad_status status;
+  if (change->pending && change->kind == MP_INCREMENT) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: a number cannot be appended to", mp_quote(key).text);
+  }
+  if (change->pending && change->kind != MP_APPEND) {
+    mp_node *root;
+    status = mp_change_root(change, &root, error);
+    if (status == MOONPAD_OK && root != NULL) return mp_change_extend_node(root, key, items, error);
+    if (status == MOONPAD_OK) status = mp_extend_array(env, key, pending_base(change), items, &extended, error);
+    if (status == MOONPAD_OK) replace_pending_set(change, extended);
+    return status;
+  }
+  bool has_both = change->pending && change->value->as.as.text.length > 2 && items->as.as.text.length > 2;
+  if (has_both && change->root == NULL) return put_further(change, items, error);
+  status = mp_change_fold(change, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_extend_array(env, key, change->pending ? change->value : NULL, items, &extended, error);
+  return status == MOONPAD_OK ? put_deferred(change, MP_APPEND, items, extended, error) : status;
+}
+
+moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_operation_kind kind, mp_value *operand,
+                              moonpad_error *error) {
+  mp_change *change;
+  moonpad_status status = begin_write(changes, key, &change, error);
+  if (status != MOONPAD_OK) return status;
+  return kind == MP_INCREMENT ? put_increment(change, operand, error) : put_append(change, operand, error);
+}

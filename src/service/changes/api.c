@@ -1,0 +1,151 @@
+/* The public face of change sets: keys and paths (moonpad.h). */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "core/json.h"
+#include "core/json_path.h"
+#include "service/changes/change_set.h"
+
+moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                   moonpad_value *value, moonpad_error *error) {
+  value->type = MOONPAD_ABSENT;
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status != MOONPAD_OK || key.length > MOONPAD_MAX_KEY_BYTES) return status;
+  mp_change *change;
+  status = mp_change_look(changes, key, &change, error);
+  if (status != MOONPAD_OK) return status;
+  mp_change_touch(change, true);
+  const mp_value *shown;
+  mp_value *owned;
+  status = mp_change_shown(change, &shown, &owned, error);
+  if (status == MOONPAD_OK && shown != NULL) {
+    if (owned != NULL) { /* lives on as the result that the caller reads */
+      mp_value_release(changes->env, changes->lent);
+      changes->lent = mp_value_retain(owned);
+    }
+    status = mp_json_walk(changes->env, &shown->as, path, &changes->scratch, value, error);
+  }
+  mp_value_release(changes->env, owned);
+  return status;
+}
+
+/* Where a path into the value of a key leads. */
+typedef struct destination {
+  mp_node *parent; /* what holds the last step; NULL: the way there leads through something that is no table */
+  mp_path_step last;
+  moonpad_string through; /* the path to that */
+  moonpad_type found;     /* its type */
+} destination;
+
+/* The path is a valid one, and not empty. */
+static moonpad_status walk(moonpad_changes *changes, moonpad_string key, moonpad_string path, destination *to,
+                           moonpad_error *error) {
+  mp_item item;
+  mp_path left = {path};
+  moonpad_status status = mp_changes_item(changes, key, &item, error);
+  while (status == MOONPAD_OK) {
+    to->parent = item.node;
+    to->found = item.scalar.type;
+    to->through = (moonpad_string){path.data, path.length - left.rest.length};
+    mp_path_next(&left, to->through.length == 0, &to->last);
+    if (item.node == NULL || left.rest.length == 0) break;
+    status = to->last.is_index ? mp_node_index(to->parent, to->last.index, &item, error)
+                               : mp_node_member(to->parent, to->last.name, &item, error);
+  }
+  return status;
+}
+
+static moonpad_status fail_on_the_way(const destination *to, moonpad_string key, moonpad_string path,
+                                      moonpad_error *error) {
+  mp_quoted through = mp_quote(to->through);
+  bool in_key = to->through.length == 0;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]%s%s is %s: path %s needs a table there",
+                 mp_quote(key).text, in_key ? "" : " at ", in_key ? "" : through.text, mp_type_name(to->found),
+                 mp_quote(path).text);
+}
+
+/* `value` NULL: removes. */
+static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, moonpad_string path, mp_value *value,
+                                moonpad_error *error) {
+  destination to;
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status == MOONPAD_OK) status = mp_check_key(key, error);
+  if (status != MOONPAD_OK) return status;
+  if (path.length == 0) return mp_changes_put(changes, key, value, false, error);
+  status = mp_check_path(path, error);
+  if (status == MOONPAD_OK) status = walk(changes, key, path, &to, error);
+  if (status != MOONPAD_OK) return status;
+  if (to.parent == NULL) return value == NULL ? MOONPAD_OK : fail_on_the_way(&to, key, path, error);
+  return to.last.is_index ? mp_node_set_index(to.parent, to.last.index, value, error)
+                          : mp_node_set_member(to.parent, to.last.name, value, error);
+}
+
+/* The place that a message names is put together for a message only. `what` may be "". */
+static moonpad_status copy_in(moonpad_changes *changes, moonpad_string key, moonpad_string path, const char *what,
+                              const moonpad_value *value, mp_value **copy, moonpad_error *error) {
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_value_copy_in(changes->env, value, NULL, copy, error);
+  if (status != MOONPAD_INVALID_ARGUMENT) return status;
+  mp_quoted in_key = mp_quote(key), in_path = mp_quote(path);
+  bool whole = path.length == 0;
+  char where[2 * sizeof in_key.text + 32];
+  snprintf(where, sizeof where, "state[%s]%s%s%s", in_key.text, whole ? "" : " at ", whole ? "" : in_path.text, what);
+  return mp_value_copy_in(changes->env, value, where, copy, error);
+}
+
+moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                   const moonpad_value *value, moonpad_error *error) {
+  mp_value *copy;
+  moonpad_status status = copy_in(changes, key, path, "", value, &copy, error);
+  if (status != MOONPAD_OK) return status;
+  status = set_place(changes, key, path, copy, error);
+  mp_value_release(changes->env, copy);
+  return status;
+}
+
+moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                      moonpad_error *error) {
+  return set_place(changes, key, path, NULL, error);
+}
+
+moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key, const moonpad_value *by,
+                                         moonpad_error *error) {
+  mp_value *operand;
+  moonpad_status status = copy_in(changes, key, (moonpad_string){NULL, 0}, ": by", by, &operand, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_changes_add(changes, key, MP_INCREMENT, operand, error);
+  mp_value_release(changes->env, operand);
+  return status;
+}
+
+/* [item] */
+static mp_value *array_of(mp_env *env, const mp_value *item) {
+  mp_buffer text;
+  mp_buffer_init(&text, env);
+  mp_buffer_add_char(&text, '[');
+  mp_value_write(&text, item);
+  mp_buffer_add_char(&text, ']');
+  mp_value *array = text.failed ? NULL : mp_value_new_json(env, MOONPAD_ARRAY, mp_buffer_text(&text));
+  mp_buffer_free(&text);
+  return array;
+}
+
+moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string key, const moonpad_value *item,
+                                      moonpad_error *error) {
+  mp_value *copy;
+  moonpad_status status = copy_in(changes, key, (moonpad_string){NULL, 0}, ": item", item, &copy, error);
+  if (status != MOONPAD_OK) return status;
+  if (!mp_value_fits_below(copy, 1)) {
+    mp_value_release(changes->env, copy);
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                   "state[%s]: item: the value would be nested more than %d levels deep", mp_quote(key).text,
+                   MOONPAD_MAX_DEPTH);
+  }
+  mp_value *items = array_of(changes->env, copy);
+  mp_value_release(changes->env, copy);
+  if (items == NULL) return mp_no_memory(error);
+  status = mp_changes_add(changes, key, MP_APPEND, items, error);
+  mp_value_release(changes->env, items);
+  return status;
+}

@@ -1,0 +1,351 @@
+/* Transactions of tool calls (contract 1.4 points 2 to 4). */
+#include "service/changes/transaction.h"
+
+#include "base/error.h"
+#include "service/changes/change_set.h"
+
+static const char is_between[] = "none of its call's functions is running";
+
+moonpad_status mp_changes_over(moonpad_changes *below, moonpad_changes **changes, moonpad_error *error) {
+  moonpad_status status = mp_changes_refuse_if_left(below, error);
+  if (status == MOONPAD_OK && (below->session == NULL || below->below != NULL)) {
+    status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "tool calls need a state that lies over a session itself");
+  }
+  if (status == MOONPAD_OK) status = moonpad_changes_begin(below->session, changes, error);
+  if (status != MOONPAD_OK) return status;
+  (*changes)->below = below;
+  (*changes)->branch = below->branch == NULL ? NULL : mp_key_retain(below->branch);
+  (*changes)->ended = is_between;
+  return MOONPAD_OK;
+}
+
+/* What is stored from now on it does not see (contract 1.4 point 5). */
+static void begin_call(moonpad_changes *changes) {
+  changes->in_call = true;
+  changes->call_began = changes->below->changed;
+  changes->below->open++;
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    changes->began_at[scope] = mp_held_revision(changes->session, (mp_scope)scope);
+  }
+}
+
+/* From now on it sees what has been committed until now. */
+static void look_anew(moonpad_changes *changes) {
+  mp_changes_forget_below(changes);
+  changes->began = changes->below->changed;
+  changes->all_read_now = false;
+}
+
+void mp_transaction_begin(moonpad_changes *changes) {
+  if (changes->left || changes->ended != is_between) return;
+  if (!changes->in_call) begin_call(changes);
+  look_anew(changes);
+  changes->ended = NULL;
+}
+
+static void end(moonpad_changes *changes) {
+  if (!changes->left) look_anew(changes);
+  if (changes->ended == NULL) changes->ended = is_between;
+}
+
+void mp_transaction_rollback(moonpad_changes *changes) {
+  mp_changes_reset(changes, true);
+  end(changes);
+}
+
+/* Nobody needs what its keys showed before. */
+static void drop_versions(moonpad_changes *below) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; below->changed > 0 && (slot = mp_map_next(&below->map, &position)) != NULL;) {
+    mp_change_drop_versions(slot->value);
+  }
+  below->changed = 0;
+  below->has_lost = false;
+}
+
+void mp_call_end(moonpad_changes *changes) {
+  if (!changes->in_call) return;
+  look_anew(changes);
+  changes->in_call = false;
+  if (--changes->below->open == 0) drop_versions(changes->below);
+}
+
+/* ---- What a transaction sees ---- */
+
+/* What the key shows now, of a set below transactions. */
+static moonpad_status make_version(mp_change *change, mp_patch *patch, mp_version **made, moonpad_error *error) {
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
+  if (status == MOONPAD_NO_MEMORY) return status;
+  if (status != MOONPAD_OK) shown = change->entry->value; /* what is pending does not fit on it any more */
+  mp_version *version = mp_allocate_zeroed(change->owner->env, sizeof *version);
+  if (version == NULL) {
+    mp_value_release(change->owner->env, owned);
+    return mp_no_memory(error);
+  }
+  version->value = owned != NULL ? owned : mp_value_retain((mp_value *)shown);
+  version->was_pending = change->pending;
+  version->was_written = mp_change_is_written(change);
+  version->patch = patch == NULL ? NULL : mp_patch_retain(patch);
+  *made = version;
+  return MOONPAD_OK;
+}
+
+static void free_version(mp_env *env, mp_version *version) {
+  if (version == NULL) return;
+  mp_value_release(env, version->value);
+  mp_patch_release(version->patch);
+  mp_release(env, version);
+}
+
+static void add_version(mp_change *change, mp_version *version) {
+  version->number = ++change->owner->changed;
+  version->older = change->versions;
+  change->versions = version;
+}
+
+void mp_change_drop_versions(mp_change *change) {
+  for (mp_version *version; (version = change->versions) != NULL;) {
+    change->versions = version->older;
+    free_version(change->owner->env, version);
+  }
+}
+
+const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes) {
+  const mp_version *seen = NULL, *stored = NULL;
+  const mp_version *at = changes->in_call ? change->versions : NULL;
+  for (; at != NULL && at->number > changes->call_began; at = at->older) {
+    if (at->number > changes->began) {
+      seen = at;
+    } else if (at->patch == NULL) {
+      stored = at;
+    }
+  }
+  bool was_pending = seen != NULL ? seen->was_pending : change->pending;
+  return stored != NULL && !was_pending ? stored : seen;
+}
+
+void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry) {
+  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
+    if (changes->open == 0) continue;
+    mp_change *change = mp_change_of(changes, mp_key_text(entry->key));
+    if (change != NULL && mp_change_is_written(change)) continue;
+    mp_version *version;
+    if (change == NULL || make_version(change, NULL, &version, NULL) != MOONPAD_OK) {
+      changes->has_lost = true;
+    } else {
+      add_version(change, version);
+    }
+  }
+}
+
+/* ---- Committing ---- */
+
+/* What becomes of one key in the set below. */
+typedef struct committed {
+  mp_change *change;
+  mp_change *below;
+  mp_patch *patch;     /* NULL: nobody needs it, */
+  mp_version *version; /* nor this */
+  mp_operation_kind kind;
+  mp_value *value;
+  bool conflicts;
+} committed;
+
+/*
+** On top of what is pending below. Where it does not fit there, or overflows, it is the error of this call, the
+** later one, and not of the append that stores all of them.
+*/
+static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
+  mp_change *below = key->below, *change = key->change;
+  mp_env *env = change->owner->env;
+  moonpad_string name = mp_key_text(change->entry->key);
+  const mp_value *shown;
+  mp_value *owned, *result = NULL;
+  if (!below->pending) {
+    key->value = mp_value_retain(change->value);
+    return MOONPAD_OK;
+  }
+  bool is_more = below->kind == change->kind;
+  moonpad_status status = mp_change_fold(below, error);
+  if (status == MOONPAD_OK && !(is_more && change->kind == MP_APPEND)) {
+    status = mp_change_shown(below, &shown, &owned, error);
+    if (status == MOONPAD_OK) status = mp_add_pending(env, change->kind, name, shown, change->value, &result, error);
+    mp_value_release(env, owned);
+  }
+  if (status != MOONPAD_OK) return status;
+  if (!is_more) {
+    key->kind = MP_SET;
+    key->value = result;
+    return MOONPAD_OK;
+  }
+  mp_value_release(env, result);
+  return mp_add_pending(env, change->kind, name, below->value, change->value, &key->value, error);
+}
+
+/* Of a tree that is nobody's: one without an owner takes no writes. */
+static const mp_tree_owner nobody;
+
+/* Does the patch to what the set below shows. */
+static moonpad_status apply_patch(committed *key, moonpad_error *error) {
+  mp_env *env = key->change->owner->env;
+  const mp_value *shown;
+  mp_value *owned;
+  moonpad_status status = mp_change_shown(key->below, &shown, &owned, error);
+  if (status != MOONPAD_OK) return status;
+  mp_node *scratch = NULL;
+  if (shown == NULL || !mp_is_composite(shown->as.type)) {
+    status = MOONPAD_INVALID_ARGUMENT;
+  } else if ((scratch = mp_tree_new(env, (mp_value *)shown, &nobody)) == NULL) {
+    status = mp_no_memory(error);
+  }
+  if (status == MOONPAD_OK) status = mp_patch_apply(key->patch, scratch, error);
+  if (status == MOONPAD_OK && (key->value = mp_node_value(scratch)) == NULL) status = mp_no_memory(error);
+  mp_node_release(scratch);
+  mp_value_release(env, owned);
+  return status;
+}
+
+/* Others have committed that key meanwhile: `others` is what they did. */
+static moonpad_status merge(committed *key, mp_patch *const *others, size_t count, moonpad_error *error) {
+  mp_change *change = key->change;
+  bool overlaps;
+  if (!mp_patch_overlaps(key->patch, others, count, &overlaps)) return mp_no_memory(error);
+  moonpad_status status = overlaps ? MOONPAD_INVALID_ARGUMENT : apply_patch(key, error);
+  if (status != MOONPAD_INVALID_ARGUMENT) return status;
+  key->conflicts = change->read_now && mp_checks_conflicts(change->owner->session->service);
+  key->value = mp_value_retain(change->value);
+  return MOONPAD_OK;
+}
+
+/* Has a call committed the key since the transaction began? `patches` (NULL: only counts) takes what they did. */
+static size_t find_others(const committed *key, mp_patch **patches) {
+  size_t count = 0;
+  const mp_version *at = key->below->versions;
+  for (; at != NULL && at->number > key->change->owner->began; at = at->older) {
+    if (at->patch == NULL || at->patch->count == 0) continue;
+    if (patches != NULL) patches[count] = at->patch;
+    count++;
+  }
+  return count;
+}
+
+static moonpad_status merge_with_others(committed *key, size_t count, moonpad_error *error) {
+  mp_env *env = key->change->owner->env;
+  mp_patch **others = mp_allocate(env, count * sizeof *others);
+  if (others == NULL) return mp_no_memory(error);
+  find_others(key, others);
+  moonpad_status status = merge(key, others, count, error);
+  mp_release(env, others);
+  return status;
+}
+
+static moonpad_status decide(committed *key, moonpad_error *error) {
+  mp_change *change = key->change;
+  moonpad_changes *below = change->owner->below;
+  moonpad_string name = mp_key_text(change->entry->key);
+  key->kind = change->kind;
+  key->below = mp_change_of(below, name);
+  if (key->below == NULL) return mp_no_memory(error);
+  bool is_alone = below->open == 1;
+  size_t others = find_others(key, NULL);
+  if ((!is_alone || others > 0) && (key->patch = mp_change_patch(change)) == NULL) return mp_no_memory(error);
+  moonpad_status status = mp_change_fold(change, error);
+  if (status == MOONPAD_OK && !is_alone) status = make_version(key->below, key->patch, &key->version, error);
+  if (status != MOONPAD_OK) return status;
+  if (change->kind == MP_INCREMENT || change->kind == MP_APPEND) {
+    status = add_to_pending(key, error);
+  } else if (others > 0) {
+    status = merge_with_others(key, others, error);
+  } else {
+    key->value = mp_value_retain(change->value);
+  }
+  return status == MOONPAD_OK ? mp_check_value_size(below->session->service, name, key->value, error) : status;
+}
+
+/* When the key was first looked at, and whether it was read, for what others store (contract 2.2). */
+static void hand_down_marks(mp_change *below, const mp_change *change) {
+  if (!below->touched || change->base < below->base) below->base = change->base;
+  below->read = (below->touched && below->read) || change->read;
+  below->touched = true;
+}
+
+static void install(committed *key) {
+  mp_change *change = key->change, *below = key->below;
+  bool is_taken_over = key->value == change->value;
+  if (key->version != NULL) add_version(below, key->version);
+  key->version = NULL;
+  hand_down_marks(below, change);
+  if (key->kind == MP_SET || key->kind == MP_REMOVE) {
+    mp_change_put(below, key->value, change->unchecked);
+  } else {
+    mp_change_drop_root(below);
+    mp_value_release(below->owner->env, below->value);
+    mp_buffer_free(&below->further);
+    mp_change_begin_pending(below, key->kind);
+    below->value = mp_value_retain(key->value);
+  }
+  /* The nodes live on where they hold what has been committed. */
+  if (change->root != NULL && (is_taken_over || change->kind == MP_APPEND)) {
+    mp_tree_mark_clean(change->root);
+  } else {
+    mp_change_drop_root(change);
+  }
+  mp_change_forget_pending(change);
+}
+
+static moonpad_status fail_in_conflict(const moonpad_changes *changes, const committed *keys, size_t count,
+                                       moonpad_error *error) {
+  mp_key **conflicts = mp_allocate(changes->env, count * sizeof *conflicts);
+  if (conflicts == NULL) return mp_no_memory(error);
+  size_t found = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (keys[i].conflicts) conflicts[found++] = mp_key_retain(keys[i].change->entry->key);
+  }
+  mp_session_keep_conflicts(changes->session, conflicts, found);
+  return mp_fail_in_conflict(conflicts, found,
+                             "in conflict with another call of the same answer, which has changed %s since this one "
+                             "looked at it: what this one wrote is dropped",
+                             error);
+}
+
+static moonpad_status decide_all(moonpad_changes *changes, committed *keys, size_t count, moonpad_error *error) {
+  bool conflicts = false;
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
+    status = decide(&keys[i], error);
+    conflicts = conflicts || keys[i].conflicts;
+  }
+  return status == MOONPAD_OK && conflicts ? fail_in_conflict(changes, keys, count, error) : status;
+}
+
+static moonpad_status commit_pending(moonpad_changes *changes, moonpad_error *error) {
+  mp_change **list;
+  size_t count;
+  moonpad_status status = mp_changes_pending_list(changes, &list, &count, error);
+  if (status != MOONPAD_OK) return status;
+  committed *keys = mp_allocate_zeroed(changes->env, count * sizeof *keys);
+  if (keys == NULL) status = mp_no_memory(error);
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) keys[i].change = list[i];
+  mp_release(changes->env, list);
+  if (status == MOONPAD_OK) status = decide_all(changes, keys, count, error);
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) install(&keys[i]);
+  for (size_t i = 0; keys != NULL && i < count; i++) {
+    free_version(changes->env, keys[i].version);
+    mp_patch_release(keys[i].patch);
+    mp_value_release(changes->env, keys[i].value);
+  }
+  mp_release(changes->env, keys);
+  return status;
+}
+
+moonpad_status mp_transaction_commit(moonpad_changes *changes, moonpad_error *error) {
+  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes, error);
+  if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes->below, error);
+  if (status == MOONPAD_OK && changes->below->has_lost) status = mp_no_memory(error);
+  if (status == MOONPAD_OK && changes->pending_count > 0) status = commit_pending(changes, error);
+  if (status == MOONPAD_OK) end(changes);
+  return status;
+}

@@ -1,0 +1,192 @@
+/* User and app state without a session (contract 2). */
+#include "base/error.h"
+#include "service/append/append.h"
+#include "service/shared/state_input.h"
+
+/* Whose state: of a user, or of an app where the user id is empty. */
+typedef struct shared_scope {
+  moonpad_service *service;
+  mp_scope scope;
+  moonpad_string app_name;
+  moonpad_string user_id;
+} shared_scope;
+
+static moonpad_status check_shared(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
+                                   shared_scope *shared, moonpad_error *error) {
+  shared->service = service;
+  shared->app_name = app_name;
+  shared->user_id = user_id;
+  shared->scope = user_id.length == 0 ? MP_SCOPE_APP : MP_SCOPE_USER;
+  moonpad_status status = mp_check_name("appName", app_name, error);
+  if (status == MOONPAD_OK && user_id.length != 0) status = mp_check_name("userId", user_id, error);
+  return status;
+}
+
+/* A look at that head alone. */
+static mp_look look_at(const shared_scope *shared, bool create) {
+  return (mp_look){
+      .place = {.name = {.app_name = shared->app_name, .user_id = shared->user_id}},
+      .heads = MP_HEAD(shared->scope),
+      .create = create,
+      .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS},
+  };
+}
+
+/* Counts the head's revision up, and writes the keys with it. */
+static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *found, mp_state_row *keys, size_t count,
+                            moonpad_error *error) {
+  mp_session_row *row = &found->row;
+  int64_t revision = shared->scope == MP_SCOPE_USER ? ++row->user_revision : ++row->app_revision;
+  for (size_t i = 0; i < count; i++) keys[i].revision = revision;
+  moonpad_session_name name = {.app_name = shared->app_name, .user_id = shared->user_id};
+  mp_batch batch = {.place = mp_place_of_row(&name, row),
+                    .row = row,
+                    .heads = MP_HEAD(shared->scope),
+                    .keys = keys,
+                    .key_count = count};
+  return tx->ops->apply(tx, &batch, error);
+}
+
+/* With its prefix the key must be one that a session can read. */
+static moonpad_status check_length(const shared_scope *shared, moonpad_string key, moonpad_error *error) {
+  if (key.length + mp_scope_prefix(shared->scope).length <= MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: a key is longer than %d bytes with its prefix",
+                 mp_quote(key).text, MOONPAD_MAX_KEY_BYTES);
+}
+
+/* ---- get ---- */
+
+typedef struct shared_read {
+  shared_scope shared;
+  mp_gathering state;
+} shared_read;
+
+static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
+  shared_read *read = context;
+  mp_facts facts;
+  mp_look look = look_at(&read->shared, false);
+  look.since[read->shared.scope] = MP_EVERY_KEY;
+  look.each_state = mp_gather_row;
+  look.context = &read->state;
+  moonpad_status status = mp_look_and_gather(tx, &look, &read->state, &facts, error);
+  return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
+}
+
+moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
+                                        moonpad_buffer *json, moonpad_error *error) {
+  memset(json, 0, sizeof *json);
+  shared_read read;
+  moonpad_status status = check_shared(service, app_name, user_id, &read.shared, error);
+  if (status != MOONPAD_OK) return status;
+  mp_gathering_init(&read.state, service->env);
+  status = service->store->ops->read(service->store, read_in, &read, error);
+  if (status == MOONPAD_OK) {
+    mp_buffer out;
+    mp_buffer_init(&out, service->env);
+    mp_entries_sort(&read.state.found);
+    mp_entries_write(&read.state.found, read.shared.scope, &out);
+    status = mp_buffer_hand_over(&out, json, error);
+    mp_buffer_free(&out);
+  }
+  mp_gathering_free(&read.state);
+  return status;
+}
+
+/* ---- update ---- */
+
+typedef struct shared_update {
+  shared_scope shared;
+  mp_entries state;
+  mp_state_row *keys;
+} shared_update;
+
+static moonpad_status update_in(mp_tx *tx, void *context, moonpad_error *error) {
+  shared_update *update = context;
+  mp_facts facts;
+  mp_look look = look_at(&update->shared, true);
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  if (status != MOONPAD_OK) return status;
+  return store(&update->shared, tx, &facts, update->keys, update->state.count, error);
+}
+
+static moonpad_status write_update(shared_update *update, moonpad_error *error) {
+  moonpad_service *service = update->shared.service;
+  update->keys = mp_allocate(service->env, update->state.count * sizeof *update->keys);
+  if (update->keys == NULL) return mp_no_memory(error);
+  for (size_t i = 0; i < update->state.count; i++) {
+    const mp_entry *entry = &update->state.items[i];
+    update->keys[i] = (mp_state_row){update->shared.scope, entry->key, entry->value, 0};
+  }
+  moonpad_status status = service->store->ops->write(service->store, update_in, update, error);
+  mp_release(service->env, update->keys);
+  return status;
+}
+
+moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
+                                           moonpad_string state, moonpad_string removed, moonpad_error *error) {
+  shared_update update;
+  moonpad_status status = check_shared(service, app_name, user_id, &update.shared, error);
+  if (status != MOONPAD_OK) return status;
+  mp_entries_init(&update.state, service->env);
+  status = mp_initial_read(service, state, &update.state, error);
+  if (status == MOONPAD_OK) status = mp_initial_read_removed(service, removed, &update.state, error);
+  for (size_t i = 0; status == MOONPAD_OK && i < update.state.count; i++) {
+    status = check_length(&update.shared, update.state.items[i].key, error);
+  }
+  if (status == MOONPAD_OK && update.state.count == 0) {
+    status = mp_check_open(service, error);
+  } else if (status == MOONPAD_OK) {
+    status = write_update(&update, error);
+  }
+  mp_entries_free(&update.state);
+  return status;
+}
+
+/* ---- increment ---- */
+
+typedef struct shared_increment {
+  shared_scope shared;
+  moonpad_string key;
+  mp_value *by;
+  mp_value *result;
+} shared_increment;
+
+static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *error) {
+  shared_increment *increment = context;
+  const shared_scope *shared = &increment->shared;
+  mp_env *env = shared->service->env;
+  mp_value_release(env, increment->result);
+  increment->result = NULL;
+  mp_facts facts;
+  mp_state_row there = {.scope = shared->scope, .key = increment->key};
+  mp_look look = look_at(shared, true);
+  look.keys = &there;
+  look.key_count = 1;
+  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  if (status == MOONPAD_OK) {
+    status = mp_add_number(env, increment->key, there.value, increment->by, &increment->result, error);
+  }
+  if (status == MOONPAD_OK) status = mp_check_value_size(shared->service, increment->key, increment->result, error);
+  mp_value_release(env, there.value);
+  mp_state_row write = {shared->scope, increment->key, increment->result, 0};
+  return status == MOONPAD_OK ? store(shared, tx, &facts, &write, 1, error) : status;
+}
+
+moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
+                                       moonpad_string key, const moonpad_value *by, moonpad_value *result,
+                                       moonpad_error *error) {
+  if (result != NULL) result->type = MOONPAD_ABSENT;
+  shared_increment increment;
+  memset(&increment, 0, sizeof increment);
+  increment.key = key;
+  moonpad_status status = check_shared(service, app_name, user_id, &increment.shared, error);
+  if (status == MOONPAD_OK) status = mp_check_key(key, error);
+  if (status == MOONPAD_OK) status = check_length(&increment.shared, key, error);
+  if (status == MOONPAD_OK) status = mp_value_copy_in(service->env, by, "by", &increment.by, error);
+  if (status != MOONPAD_OK) return status;
+  status = service->store->ops->write(service->store, increment_in, &increment, error);
+  if (status == MOONPAD_OK && result != NULL) *result = increment.result->as;
+  mp_value_release(service->env, increment.result);
+  mp_value_release(service->env, increment.by);
+  return status;
+}

@@ -1,0 +1,138 @@
+/*
+** A consistent copy in a new file. The source is read in one snapshot on a connection of its own, so writers go on all the while and the copy never has to start
+** over; a database in memory has one connection only and is copied in turn with the transactions.
+*/
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "store/sqlite/sqlite.h"
+
+#define PAGES_AT_A_TIME 256
+
+static moonpad_status check_path(moonpad_string path, moonpad_error *error) {
+  if (path.length == 0) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "backup: the path is empty");
+  if (memchr(path.data, '\0', path.length) != NULL || mp_utf8_valid_prefix(path.data, path.length) != path.length) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "backup: %s: a path is UTF-8 without NUL", mp_quote(path).text);
+  }
+  return MOONPAD_OK;
+}
+
+static moonpad_status path_error(const char *path, const char *what, moonpad_error *error) {
+  char reason[128];
+  int number = errno;
+  if (strerror_r(number, reason, sizeof reason) != 0) reason[0] = '\0';
+  return mp_fail(error, MOONPAD_STORAGE, "%s: %s: %s", path, what, reason);
+}
+
+/* Makes the empty file, as readable for others as the source is; fails when there is one. */
+static moonpad_status claim(mp_sqlite *store, const char *path, moonpad_error *error) {
+  struct stat source;
+  mode_t mode = 0600;
+  if (!store->in_memory && stat(store->path, &source) == 0) mode = source.st_mode & 0666;
+  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (file >= 0) {
+    close(file);
+    return MOONPAD_OK;
+  }
+  if (errno != EEXIST) return path_error(path, "the backup cannot be created", error);
+  return mp_fail(error, MOONPAD_ALREADY_EXISTS, "%s: already exists; give the backup a path that does not", path);
+}
+
+/* A new file lasts only once its folder has been written. */
+static moonpad_status sync_folder(char *path, moonpad_error *error) {
+  char *slash = strrchr(path, '/');
+  char kept = '\0';
+  if (slash != NULL) {
+    kept = slash[1];
+    slash[1] = '\0';
+  }
+  int folder = open(slash == NULL ? "." : path, O_RDONLY | O_CLOEXEC);
+  if (slash != NULL) slash[1] = kept;
+  bool failed = folder < 0 || fsync(folder) != 0;
+  /* Some file systems cannot sync a folder, and say so. */
+  moonpad_status status =
+      failed && errno != EINVAL ? path_error(path, "the backup's folder cannot be synced", error) : MOONPAD_OK;
+  if (folder >= 0) close(folder);
+  return status;
+}
+
+static moonpad_status copy_error(mp_sqlite_connection *source, mp_sqlite_connection *target, int code,
+                                 moonpad_error *error) {
+  bool is_source = (code & 0xFF) == SQLITE_CORRUPT || (code & 0xFF) == SQLITE_NOTADB;
+  return mp_sqlite_fail(is_source ? source : target, code, error);
+}
+
+static moonpad_status copy_pages(mp_sqlite_connection *source, mp_sqlite_connection *target, moonpad_error *error) {
+  sqlite3_backup *backup = sqlite3_backup_init(target->db, "main", source->db, "main");
+  if (backup == NULL) return mp_sqlite_fail(target, sqlite3_extended_errcode(target->db), error);
+  int code;
+  do {
+    code = sqlite3_backup_step(backup, PAGES_AT_A_TIME);
+  } while (code == SQLITE_OK);
+  int finished = sqlite3_backup_finish(backup); /* SQLite has committed and synced the target by then */
+  if (code == SQLITE_DONE) code = finished;
+  return code == SQLITE_OK ? MOONPAD_OK : copy_error(source, target, code, error);
+}
+
+static moonpad_status copy_to(mp_sqlite_connection *source, void *context, moonpad_error *error) {
+  const char *path = context;
+  mp_sqlite_connection *target;
+  moonpad_status status = mp_sqlite_connect(source->store, path, SQLITE_OPEN_READWRITE, &target, error);
+  if (status == MOONPAD_OK) status = copy_pages(source, target, error);
+  mp_sqlite_disconnect(target);
+  source->failure = MOONPAD_OK;
+  return status;
+}
+
+static moonpad_status copy_snapshot(mp_sqlite *store, char *path, moonpad_error *error) {
+  mp_sqlite_connection *source;
+  moonpad_status status = mp_sqlite_connect(store, store->path, SQLITE_OPEN_READWRITE, &source, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_sqlite_check_files(store, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_execute(source, "BEGIN", error);
+  /* The snapshot is taken by the first look. */
+  if (status == MOONPAD_OK) status = mp_sqlite_check_version(source, error);
+  if (status == MOONPAD_OK) status = copy_to(source, path, error);
+  mp_sqlite_disconnect(source);
+  return status;
+}
+
+static void remove_partial(mp_env *env, const char *path) {
+  size_t length = strlen(path);
+  unlink(path);
+  char *journal = mp_allocate(env, length + sizeof "-journal");
+  if (journal == NULL) return;
+  memcpy(journal, path, length);
+  memcpy(journal + length, "-journal", sizeof "-journal");
+  unlink(journal);
+  mp_release(env, journal);
+}
+
+static moonpad_status back_up(mp_sqlite *store, char *path, moonpad_error *error) {
+  moonpad_status status = claim(store, path, error);
+  if (status != MOONPAD_OK) return status;
+  status = store->in_memory ? mp_sqlite_run_exclusive(store, copy_to, path, error) : copy_snapshot(store, path, error);
+  if (status == MOONPAD_OK) status = sync_folder(path, error);
+  if (status != MOONPAD_OK) remove_partial(store->env, path);
+  return status;
+}
+
+moonpad_status mp_sqlite_backup(mp_store *base, moonpad_string path, moonpad_error *error) {
+  mp_sqlite *store = (mp_sqlite *)base;
+  moonpad_status status = check_path(path, error);
+  if (status != MOONPAD_OK) return status;
+  char *name = mp_sqlite_file_name(store->env, path);
+  if (name == NULL) return mp_no_memory(error);
+  status = mp_sqlite_enter(store, error);
+  if (status == MOONPAD_OK) {
+    status = back_up(store, name, error);
+    mp_sqlite_leave(store);
+  }
+  mp_release(store->env, name);
+  return status;
+}

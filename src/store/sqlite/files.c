@@ -1,0 +1,155 @@
+/*
+** Are the files that are open still those under their names? SQLite does not look: it goes on with
+** files that were deleted or moved, where nobody will find what is written, and a connection that
+** is opened later finds other files under the same names. All three have to be there: who deletes
+** the log takes commits away that are in it alone, and who deletes the shared memory lets others
+** write past our locks.
+*/
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* for statx, where there is one */
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "store/sqlite/sqlite.h"
+
+static const char *const suffixes[MP_SQLITE_FILES] = {"", "-wal", "-shm"};
+
+/*
+** Which file has this name? 0, or errno. `stat` would ask for the times as well, and Linux then
+** gives the next write to the file a finer one: with a log that is written all the time, that made
+** a commit with durability "full" a third slower.
+*/
+static int identify(const char *path, mp_sqlite_identity *identity) {
+#ifdef STATX_INO
+  struct statx found;
+  if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_SIZE, &found) != 0) return errno;
+  uint64_t device = (uint64_t)found.stx_dev_major << 32 | found.stx_dev_minor;
+  *identity = (mp_sqlite_identity){device, found.stx_ino, found.stx_size};
+#else
+  struct stat found;
+  if (stat(path, &found) != 0) return errno;
+  *identity = (mp_sqlite_identity){(uint64_t)found.st_dev, (uint64_t)found.st_ino, (uint64_t)found.st_size};
+#endif
+  return 0;
+}
+
+static char *name_of(mp_env *env, const char *path, const char *suffix) {
+  size_t length = strlen(path);
+  char *name = mp_allocate(env, length + strlen(suffix) + 1);
+  if (name == NULL) return NULL;
+  memcpy(name, path, length);
+  strcpy(name + length, suffix);
+  return name;
+}
+
+moonpad_status mp_sqlite_remember_files(mp_sqlite *store, moonpad_error *error) {
+  int has_moved = 0;
+  for (size_t i = 0; i < MP_SQLITE_FILES; i++) {
+    mp_sqlite_file *file = &store->files[i];
+    file->path = name_of(store->env, store->path, suffixes[i]);
+    if (file->path == NULL) return mp_no_memory(error);
+    file->is_known = identify(file->path, &file->opened) == 0; /* else it is of another VFS than SQLite's own */
+  }
+  sqlite3_file_control(store->writer->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
+  if (!has_moved) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_STORAGE, "%s: was deleted or replaced while it was opened", store->path);
+}
+
+void mp_sqlite_forget_files(mp_sqlite *store) {
+  for (size_t i = 0; i < MP_SQLITE_FILES; i++) mp_release(store->env, store->files[i].path);
+}
+
+static bool is_same(const mp_sqlite_identity *a, const mp_sqlite_identity *b) {
+  return a->number == b->number && a->device == b->device;
+}
+
+static moonpad_status tell(const mp_sqlite *store, const mp_sqlite_file *file, int number, moonpad_error *error) {
+  if (number == 0) {
+    return mp_fail(error, MOONPAD_STORAGE,
+                   "%s: another file has been put in its place since the service was opened: close the service",
+                   file->path);
+  }
+  if (number == ENOENT || number == ENOTDIR) {
+    bool is_data = file == store->files;
+    return mp_fail(error, MOONPAD_STORAGE, "%s: has been deleted or moved since the service was opened: %s", file->path,
+                   is_data ? "put it back, or close the service" : "close the service and open it again");
+  }
+  char reason[128];
+  return mp_fail(error, MOONPAD_STORAGE, "%s: cannot be found any more: %s", file->path,
+                 mp_sqlite_system_message(number, reason, sizeof reason));
+}
+
+static moonpad_status check(const mp_sqlite *store, size_t count, moonpad_error *error) {
+  mp_sqlite_identity found;
+  for (size_t i = 0; i < count; i++) {
+    const mp_sqlite_file *file = &store->files[i];
+    if (!file->is_known) continue;
+    int number = identify(file->path, &found);
+    if (number != 0 || !is_same(&file->opened, &found)) return tell(store, file, number, error);
+  }
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_sqlite_check_file(const mp_sqlite *store, moonpad_error *error) {
+  return check(store, 1, error);
+}
+
+moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *error) {
+  return check(store, MP_SQLITE_FILES, error);
+}
+
+/* Is there a log or shared memory under our names that somebody else has made and written to? */
+static bool has_foreign_log(const mp_sqlite *store) {
+  mp_sqlite_identity found;
+  for (size_t i = 1; i < MP_SQLITE_FILES; i++) {
+    const mp_sqlite_file *file = &store->files[i];
+    if (!file->is_known || identify(file->path, &found) != 0 || is_same(&file->opened, &found)) continue;
+    if (found.size > 0) return true; /* an empty one is what a failed opening leaves */
+  }
+  return false;
+}
+
+static bool is_later(struct timespec a, struct timespec b) {
+  return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+/*
+** Whoever opens the file that has our name now takes our log for that file's, and writes to it.
+** Nobody has, if the log was last written before that file came there (which sets its ctime).
+*/
+static bool log_may_be_shared(const mp_sqlite *store) {
+  struct stat data, log;
+  if (stat(store->files[0].path, &data) != 0 || stat(store->files[1].path, &log) != 0) return false;
+  return is_later(log.st_mtim, data.st_ctim);
+}
+
+/*
+** Nobody else has the file open, by whatever name, nor can open it before we close it. SQLite asks
+** the same when it closes.
+*/
+static bool has_file_alone(sqlite3 *db) {
+  sqlite3_file *file = NULL;
+  int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (code != SQLITE_OK || file == NULL || file->pMethods == NULL) return false;
+  return file->pMethods->xLock(file, SQLITE_LOCK_EXCLUSIVE) == SQLITE_OK;
+}
+
+/*
+** When the last connection to a file is closed, SQLite writes the log back and removes it, but not
+** when the file has been moved: then the log stays, and whatever file is put there next gets its
+** commits. So we write it back ourselves, and empty it. Nor does SQLite look whether the log is
+** still the one that we have written: a foreign one is left alone.
+*/
+void mp_sqlite_write_back_log(mp_sqlite *store) {
+  sqlite3 *db = store->writer->db;
+  if (has_foreign_log(store)) {
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  } else if (mp_sqlite_check_file(store, NULL) != MOONPAD_OK && !log_may_be_shared(store) && has_file_alone(db)) {
+    store->writer->checkpointing = true; /* do not wait long for readers */
+    sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+  }
+}
