@@ -233,7 +233,7 @@ static moonpad_status call_commit_when_stored(call_scene *scene, moonpad_error *
       mp_append_event_later(scene->session, scene->changes, T("{\"author\":\"a\"}"), way, &job, error);
   if (status != MOONPAD_OK) return status;
   assert_true(moonpad_changes_pending(scene->changes));
-  mp_session_settle(scene->session);
+  mp_session_drain(scene->session);
   assert_true(mp_job_poll(job));
   return wait_for(scene, &noted, 1, error);
 }

@@ -28,7 +28,7 @@ static moonpad_status find_shared(mp_tx *tx, mp_scope scope, int64_t app, moonpa
   return MOONPAD_OK;
 }
 
-static moonpad_status find_session(mp_tx *tx, const mp_place *place, mp_facts *facts, moonpad_error *error) {
+static moonpad_status find_session(mp_tx *tx, const mp_session_ref *place, mp_facts *facts, moonpad_error *error) {
   (void)error;
   table *all = table_of(tx);
   int64_t app = table_id(all, APP, 0, place->name.app_name), user = table_id(all, USER, app, place->name.user_id);
@@ -76,7 +76,7 @@ static moonpad_status each_session(mp_tx *tx, const mp_list_query *query, mp_eac
   for (size_t i = 0; (user = table_next(all, USER, app, false, &i)) != NULL;) {
     for (size_t j = 0; (session = table_next(all, SESSION, user->id, false, &j)) != NULL;) {
       mp_facts facts;
-      find_session(tx, &(mp_place){.session = session->id}, &facts, error);
+      find_session(tx, &(mp_session_ref){.session = session->id}, &facts, error);
       mp_listed_session listed = {facts.row, table_text(user->name), table_text(session->name)};
       mp_sorting_add(&sorting, &listed, 0);
     }

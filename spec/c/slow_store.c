@@ -91,19 +91,19 @@ static moonpad_status slow_each_listed(mp_tx *tx, const mp_list_query *query, co
   return inner->ops->each_listed(inner, query, listing, error);
 }
 
-static moonpad_status slow_each_event(mp_tx *tx, const mp_place *session, const mp_event_query *query,
+static moonpad_status slow_each_event(mp_tx *tx, const mp_session_ref *session, const mp_event_query *query,
                                       mp_each_event each, void *context, moonpad_error *error) {
   mp_tx *inner = ask(tx);
   return inner->ops->each_event(inner, session, query, each, context, error);
 }
 
-static moonpad_status slow_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
+static moonpad_status slow_find_invocation(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,
                                            int64_t *revision, moonpad_error *error) {
   mp_tx *inner = ask(tx);
   return inner->ops->find_invocation(inner, session, invocation, revision, error);
 }
 
-static moonpad_status slow_each_base_key(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
+static moonpad_status slow_each_base_key(mp_tx *tx, const mp_session_ref *session, mp_each_state each, void *context,
                                          moonpad_error *error) {
   mp_tx *inner = ask(tx);
   return inner->ops->each_base_key(inner, session, each, context, error);
@@ -115,12 +115,12 @@ static moonpad_status slow_create_session(mp_tx *tx, const moonpad_session_name 
   return inner->ops->create_session(inner, name, create_time, row, error);
 }
 
-static moonpad_status slow_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error) {
+static moonpad_status slow_remove_session(mp_tx *tx, const mp_session_ref *session, moonpad_error *error) {
   mp_tx *inner = tell(tx);
   return inner->ops->remove_session(inner, session, error);
 }
 
-static moonpad_status slow_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error) {
+static moonpad_status slow_remove_user(mp_tx *tx, const mp_session_ref *user, int64_t *sessions, moonpad_error *error) {
   mp_tx *inner = ask(tx);
   return inner->ops->remove_user(inner, user, sessions, error);
 }
@@ -130,18 +130,19 @@ static moonpad_status slow_apply(mp_tx *tx, const mp_batch *batch, moonpad_error
   return inner->ops->apply(inner, batch, error);
 }
 
-static moonpad_status slow_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+static moonpad_status slow_copy_history(mp_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                         moonpad_error *error) {
   mp_tx *inner = tell(tx);
   return inner->ops->copy_history(inner, from, to, last, error);
 }
 
-static moonpad_status slow_trim(mp_tx *tx, const mp_place *session, int64_t last, moonpad_error *error) {
+static moonpad_status slow_trim(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error) {
   mp_tx *inner = tell(tx);
   return inner->ops->trim(inner, session, last, error);
 }
 
-static moonpad_status slow_purge(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t last, moonpad_error *error) {
+static moonpad_status slow_purge(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last,
+                                 moonpad_error *error) {
   mp_tx *inner = tell(tx);
   return inner->ops->purge(inner, place, scope, last, error);
 }

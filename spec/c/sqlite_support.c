@@ -142,7 +142,7 @@ static bool same_row(const mp_session_row *a, const mp_session_row *b) {
 ** Found by its name and by its internal id, which a store may remember, it must be the same. Ends the program otherwise: other threads have no other way to fail a test,
 ** and an error would only make the store try the transaction again.
 */
-static moonpad_status own_session(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error) {
+static moonpad_status own_session(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error) {
   mp_session_row loaded;
   moonpad_status status = find_row(tx, place, row, error);
   if (status == MOONPAD_NOT_FOUND) {
@@ -156,7 +156,7 @@ static moonpad_status own_session(mp_tx *tx, mp_place *place, mp_session_row *ro
 }
 
 /* The next value of a scope's counter, and where it is written. */
-static moonpad_status count_up(mp_tx *tx, mp_env *env, const mp_place *place, mp_scope scope, int64_t revision,
+static moonpad_status count_up(mp_tx *tx, mp_env *env, const mp_session_ref *place, mp_scope scope, int64_t revision,
                                mp_state_row *write, moonpad_error *error) {
   mp_value *value;
   int64_t ignored;
@@ -178,8 +178,8 @@ static char *event_json(const appender *work) {
   return json;
 }
 
-static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_place *place, const mp_session_row *row,
-                                   const mp_state_row *counters, moonpad_error *error) {
+static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_session_ref *place,
+                                   const mp_session_row *row, const mp_state_row *counters, moonpad_error *error) {
   char id[40];
   char *json = event_json(work);
   if (json == NULL) return mp_no_memory(error);
@@ -200,7 +200,7 @@ static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_pla
 moonpad_status append_once(mp_tx *tx, void *context, moonpad_error *error) {
   appender *work = context;
   mp_session_row row;
-  mp_place place = place_named("app", "u", work->session_id);
+  mp_session_ref place = place_named("app", "u", work->session_id);
   mp_state_row counters[MP_STORED_SCOPES] = {{.value = NULL}};
   moonpad_status status = own_session(tx, &place, &row, error);
   if (status != MOONPAD_OK) return status;
@@ -240,7 +240,7 @@ static moonpad_status take_counter(void *context, const mp_state_row *row, moonp
   return MOONPAD_OK;
 }
 
-static moonpad_status read_counter(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t *counter,
+static moonpad_status read_counter(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t *counter,
                                    mp_session_row *row, moonpad_error *error) {
   mp_facts facts;
   mp_look look = look_at(place, scope);
@@ -255,7 +255,7 @@ static moonpad_status read_counter(mp_tx *tx, const mp_place *place, mp_scope sc
 static moonpad_status count_session(mp_tx *tx, void *context, moonpad_error *error) {
   counting *found = context;
   mp_session_row row;
-  mp_place place = place_named("app", "u", found->session_id);
+  mp_session_ref place = place_named("app", "u", found->session_id);
   moonpad_status status = find_row(tx, &place, &row, error);
   if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
   found->revision = row.revision;
@@ -281,7 +281,7 @@ typedef struct shared_count {
 static moonpad_status count_shared(mp_tx *tx, void *context, moonpad_error *error) {
   shared_count *found = context;
   mp_session_row row;
-  mp_place place = place_named("app", "u", NULL);
+  mp_session_ref place = place_named("app", "u", NULL);
   moonpad_status status = read_counter(tx, &place, found->scope, &found->counter, &row, error);
   if (status != MOONPAD_OK) return status;
   int64_t revision = found->scope == MP_SCOPE_USER ? row.user_revision : row.app_revision;

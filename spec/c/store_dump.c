@@ -120,7 +120,7 @@ static moonpad_status dump_walked_key(void *context, const mp_state_row *row, mo
   return dump_key_row(&walk->unsorted, row, error);
 }
 
-moonpad_status dump_keys(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t since, store_dump *to,
+moonpad_status dump_keys(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t since, store_dump *to,
                          moonpad_error *error) {
   mp_facts facts;
   key_walk walk = {{NULL, 0, 0}, scope};
@@ -140,7 +140,7 @@ static moonpad_status dump_base_row(void *context, const mp_state_row *row, moon
   return dump_key_row(context, &without_revision, error);
 }
 
-moonpad_status dump_base_keys(mp_tx *tx, const mp_place *place, store_dump *to, moonpad_error *error) {
+moonpad_status dump_base_keys(mp_tx *tx, const mp_session_ref *place, store_dump *to, moonpad_error *error) {
   store_dump unsorted = {NULL, 0, 0};
   moonpad_status status = tx->ops->each_base_key(tx, place, dump_base_row, &unsorted, error);
   dump_sorted(to, &unsorted);
@@ -158,12 +158,12 @@ moonpad_status dump_event(void *context, const mp_event_row *row, moonpad_error 
   return MOONPAD_OK;
 }
 
-moonpad_status dump_events(mp_tx *tx, const mp_place *place, int64_t first, int64_t last, store_dump *dump,
+moonpad_status dump_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, store_dump *dump,
                            moonpad_error *error) {
   return walk_events(tx, place, first, last, dump_event, dump, error);
 }
 
-moonpad_status dump_query(mp_tx *tx, const mp_place *place, const mp_event_query *query, store_dump *dump,
+moonpad_status dump_query(mp_tx *tx, const mp_session_ref *place, const mp_event_query *query, store_dump *dump,
                           moonpad_error *error) {
   return tx->ops->each_event(tx, place, query, dump_event, dump, error);
 }
@@ -205,7 +205,7 @@ static void dump_row(store_dump *dump, const mp_session_row *row, bool ids) {
              row->last_update_time);
 }
 
-static moonpad_status dump_scope(mp_tx *tx, const mp_place *place, mp_scope scope, const mp_facts *facts,
+static moonpad_status dump_scope(mp_tx *tx, const mp_session_ref *place, mp_scope scope, const mp_facts *facts,
                                  store_dump *dump, moonpad_error *error) {
   dump_print(dump, "  forgotten %" PRId64 " touched %a\n", facts->forgotten[scope], facts->touched[scope]);
   dump_print(dump, "  keys\n");
@@ -226,7 +226,7 @@ static moonpad_status dump_app_sessions(mp_tx *tx, const char *app, bool ids, st
   TRY(tx->ops->each_listed(tx, &query, &listing, error));
   for (size_t i = 0; i < listed.count; i++) {
     mp_facts facts;
-    mp_place place = place_named(app, listed.rows[i].user_id, listed.rows[i].session_id);
+    mp_session_ref place = place_named(app, listed.rows[i].user_id, listed.rows[i].session_id);
     mp_look look = look_at(&place, MP_SCOPE_SESSION);
     place.session = look.place.session = listed.rows[i].row.id;
     TRY(tx->ops->look(tx, &look, &facts, error));
@@ -246,7 +246,7 @@ static moonpad_status dump_shared(mp_tx *tx, const char *app, const char *user, 
                                   moonpad_error *error) {
   mp_facts facts;
   mp_scope scope = user == NULL ? MP_SCOPE_APP : MP_SCOPE_USER;
-  mp_place place = place_named(app, user, NULL);
+  mp_session_ref place = place_named(app, user, NULL);
   mp_look look = look_at(&place, scope);
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;

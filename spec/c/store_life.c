@@ -20,9 +20,9 @@ static moonpad_string draw_app(uint64_t *seed) {
   return moonpad_text(dumped_apps[draw(seed, sizeof dumped_apps / sizeof *dumped_apps)]);
 }
 
-static mp_place draw_session(uint64_t *seed) {
+static mp_session_ref draw_session(uint64_t *seed) {
   static const char *const sessions[] = {"s1", "s2", "s"};
-  mp_place place = {.name = {draw_app(seed), draw_user(seed), moonpad_text(sessions[draw(seed, 3)])}};
+  mp_session_ref place = {.name = {draw_app(seed), draw_user(seed), moonpad_text(sessions[draw(seed, 3)])}};
   return place;
 }
 
@@ -49,7 +49,7 @@ static moonpad_status shared_step(random_life *life, mp_tx *tx, uint64_t *seed, 
   mp_session_row row;
   bool of_user = draw(seed, 2) == 0;
   mp_scope scope = of_user ? MP_SCOPE_USER : MP_SCOPE_APP;
-  mp_place place = {.name = {.app_name = draw_app(seed), .user_id = draw_user(seed)}};
+  mp_session_ref place = {.name = {.app_name = draw_app(seed), .user_id = draw_user(seed)}};
   TRY(find_head(tx, &place, scope, true, &row, error));
   TRY(draw_value(seed, life->opened->env, &value, error));
   int64_t revision = (of_user ? row.user_revision : row.app_revision) + 1;
@@ -65,7 +65,7 @@ static moonpad_status shared_step(random_life *life, mp_tx *tx, uint64_t *seed, 
 #define MAX_KEYS 4
 
 /* What a service does with an event: keys, base state and event, in one call. */
-static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed, const mp_place *place,
+static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed, const mp_session_ref *place,
                                    mp_session_row *row, moonpad_error *error) {
   char id[32];
   char json[64];
@@ -103,14 +103,14 @@ static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed,
 }
 
 /* A session that begins as another one is. */
-static moonpad_status fork_step(mp_tx *tx, uint64_t *seed, const mp_place *from, const mp_session_row *row,
+static moonpad_status fork_step(mp_tx *tx, uint64_t *seed, const mp_session_ref *from, const mp_session_row *row,
                                 moonpad_error *error) {
   mp_session_row there;
-  mp_place to = {.name = from->name};
+  mp_session_ref to = {.name = from->name};
   to.name.session_id = moonpad_text("fork");
   moonpad_status status = find_row(tx, &to, &there, error);
   if (status == MOONPAD_OK) TRY(tx->ops->remove_session(tx, &to, error));
-  to = (mp_place){.name = to.name};
+  to = (mp_session_ref){.name = to.name};
   TRY(make_session(tx, &to, 3.0, error));
   TRY(find_row(tx, &to, &there, error));
   int64_t last = row->base_revision + (int64_t)draw(seed, 9);
@@ -124,7 +124,7 @@ static moonpad_status life_step(random_life *life, mp_tx *tx, uint64_t *seed, mo
   if (draw(seed, 4) == 0) return shared_step(life, tx, seed, error);
   mp_session_row row;
   mp_session_row again;
-  mp_place place = draw_session(seed);
+  mp_session_ref place = draw_session(seed);
   moonpad_status status = find_row(tx, &place, &row, error);
   if (status == MOONPAD_NOT_FOUND) {
     TRY(make_session(tx, &place, (double)draw(seed, 9), error));

@@ -276,12 +276,12 @@ moonpad_session_name session_named(const char *app, const char *user, const char
   return name;
 }
 
-mp_place place_named(const char *app, const char *user, const char *session) {
-  mp_place place = {.name = session_named(app, user, session)};
+mp_session_ref place_named(const char *app, const char *user, const char *session) {
+  mp_session_ref place = {.name = session_named(app, user, session)};
   return place;
 }
 
-mp_look look_at(const mp_place *place, mp_scope scope) {
+mp_look look_at(const mp_session_ref *place, mp_scope scope) {
   mp_look look = {.place = *place, .heads = scope == MP_SCOPE_SESSION ? MP_ALL_HEADS : MP_HEAD(scope)};
   for (int i = 0; i < MP_STORED_SCOPES; i++) look.since[i] = MP_NO_KEYS;
   if (scope != MP_SCOPE_SESSION) {
@@ -295,7 +295,7 @@ mp_look look_at(const mp_place *place, mp_scope scope) {
   return look;
 }
 
-moonpad_status find_row(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error) {
+moonpad_status find_row(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error) {
   mp_facts facts;
   mp_look look = look_at(place, MP_SCOPE_SESSION);
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
@@ -307,7 +307,7 @@ moonpad_status find_row(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad
   return MOONPAD_OK;
 }
 
-moonpad_status find_head(mp_tx *tx, mp_place *place, mp_scope scope, bool create, mp_session_row *row,
+moonpad_status find_head(mp_tx *tx, mp_session_ref *place, mp_scope scope, bool create, mp_session_row *row,
                          moonpad_error *error) {
   mp_facts facts;
   mp_look look = look_at(place, scope);
@@ -321,13 +321,13 @@ moonpad_status find_head(mp_tx *tx, mp_place *place, mp_scope scope, bool create
 }
 
 /* The row of a scope's head, and the place of that scope. */
-static moonpad_status head_row(mp_tx *tx, const mp_place *place, mp_scope scope, mp_place *at, mp_session_row *row,
-                               moonpad_error *error) {
+static moonpad_status head_row(mp_tx *tx, const mp_session_ref *place, mp_scope scope, mp_session_ref *at,
+                               mp_session_row *row, moonpad_error *error) {
   *at = look_at(place, scope).place;
   return scope == MP_SCOPE_SESSION ? find_row(tx, at, row, error) : find_head(tx, at, scope, false, row, error);
 }
 
-moonpad_status read_one(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value **value,
+moonpad_status read_one(mp_tx *tx, const mp_session_ref *place, mp_scope scope, moonpad_string key, mp_value **value,
                         int64_t *revision, moonpad_error *error) {
   mp_facts facts;
   mp_state_row wanted = {.scope = scope, .key = key};
@@ -352,7 +352,7 @@ static moonpad_status pass_event_on(void *context, const mp_event_row *row, moon
   return search->each(search->context, row, error);
 }
 
-moonpad_status find_event(mp_tx *tx, const mp_place *place, moonpad_string id, mp_each_event each, void *context,
+moonpad_status find_event(mp_tx *tx, const mp_session_ref *place, moonpad_string id, mp_each_event each, void *context,
                           moonpad_error *error) {
   mp_facts facts;
   event_search search = {each, context, false};
@@ -364,7 +364,7 @@ moonpad_status find_event(mp_tx *tx, const mp_place *place, moonpad_string id, m
   return status == MOONPAD_OK && !search.found ? MOONPAD_NOT_FOUND : status;
 }
 
-moonpad_status walk_events(mp_tx *tx, const mp_place *place, int64_t first, int64_t last, mp_each_event each,
+moonpad_status walk_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, mp_each_event each,
                            void *context, moonpad_error *error) {
   mp_event_query query = {.first = first, .last = last};
   return tx->ops->each_event(tx, place, &query, each, context, error);
@@ -382,20 +382,20 @@ mp_event_row event_row(int64_t revision, double timestamp, const char *id, const
   return row;
 }
 
-moonpad_status make_session(mp_tx *tx, mp_place *place, double create_time, moonpad_error *error) {
+moonpad_status make_session(mp_tx *tx, mp_session_ref *place, double create_time, moonpad_error *error) {
   mp_session_row row;
   PASS_ON(tx->ops->create_session(tx, &place->name, create_time, &row, error));
   return find_row(tx, place, &row, error);
 }
 
-moonpad_status need_session(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error) {
+moonpad_status need_session(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error) {
   moonpad_status status = find_row(tx, place, row, error);
   if (status != MOONPAD_NOT_FOUND) return status;
   PASS_ON(make_session(tx, place, 1000.5, error));
   return find_row(tx, place, row, error);
 }
 
-moonpad_status update_heads(mp_tx *tx, const mp_place *place, const mp_session_row *row, unsigned heads,
+moonpad_status update_heads(mp_tx *tx, const mp_session_ref *place, const mp_session_row *row, unsigned heads,
                             moonpad_error *error) {
   mp_batch batch = {.place = *place, .row = row, .heads = heads};
   return tx->ops->apply(tx, &batch, error);
@@ -405,24 +405,26 @@ static int64_t *revision_of(mp_session_row *row, mp_scope scope) {
   return scope == MP_SCOPE_USER ? &row->user_revision : scope == MP_SCOPE_APP ? &row->app_revision : &row->revision;
 }
 
-moonpad_status set_revision(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t revision, moonpad_error *error) {
-  mp_place at;
+moonpad_status set_revision(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t revision,
+                            moonpad_error *error) {
+  mp_session_ref at;
   mp_session_row row;
   PASS_ON(head_row(tx, place, scope, &at, &row, error));
   *revision_of(&row, scope) = revision;
   return update_heads(tx, &at, &row, MP_HEAD(scope), error);
 }
 
-moonpad_status append_row(mp_tx *tx, const mp_place *place, const mp_event_row *event, moonpad_error *error) {
-  mp_place at;
+moonpad_status append_row(mp_tx *tx, const mp_session_ref *place, const mp_event_row *event, moonpad_error *error) {
+  mp_session_ref at;
   mp_session_row row;
   PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
   mp_batch batch = {.place = at, .row = &row, .events = event, .event_count = 1};
   return tx->ops->apply(tx, &batch, error);
 }
 
-moonpad_status append_next(mp_tx *tx, const mp_place *place, const char *id, const char *json, moonpad_error *error) {
-  mp_place at;
+moonpad_status append_next(mp_tx *tx, const mp_session_ref *place, const char *id, const char *json,
+                           moonpad_error *error) {
+  mp_session_ref at;
   mp_session_row row;
   PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
   row.revision++;
@@ -433,9 +435,9 @@ moonpad_status append_next(mp_tx *tx, const mp_place *place, const char *id, con
   return tx->ops->apply(tx, &batch, error);
 }
 
-moonpad_status write_value(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value *value,
+moonpad_status write_value(mp_tx *tx, const mp_session_ref *place, mp_scope scope, moonpad_string key, mp_value *value,
                            int64_t revision, moonpad_error *error) {
-  mp_place at;
+  mp_session_ref at;
   mp_session_row row;
   mp_state_row write = {scope, key, value, revision};
   PASS_ON(head_row(tx, place, scope, &at, &row, error));
@@ -447,7 +449,7 @@ moonpad_status write_value(mp_tx *tx, const mp_place *place, mp_scope scope, moo
   return tx->ops->apply(tx, &batch, error);
 }
 
-moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_place *place, mp_scope scope, const char *key,
+moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_session_ref *place, mp_scope scope, const char *key,
                           const char *text, int64_t revision, moonpad_error *error) {
   mp_value *value = NULL;
   if (text != NULL) {
@@ -459,8 +461,9 @@ moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_place *place
   return status;
 }
 
-moonpad_status write_base(mp_tx *tx, const mp_place *place, moonpad_string key, mp_value *value, moonpad_error *error) {
-  mp_place at;
+moonpad_status write_base(mp_tx *tx, const mp_session_ref *place, moonpad_string key, mp_value *value,
+                          moonpad_error *error) {
+  mp_session_ref at;
   mp_session_row row;
   mp_state_row write = {.key = key, .value = value};
   PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));

@@ -94,47 +94,50 @@ void write_fails(opened_store *opened, moonpad_status status, const char *messag
 
 moonpad_session_name session_named(const char *app, const char *user, const char *session);
 /* By name alone: ids are found out by find_row and find_head. */
-mp_place place_named(const char *app, const char *user, const char *session);
+mp_session_ref place_named(const char *app, const char *user, const char *session);
 
 /* A look for the heads of a session and nothing else; of a user or an app as in mp_look. */
-mp_look look_at(const mp_place *place, mp_scope scope);
+mp_look look_at(const mp_session_ref *place, mp_scope scope);
 /* The session's heads, and their ids for the place. */
-moonpad_status find_row(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error);
+moonpad_status find_row(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error);
 /* By the names alone: the head of a user or an app, and its id for the place. */
-moonpad_status find_head(mp_tx *tx, mp_place *place, mp_scope scope, bool create, mp_session_row *row,
+moonpad_status find_head(mp_tx *tx, mp_session_ref *place, mp_scope scope, bool create, mp_session_row *row,
                          moonpad_error *error);
 /* One key: *value is a reference for the caller, or NULL. */
-moonpad_status read_one(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value **value,
+moonpad_status read_one(mp_tx *tx, const mp_session_ref *place, mp_scope scope, moonpad_string key, mp_value **value,
                         int64_t *revision, moonpad_error *error);
 /* The event of this id alone goes to `each`. None: MOONPAD_NOT_FOUND. */
-moonpad_status find_event(mp_tx *tx, const mp_place *place, moonpad_string id, mp_each_event each, void *context,
+moonpad_status find_event(mp_tx *tx, const mp_session_ref *place, moonpad_string id, mp_each_event each, void *context,
                           moonpad_error *error);
 /* Events with first <= revision <= last. */
-moonpad_status walk_events(mp_tx *tx, const mp_place *place, int64_t first, int64_t last, mp_each_event each,
+moonpad_status walk_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, mp_each_event each,
                            void *context, moonpad_error *error);
 
 /* ---- building ---- */
 
 mp_event_row event_row(int64_t revision, double timestamp, const char *id, const char *json);
 /* Makes the session, or finds it; and its ids, for the place. */
-moonpad_status make_session(mp_tx *tx, mp_place *place, double create_time, moonpad_error *error);
-moonpad_status need_session(mp_tx *tx, mp_place *place, mp_session_row *row, moonpad_error *error);
-moonpad_status update_heads(mp_tx *tx, const mp_place *place, const mp_session_row *row, unsigned heads,
+moonpad_status make_session(mp_tx *tx, mp_session_ref *place, double create_time, moonpad_error *error);
+moonpad_status need_session(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error);
+moonpad_status update_heads(mp_tx *tx, const mp_session_ref *place, const mp_session_row *row, unsigned heads,
                             moonpad_error *error);
 /* Counts a head up to this revision, or down. */
-moonpad_status set_revision(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t revision, moonpad_error *error);
+moonpad_status set_revision(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t revision,
+                            moonpad_error *error);
 /* The event alone, whatever the session's revision is. */
-moonpad_status append_row(mp_tx *tx, const mp_place *place, const mp_event_row *event, moonpad_error *error);
+moonpad_status append_row(mp_tx *tx, const mp_session_ref *place, const mp_event_row *event, moonpad_error *error);
 /* What a service does: appends the event and counts the session's revision up to it. */
-moonpad_status append_next(mp_tx *tx, const mp_place *place, const char *id, const char *json, moonpad_error *error);
+moonpad_status append_next(mp_tx *tx, const mp_session_ref *place, const char *id, const char *json,
+                           moonpad_error *error);
 /* Writes a key, or with NULL a tombstone. A head with a smaller revision counts up to this one. */
-moonpad_status write_value(mp_tx *tx, const mp_place *place, mp_scope scope, moonpad_string key, mp_value *value,
+moonpad_status write_value(mp_tx *tx, const mp_session_ref *place, mp_scope scope, moonpad_string key, mp_value *value,
                            int64_t revision, moonpad_error *error);
 /* The same with a string. */
-moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_place *place, mp_scope scope, const char *key,
+moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_session_ref *place, mp_scope scope, const char *key,
                           const char *text, int64_t revision, moonpad_error *error);
 /* A key of the base state, or with NULL none. */
-moonpad_status write_base(mp_tx *tx, const mp_place *place, moonpad_string key, mp_value *value, moonpad_error *error);
+moonpad_status write_base(mp_tx *tx, const mp_session_ref *place, moonpad_string key, mp_value *value,
+                          moonpad_error *error);
 
 /* ---- writing down ---- */
 
@@ -150,14 +153,14 @@ void dump_print(store_dump *dump, const char *format, ...) __attribute__((format
 void dump_bytes(store_dump *dump, moonpad_string bytes);
 
 /* Lines "KEY=VALUE@REVISION", sorted. Strings in '', floats as %a, a tombstone as "removed". */
-moonpad_status dump_keys(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t since, store_dump *dump,
+moonpad_status dump_keys(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t since, store_dump *dump,
                          moonpad_error *error);
-moonpad_status dump_base_keys(mp_tx *tx, const mp_place *place, store_dump *dump, moonpad_error *error);
+moonpad_status dump_base_keys(mp_tx *tx, const mp_session_ref *place, store_dump *dump, moonpad_error *error);
 /* Lines "REVISION ID TIMESTAMP DIGEST JSON"; without JSON "-" stands there. */
 moonpad_status dump_event(void *dump, const mp_event_row *row, moonpad_error *error); /* an mp_each_event */
-moonpad_status dump_events(mp_tx *tx, const mp_place *place, int64_t first, int64_t last, store_dump *dump,
+moonpad_status dump_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, store_dump *dump,
                            moonpad_error *error);
-moonpad_status dump_query(mp_tx *tx, const mp_place *place, const mp_event_query *query, store_dump *dump,
+moonpad_status dump_query(mp_tx *tx, const mp_session_ref *place, const mp_event_query *query, store_dump *dump,
                           moonpad_error *error);
 /* Lines "SCOPE KEY=VALUE@REVISION": an mp_each_state for walks over several scopes. */
 moonpad_status dump_state(void *dump, const mp_state_row *row, moonpad_error *error);
@@ -175,8 +178,8 @@ void dump_store(opened_store *opened, bool ids, store_dump *dump);
 /* What the functions of a test share; each test uses what it needs. */
 typedef struct test_scene {
   opened_store *opened;
-  mp_place session;
-  mp_place other;
+  mp_session_ref session;
+  mp_session_ref other;
   store_dump before;
   store_dump after;
 } test_scene;

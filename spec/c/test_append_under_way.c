@@ -333,12 +333,12 @@ static void test_one_that_is_abandoned_is_finished(void **state) {
     int warnings = self->warnings;
     under_way one;
     begin_one(self, &one, fails);
-    if (is_done) mp_session_settle(one.session);
+    if (is_done) mp_session_drain(one.session);
     assert_int_equal(one.got.dropped, 0);
     mp_job_abandon(one.job);
     if (is_done) assert_int_equal(one.got.dropped, 1);
-    mp_session_settle(one.session);
-    assert_true(mp_session_try_settle(one.session));
+    mp_session_drain(one.session);
+    assert_true(mp_session_try_drain(one.session));
     expect_outcome(&one, fails);
     assert_false(is_readable(fd));
     assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 0);
@@ -357,7 +357,7 @@ static void test_one_that_is_abandoned_is_dropped_by_the_next(void **state) {
   begin_one(self, &one, false);
   mp_job_abandon(one.job);
   mp_job *next = step_append(one.session, NULL, plain_event, &got);
-  mp_session_settle(one.session);
+  mp_session_drain(one.session);
   assert_true(mp_job_poll(next));
   assert_int_equal(one.got.dropped, 1);
   assert_int_equal(one.got.done, 0);
@@ -387,7 +387,7 @@ static void test_the_last_one_is_abandoned(void **state) {
   mp_async_way way = {.when_stored = true, .watch = &letting_go, .context = &held};
   mp_job *job;
   OK(mp_append_event_later(held.session, NULL, T(plain_event), way, &job, &failure));
-  mp_session_settle(held.session);
+  mp_session_drain(held.session);
   mp_job_abandon(job);
   assert_int_equal(held.dropped, 1);
   assert_int_equal(self->alive, 0);
@@ -401,7 +401,7 @@ static void test_closing_finishes_it(void **state) {
   under_way one;
   begin_one(self, &one, false);
   moonpad_service_close(self->service);
-  assert_true(mp_session_try_settle(one.session));
+  assert_true(mp_session_try_drain(one.session));
   expect_outcome(&one, false);
   assert_true(mp_job_poll(one.job));
   assert_int_equal(one.got.status, MOONPAD_OK);
@@ -440,7 +440,7 @@ static void test_it_is_looked_for_without_waiting(void **state) {
     gate_arm(&gate, self, NULL);
     begin_one(self, &one, false);
     gate_wait(&gate);
-    assert_false(mp_session_try_settle(one.session));
+    assert_false(mp_session_try_drain(one.session));
     assert_false(mp_job_poll(one.job));
     assert_false(is_readable(fd));
     if (abandons) mp_job_abandon(one.job);
@@ -448,7 +448,7 @@ static void test_it_is_looked_for_without_waiting(void **state) {
     assert_int_equal(moonpad_poll(self->service, 0), 0);
     assert_int_equal(one.got.dropped, 0);
     gate_open(&gate);
-    while (!mp_session_try_settle(one.session)) moonpad_poll(self->service, PATIENCE_MS);
+    while (!mp_session_try_drain(one.session)) moonpad_poll(self->service, PATIENCE_MS);
     gate_free(&gate);
     expect_outcome(&one, false);
     assert_int_equal(is_readable(fd), !abandons);

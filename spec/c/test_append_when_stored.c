@@ -202,13 +202,14 @@ static void test_a_delta_may_be_decided_in_sight_of_another_revision(void **stat
   static const char event[] = "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":3}}}";
   moonpad_session *session = host_create(self, "s", "{\"k\":1}"), *theirs = host_get(self, "s");
   host_append(theirs, "{\"k\":2}");
-  for (int64_t decided_at = 0; decided_at < 2; decided_at++) {
+  for (int64_t expected_revision = 0; expected_revision < 2; expected_revision++) {
     told got = {0};
     mp_job *job;
-    mp_async_way way = {.when_stored = true, .decided_at = decided_at, .watch = &step_watch, .context = &got};
+    mp_async_way way = {
+        .when_stored = true, .expected_revision = expected_revision, .watch = &step_watch, .context = &got};
     OK(mp_append_event_later(session, NULL, T(event), way, &job, &failure));
     step_wait(self, job);
-    assert_int_equal(got.status, decided_at == 0 ? MOONPAD_CONFLICT : MOONPAD_OK);
+    assert_int_equal(got.status, expected_revision == 0 ? MOONPAD_CONFLICT : MOONPAD_OK);
   }
   STATE(session, "{\"k\":3}");
   moonpad_session_free(theirs);

@@ -234,11 +234,11 @@ static void the_end_of_own_values_is_found(void **state) {
   static const size_t ends[] = {6, 16, 25, 30, 36, 41, 52, 55};
   size_t position = 1;
   for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-    position = mp_json_own_end(text, position);
+    position = mp_json_trusted_end(text, position);
     assert_int_equal(position, ends[i]);
     position++;
   }
-  assert_int_equal(mp_json_own_end(text, 0), sizeof text - 1);
+  assert_int_equal(mp_json_trusted_end(text, 0), sizeof text - 1);
 }
 
 static void check_text(moonpad_string text, const char *expected) {
@@ -283,7 +283,7 @@ static void own_values_tell_their_shape(void **state) {
                {"[[],{\"[{\":\"[\\\"[\"}]", 2, 3},
                {"{\"a\":[[{}]],\"b\":[]}", 4, 5}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    mp_json_shape shape = mp_json_own_shape(moonpad_text(cases[i].json));
+    mp_json_shape shape = mp_json_trusted_shape(moonpad_text(cases[i].json));
     assert_int_equal(shape.depth, cases[i].depth);
     assert_int_equal(shape.tables, cases[i].tables);
   }
@@ -308,10 +308,10 @@ static void strings_are_written_and_taken_back(void **state) {
       mp_buffer_add(&characters, bytes, mp_utf8_encode(random_character(), bytes));
     }
     mp_json_write_string(&literal, mp_buffer_text(&characters));
-    mp_json_own_string(mp_buffer_text(&literal), &back);
+    mp_json_trusted_string(mp_buffer_text(&literal), &back);
     assert_int_equal(back.length, characters.length);
     if (back.length != 0) assert_memory_equal(back.data, characters.data, back.length);
-    assert_int_equal(mp_json_own_end(literal.data, 0), literal.length);
+    assert_int_equal(mp_json_trusted_end(literal.data, 0), literal.length);
     mp_buffer_free(&characters);
     mp_buffer_free(&literal);
     mp_buffer_free(&back);
@@ -319,7 +319,7 @@ static void strings_are_written_and_taken_back(void **state) {
   mp_buffer out;
   mp_buffer_init(&out, env);
   mp_json_write_string(&out, (moonpad_string){NULL, 0});
-  mp_json_own_string(moonpad_text("\"\\ud83d\\ude00\\/\\u00E4\""), &out);
+  mp_json_trusted_string(moonpad_text("\"\\ud83d\\ude00\\/\\u00E4\""), &out);
   assert_int_equal(out.length, 9);
   assert_memory_equal(out.data, "\"\"\xF0\x9F\x98\x80/\xC3\xA4", 9);
   mp_buffer_free(&out);

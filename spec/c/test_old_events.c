@@ -25,7 +25,7 @@ static const char *const told[] = {
 
 typedef struct walk {
   mp_event_query query;
-  mp_place place;
+  mp_session_ref place;
   moonpad_string invocation;
   int64_t found; /* the revision of its first event; 0: none */
   int64_t revisions[MOST_EVENTS];

@@ -59,7 +59,7 @@ static void close_scene(scene *self) {
 }
 
 static mp_value *value_of(scene *self, const char *json) {
-  mp_value *value = mp_value_from_own_json(self->env, T(json));
+  mp_value *value = mp_value_from_trusted_json(self->env, T(json));
   assert_non_null(value);
   return value;
 }
@@ -74,7 +74,7 @@ typedef struct foreign_write {
 
 static moonpad_status write_in(mp_tx *tx, void *context, moonpad_error *error) {
   foreign_write *foreign = context;
-  mp_place place = {.name = name, .session = foreign->self->row.id};
+  mp_session_ref place = {.name = name, .session = foreign->self->row.id};
   mp_look look = {.place = place, .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   mp_facts facts;
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
@@ -481,7 +481,7 @@ static void test_last_use(void **state) {
 
 static moonpad_status purge_in(mp_tx *tx, void *context, moonpad_error *error) {
   scene *self = context;
-  mp_place place = {.name = name, .session = self->row.id, .user = self->row.user, .app = self->row.app};
+  mp_session_ref place = {.name = name, .session = self->row.id, .user = self->row.user, .app = self->row.app};
   return tx->ops->purge(tx, &place, MP_SCOPE_SESSION, 3, error);
 }
 

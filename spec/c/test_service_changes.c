@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "service/append/append.h"
-#include "service/service.h"
 #include "service/changes/transaction.h"
+#include "service/service.h"
 #include "service_support.h"
 
 /* ---- Change sets ---- */
@@ -332,7 +332,7 @@ static void test_the_digest_holds_what_was_pending(void **state) {
   OK(moonpad_changes_set(changes, T("temp:t"), T(""), &two, &failure));
   mp_append *append = malloc(sizeof *append);
   assert_non_null(append);
-  OK(mp_append_prepare(append, session, changes, T("{\"id\":\"e1\"}"), false, MP_DECIDED_AS_HELD, &failure));
+  OK(mp_append_prepare(append, session, changes, T("{\"id\":\"e1\"}"), false, MP_EXPECT_SNAPSHOT, &failure));
   assert_true(append->draft.digest == UINT64_C(0x377ebf9b28febdb9));
   mp_append_free(append);
   free(append);

@@ -72,17 +72,17 @@ static void test_a_reference_asks_for_the_session_object(void **state) {
 
   mp_buffer event;
   mp_buffer_init(&event, session->env);
-  int64_t decided_at = 0;
+  int64_t expected_revision = 0;
   mp_rewind_target target = {.invocation = T("i1")};
-  OK(mp_rewind_read(reference, &target, &event, &decided_at, &failure));
-  assert_int_equal(decided_at, 3);
+  OK(mp_rewind_read(reference, &target, &event, &expected_revision, &failure));
+  assert_int_equal(expected_revision, 3);
   moonpad_session_free(session);
   OK(moonpad_refresh(other, &failure));
-  OK(mp_append_event_decided(other, mp_buffer_text(&event), decided_at, NULL, &failure));
+  OK(mp_append_event_expecting(other, mp_buffer_text(&event), expected_revision, NULL, &failure));
   STATE(other, "{\"gone\":[1],\"k\":0,\"user:u\":1}");
-  FAILS(MOONPAD_CONFLICT, mp_append_event_decided(other, mp_buffer_text(&event), decided_at, NULL, &failure));
+  FAILS(MOONPAD_CONFLICT, mp_append_event_expecting(other, mp_buffer_text(&event), expected_revision, NULL, &failure));
   target = (mp_rewind_target){.revision = 9};
-  FAILS(MOONPAD_NOT_FOUND, mp_rewind_read(reference, &target, &event, &decided_at, &failure));
+  FAILS(MOONPAD_NOT_FOUND, mp_rewind_read(reference, &target, &event, &expected_revision, &failure));
   mp_buffer_free(&event);
   moonpad_session_free(reference);
   moonpad_session_free(other);

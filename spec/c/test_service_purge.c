@@ -17,7 +17,7 @@ static moonpad_status purge_in(mp_tx *tx, void *context, moonpad_error *error) {
   const purging *purge = context;
   mp_facts facts;
   mp_look look = {
-      .place = mp_session_place(purge->session), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
+      .place = mp_session_ref_of(purge->session), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
   if (!MP_HAS(mp_tx_ops, tx->ops, purge)) return MOONPAD_UNSUPPORTED;

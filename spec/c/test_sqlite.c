@@ -241,7 +241,7 @@ static moonpad_status ignore_key(void *context, const mp_state_row *row, moonpad
 
 static moonpad_status read_keys(mp_tx *tx, void *context, moonpad_error *error) {
   mp_facts facts;
-  mp_place place = {.session = 1};
+  mp_session_ref place = {.session = 1};
   mp_look look = look_at(&place, MP_SCOPE_SESSION);
   look.since[MP_SCOPE_SESSION] = MP_EVERY_KEY;
   look.each_state = ignore_key;
@@ -250,7 +250,7 @@ static moonpad_status read_keys(mp_tx *tx, void *context, moonpad_error *error) 
 }
 
 static moonpad_status read_events(mp_tx *tx, void *context, moonpad_error *error) {
-  mp_place place = {.session = 1};
+  mp_session_ref place = {.session = 1};
   return walk_events(tx, &place, 0, INT64_MAX, ignore_event, context, error);
 }
 

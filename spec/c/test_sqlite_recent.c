@@ -213,7 +213,7 @@ static moonpad_status purges(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_status status = look_at(tx, all, (int)(next_random() % SESSIONS), &facts, error);
   if (status != MOONPAD_OK) return MOONPAD_OK;
   mp_scope scope = (mp_scope)(next_random() % MP_STORED_SCOPES);
-  mp_place place = {.session = facts.row.id, .user = facts.row.user, .app = facts.row.app};
+  mp_session_ref place = {.session = facts.row.id, .user = facts.row.user, .app = facts.row.app};
   int64_t last = *revision_of(&facts.row, scope);
   return tx->ops->purge(tx, &place, scope, last - (int64_t)(next_random() % 20), error);
 }
@@ -224,7 +224,7 @@ static moonpad_status removes(mp_tx *tx, void *context, moonpad_error *error) {
   int which = (int)(next_random() % SESSIONS);
   moonpad_status status = look_at(tx, all, which, &facts, error);
   if (status != MOONPAD_OK) return MOONPAD_OK;
-  mp_place place = {.name = name_of(which), .session = facts.row.id};
+  mp_session_ref place = {.name = name_of(which), .session = facts.row.id};
   int64_t removed;
   switch (next_random() % 4) {
   case 0:

@@ -23,7 +23,7 @@ static moonpad_status makes_sessions(mp_tx *tx, void *context, moonpad_error *er
   mp_session_row found;
   scene->session = place_named("shop", "ann", "s1");
   scene->other = place_named("shop", "ann", "s2");
-  mp_place by_id = scene->session;
+  mp_session_ref by_id = scene->session;
   by_id.session = 1;
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &scene->session, &row, error));
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &by_id, &row, error));
@@ -66,7 +66,7 @@ static moonpad_status sees_the_update(mp_tx *tx, void *context, moonpad_error *e
   CHECK(row.revision == 0 && row.last_update_time == 2.0);
   const int64_t nobodys[] = {id + 1000000, -1, INT64_MAX};
   for (size_t i = 0; i < sizeof nobodys / sizeof *nobodys; i++) { /* who knows the id is not found by the name */
-    mp_place nobody = scene->session;
+    mp_session_ref nobody = scene->session;
     nobody.session = nobodys[i];
     EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &nobody, &row, error));
   }
@@ -120,7 +120,7 @@ static moonpad_status finds_near_names(mp_tx *tx, void *context, moonpad_error *
   for (size_t i = 0; i < NEAR_NAMES; i++) {
     const char *session = near_names[i][2][0] == '\0' ? "x" : near_names[i][2];
     moonpad_session_name name = session_named(near_names[i][0], near_names[i][1], session);
-    mp_place place = {.name = name};
+    mp_session_ref place = {.name = name};
     TRY(find_row(tx, &place, &row, error));
     CHECK(row.create_time == (double)i);
   }
@@ -130,9 +130,9 @@ static moonpad_status finds_near_names(mp_tx *tx, void *context, moonpad_error *
   }
   moonpad_session_name name = session_named(longest[0], longest[1], longest[2]);
   if (context != NULL) TRY(tx->ops->create_session(tx, &name, 5.0, &row, error));
-  mp_place place = {.name = name};
+  mp_session_ref place = {.name = name};
   TRY(find_row(tx, &place, &row, error));
-  mp_place shorter = {.name = name};
+  mp_session_ref shorter = {.name = name};
   shorter.name.session_id.length--;
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &shorter, &row, error));
   return MOONPAD_OK;
@@ -147,7 +147,7 @@ static void test_names(void **state) {
 static moonpad_status removes_session(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_place by_name = place_named("shop", "ann", "s1");
+  mp_session_ref by_name = place_named("shop", "ann", "s1");
   TRY(tx->ops->remove_session(tx, &scene->session, error));
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &by_name, &row, error));
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &scene->session, &row, error));
@@ -157,8 +157,8 @@ static moonpad_status removes_session(mp_tx *tx, void *context, moonpad_error *e
 static moonpad_status makes_it_again(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_place before = scene->session;
-  mp_place *place = &scene->session;
+  mp_session_ref before = scene->session;
+  mp_session_ref *place = &scene->session;
   *place = place_named("shop", "ann", "s1");
   TRY(make_session(tx, place, 3.0, error));
   CHECK(place->session != before.session && place->session != scene->other.session);
@@ -174,7 +174,7 @@ static moonpad_status makes_it_again(mp_tx *tx, void *context, moonpad_error *er
 
 static moonpad_status fills_session(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  mp_place *place = &scene->session;
+  mp_session_ref *place = &scene->session;
   mp_value *value = mp_value_new_integer(scene->opened->env, 5);
   moonpad_status status = write_base(tx, place, moonpad_text("start"), value, error);
   mp_value_release(scene->opened->env, value);
@@ -262,10 +262,10 @@ static void test_remove_and_create_in_one_transaction(void **state) {
 static moonpad_status makes_shared(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_place *ann = &scene->session;
-  mp_place again = place_named("shop", "ann", NULL);
-  mp_place bob = place_named("shop", "bob", NULL);
-  mp_place game = place_named("game", "ann", NULL);
+  mp_session_ref *ann = &scene->session;
+  mp_session_ref again = place_named("shop", "ann", NULL);
+  mp_session_ref bob = place_named("shop", "bob", NULL);
+  mp_session_ref game = place_named("game", "ann", NULL);
   *ann = again;
   EXPECT(MOONPAD_NOT_FOUND, find_head(tx, ann, MP_SCOPE_APP, false, &row, error));
   EXPECT(MOONPAD_NOT_FOUND, find_head(tx, ann, MP_SCOPE_USER, false, &row, error));
@@ -288,7 +288,7 @@ static moonpad_status makes_shared(mp_tx *tx, void *context, moonpad_error *erro
 static moonpad_status sees_shared(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_place ann = place_named("shop", "ann", NULL);
+  mp_session_ref ann = place_named("shop", "ann", NULL);
   TRY(find_head(tx, &ann, MP_SCOPE_USER, false, &row, error));
   CHECK(ann.user == scene->session.user && row.user_revision == 11 && row.app_revision == 0);
   TRY(find_head(tx, &ann, MP_SCOPE_APP, false, &row, error));
@@ -299,7 +299,7 @@ static moonpad_status sees_shared(mp_tx *tx, void *context, moonpad_error *error
 static moonpad_status joins_shared(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_place place = place_named("shop", "ann", "s1");
+  mp_session_ref place = place_named("shop", "ann", "s1");
   TRY(tx->ops->create_session(tx, &place.name, 1.0, &row, error));
   CHECK(row.user == scene->session.user && row.app == scene->session.app);
   CHECK(row.user_revision == 11 && row.app_revision == 22);
@@ -323,7 +323,7 @@ static void test_users_and_apps(void **state) {
 static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   opened_store *opened = scene->opened;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   TRY(makes_sessions(tx, context, error));
   TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "k", "session", 1, error));
   TRY(write_text(opened, tx, &scene->other, MP_SCOPE_SESSION, "k", "other", 1, error));
@@ -339,7 +339,7 @@ static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error
 
 static moonpad_status sees_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, MP_EVERY_KEY, &text, error), "a='4'@4\nc='3'@3\nk='session'@1\n");
   EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 0, &text, error),
               "a='4'@4\nb=removed@5\nc='3'@3\nk='session'@1\nnever=removed@6\n");
@@ -356,7 +356,7 @@ static moonpad_status sees_keys(mp_tx *tx, void *context, moonpad_error *error) 
 
 static moonpad_status reads_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   mp_value *value;
   int64_t revision;
   TRY(read_one(tx, place, MP_SCOPE_SESSION, moonpad_text("a"), &value, &revision, error));
@@ -441,7 +441,7 @@ static moonpad_status writes_odd_keys(mp_tx *tx, void *context, moonpad_error *e
   return MOONPAD_OK;
 }
 
-static moonpad_status every_key(mp_tx *tx, const mp_place *place, mp_each_state each, void *context,
+static moonpad_status every_key(mp_tx *tx, const mp_session_ref *place, mp_each_state each, void *context,
                                 moonpad_error *error) {
   mp_facts facts;
   mp_look look = look_at(place, MP_SCOPE_SESSION);

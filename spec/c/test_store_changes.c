@@ -19,16 +19,16 @@ static moonpad_status makes_two(mp_tx *tx, void *context, moonpad_error *error) 
 }
 
 /* A row with the place's ids; the rest is for the test to fill in. */
-static mp_session_row row_of(const mp_place *place) {
+static mp_session_row row_of(const mp_session_ref *place) {
   return (mp_session_row){.id = place->session, .user = place->user, .app = place->app};
 }
 
 /* ---- apply ---- */
 
 static moonpad_status applies_nothing(mp_tx *tx, void *context, moonpad_error *error) {
-  const mp_place *place = &((test_scene *)context)->session;
+  const mp_session_ref *place = &((test_scene *)context)->session;
   mp_session_row row = row_of(place), found;
-  mp_place at = *place;
+  mp_session_ref at = *place;
   row.revision = row.user_revision = row.app_revision = row.conversation_count = 50; /* no head changes */
   mp_batch batch = {.place = *place, .row = &row};
   TRY(tx->ops->apply(tx, &batch, error));
@@ -69,9 +69,9 @@ static moonpad_status applies_everything(mp_tx *tx, void *context, moonpad_error
 
 static moonpad_status sees_everything(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   mp_session_row row;
-  mp_place at = *place;
+  mp_session_ref at = *place;
   TRY(find_row(tx, &at, &row, error));
   CHECK(row.revision == 2 && row.user_revision == 3 && row.app_revision == 4 && row.conversation_count == 1);
   CHECK(row.last_update_time == 5.0 && row.create_time == 1.0 && row.base_revision == 0);
@@ -90,7 +90,7 @@ static moonpad_status sees_everything(mp_tx *tx, void *context, moonpad_error *e
 static moonpad_status applies_to_a_user(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_value *value = mp_value_new_boolean(scene->opened->env, true);
-  mp_place user = scene->other;
+  mp_session_ref user = scene->other;
   user.session = 0;
   user.name.session_id = moonpad_text(NULL);
   mp_session_row row = {.user = user.user, .user_revision = 8};
@@ -223,7 +223,7 @@ static void test_copied_history(void **state) {
 
 static moonpad_status makes_users(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  mp_place second = place_named("shop", "ann", "s9"), same_name = place_named("game", "ann", "s1");
+  mp_session_ref second = place_named("shop", "ann", "s9"), same_name = place_named("game", "ann", "s1");
   TRY(makes_two(tx, context, error));
   TRY(make_session(tx, &second, 3.0, error));
   TRY(make_session(tx, &same_name, 4.0, error));
@@ -252,7 +252,7 @@ static moonpad_status list_names(mp_tx *tx, const char *app, store_dump *dump, m
 
 static moonpad_status sees_the_others(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
-  mp_place bob = place_named("shop", "bob", NULL), another = place_named("game", "ann", NULL);
+  mp_session_ref bob = place_named("shop", "bob", NULL), another = place_named("game", "ann", NULL);
   EXPECT_TEXT(list_names(tx, "game", &text, error), "ann/s1 ");
   EXPECT_TEXT(dump_keys(tx, &bob, MP_SCOPE_USER, 0, &text, error), "of='bob'@1\n");
   EXPECT_TEXT(dump_keys(tx, &bob, MP_SCOPE_APP, 0, &text, error), "of='shop'@1\n");
@@ -264,7 +264,7 @@ static moonpad_status removes_user(mp_tx *tx, void *context, moonpad_error *erro
   test_scene *scene = context;
   mp_session_row row;
   int64_t sessions = 77;
-  mp_place ann = place_named("shop", "ann", NULL), s1 = place_named("shop", "ann", "s1");
+  mp_session_ref ann = place_named("shop", "ann", NULL), s1 = place_named("shop", "ann", "s1");
   TRY(tx->ops->remove_user(tx, &ann, &sessions, error));
   CHECK(sessions == 2);
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &s1, &row, error));
@@ -277,7 +277,7 @@ static moonpad_status removes_user(mp_tx *tx, void *context, moonpad_error *erro
 static moonpad_status sees_no_user(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   mp_session_row row;
-  mp_place ann = place_named("shop", "ann", NULL);
+  mp_session_ref ann = place_named("shop", "ann", NULL);
   EXPECT(MOONPAD_NOT_FOUND, find_head(tx, &ann, MP_SCOPE_USER, false, &row, error));
   CHECK(error->message[0] == '\0');
   return MOONPAD_OK;
@@ -285,7 +285,7 @@ static moonpad_status sees_no_user(mp_tx *tx, void *context, moonpad_error *erro
 
 static moonpad_status removes_user_again(mp_tx *tx, void *context, moonpad_error *error) {
   int64_t sessions = 77;
-  mp_place ann = place_named("shop", "ann", NULL);
+  mp_session_ref ann = place_named("shop", "ann", NULL);
   TRY(sees_no_user(tx, context, error));
   EXPECT(MOONPAD_NOT_FOUND, tx->ops->remove_user(tx, &ann, &sessions, error));
   return MOONPAD_OK;
@@ -294,7 +294,7 @@ static moonpad_status removes_user_again(mp_tx *tx, void *context, moonpad_error
 static moonpad_status removes_nobody(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   int64_t sessions = 77;
-  mp_place nobody = place_named("shop", "nobody", NULL), nowhere = place_named("nowhere", "ann", NULL);
+  mp_session_ref nobody = place_named("shop", "nobody", NULL), nowhere = place_named("nowhere", "ann", NULL);
   EXPECT(MOONPAD_NOT_FOUND, tx->ops->remove_user(tx, &nobody, &sessions, error));
   EXPECT(MOONPAD_NOT_FOUND, tx->ops->remove_user(tx, &nowhere, &sessions, error));
   CHECK(error->message[0] == '\0');
@@ -303,7 +303,7 @@ static moonpad_status removes_nobody(mp_tx *tx, void *context, moonpad_error *er
 
 static moonpad_status makes_user_again(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  mp_place before = scene->session;
+  mp_session_ref before = scene->session;
   mp_session_row row;
   scene->session = place_named("shop", "ann", "s1");
   TRY(make_session(tx, &scene->session, 9.0, error));
@@ -326,7 +326,7 @@ static moonpad_status makes_and_removes_user(mp_tx *tx, void *context, moonpad_e
   test_scene *scene = context;
   int64_t sessions;
   mp_session_row row;
-  mp_place cy = place_named("shop", "cy", "s1");
+  mp_session_ref cy = place_named("shop", "cy", "s1");
   TRY(make_session(tx, &cy, 1.0, error));
   TRY(write_text(scene->opened, tx, &cy, MP_SCOPE_USER, "of", "cy", 1, error));
   TRY(tx->ops->remove_user(tx, &cy, &sessions, error));
@@ -337,7 +337,7 @@ static moonpad_status makes_and_removes_user(mp_tx *tx, void *context, moonpad_e
 }
 
 static moonpad_status removes_the_one_again(mp_tx *tx, void *context, moonpad_error *error) {
-  mp_place ann = place_named("shop", "ann", NULL);
+  mp_session_ref ann = place_named("shop", "ann", NULL);
   int64_t sessions;
   TRY(write_text(((test_scene *)context)->opened, tx, &ann, MP_SCOPE_USER, "of", "ann again", 1, error));
   TRY(tx->ops->remove_user(tx, &ann, &sessions, error));

@@ -45,7 +45,7 @@ static moonpad_status appends_some(mp_tx *tx, void *context, moonpad_error *erro
 
 static moonpad_status sees_some(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   EXPECT_TEXT(dump_events(tx, place, 1, 5, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
   EXPECT_TEXT(dump_events(tx, place, INT64_MIN, INT64_MAX, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
   EXPECT_TEXT(dump_events(tx, place, 2, 4, &text, error), EVENT_2 EVENT_3 EVENT_4);
@@ -229,7 +229,7 @@ static moonpad_status finds_unsorted(mp_tx *tx, void *context, moonpad_error *er
 }
 
 typedef struct repeated_id {
-  mp_place session;
+  mp_session_ref session;
   const char *id;
 } repeated_id;
 
@@ -366,7 +366,7 @@ static void test_many_events(void **state) {
 
 typedef struct short_history {
   char name[16];
-  mp_place session;
+  mp_session_ref session;
   unsigned number; /* makes its ids unlike those of others */
   int first;       /* appends events first..last */
   int last;
@@ -562,8 +562,8 @@ static moonpad_status makes_places(mp_tx *tx, void *context, moonpad_error *erro
   mp_session_row row;
   for (size_t i = 0; i < PLACES; i++) {
     size_t number = (i * 7 + 3) % PLACES; /* 7 and 18 have no common factor: each once, in disorder */
-    mp_place place = place_named("shop", places[number].user, place_session(number));
-    mp_place elsewhere = place_named("shop2", places[number].user, place_session(number));
+    mp_session_ref place = place_named("shop", places[number].user, place_session(number));
+    mp_session_ref elsewhere = place_named("shop2", places[number].user, place_session(number));
     TRY(make_session(tx, &place, 77.0, error));
     TRY(find_row(tx, &place, &row, error));
     row.last_update_time = places[number].time;

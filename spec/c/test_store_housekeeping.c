@@ -23,7 +23,7 @@ static moonpad_status makes_two(mp_tx *tx, void *context, moonpad_error *error) 
 static moonpad_status writes_tombstones(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   opened_store *opened = scene->opened;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   TRY(makes_two(tx, context, error));
   for (mp_scope scope = MP_SCOPE_SESSION; scope < MP_STORED_SCOPES; scope++) {
     TRY(write_text(opened, tx, place, scope, "stays", "1", 2, error));
@@ -43,8 +43,8 @@ static moonpad_status purges(mp_tx *tx, void *context, moonpad_error *error) {
 }
 
 /* The rows since a revision, and whether they are all that have a value. */
-static moonpad_status dump_since(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t since, int64_t forgotten,
-                                 store_dump *dump, moonpad_error *error) {
+static moonpad_status dump_since(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t since,
+                                 int64_t forgotten, store_dump *dump, moonpad_error *error) {
   mp_facts facts;
   store_dump unsorted = {NULL, 0, 0};
   mp_look look = look_at(place, scope);
@@ -64,7 +64,7 @@ static moonpad_status sees_no_tombstones(mp_tx *tx, void *context, moonpad_error
   static const char *const stays[] = {"session stays='1'@2\nwhole\n", "user stays='1'@2\nwhole\n",
                                       "app stays='1'@2\nwhole\n"};
   static const char *const later[] = {"session later=removed@6\n", "user later=removed@6\n", "app later=removed@6\n"};
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   for (mp_scope scope = MP_SCOPE_SESSION; scope < MP_STORED_SCOPES; scope++) {
     for (int64_t since = MP_EVERY_KEY; since < 5; since++) {
       EXPECT_TEXT(dump_since(tx, place, scope, since, 5, &text, error), stays[scope]);
@@ -124,9 +124,9 @@ static moonpad_status appends_six(mp_tx *tx, void *context, moonpad_error *error
   return append_next(tx, &scene->other, "e1", "{}", error);
 }
 
-static moonpad_status trims_to(mp_tx *tx, const mp_place *place, int64_t last, moonpad_error *error) {
+static moonpad_status trims_to(mp_tx *tx, const mp_session_ref *place, int64_t last, moonpad_error *error) {
   mp_session_row row;
-  mp_place at = *place;
+  mp_session_ref at = *place;
   TRY(find_row(tx, &at, &row, error));
   row.base_revision = last;
   TRY(tx->ops->trim(tx, place, last, error));
@@ -139,7 +139,7 @@ static moonpad_status dump_number(void *context, const mp_event_row *row, moonpa
   return MOONPAD_OK;
 }
 
-static moonpad_status dump_recent(mp_tx *tx, const mp_place *place, int64_t recent, store_dump *dump,
+static moonpad_status dump_recent(mp_tx *tx, const mp_session_ref *place, int64_t recent, store_dump *dump,
                                   moonpad_error *error) {
   mp_facts facts;
   mp_look look = look_at(place, MP_SCOPE_SESSION);
@@ -152,7 +152,7 @@ static moonpad_status dump_recent(mp_tx *tx, const mp_place *place, int64_t rece
 static moonpad_status trims(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   TRY(trims_to(tx, place, 4, error));
   EXPECT_TEXT(walk_events(tx, place, 0, 9, dump_number, &text, error), "5 6 ");
   EXPECT_TEXT(dump_recent(tx, place, 1, &text, error), "6 ");
@@ -164,7 +164,7 @@ static moonpad_status trims(mp_tx *tx, void *context, moonpad_error *error) {
   EXPECT_TEXT(walk_events(tx, place, 0, 9, dump_number, &text, error), "5 6 7 ");
   EXPECT_TEXT(find_event(tx, place, moonpad_text("e1"), dump_number, &text, error), "7 ");
   TRY(trims_to(tx, place, 4, error)); /* once more is nothing */
-  mp_place at = *place;
+  mp_session_ref at = *place;
   TRY(find_row(tx, &at, &row, error));
   CHECK(row.revision == 7 && row.base_revision == 4);
   return MOONPAD_OK;
@@ -173,7 +173,7 @@ static moonpad_status trims(mp_tx *tx, void *context, moonpad_error *error) {
 static moonpad_status trims_all(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   int64_t revision;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   TRY(trims_to(tx, place, 7, error));
   EXPECT_TEXT(walk_events(tx, place, 0, 9, dump_number, &text, error), "");
   EXPECT_TEXT(dump_recent(tx, place, 5, &text, error), "");
@@ -194,7 +194,7 @@ static void test_trimming(void **state) {
 /* ---- when something was last used ---- */
 
 /* "SESSION USER APP" */
-static moonpad_status dump_touched(mp_tx *tx, const mp_place *place, store_dump *dump, moonpad_error *error) {
+static moonpad_status dump_touched(mp_tx *tx, const mp_session_ref *place, store_dump *dump, moonpad_error *error) {
   mp_facts facts, user, app;
   mp_look look = look_at(place, MP_SCOPE_SESSION);
   mp_look of_user = look_at(place, MP_SCOPE_USER), of_app = look_at(place, MP_SCOPE_APP);
@@ -208,10 +208,10 @@ static moonpad_status dump_touched(mp_tx *tx, const mp_place *place, store_dump 
   return MOONPAD_OK;
 }
 
-static moonpad_status applies_touching(mp_tx *tx, const mp_place *place, unsigned heads, double touched,
+static moonpad_status applies_touching(mp_tx *tx, const mp_session_ref *place, unsigned heads, double touched,
                                        moonpad_error *error) {
   mp_session_row row;
-  mp_place at = *place;
+  mp_session_ref at = *place;
   TRY(find_row(tx, &at, &row, error));
   mp_batch batch = {.place = at, .row = &row, .heads = heads, .touched = touched};
   return tx->ops->apply(tx, &batch, error);
@@ -219,7 +219,7 @@ static moonpad_status applies_touching(mp_tx *tx, const mp_place *place, unsigne
 
 static moonpad_status touches(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_place *place = &scene->session, *other = &scene->other;
+  const mp_session_ref *place = &scene->session, *other = &scene->other;
   TRY(makes_two(tx, context, error));
   EXPECT_TEXT(dump_touched(tx, place, &text, error), "0 0 0");
   TRY(applies_touching(tx, place, MP_HEAD(MP_SCOPE_SESSION), 10.5, error));
@@ -268,7 +268,7 @@ static moonpad_status makes_what_is_swept(mp_tx *tx, void *context, moonpad_erro
   test_scene *scene = context;
   for (int i = 0; i < SWEPT; i++) {
     char user[] = {'u', (char)('0' + i), '\0'};
-    mp_place place = place_named(i < 5 ? "shop" : "game", user, "s");
+    mp_session_ref place = place_named(i < 5 ? "shop" : "game", user, "s");
     TRY(make_session(tx, &place, 1.0, error));
     TRY(append_next(tx, &place, "e1", "{}", error));
     TRY(write_text(scene->opened, tx, &place, MP_SCOPE_SESSION, "k", "v", 1, error));
@@ -303,7 +303,7 @@ static moonpad_status list_users(mp_tx *tx, store_dump *dump, moonpad_error *err
 static moonpad_status sweeps_sessions(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   int64_t removed = 77;
-  mp_place u0 = place_named("shop", "u0", "s");
+  mp_session_ref u0 = place_named("shop", "u0", "s");
   TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 100.0, 100, &removed, error)); /* strictly before */
   CHECK(removed == 0);
   for (int64_t left = 7; left > 0; left -= 3) { /* in slices */
@@ -324,7 +324,7 @@ static moonpad_status sweeps_sessions(mp_tx *tx, void *context, moonpad_error *e
 static moonpad_status sweeps_untouched_sessions(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   int64_t removed = 77;
-  mp_place u1 = place_named("shop", "u1", "s");
+  mp_session_ref u1 = place_named("shop", "u1", "s");
   TRY(make_session(tx, &u1, 1.0, error));
   TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 2.0, 100, &removed, error));
   CHECK(removed == 1);
@@ -343,7 +343,7 @@ static void test_swept_sessions(void **state) {
 /* The head counts up, and has forgotten all: who has seen the state sees that it is gone. */
 static moonpad_status dump_swept(mp_tx *tx, const char *app, const char *user, mp_scope scope, int64_t seen,
                                  store_dump *dump, moonpad_error *error) {
-  mp_place place = place_named(app, user, NULL);
+  mp_session_ref place = place_named(app, user, NULL);
   mp_facts facts;
   mp_look look = look_at(&place, scope);
   look.since[scope] = seen;
@@ -358,7 +358,7 @@ static moonpad_status dump_swept(mp_tx *tx, const char *app, const char *user, m
 static moonpad_status sweeps_users(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   int64_t removed = 77;
-  mp_place u0 = place_named("shop", "u0", "s");
+  mp_session_ref u0 = place_named("shop", "u0", "s");
   TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 100.0, 100, &removed, error));
   CHECK(removed == 0);
   for (int64_t left = 5; left > 0; left -= 2) {
@@ -394,7 +394,7 @@ static moonpad_status sweeps_apps(mp_tx *tx, void *context, moonpad_error *error
 static moonpad_status sweeps_untouched_state(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   int64_t removed = 77;
-  mp_place place = place_named("else", "ann", NULL);
+  mp_session_ref place = place_named("else", "ann", NULL);
   mp_session_row row;
   TRY(find_head(tx, &place, MP_SCOPE_USER, true, &row, error));
   TRY(write_text(scene->opened, tx, &place, MP_SCOPE_USER, "k", "v", 1, error));

@@ -25,9 +25,9 @@ static mp_event_row full_event(int64_t revision, const char *id, const char *jso
   return row;
 }
 
-static moonpad_status appends_events(mp_tx *tx, const mp_place *place, moonpad_error *error) {
+static moonpad_status appends_events(mp_tx *tx, const mp_session_ref *place, moonpad_error *error) {
   mp_session_row row;
-  mp_place at = *place;
+  mp_session_ref at = *place;
   TRY(find_row(tx, &at, &row, error));
   row.revision = 4;
   const mp_event_row events[] = {
@@ -43,7 +43,7 @@ static moonpad_status appends_events(mp_tx *tx, const mp_place *place, moonpad_e
 static moonpad_status fills(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   opened_store *opened = scene->opened;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   scene->session = place_named("shop", "ann", "s1");
   scene->other = place_named("shop", "ann", "s2");
   TRY(make_session(tx, &scene->session, 10.0, error));
@@ -98,7 +98,7 @@ static moonpad_status looks_at_heads(mp_tx *tx, void *context, moonpad_error *er
 static moonpad_status looks_at_shared_heads(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_facts facts;
-  mp_place nobody = place_named("shop", "bob", NULL), nowhere = place_named("game", "ann", NULL);
+  mp_session_ref nobody = place_named("shop", "bob", NULL), nowhere = place_named("game", "ann", NULL);
   mp_look user = look_at(&scene->session, MP_SCOPE_USER), app = look_at(&scene->session, MP_SCOPE_APP);
   TRY(tx->ops->look(tx, &user, &facts, error));
   CHECK(facts.row.user == scene->session.user && facts.row.user_revision == 7);
@@ -118,7 +118,7 @@ static moonpad_status looks_and_makes(mp_tx *tx, void *context, moonpad_error *e
   test_scene *scene = context;
   mp_facts facts, again;
   mp_state_row wanted = {.scope = MP_SCOPE_USER, .key = moonpad_text("a")};
-  mp_place bob = place_named("shop", "bob", NULL), cy = place_named("game", "cy", NULL);
+  mp_session_ref bob = place_named("shop", "bob", NULL), cy = place_named("game", "cy", NULL);
   mp_look made = look_at(&bob, MP_SCOPE_USER), there = look_at(&scene->session, MP_SCOPE_USER);
   made.create = there.create = true;
   made.keys = &wanted;
@@ -150,7 +150,7 @@ static void test_heads(void **state) {
 /* ---- keys ---- */
 
 /* The rows of a look, sorted. */
-static moonpad_status dump_look(mp_tx *tx, const mp_place *place, int64_t session, int64_t user, int64_t app,
+static moonpad_status dump_look(mp_tx *tx, const mp_session_ref *place, int64_t session, int64_t user, int64_t app,
                                 store_dump *dump, moonpad_error *error) {
   mp_facts facts;
   store_dump unsorted = {NULL, 0, 0};
@@ -170,7 +170,7 @@ static moonpad_status dump_look(mp_tx *tx, const mp_place *place, int64_t sessio
 }
 
 static moonpad_status looks_since(mp_tx *tx, void *context, moonpad_error *error) {
-  const mp_place *place = &((test_scene *)context)->session;
+  const mp_session_ref *place = &((test_scene *)context)->session;
   const int64_t all = MP_EVERY_KEY, none = MP_NO_KEYS;
   EXPECT_TEXT(dump_look(tx, place, none, none, none, &text, error), "");
   EXPECT_TEXT(dump_look(tx, place, all, all, all, &text, error),
@@ -235,7 +235,7 @@ static moonpad_status looks_for_keys(mp_tx *tx, void *context, moonpad_error *er
 static moonpad_status looks_for_keys_of_nobody(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   mp_facts facts;
-  mp_place nobody = place_named("shop", "ann", "nobody");
+  mp_session_ref nobody = place_named("shop", "ann", "nobody");
   mp_state_row wanted = {.scope = MP_SCOPE_SESSION, .key = moonpad_text("a")};
   mp_look look = look_at(&nobody, MP_SCOPE_SESSION);
   look.keys = &wanted;
@@ -255,8 +255,8 @@ static void test_wanted_keys(void **state) {
 
 /* ---- events ---- */
 
-static moonpad_status dump_looked(mp_tx *tx, const mp_place *place, const char *id, int64_t recent, mp_each_event each,
-                                  void *dump, moonpad_error *error) {
+static moonpad_status dump_looked(mp_tx *tx, const mp_session_ref *place, const char *id, int64_t recent,
+                                  mp_each_event each, void *dump, moonpad_error *error) {
   mp_facts facts;
   mp_look look = look_at(place, MP_SCOPE_SESSION);
   look.event_id = moonpad_text(id);
@@ -268,7 +268,7 @@ static moonpad_status dump_looked(mp_tx *tx, const mp_place *place, const char *
 
 static moonpad_status looks_for_events(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_place *place = &scene->session, *other = &scene->other;
+  const mp_session_ref *place = &scene->session, *other = &scene->other;
   EXPECT_TEXT(dump_looked(tx, place, NULL, 0, dump_number, &text, error), "");
   EXPECT_TEXT(dump_looked(tx, place, "e3", 0, dump_number, &text, error), "3 ");
   EXPECT_TEXT(dump_looked(tx, place, "e5", 0, dump_number, &text, error), "");
@@ -335,13 +335,13 @@ static moonpad_status dump_tags(void *context, const mp_event_row *row, moonpad_
   return MOONPAD_OK;
 }
 
-static moonpad_status walk(mp_tx *tx, const mp_place *place, mp_event_query query, mp_each_event each, store_dump *dump,
-                           moonpad_error *error) {
+static moonpad_status walk(mp_tx *tx, const mp_session_ref *place, mp_event_query query, mp_each_event each,
+                           store_dump *dump, moonpad_error *error) {
   return tx->ops->each_event(tx, place, &query, each, dump, error);
 }
 
 static moonpad_status walks_every_way(mp_tx *tx, void *context, moonpad_error *error) {
-  const mp_place *place = &((test_scene *)context)->session;
+  const mp_session_ref *place = &((test_scene *)context)->session;
   const unsigned message = MP_EVENT_USER_MESSAGE, change = MP_EVENT_SESSION_CHANGE;
   mp_event_query all = {.first = 1, .last = 4}, query = all;
   EXPECT_TEXT(walk(tx, place, query, dump_number, &text, error), "1 2 3 4 ");
@@ -374,7 +374,7 @@ static moonpad_status walks_every_way(mp_tx *tx, void *context, moonpad_error *e
 
 /* What an event is about comes with it where somebody asks, and nowhere else. */
 static moonpad_status walks_for_tags(mp_tx *tx, void *context, moonpad_error *error) {
-  const mp_place *place = &((test_scene *)context)->session;
+  const mp_session_ref *place = &((test_scene *)context)->session;
   for (unsigned i = 0; i < 4; i++) {
     mp_event_query query = {.first = 1, .last = 4, .newest_first = (i & 1) != 0, .without_json = (i & 2) != 0};
     bool back = query.newest_first;
@@ -394,7 +394,7 @@ static moonpad_status walks_for_tags(mp_tx *tx, void *context, moonpad_error *er
 
 /* By id an event must be all the rest, too, that is asked for. */
 static moonpad_status walks_by_id(mp_tx *tx, void *context, moonpad_error *error) {
-  const mp_place *place = &((test_scene *)context)->session;
+  const mp_session_ref *place = &((test_scene *)context)->session;
   for (unsigned i = 0; i < 4; i++) {
     mp_event_query query = {.first = 1, .last = 4, .newest_first = (i & 1) != 0, .without_json = (i & 2) != 0};
     query.id = moonpad_text("e4");
@@ -481,7 +481,7 @@ static moonpad_status stops_in_look(mp_tx *tx, const test_scene *scene, int afte
 
 static moonpad_status stops_walks(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_place *place = &scene->session;
+  const mp_session_ref *place = &scene->session;
   mp_list_query query = {.app_name = moonpad_text("shop")};
   for (int after = 1; after <= 6; after++) TRY(stops_in_look(tx, scene, after, error)); /* there are six rows */
   for (int after = 1; after <= 3; after++) {
@@ -614,7 +614,7 @@ static moonpad_status makes_listed(mp_tx *tx, void *context, moonpad_error *erro
   static const char *const users[] = {"ann", "bob", "ann", "cy"};
   static const char *const sessions[] = {"s1", "s2", "s3", "s4"};
   for (int i = 0; i < 4; i++) {
-    mp_place place = place_named("shop", users[i], sessions[i]);
+    mp_session_ref place = place_named("shop", users[i], sessions[i]);
     TRY(make_session(tx, &place, i + 1, error));
     if (i != 1) TRY(write_text(scene->opened, tx, &place, MP_SCOPE_SESSION, "of", sessions[i], 1, error));
     TRY(write_text(scene->opened, tx, &place, MP_SCOPE_SESSION, "gone", NULL, 2, error));
@@ -623,7 +623,7 @@ static moonpad_status makes_listed(mp_tx *tx, void *context, moonpad_error *erro
     mp_touch touch = {place, MP_HEAD(MP_SCOPE_SESSION), 100.0 - i};
     TRY(tx->ops->touch(tx, &touch, 1, error));
   }
-  mp_place app = place_named("shop", NULL, NULL), elsewhere = place_named("game", "ann", "s1");
+  mp_session_ref app = place_named("shop", NULL, NULL), elsewhere = place_named("game", "ann", "s1");
   TRY(write_text(scene->opened, tx, &app, MP_SCOPE_APP, "of", "shop", 1, error));
   TRY(write_text(scene->opened, tx, &app, MP_SCOPE_APP, "gone", NULL, 2, error));
   TRY(make_session(tx, &elsewhere, 1.0, error));

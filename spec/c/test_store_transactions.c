@@ -55,7 +55,7 @@ static void test_random_life(void **state) {
 typedef struct store_worker {
   opened_store *opened;
   int number;
-  mp_place session;
+  mp_session_ref session;
   atomic_bool *stop; /* NULL: after WRITES_PER_THREAD */
   int done;
   moonpad_status status;

@@ -14,7 +14,7 @@
 static moonpad_status makes_one_of_each(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_place *place = &scene->session;
+  mp_session_ref *place = &scene->session;
   *place = place_named("shop", "ann", "s1");
   TRY(need_session(tx, place, &row, error));
   TRY(append_next(tx, place, "e1", "{}", error));
@@ -36,7 +36,7 @@ typedef struct single_write {
   bool shrugs; /* returns MOONPAD_OK although the write ran out of memory */
 } single_write;
 
-typedef moonpad_status (*one_write)(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error);
+typedef moonpad_status (*one_write)(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error);
 
 static moonpad_status creates(mp_tx *tx, const char *app, const char *user, const char *session, moonpad_error *error) {
   mp_session_row row;
@@ -44,71 +44,71 @@ static moonpad_status creates(mp_tx *tx, const char *app, const char *user, cons
   return tx->ops->create_session(tx, &name, 1.0, &row, error);
 }
 
-static moonpad_status creates_in_user(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status creates_in_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)place, (void)value;
   return creates(tx, "shop", "ann", "s2", error);
 }
 
-static moonpad_status creates_in_app(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status creates_in_app(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)place, (void)value;
   return creates(tx, "shop", "bob", "s1", error);
 }
 
-static moonpad_status creates_all(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status creates_all(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)place, (void)value;
   return creates(tx, "game", "cy", "s1", error);
 }
 
-static moonpad_status removes(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status removes(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   return tx->ops->remove_session(tx, place, error);
 }
 
-static moonpad_status removes_the_user(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status removes_the_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   int64_t sessions = 0;
   (void)value;
   return tx->ops->remove_user(tx, place, &sessions, error);
 }
 
-static moonpad_status sets_key(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status sets_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   return write_value(tx, place, MP_SCOPE_SESSION, moonpad_text("a"), value, 2, error);
 }
 
-static moonpad_status removes_key(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status removes_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   return write_value(tx, place, MP_SCOPE_SESSION, moonpad_text("a"), NULL, 2, error);
 }
 
-static moonpad_status sets_user_key(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status sets_user_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   return write_value(tx, place, MP_SCOPE_USER, moonpad_text("new"), value, 2, error);
 }
 
-static moonpad_status removes_app_key(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status removes_app_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   return write_value(tx, place, MP_SCOPE_APP, moonpad_text("new"), NULL, 2, error);
 }
 
-static moonpad_status sets_base_key(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status sets_base_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   return write_base(tx, place, moonpad_text("a"), value, error);
 }
 
-static moonpad_status counts_user(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status counts_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   return set_revision(tx, place, MP_SCOPE_USER, 5, error);
 }
 
-static moonpad_status counts_app(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status counts_app(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   return set_revision(tx, place, MP_SCOPE_APP, 5, error);
 }
 
-static moonpad_status appends(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status appends(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   mp_event_row event = event_row(2, 5.0, "e2", "{\"id\":\"e2\"}");
   return append_row(tx, place, &event, error);
 }
 
-static moonpad_status counts_session(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status counts_session(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   mp_session_row row = {.id = place->session, .user = place->user, .app = place->app};
   row.revision = 9;
@@ -119,15 +119,15 @@ static moonpad_status counts_session(mp_tx *tx, const mp_place *place, mp_value 
   return update_heads(tx, place, &row, MP_HEAD(MP_SCOPE_SESSION), error);
 }
 
-static moonpad_status makes_user(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status makes_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)place, (void)value;
   mp_session_row row;
-  mp_place made = place_named("shop2", "cy", NULL);
+  mp_session_ref made = place_named("shop2", "cy", NULL);
   return find_head(tx, &made, MP_SCOPE_USER, true, &row, error);
 }
 
 /* All that an append does, at once. */
-static moonpad_status applies_all(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status applies_all(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   mp_session_row row = {.id = place->session, .user = place->user, .app = place->app};
   row.revision = row.user_revision = row.app_revision = 3;
   row.create_time = 1000.5;
@@ -141,47 +141,47 @@ static moonpad_status applies_all(mp_tx *tx, const mp_place *place, mp_value *va
   return tx->ops->apply(tx, &batch, error);
 }
 
-static moonpad_status copies(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status copies(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
-  mp_place to = place_named("shop", "ann", "copy");
+  mp_session_ref to = place_named("shop", "ann", "copy");
   moonpad_status status = make_session(tx, &to, 1.0, error);
   return status == MOONPAD_OK ? tx->ops->copy_history(tx, place, &to, 1, error) : status;
 }
 
-static moonpad_status trims(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status trims(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   return tx->ops->trim(tx, place, 1, error);
 }
 
-static moonpad_status purges(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status purges(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   return tx->ops->purge(tx, place, MP_SCOPE_SESSION, 1, error);
 }
 
-static moonpad_status purges_user(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status purges_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   return tx->ops->purge(tx, place, MP_SCOPE_USER, 1, error);
 }
 
-static moonpad_status touches(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status touches(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)value;
   const mp_touch touch[] = {{*place, MP_HEAD(MP_SCOPE_USER), 5.0}, {*place, MP_HEAD(MP_SCOPE_SESSION), 6.0}};
   return tx->ops->touch(tx, touch, 2, error);
 }
 
-static moonpad_status sweeps_sessions(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status sweeps_sessions(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)place, (void)value;
   int64_t removed = 0;
   return tx->ops->sweep(tx, MP_SCOPE_SESSION, 1e6, 100, &removed, error);
 }
 
-static moonpad_status sweeps_users(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status sweeps_users(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)place, (void)value;
   int64_t removed = 0;
   return tx->ops->sweep(tx, MP_SCOPE_USER, 1e6, 100, &removed, error);
 }
 
-static moonpad_status sweeps_apps(mp_tx *tx, const mp_place *place, mp_value *value, moonpad_error *error) {
+static moonpad_status sweeps_apps(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
   (void)place, (void)value;
   int64_t removed = 0;
   return tx->ops->sweep(tx, MP_SCOPE_APP, 1e6, 100, &removed, error);
@@ -225,7 +225,7 @@ static bool has_write(const opened_store *opened, int number) {
 static moonpad_status writes_once(mp_tx *tx, void *context, moonpad_error *error) {
   single_write *write = context;
   mp_session_row row;
-  mp_place place = place_named("shop", "ann", "s1");
+  mp_session_ref place = place_named("shop", "ann", "s1");
   moonpad_status status = find_row(tx, &place, &row, error);
   if (status == MOONPAD_OK) status = writes[write->number].write(tx, &place, write->value, error);
   if (status != MOONPAD_OK) return status == MOONPAD_NO_MEMORY && write->shrugs ? MOONPAD_OK : status;

@@ -314,7 +314,7 @@ static void without_memory_writes_are_done_again_or_rolled_back(scene *self) {
   mp_writes *writes = NULL;
   OK(mp_changes_new_detached(mp_changes_env(self->target), &source, &failure));
   set_json(source, "o", "", "{\"a\":{\"x\":1}}");
-  mp_changes_settle(source);
+  mp_changes_promote(source);
   write_first(self->target);
   moonpad_changes *call = begin_over(self->target);
   set_json(source, "o", "a.z", "[3]");

@@ -102,7 +102,7 @@ static inline moonpad_status plant_will_change(void *context, moonpad_error *err
 }
 
 static inline mp_value *json_value(world *w, const char *json) {
-  return mp_value_from_own_json(w->env, moonpad_text(json));
+  return mp_value_from_trusted_json(w->env, moonpad_text(json));
 }
 
 /* Out of memory: `root` is NULL. */

@@ -219,7 +219,7 @@ static void expect_same_again(mp_env *env, moonpad_string json, moonpad_type typ
 }
 
 static void expect_value(const judge *judge, moonpad_string json, moonpad_type type) {
-  mp_value *value, *own = mp_value_from_own_json(judge->env, json);
+  mp_value *value, *own = mp_value_from_trusted_json(judge->env, json);
   HOLDS(mp_value_parse(judge->env, json, NULL, &value, NULL) == MOONPAD_OK);
   HOLDS(value->as.type == type && own->as.type == type);
   expect_written(judge->env, value, json);
@@ -231,7 +231,7 @@ static void expect_value(const judge *judge, moonpad_string json, moonpad_type t
 }
 
 static void expect_accepted(const judge *judge, moonpad_string given, moonpad_string json, moonpad_type type) {
-  if (type == MOONPAD_OBJECT || type == MOONPAD_ARRAY) HOLDS(mp_json_own_end(json.data, 0) == json.length);
+  if (type == MOONPAD_OBJECT || type == MOONPAD_ARRAY) HOLDS(mp_json_trusted_end(json.data, 0) == json.length);
   HOLDS(mp_scan_check(json));
   HOLDS(sqlite_accepts(judge, given) && sqlite_accepts(judge, json));
   expect_same_tokens(judge->env, given, json);

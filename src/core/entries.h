@@ -24,7 +24,7 @@ typedef struct mp_entry {
   mp_scope scope;
 } mp_entry;
 
-#define MP_FEW_ENTRIES 6 /* as a rule: more take an allocation */
+#define MP_INLINE_ENTRIES 6 /* as a rule: more take an allocation */
 
 /* It does not move. Entries do, when others are added or when it is sorted. */
 typedef struct mp_entries {
@@ -34,14 +34,14 @@ typedef struct mp_entries {
   size_t capacity;
   size_t *index; /* of a long list that has been searched: positions from 1, by hash; 0: none */
   size_t index_size;
-  mp_entry few[MP_FEW_ENTRIES];
+  mp_entry few[MP_INLINE_ENTRIES];
 } mp_entries;
 
 static inline void mp_entries_init(mp_entries *list, mp_env *env) {
   list->env = env;
   list->items = list->few;
   list->count = 0;
-  list->capacity = MP_FEW_ENTRIES;
+  list->capacity = MP_INLINE_ENTRIES;
   list->index = NULL;
   list->index_size = 0;
 }

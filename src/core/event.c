@@ -74,14 +74,14 @@ static void write_delta(const mp_state_row *delta, size_t count, size_t *holes, 
   }
 }
 
-static size_t pieces_length(const mp_pieces *pieces) {
+static size_t spans_length(const mp_spans *pieces) {
   size_t length = 0;
   for (size_t i = 0; i < pieces->count; i++) length += pieces->list[i].length + 1;
   return length;
 }
 
 /* Each with a comma before it. */
-static void write_pieces(const mp_pieces *pieces, mp_buffer *out) {
+static void write_spans(const mp_spans *pieces, mp_buffer *out) {
   for (size_t i = 0; i < pieces->count; i++) {
     mp_buffer_add_char(out, ',');
     mp_buffer_add_string(out, pieces->list[i]);
@@ -90,7 +90,7 @@ static void write_pieces(const mp_pieces *pieces, mp_buffer *out) {
 
 void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *holes,
                           mp_buffer *out) {
-  mp_buffer_room(out, pieces_length(&draft->fields) + pieces_length(&draft->actions) + draft->id_literal.length +
+  mp_buffer_room(out, spans_length(&draft->fields) + spans_length(&draft->actions) + draft->id_literal.length +
                           draft->invocation.length + draft->timestamp_json.length + draft->delta_text.length + 96);
   mp_buffer_add_literal(out, EVENT_BEGIN);
   mp_buffer_add_string(out, draft->id_literal);
@@ -98,7 +98,7 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta
   mp_buffer_add_string(out, draft->invocation);
   mp_buffer_add_literal(out, TIMESTAMP_BEGIN);
   mp_buffer_add_string(out, draft->timestamp_json);
-  write_pieces(&draft->fields, out);
+  write_spans(&draft->fields, out);
   mp_buffer_add_literal(out, DELTA_BEGIN);
   if (delta == NULL) {
     mp_buffer_add_string(out, draft->delta_text);
@@ -106,7 +106,7 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta
     write_delta(delta, count, holes, out);
   }
   mp_buffer_add_char(out, '}');
-  write_pieces(&draft->actions, out);
+  write_spans(&draft->actions, out);
   mp_buffer_add_char(out, '}');
   if (delta != NULL) {
     write_removed_keys(delta, count, holes, out);
@@ -118,7 +118,7 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta
 }
 
 /* At most one piece, and it stands after a comma there; then goes over it. */
-static bool follows(const mp_pieces *pieces, uintptr_t *at) {
+static bool follows(const mp_spans *pieces, uintptr_t *at) {
   if (pieces->count == 0) return true;
   if ((uintptr_t)pieces->list[0].data != *at + 1) return false;
   *at += 1 + pieces->list[0].length;
@@ -126,7 +126,7 @@ static bool follows(const mp_pieces *pieces, uintptr_t *at) {
 }
 
 /* Where everything stands decides it: between two members that are written one after the other, compact text has no room for anything else. */
-bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text) {
+bool mp_event_draft_is_unchanged(const mp_event_draft *draft, moonpad_string *text) {
   uintptr_t at = (uintptr_t)draft->text.data + sizeof EVENT_BEGIN - 1;
   if (draft->removes || draft->fields.count > 1 || draft->actions.count > 1) return false;
   if ((uintptr_t)draft->id_literal.data != at) return false;
@@ -192,7 +192,7 @@ moonpad_status mp_event_each_delta(mp_env *env, moonpad_string json, mp_each_del
       status = mp_no_memory(error);
     } else if (value.data[0] == 'n' && listed(removed, literal)) {
       status = each(context, key, NULL, error);
-    } else if ((owned = mp_value_from_own_json(env, value)) == NULL) {
+    } else if ((owned = mp_value_from_trusted_json(env, value)) == NULL) {
       status = mp_no_memory(error);
     } else {
       status = each(context, key, owned, error);

@@ -11,18 +11,18 @@
 #include "core/json.h"
 
 /* Members of an object of the event, as they stand in its text; neighbours are one piece. */
-#define MP_EVENT_PIECES 20 /* between fields that are taken out, of which there are fewer */
-typedef struct mp_pieces {
+#define MP_EVENT_SPANS 20 /* between fields that are taken out, of which there are fewer */
+typedef struct mp_spans {
   size_t count;
-  moonpad_string list[MP_EVENT_PIECES];
-} mp_pieces;
+  moonpad_string list[MP_EVENT_SPANS];
+} mp_spans;
 
 /* It borrows from the text that was read, which has to stay as long as the draft is used. A draft does not move. */
 typedef struct mp_event_draft {
   mp_env *env;
   mp_buffer compact;             /* the text in canonical spelling, where the given one was not */
-  mp_pieces fields;              /* top-level members as given, without those below */
-  mp_pieces actions;             /* members of `actions` without stateDelta */
+  mp_spans fields;               /* top-level members as given, without those below */
+  mp_spans actions;              /* members of `actions` without stateDelta */
   moonpad_string id;             /* characters; empty when not given */
   moonpad_string id_literal;     /* the same as JSON */
   moonpad_string invocation;     /* JSON literal; empty when not given */
@@ -63,7 +63,7 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta
                           mp_buffer *out);
 
 /* Is the text that was read, with its own delta, what would be written? Then it need not be. */
-bool mp_event_draft_stands(const mp_event_draft *draft, moonpad_string *text);
+bool mp_event_draft_is_unchanged(const mp_event_draft *draft, moonpad_string *text);
 
 /*
 ** Of the stored text that was written, or that stands: the characters of its id and its invocationId as it spells them,

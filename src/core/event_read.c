@@ -230,8 +230,8 @@ static moonpad_status add_delta(event_reader *reader, const scanned_entry *scann
   }
   moonpad_string value = scanned->value;
   bool is_plain = value.data[0] == '"' && !scanned->value_escaped;
-  entry->value =
-      is_plain ? mp_value_new_string(draft->env, mp_literal_inside(value)) : mp_value_from_own_json(draft->env, value);
+  entry->value = is_plain ? mp_value_new_string(draft->env, mp_literal_inside(value))
+                          : mp_value_from_trusted_json(draft->env, value);
   return entry->value == NULL ? mp_no_memory(reader->error) : MOONPAD_OK;
 }
 
@@ -298,7 +298,7 @@ static moonpad_status mark_removed(mp_event_draft *draft, moonpad_string list, m
 /* ---- the event ---- */
 
 /* A member of the text that is kept as it stands: from its key's opening quote to the end of its value. */
-static moonpad_status keep_member(event_reader *reader, mp_pieces *pieces, moonpad_string key) {
+static moonpad_status keep_member(event_reader *reader, mp_spans *pieces, moonpad_string key) {
   const char *begin = key.data - 1, *end = reader->scan.at;
   if (pieces->count != 0) {
     moonpad_string *last = &pieces->list[pieces->count - 1];
@@ -307,7 +307,7 @@ static moonpad_status keep_member(event_reader *reader, mp_pieces *pieces, moonp
       return MOONPAD_OK;
     }
   }
-  if (pieces->count == MP_EVENT_PIECES) return not_canonical(reader); /* a known field comes twice */
+  if (pieces->count == MP_EVENT_SPANS) return not_canonical(reader); /* a known field comes twice */
   pieces->list[pieces->count++] = (moonpad_string){begin, (size_t)(end - begin)};
   return MOONPAD_OK;
 }

@@ -59,13 +59,13 @@ moonpad_status mp_json_compact(mp_env *env, moonpad_string text, unsigned max_de
 **
 ** The end of the value that begins at `position`. A number must have something after it, as in an array or object.
 */
-size_t mp_json_own_end(const char *text, size_t position);
+size_t mp_json_trusted_end(const char *text, size_t position);
 /* How deep a value is nested (0 of a scalar), and how many arrays and objects are in it. */
 typedef struct mp_json_shape {
   unsigned depth;
   size_t tables;
 } mp_json_shape;
-mp_json_shape mp_json_own_shape(moonpad_string text);
+mp_json_shape mp_json_trusted_shape(moonpad_string text);
 
 /* Walks over the members of an object, or the items of an array. */
 typedef struct mp_members {
@@ -95,10 +95,10 @@ static inline bool mp_is_plain(moonpad_string inside) {
 /* The characters of what stands between the quotes; `scratch` is used where it has escapes. False when out of memory. */
 bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *text);
 /* Adds the characters of a string literal (quotes included). */
-void mp_json_own_string(moonpad_string literal, mp_buffer *out);
+void mp_json_trusted_string(moonpad_string literal, mp_buffer *out);
 
 /* An integer, or a float. */
-moonpad_value mp_json_own_number(moonpad_string text);
+moonpad_value mp_json_trusted_number(moonpad_string text);
 
 /* A hash that does not depend on the order of members. */
 uint64_t mp_json_digest(moonpad_string json);

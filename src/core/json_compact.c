@@ -4,7 +4,7 @@
 #include "core/json.h"
 
 /* Objects of up to this many keys are searched key by key; larger ones get a hash table. */
-#define FEW_KEYS 8
+#define INLINE_KEYS 8
 
 /* A key of an object that is open, as it was written to the output: the spelling is canonical, so equal keys are equal
 ** bytes. */
@@ -62,7 +62,7 @@ static bool grow_table(compactor *work, open_object *object) {
   size_t count = work->key_count - object->first_key;
   if (object->places > count * 2) return true;
   if (count > SIZE_MAX / 64) return false;
-  size_t places = object->places == 0 ? (size_t)FEW_KEYS * 4 : object->places * 2;
+  size_t places = object->places == 0 ? (size_t)INLINE_KEYS * 4 : object->places * 2;
   if (object->places == 0) object->first_place = work->table_count;
   size_t end = object->first_place + places;
   void *table = work->table;
@@ -84,7 +84,7 @@ static added_key add_key(compactor *work, size_t begin) {
   bool grown = mp_reserve(work->env, &keys, &work->key_capacity, sizeof *work->keys, work->key_count + 1);
   work->keys = keys;
   if (!grown) return KEY_NO_MEMORY;
-  if (work->key_count - object->first_key < FEW_KEYS) {
+  if (work->key_count - object->first_key < INLINE_KEYS) {
     if (known_among_few(work, object, &key)) return KEY_KNOWN;
   } else {
     if (!grow_table(work, object)) return KEY_NO_MEMORY;

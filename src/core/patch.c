@@ -55,7 +55,7 @@ static bool add_value(mp_patch *patch, const mp_buffer *path, mp_edit_kind kind,
 }
 
 static bool add_json(mp_patch *patch, const mp_buffer *path, mp_edit_kind kind, moonpad_string json) {
-  return add_value(patch, path, kind, mp_value_from_own_json(patch->env, json));
+  return add_value(patch, path, kind, mp_value_from_trusted_json(patch->env, json));
 }
 
 static bool add_whole(mp_patch *patch, mp_buffer *path, moonpad_string json) {
@@ -159,7 +159,7 @@ bool mp_patch_add_tree(mp_patch *patch, mp_node *root) {
 static bool next_step(moonpad_string *path, moonpad_string *step) {
   if (path->length == 0) return false;
   step->data = path->data;
-  step->length = mp_json_own_end(path->data, 0);
+  step->length = mp_json_trusted_end(path->data, 0);
   path->data += step->length;
   path->length -= step->length;
   return true;

@@ -234,7 +234,7 @@ static bool read_string(mp_node *node, mp_slot *slot, mp_item *item) {
     item->scalar = moonpad_string_value(inner);
     return true;
   }
-  mp_value *decoded = mp_value_from_own_json(node->env, slot->as.text);
+  mp_value *decoded = mp_value_from_trusted_json(node->env, slot->as.text);
   if (decoded == NULL) return false;
   slot->kind = MP_SLOT_VALUE;
   slot->as.value = decoded;
@@ -269,7 +269,7 @@ bool mp_node_read_slot(mp_node *node, size_t place, mp_item *item) {
   case 'n':
     return true;
   default:
-    item->scalar = mp_json_own_number(slot->as.text);
+    item->scalar = mp_json_trusted_number(slot->as.text);
     return true;
   }
 }
@@ -419,7 +419,7 @@ mp_value *mp_node_slot_value(mp_node *node, size_t place) {
   mp_slot *slot = &node->slots[place];
   if (slot->kind == MP_SLOT_VALUE) return mp_value_retain(slot->as.value);
   if (slot->kind == MP_SLOT_NODE) return mp_node_value(slot->as.node);
-  return mp_value_from_own_json(node->env, slot->as.text);
+  return mp_value_from_trusted_json(node->env, slot->as.text);
 }
 
 /* ---- Places ---- */

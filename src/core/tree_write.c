@@ -288,7 +288,7 @@ moonpad_status mp_node_extend(mp_node *node, const mp_value *items, moonpad_erro
   size_t count;
   moonpad_status status = mp_node_count(node, &count, error);
   while (status == MOONPAD_OK && mp_items_next(&rest, &json)) {
-    mp_value *item = mp_value_from_own_json(node->env, json);
+    mp_value *item = mp_value_from_trusted_json(node->env, json);
     if (item == NULL) return mp_no_memory(error);
     status = mp_node_set_index(node, (int64_t)++count, item, error);
     mp_value_release(node->env, item);

@@ -67,7 +67,7 @@ static mp_value *own_string(mp_env *env, moonpad_string literal) {
   return value;
 }
 
-mp_value *mp_value_from_own_json(mp_env *env, moonpad_string json) {
+mp_value *mp_value_from_trusted_json(mp_env *env, moonpad_string json) {
   switch (json.data[0]) {
   case '{':
     return mp_value_new_json(env, MOONPAD_OBJECT, json);
@@ -81,7 +81,7 @@ mp_value *mp_value_from_own_json(mp_env *env, moonpad_string json) {
   case 'n':
     return mp_value_new_null(env);
   default:
-    return new_value(env, mp_json_own_number(json), 0);
+    return new_value(env, mp_json_trusted_number(json), 0);
   }
 }
 
@@ -112,7 +112,7 @@ moonpad_status mp_value_parse(mp_env *env, moonpad_string json, const char *wher
                                          : mp_json_compact(env, json, MOONPAD_MAX_DEPTH, where, &compact, &type, error);
   if (status == MOONPAD_OK) {
     moonpad_string text = {compact.data + sizeof header, compact.length - sizeof header};
-    *value = mp_is_composite(type) ? adopt(&compact, type) : mp_value_from_own_json(env, text);
+    *value = mp_is_composite(type) ? adopt(&compact, type) : mp_value_from_trusted_json(env, text);
     if (*value == NULL) status = mp_no_memory(error);
   }
   mp_buffer_free(&compact);
@@ -234,7 +234,7 @@ bool mp_value_fits_below(const mp_value *value, unsigned levels) {
   if (!mp_is_composite(value->as.type)) return true;
   unsigned allowed = levels < MOONPAD_MAX_DEPTH ? MOONPAD_MAX_DEPTH - levels : 0;
   /* Every level of a text takes two bytes at least, so that short texts need not be looked at. */
-  return value->as.as.text.length / 2 <= allowed || mp_json_own_shape(value->as.as.text).depth <= allowed;
+  return value->as.as.text.length / 2 <= allowed || mp_json_trusted_shape(value->as.as.text).depth <= allowed;
 }
 
 size_t mp_value_size(const mp_value *value) {

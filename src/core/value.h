@@ -26,7 +26,7 @@ mp_value *mp_value_new_json(mp_env *env, moonpad_type type,
 moonpad_status mp_value_parse(mp_env *env, moonpad_string json, const char *where, mp_value **value,
                               moonpad_error *error);
 /* The same for text that this library wrote itself (compact and valid): no check. NULL when out of memory. */
-mp_value *mp_value_from_own_json(mp_env *env, moonpad_string json);
+mp_value *mp_value_from_trusted_json(mp_env *env, moonpad_string json);
 /* Checks a caller's value (UTF-8, finite, JSON of the right kind) and copies it. */
 moonpad_status mp_value_copy_in(mp_env *env, const moonpad_value *given, const char *where, mp_value **value,
                                 moonpad_error *error);

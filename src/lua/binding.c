@@ -86,7 +86,7 @@ mp_buffer *mp_box_push_buffer(lua_State *L, mp_lua *binding) {
 
 #define WEIGH_STEP ((size_t)64 * 1024)
 
-void mp_weigh(lua_State *L, mp_lua *binding, size_t bytes) {
+void mp_report_memory(lua_State *L, mp_lua *binding, size_t bytes) {
   binding->unseen += bytes;
   if (binding->unseen < WEIGH_STEP) return;
   size_t kilobytes = binding->unseen / 1024;

@@ -158,7 +158,7 @@ void mp_box_release(void *payload);
 mp_buffer *mp_box_push_buffer(lua_State *L, mp_lua *binding);
 
 /* Tells the collector about C memory that a userdata holds. May run finalizers: call it last. Raises e (from finalizers: -). */
-void mp_weigh(lua_State *L, mp_lua *binding, size_t bytes);
+void mp_report_memory(lua_State *L, mp_lua *binding, size_t bytes);
 
 /* Registers C functions with the binding (at `binding_index`) as their upvalue into the table at the top. Raises m. */
 void mp_set_functions(lua_State *L, int binding_index, const luaL_Reg *functions);

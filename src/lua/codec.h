@@ -83,7 +83,7 @@ moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_valu
 /* Pushes the value of JSON text that this library wrote. The text must not move meanwhile. Raises e. */
 void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text);
 /* The same of an event's object, with its `revision` (0: without); tells whether there is a member removedStateKeys. Raises e. */
-bool mp_decode_own_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision);
+bool mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision);
 /* The same for any text, strictly checked; `where` begins the message. Raises e. */
 void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where);
 /* Pushes a scalar, or what JSON text stands for. Raises e. */

@@ -439,7 +439,7 @@ static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index,
   moonpad_status status = mp_encode(L, binding, index, place, MP_ENCODE_VALUE, limit, &binding->text, &type, error);
   if (status != MOONPAD_OK) return status;
   moonpad_string text = mp_buffer_text(&binding->text);
-  *value = mp_is_composite(type) ? mp_value_new_json(env, type, text) : mp_value_from_own_json(env, text);
+  *value = mp_is_composite(type) ? mp_value_new_json(env, type, text) : mp_value_from_trusted_json(env, text);
   return *value != NULL ? MOONPAD_OK : mp_no_memory(error);
 }
 

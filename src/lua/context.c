@@ -53,7 +53,7 @@ static int new_detached(lua_State *L) {
   box->owned = true;
   state->box = box;
   if (!lua_isnil(L, 1)) mp_state_update(L, binding, state, 1);
-  mp_changes_settle(changes);
+  mp_changes_promote(changes);
   lua_settop(L, 2);
   return 1;
 }
@@ -128,7 +128,7 @@ static int commit(lua_State *L) {
   if (mp_is_partial_event(L, 2)) return 1;
   mp_session_box *session = check_commit(L, binding)->session;
   if (!mp_appends_in_step(L, session->session->service)) return commit_at_once(L);
-  return mp_when_settled(L, session, commit_in_step);
+  return mp_when_drained(L, session, commit_in_step);
 }
 
 /* core.finish(state, reason): the first reason stays. */

@@ -315,7 +315,7 @@ moonpad_status mp_encoder_refuse_depth(const mp_encoder *e) {
 static moonpad_status check_height(mp_encoder *e, moonpad_string text) {
   unsigned around = e->base + e->depth;
   bool is_only_shown = around == 0 && e->kind == MP_ENCODE_JSON; /* a whole state */
-  if (is_only_shown || around + mp_json_own_shape(text).depth <= mp_encoder_depth_limit(e)) return MOONPAD_OK;
+  if (is_only_shown || around + mp_json_trusted_shape(text).depth <= mp_encoder_depth_limit(e)) return MOONPAD_OK;
   return mp_encoder_refuse_depth(e);
 }
 

@@ -64,7 +64,7 @@ static void mark_removed(lua_State *L, mp_lua *binding, int event) {
 
 void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
   luaL_checkstack(L, 12, NULL);
-  if (mp_decode_own_event(L, binding, json, revision)) mark_removed(L, binding, lua_gettop(L));
+  if (mp_decode_trusted_event(L, binding, json, revision)) mark_removed(L, binding, lua_gettop(L));
   mp_push_anchor(L, MP_ANCHOR_EVENT_META);
   lua_setmetatable(L, -2);
 }
@@ -105,7 +105,7 @@ bool mp_is_partial_event(lua_State *L, int index) {
 }
 
 static void check_tables(lua_State *L, moonpad_string json) {
-  if (json.length / 2 <= MP_COPY_TABLES || mp_json_own_shape(json).tables <= MP_COPY_TABLES) return;
+  if (json.length / 2 <= MP_COPY_TABLES || mp_json_trusted_shape(json).tables <= MP_COPY_TABLES) return;
   mp_raise_argument(L, "event: more than %d tables, each counted wherever it stands", MP_COPY_TABLES);
 }
 

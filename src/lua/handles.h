@@ -118,9 +118,9 @@ void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_box *box);
 mp_lua_state *mp_check_state(lua_State *L, mp_lua *binding, int index, const char *where);
 /* Pushes what is pending as a table: removals are moonpad.removed. Raises e. */
 void mp_push_delta(lua_State *L, mp_lua *binding, moonpad_changes *changes);
-/* Writes the value at `index` (nil removes). `unchecked`: never conflicts. Raises e. */
+/* Writes the value at `index` (nil removes). `last_writer_wins`: never conflicts. Raises e. */
 void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, moonpad_string key, int index,
-                    bool unchecked);
+                    bool last_writer_wins);
 /* Writes the pairs of the table at `index` into it, all or nothing; keys must be strings. Raises e. */
 void mp_state_update(lua_State *L, mp_lua *binding, mp_lua_state *state, int index);
 

@@ -106,7 +106,7 @@ moonpad_status mp_lua_append_begin(mp_lua_append *append, mp_lua_service *servic
   moonpad_status status = mp_need_queue(service, error);
   if (status == MOONPAD_OK) status = moonpad_session_set_queue(session, service->queue, error);
   if (status != MOONPAD_OK) return status;
-  way.own_json = true;
+  way.is_trusted = true;
   way.watch = &watch;
   way.context = append;
   append->references++;

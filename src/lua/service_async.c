@@ -162,7 +162,7 @@ moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error) {
 
 /* Goes on with `next`, which queues it, once the session object takes one: as a rule at once. */
 static int when_it_queues(lua_State *L, mp_session_box *box, int (*next)(lua_State *L)) {
-  return mp_session_queues_nothing(box->session) ? mp_when_settled(L, box, next) : next(L);
+  return mp_session_queues_nothing(box->session) ? mp_when_drained(L, box, next) : next(L);
 }
 
 /* With the session at 2 and the event at 3. */

@@ -43,7 +43,7 @@ static int give_state(lua_State *L, mp_store_call *call) {
   return 1;
 }
 
-static int settled_state_at(lua_State *L) {
+static int drained_state_at(lua_State *L) {
   static const mp_store_call_type type = {sizeof(history_call), ask_state, give_state, release_history, false};
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:stateAt");
   history_call *call = push_history_call(L, &type, box);
@@ -59,7 +59,7 @@ static int state_at(lua_State *L) {
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
   mp_argument_integer(L, 3, where, "revision");
-  return mp_when_settled(L, box, settled_state_at);
+  return mp_when_drained(L, box, drained_state_at);
 }
 
 /* ---- Forks ---- */
@@ -82,7 +82,7 @@ static int give_fork(lua_State *L, mp_store_call *call) {
   return mp_finish_session(L, mp_lua_of(L), session);
 }
 
-static int settled_fork(lua_State *L) {
+static int drained_fork(lua_State *L) {
   static const mp_store_call_type type = {sizeof(history_call), ask_fork, give_fork, release_history, true};
   mp_lua *binding = mp_lua_of(L);
   mp_session_box *box = mp_check_session(L, binding, 2, "service:fork");
@@ -107,7 +107,7 @@ static int fork_session(lua_State *L) {
   int64_t revision;
   if (!mp_field_integer(options, "at", &revision)) mp_raise_argument(L, "%s: at is missing (a revision)", where);
   mp_field_optional_string(options, "sessionId");
-  return mp_when_settled(L, box, settled_fork);
+  return mp_when_drained(L, box, drained_fork);
 }
 
 /* ---- Going back ---- */
@@ -120,7 +120,7 @@ typedef struct rewind_call {
   moonpad_session *origin; /* as of a history_call */
   mp_rewind_target target;
   mp_buffer event;
-  int64_t decided_at;
+  int64_t expected_revision;
 } rewind_call;
 
 static void release_rewind(mp_store_call *call) {
@@ -131,7 +131,7 @@ static void release_rewind(mp_store_call *call) {
 
 static moonpad_status ask_rewind(mp_store_call *call, moonpad_error *error) {
   rewind_call *rewind = (rewind_call *)call;
-  return mp_rewind_read(rewind->origin, &rewind->target, &rewind->event, &rewind->decided_at, error);
+  return mp_rewind_read(rewind->origin, &rewind->target, &rewind->event, &rewind->expected_revision, error);
 }
 
 static int rewind_in_step(lua_State *L);
@@ -144,7 +144,7 @@ static int append_rewind(lua_State *L, mp_store_call *call) {
   mp_check_service(L, binding, where);
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, mp_check_session(L, binding, 2, where));
   if (lua_tointeger(L, REWIND_ATTEMPTS) < MP_REWIND_ATTEMPTS) stepped->on_conflict = rewind_in_step;
-  mp_async_way way = {.decided_at = rewind->decided_at};
+  mp_async_way way = {.expected_revision = rewind->expected_revision};
   return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, mp_buffer_text(&rewind->event), way);
 }
 
@@ -184,7 +184,7 @@ static int rewind_session(lua_State *L) {
   if (mp_appends_in_step(L, service)) {
     lua_settop(L, REWIND_REVISION);
     lua_pushinteger(L, 0);
-    return mp_when_settled(L, box, rewind_in_step);
+    return mp_when_drained(L, box, rewind_in_step);
   }
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);

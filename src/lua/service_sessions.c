@@ -193,7 +193,7 @@ static void push_listed(lua_State *L, mp_lua *binding, moonpad_session_list *lis
     bytes += sizeof(moonpad_session) + 2 * session->box->session->state_bytes;
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
-  mp_weigh(L, binding, bytes);
+  mp_report_memory(L, binding, bytes);
 }
 
 static int give_list(lua_State *L, mp_store_call *call) {
@@ -271,7 +271,7 @@ static int append_event(lua_State *L) {
   mp_sort_append_arguments(L, binding, where);
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   if (mp_is_partial_event(L, 3)) return 1;
-  if (mp_appends_in_step(L, service)) return mp_when_settled(L, box, append_in_step);
+  if (mp_appends_in_step(L, service)) return mp_when_drained(L, box, append_in_step);
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes);
@@ -402,7 +402,7 @@ static int update_session(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_update_arguments(L, binding, service, where);
-  if (mp_appends_in_step(L, service)) return mp_when_settled(L, box, update_in_step);
+  if (mp_appends_in_step(L, service)) return mp_when_drained(L, box, update_in_step);
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
   moonpad_changes *changes;
@@ -437,7 +437,7 @@ static moonpad_status ask_refresh(mp_store_call *call, moonpad_error *error) {
   return mp_refresh_read(&((refresh_call *)call)->refreshing, error);
 }
 
-static int settled_refresh(lua_State *L);
+static int drained_refresh(lua_State *L);
 
 /* What has been used meanwhile may hold something else now: then the answer is no use. */
 static int give_refreshed(lua_State *L, mp_store_call *call) {
@@ -445,13 +445,13 @@ static int give_refreshed(lua_State *L, mp_store_call *call) {
   moonpad_session *session = call->session->session;
   moonpad_error error;
   mp_check(L, call->status, &call->error);
-  if (!mp_refresh_fits(refreshing, session)) return mp_when_settled(L, call->session, settled_refresh);
+  if (!mp_refresh_fits(refreshing, session)) return mp_when_drained(L, call->session, drained_refresh);
   mp_check(L, mp_refresh_apply(refreshing, session, &error), &error);
   lua_pushvalue(L, 2);
   return 1;
 }
 
-static int settled_refresh(lua_State *L) {
+static int drained_refresh(lua_State *L) {
   static const mp_store_call_type type = {sizeof(refresh_call), ask_refresh, give_refreshed, release_refresh, false};
   luaL_checkstack(L, 20, NULL);
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:refresh");
@@ -469,7 +469,7 @@ static int refresh(lua_State *L) {
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 2, where);
   lua_settop(L, 2);
-  return mp_when_settled(L, box, settled_refresh);
+  return mp_when_drained(L, box, drained_refresh);
 }
 
 const luaL_Reg mp_service_session_calls[] = {{"createSession", create_session},

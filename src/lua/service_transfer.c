@@ -125,11 +125,11 @@ static int give_export(lua_State *L, mp_store_call *call) {
   *box = opened->shared;
   opened->shared = NULL;
   lua_pushcclosure(L, next_line, 2);
-  mp_weigh(L, mp_lua_of(L), EXPORT_BYTES);
+  mp_report_memory(L, mp_lua_of(L), EXPORT_BYTES);
   return 1;
 }
 
-static int settled_export(lua_State *L) {
+static int drained_export(lua_State *L) {
   static const mp_store_call_type type = {sizeof(export_call), ask_export, give_export, release_call, false};
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:export");
   export_call *call = (export_call *)mp_store_call_push(L, &type, box->session->service);
@@ -147,7 +147,7 @@ static int export_session(lua_State *L) {
   mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 2, where);
   lua_settop(L, 2);
-  return mp_when_settled(L, box, settled_export);
+  return mp_when_drained(L, box, drained_export);
 }
 
 /* ---- Import ---- */

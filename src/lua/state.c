@@ -264,7 +264,7 @@ static int state_pairs(lua_State *L) {
 /* ---- Writing ---- */
 
 void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, moonpad_string key, int index,
-                    bool unchecked) {
+                    bool last_writer_wins) {
   check_writable(L, state);
   moonpad_changes *changes = state->box->changes;
   mp_lua_node *given = mp_test_userdata(L, index, binding->node_meta);
@@ -276,7 +276,7 @@ void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   if (!lua_isnil(L, index))
     status =
         mp_encode_value(L, binding, index, mp_value_path_key(key), env, mp_value_limit(state->box), &value, &error);
-  if (status == MOONPAD_OK) status = mp_changes_put(changes, key, value, unchecked, &error);
+  if (status == MOONPAD_OK) status = mp_changes_put(changes, key, value, last_writer_wins, &error);
   mp_value_release(env, value);
   mp_check(L, status, &error);
 }

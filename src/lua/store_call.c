@@ -263,7 +263,7 @@ static void stop_settling(void *payload) {
   mp_session_box *session = wait->session;
   wait->session = NULL;
   mp_append_wait_end(&wait->wait);
-  if (session != NULL) mp_session_settle_abandoned(session->session, session->waits != NULL);
+  if (session != NULL) mp_session_drain_abandoned(session->session, session->waits != NULL);
   mp_session_box_release(session);
 }
 
@@ -276,7 +276,7 @@ static int go_on_settling(lua_State *L, int status, lua_KContext context) {
     mp_raise_cancelled(L);
   }
   if (wait->session == NULL) mp_raise_finalized(L);
-  if (!mp_session_settle_abandoned(wait->session->session, true)) {
+  if (!mp_session_drain_abandoned(wait->session->session, true)) {
     mp_append_wait_begin(&wait->wait, wait->session);
     return mp_yield_to_step(L, context, go_on_settling);
   }
@@ -286,10 +286,10 @@ static int go_on_settling(lua_State *L, int status, lua_KContext context) {
   return next(L);
 }
 
-int mp_when_settled(lua_State *L, mp_session_box *session, int (*next)(lua_State *L)) {
-  if (mp_session_try_settle(session->session)) return next(L);
+int mp_when_drained(lua_State *L, mp_session_box *session, int (*next)(lua_State *L)) {
+  if (mp_session_try_drain(session->session)) return next(L);
   if (!mp_may_yield_to_step(L)) {
-    mp_session_settle(session->session);
+    mp_session_drain(session->session);
     return next(L);
   }
   settling *wait = mp_box_push(L, sizeof *wait, stop_settling);
@@ -302,9 +302,9 @@ int mp_when_settled(lua_State *L, mp_session_box *session, int (*next)(lua_State
 /* ---- For the scheduler ---- */
 
 /* core.isSettled(session, isAwaited) */
-static int is_settled(lua_State *L) {
+static int is_drained(lua_State *L) {
   mp_session_box *session = mp_check_session(L, mp_lua_of(L), 1, "core.isSettled");
-  lua_pushboolean(L, mp_session_settle_abandoned(session->session, lua_toboolean(L, 2)));
+  lua_pushboolean(L, mp_session_drain_abandoned(session->session, lua_toboolean(L, 2)));
   return 1;
 }
 
@@ -339,6 +339,6 @@ void mp_store_call_module(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "storeCalls");
   mp_push_function(L, binding_index, step_with);
   lua_setfield(L, -2, "stepWith");
-  mp_push_function(L, binding_index, is_settled);
+  mp_push_function(L, binding_index, is_drained);
   lua_setfield(L, -2, "isSettled");
 }

@@ -87,7 +87,7 @@ _Noreturn void mp_raise_finalized(lua_State *L);
 ** Goes on with `next`, a C function's second half, once no append of the session object is under way:
 ** waits for them as a store call does. The session is to stay on the stack. Raises e.
 */
-int mp_when_settled(lua_State *L, mp_session_box *session, int (*next)(lua_State *L));
+int mp_when_drained(lua_State *L, mp_session_box *session, int (*next)(lua_State *L));
 
 /* For other modules: light userdata, core.storeCalls. */
 typedef struct mp_store_calls {

@@ -235,7 +235,7 @@ moonpad_status mp_parts_create_session(mp_tx *tx, const moonpad_session_name *na
   return parts_of(tx)->insert_session(tx, name->session_id, row, error);
 }
 
-moonpad_status mp_parts_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error) {
+moonpad_status mp_parts_remove_session(mp_tx *tx, const mp_session_ref *session, moonpad_error *error) {
   return parts_of(tx)->remove(tx, MP_SCOPE_SESSION, session->session, error);
 }
 
@@ -255,7 +255,7 @@ static moonpad_status note_session(void *context, const mp_listed_session *liste
   return MOONPAD_OK;
 }
 
-moonpad_status mp_parts_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error) {
+moonpad_status mp_parts_remove_user(mp_tx *tx, const mp_session_ref *user, int64_t *sessions, moonpad_error *error) {
   const mp_parts *parts = parts_of(tx);
   mp_head app, head;
   session_ids found = {.env = ((mp_parts_tx *)tx)->env};
@@ -277,7 +277,7 @@ static mp_owner base_of(int64_t session) {
   return (mp_owner){.id = session, .scope = MP_SCOPE_SESSION, .is_base = true};
 }
 
-moonpad_status mp_parts_each_base_key(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
+moonpad_status mp_parts_each_base_key(mp_tx *tx, const mp_session_ref *session, mp_each_state each, void *context,
                                       moonpad_error *error) {
   return mp_walk_end(parts_of(tx)->each_key(tx, base_of(session->session), MP_EVERY_KEY, each, context, error));
 }
@@ -295,12 +295,12 @@ static moonpad_status match_invocation(void *context, const mp_event_row *row, m
   return MP_STOP;
 }
 
-moonpad_status mp_parts_each_event(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
-                                   void *context, moonpad_error *error) {
+moonpad_status mp_parts_each_event(mp_tx *tx, const mp_session_ref *session, const mp_event_query *query,
+                                   mp_each_event each, void *context, moonpad_error *error) {
   return mp_walk_end(parts_of(tx)->each_event(tx, session->session, query, each, context, error));
 }
 
-moonpad_status mp_parts_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
+moonpad_status mp_parts_find_invocation(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,
                                         int64_t *revision, moonpad_error *error) {
   invocation_search search = {invocation, 0};
   mp_event_query query = {.first = 0, .last = MP_MAX_REVISION, .without_json = true, .tags = true};
@@ -325,7 +325,7 @@ static moonpad_status copy_base_key(void *context, const mp_state_row *row, moon
   return parts_of(copy->tx)->write_key(copy->tx, base_of(copy->to), &write, error);
 }
 
-moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                      moonpad_error *error) {
   copying copy = {tx, to->session};
   mp_event_query query = {.first = 0, .last = last, .tags = true};

@@ -30,7 +30,7 @@ typedef struct mp_head {
 */
 typedef struct mp_parts {
   /* By place->session where that is known, else by name: its row, and what the heads remember. */
-  moonpad_status (*find_session)(mp_tx *tx, const mp_place *place, mp_facts *facts, moonpad_error *error);
+  moonpad_status (*find_session)(mp_tx *tx, const mp_session_ref *place, mp_facts *facts, moonpad_error *error);
   /* An app (`app` is 0), or a user of an app. Made when missing and `create`, else MOONPAD_NOT_FOUND. */
   moonpad_status (*find_shared)(mp_tx *tx, mp_scope scope, int64_t app, moonpad_string name, bool create, mp_head *head,
                                 moonpad_error *error);
@@ -74,18 +74,18 @@ extern const mp_tx_ops mp_parts_ops;
 moonpad_status mp_parts_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error);
 moonpad_status mp_parts_each_listed(mp_tx *tx, const mp_list_query *query, const mp_listing *listing,
                                     moonpad_error *error);
-moonpad_status mp_parts_each_event(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
-                                   void *context, moonpad_error *error);
-moonpad_status mp_parts_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
+moonpad_status mp_parts_each_event(mp_tx *tx, const mp_session_ref *session, const mp_event_query *query,
+                                   mp_each_event each, void *context, moonpad_error *error);
+moonpad_status mp_parts_find_invocation(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,
                                         int64_t *revision, moonpad_error *error);
-moonpad_status mp_parts_each_base_key(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
+moonpad_status mp_parts_each_base_key(mp_tx *tx, const mp_session_ref *session, mp_each_state each, void *context,
                                       moonpad_error *error);
 moonpad_status mp_parts_create_session(mp_tx *tx, const moonpad_session_name *name, double create_time,
                                        mp_session_row *row, moonpad_error *error);
-moonpad_status mp_parts_remove_session(mp_tx *tx, const mp_place *session, moonpad_error *error);
-moonpad_status mp_parts_remove_user(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
+moonpad_status mp_parts_remove_session(mp_tx *tx, const mp_session_ref *session, moonpad_error *error);
+moonpad_status mp_parts_remove_user(mp_tx *tx, const mp_session_ref *user, int64_t *sessions, moonpad_error *error);
 moonpad_status mp_parts_apply(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
-moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                      moonpad_error *error);
 
 /*

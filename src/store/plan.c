@@ -4,17 +4,17 @@
 #include "base/error.h"
 #include "core/operations.h"
 
-#define FEW_OPERATIONS 8 /* as a rule: more take an allocation */
+#define INLINE_OPERATIONS 8 /* as a rule: more take an allocation */
 
 typedef struct running {
   mp_env *env;
   mp_plan *plan;
-  mp_state_row *keys; /* of each operation; few_keys, or allocated */
+  mp_state_row *keys; /* of each operation; inline_keys, or allocated */
   mp_state_row *writes;
   bool duplicate;
   mp_buffer event; /* where it is made of more than one piece */
-  mp_state_row few_keys[FEW_OPERATIONS];
-  mp_state_row few_writes[FEW_OPERATIONS];
+  mp_state_row inline_keys[INLINE_OPERATIONS];
+  mp_state_row inline_writes[INLINE_OPERATIONS];
 } running;
 
 void mp_plan_forget(mp_env *env, mp_plan *plan) {
@@ -31,11 +31,11 @@ static bool begin(running *run, mp_env *env, mp_plan *plan) {
   run->plan = plan;
   run->duplicate = false;
   mp_buffer_init(&run->event, env);
-  run->keys = run->few_keys;
-  run->writes = run->few_writes;
+  run->keys = run->inline_keys;
+  run->writes = run->inline_writes;
   mp_plan_forget(env, plan);
   if (plan->begin != NULL) plan->begin(plan->context);
-  if (plan->count > FEW_OPERATIONS) {
+  if (plan->count > INLINE_OPERATIONS) {
     run->keys = mp_allocate_zeroed(env, plan->count * sizeof *run->keys);
     run->writes = mp_allocate(env, plan->count * sizeof *run->writes);
     if (run->keys == NULL || run->writes == NULL) return false;
@@ -50,8 +50,8 @@ static void end(running *run) {
   if (run->keys != NULL) {
     for (size_t i = 0; i < run->plan->count; i++) mp_value_release(run->env, run->keys[i].value);
   }
-  if (run->keys != run->few_keys) mp_release(run->env, run->keys);
-  if (run->writes != run->few_writes) mp_release(run->env, run->writes);
+  if (run->keys != run->inline_keys) mp_release(run->env, run->keys);
+  if (run->writes != run->inline_writes) mp_release(run->env, run->writes);
   mp_buffer_free(&run->event);
 }
 

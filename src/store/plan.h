@@ -55,7 +55,7 @@ typedef enum mp_outcome {
 } mp_outcome;
 
 typedef struct mp_plan {
-  mp_place place;
+  mp_session_ref place;
   int64_t held[MP_STORED_SCOPES]; /* revisions that the session object has */
   mp_guarded *operations;         /* of a key one at most */
   size_t count;

@@ -33,12 +33,12 @@ typedef struct mp_tx mp_tx;
 /* ---- places and heads ---- */
 
 /* Where something is. Strings are borrowed. Ids are of this creation; 0: not known. */
-typedef struct mp_place {
+typedef struct mp_session_ref {
   moonpad_session_name name; /* of a user without session_id, of an app without user_id */
   int64_t session;
   int64_t user;
   int64_t app;
-} mp_place;
+} mp_session_ref;
 
 /* What a store knows of a session without its state and events. */
 typedef struct mp_session_row {
@@ -100,9 +100,9 @@ typedef moonpad_status (*mp_each_session)(void *context, const mp_listed_session
 #define MP_NO_KEYS   INT64_MAX
 
 typedef struct mp_look {
-  mp_place place; /* by place.session where that is known, else by name */
-  unsigned heads; /* MP_ALL_HEADS, or MP_HEAD of a user or an app alone */
-  bool create;    /* such a user or app is made when missing; only inside `write` */
+  mp_session_ref place; /* by place.session where that is known, else by name */
+  unsigned heads;       /* MP_ALL_HEADS, or MP_HEAD of a user or an app alone */
+  bool create;          /* such a user or app is made when missing; only inside `write` */
   int64_t
       since[MP_STORED_SCOPES]; /* rows whose revision is greater go to each_state, tombstones too; or the two above */
   /*
@@ -169,7 +169,7 @@ typedef struct mp_listing {
 /* ---- apply: all that a rule has decided ---- */
 
 typedef struct mp_batch {
-  mp_place place;
+  mp_session_ref place;
   const mp_session_row *row; /* of `heads`: the revisions (and of a session the other numbers) as they become */
   unsigned heads;            /* that change */
   double touched;            /* these heads are used now, in seconds; 0: leave that */
@@ -184,7 +184,7 @@ typedef struct mp_batch {
 /* ---- housekeeping ---- */
 
 typedef struct mp_touch {
-  mp_place place;
+  mp_session_ref place;
   unsigned heads;
   double time; /* seconds */
 } mp_touch;
@@ -201,16 +201,16 @@ typedef struct mp_tx_ops {
   moonpad_status (*look)(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error);
   moonpad_status (*each_listed)(mp_tx *tx, const mp_list_query *query, const mp_listing *listing, moonpad_error *error);
   /* In order, or the newest first. */
-  moonpad_status (*each_event)(mp_tx *tx, const mp_place *session, const mp_event_query *query, mp_each_event each,
-                               void *context, moonpad_error *error);
+  moonpad_status (*each_event)(mp_tx *tx, const mp_session_ref *session, const mp_event_query *query,
+                               mp_each_event each, void *context, moonpad_error *error);
   /*
   ** The revision of the first event of an invocation, spelt as in mp_event_row. None:
   ** MOONPAD_NOT_FOUND with no message.
   */
-  moonpad_status (*find_invocation)(mp_tx *tx, const mp_place *session, moonpad_string invocation, int64_t *revision,
-                                    moonpad_error *error);
+  moonpad_status (*find_invocation)(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,
+                                    int64_t *revision, moonpad_error *error);
   /* The session's own state at base_revision. */
-  moonpad_status (*each_base_key)(mp_tx *tx, const mp_place *session, mp_each_state each, void *context,
+  moonpad_status (*each_base_key)(mp_tx *tx, const mp_session_ref *session, mp_each_state each, void *context,
                                   moonpad_error *error);
 
   /* ---- writing (only inside `write`) ---- */
@@ -221,26 +221,26 @@ typedef struct mp_tx_ops {
   moonpad_status (*create_session)(mp_tx *tx, const moonpad_session_name *name, double create_time, mp_session_row *row,
                                    moonpad_error *error);
   /* With its events, state and base state. */
-  moonpad_status (*remove_session)(mp_tx *tx, const mp_place *session, moonpad_error *error);
+  moonpad_status (*remove_session)(mp_tx *tx, const mp_session_ref *session, moonpad_error *error);
   /*
   ** Found by name: with all its sessions and its state. *sessions: how many it had. No such user:
   ** MOONPAD_NOT_FOUND with no message.
   */
-  moonpad_status (*remove_user)(mp_tx *tx, const mp_place *user, int64_t *sessions, moonpad_error *error);
+  moonpad_status (*remove_user)(mp_tx *tx, const mp_session_ref *user, int64_t *sessions, moonpad_error *error);
   /* An event's id is there already: ALREADY_EXISTS. */
   moonpad_status (*apply)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
   /*
   ** The base state, and the events up to a revision, of one session become those of another, which
   ** has none.
   */
-  moonpad_status (*copy_history)(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+  moonpad_status (*copy_history)(mp_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                  moonpad_error *error);
 
   /* ---- housekeeping (only inside `write`); each may be NULL: the store has no such thing ---- */
   /* Deletes the events up to a revision. The base state that they lead to is applied by the caller. */
-  moonpad_status (*trim)(mp_tx *tx, const mp_place *session, int64_t last, moonpad_error *error);
+  moonpad_status (*trim)(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error);
   /* Deletes the tombstones of one scope up to a revision, which the head then remembers as forgotten. */
-  moonpad_status (*purge)(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t last, moonpad_error *error);
+  moonpad_status (*purge)(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last, moonpad_error *error);
   moonpad_status (*touch)(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
   /*
   ** Removes at most `limit` sessions that were last used before a time, or the state of so many users or

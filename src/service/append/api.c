@@ -27,8 +27,8 @@ static moonpad_status pass_partial(const moonpad_session *session, moonpad_strin
 }
 
 typedef struct append_way {
-  bool own_json; /* the text is what this library's encoder wrote */
-  int64_t decided_at;
+  bool is_trusted; /* the text is what this library's encoder wrote */
+  int64_t expected_revision;
   bool apart; /* no key may be pending and in the event's own delta */
 } append_way;
 
@@ -70,9 +70,10 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
                                  append_way way, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
   prefetch(session);
-  mp_session_settle(session);
+  mp_session_drain(session);
   mp_append append;
-  moonpad_status status = mp_append_prepare(&append, session, changes, event, way.own_json, way.decided_at, error);
+  moonpad_status status =
+      mp_append_prepare(&append, session, changes, event, way.is_trusted, way.expected_revision, error);
   if (status != MOONPAD_OK) return status;
   append.live = session;
   if (way.apart) status = mp_append_refuse_shared_keys(&append, error);
@@ -99,18 +100,19 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
 }
 
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                   bool own_json, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){.own_json = own_json}, stored, error);
+                                   bool is_trusted, moonpad_event **stored, moonpad_error *error) {
+  return append_now(session, changes, event, (append_way){.is_trusted = is_trusted}, stored, error);
 }
 
-moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
-                                       moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, NULL, event, (append_way){.own_json = true, .decided_at = decided_at}, stored, error);
+moonpad_status mp_append_event_expecting(moonpad_session *session, moonpad_string event, int64_t expected_revision,
+                                         moonpad_event **stored, moonpad_error *error) {
+  return append_now(session, NULL, event, (append_way){.is_trusted = true, .expected_revision = expected_revision},
+                    stored, error);
 }
 
 moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, moonpad_event **stored,
                                       moonpad_error *error) {
-  append_way way = {.own_json = true, .apart = true};
+  append_way way = {.is_trusted = true, .apart = true};
   return append_now(session, session->own, event, way, stored, error);
 }
 
@@ -129,7 +131,7 @@ moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string e
 
 moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
-  mp_session_settle_unshown(session);
+  mp_session_drain_unshown(session);
   if (session->own == NULL || session->own->pending_count == 0) return mp_check_open(session->service, error);
   return mp_append_event_now(session, session->own, moonpad_text("{\"author\":\"system\"}"), true, stored, error);
 }

@@ -11,7 +11,7 @@
 
 static bool reserve_operation(mp_append *append) {
   if (append->count < append->capacity) return true;
-  return mp_reserve_beyond(append->env, (void **)&append->operations, append->few_operations, &append->capacity,
+  return mp_reserve_beyond(append->env, (void **)&append->operations, append->inline_operations, &append->capacity,
                            sizeof *append->operations, append->count * 2);
 }
 
@@ -29,7 +29,7 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   operation->base = 0;
   operation->known_change = entry->revision;
   operation->entry = entry;
-  operation->shown_before = NULL;
+  operation->previous_value = NULL;
   operation->expected = NULL;
   operation->bytes_before = entry->bytes;
   operation->result = NULL;
@@ -56,8 +56,8 @@ static moonpad_status add_given(mp_append *append, moonpad_session *session, con
                       : add_operation(append, given->value == NULL ? MP_REMOVE : MP_SET, entry, given, given->value);
     if (operation == NULL) return mp_no_memory(error);
     if (operation->scope == MP_SCOPE_TEMP) continue;
-    bool decided = append->decided_at != MP_DECIDED_AS_HELD && operation->scope == MP_SCOPE_SESSION;
-    operation->base = decided ? append->decided_at : mp_held_revision(session, operation->scope);
+    bool decided = append->expected_revision != MP_EXPECT_SNAPSHOT && operation->scope == MP_SCOPE_SESSION;
+    operation->base = decided ? append->expected_revision : mp_snapshot_revision(session, operation->scope);
     operation->checked =
         mp_checks_conflicts(append->service) && (operation->scope == MP_SCOPE_SESSION || has_read(reader, entry));
   }
@@ -83,7 +83,7 @@ static moonpad_status add_pending(mp_append *append, moonpad_changes *changes, m
     mp_value_retain(change->value);
     operation->base = change->base;
     operation->has_read = change->read;
-    operation->checked = mp_checks_conflicts(append->service) && !change->unchecked &&
+    operation->checked = mp_checks_conflicts(append->service) && !change->last_writer_wins &&
                          (change->kind == MP_SET || change->kind == MP_REMOVE) &&
                          (operation->scope == MP_SCOPE_SESSION || change->read);
   }
@@ -155,7 +155,7 @@ static moonpad_status fill_in(mp_append *append, moonpad_error *error) {
 
 /* Memory for what the transaction asks and writes: after this only the store can fail for lack of it. */
 static bool reserve_rows(mp_append *append) {
-  if (append->stored_count > MP_FEW_ENTRIES) {
+  if (append->stored_count > MP_INLINE_ENTRIES) {
     append->wanted = mp_allocate(append->env, append->stored_count * sizeof *append->wanted);
     append->writes = mp_allocate(append->env, append->stored_count * sizeof *append->writes);
     if (append->wanted == NULL || append->writes == NULL) return false;
@@ -171,18 +171,19 @@ static bool reserve_rows(mp_append *append) {
 }
 
 /* All but the row, which the transaction reads, and the draft. Field by field: to clear so much memory at once takes longer. */
-static void init_append(mp_append *append, moonpad_session *session, moonpad_changes *changes, int64_t decided_at) {
+static void init_append(mp_append *append, moonpad_session *session, moonpad_changes *changes,
+                        int64_t expected_revision) {
   append->service = session->service;
   append->env = session->env;
-  append->operations = append->few_operations;
+  append->operations = append->inline_operations;
   append->count = append->stored_count = 0;
-  append->capacity = MP_FEW_ENTRIES;
-  append->id_given = append->timestamp_given = append->delta_as_given = false;
+  append->capacity = MP_INLINE_ENTRIES;
+  append->id_given = append->timestamp_given = append->delta_unchanged = false;
   append->held = session->row;
   append->live = NULL;
   append->by_hand = changes == NULL;
   append->changes = changes;
-  append->decided_at = decided_at;
+  append->expected_revision = expected_revision;
   append->names = mp_session_names(session);
   append->state_bytes = session->state_bytes;
   mp_buffer_init(&append->json, append->env);
@@ -193,16 +194,17 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->may_be_stored = false;
   append->conflicts = NULL;
   append->conflict_count = append->conflict_capacity = 0;
-  append->wanted = append->few_wanted;
+  append->wanted = append->inline_wanted;
   append->wanted_count = 0;
-  append->writes = append->few_writes;
-  mp_gathering_init(&append->others, append->env);
+  append->writes = append->inline_writes;
+  mp_changed_keys_init(&append->others, append->env);
 }
 
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
-                                 moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error) {
-  init_append(append, session, changes, decided_at);
-  moonpad_status status = mp_event_draft_read(append->env, event, own_json, &append->draft, error);
+                                 moonpad_string event, bool is_trusted, int64_t expected_revision,
+                                 moonpad_error *error) {
+  init_append(append, session, changes, expected_revision);
+  moonpad_status status = mp_event_draft_read(append->env, event, is_trusted, &append->draft, error);
   if (status != MOONPAD_OK) return status;
   append->branch = changes == NULL ? NULL : mp_key_retain(changes->branch);
   if (append->draft.partial) return MOONPAD_OK;
@@ -210,7 +212,7 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, mo
   if (status == MOONPAD_OK) status = add_pending(append, changes, error);
   if (status == MOONPAD_OK) {
     sort_temp_last(append);
-    append->delta_as_given = append->stored_count == append->count && append->count == append->draft.delta.count;
+    append->delta_unchanged = append->stored_count == append->count && append->count == append->draft.delta.count;
     status = resolve_temp(append, error);
   }
   if (status == MOONPAD_OK) status = fill_in(append, error);
@@ -247,7 +249,7 @@ void mp_append_forget_outcome(mp_append *append) {
   append->conflict_count = 0;
   append->stored = (moonpad_string){"", 0};
   mp_buffer_clear(&append->json);
-  mp_gathering_clear(&append->others);
+  mp_changed_keys_clear(&append->others);
   append->duplicate = append->differs = append->has_looked = false;
 }
 
@@ -287,12 +289,12 @@ static moonpad_status fail_differing(const mp_append *append, moonpad_error *err
 
 static moonpad_status note_others(void *context, const mp_state_row *row, moonpad_error *error) {
   mp_append *append = context;
-  return mp_gather_row(&append->others, row, error);
+  return mp_changed_keys_add_row(&append->others, row, error);
 }
 
 /* All that the decision depends on, in one question. */
 static moonpad_status look(mp_append *append, mp_tx *tx, moonpad_error *error) {
-  mp_place place = mp_place_of_row(&append->names, &append->held);
+  mp_session_ref place = mp_session_ref_of_row(&append->names, &append->held);
   mp_look look = mp_look_at(&place, &append->held, &append->others);
   look.keys = append->wanted;
   look.key_count = append->wanted_count;
@@ -300,7 +302,7 @@ static moonpad_status look(mp_append *append, mp_tx *tx, moonpad_error *error) {
   look.each_state = note_others;
   look.each_event = note_duplicate;
   look.context = append;
-  moonpad_status status = mp_look_and_gather(tx, &look, &append->others, &append->facts, error);
+  moonpad_status status = mp_look_for_changed_keys(tx, &look, &append->others, &append->facts, error);
   append->row = append->facts.row;
   append->has_looked = status == MOONPAD_OK;
   return status;
@@ -335,7 +337,7 @@ int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) 
 bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation) {
   static const mp_own_writes none;
   if (!operation->checked || mp_row_revision(&append->row, operation->scope) <= operation->base) return false;
-  bool decided = append->decided_at != MP_DECIDED_AS_HELD && operation->given != NULL;
+  bool decided = append->expected_revision != MP_EXPECT_SNAPSHOT && operation->given != NULL;
   return mp_own_writes_conflict(decided ? &none : &operation->entry->own, mp_append_last_change(append, operation),
                                 operation->base, operation->has_read, append->branch);
 }
@@ -393,9 +395,9 @@ bool mp_append_write_event(mp_append *append, size_t *holes) {
     moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
     append->writes[i] = (mp_state_row){operation->scope, key, operation->result, 0};
   }
-  if (append->delta_as_given && mp_event_draft_stands(&append->draft, &append->stored)) return true;
+  if (append->delta_unchanged && mp_event_draft_is_unchanged(&append->draft, &append->stored)) return true;
   mp_buffer_clear(&append->json);
-  mp_event_draft_write(&append->draft, append->delta_as_given ? NULL : append->writes, append->stored_count, holes,
+  mp_event_draft_write(&append->draft, append->delta_unchanged ? NULL : append->writes, append->stored_count, holes,
                        &append->json);
   append->stored = append->json.failed ? (moonpad_string){NULL, 0} : mp_buffer_text(&append->json);
   return !append->json.failed;
@@ -481,7 +483,7 @@ static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) 
   mp_event_row event = mp_append_event_row(append, batch.heads);
   batch.heads |= MP_HEAD(MP_SCOPE_SESSION);
   batch.events = &event;
-  batch.place = mp_place_of_row(&append->names, &append->row);
+  batch.place = mp_session_ref_of_row(&append->names, &append->row);
   return tx->ops->apply(tx, &batch, error);
 }
 
@@ -532,7 +534,7 @@ moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
 /* The view takes over the draft's reference, where it has one. */
 static void show_result(moonpad_session *session, mp_operation *operation, int64_t revision) {
   if (operation->given != NULL && operation->kind == MP_SET) {
-    mp_view_give(session, operation->entry, operation->value, revision);
+    mp_view_move(session, operation->entry, operation->value, revision);
     operation->given->value = operation->value = operation->result = NULL;
   } else {
     mp_view_set(session, operation->entry, operation->result, revision);
@@ -565,17 +567,17 @@ void mp_append_free(mp_append *append) {
     mp_operation *operation = &append->operations[i];
     forget_result(append, operation);
     if (operation->given == NULL) mp_value_release(append->env, operation->value);
-    mp_value_release(append->env, operation->shown_before);
+    mp_value_release(append->env, operation->previous_value);
     mp_value_release(append->env, operation->expected);
   }
-  if (append->operations != append->few_operations) mp_release(append->env, append->operations);
+  if (append->operations != append->inline_operations) mp_release(append->env, append->operations);
   forget_wanted(append);
-  if (append->wanted != append->few_wanted) mp_release(append->env, append->wanted);
-  if (append->writes != append->few_writes) mp_release(append->env, append->writes);
+  if (append->wanted != append->inline_wanted) mp_release(append->env, append->wanted);
+  if (append->writes != append->inline_writes) mp_release(append->env, append->writes);
   mp_release(append->env, append->conflicts);
   mp_key_release(append->env, append->branch);
   mp_buffer_free(&append->json);
-  mp_gathering_free(&append->others);
+  mp_changed_keys_free(&append->others);
   mp_event_draft_free(&append->draft);
   append->count = append->stored_count = 0;
 }
@@ -585,6 +587,6 @@ moonpad_event *mp_append_event(const mp_append *append) {
   return mp_event_new(append->env, append->stored, append->draft.id, append->event_revision, append->timestamp);
 }
 
-void mp_append_lend_event(const mp_append *append, moonpad_event *event) {
+void mp_append_borrow_event(const mp_append *append, moonpad_event *event) {
   *event = (moonpad_event){append->env, append->event_revision, append->timestamp, append->draft.id, append->stored};
 }

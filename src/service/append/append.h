@@ -2,8 +2,8 @@
 ** The one write path: an event with the deltas of its scopes, in one transaction (contract 2.1, 2.2).
 ** Prepare (may fail, no I/O), run (inside a store's transaction), then apply to the session object (cannot fail).
 */
-#ifndef MP_SERVICE_APPEND_H
-#define MP_SERVICE_APPEND_H
+#ifndef MP_SERVICE_APPEND_APPEND_H
+#define MP_SERVICE_APPEND_APPEND_H
 
 #include "core/event.h"
 #include "core/operations.h"
@@ -24,11 +24,11 @@ typedef struct mp_operation {
   bool checked;    /* conflicts when somebody else changed the key after `base`, */
   bool has_read;   /* and then also with the branches beside the writer's */
   int64_t base;
-  int64_t known_change;   /* when the key was last changed as far as the session object knew when this was prepared */
-  mp_view_entry *entry;   /* of the session object, which lives as long as this is to be stored */
-  mp_value *shown_before; /* asynchronous: what the session object showed before this append, */
-  mp_value *expected;     /* and, counted, what it is to show from then on */
-  size_t bytes_before;    /* that the key took in the session's own state */
+  int64_t known_change;     /* when the key was last changed as far as the session object knew when this was prepared */
+  mp_view_entry *entry;     /* of the session object, which lives as long as this is to be stored */
+  mp_value *previous_value; /* asynchronous: what the session object showed before this append, */
+  mp_value *expected;       /* and, counted, what it is to show from then on */
+  size_t bytes_before;      /* that the key took in the session's own state */
   /* outcome */
   mp_value *result;     /* what was stored: counted where it was computed, else `value`; NULL: removed */
   mp_state_row *wanted; /* what was looked up, where something is to be added to it; else NULL */
@@ -45,13 +45,13 @@ typedef struct mp_append {
   size_t stored_count; /* without temp: */
   bool id_given;
   bool timestamp_given;
-  bool delta_as_given;        /* what is stored is the event's own delta as it stands */
+  bool delta_unchanged;       /* what is stored is the event's own delta as it stands */
   mp_session_row held;        /* what the session object held when this was prepared */
   moonpad_session *live;      /* the session object, where nobody uses it while the transaction runs; else NULL */
   bool by_hand;               /* takes no change set's writes along */
   moonpad_changes *changes;   /* whose pending writes these are; NULL: nobody's, or freed since */
   mp_key *branch;             /* of their writer, counted; NULL: none */
-  int64_t decided_at;         /* the revision that a delta by hand was decided in sight of, or MP_DECIDED_AS_HELD */
+  int64_t expected_revision;  /* the revision that a delta by hand was decided in sight of, or MP_EXPECT_SNAPSHOT */
   moonpad_session_name names; /* borrowed from the session, for messages */
   size_t state_bytes;
   /* outcome */
@@ -70,26 +70,27 @@ typedef struct mp_append {
   mp_key **conflicts;
   size_t conflict_count;
   size_t conflict_capacity;
-  mp_gathering others;  /* what others changed since `held` */
-  mp_state_row *wanted; /* keys whose value or revision the outcome depends on */
+  mp_changed_keys others; /* what others changed since `held` */
+  mp_state_row *wanted;   /* keys whose value or revision the outcome depends on */
   size_t wanted_count;
   mp_state_row *writes; /* one for each operation that is stored */
   mp_event_draft draft;
-  mp_operation few_operations[MP_FEW_ENTRIES];
-  mp_state_row few_wanted[MP_FEW_ENTRIES];
-  mp_state_row few_writes[MP_FEW_ENTRIES];
+  mp_operation inline_operations[MP_INLINE_ENTRIES];
+  mp_state_row inline_wanted[MP_INLINE_ENTRIES];
+  mp_state_row inline_writes[MP_INLINE_ENTRIES];
 } mp_append;
 
 /*
 ** What the session object holds: the rule for a delta by hand (contract 2.2). Whoever decided in sight
 ** of revision 0 holds no other.
 */
-#define MP_DECIDED_AS_HELD INT64_C(0)
+#define MP_EXPECT_SNAPSHOT INT64_C(0)
 
 /* Reads the event and takes the change set's pending writes along (changes may be NULL). The text stays the caller's, and is to stay. On failure there is
 ** nothing to free. */
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
-                                 moonpad_string event, bool own_json, int64_t decided_at, moonpad_error *error);
+                                 moonpad_string event, bool is_trusted, int64_t expected_revision,
+                                 moonpad_error *error);
 /* No key may be pending and in the event's own delta. */
 moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_error *error);
 /* The transaction function; the context is the mp_append. */
@@ -138,14 +139,14 @@ void mp_append_free(mp_append *append);
 */
 moonpad_event *mp_append_event(const mp_append *append);
 /* The same, borrowed from the append. */
-void mp_append_lend_event(const mp_append *append, moonpad_event *event);
+void mp_append_borrow_event(const mp_append *append, moonpad_event *event);
 
 /*
-** As moonpad_append_event / moonpad_changes_commit. `own_json` is the short way in: the text is what this library's encoder wrote (compact, valid, no key twice),
+** As moonpad_append_event / moonpad_changes_commit. `is_trusted` is the short way in: the text is what this library's encoder wrote (compact, valid, no key twice),
 ** and is only checked for being an event. `changes` may be NULL.
 */
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                   bool own_json, moonpad_event **stored, moonpad_error *error);
+                                   bool is_trusted, moonpad_event **stored, moonpad_error *error);
 
 /*
 ** The same with what is pending on the session object itself. A key that is pending and in the event's
@@ -155,8 +156,8 @@ moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string e
                                       moonpad_error *error);
 
 /* As mp_append_event_now, by hand, with a delta decided in sight of another revision than the session object holds. */
-moonpad_status mp_append_event_decided(moonpad_session *session, moonpad_string event, int64_t decided_at,
-                                       moonpad_event **stored, moonpad_error *error);
+moonpad_status mp_append_event_expecting(moonpad_session *session, moonpad_string event, int64_t expected_revision,
+                                         moonpad_event **stored, moonpad_error *error);
 
 /*
 ** mp_add_number or mp_extend_array of a pending increment or append: it fitted what was there, so

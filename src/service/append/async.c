@@ -198,12 +198,12 @@ static moonpad_status expect_results(mp_append *append, moonpad_error *error) {
 }
 
 /*
-** It may be being stored by now, which uses nothing of this. `shown_before` is for
+** It may be being stored by now, which uses nothing of this. `previous_value` is for
 ** mp_append_write_refused alone.
 */
 static void freeze_until_stored(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
-    append->operations[i].shown_before = mp_value_retain(append->operations[i].entry->value);
+    append->operations[i].previous_value = mp_value_retain(append->operations[i].entry->value);
   }
   session->unshown = append;
   if (append->changes != NULL) mp_changes_freeze(append->changes);
@@ -221,7 +221,7 @@ static void thaw(moonpad_session *session) {
 static void show_expected(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
-    operation->shown_before = mp_value_retain(operation->entry->value);
+    operation->previous_value = mp_value_retain(operation->entry->value);
     mp_view_expect(session, operation->entry, operation->expected);
     operation->expected = NULL;
     if (append->changes != NULL) mp_changes_stored(append->changes, operation->entry);
@@ -249,7 +249,7 @@ static moonpad_status read_job(mp_job *job, moonpad_session *session, moonpad_ch
   mp_buffer_add_string(&job->event, event);
   if (job->event.failed) return mp_no_memory(error);
   moonpad_status status = mp_append_prepare(&job->append, session, changes, mp_buffer_text(&job->event),
-                                            job->way.own_json, job->way.decided_at, error);
+                                            job->way.is_trusted, job->way.expected_revision, error);
   if (status != MOONPAD_OK) return status;
   if (job->append.draft.partial) {
     status =
@@ -335,7 +335,7 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
 moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                      mp_async_way way, mp_job **queued, moonpad_error *error) {
   mp_job *job = NULL;
-  if (way.when_stored || mp_session_queues_nothing(session)) mp_session_settle(session);
+  if (way.when_stored || mp_session_queues_nothing(session)) mp_session_drain(session);
   moonpad_status status = make_job(session, changes, event, way, &job, error);
   if (status != MOONPAD_OK) return status;
   status = enqueue(job, error);
@@ -364,9 +364,9 @@ moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_st
 moonpad_status moonpad_update_session_async(moonpad_session *session, moonpad_append_callback callback, void *context,
                                             bool *queued, moonpad_error *error) {
   if (queued != NULL) *queued = false;
-  mp_session_settle_unshown(session);
+  mp_session_drain_unshown(session);
   if (session->own == NULL || session->own->pending_count == 0) return mp_check_open(session->service, error);
-  mp_async_way way = {.own_json = true, .callback = callback, .context = context};
+  mp_async_way way = {.is_trusted = true, .callback = callback, .context = context};
   moonpad_status status =
       mp_append_event_later(session, session->own, moonpad_text("{\"author\":\"system\"}"), way, NULL, error);
   if (queued != NULL) *queued = status == MOONPAD_OK;
@@ -409,7 +409,7 @@ static void apply_shown(mp_job *job, moonpad_session *session) {
   if (knows_others) mp_view_apply(session, &append->others, &append->row);
   if (is_stored) take_in_own(append, session);
   if (!is_stored && !session->has_failed) take_back(job, session);
-  for (size_t i = 0; i < append->count; i++) mp_view_settle(session, append->operations[i].entry);
+  for (size_t i = 0; i < append->count; i++) mp_view_expect_done(session, append->operations[i].entry);
   if (knows_others) session->row = append->row;
 }
 
@@ -441,7 +441,7 @@ static void apply_up_to(mp_job *last) {
 static bool wanted_value(const mp_append *append, const mp_operation *operation, mp_value **value) {
   bool adds = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
   *value = adds ? NULL : mp_value_retain(operation->value);
-  return !adds || mp_add_pending(append->env, operation->kind, mp_key_text(operation->key), operation->shown_before,
+  return !adds || mp_add_pending(append->env, operation->kind, mp_key_text(operation->key), operation->previous_value,
                                  operation->value, value, NULL) == MOONPAD_OK;
 }
 
@@ -480,7 +480,7 @@ static void report(mp_job *job) {
     return;
   }
   moonpad_event event;
-  if (is_stored) mp_append_lend_event(&job->append, &event);
+  if (is_stored) mp_append_borrow_event(&job->append, &event);
   job->way.callback(job->way.context, job->session, is_stored ? &event : NULL, error);
 }
 
@@ -539,7 +539,7 @@ static void wait_for_jobs(const moonpad_session *session) {
 }
 
 /* Applying gives back memory, so it is done without the mutex. */
-void mp_session_settle(moonpad_session *session) {
+void mp_session_drain(moonpad_session *session) {
   if (session->jobs_in_flight == 0) return;
   pthread_mutex_t *mutex = &session->service->executor.mutex;
   pthread_mutex_lock(mutex);
@@ -548,7 +548,7 @@ void mp_session_settle(moonpad_session *session) {
   apply_up_to(session->last_job);
 }
 
-bool mp_session_try_settle(moonpad_session *session) {
+bool mp_session_try_drain(moonpad_session *session) {
   if (session->jobs_in_flight == 0) return true;
   mp_job *last = NULL;
   pthread_mutex_t *mutex = &session->service->executor.mutex;
@@ -577,9 +577,9 @@ static mp_job *find_for_step(moonpad_session *session, bool is_awaited) {
   return found;
 }
 
-bool mp_session_settle_abandoned(moonpad_session *session, bool is_awaited) {
+bool mp_session_drain_abandoned(moonpad_session *session, bool is_awaited) {
   for (mp_job *job; (job = find_for_step(session, is_awaited)) != NULL;) mp_job_abandon(job);
-  return mp_session_try_settle(session);
+  return mp_session_try_drain(session);
 }
 
 static void leave_jobs(moonpad_session *session) {
@@ -592,7 +592,7 @@ static void leave_jobs(moonpad_session *session) {
   thaw(session);
 }
 
-void mp_session_leave(moonpad_session *session) {
+void mp_session_detach_appends(moonpad_session *session) {
   /* One that a transaction has made and frees again must not ask for the lock (service.h). */
   if (session->first_job != NULL) leave_jobs(session);
   mp_release(session->env, session->failure);

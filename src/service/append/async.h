@@ -1,6 +1,6 @@
 /* Asynchronous appends (contract 6). */
-#ifndef MP_SERVICE_ASYNC_H
-#define MP_SERVICE_ASYNC_H
+#ifndef MP_SERVICE_APPEND_ASYNC_H
+#define MP_SERVICE_APPEND_ASYNC_H
 
 #include "service/append/append.h"
 
@@ -9,9 +9,9 @@ typedef struct mp_job mp_job;
 
 /* How one is appended, and who is told what became of it: `callback`, or else `watch`, or else the log. */
 typedef struct mp_async_way {
-  bool own_json;      /* as of mp_append_prepare */
-  int64_t decided_at; /* the same */
-  bool apart;         /* no key may be pending and in the event's own delta */
+  bool is_trusted;           /* as of mp_append_prepare */
+  int64_t expected_revision; /* the same */
+  bool apart;                /* no key may be pending and in the event's own delta */
   /*
   ** For a step of a run, which asks with mp_job_poll: nothing of it is shown before it is stored.
   ** Until then its change set takes no writes, and what is pending there stays so; if it fails,

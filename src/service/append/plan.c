@@ -12,17 +12,17 @@ typedef struct sending {
   size_t piece_count;
   size_t most_bytes; /* that the session's own state can come to */
   unsigned heads;
-  mp_guarded few_operations[MP_FEW_ENTRIES];
-  size_t few_holes[MP_FEW_ENTRIES];
-  mp_piece few_pieces[MP_FEW_ENTRIES + 1];
+  mp_guarded inline_operations[MP_INLINE_ENTRIES];
+  size_t inline_holes[MP_INLINE_ENTRIES];
+  mp_piece inline_spans[MP_INLINE_ENTRIES + 1];
 } sending;
 
 static bool reserve(sending *send) {
   size_t count = send->append->stored_count;
-  send->operations = send->few_operations;
-  send->holes = send->few_holes;
-  send->pieces = send->few_pieces;
-  if (count <= MP_FEW_ENTRIES) return true;
+  send->operations = send->inline_operations;
+  send->holes = send->inline_holes;
+  send->pieces = send->inline_spans;
+  if (count <= MP_INLINE_ENTRIES) return true;
   size_t each = sizeof *send->operations + sizeof *send->pieces + sizeof *send->holes;
   send->operations = mp_allocate(send->append->env, count * each + sizeof *send->pieces);
   if (send->operations == NULL) return false;
@@ -33,7 +33,7 @@ static bool reserve(sending *send) {
 
 static void finish(sending *send) {
   mp_plan_forget(send->append->env, &send->plan);
-  if (send->operations != send->few_operations) mp_release(send->append->env, send->operations);
+  if (send->operations != send->inline_operations) mp_release(send->append->env, send->operations);
 }
 
 static bool is_added(const mp_guarded *planned) {
@@ -127,7 +127,7 @@ static bool plan_operations(sending *send) {
 
 /* ---- the event's text ---- */
 
-static void take_pieces(sending *send, moonpad_string text) {
+static void take_spans(sending *send, moonpad_string text) {
   size_t at = 0;
   send->pieces[0].after = MP_NO_RESULT;
   for (size_t i = 0; i < send->append->stored_count; i++) {
@@ -150,7 +150,7 @@ static bool write_event(mp_append *append, const mp_guarded *planned, size_t *ho
 /* ---- the whole ---- */
 
 static void begin_others(void *context) {
-  mp_gathering_clear(context);
+  mp_changed_keys_clear(context);
 }
 
 static bool make_plan(sending *send) {
@@ -159,9 +159,9 @@ static bool make_plan(sending *send) {
   if (!reserve(send) || !mp_append_reserve_notes(append)) return false;
   if (!plan_operations(send) || !write_event(append, send->operations, send->holes)) return false;
   send->piece_count = 1;
-  take_pieces(send, append->stored);
+  take_spans(send, append->stored);
   if (mp_check_event_size(append->service, append->stored.length, NULL) != MOONPAD_OK) return false;
-  send->plan = (mp_plan){.place = mp_place_of_row(&append->names, &append->held),
+  send->plan = (mp_plan){.place = mp_session_ref_of_row(&append->names, &append->held),
                          .operations = send->operations,
                          .count = append->stored_count,
                          .event = mp_append_event_row(append, send->heads),
@@ -171,7 +171,7 @@ static bool make_plan(sending *send) {
                          .max_value_bytes = options->max_value_bytes,
                          .max_event_bytes = options->max_event_bytes,
                          .begin = begin_others,
-                         .each_state = mp_gather_row,
+                         .each_state = mp_changed_keys_add_row,
                          .context = &append->others};
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     send->plan.held[scope] = mp_row_revision(&append->held, (mp_scope)scope);
@@ -186,7 +186,7 @@ static void take_outcome(sending *send) {
   append->row = append->facts.row;
   append->timestamp = append->draft.timestamp;
   append->event_revision = append->row.revision;
-  mp_gather_whole(&append->others, &append->facts);
+  mp_changed_keys_note_whole(&append->others, &append->facts);
   mp_append_note(append);
   for (size_t i = 0; i < append->stored_count; i++) {
     if (!is_added(&send->operations[i])) continue;

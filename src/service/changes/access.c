@@ -112,14 +112,14 @@ static moonpad_status begin_write(moonpad_changes *changes, moonpad_string key, 
   return mp_change_look(changes, key, change, error);
 }
 
-moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool unchecked,
+moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool last_writer_wins,
                               moonpad_error *error) {
   mp_change *change;
   moonpad_status status = begin_write(changes, key, &change, error);
   if (status == MOONPAD_OK && changes->session != NULL) {
     status = mp_check_value_size(changes->session->service, key, value, error);
   }
-  if (status == MOONPAD_OK) mp_change_put(change, value, unchecked);
+  if (status == MOONPAD_OK) mp_change_put(change, value, last_writer_wins);
   return status;
 }
 
@@ -129,7 +129,7 @@ static bool is_created(const mp_change *change, const mp_value *value) {
   return value->as.as.text.length == 2 || change->read_now || change->owner->all_read_now;
 }
 
-void mp_change_put(mp_change *change, mp_value *value, bool unchecked) {
+void mp_change_put(mp_change *change, mp_value *value, bool last_writer_wins) {
   mp_change_touch(change, false);
   bool created = is_created(change, value);
   mp_change_drop_root(change);
@@ -137,7 +137,7 @@ void mp_change_put(mp_change *change, mp_value *value, bool unchecked) {
   mp_change_forget_pending(change);
   mp_change_begin_pending(change, value == NULL ? MP_REMOVE : MP_SET);
   change->value = value;
-  change->unchecked = unchecked;
+  change->last_writer_wins = last_writer_wins;
   change->created = created;
 }
 

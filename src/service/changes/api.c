@@ -9,7 +9,7 @@
 moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                    moonpad_value *value, moonpad_error *error) {
   value->type = MOONPAD_ABSENT;
-  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
   if (status != MOONPAD_OK || key.length > MOONPAD_MAX_KEY_BYTES) return status;
   mp_change *change;
   status = mp_change_look(changes, key, &change, error);
@@ -68,7 +68,7 @@ static moonpad_status fail_on_the_way(const destination *to, moonpad_string key,
 static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, moonpad_string path, mp_value *value,
                                 moonpad_error *error) {
   destination to;
-  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
   if (status == MOONPAD_OK) status = mp_check_key(key, error);
   if (status != MOONPAD_OK) return status;
   if (path.length == 0) return mp_changes_put(changes, key, value, false, error);
@@ -83,7 +83,7 @@ static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, mo
 /* The place that a message names is put together for a message only. `what` may be "". */
 static moonpad_status copy_in(moonpad_changes *changes, moonpad_string key, moonpad_string path, const char *what,
                               const moonpad_value *value, mp_value **copy, moonpad_error *error) {
-  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
   if (status != MOONPAD_OK) return status;
   status = mp_value_copy_in(changes->env, value, NULL, copy, error);
   if (status != MOONPAD_INVALID_ARGUMENT) return status;

@@ -1,6 +1,6 @@
 /* The inside of a change set: for its own files (changes*.c, transaction.c, writes.c) and for what appends it. */
-#ifndef MP_SERVICE_PENDING_H
-#define MP_SERVICE_PENDING_H
+#ifndef MP_SERVICE_CHANGES_CHANGE_SET_H
+#define MP_SERVICE_CHANGES_CHANGE_SET_H
 
 #include "core/patch.h"
 #include "service/append/append.h"
@@ -24,10 +24,10 @@ struct mp_change {
   bool pending;
   bool touched; /* read or written since it was last clean: `base` counts */
   bool read;
-  bool read_now;  /* read in this transaction; of a set without transactions: since it was clean */
-  bool unchecked; /* outputKey: never conflicts */
-  bool by_place;  /* MP_SET by nested writes into what was there: overlapping calls may write other places */
-  bool created;   /* MP_SET: a table put there because there was none, as overlapping calls may have done */
+  bool read_now;         /* read in this transaction; of a set without transactions: since it was clean */
+  bool last_writer_wins; /* outputKey: never conflicts */
+  bool by_place;         /* MP_SET by nested writes into what was there: overlapping calls may write other places */
+  bool created;          /* MP_SET: a table put there because there was none, as overlapping calls may have done */
   int64_t base;
   mp_operation_kind kind; /* while pending */
   mp_value *
@@ -47,7 +47,7 @@ struct mp_change {
 struct moonpad_changes {
   mp_env *env;
   moonpad_session *session; /* NULL: detached, or `left` */
-  bool left;                /* the session object has been freed */
+  bool session_freed;       /* the session object has been freed */
   mp_key *branch;           /* of a parallel agent, like "team.writer"; NULL: none */
   mp_map *view;             /* the session's, or private_view */
   mp_map private_view;
@@ -75,7 +75,7 @@ struct moonpad_changes {
 
 /* The revision of a scope that it sees. */
 static inline int64_t mp_changes_seen_at(const moonpad_changes *changes, mp_scope scope) {
-  return changes->in_call ? changes->began_at[scope] : mp_held_revision(changes->session, scope);
+  return changes->in_call ? changes->began_at[scope] : mp_snapshot_revision(changes->session, scope);
 }
 
 /* Was what lies below looked at, and can it not have changed since for this set? */
@@ -88,7 +88,7 @@ static inline bool mp_change_is_written(const mp_change *change) {
 }
 
 /* As mp_changes_put, without a check: cannot fail. */
-void mp_change_put(mp_change *change, mp_value *value, bool unchecked);
+void mp_change_put(mp_change *change, mp_value *value, bool last_writer_wins);
 /* A key becomes pending, and is not any more. */
 void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
 void mp_change_forget_pending(mp_change *change);
@@ -98,11 +98,11 @@ void mp_changes_freeze(moonpad_changes *changes);
 /* It can be written again, unless it has ended meanwhile. */
 void mp_changes_thaw(moonpad_changes *changes);
 /* Its session object has been freed: every call is `closed`. */
-moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad_error *error);
+moonpad_status mp_changes_refuse_if_session_freed(const moonpad_changes *changes, moonpad_error *error);
 /* Can what is pending become an event? Waits where that is happening already. */
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
 /* The session object is about to be freed: its change sets forget what they hold of it. */
-void mp_changes_leave_session(moonpad_session *session);
+void mp_changes_session_freed(moonpad_session *session);
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
 moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
 /*
@@ -126,7 +126,7 @@ const mp_version *mp_change_version(const mp_change *change, const moonpad_chang
 /* Its call, if one is under way, is over. */
 void mp_call_end(moonpad_changes *changes);
 /* The view is about to show another value there: transactions under way keep the one that they began with. */
-void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry);
+void mp_changes_keep_version(const moonpad_session *session, const mp_view_entry *entry);
 /* Notes the base on first contact. */
 void mp_change_touch(mp_change *change, bool reading);
 /* What the change set shows for a key now: *value is borrowed (a local result of an increment or append: one counted reference in *owned). */

@@ -62,7 +62,7 @@ static void forget_keys(moonpad_changes *changes) {
   mp_map_free(&changes->map);
 }
 
-void mp_changes_leave_session(moonpad_session *session) {
+void mp_changes_session_freed(moonpad_session *session) {
   for (moonpad_changes *changes; (changes = session->sets) != NULL;) {
     session->sets = changes->next;
     forget_keys(changes);
@@ -72,7 +72,7 @@ void mp_changes_leave_session(moonpad_session *session) {
     changes->session = NULL;
     changes->below = NULL;
     changes->in_call = false;
-    changes->left = true;
+    changes->session_freed = true;
   }
 }
 
@@ -206,7 +206,7 @@ void mp_change_drop_root(mp_change *change) {
 void mp_change_forget_pending(mp_change *change) {
   if (change->pending) change->owner->pending_count--;
   change->pending = false;
-  change->unchecked = false;
+  change->last_writer_wins = false;
   change->by_place = false;
   change->created = false;
   mp_value_release(change->owner->env, change->value);
@@ -324,7 +324,7 @@ void mp_changes_thaw(moonpad_changes *changes) {
   if (changes->ended == is_being_stored) changes->ended = NULL;
 }
 
-void mp_changes_settle(moonpad_changes *changes) {
+void mp_changes_promote(moonpad_changes *changes) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change *change = slot->value;
@@ -339,7 +339,7 @@ void mp_changes_settle(moonpad_changes *changes) {
 /* ---- after the session object has changed ---- */
 
 /* What was pending is stored now. The nodes live on where they hold what was stored. */
-static void settle_change(mp_change *change) {
+static void note_stored(mp_change *change) {
   mp_value *stored = change->entry->value;
   if (change->root != NULL) {
     bool same = change->pending && stored != NULL && mp_is_composite(stored->as.type) &&
@@ -358,12 +358,12 @@ static void settle_change(mp_change *change) {
 
 void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry) {
   mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
-  if (change != NULL && change->pending) settle_change(change);
+  if (change != NULL && change->pending) note_stored(change);
 }
 
 void mp_changes_note_clean(moonpad_changes *changes) {
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    changes->all_base[scope] = changes->clean_at[scope] = mp_held_revision(changes->session, (mp_scope)scope);
+    changes->all_base[scope] = changes->clean_at[scope] = mp_snapshot_revision(changes->session, (mp_scope)scope);
   }
 }
 
@@ -372,9 +372,9 @@ void mp_changes_rebase(moonpad_changes *changes) {
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
     mp_change *change = slot->value;
     if (!change->touched) continue;
-    change->base = mp_held_revision(changes->session, change->entry->scope);
+    change->base = mp_snapshot_revision(changes->session, change->entry->scope);
   }
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    changes->all_base[scope] = mp_held_revision(changes->session, (mp_scope)scope);
+    changes->all_base[scope] = mp_snapshot_revision(changes->session, (mp_scope)scope);
   }
 }

@@ -2,8 +2,8 @@
 ** Change sets: pending writes over what a session object shows (contract 1.3, 1.4, 2.2). What the Lua state proxy sits on.
 ** The public calls are in moonpad.h; here is what the Lua boundary needs besides. One thread at a time.
 */
-#ifndef MP_SERVICE_CHANGES_H
-#define MP_SERVICE_CHANGES_H
+#ifndef MP_SERVICE_CHANGES_CHANGES_H
+#define MP_SERVICE_CHANGES_CHANGES_H
 
 #include "core/entries.h"
 #include "core/tree.h"
@@ -11,7 +11,7 @@
 /* A state object of no session (moonpad.state{...}): starts empty, can be read and written, not committed. */
 moonpad_status mp_changes_new_detached(mp_env *env, moonpad_changes **changes, moonpad_error *error);
 /* Of a detached one: what was set so far becomes what it holds, nothing is pending any more. */
-void mp_changes_settle(moonpad_changes *changes);
+void mp_changes_promote(moonpad_changes *changes);
 mp_env *mp_changes_env(const moonpad_changes *changes);
 /*
 ** Makes it one of a branch of a parallel agent ("team.writer"; empty: none). Appends by branches beside it do not count as its own: a write that depends on
@@ -35,8 +35,8 @@ moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *e
 /* As mp_changes_item, but only whether it is there. */
 moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error);
 
-/* Sets (value NULL: removes). Takes its own reference. `unchecked`: never conflicts (outputKey). */
-moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool unchecked,
+/* Sets (value NULL: removes). Takes its own reference. `last_writer_wins`: never conflicts (outputKey). */
+moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool last_writer_wins,
                               moonpad_error *error);
 /* Is `node` what this change set shows under the key? Then assigning it there changes nothing. */
 bool mp_changes_holds(moonpad_changes *changes, moonpad_string key, const mp_node *node);

@@ -35,7 +35,7 @@ mp_patch *mp_change_patch(mp_change *change) {
 typedef struct mp_write {
   mp_key *key;
   bool read;
-  bool unchecked;
+  bool last_writer_wins;
   mp_patch *patch; /* NULL: only read */
 } mp_write;
 
@@ -73,14 +73,14 @@ moonpad_status mp_changes_writes(moonpad_changes *changes, mp_writes **result, m
       return mp_no_memory(error);
     }
     writes->keys[writes->count++] =
-        (mp_write){mp_key_retain(change->entry->key), change->read, change->unchecked, patch};
+        (mp_write){mp_key_retain(change->entry->key), change->read, change->last_writer_wins, patch};
   }
   *result = writes;
   return MOONPAD_OK;
 }
 
 /* An edit of the whole key; *below_it: it was none, the others are for the opened table. */
-static moonpad_status do_edit(mp_change *change, const mp_edit *edit, bool unchecked, bool *below_it,
+static moonpad_status do_edit(mp_change *change, const mp_edit *edit, bool last_writer_wins, bool *below_it,
                               moonpad_error *error) {
   moonpad_changes *changes = change->owner;
   moonpad_string key = mp_key_text(change->entry->key);
@@ -90,14 +90,14 @@ static moonpad_status do_edit(mp_change *change, const mp_edit *edit, bool unche
   switch (edit->kind) {
   case MP_EDIT_SET:
   case MP_EDIT_REMOVE:
-    return mp_changes_put(changes, key, edit->value, unchecked, error);
+    return mp_changes_put(changes, key, edit->value, last_writer_wins, error);
   case MP_EDIT_INCREMENT:
     return mp_changes_add(changes, key, MP_INCREMENT, edit->value, error);
   case MP_EDIT_APPEND:
     return mp_changes_add(changes, key, MP_APPEND, edit->value, error);
   default:
     *below_it = true;
-    return is_absent ? mp_changes_put(changes, key, edit->value, unchecked, error) : MOONPAD_OK;
+    return is_absent ? mp_changes_put(changes, key, edit->value, last_writer_wins, error) : MOONPAD_OK;
   }
 }
 
@@ -109,7 +109,7 @@ static moonpad_status add_write(moonpad_changes *changes, const mp_write *write,
   if (status != MOONPAD_OK) return status;
   mp_change_touch(change, write->read);
   if (write->patch == NULL || write->patch->count == 0) return MOONPAD_OK;
-  status = do_edit(change, &write->patch->edits[0], write->unchecked, &below_it, error);
+  status = do_edit(change, &write->patch->edits[0], write->last_writer_wins, &below_it, error);
   if (status != MOONPAD_OK || !below_it) return status;
   status = mp_change_root(change, &root, error);
   if (status != MOONPAD_OK) return status;

@@ -10,13 +10,13 @@ moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpa
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: %s", changes->ended);
 }
 
-moonpad_status mp_changes_refuse_if_left(const moonpad_changes *changes, moonpad_error *error) {
-  if (!changes->left) return MOONPAD_OK;
+moonpad_status mp_changes_refuse_if_session_freed(const moonpad_changes *changes, moonpad_error *error) {
+  if (!changes->session_freed) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_CLOSED, "the session object of this change set has been freed");
 }
 
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error) {
-  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
   if (status != MOONPAD_OK) return status;
   if (changes->below != NULL) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to a tool call: its answer is committed");
@@ -24,7 +24,7 @@ moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_
   if (changes->session == NULL) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
   }
-  mp_session_settle_unshown(changes->session);
+  mp_session_drain_unshown(changes->session);
   return mp_changes_refuse_if_ended(changes, error);
 }
 

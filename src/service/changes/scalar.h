@@ -1,6 +1,6 @@
 /* The short way to a scalar of a change set, for callers that come back to the same keys again and again: inline, for calls would cost more than the work. */
-#ifndef MP_SERVICE_CHANGE_SCALAR_H
-#define MP_SERVICE_CHANGE_SCALAR_H
+#ifndef MP_SERVICE_CHANGES_SCALAR_H
+#define MP_SERVICE_CHANGES_SCALAR_H
 
 #include "service/changes/change_set.h"
 
@@ -39,7 +39,7 @@ static inline moonpad_value *mp_change_overwrite(mp_change *change) {
   }
   const moonpad_session *session = change->owner->session;
   if (session != NULL && !mp_fits_small_scalars(session->service)) return NULL;
-  change->unchecked = false;
+  change->last_writer_wins = false;
   change->by_place = false;
   change->created = false;
   return &value->as;

@@ -7,7 +7,7 @@
 static const char is_between[] = "none of its call's functions is running";
 
 moonpad_status mp_changes_over(moonpad_changes *below, moonpad_changes **changes, moonpad_error *error) {
-  moonpad_status status = mp_changes_refuse_if_left(below, error);
+  moonpad_status status = mp_changes_refuse_if_session_freed(below, error);
   if (status == MOONPAD_OK && (below->session == NULL || below->below != NULL)) {
     status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "tool calls need a state that lies over a session itself");
   }
@@ -25,7 +25,7 @@ static void begin_call(moonpad_changes *changes) {
   changes->call_began = changes->below->changed;
   changes->below->open++;
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    changes->began_at[scope] = mp_held_revision(changes->session, (mp_scope)scope);
+    changes->began_at[scope] = mp_snapshot_revision(changes->session, (mp_scope)scope);
   }
 }
 
@@ -37,14 +37,14 @@ static void look_anew(moonpad_changes *changes) {
 }
 
 void mp_transaction_begin(moonpad_changes *changes) {
-  if (changes->left || changes->ended != is_between) return;
+  if (changes->session_freed || changes->ended != is_between) return;
   if (!changes->in_call) begin_call(changes);
   look_anew(changes);
   changes->ended = NULL;
 }
 
 static void end(moonpad_changes *changes) {
-  if (!changes->left) look_anew(changes);
+  if (!changes->session_freed) look_anew(changes);
   if (changes->ended == NULL) changes->ended = is_between;
 }
 
@@ -126,7 +126,7 @@ const mp_version *mp_change_version(const mp_change *change, const moonpad_chang
   return stored != NULL && !was_pending ? stored : seen;
 }
 
-void mp_changes_keep_shown(const moonpad_session *session, const mp_view_entry *entry) {
+void mp_changes_keep_version(const moonpad_session *session, const mp_view_entry *entry) {
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
     if (changes->open == 0) continue;
     mp_change *change = mp_change_of(changes, mp_key_text(entry->key));
@@ -278,7 +278,7 @@ static void install(committed *key) {
   key->version = NULL;
   hand_down_marks(below, change);
   if (key->kind == MP_SET || key->kind == MP_REMOVE) {
-    mp_change_put(below, key->value, change->unchecked);
+    mp_change_put(below, key->value, change->last_writer_wins);
   } else {
     mp_change_drop_root(below);
     mp_value_release(below->owner->env, below->value);
@@ -341,7 +341,7 @@ static moonpad_status commit_pending(moonpad_changes *changes, moonpad_error *er
 }
 
 moonpad_status mp_transaction_commit(moonpad_changes *changes, moonpad_error *error) {
-  moonpad_status status = mp_changes_refuse_if_left(changes, error);
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
   if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes, error);
   if (status == MOONPAD_OK) status = mp_changes_refuse_if_ended(changes->below, error);
   if (status == MOONPAD_OK && changes->below->has_lost) status = mp_no_memory(error);

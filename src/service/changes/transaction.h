@@ -3,8 +3,8 @@
 ** that one. What a call's functions write is theirs until it is committed; then it is pending in the answer's set, where what
 ** begins later sees it. A transaction sees what was there when it began, and its own writes.
 */
-#ifndef MP_SERVICE_TRANSACTION_H
-#define MP_SERVICE_TRANSACTION_H
+#ifndef MP_SERVICE_CHANGES_TRANSACTION_H
+#define MP_SERVICE_CHANGES_TRANSACTION_H
 
 #include "service/changes/changes.h"
 

@@ -13,17 +13,17 @@
 #include "service/history/replay.h"
 
 /* The row as it is now, and with `now` what changed of the session's own keys after `since`. */
-static moonpad_status look(const moonpad_session *session, mp_tx *tx, int64_t since, mp_gathering *now,
+static moonpad_status look(const moonpad_session *session, mp_tx *tx, int64_t since, mp_changed_keys *now,
                            mp_session_row *row, moonpad_error *error) {
-  mp_place place = mp_session_place(session);
+  mp_session_ref place = mp_session_ref_of(session);
   mp_look look = {.place = place,
                   .heads = MP_ALL_HEADS,
                   .since = {since, MP_NO_KEYS, MP_NO_KEYS},
-                  .each_state = mp_gather_row,
+                  .each_state = mp_changed_keys_add_row,
                   .context = now};
   mp_facts facts;
   moonpad_status status =
-      now == NULL ? tx->ops->look(tx, &look, &facts, error) : mp_look_and_gather(tx, &look, now, &facts, error);
+      now == NULL ? tx->ops->look(tx, &look, &facts, error) : mp_look_for_changed_keys(tx, &look, now, &facts, error);
   *row = facts.row;
   if (status != MOONPAD_NOT_FOUND) return status;
   return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&place.name).text);
@@ -41,7 +41,7 @@ static moonpad_status state_at_in(mp_tx *tx, void *context, moonpad_error *error
   looking_back *back = context;
   mp_replay_clear(&back->replay);
   mp_session_row row;
-  mp_place place = mp_session_place(back->session);
+  mp_session_ref place = mp_session_ref_of(back->session);
   moonpad_status status = look(back->session, tx, MP_NO_KEYS, NULL, &row, error);
   return status == MOONPAD_OK ? mp_replay_to(&back->replay, tx, &place, &row, back->revision, error) : status;
 }
@@ -49,7 +49,7 @@ static moonpad_status state_at_in(mp_tx *tx, void *context, moonpad_error *error
 moonpad_status moonpad_state_at(moonpad_session *session, int64_t revision, moonpad_buffer *json,
                                 moonpad_error *error) {
   memset(json, 0, sizeof *json);
-  mp_session_settle(session);
+  mp_session_drain(session);
   looking_back back = {.session = session, .revision = revision};
   mp_replay_init(&back.replay, session->env);
   mp_buffer out;
@@ -73,10 +73,10 @@ typedef struct forking {
   moonpad_session *forked;
   mp_session_row from;
   mp_session_row to;
-  bool is_copied;       /* the state as it is now is there to be copied: `state`; else `replay` */
-  mp_replay replay;     /* the state of an earlier revision */
-  mp_gathering state;   /* with those that have been removed */
-  mp_gathering changed; /* since the base state */
+  bool is_copied;          /* the state as it is now is there to be copied: `state`; else `replay` */
+  mp_replay replay;        /* the state of an earlier revision */
+  mp_changed_keys state;   /* with those that have been removed */
+  mp_changed_keys changed; /* since the base state */
 } forking;
 
 static moonpad_status note_time(void *context, const mp_event_row *row, moonpad_error *error) {
@@ -93,7 +93,7 @@ static moonpad_status note_message(void *context, const mp_event_row *row, moonp
 
 /* Messages of the user: all that there are but those after it, for of a trimmed history nobody knows the first ones. */
 static moonpad_status read_numbers(forking *fork, mp_tx *tx, moonpad_error *error) {
-  mp_place from = mp_session_place(fork->session);
+  mp_session_ref from = mp_session_ref_of(fork->session);
   mp_event_query last = {.first = fork->revision, .last = fork->revision, .without_json = true};
   mp_event_query later = {
       .first = fork->revision + 1, .last = fork->from.revision, .without_json = true, .kinds = MP_EVENT_USER_MESSAGE};
@@ -118,7 +118,7 @@ static moonpad_status add_removed(mp_entries *state, const mp_entries *changed, 
 
 /* The state of the newest revision is there; any other, or one whose removed keys are forgotten, has to be replayed. */
 static moonpad_status read_origin(forking *fork, mp_tx *tx, moonpad_error *error) {
-  mp_place from = mp_session_place(fork->session);
+  mp_session_ref from = mp_session_ref_of(fork->session);
   mp_replay_clear(&fork->replay);
   moonpad_status status = look(fork->session, tx, 0, &fork->changed, &fork->from, error);
   bool is_newest = fork->revision == fork->from.revision;
@@ -135,7 +135,7 @@ static moonpad_status write_fork(forking *fork, mp_tx *tx, moonpad_error *error)
   mp_session_row *to = &fork->to;
   to->revision = fork->revision;
   to->base_revision = fork->from.base_revision;
-  mp_batch batch = {.place = mp_place_of_row(&fork->name, to),
+  mp_batch batch = {.place = mp_session_ref_of_row(&fork->name, to),
                     .row = to,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
                     .keys = writes,
@@ -153,7 +153,7 @@ static moonpad_status fork_in(mp_tx *tx, void *context, moonpad_error *error) {
   if (status == MOONPAD_ALREADY_EXISTS) {
     return mp_fail(error, status, "%s exists already", mp_label(&fork->name).text);
   }
-  mp_place from = mp_session_place(fork->session), to = mp_place_of_row(&fork->name, &fork->to);
+  mp_session_ref from = mp_session_ref_of(fork->session), to = mp_session_ref_of_row(&fork->name, &fork->to);
   if (status == MOONPAD_OK) status = tx->ops->copy_history(tx, &from, &to, fork->revision, error);
   if (status == MOONPAD_OK) status = read_numbers(fork, tx, error);
   if (status == MOONPAD_OK) status = write_fork(fork, tx, error);
@@ -164,7 +164,7 @@ static moonpad_status fork_in(mp_tx *tx, void *context, moonpad_error *error) {
 moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_string session_id,
                             moonpad_session **forked, moonpad_error *error) {
   *forked = NULL;
-  mp_session_settle(session);
+  mp_session_drain(session);
   mp_env *env = session->env;
   forking fork;
   memset(&fork, 0, sizeof fork);
@@ -181,8 +181,8 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
     fork.name.session_id = (moonpad_string){id, sizeof id};
   }
   mp_replay_init(&fork.replay, env);
-  mp_gathering_init(&fork.state, env);
-  mp_gathering_init(&fork.changed, env);
+  mp_changed_keys_init(&fork.state, env);
+  mp_changed_keys_init(&fork.changed, env);
   mp_store *store = session->service->store;
   status = store->ops->write(store, fork_in, &fork, error);
   if (status == MOONPAD_OK) {
@@ -191,8 +191,8 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
     moonpad_session_free(fork.forked);
   }
   mp_replay_free(&fork.replay);
-  mp_gathering_free(&fork.state);
-  mp_gathering_free(&fork.changed);
+  mp_changed_keys_free(&fork.state);
+  mp_changed_keys_free(&fork.changed);
   return status;
 }
 
@@ -200,16 +200,16 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
 
 typedef struct rewinding {
   const moonpad_session *session;
-  const char *action;    /* the field of the event that says how far it goes back */
-  moonpad_string target; /* its value, as JSON: an invocation or a revision */
-  bool to_invocation;    /* `revision` is to be found */
-  int64_t revision;      /* the state after it is restored; -1: not found */
-  int64_t decided_at;    /* the revision that was stored */
+  const char *action;        /* the field of the event that says how far it goes back */
+  moonpad_string target;     /* its value, as JSON: an invocation or a revision */
+  bool to_invocation;        /* `revision` is to be found */
+  int64_t revision;          /* the state after it is restored; -1: not found */
+  int64_t expected_revision; /* the revision that was stored */
   mp_replay before;
-  mp_gathering now;
+  mp_changed_keys now;
 } rewinding;
 
-static moonpad_status find_invocation(rewinding *rewind, mp_tx *tx, const mp_place *place, moonpad_error *error) {
+static moonpad_status find_invocation(rewinding *rewind, mp_tx *tx, const mp_session_ref *place, moonpad_error *error) {
   moonpad_string inside = {rewind->target.data + 1, rewind->target.length - 2};
   int64_t first;
   moonpad_status status = tx->ops->find_invocation(tx, place, inside, &first, error);
@@ -220,7 +220,7 @@ static moonpad_status find_invocation(rewinding *rewind, mp_tx *tx, const mp_pla
 }
 
 /* Only what changed since then can be different. Where that is not known any more, all is compared. */
-static moonpad_status read_before(rewinding *rewind, mp_tx *tx, const mp_place *place, const mp_session_row *row,
+static moonpad_status read_before(rewinding *rewind, mp_tx *tx, const mp_session_ref *place, const mp_session_row *row,
                                   moonpad_error *error) {
   mp_replay *before = &rewind->before;
   if (rewind->now.whole != 0) return mp_replay_to(before, tx, place, row, rewind->revision, error);
@@ -235,13 +235,13 @@ static moonpad_status rewind_in(mp_tx *tx, void *context, moonpad_error *error) 
   rewinding *rewind = context;
   mp_replay_clear(&rewind->before);
   mp_session_row row;
-  mp_place place = mp_session_place(rewind->session);
+  mp_session_ref place = mp_session_ref_of(rewind->session);
   moonpad_status status = look(rewind->session, tx, MP_NO_KEYS, NULL, &row, error);
   if (status == MOONPAD_OK && rewind->to_invocation) status = find_invocation(rewind, tx, &place, error);
   if (status == MOONPAD_OK) status = mp_replay_check(&row, rewind->revision, error);
   if (status == MOONPAD_OK) status = look(rewind->session, tx, rewind->revision, &rewind->now, &row, error);
   if (status != MOONPAD_OK) return status;
-  rewind->decided_at = row.revision;
+  rewind->expected_revision = row.revision;
   return read_before(rewind, tx, &place, &row, error);
 }
 
@@ -305,21 +305,22 @@ static moonpad_status write_rewind_event(rewinding *rewind, mp_buffer *event, mo
   return status;
 }
 
-static moonpad_status read_rewind(rewinding *rewind, mp_buffer *event, int64_t *decided_at, moonpad_error *error) {
+static moonpad_status read_rewind(rewinding *rewind, mp_buffer *event, int64_t *expected_revision,
+                                  moonpad_error *error) {
   mp_env *env = rewind->session->env;
   mp_store *store = rewind->session->service->store;
   mp_replay_init(&rewind->before, env);
-  mp_gathering_init(&rewind->now, env);
+  mp_changed_keys_init(&rewind->now, env);
   moonpad_status status = store->ops->read(store, rewind_in, rewind, error);
   if (status == MOONPAD_OK) status = write_rewind_event(rewind, event, error);
-  *decided_at = rewind->decided_at;
-  mp_gathering_free(&rewind->now);
+  *expected_revision = rewind->expected_revision;
+  mp_changed_keys_free(&rewind->now);
   mp_replay_free(&rewind->before);
   return status;
 }
 
 static moonpad_status read_to_invocation(const moonpad_session *session, moonpad_string invocation, mp_buffer *event,
-                                         int64_t *decided_at, moonpad_error *error) {
+                                         int64_t *expected_revision, moonpad_error *error) {
   mp_env *env = session->env;
   mp_buffer literal;
   mp_buffer_init(&literal, env);
@@ -332,7 +333,7 @@ static moonpad_status read_to_invocation(const moonpad_session *session, moonpad
                         .action = "rewindBeforeInvocationId",
                         .target = mp_buffer_text(&literal),
                         .to_invocation = true};
-    status = literal.failed ? mp_no_memory(error) : read_rewind(&rewind, event, decided_at, error);
+    status = literal.failed ? mp_no_memory(error) : read_rewind(&rewind, event, expected_revision, error);
   }
   mp_value_release(env, text);
   mp_buffer_free(&literal);
@@ -340,30 +341,30 @@ static moonpad_status read_to_invocation(const moonpad_session *session, moonpad
 }
 
 moonpad_status mp_rewind_read(const moonpad_session *session, const mp_rewind_target *target, mp_buffer *event,
-                              int64_t *decided_at, moonpad_error *error) {
+                              int64_t *expected_revision, moonpad_error *error) {
   if (target->invocation.data != NULL) {
-    return read_to_invocation(session, target->invocation, event, decided_at, error);
+    return read_to_invocation(session, target->invocation, event, expected_revision, error);
   }
   char number[24];
   snprintf(number, sizeof number, "%lld", (long long)target->revision);
   rewinding rewind = {
       .session = session, .action = "rewindToRevision", .target = moonpad_text(number), .revision = target->revision};
-  return read_rewind(&rewind, event, decided_at, error);
+  return read_rewind(&rewind, event, expected_revision, error);
 }
 
 /* The delta is decided in sight of what is stored, whatever the session object holds. */
 static moonpad_status rewind_session(moonpad_session *session, mp_rewind_target target, moonpad_event **stored,
                                      moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
-  mp_session_settle(session);
+  mp_session_drain(session);
   mp_buffer event;
   mp_buffer_init(&event, session->env);
   moonpad_status status = MOONPAD_CONFLICT;
   for (int i = 0; i < MP_REWIND_ATTEMPTS && status == MOONPAD_CONFLICT; i++) {
-    int64_t decided_at;
-    status = mp_rewind_read(session, &target, &event, &decided_at, error);
+    int64_t expected_revision;
+    status = mp_rewind_read(session, &target, &event, &expected_revision, error);
     if (status == MOONPAD_OK) {
-      status = mp_append_event_decided(session, mp_buffer_text(&event), decided_at, stored, error);
+      status = mp_append_event_expecting(session, mp_buffer_text(&event), expected_revision, stored, error);
     }
   }
   mp_buffer_free(&event);

@@ -74,7 +74,7 @@ moonpad_status mp_replay_check(const mp_session_row *row, int64_t revision, moon
                  (long long)row->base_revision, (long long)row->revision);
 }
 
-moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_place *session, const mp_session_row *row,
+moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_session_ref *session, const mp_session_row *row,
                             int64_t revision, moonpad_error *error) {
   moonpad_status status = mp_replay_check(row, revision, error);
   if (status == MOONPAD_OK) status = tx->ops->each_base_key(tx, session, base_row, replay, error);
@@ -119,8 +119,8 @@ static moonpad_status find_in_base(void *context, const mp_state_row *row, moonp
   return find_value(context, row->key, row->value, 0);
 }
 
-moonpad_status mp_replay_wanted_to(mp_replay *replay, mp_tx *tx, const mp_place *session, const mp_session_row *row,
-                                   int64_t revision, moonpad_error *error) {
+moonpad_status mp_replay_wanted_to(mp_replay *replay, mp_tx *tx, const mp_session_ref *session,
+                                   const mp_session_row *row, int64_t revision, moonpad_error *error) {
   mp_event_query query = {
       .first = row->base_revision + 1, .last = revision, .newest_first = true, .kinds = MP_EVENT_SESSION_CHANGE};
   moonpad_status status = MOONPAD_OK;

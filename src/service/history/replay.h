@@ -1,6 +1,6 @@
 /* Session-scope state as it was: the base state and the deltas of events replayed over it. */
-#ifndef MP_SERVICE_REPLAY_H
-#define MP_SERVICE_REPLAY_H
+#ifndef MP_SERVICE_HISTORY_REPLAY_H
+#define MP_SERVICE_HISTORY_REPLAY_H
 
 #include "service/session/session.h"
 
@@ -22,15 +22,15 @@ moonpad_status mp_replay_check(const mp_session_row *row, int64_t revision, moon
 ** The state after `revision`, and the messages of the user until then. Errors: not_found when that
 ** is not stored.
 */
-moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_place *session, const mp_session_row *row,
+moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_session_ref *session, const mp_session_row *row,
                             int64_t revision, moonpad_error *error);
 /*
 ** The same of a few keys only, which mp_replay_want has named: reads back from there until all are found. Of a key that
 ** was absent the value is NULL then.
 */
 moonpad_status mp_replay_want(mp_replay *replay, moonpad_string key, moonpad_error *error);
-moonpad_status mp_replay_wanted_to(mp_replay *replay, mp_tx *tx, const mp_place *session, const mp_session_row *row,
-                                   int64_t revision, moonpad_error *error);
+moonpad_status mp_replay_wanted_to(mp_replay *replay, mp_tx *tx, const mp_session_ref *session,
+                                   const mp_session_row *row, int64_t revision, moonpad_error *error);
 /* One base key, one event. */
 moonpad_status mp_replay_base(mp_replay *replay, moonpad_string key, mp_value *value, moonpad_error *error);
 moonpad_status mp_replay_event(mp_replay *replay, moonpad_string json, int64_t revision, unsigned kinds,

@@ -33,8 +33,9 @@ static moonpad_status base_key(void *context, const mp_state_row *row, moonpad_e
 static moonpad_status read_header(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_export *export = context;
   mp_facts facts;
-  mp_look look = {
-      .place = mp_session_place(export->session), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
+  mp_look look = {.place = mp_session_ref_of(export->session),
+                  .heads = MP_ALL_HEADS,
+                  .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   mp_replay_clear(&export->base);
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status == MOONPAD_NOT_FOUND) {
@@ -83,7 +84,7 @@ void moonpad_export_free(moonpad_export *export) {
 
 moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **result, moonpad_error *error) {
   *result = NULL;
-  mp_session_settle(session);
+  mp_session_drain(session);
   moonpad_service *service = session->service;
   moonpad_export *export = mp_allocate_zeroed(session->env, sizeof *export);
   if (export == NULL) return mp_no_memory(error);
@@ -199,7 +200,7 @@ static bool find_number(moonpad_string header, const char *name, moonpad_value *
   moonpad_string json;
   if (!mp_member_find(header, name, &json)) return false;
   if (json.data[0] != '-' && (json.data[0] < '0' || json.data[0] > '9')) return false;
-  *number = mp_json_own_number(json);
+  *number = mp_json_trusted_number(json);
   return true;
 }
 
@@ -271,7 +272,7 @@ static moonpad_status read_base_key(moonpad_import *import, moonpad_string key, 
     return bad_line(1, "baseState holds a key of another scope", error);
   }
   if (status != MOONPAD_OK) return status;
-  mp_value *value = mp_value_from_own_json(import->service->env, json);
+  mp_value *value = mp_value_from_trusted_json(import->service->env, json);
   if (value == NULL) return mp_no_memory(error);
   if (!mp_value_fits_below(value, 0)) {
     status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "line 1: baseState[%s]: nested deeper than %d",
@@ -366,7 +367,7 @@ static moonpad_status add_event(moonpad_import *import, const mp_event_draft *dr
       .id_length = draft->id.length,
       .kinds = kinds_of(draft),
   };
-  if (mp_event_draft_stands(draft, &stands)) {
+  if (mp_event_draft_is_unchanged(draft, &stands)) {
     mp_buffer_add_string(&import->text, stands);
   } else {
     mp_event_draft_write(draft, NULL, 0, NULL, &import->text);
@@ -455,7 +456,7 @@ static moonpad_status check_state(const moonpad_import *import, moonpad_error *e
 static moonpad_status write_events_of(moonpad_import *import, mp_tx *tx, const mp_session_row *row,
                                       moonpad_error *error) {
   mp_event_row rows[WRITTEN_AT_ONCE];
-  mp_batch batch = {.place = mp_place_of_row(&import->name, row), .row = row, .events = rows};
+  mp_batch batch = {.place = mp_session_ref_of_row(&import->name, row), .row = row, .events = rows};
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < import->count; i++) {
     const imported_event *event = &import->events[i];
@@ -476,7 +477,7 @@ static moonpad_status write_events_of(moonpad_import *import, mp_tx *tx, const m
 
 static moonpad_status write_state_of(moonpad_import *import, mp_tx *tx, mp_session_row *row, moonpad_error *error) {
   mp_state_row *keys = mp_rows_of(&import->replay.state), *base = mp_rows_of(&import->base.state);
-  mp_batch batch = {.place = mp_place_of_row(&import->name, row),
+  mp_batch batch = {.place = mp_session_ref_of_row(&import->name, row),
                     .row = row,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
                     .keys = keys,

@@ -1,6 +1,6 @@
 /* Exports, for whoever asks the store on another thread. */
-#ifndef MP_SERVICE_TRANSFER_H
-#define MP_SERVICE_TRANSFER_H
+#ifndef MP_SERVICE_HISTORY_TRANSFER_H
+#define MP_SERVICE_HISTORY_TRANSFER_H
 
 #include "service/service.h"
 

@@ -10,9 +10,9 @@
 struct moonpad_event_cursor {
   moonpad_service *service;
   mp_env *env;
-  mp_key *names[3]; /* of the session: app, user, id */
-  mp_place place;   /* it; its strings are those */
-  int64_t *chosen;  /* revisions, ascending: what comes before `first` */
+  mp_key *names[3];     /* of the session: app, user, id */
+  mp_session_ref place; /* it; its strings are those */
+  int64_t *chosen;      /* revisions, ascending: what comes before `first` */
   size_t chosen_count;
   int64_t first; /* of a run of revisions without gaps */
   size_t count;  /* events in all */
@@ -31,7 +31,7 @@ moonpad_event_cursor *mp_event_cursor_new(const moonpad_session *session, int64_
   cursor->names[0] = mp_key_retain(session->app_name);
   cursor->names[1] = mp_key_retain(session->user_id);
   cursor->names[2] = mp_key_retain(session->id);
-  cursor->place = mp_session_place(session);
+  cursor->place = mp_session_ref_of(session);
   cursor->first = first;
   cursor->count = last < first ? 0 : (size_t)(last - first + 1);
   cursor->page_size = FIRST_PAGE;
@@ -163,7 +163,7 @@ static moonpad_status load_page(moonpad_event_cursor *cursor, int64_t revision, 
     }
     size_t asked = (size_t)(read.last - read.first + 1);
     choose_size(cursor, asked);
-    if (mp_page_lend(cursor->page, revision, &cursor->lent)) return MOONPAD_OK;
+    if (mp_page_borrow(cursor->page, revision, &cursor->lent)) return MOONPAD_OK;
     bool too_long = cursor->newest_first && asked > 1 && mp_page_count(cursor->page) > 0;
     if (!too_long) break;
     cursor->page_size = 1 + (asked - 1) / 4;
@@ -182,7 +182,7 @@ static int64_t next_revision(const moonpad_event_cursor *cursor) {
 
 bool mp_event_cursor_is_ready(const moonpad_event_cursor *cursor) {
   moonpad_event lent;
-  return cursor->given == cursor->count || mp_page_lend(cursor->page, next_revision(cursor), &lent);
+  return cursor->given == cursor->count || mp_page_borrow(cursor->page, next_revision(cursor), &lent);
 }
 
 moonpad_status mp_event_cursor_load(moonpad_event_cursor *cursor, moonpad_error *error) {
@@ -197,7 +197,7 @@ moonpad_status moonpad_event_cursor_next(moonpad_event_cursor *cursor, const moo
   moonpad_status status = mp_event_cursor_check(cursor, error);
   if (status != MOONPAD_OK || cursor->given == cursor->count) return status;
   int64_t revision = next_revision(cursor);
-  if (!mp_page_lend(cursor->page, revision, &cursor->lent)) status = load_page(cursor, revision, error);
+  if (!mp_page_borrow(cursor->page, revision, &cursor->lent)) status = load_page(cursor, revision, error);
   if (status != MOONPAD_OK) return status;
   cursor->given++;
   *event = &cursor->lent;

@@ -107,7 +107,7 @@ void mp_page_clear(mp_page *page) {
   mp_buffer_clear(&page->bytes);
 }
 
-moonpad_status mp_page_read(mp_page *page, mp_tx *tx, const mp_place *session, int64_t first, int64_t last,
+moonpad_status mp_page_read(mp_page *page, mp_tx *tx, const mp_session_ref *session, int64_t first, int64_t last,
                             moonpad_error *error) {
   mp_page_clear(page);
   mp_event_query query = {.first = first, .last = last};
@@ -130,7 +130,7 @@ static const paged_event *in_page(const mp_page *page, int64_t revision) {
   return offset < page->count ? &page->events[offset] : NULL;
 }
 
-bool mp_page_lend(const mp_page *page, int64_t revision, moonpad_event *event) {
+bool mp_page_borrow(const mp_page *page, int64_t revision, moonpad_event *event) {
   const paged_event *found = in_page(page, revision);
   if (found == NULL) return false;
   const char *bytes = page->bytes.data;
@@ -200,7 +200,7 @@ moonpad_status mp_event_read_begin(mp_event_read *read, moonpad_session *session
                                    moonpad_error *error) {
   memset(read, 0, sizeof *read);
   read->service = session->service;
-  read->place = mp_session_place(session);
+  read->place = mp_session_ref_of(session);
   if (is_filter_pending(session)) {
     read->first = session->row.base_revision + 1;
     read->last = session->filter_revision;
@@ -272,22 +272,22 @@ moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *cou
 }
 
 /* Lends the event at `index`, or an empty one where there are not so many. False: something is to be read before. */
-static bool lend_event(moonpad_session *session, size_t index, moonpad_event *event) {
+static bool borrow_event(moonpad_session *session, size_t index, moonpad_event *event) {
   if (is_filter_pending(session)) return false;
   int64_t revision = revision_at(session, index);
-  if (revision != 0) return mp_page_lend(session->page, revision, event);
+  if (revision != 0) return mp_page_borrow(session->page, revision, event);
   memset(event, 0, sizeof *event);
   return true;
 }
 
 bool mp_session_event_is_ready(moonpad_session *session, size_t index) {
   moonpad_event event;
-  return lend_event(session, index, &event);
+  return borrow_event(session, index, &event);
 }
 
-/* Lends the event at `index` of those that the session object shows; see lend_event. */
+/* Lends the event at `index` of those that the session object shows; see borrow_event. */
 static moonpad_status find_event(moonpad_session *session, size_t index, moonpad_event *event, moonpad_error *error) {
-  while (!lend_event(session, index, event)) {
+  while (!borrow_event(session, index, event)) {
     moonpad_status status = read_at_once(session, index, error);
     if (status == MOONPAD_OK) continue;
     memset(event, 0, sizeof *event);

@@ -85,7 +85,7 @@ static moonpad_status read_cursor(mp_env *env, moonpad_string cursor, mp_list_qu
 /* A user whose sessions are listed, and what all of them show. */
 typedef struct listed_user {
   int64_t id;
-  mp_gathering state;
+  mp_changed_keys state;
 } listed_user;
 
 typedef struct listing {
@@ -94,11 +94,11 @@ typedef struct listing {
   moonpad_session_list *list;
   bool more;
   int64_t limit;
-  mp_gathering app;
-  mp_gathering own;  /* of the session listed last */
-  listed_user *next; /* whose state comes before its first session */
-  listed_user *last; /* of the session listed last */
-  mp_map users;      /* user id -> listed_user */
+  mp_changed_keys app;
+  mp_changed_keys own; /* of the session listed last */
+  listed_user *next;   /* whose state comes before its first session */
+  listed_user *last;   /* of the session listed last */
+  mp_map users;        /* user id -> listed_user */
 } listing;
 
 static void clear_list(moonpad_session_list *list) {
@@ -114,20 +114,20 @@ static void clear_list(moonpad_session_list *list) {
 static listed_user *next_user(listing *page) {
   if (page->next != NULL) return page->next;
   page->next = mp_allocate_zeroed(page->list->env, sizeof *page->next);
-  if (page->next != NULL) mp_gathering_init(&page->next->state, page->list->env);
+  if (page->next != NULL) mp_changed_keys_init(&page->next->state, page->list->env);
   return page->next;
 }
 
 static moonpad_status list_state(void *context, const mp_state_row *row, moonpad_error *error) {
   listing *page = context;
   if (page->more) return MOONPAD_OK;
-  if (row->scope == MP_SCOPE_APP) return mp_gather_row(&page->app, row, error);
-  if (row->scope == MP_SCOPE_SESSION) return mp_gather_row(&page->own, row, error);
+  if (row->scope == MP_SCOPE_APP) return mp_changed_keys_add_row(&page->app, row, error);
+  if (row->scope == MP_SCOPE_SESSION) return mp_changed_keys_add_row(&page->own, row, error);
   listed_user *user = next_user(page);
-  return user == NULL ? mp_no_memory(error) : mp_gather_row(&user->state, row, error);
+  return user == NULL ? mp_no_memory(error) : mp_changed_keys_add_row(&user->state, row, error);
 }
 
-static moonpad_status show(moonpad_session *session, const mp_gathering *state, moonpad_error *error) {
+static moonpad_status show(moonpad_session *session, const mp_changed_keys *state, moonpad_error *error) {
   if (!mp_view_reserve(session, state)) return mp_no_memory(error);
   mp_view_apply(session, state, &session->row);
   return MOONPAD_OK;
@@ -155,7 +155,7 @@ static moonpad_status finish_last(listing *page, moonpad_error *error) {
   const moonpad_session_list *list = page->list;
   moonpad_status status = MOONPAD_OK;
   if (list->count > 0) status = show(list->sessions[list->count - 1], &page->own, error);
-  mp_gathering_clear(&page->own);
+  mp_changed_keys_clear(&page->own);
   return status;
 }
 
@@ -182,14 +182,14 @@ static moonpad_status list_one(void *context, const mp_listed_session *listed, m
 }
 
 static void free_user(mp_env *env, listed_user *user) {
-  if (user != NULL) mp_gathering_free(&user->state);
+  if (user != NULL) mp_changed_keys_free(&user->state);
   mp_release(env, user);
 }
 
 static void forget_states(listing *page) {
   mp_env *env = page->list->env;
-  mp_gathering_free(&page->app);
-  mp_gathering_free(&page->own);
+  mp_changed_keys_free(&page->app);
+  mp_changed_keys_free(&page->own);
   free_user(env, page->next);
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&page->users, &position)) != NULL;) free_user(env, slot->value);
@@ -250,8 +250,8 @@ moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string ap
   if (status == MOONPAD_OK) {
     page.list->env = mp_env_retain(service->env);
     mp_buffer_init(&page.list->cursor, service->env);
-    mp_gathering_init(&page.app, service->env);
-    mp_gathering_init(&page.own, service->env);
+    mp_changed_keys_init(&page.app, service->env);
+    mp_changed_keys_init(&page.own, service->env);
     mp_map_init(&page.users, service->env);
     status = service->store->ops->read(service->store, list_in, &page, error);
   }

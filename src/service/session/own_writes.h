@@ -3,8 +3,8 @@
 ** the object's own doing (contract 2.2, 1.4 point 5), whoever of its writers asks: a change set, an event
 ** by hand, an append that waits behind others, a branch of a parallel agent.
 */
-#ifndef MP_SERVICE_OWN_WRITES_H
-#define MP_SERVICE_OWN_WRITES_H
+#ifndef MP_SERVICE_SESSION_OWN_WRITES_H
+#define MP_SERVICE_SESSION_OWN_WRITES_H
 
 #include "base/map.h"
 

@@ -29,7 +29,7 @@ static size_t entry_bytes(const mp_view_entry *entry) {
 }
 
 static void show(moonpad_session *session, mp_view_entry *entry, mp_value *value) {
-  if (session->sets != NULL) mp_changes_keep_shown(session, entry);
+  if (session->sets != NULL) mp_changes_keep_version(session, entry);
   mp_value_release(session->env, entry->value);
   entry->value = value;
   session->state_bytes -= entry->bytes;
@@ -38,10 +38,10 @@ static void show(moonpad_session *session, mp_view_entry *entry, mp_value *value
 }
 
 void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
-  mp_view_give(session, entry, mp_value_retain(value), revision);
+  mp_view_move(session, entry, mp_value_retain(value), revision);
 }
 
-void mp_view_give(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
+void mp_view_move(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision) {
   entry->revision = revision;
   if (entry->in_flight == 0) {
     show(session, entry, value);
@@ -60,7 +60,7 @@ void mp_view_expect_nothing(moonpad_session *session, mp_view_entry *entry) {
   if (entry->in_flight > 0) show(session, entry, mp_value_retain(entry->stored));
 }
 
-void mp_view_settle(moonpad_session *session, mp_view_entry *entry) {
+void mp_view_expect_done(moonpad_session *session, mp_view_entry *entry) {
   if (--entry->in_flight > 0) return;
   mp_value *stored = entry->stored;
   entry->stored = NULL;
@@ -84,81 +84,81 @@ void mp_view_free(mp_map *view, mp_env *env) {
   mp_map_free(view);
 }
 
-/* ---- gathering in a transaction, applying after it ---- */
+/* ---- changed in a transaction, applying after it ---- */
 
-void mp_gathering_init(mp_gathering *gathering, mp_env *env) {
-  mp_entries_init(&gathering->found, env);
-  gathering->view = NULL;
-  gathering->whole = 0;
+void mp_changed_keys_init(mp_changed_keys *changed, mp_env *env) {
+  mp_entries_init(&changed->found, env);
+  changed->view = NULL;
+  changed->whole = 0;
 }
 
-void mp_gathering_clear(mp_gathering *gathering) {
-  mp_entries_clear(&gathering->found);
-  gathering->whole = 0;
+void mp_changed_keys_clear(mp_changed_keys *changed) {
+  mp_entries_clear(&changed->found);
+  changed->whole = 0;
 }
 
-void mp_gathering_free(mp_gathering *gathering) {
-  mp_entries_free(&gathering->found);
-  gathering->view = NULL;
-  gathering->whole = 0;
+void mp_changed_keys_free(mp_changed_keys *changed) {
+  mp_entries_free(&changed->found);
+  changed->view = NULL;
+  changed->whole = 0;
 }
 
 /* The view's own, where it is known. */
-static mp_key *gathered_key(const mp_gathering *gathering, moonpad_string name) {
-  mp_env *env = gathering->found.env;
-  if (gathering->view == NULL) return mp_key_new(env, name);
-  const mp_view_entry *entry = mp_view_touch(gathering->view, env, name);
+static mp_key *changed_key(const mp_changed_keys *changed, moonpad_string name) {
+  mp_env *env = changed->found.env;
+  if (changed->view == NULL) return mp_key_new(env, name);
+  const mp_view_entry *entry = mp_view_touch(changed->view, env, name);
   return entry == NULL ? NULL : mp_key_retain(entry->key);
 }
 
-moonpad_status mp_gather_row(void *context, const mp_state_row *row, moonpad_error *error) {
-  mp_gathering *gathering = context;
+moonpad_status mp_changed_keys_add_row(void *context, const mp_state_row *row, moonpad_error *error) {
+  mp_changed_keys *changed = context;
   char room[MP_PREFIXED_BYTES];
   if (row->key.length > MOONPAD_MAX_KEY_BYTES) {
     return mp_fail(error, MOONPAD_CORRUPT, "a stored state key is longer than %d bytes", MOONPAD_MAX_KEY_BYTES);
   }
   moonpad_string name = mp_scope_join(row->scope, row->key, room);
-  mp_entry *entry = mp_entries_add_owned(&gathering->found, gathered_key(gathering, name));
+  mp_entry *entry = mp_entries_add_owned(&changed->found, changed_key(changed, name));
   if (entry == NULL) return mp_no_memory(error);
   entry->value = mp_value_retain(row->value);
   entry->revision = row->revision;
   return MOONPAD_OK;
 }
 
-mp_place mp_place_of_row(const moonpad_session_name *name, const mp_session_row *row) {
-  return (mp_place){*name, row->id, row->user, row->app};
+mp_session_ref mp_session_ref_of_row(const moonpad_session_name *name, const mp_session_row *row) {
+  return (mp_session_ref){*name, row->id, row->user, row->app};
 }
 
-mp_place mp_session_place(const moonpad_session *session) {
+mp_session_ref mp_session_ref_of(const moonpad_session *session) {
   moonpad_session_name name = mp_session_names(session);
-  return mp_place_of_row(&name, &session->row);
+  return mp_session_ref_of_row(&name, &session->row);
 }
 
-mp_look mp_look_at(const mp_place *place, const mp_session_row *held, mp_gathering *gathering) {
-  mp_look look = {.place = *place, .heads = MP_ALL_HEADS, .each_state = mp_gather_row, .context = gathering};
+mp_look mp_look_at(const mp_session_ref *place, const mp_session_row *held, mp_changed_keys *changed) {
+  mp_look look = {.place = *place, .heads = MP_ALL_HEADS, .each_state = mp_changed_keys_add_row, .context = changed};
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     look.since[scope] = held == NULL ? MP_EVERY_KEY : mp_row_revision(held, (mp_scope)scope);
   }
   return look;
 }
 
-void mp_gather_whole(mp_gathering *gathering, const mp_facts *facts) {
+void mp_changed_keys_note_whole(mp_changed_keys *changed, const mp_facts *facts) {
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    if (facts->whole[scope]) gathering->whole |= MP_HEAD(scope);
+    if (facts->whole[scope]) changed->whole |= MP_HEAD(scope);
   }
 }
 
-moonpad_status mp_look_and_gather(mp_tx *tx, mp_look *look, mp_gathering *gathering, mp_facts *facts,
-                                  moonpad_error *error) {
-  mp_gathering_clear(gathering);
+moonpad_status mp_look_for_changed_keys(mp_tx *tx, mp_look *look, mp_changed_keys *changed, mp_facts *facts,
+                                        moonpad_error *error) {
+  mp_changed_keys_clear(changed);
   moonpad_status status = tx->ops->look(tx, look, facts, error);
-  if (status == MOONPAD_OK) mp_gather_whole(gathering, facts);
+  if (status == MOONPAD_OK) mp_changed_keys_note_whole(changed, facts);
   return status;
 }
 
-bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering) {
-  for (size_t i = 0; i < gathering->found.count; i++) {
-    const mp_entry *found = &gathering->found.items[i];
+bool mp_view_reserve(moonpad_session *session, const mp_changed_keys *changed) {
+  for (size_t i = 0; i < changed->found.count; i++) {
+    const mp_entry *found = &changed->found.items[i];
     if (mp_view_touch_hashed(&session->view, session->env, found->key, found->hash) == NULL) return false;
   }
   return true;
@@ -187,11 +187,11 @@ static mp_value *known_value(const mp_view_entry *entry) {
 }
 
 /* Marks what the view has of scopes that were gathered whole, or takes away what is still marked. */
-static void mark_stale(moonpad_session *session, const mp_gathering *gathering) {
+static void mark_stale(moonpad_session *session, const mp_changed_keys *changed) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&session->view, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
-    bool is_whole = entry->scope != MP_SCOPE_TEMP && (gathering->whole & MP_HEAD(entry->scope)) != 0;
+    bool is_whole = entry->scope != MP_SCOPE_TEMP && (changed->whole & MP_HEAD(entry->scope)) != 0;
     entry->stale = is_whole && known_value(entry) != NULL;
   }
 }
@@ -205,10 +205,10 @@ static void remove_stale(moonpad_session *session, const mp_session_row *row) {
   }
 }
 
-void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, const mp_session_row *row) {
-  if (gathering->whole != 0) mark_stale(session, gathering);
-  for (size_t i = 0; i < gathering->found.count; i++) {
-    const mp_entry *found = &gathering->found.items[i];
+void mp_view_apply(moonpad_session *session, const mp_changed_keys *changed, const mp_session_row *row) {
+  if (changed->whole != 0) mark_stale(session, changed);
+  for (size_t i = 0; i < changed->found.count; i++) {
+    const mp_entry *found = &changed->found.items[i];
     mp_view_entry *entry = mp_map_get_hashed(&session->view, found->key.data, found->key.length, found->hash);
     entry->stale = false;
     /* The same value again is no change, nor are the nodes that were opened from it. */
@@ -216,7 +216,7 @@ void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, cons
     bool is_known = entry->revision == found->revision && mp_equal_values(known, found->value);
     mp_view_set(session, entry, is_known ? known : found->value, found->revision);
   }
-  if (gathering->whole != 0) remove_stale(session, row);
+  if (changed->whole != 0) remove_stale(session, row);
 }
 
 /* ---- the object ---- */
@@ -251,9 +251,9 @@ void mp_session_keep_conflicts(moonpad_session *session, mp_key **keys, size_t c
 
 void moonpad_session_free(moonpad_session *session) {
   if (session == NULL) return;
-  mp_session_leave(session);
+  mp_session_detach_appends(session);
   moonpad_changes_free(session->own);
-  mp_changes_leave_session(session);
+  mp_changes_session_freed(session);
   mp_session_keep_conflicts(session, NULL, 0);
   mp_env *env = session->env;
   mp_page_free(env, session->page);

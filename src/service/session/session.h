@@ -2,8 +2,8 @@
 ** A session object: what it holds of a stored session. The view is a map of all keys, prefixes in place; it changes by the object's own appends and
 ** by refresh only. One thread at a time.
 */
-#ifndef MP_SERVICE_SESSION_H
-#define MP_SERVICE_SESSION_H
+#ifndef MP_SERVICE_SESSION_SESSION_H
+#define MP_SERVICE_SESSION_SESSION_H
 
 #include "core/entries.h"
 #include "service/service.h"
@@ -61,24 +61,24 @@ struct moonpad_session {
 };
 
 /* Keys of the three stored scopes gathered inside a transaction, to be put into a view after it. It does not move. */
-typedef struct mp_gathering {
+typedef struct mp_changed_keys {
   mp_entries found;
   mp_map *view;   /* that it is for, where nobody uses it meanwhile: its entries are made at once; else NULL */
   unsigned whole; /* heads of which every key is here: what else the view has of them is removed */
-} mp_gathering;
-void mp_gathering_init(mp_gathering *gathering, mp_env *env);
-void mp_gathering_clear(mp_gathering *gathering);
-void mp_gathering_free(mp_gathering *gathering);
-/* An mp_each_state; the context is the gathering. */
-moonpad_status mp_gather_row(void *gathering, const mp_state_row *row, moonpad_error *error);
-void mp_gather_whole(mp_gathering *gathering, const mp_facts *facts);
+} mp_changed_keys;
+void mp_changed_keys_init(mp_changed_keys *changed, mp_env *env);
+void mp_changed_keys_clear(mp_changed_keys *changed);
+void mp_changed_keys_free(mp_changed_keys *changed);
+/* An mp_each_state; the context is the changed. */
+moonpad_status mp_changed_keys_add_row(void *changed, const mp_state_row *row, moonpad_error *error);
+void mp_changed_keys_note_whole(mp_changed_keys *changed, const mp_facts *facts);
 /* A look at a session that gathers what changed since the revisions in `held` (NULL: everything). */
-mp_look mp_look_at(const mp_place *place, const mp_session_row *held, mp_gathering *gathering);
-/* Looks; notes what is whole. The gathering is cleared before. */
-moonpad_status mp_look_and_gather(mp_tx *tx, mp_look *look, mp_gathering *gathering, mp_facts *facts,
-                                  moonpad_error *error);
-mp_place mp_place_of_row(const moonpad_session_name *name, const mp_session_row *row);
-mp_place mp_session_place(const moonpad_session *session);
+mp_look mp_look_at(const mp_session_ref *place, const mp_session_row *held, mp_changed_keys *changed);
+/* Looks; notes what is whole. The changed is cleared before. */
+moonpad_status mp_look_for_changed_keys(mp_tx *tx, mp_look *look, mp_changed_keys *changed, mp_facts *facts,
+                                        moonpad_error *error);
+mp_session_ref mp_session_ref_of_row(const moonpad_session_name *name, const mp_session_row *row);
+mp_session_ref mp_session_ref_of(const moonpad_session *session);
 /* An object for a row, with an empty view. NULL when out of memory. */
 moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row);
 /* A session object that a transaction has just stored the row of: replaces *session, an earlier attempt's. */
@@ -101,16 +101,16 @@ static inline mp_view_entry *mp_view_touch_hashed(mp_map *view, mp_env *env, moo
 /* What is stored there, which the view shows unless appends are under way that wrote it. */
 void mp_view_set(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
 /* The same with the caller's own reference to the value. */
-void mp_view_give(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
+void mp_view_move(moonpad_session *session, mp_view_entry *entry, mp_value *value, int64_t revision);
 /* Shows what an append will store, over what is stored; takes the reference. `settle` once that append is over. */
 void mp_view_expect(moonpad_session *session, mp_view_entry *entry, mp_value *value);
-void mp_view_settle(moonpad_session *session, mp_view_entry *entry);
+void mp_view_expect_done(moonpad_session *session, mp_view_entry *entry);
 /* Shows what is stored again: the appends under way that wrote it are going to fail. */
 void mp_view_expect_nothing(moonpad_session *session, mp_view_entry *entry);
 void mp_view_free(mp_map *view, mp_env *env);
 
 /* The revision that the object holds for a scope. */
-static inline int64_t mp_held_revision(const moonpad_session *session, mp_scope scope) {
+static inline int64_t mp_snapshot_revision(const moonpad_session *session, mp_scope scope) {
   switch (scope) {
   case MP_SCOPE_SESSION:
     return session->row.revision;
@@ -137,28 +137,28 @@ static inline int64_t mp_row_revision(const mp_session_row *row, mp_scope scope)
 
 bool mp_equal_values(const mp_value *a, const mp_value *b);
 /* Makes the view show them. `reserve` first (may fail), then `apply` (cannot). */
-bool mp_view_reserve(moonpad_session *session, const mp_gathering *gathering);
-void mp_view_apply(moonpad_session *session, const mp_gathering *gathering, const mp_session_row *row);
+bool mp_view_reserve(moonpad_session *session, const mp_changed_keys *changed);
+void mp_view_apply(moonpad_session *session, const mp_changed_keys *changed, const mp_session_row *row);
 
 /* Waits until the asynchronous appends of this object are done, and applies them. Their callbacks stay for moonpad_poll. */
-void mp_session_settle(moonpad_session *session);
+void mp_session_drain(moonpad_session *session);
 /*
 ** The same, but does not apply them, for the object is about to be freed: callbacks will get no
 ** session.
 */
-void mp_session_leave(moonpad_session *session);
+void mp_session_detach_appends(moonpad_session *session);
 /*
 ** Applies those that are done, in order, and waits for none. True: none is under way any more.
 */
-bool mp_session_try_settle(moonpad_session *session);
+bool mp_session_try_drain(moonpad_session *session);
 /*
 ** The same where nobody waits for them (mp_job_abandon). `is_awaited`: somebody waits for their end all the
 ** same, so that the descriptor of the queue is readable from then on until this is called again.
 */
-bool mp_session_settle_abandoned(moonpad_session *session, bool is_awaited);
+bool mp_session_drain_abandoned(moonpad_session *session, bool is_awaited);
 /* Before it is asked what is pending: as long as that is being stored, nobody knows. */
-static inline void mp_session_settle_unshown(moonpad_session *session) {
-  if (session->unshown != NULL) mp_session_settle(session);
+static inline void mp_session_drain_unshown(moonpad_session *session) {
+  if (session->unshown != NULL) mp_session_drain(session);
 }
 /*
 ** Is an asynchronous append to begin only when those before it are done? Those behind one that failed fail with it: this
@@ -176,10 +176,10 @@ static inline bool mp_session_queues_nothing(const moonpad_session *session) {
 */
 typedef struct mp_refreshing {
   moonpad_service *service;
-  mp_place place;
+  mp_session_ref place;
   mp_session_row held;
   mp_session_row row;
-  mp_gathering changes;
+  mp_changed_keys changes;
 } mp_refreshing;
 void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session);
 moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error);
@@ -219,7 +219,7 @@ bool mp_session_event_is_ready(moonpad_session *session, size_t index);
 */
 typedef struct mp_event_read {
   moonpad_service *service;
-  mp_place place;
+  mp_session_ref place;
   int64_t revision; /* that is wanted; 0: the filter */
   int64_t first;
   int64_t last;
@@ -239,7 +239,7 @@ void mp_event_read_end(mp_event_read *read, moonpad_session *session, bool is_re
 mp_page *mp_page_new(mp_env *env, size_t capacity);
 void mp_page_free(mp_env *env, mp_page *page);
 /* Fills it with the events of a stored session from one revision to another. */
-moonpad_status mp_page_read(mp_page *page, mp_tx *tx, const mp_place *session, int64_t first, int64_t last,
+moonpad_status mp_page_read(mp_page *page, mp_tx *tx, const mp_session_ref *session, int64_t first, int64_t last,
                             moonpad_error *error);
 /* An mp_each_event that adds to a page; the context is the page. */
 moonpad_status mp_page_add(void *page, const mp_event_row *row, moonpad_error *error);
@@ -252,7 +252,7 @@ void mp_page_limit(mp_page *page, size_t most);
 size_t mp_page_count(const mp_page *page);
 size_t mp_page_capacity(const mp_page *page);
 /* The event of that revision, lent until the page is filled again or freed; false: it is not there. */
-bool mp_page_lend(const mp_page *page, int64_t revision, moonpad_event *event);
+bool mp_page_borrow(const mp_page *page, int64_t revision, moonpad_event *event);
 
 /* A cursor over all that is stored of a session in these revisions. NULL when out of memory. */
 moonpad_event_cursor *mp_event_cursor_new(const moonpad_session *session, int64_t first, int64_t last);

@@ -13,7 +13,7 @@
 
 /* With its state, which has been gathered for a view that becomes the object's. NULL when out of memory. */
 static moonpad_session *make_session(moonpad_service *service, const moonpad_session_name *name,
-                                     const mp_session_row *row, const mp_gathering *state) {
+                                     const mp_session_row *row, const mp_changed_keys *state) {
   moonpad_session *session = mp_session_new(service, name, row);
   if (session == NULL) return NULL;
   session->view = *state->view;
@@ -25,19 +25,19 @@ static moonpad_session *make_session(moonpad_service *service, const moonpad_ses
 moonpad_status mp_session_make_stored(moonpad_service *service, const moonpad_session_name *name, mp_tx *tx,
                                       const mp_session_row *row, moonpad_session **session, moonpad_error *error) {
   mp_map view;
-  mp_gathering state;
+  mp_changed_keys state;
   mp_map_init(&view, service->env);
-  mp_gathering_init(&state, service->env);
+  mp_changed_keys_init(&state, service->env);
   state.view = &view;
   moonpad_session_free(*session);
   *session = NULL;
   mp_facts facts;
-  mp_place place = mp_place_of_row(name, row);
+  mp_session_ref place = mp_session_ref_of_row(name, row);
   mp_look look = mp_look_at(&place, NULL, &state);
-  moonpad_status status = mp_look_and_gather(tx, &look, &state, &facts, error);
+  moonpad_status status = mp_look_for_changed_keys(tx, &look, &state, &facts, error);
   if (status == MOONPAD_OK) *session = make_session(service, name, row, &state);
   if (status == MOONPAD_OK && *session == NULL) status = mp_no_memory(error);
-  mp_gathering_free(&state);
+  mp_changed_keys_free(&state);
   mp_view_free(&view, service->env);
   return status;
 }
@@ -55,7 +55,7 @@ typedef struct creation {
 static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *error) {
   const mp_entries *initial = &create->initial;
   mp_session_row *row = &create->row;
-  mp_batch batch = {.place = mp_place_of_row(&create->name, row), .row = row};
+  mp_batch batch = {.place = mp_session_ref_of_row(&create->name, row), .row = row};
   for (size_t i = 0; i < initial->count; i++) batch.heads |= MP_HEAD(initial->items[i].scope);
   batch.heads &= MP_HEAD(MP_SCOPE_USER) | MP_HEAD(MP_SCOPE_APP);
   if ((batch.heads & MP_HEAD(MP_SCOPE_USER)) != 0) row->user_revision++;
@@ -132,11 +132,11 @@ typedef struct reading {
   mp_page *page;  /* these */
   mp_session_row row;
   mp_map view;
-  mp_gathering state;
+  mp_changed_keys state;
 } reading;
 
 static moonpad_status add_state(void *context, const mp_state_row *row, moonpad_error *error) {
-  return mp_gather_row(&((reading *)context)->state, row, error);
+  return mp_changed_keys_add_row(&((reading *)context)->state, row, error);
 }
 
 static moonpad_status add_event(void *context, const mp_event_row *row, moonpad_error *error) {
@@ -146,14 +146,14 @@ static moonpad_status add_event(void *context, const mp_event_row *row, moonpad_
 static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   reading *read = context;
   mp_facts facts;
-  mp_place place = {.name = *read->name};
+  mp_session_ref place = {.name = *read->name};
   mp_look look = mp_look_at(&place, NULL, &read->state);
   look.each_state = add_state;
   look.each_event = add_event;
   look.context = read;
   look.recent = read->recent;
   if (read->page != NULL) mp_page_clear(read->page);
-  moonpad_status status = mp_look_and_gather(tx, &look, &read->state, &facts, error);
+  moonpad_status status = mp_look_for_changed_keys(tx, &look, &read->state, &facts, error);
   read->row = facts.row;
   if (status != MOONPAD_NOT_FOUND) return status;
   return mp_fail(error, status, "%s does not exist", mp_label(read->name).text);
@@ -210,7 +210,7 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   bool few = options.num_recent_events > 0 && options.num_recent_events <= READ_ALONG;
   if (few && !options.has_after_timestamp) read.recent = options.num_recent_events;
   mp_map_init(&read.view, service->env);
-  mp_gathering_init(&read.state, service->env);
+  mp_changed_keys_init(&read.state, service->env);
   read.state.view = &read.view;
   status = read_session(service, &read, error);
   if (status == MOONPAD_OK) *session = make_session(service, &name, &read.row, &read.state);
@@ -221,7 +221,7 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   } else {
     mp_page_free(service->env, read.page);
   }
-  mp_gathering_free(&read.state);
+  mp_changed_keys_free(&read.state);
   mp_view_free(&read.view, service->env);
   return status;
 }
@@ -232,7 +232,7 @@ static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error)
   mp_refreshing *refresh = context;
   mp_facts facts;
   mp_look look = mp_look_at(&refresh->place, &refresh->held, &refresh->changes);
-  moonpad_status status = mp_look_and_gather(tx, &look, &refresh->changes, &facts, error);
+  moonpad_status status = mp_look_for_changed_keys(tx, &look, &refresh->changes, &facts, error);
   refresh->row = facts.row;
   if (status != MOONPAD_NOT_FOUND) return status;
   return mp_fail(error, status, "%s does not exist (or was deleted and created anew)",
@@ -241,9 +241,9 @@ static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error)
 
 void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session) {
   refresh->service = session->service;
-  refresh->place = mp_session_place(session);
+  refresh->place = mp_session_ref_of(session);
   refresh->held = session->row;
-  mp_gathering_init(&refresh->changes, session->env);
+  mp_changed_keys_init(&refresh->changes, session->env);
 }
 
 moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error) {
@@ -266,11 +266,11 @@ moonpad_status mp_refresh_apply(mp_refreshing *refresh, moonpad_session *session
 }
 
 void mp_refresh_end(mp_refreshing *refresh) {
-  mp_gathering_free(&refresh->changes);
+  mp_changed_keys_free(&refresh->changes);
 }
 
 moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
-  mp_session_settle(session);
+  mp_session_drain(session);
   mp_refreshing refresh;
   mp_refresh_begin(&refresh, session);
   moonpad_status status = mp_refresh_read(&refresh, error);
@@ -290,7 +290,7 @@ static moonpad_status delete_in(mp_tx *tx, void *context, moonpad_error *error) 
   };
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
-  mp_place place = mp_place_of_row(&look.place.name, &facts.row);
+  mp_session_ref place = mp_session_ref_of_row(&look.place.name, &facts.row);
   return tx->ops->remove_session(tx, &place, error);
 }
 
@@ -307,7 +307,7 @@ moonpad_status moonpad_delete_session(moonpad_service *service, const moonpad_se
 }
 
 typedef struct forgetting {
-  mp_place user;
+  mp_session_ref user;
   int64_t sessions;
 } forgetting;
 

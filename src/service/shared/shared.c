@@ -39,7 +39,7 @@ static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *fou
   int64_t revision = shared->scope == MP_SCOPE_USER ? ++row->user_revision : ++row->app_revision;
   for (size_t i = 0; i < count; i++) keys[i].revision = revision;
   moonpad_session_name name = {.app_name = shared->app_name, .user_id = shared->user_id};
-  mp_batch batch = {.place = mp_place_of_row(&name, row),
+  mp_batch batch = {.place = mp_session_ref_of_row(&name, row),
                     .row = row,
                     .heads = MP_HEAD(shared->scope),
                     .keys = keys,
@@ -58,7 +58,7 @@ static moonpad_status check_length(const shared_scope *shared, moonpad_string ke
 
 typedef struct shared_read {
   shared_scope shared;
-  mp_gathering state;
+  mp_changed_keys state;
 } shared_read;
 
 static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
@@ -66,9 +66,9 @@ static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   mp_facts facts;
   mp_look look = look_at(&read->shared, false);
   look.since[read->shared.scope] = MP_EVERY_KEY;
-  look.each_state = mp_gather_row;
+  look.each_state = mp_changed_keys_add_row;
   look.context = &read->state;
-  moonpad_status status = mp_look_and_gather(tx, &look, &read->state, &facts, error);
+  moonpad_status status = mp_look_for_changed_keys(tx, &look, &read->state, &facts, error);
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
 }
 
@@ -78,7 +78,7 @@ moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string
   shared_read read;
   moonpad_status status = check_shared(service, app_name, user_id, &read.shared, error);
   if (status != MOONPAD_OK) return status;
-  mp_gathering_init(&read.state, service->env);
+  mp_changed_keys_init(&read.state, service->env);
   status = service->store->ops->read(service->store, read_in, &read, error);
   if (status == MOONPAD_OK) {
     mp_buffer out;
@@ -88,7 +88,7 @@ moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string
     status = mp_buffer_hand_over(&out, json, error);
     mp_buffer_free(&out);
   }
-  mp_gathering_free(&read.state);
+  mp_changed_keys_free(&read.state);
   return status;
 }
 

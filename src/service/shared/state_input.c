@@ -11,7 +11,7 @@ static moonpad_status add_entry(moonpad_service *service, mp_entries *entries, m
   mp_entry *entry = mp_entries_add_owned(entries, mp_key_new(service->env, key));
   if (entry == NULL) return mp_no_memory(error);
   if (value.data == NULL) return MOONPAD_OK;
-  entry->value = mp_value_from_own_json(service->env, value);
+  entry->value = mp_value_from_trusted_json(service->env, value);
   return entry->value == NULL ? mp_no_memory(error) : mp_check_value_size(service, key, entry->value, error);
 }
 

@@ -1,6 +1,6 @@
 /* State given as one JSON object: the initial state of a session, or an update of user or app state. */
-#ifndef MP_SERVICE_INITIAL_H
-#define MP_SERVICE_INITIAL_H
+#ifndef MP_SERVICE_SHARED_STATE_INPUT_H
+#define MP_SERVICE_SHARED_STATE_INPUT_H
 
 #include "core/entries.h"
 #include "service/service.h"

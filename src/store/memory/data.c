@@ -176,7 +176,7 @@ static void unlink_session(mp_memory_session *session) {
   session->previous = session->next = NULL;
 }
 
-void mp_memory_data_unmake_app(mp_memory_data *data, mp_memory_app *app) {
+void mp_memory_data_undo_create_app(mp_memory_data *data, mp_memory_app *app) {
   mp_map_remove(&data->apps, mp_key_text(app->name));
   mp_memory_slots_drop(&data->app_slots, app->id);
   free_app(data->env, app);
@@ -191,21 +191,21 @@ static void give_name_back(mp_map *map, mp_key *name, void *replaced) {
   }
 }
 
-void mp_memory_data_unmake_user(mp_memory_data *data, mp_memory_user *user, mp_memory_user *replaced) {
+void mp_memory_data_undo_create_user(mp_memory_data *data, mp_memory_user *user, mp_memory_user *replaced) {
   give_name_back(&data->users, user->name, replaced);
   mp_memory_slots_drop(&data->user_slots, user->id);
   unlink_user(user);
   free_user(data->env, user);
 }
 
-void mp_memory_data_unmake_session(mp_memory_data *data, mp_memory_session *session, mp_memory_session *replaced) {
+void mp_memory_data_undo_create_session(mp_memory_data *data, mp_memory_session *session, mp_memory_session *replaced) {
   give_name_back(&data->sessions, session->name, replaced);
   mp_memory_slots_drop(&data->session_slots, session->row.id);
   unlink_session(session);
   mp_memory_session_free(data->env, session);
 }
 
-void mp_memory_data_bury_user(mp_memory_data *data, mp_memory_user *user) {
+void mp_memory_data_remove_user(mp_memory_data *data, mp_memory_user *user) {
   moonpad_string name = mp_key_text(user->name);
   if (mp_map_get(&data->users, name) == user) mp_map_remove(&data->users, name);
   mp_memory_slots_drop(&data->user_slots, user->id);
@@ -213,7 +213,7 @@ void mp_memory_data_bury_user(mp_memory_data *data, mp_memory_user *user) {
   free_user(data->env, user);
 }
 
-void mp_memory_data_bury(mp_memory_data *data, mp_memory_session *session) {
+void mp_memory_data_remove(mp_memory_data *data, mp_memory_session *session) {
   moonpad_string name = mp_key_text(session->name);
   if (mp_map_get(&data->sessions, name) == session) mp_map_remove(&data->sessions, name);
   mp_memory_slots_drop(&data->session_slots, session->row.id);

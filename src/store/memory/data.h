@@ -89,14 +89,14 @@ mp_memory_session *mp_memory_data_make_session(mp_memory_data *data, mp_memory_u
                                                const mp_session_row *row, mp_memory_session **replaced);
 
 /* Undo exactly that, in the reverse order. */
-void mp_memory_data_unmake_app(mp_memory_data *data, mp_memory_app *app);
-void mp_memory_data_unmake_user(mp_memory_data *data, mp_memory_user *user, mp_memory_user *replaced);
-void mp_memory_data_unmake_session(mp_memory_data *data, mp_memory_session *session, mp_memory_session *replaced);
+void mp_memory_data_undo_create_app(mp_memory_data *data, mp_memory_app *app);
+void mp_memory_data_undo_create_user(mp_memory_data *data, mp_memory_user *user, mp_memory_user *replaced);
+void mp_memory_data_undo_create_session(mp_memory_data *data, mp_memory_session *session, mp_memory_session *replaced);
 
 /* Takes a deleted user, whose sessions have been buried, out of everything, and frees it. */
-void mp_memory_data_bury_user(mp_memory_data *data, mp_memory_user *user);
+void mp_memory_data_remove_user(mp_memory_data *data, mp_memory_user *user);
 /* Takes a deleted session out of everything; it is to be freed. */
-void mp_memory_data_bury(mp_memory_data *data, mp_memory_session *session);
+void mp_memory_data_remove(mp_memory_data *data, mp_memory_session *session);
 void mp_memory_session_free(mp_env *env, mp_memory_session *session);
 
 /* The keys of a scope, what its head remembers, where its revision is kept. `keys` NULL: it is not there. */

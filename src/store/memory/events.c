@@ -146,7 +146,7 @@ static mp_memory_event *make_event(mp_env *env, mp_memory_events *events, const 
   size_t id_bytes = id_offset == end ? row->id.length : 0;
   size_t invocation_bytes = invocation_offset == end ? row->invocation.length : 0;
   if (end > SIZE_MAX - sizeof(mp_memory_event) - id_bytes - invocation_bytes) return NULL;
-  mp_memory_event *event = mp_memory_blocks_take(env, &events->blocks, header + end + id_bytes + invocation_bytes);
+  mp_memory_event *event = mp_arena_take(env, &events->blocks, header + end + id_bytes + invocation_bytes);
   if (event == NULL) return NULL;
   event->revision = row->revision;
   event->timestamp = row->timestamp;
@@ -222,12 +222,12 @@ void mp_memory_events_undo(mp_env *env, mp_memory_events *events) {
     moonpad_string id = id_of(event);
     close_place(events, (uint32_t)(probe(events, id, hash_of(id)) - events->index));
   }
-  mp_memory_blocks_give_back(env, &events->blocks, event);
+  mp_arena_give_back(env, &events->blocks, event);
   events->count--;
 }
 
 void mp_memory_events_free(mp_env *env, mp_memory_events *events) {
-  mp_memory_blocks_free(env, &events->blocks);
+  mp_arena_free(env, &events->blocks);
   for (size_t page = 0; page < events->page_count; page++) mp_release(env, events->pages[page]);
   mp_release(env, events->pages);
   mp_release(env, events->index);

@@ -2,7 +2,7 @@
 #ifndef MP_STORE_MEMORY_EVENTS_H
 #define MP_STORE_MEMORY_EVENTS_H
 
-#include "store/memory/blocks.h"
+#include "store/memory/arena.h"
 #include "store/store.h"
 
 /*
@@ -32,7 +32,7 @@ typedef struct mp_memory_events {
   mp_memory_event ***pages; /* pages of rows; a page never moves once it is made */
   size_t page_capacity;
   size_t page_count;
-  mp_memory_blocks blocks;      /* what the rows point to */
+  mp_arena blocks;              /* what the rows point to */
   mp_memory_event_place *index; /* of the rows from `rising` on; open addressing */
   uint32_t index_capacity;
   uint32_t count;

@@ -48,14 +48,15 @@ static moonpad_status replace_keys(mp_tx *tx, const mp_memory_scope *scope, int6
   return MOONPAD_OK;
 }
 
-moonpad_status mp_memory_purge(mp_tx *tx, const mp_place *place, mp_scope kind, int64_t last, moonpad_error *error) {
+moonpad_status mp_memory_purge(mp_tx *tx, const mp_session_ref *place, mp_scope kind, int64_t last,
+                               moonpad_error *error) {
   int64_t id = kind == MP_SCOPE_SESSION ? place->session : kind == MP_SCOPE_USER ? place->user : place->app;
   mp_memory_scope scope = mp_memory_data_scope(&mp_memory_store_of(tx)->data, kind, id);
   if (scope.keys == NULL) return MOONPAD_NOT_FOUND;
   return replace_keys(tx, &scope, last < *scope.revision ? last : *scope.revision, false, error);
 }
 
-moonpad_status mp_memory_trim(mp_tx *tx, const mp_place *place, int64_t last, moonpad_error *error) {
+moonpad_status mp_memory_trim(mp_tx *tx, const mp_session_ref *place, int64_t last, moonpad_error *error) {
   moonpad_status status = mp_memory_reserve_step(tx, error);
   if (status != MOONPAD_OK) return status;
   mp_memory_store *store = mp_memory_store_of(tx);

@@ -58,13 +58,13 @@ static void undo_token(mp_memory_store *store, mp_key *key) {
 static void undo_step(mp_memory_store *store, mp_memory_step *step) {
   switch (step->kind) {
   case MP_STEP_APP:
-    mp_memory_data_unmake_app(&store->data, step->was.app);
+    mp_memory_data_undo_create_app(&store->data, step->was.app);
     break;
   case MP_STEP_USER:
-    mp_memory_data_unmake_user(&store->data, step->was.user.user, step->was.user.replaced);
+    mp_memory_data_undo_create_user(&store->data, step->was.user.user, step->was.user.replaced);
     break;
   case MP_STEP_SESSION:
-    mp_memory_data_unmake_session(&store->data, step->was.made.session, step->was.made.replaced);
+    mp_memory_data_undo_create_session(&store->data, step->was.made.session, step->was.made.replaced);
     break;
   case MP_STEP_DELETE:
     step->was.session->deleted = false;
@@ -109,12 +109,12 @@ static void keep_step(mp_memory_store *store, mp_memory_step *step) {
     mp_memory_keys_keep(&step->was.key);
     break;
   case MP_STEP_DELETE:
-    mp_memory_data_bury(&store->data, step->was.session);
+    mp_memory_data_remove(&store->data, step->was.session);
     step->was.session->next = store->garbage;
     store->garbage = step->was.session;
     break;
   case MP_STEP_DELETE_USER:
-    mp_memory_data_bury_user(&store->data, step->was.user.user);
+    mp_memory_data_remove_user(&store->data, step->was.user.user);
     break;
   case MP_STEP_KEYS:
     mp_memory_keys_free(step->was.keys.before);

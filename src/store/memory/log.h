@@ -132,8 +132,9 @@ extern const mp_tx_ops mp_memory_tx_ops;
 extern const mp_parts mp_memory_parts;
 
 moonpad_status mp_memory_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error);
-moonpad_status mp_memory_trim(mp_tx *tx, const mp_place *session, int64_t last, moonpad_error *error);
-moonpad_status mp_memory_purge(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t last, moonpad_error *error);
+moonpad_status mp_memory_trim(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error);
+moonpad_status mp_memory_purge(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last,
+                               moonpad_error *error);
 moonpad_status mp_memory_touch(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
 moonpad_status mp_memory_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
                                moonpad_error *error);

@@ -19,7 +19,7 @@ static mp_memory_session *session_by_id(mp_tx *tx, int64_t id) {
   return mp_memory_data_session_by_id(&mp_memory_store_of(tx)->data, id);
 }
 
-static moonpad_status find_session(mp_tx *tx, const mp_place *place, mp_facts *facts, moonpad_error *error) {
+static moonpad_status find_session(mp_tx *tx, const mp_session_ref *place, mp_facts *facts, moonpad_error *error) {
   mp_memory_data *data = &mp_memory_store_of(tx)->data;
   const moonpad_session_name *name = &place->name;
   const mp_memory_session *session;

@@ -121,7 +121,7 @@ moonpad_status mp_sqlite_each_event(mp_tx *tx, int64_t session, const mp_event_q
   return mp_sqlite_walk_rows(connection, statement, give_event, &walk, error);
 }
 
-moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
+moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,
                                          int64_t *revision, moonpad_error *error) {
   static const mp_event_query query = {.without_json = true, .tags = true};
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
@@ -186,7 +186,7 @@ static moonpad_status copy_base_state(mp_sqlite_connection *connection, int64_t 
   return mp_sqlite_run(connection, statement, error);
 }
 
-moonpad_status mp_sqlite_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+moonpad_status mp_sqlite_copy_history(mp_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                       moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   int64_t origin = mp_sqlite_position(from->session, 0), copy = mp_sqlite_position(to->session, 0);

@@ -4,18 +4,19 @@
 #include "base/error.h"
 #include "store/sqlite/sqlite.h"
 
-static int64_t id_of(const mp_place *place, mp_scope scope) {
+static int64_t id_of(const mp_session_ref *place, mp_scope scope) {
   return scope == MP_SCOPE_USER ? place->user : scope == MP_SCOPE_APP ? place->app : place->session;
 }
 
-moonpad_status mp_sqlite_trim(mp_tx *tx, const mp_place *session, int64_t last, moonpad_error *error) {
+moonpad_status mp_sqlite_trim(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error) {
   if (last > MP_MAX_REVISION) last = MP_MAX_REVISION;
   if (last < 0) return MOONPAD_OK;
   return mp_sqlite_run_with(mp_sqlite_of(tx), MP_SQL_DELETE_EVENTS, mp_sqlite_position(session->session, 0),
                             mp_sqlite_position(session->session, last), error);
 }
 
-moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t last, moonpad_error *error) {
+moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last,
+                               moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   int64_t id = id_of(place, scope);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_PURGE, error);

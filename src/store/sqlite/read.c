@@ -106,7 +106,7 @@ static moonpad_status find_session_by_name(mp_sqlite_connection *connection, con
   return one_session(connection, statement, false, facts, error);
 }
 
-static moonpad_status find_session(mp_tx *tx, const mp_place *place, mp_facts *facts, moonpad_error *error) {
+static moonpad_status find_session(mp_tx *tx, const mp_session_ref *place, mp_facts *facts, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   mp_sqlite_rows *rows = connection->rows;
   if (place->session == 0) return find_session_by_name(connection, &place->name, facts, error);
@@ -128,7 +128,7 @@ static moonpad_status value_of(mp_sqlite_connection *connection, sqlite3_stmt *s
   moonpad_string json = mp_sqlite_column_text(statement, 1);
   if (json.data == NULL) return mp_no_memory(error);
   if (type == SQLITE_TEXT && mp_scan_check(json)) {
-    *value = mp_value_from_own_json(env, json);
+    *value = mp_value_from_trusted_json(env, json);
     return *value == NULL ? mp_no_memory(error) : MOONPAD_OK;
   }
   /* Somebody may have edited it by hand, with white space, say. */

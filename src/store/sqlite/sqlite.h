@@ -19,8 +19,8 @@
 ** SQLite's own memory is not taken from the host's allocator: its allocator is global to the process, which is the host's to set.
 ** A forked child must not use a store that its parent opened: SQLite's locks belong to the process.
 */
-#ifndef MP_STORE_SQLITE_H
-#define MP_STORE_SQLITE_H
+#ifndef MP_STORE_SQLITE_SQLITE_H
+#define MP_STORE_SQLITE_SQLITE_H
 
 #include <pthread.h>
 #include <sqlite3.h>
@@ -353,16 +353,17 @@ moonpad_status mp_sqlite_run_with(mp_sqlite_connection *connection, mp_sqlite_st
 
 moonpad_status mp_sqlite_each_event(mp_tx *tx, int64_t session, const mp_event_query *query, mp_each_event each,
                                     void *context, moonpad_error *error);
-moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_place *session, moonpad_string invocation,
+moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,
                                          int64_t *revision, moonpad_error *error);
 moonpad_status mp_sqlite_append_event(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
-moonpad_status mp_sqlite_copy_history(mp_tx *tx, const mp_place *from, const mp_place *to, int64_t last,
+moonpad_status mp_sqlite_copy_history(mp_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                       moonpad_error *error);
 
 /* ---- sqlite_housekeeping.c: mp_tx_ops of the same names ---- */
 
-moonpad_status mp_sqlite_trim(mp_tx *tx, const mp_place *session, int64_t last, moonpad_error *error);
-moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_place *place, mp_scope scope, int64_t last, moonpad_error *error);
+moonpad_status mp_sqlite_trim(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error);
+moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last,
+                               moonpad_error *error);
 moonpad_status mp_sqlite_touch(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
 moonpad_status mp_sqlite_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
                                moonpad_error *error);

@@ -2,7 +2,7 @@
 ** A block is a quarter of all that is there already, so that a short history takes little more than it needs, up to a size of which a call of the allocator is
 ** not felt any more. The pages of such a large one are asked for together: met one by one, each costs as much as an append.
 */
-#include "store/memory/blocks.h"
+#include "store/memory/arena.h"
 
 #include <stdint.h>
 
@@ -21,7 +21,7 @@ static size_t rounded_up(size_t size) {
   return (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 }
 
-static bool add_block(mp_env *env, mp_memory_blocks *blocks, size_t needed) {
+static bool add_block(mp_env *env, mp_arena *blocks, size_t needed) {
   size_t total = blocks->newest == NULL ? 0 : blocks->newest->total;
   size_t size = total / 4 < LARGE_BLOCK ? total / 4 : LARGE_BLOCK;
   if (needed > SIZE_MAX - total - sizeof(mp_memory_block)) return false;
@@ -38,7 +38,7 @@ static bool add_block(mp_env *env, mp_memory_blocks *blocks, size_t needed) {
   return true;
 }
 
-void *mp_memory_blocks_take(mp_env *env, mp_memory_blocks *blocks, size_t size) {
+void *mp_arena_take(mp_env *env, mp_arena *blocks, size_t size) {
   if (size > SIZE_MAX - ALIGNMENT) return NULL;
   size = rounded_up(size);
   size_t left = blocks->newest == NULL ? 0 : (size_t)(blocks->newest->end - blocks->next);
@@ -48,7 +48,7 @@ void *mp_memory_blocks_take(mp_env *env, mp_memory_blocks *blocks, size_t size) 
   return piece;
 }
 
-void mp_memory_blocks_give_back(mp_env *env, mp_memory_blocks *blocks, void *piece) {
+void mp_arena_give_back(mp_env *env, mp_arena *blocks, void *piece) {
   mp_memory_block *block = blocks->newest;
   blocks->next = piece;
   if (blocks->next != block->bytes) return;
@@ -57,7 +57,7 @@ void mp_memory_blocks_give_back(mp_env *env, mp_memory_blocks *blocks, void *pie
   mp_release(env, block);
 }
 
-void mp_memory_blocks_free(mp_env *env, mp_memory_blocks *blocks) {
+void mp_arena_free(mp_env *env, mp_arena *blocks) {
   for (mp_memory_block *block = blocks->newest; block != NULL;) {
     mp_memory_block *older = block->older;
     mp_release(env, block);

@@ -1,21 +1,21 @@
 /* Memory for what a history holds: handed out piece after piece, given back from the end, freed all at once. */
-#ifndef MP_STORE_MEMORY_BLOCKS_H
-#define MP_STORE_MEMORY_BLOCKS_H
+#ifndef MP_STORE_MEMORY_ARENA_H
+#define MP_STORE_MEMORY_ARENA_H
 
 #include "base/env.h"
 
 typedef struct mp_memory_block mp_memory_block;
 
 /* All zeros: nothing yet. */
-typedef struct mp_memory_blocks {
+typedef struct mp_arena {
   mp_memory_block *newest;
   char *next; /* in the newest: where the next piece begins */
-} mp_memory_blocks;
+} mp_arena;
 
 /* Aligned for pointers and numbers; NULL when out of memory: nothing has changed. */
-void *mp_memory_blocks_take(mp_env *env, mp_memory_blocks *blocks, size_t size);
+void *mp_arena_take(mp_env *env, mp_arena *blocks, size_t size);
 /* The piece that was taken last of those that are left. */
-void mp_memory_blocks_give_back(mp_env *env, mp_memory_blocks *blocks, void *piece);
-void mp_memory_blocks_free(mp_env *env, mp_memory_blocks *blocks);
+void mp_arena_give_back(mp_env *env, mp_arena *blocks, void *piece);
+void mp_arena_free(mp_env *env, mp_arena *blocks);
 
 #endif

@@ -38,7 +38,7 @@ static inline size_t composite_end(const char *text, size_t position, mp_json_sh
   }
 }
 
-size_t mp_json_own_end(const char *text, size_t position) {
+size_t mp_json_trusted_end(const char *text, size_t position) {
   mp_json_shape ignored = {0, 0};
   switch (text[position]) {
   case '"':
@@ -56,7 +56,7 @@ size_t mp_json_own_end(const char *text, size_t position) {
   }
 }
 
-mp_json_shape mp_json_own_shape(moonpad_string text) {
+mp_json_shape mp_json_trusted_shape(moonpad_string text) {
   mp_json_shape shape = {0, 0};
   if (text.data[0] == '[' || text.data[0] == '{') (void)composite_end(text.data, 0, &shape);
   return shape;
@@ -69,7 +69,7 @@ bool mp_items_next(mp_items *items, moonpad_string *item) {
   size_t begin = items->position;
   if (text[begin] == ',') begin++;
   if (text[begin] == ']') return false;
-  items->position = mp_json_own_end(text, begin);
+  items->position = mp_json_trusted_end(text, begin);
   *item = (moonpad_string){text + begin, items->position - begin};
   return true;
 }
@@ -80,7 +80,7 @@ bool mp_members_next(mp_members *members, moonpad_string *key, moonpad_string *v
   if (text[begin] == ',') begin++;
   if (text[begin] == '}') return false;
   size_t colon = own_string_end(text, begin);
-  members->position = mp_json_own_end(text, colon + 1);
+  members->position = mp_json_trusted_end(text, colon + 1);
   *key = (moonpad_string){text + begin + 1, colon - begin - 2};
   *value = (moonpad_string){text + colon + 1, members->position - colon - 1};
   return true;
@@ -99,7 +99,7 @@ bool mp_member_find(moonpad_string object, const char *name, moonpad_string *val
 
 /* ---- strings ---- */
 
-void mp_json_own_string(moonpad_string literal, mp_buffer *out) {
+void mp_json_trusted_string(moonpad_string literal, mp_buffer *out) {
   const char *at = literal.data + 1, *last = literal.data + literal.length - 1;
   uint64_t ignored = 0;
   if (!mp_buffer_room(out, literal.length)) return;
@@ -115,7 +115,7 @@ void mp_json_own_string(moonpad_string literal, mp_buffer *out) {
   }
 }
 
-moonpad_value mp_json_own_number(moonpad_string text) {
+moonpad_value mp_json_trusted_number(moonpad_string text) {
   mp_number_text number;
   (void)mp_json_scan_number(text.data, text.data + text.length, &number);
   return mp_json_number(&number);
@@ -125,7 +125,7 @@ bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *
   *text = inside;
   if (mp_is_plain(inside)) return true;
   mp_buffer_clear(scratch);
-  mp_json_own_string((moonpad_string){inside.data - 1, inside.length + 2}, scratch);
+  mp_json_trusted_string((moonpad_string){inside.data - 1, inside.length + 2}, scratch);
   *text = mp_buffer_text(scratch);
   return !scratch->failed;
 }

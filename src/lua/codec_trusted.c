@@ -13,7 +13,7 @@
 #define STACK_STEP    (8 * STACK_NEED)
 
 /* Where the text has been read to is handed from function to function, as is `top`, the number of values on the Lua stack: both stay in registers. */
-typedef struct own_reader {
+typedef struct trusted_reader {
   lua_State *L;
   mp_lua *binding;
   const char *end;
@@ -22,9 +22,9 @@ typedef struct own_reader {
   int array_meta;   /* and the metatable of arrays */
   unsigned name;    /* the slot of the last name: tells which is likely to follow */
   bool has_removed; /* there is a top-level member removedStateKeys */
-} own_reader;
+} trusted_reader;
 
-static inline void make_room(own_reader *r, int top) {
+static inline void make_room(trusted_reader *r, int top) {
   if (r->stack - top >= STACK_NEED) return;
   luaL_checkstack(r->L, STACK_STEP, NULL);
   r->stack = top + STACK_STEP;
@@ -39,11 +39,11 @@ static inline const char *plain_end(const char *at, const char *end) {
 }
 
 /* All that push a value begin at its first byte and give the place behind it. */
-static const char *push_escaped(const own_reader *r, const char *at) {
+static const char *push_escaped(const trusted_reader *r, const char *at) {
   mp_buffer *characters = &r->binding->spare;
-  moonpad_string literal = {at, mp_json_own_end(at, 0)};
+  moonpad_string literal = {at, mp_json_trusted_end(at, 0)};
   mp_buffer_clear(characters);
-  mp_json_own_string(literal, characters);
+  mp_json_trusted_string(literal, characters);
   if (characters->failed) luaL_error(r->L, "not enough memory");
   lua_pushlstring(r->L, characters->data, characters->length);
   return at + literal.length;
@@ -57,7 +57,7 @@ static inline bool is_noted(const mp_name *name, const char *begin, size_t lengt
 ** A short text that stood under this name the last time too: the second time its Lua string is kept,
 ** from then on it need not be made again. Making it may run a finalizer that notes another text here.
 */
-static inline bool push_known(const own_reader *r, const char *begin, size_t length) {
+static inline bool push_known(const trusted_reader *r, const char *begin, size_t length) {
   mp_name *name = &r->binding->names[r->name];
   if (!is_noted(name, begin, length)) return false;
   lua_Integer place = MP_STRING_VALUES + (lua_Integer)r->name;
@@ -74,7 +74,7 @@ static inline bool push_known(const own_reader *r, const char *begin, size_t len
   return true;
 }
 
-static inline void note_value(const own_reader *r, const char *begin, size_t length) {
+static inline void note_value(const trusted_reader *r, const char *begin, size_t length) {
   mp_name *name = &r->binding->names[r->name];
   name->has_value = false;
   name->value_length = (uint8_t)length;
@@ -85,7 +85,7 @@ static inline void note_value(const own_reader *r, const char *begin, size_t len
   }
 }
 
-static inline const char *push_string(const own_reader *r, const char *at) {
+static inline const char *push_string(const trusted_reader *r, const char *at) {
   const char *begin = at + 1, *end = plain_end(begin, r->end);
   if (*end != '"') return push_escaped(r, at);
   size_t length = (size_t)(end - begin);
@@ -116,7 +116,7 @@ static inline bool same_name(const mp_name *known, const name_words *at) {
           ((at->words[2] & known->masks[2]) ^ known->words[2])) == 0;
 }
 
-static void learn_name(own_reader *r, unsigned slot, const char *name, size_t length) {
+static void learn_name(trusted_reader *r, unsigned slot, const char *name, size_t length) {
   mp_name *known = &r->binding->names[slot];
   unsigned char masks[NAME_BYTES] = {0};
   known->length = 0; /* nothing, should the following fail */
@@ -148,7 +148,7 @@ static unsigned find_name(const mp_name *names, const char *name, size_t length)
 }
 
 /* The name whose first byte is at `begin`, which is followed by at least NAME_BYTES more. NULL: it has not been pushed. */
-static inline const char *push_expected_name(own_reader *r, const char *begin) {
+static inline const char *push_expected_name(trusted_reader *r, const char *begin) {
   mp_name *names = r->binding->names;
   unsigned slot = names[r->name].next;
   const mp_name *known = &names[slot];
@@ -159,7 +159,7 @@ static inline const char *push_expected_name(own_reader *r, const char *begin) {
   return begin + known->length + 2;
 }
 
-static void push_other_name(own_reader *r, const char *begin, const char *end) {
+static void push_other_name(trusted_reader *r, const char *begin, const char *end) {
   size_t length = (size_t)(end - begin);
   if (length == 0 || length > NAME_BYTES) {
     lua_pushlstring(r->L, begin, length);
@@ -176,7 +176,7 @@ static void push_other_name(own_reader *r, const char *begin, const char *end) {
 }
 
 /* At the quote before a name; goes over the colon behind it. */
-static inline const char *push_name(own_reader *r, const char *at) {
+static inline const char *push_name(trusted_reader *r, const char *at) {
   const char *begin = at + 1;
   if ((size_t)(r->end - begin) > NAME_BYTES) {
     const char *behind = push_expected_name(r, begin);
@@ -188,14 +188,14 @@ static inline const char *push_name(own_reader *r, const char *at) {
   return end + 2;
 }
 
-static inline bool is_removed_keys(const own_reader *r, const char *at) {
+static inline bool is_removed_keys(const trusted_reader *r, const char *at) {
   static const char name[] = "\"removedStateKeys\"";
   return at[1] == 'r' && (size_t)(r->end - at) >= sizeof name && memcmp(at, name, sizeof name - 1) == 0;
 }
 
 /* ---- Numbers ---- */
 
-static const char *push_number(const own_reader *r, const char *at) {
+static const char *push_number(const trusted_reader *r, const char *at) {
   mp_number_text number;
   (void)mp_json_scan_number(at, r->end, &number);
   moonpad_value value = mp_json_number(&number);
@@ -209,10 +209,10 @@ static const char *push_number(const own_reader *r, const char *at) {
 
 /* ---- Objects and arrays ---- */
 
-static const char *push_object(own_reader *r, const char *at, int top);
-static const char *push_array(own_reader *r, const char *at, int top);
+static const char *push_object(trusted_reader *r, const char *at, int top);
+static const char *push_array(trusted_reader *r, const char *at, int top);
 
-static const char *push_word(const own_reader *r, const char *at) {
+static const char *push_word(const trusted_reader *r, const char *at) {
   if (*at == 'n') {
     lua_pushlightuserdata(r->L, NULL);
   } else {
@@ -222,7 +222,7 @@ static const char *push_word(const own_reader *r, const char *at) {
 }
 
 /* `top` values are on the stack; one more then. */
-MP_INLINE const char *push_any(own_reader *r, const char *at, int top) {
+MP_INLINE const char *push_any(trusted_reader *r, const char *at, int top) {
   char first = *at;
   if (first == '"') return push_string(r, at);
   if (first == '-' || (unsigned char)(first - '0') < 10) return push_number(r, at);
@@ -232,7 +232,7 @@ MP_INLINE const char *push_any(own_reader *r, const char *at, int top) {
 }
 
 /* The table gets the size of the last one of that name. That of an event has room for one more member. */
-MP_INLINE const char *push_members(own_reader *r, const char *at, int top, bool is_event) {
+MP_INLINE const char *push_members(trusted_reader *r, const char *at, int top, bool is_event) {
   mp_name *name = &r->binding->names[r->name];
   int expected = name->members, count = 0, place = top + 1;
   make_room(r, top);
@@ -251,12 +251,12 @@ MP_INLINE const char *push_members(own_reader *r, const char *at, int top, bool 
   return at + 1;
 }
 
-static const char *push_object(own_reader *r, const char *at, int top) {
+static const char *push_object(trusted_reader *r, const char *at, int top) {
   return push_members(r, at, top, false);
 }
 
 /* Makes the table of the items that wait above `place`, or adds them to it. */
-static void add_items(const own_reader *r, int place, int waiting, lua_Integer done) {
+static void add_items(const trusted_reader *r, int place, int waiting, lua_Integer done) {
   if (done == 0) {
     lua_createtable(r->L, waiting, 0);
     lua_replace(r->L, place);
@@ -264,7 +264,7 @@ static void add_items(const own_reader *r, int place, int waiting, lua_Integer d
   for (lua_Integer i = done + waiting; i > done; i--) lua_rawseti(r->L, place, i);
 }
 
-static const char *push_array(own_reader *r, const char *at, int top) {
+static const char *push_array(trusted_reader *r, const char *at, int top) {
   int place = top + 1, waiting = 0;
   lua_Integer done = 0;
   make_room(r, top);
@@ -286,34 +286,34 @@ static const char *push_array(own_reader *r, const char *at, int top) {
   return at + 1;
 }
 
-static own_reader open_reader(lua_State *L, mp_lua *binding, moonpad_string text, unsigned start) {
+static trusted_reader open_reader(lua_State *L, mp_lua *binding, moonpad_string text, unsigned start) {
   luaL_checkstack(L, 4, NULL);
   int top = lua_gettop(L);
   mp_push_anchor(L, MP_ANCHOR_STRINGS);
   mp_push_anchor(L, MP_ANCHOR_ARRAY_META);
-  return (own_reader){.L = L,
-                      .binding = binding,
-                      .end = text.data + text.length,
-                      .stack = top + 4,
-                      .strings = top + 1,
-                      .array_meta = top + 2,
-                      .name = start};
+  return (trusted_reader){.L = L,
+                          .binding = binding,
+                          .end = text.data + text.length,
+                          .stack = top + 4,
+                          .strings = top + 1,
+                          .array_meta = top + 2,
+                          .name = start};
 }
 
 /* Leaves only the value on the stack. */
-static void close_reader(const own_reader *r) {
+static void close_reader(const trusted_reader *r) {
   lua_copy(r->L, -1, r->strings);
   lua_settop(r->L, r->strings);
 }
 
 void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text) {
-  own_reader reader = open_reader(L, binding, text, MP_VALUE_START);
+  trusted_reader reader = open_reader(L, binding, text, MP_VALUE_START);
   push_any(&reader, text.data, reader.array_meta);
   close_reader(&reader);
 }
 
-bool mp_decode_own_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision) {
-  own_reader reader = open_reader(L, binding, text, MP_EVENT_START);
+bool mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision) {
+  trusted_reader reader = open_reader(L, binding, text, MP_EVENT_START);
   push_members(&reader, text.data, reader.array_meta, true);
   if (revision != 0) {
     lua_rawgeti(L, reader.strings, MP_STRING_REVISION);
