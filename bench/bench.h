@@ -1,8 +1,8 @@
 /*
 ** What every benchmark needs: the time, medians, the typical event, and a line of the table.
 **
-** A line is written as tab-separated fields, which bench/run.sh puts into one table: promise, work, limit, ours, ratio, promised,
-** kept (yes, NO, or nothing where nothing is promised).
+** A line is written as tab-separated fields, which bench/run.sh puts into one table: promise, work,
+** limit, ours, ratio, promised, kept (yes, NO, or nothing where nothing is promised).
 */
 #ifndef BENCH_H
 #define BENCH_H
@@ -13,12 +13,17 @@
 #include <string.h>
 #include <time.h>
 
-#define ROUNDS         5   /* limit and ours take turns this often, so that what else the machine does hits both */
-#define EVENT_BYTES    401 /* the typical event: author, one text of about 100 characters, one key of each stored scope */
+/* Limit and ours take turns this often, so that what else the machine does hits both. */
+#define ROUNDS 5
+/* The typical event: author, one text of about 100 characters, one key of each stored scope. */
+#define EVENT_BYTES    401
 #define EVENT_ID_BYTES 36
 #define FIRST_STEP     1000000 /* seven digits, so that every event has the same size */
 
-/* ---- Ending on a failure: a benchmark that measured something else than it says is worse than none ---- */
+/*
+** ---- Ending on a failure: a benchmark that measured something else than it says is worse than
+** none ----
+*/
 
 static inline void must(bool ok, const char *what) {
   if (ok) return;
@@ -47,7 +52,10 @@ static inline double now_us(void) {
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* Microseconds that this thread has worked: what else runs on the machine counts less. Asking takes a third of one, so it is for many calls together. */
+/*
+** Microseconds that this thread has worked: what else runs on the machine counts less. Asking takes
+** a third of one, so it is for many calls together.
+*/
 static inline double worked_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -124,7 +132,10 @@ static inline void print_at_most(const char *promise, const char *work, const ch
   print_ratio_at_most(promise, work, unit, limit, ours, ours / limit, bound);
 }
 
-/* The same of samples that took turns: medians, and the median of the ratio of each pair. Empties both. */
+/*
+** The same of samples that took turns: medians, and the median of the ratio of each pair.
+** Empties both.
+*/
 static inline void print_pairs_at_most(const char *promise, const char *work, const char *unit, samples *limit,
                                        samples *ours, double bound) {
   samples ratios = {0};
@@ -178,7 +189,9 @@ static inline void write_event_id(char *id, long number, unsigned writer) {
   memcpy(id, text, EVENT_ID_BYTES);
 }
 
-/* The `number`-th event, NUL-terminated, without an id when `with_id` is false. Returns its length. */
+/*
+** The `number`-th event, NUL-terminated, without an id when `with_id` is false. Returns its length.
+*/
 static inline size_t write_event(char text[EVENT_BYTES + 1], long number, unsigned writer, bool with_id) {
   char id[EVENT_ID_BYTES + 1] = {0};
   char member[64] = "";

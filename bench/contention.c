@@ -82,7 +82,10 @@ static void measure_threads(const char *folder) {
 #define PROCESSES 4
 #define KEYS      200 /* of each session, written in turn */
 
-/* Shared with the children. An append that was answered with an error is none, so it cannot be lost. */
+/*
+** Shared with the children. An append that was answered with an error is none, so it cannot
+** be lost.
+*/
 typedef struct process_result {
   double started, ended, longest; /* microseconds */
   long errors;
@@ -209,7 +212,10 @@ static run_result run_processes(const char *path, int processes, long total, moo
   return run;
 }
 
-/* The same with prepared statements and SQLite's own way of waiting and of checkpoints: for the record. */
+/*
+** The same with prepared statements and SQLite's own way of waiting and of checkpoints: for
+** the record.
+*/
 static void run_raw_process(const char *path, int number, long count, moonpad_durability durability,
                             process_result *result) {
   raw_database raw;

@@ -1,4 +1,7 @@
-/* Makes FOLDER/history.db for lua.lua: a session "ten" of ten events, and "long", of the history asked for. */
+/*
+** Makes FOLDER/history.db for lua.lua: a session "ten" of ten events, and "long", of the history
+** asked for.
+*/
 #include "raw_sqlite.h"
 
 int main(int count, char **values) {

@@ -1,11 +1,12 @@
--- What state costs a game, frame by frame: 1,000 characters, each with a session of its own, 10 state writes and
--- 1 append each per second, at 60 frames per second.
+-- What state costs a game, frame by frame: 1,000 characters, each with a session of its own, 10
+-- state writes and 1 append each per second, at 60 frames per second.
 --   lua5.4 bench/frames.lua FOLDER     (bench/run.sh does it)
--- The collector is stopped and gets its turn at the end of each frame, as much as the frame has allocated, so that its
--- share is seen. With SQLite time is that of the wall: a frame that waits for the disk is late. In memory nothing
--- waits, so it is what the thread has worked. Where an append returns when it is stored, frames follow each other at
--- once; asynchronous appends are polled once a frame, and the frames come in real time. What a frame works is told
--- beside it then: on a machine that others use, the wall measures their turns, too.
+-- The collector is stopped and gets its turn at the end of each frame, as much as the frame has
+-- allocated, so that its share is seen. With SQLite time is that of the wall: a frame that waits
+-- for the disk is late. In memory nothing waits, so it is what the thread has worked. Where an
+-- append returns when it is stored, frames follow each other at once; asynchronous appends are
+-- polled once a frame, and the frames come in real time. What a frame works is told beside it then:
+-- on a machine that others use, the wall measures their turns, too.
 
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
@@ -34,7 +35,8 @@ local function populate(service)
   return sessions
 end
 
--- What is due in each frame is spread evenly: one character after the other writes, one after the other is stored.
+-- What is due in each frame is spread evenly: one character after the other writes, one after the
+-- other is stored.
 local function writeDue(sessions, frame, written)
   local due = frame * NPCS * WRITES // FRAMES_PER_SECOND
   while written < due do

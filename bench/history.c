@@ -1,6 +1,8 @@
 /*
-** What an append and a get cost with a history of 1 to 1,000,000 events, on both stores. Prints lines of: store, events of history, microseconds of an append
-** (median), microseconds of a getSession (median). bench/plot.lua draws them; bench/run.sh sets them beside other implementations.
+** What an append and a get cost with a history of 1 to 1,000,000 events, on both stores. Prints
+** lines of: store, events of history, microseconds of an append (median), microseconds of a
+** getSession (median). bench/plot.lua draws them; bench/run.sh sets them beside other
+** implementations.
 **   history FOLDER 0|1        1: up to 1,000,000 events, else 100,000
 */
 #include "bench.h"

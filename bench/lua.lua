@@ -1,6 +1,7 @@
--- What is measured from Lua: append (2), getSession (6), the last events (7), reading all (8), the state proxy (11),
--- templates (12), JSON (13).
---   lua5.4 bench/lua.lua FOLDER 0|1     (FOLDER holds history.db, made by fill.c; bench/run.sh does all of it)
+-- What is measured from Lua: append (2), getSession (6), the last events (7), reading all (8), the
+-- state proxy (11), templates (12), JSON (13).
+--   lua5.4 bench/lua.lua FOLDER 0|1
+-- FOLDER holds history.db, made by fill.c; bench/run.sh does all of it.
 -- The limits are lua_limits.c, plain Lua tables and lua-cjson. Limit and ours take turns.
 
 local cjson = require "cjson"
@@ -16,8 +17,8 @@ local HISTORY_TEXT <const> = full and "1,000,000" or "100,000"
 
 -- ---- Measuring ----
 
--- Of several functions in turn, each of which does its work `count` times in a call: a list of the microseconds that
--- the work took once, in each of the rounds.
+-- Of several functions in turn, each of which does its work `count` times in a call: a list of the
+-- microseconds that the work took once, in each of the rounds.
 local function measure(rounds, count, ...)
   local functions, times = { ... }, {}
   for i = 1, #functions do times[i] = {} end

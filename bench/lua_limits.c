@@ -1,6 +1,6 @@
 /*
-** What the work of lua.lua costs in C at least, as a Lua module: event tables built from C, a state userdata over a C hash table that checks nothing, a template
-** scan. And the clocks.
+** What the work of lua.lua costs in C at least, as a Lua module: event tables built from C, a
+** state userdata over a C hash table that checks nothing, a template scan. And the clocks.
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -18,7 +18,9 @@ static int wall(lua_State *L) {
   return 1;
 }
 
-/* worked() -> microseconds that this thread has worked: what else runs on the machine counts less */
+/*
+** worked() -> microseconds that this thread has worked: what else runs on the machine counts less
+*/
 static int worked(lua_State *L) {
   struct timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -55,7 +57,10 @@ static void push_actions(lua_State *L, lua_Integer step, const char *wish, size_
   lua_setfield(L, -2, "stateDelta");
 }
 
-/* What differs from event to event, in memory of C: a string that Lua held already would cost nothing to push. */
+/*
+** What differs from event to event, in memory of C: a string that Lua held already would cost
+** nothing to push.
+*/
 typedef struct stored_event {
   char id[48], invocation_id[48], text[160], wish[32];
   size_t id_length, invocation_id_length, text_length, wish_length;

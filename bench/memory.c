@@ -1,7 +1,8 @@
 /*
-** The C API on the memory store: append (1), getSession and the last events (6, 7), a session object that is behind (9), templates (12), memory (14).
-** The limits are what the same work costs in C at least: reading the event, memcpy, three upserts in
-** a hash table, an index of event ids; a single scan of the template.
+** The C API on the memory store: append (1), getSession and the last events (6, 7), a session
+** object that is behind (9), templates (12), memory (14). The limits are what the same work costs
+** in C at least: reading the event, memcpy, three upserts in a hash table, an index of event ids; a
+** single scan of the template.
 */
 #include "read_json.h"
 
@@ -20,7 +21,10 @@ typedef struct limit_key {
 #define KEY_SLOTS 64
 #define FIRST_IDS 64
 
-/* An id is where its event begins; its hash stands beside it, so that growing and most searches go to no event. */
+/*
+** An id is where its event begins; its hash stands beside it, so that growing and most searches go
+** to no event.
+*/
 typedef struct limit_id {
   const char *id; /* in `bytes`; NULL: a free slot */
   uint32_t hash;
@@ -125,7 +129,10 @@ static double time_batch(moonpad_session *session, const event_text *events) {
 
 #define GROWN 100000L
 
-/* The history grows from nothing to so many events, and the index of ids with it. Each batch is made just before, as an event is that is to be stored. */
+/*
+** The history grows from nothing to so many events, and the index of ids with it. Each batch is
+** made just before, as an event is that is to be stored.
+*/
 static void measure_append(void) {
   samples reading = {0}, limit = {0}, ours = {0}, without_id = {0};
   for (int round = 0; round < ROUNDS; round++) {
@@ -200,7 +207,10 @@ static void measure_memory(long history) {
 
 #define SESSIONS 100000L
 
-/* Sessions of as many users, stored with a state of three keys and an event each; and one that is only there. */
+/*
+** Sessions of as many users, stored with a state of three keys and an event each; and one that is
+** only there.
+*/
 static void measure_sessions(void) {
   size_t bytes = 0, before = 0;
   double each[2];
@@ -328,7 +338,10 @@ static void make_template(char *text, size_t size) {
   must(used > 1900 && used < 2200, "a template of 2 KB");
 }
 
-/* Looks at every byte, since braces, angles and backslashes all mean something, and copies what lies between. */
+/*
+** Looks at every byte, since braces, angles and backslashes all mean something, and copies what
+** lies between.
+*/
 static size_t scan_template(const limit_store *state, const char *source, size_t length, char *out) {
   const char *end = source + length, *text = source;
   size_t used = 0;

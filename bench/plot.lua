@@ -1,5 +1,5 @@
---- Draws what bench/history.c and bench/peers.cjs print, as an SVG: append and get against the length of the history,
---- both axes logarithmic.
+--- Draws what bench/history.c and bench/peers.cjs print, as an SVG: append and get against the
+--- length of the history, both axes logarithmic.
 ---   lua5.4 bench/plot.lua LINES > docs/history.svg
 
 local WIDTH, HEIGHT, LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT, GAP = 960, 430, 64, 56, 360, 290, 90

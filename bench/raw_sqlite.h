@@ -1,6 +1,7 @@
 /*
-** The limit of the SQLite store: the same rows written and read by prepared statements and nothing else. The tables are those of moonpad without what only
-** its rules need (revisions of users and apps, digests, base states).
+** The limit of the SQLite store: the same rows written and read by prepared statements and
+** nothing else. The tables are those of moonpad without what only its rules need (revisions of
+** users and apps, digests, base states).
 */
 #ifndef RAW_SQLITE_H
 #define RAW_SQLITE_H

@@ -1,8 +1,9 @@
 /*
-** The least that reading an event takes: yyjson, where pkg-config knows it (bench/run.sh). Debian 12
-** has no package of it. There a quarter of what SQLite's json_valid takes stands in its place, which
-** also reads the whole text into a tree: yyjson 0.12 took 0.24 to 0.26 of its time for the typical
-** event, in turns with it in memory.c (five runs on one machine, SQLite 3.40, gcc 12 -O2).
+** The least that reading an event takes: yyjson, where pkg-config knows it (bench/run.sh).
+** Debian 12 has no package of it. There a quarter of what SQLite's json_valid takes stands in its
+** place, which also reads the whole text into a tree: yyjson 0.12 took 0.24 to 0.26 of its time
+** for the typical event, in turns with it in memory.c (five runs on one machine, SQLite 3.40, gcc
+** 12 -O2).
 */
 #ifndef READ_JSON_H
 #define READ_JSON_H

@@ -1,6 +1,8 @@
 /*
-** The C API on the SQLite store, one writer: append (3, 4), getSession and the last events (6, 7), a session object that is behind (9), creating and listing
-** sessions (10), the size of the file (14), opening (16). The limits are raw prepared statements (raw_sqlite.h), which take turns with ours in the same run.
+** The C API on the SQLite store, one writer: append (3, 4), getSession and the last events (6,
+** 7), a session object that is behind (9), creating and listing sessions (10), the size of the file
+** (14), opening (16). The limits are raw prepared statements (raw_sqlite.h), which take turns with
+** ours in the same run.
 */
 #include <sys/stat.h>
 
@@ -282,7 +284,10 @@ static double create_our_sessions(moonpad_service *service) {
   return SESSIONS / ((now_us() - start) * 1e-6);
 }
 
-/* One key of each session and user, one of the app: written straight into both files, with nobody looking. */
+/*
+** One key of each session and user, one of the app: written straight into both files, with
+** nobody looking.
+*/
 static void add_state(sqlite3 *db) {
   must(sqlite3_exec(
            db,

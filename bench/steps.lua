@@ -1,11 +1,13 @@
--- What a step of an agent's run costs a game: one step in each frame, 60 frames per second, in real time, one run after
--- the other. The model is a function that answers at once: first it calls a tool, then it says a line. The tool writes
--- state, reads an artifact, searches the memory, and counts up and reads what belongs to the user. A run gets to see
--- the last 20 events of its session.
+-- What a step of an agent's run costs a game: one step in each frame, 60 frames per second, in
+-- real time, one run after the other. The model is a function that answers at once: first it
+-- calls a tool, then it says a line. The tool writes state, reads an artifact, searches the
+-- memory, and counts up and reads what belongs to the user. A run gets to see the last 20 events
+-- of its session.
 --   lua5.4 bench/steps.lua FOLDER     (bench/run.sh does it)
--- The collector works as Lua has set it (incremental), inside the steps; once more, it is stopped and does one small
--- piece in each frame, which is measured with the step. A frame that begins a run measures its start together with its
--- first step. What a step works is the processor time of its thread; model and tool are too short to count in it.
+-- The collector works as Lua has set it (incremental), inside the steps; once more, it is stopped
+-- and does one small piece in each frame, which is measured with the step. A frame that begins a
+-- run measures its start together with its first step. What a step works is the processor time of
+-- its thread; model and tool are too short to count in it.
 
 local core = require "moonpad.core"
 local moonpad = require "moonpad"

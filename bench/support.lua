@@ -1,5 +1,5 @@
---- What the benchmarks in Lua share: the two clocks, lines of the table, figures of many samples, the typical event.
---- bench.h is the same for those in C.
+--- What the benchmarks in Lua share: the two clocks, lines of the table, figures of many samples,
+--- the typical event. bench.h is the same for those in C.
 local limits = require "lua_limits"
 
 local support = {
@@ -30,8 +30,8 @@ local function line(...) print(table.concat({ ... }, "\t")) end
 
 local function kept(yes) return yes and "yes" or "NO" end
 
----Ours against the limit: at most `bound` times it. Microseconds of works that took turns: the figures are medians, and
----the ratio is the median of those of the pairs.
+---Ours against the limit: at most `bound` times it. Microseconds of works that took turns: the
+---figures are medians, and the ratio is the median of those of the pairs.
 function support.atMost(promise, work, unit, limit, ours, bound)
   local ratios, perUnit = {}, PER_MICROSECOND[unit]
   for i = 1, #limit do ratios[i] = ours[i] / limit[i] end

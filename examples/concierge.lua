@@ -1,17 +1,20 @@
---- A hotel concierge that remembers its guest. Run it, twice, and see what it still knows the second time:
+--- A hotel concierge that remembers its guest. Run it, twice, and see what it still knows the
+--- second time:
 ---   bin/moonpad run examples/concierge.lua --db /tmp/hotel.db < examples/concierge.txt
---- The plan belongs to the session; name, preferences and visits (`user:`) to the guest, in all sessions; the number of
---- all visits (`app:`) to the hotel.
+--- The plan belongs to the session; name, preferences and visits (`user:`) to the guest, in all
+--- sessions; the number of all visits (`app:`) to the hotel.
 local moonpad = require "moonpad"
 
----- Tools: they assign to context.state, and what they changed is stored with the event that answers the call
+---- Tools: they assign to context.state; what they changed is stored with the event that answers
+-- the call
 
 local checkIn = moonpad.tool {
   name = "check_in",
   description = "Counts a visit of the guest, and notes the name.",
   parameters = { type = "object", properties = { name = { type = "string", minLength = 1 } } },
   run = function(args, context)
-    -- An increment is added where it is stored: two hotels that check in one guest at once lose no visit.
+    -- An increment is added where it is stored: two hotels that check in one guest at once lose
+    -- no visit.
     context.state:increment("user:visits")
     context.state:increment("app:visits")
     if args.name then context.state["user:name"] = args.name end
@@ -94,7 +97,8 @@ local function planCalls(action, text)
   return parts
 end
 
--- What the guest says, and what to do about it: a reply, or the parts of an answer that calls tools.
+-- What the guest says, and what to do about it: a reply, or the parts of an answer that
+-- calls tools.
 local phrases = {
   { "^Hello, I am (.+)", function(_, name) return { call("check_in", { name = name }) } end },
   { "^Hello", function() return { call("check_in", {}) } end },
@@ -145,7 +149,8 @@ end
 return moonpad.agent {
   name = "concierge",
   description = "Looks after the guests of Hotel Moonpad.",
-  -- This one line is the model: put a function here that asks a real one over HTTP and returns what it answers.
+  -- This one line is the model: put a function here that asks a real one over HTTP and returns what
+  -- it answers.
   model = model,
   -- {key} must be there (or be marked optional by ?), <key> may be missing.
   instruction = [[

@@ -1,13 +1,15 @@
 /*
-** A game loop that remembers: four villagers, sixty frames a second, one SQLite file. Nothing in a frame waits for the disk.
+** A game loop that remembers: four villagers, sixty frames a second, one SQLite file. Nothing in a
+** frame waits for the disk.
 **
 **   make && cc -Iinclude -o embed examples/embed.c build/libmoonpad.a -lsqlite3 -lpthread -lm
 **   ./embed village.db                     three seconds of game
 **   ./embed --frames 60 village.db         the next second: they still know what they saw before
 **
-** Every villager has a session. What one perceives in a frame is written into a change set, which is committed as one event with
-** moonpad_changes_commit_async: the session object shows it at once, a thread of the service stores it, and moonpad_poll tells the loop,
-** on the loop's own thread, what has become of it.
+** Every villager has a session. What one perceives in a frame is written into a change set, which
+** is committed as one event with moonpad_changes_commit_async: the session object shows it at once,
+** a thread of the service stores it, and moonpad_poll tells the loop, on the loop's own thread,
+** what has become of it.
 */
 #define _POSIX_C_SOURCE 200809L
 
@@ -55,7 +57,10 @@ static double seconds(clockid_t clock) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* The game's own time, a sixtieth of a second per frame however long a frame took. Only the game's thread fills in timestamps here. */
+/*
+** The game's own time, a sixtieth of a second per frame however long a frame took. Only the game's
+** thread fills in timestamps here.
+*/
 static double game_time(void *context) {
   const game *world = context;
   return world->started + (double)world->frame / FRAMES_PER_SECOND;
@@ -84,7 +89,10 @@ static void when_stored(void *context, moonpad_session *session, const moonpad_e
   world->failed = true;
 }
 
-/* The writes of one sight. They are seen by nobody else until the event is stored, and then all at once. */
+/*
+** The writes of one sight. They are seen by nobody else until the event is stored, and then all
+** at once.
+*/
 static moonpad_status write_sight(moonpad_changes *changes, game *world, const char *sight, const char *mood,
                                   moonpad_error *error) {
   char memory[TEXT_BYTES];
@@ -104,7 +112,8 @@ static moonpad_status write_sight(moonpad_changes *changes, game *world, const c
   }
   if (status == MOONPAD_OK) status = moonpad_changes_append(changes, moonpad_text("memories"), &memory_value, error);
   if (status == MOONPAD_OK) status = moonpad_changes_increment(changes, moonpad_text("sights"), &one, error);
-  if (status == MOONPAD_OK) { /* shared by all villagers: added where it is stored, so nobody's addition is lost */
+  /* shared by all villagers: added where it is stored, so nobody's addition is lost */
+  if (status == MOONPAD_OK) {
     status = moonpad_changes_increment(changes, moonpad_text("app:sights"), &one, error);
   }
   return status;
@@ -223,7 +232,10 @@ static void print_village(game *world, const char *when) {
   printf("  all together have seen %lld things\n", (long long)read_integer(world->villagers[0], "app:sights", ""));
 }
 
-/* Waits for what is still on its way to the disk, and brings every villager up to what the others have stored. */
+/*
+** Waits for what is still on its way to the disk, and brings every villager up to what the others
+** have stored.
+*/
 static bool settle(game *world) {
   moonpad_error error;
   while (!world->failed && world->stored < world->queued) moonpad_poll(world->service, 100);

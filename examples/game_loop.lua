@@ -1,12 +1,14 @@
---- A village in a game loop: three villagers think at the same time, sixty steps a second, and no step waits for any of
---- them. Run it twice on one file, and they remember what they saw the first time:
+--- A village in a game loop: three villagers think at the same time, sixty steps a second, and no
+--- step waits for any of them. Run it twice on one file, and they remember what they saw the
+--- first time:
 ---   export LUA_PATH="lua/?.lua;lua/?/init.lua;;" LUA_CPATH="build/?.so;;"
 ---   lua5.4 examples/game_loop.lua --db /tmp/village.db
---- Options: --db FILE (SQLite; default: a temporary file), --seconds N (default 6), --model NAME (a real model over
---- HTTP, such as "gpt-4o-mini", with its key in the environment; default: one in Lua that needs no network).
+--- Options: --db FILE (SQLite; default: a temporary file), --seconds N (default 6), --model NAME (a
+--- real model over HTTP, such as "gpt-4o-mini", with its key in the environment; default: one in
+--- Lua that needs no network).
 ---
---- What a villager has seen belongs to that villager's session, what the village thinks of the player (`user:`) to all
---- of its sessions, the number of all rumours (`app:`) to the game.
+--- What a villager has seen belongs to that villager's session, what the village thinks of the
+--- player (`user:`) to all of its sessions, the number of all rumours (`app:`) to the game.
 local moonpad = require "moonpad"
 local core = require "moonpad.core" -- for a clock and a sleep, which a game engine has of its own
 
@@ -48,14 +50,15 @@ local gossip = moonpad.tool {
   description = "Tells the village about the player. good: whether it speaks for them.",
   parameters = { type = "object", properties = { good = { type = "boolean" } }, required = { "good" } },
   run = function(args, context)
-    -- Two villagers may gossip in the same frame: increments are added where they are stored, and none is lost.
+    -- Two villagers may gossip in the same frame: increments are added where they are stored, and
+    -- none is lost.
     context.state:increment("user:reputation", args.good and 1 or -1)
     context.state:increment "app:rumours"
     return { reputation = context.state["user:reputation"] }
   end,
 }
 
----- The stand-in for a model: it takes its time, as a real one does, and gives the frame back while it thinks
+---- The stand-in for a model: it takes its time, as a real one does, and yields while it thinks
 
 local FRAMES_TO_THINK, FRAMES_PER_WORD = 20, 3
 
@@ -67,7 +70,8 @@ local function lastPart(request)
   return request.contents[#request.contents].parts[1]
 end
 
--- An iterator over the words, each some frames after the one before: this is how streamed answers come.
+-- An iterator over the words, each some frames after the one before: this is how streamed
+-- answers come.
 local function stream(sentence)
   local words = sentence:gmatch "%S+%s*"
   return function()
@@ -226,7 +230,8 @@ local function main(options)
     villagers[index] = newVillager(definition, options.model or standIn, service)
     villagers[index].offset = index - 1 -- they begin a frame apart, and think at the same time
   end
-  -- The first write after a file has been opened waits for the disk. A game does it while it loads, not in a frame.
+  -- The first write after a file has been opened waits for the disk. A game does it while it loads,
+  -- not in a frame.
   print(("Night %d in the village"):format(service:incrementState { appName = "village", key = "nights" }))
   local times = play(villagers, options.seconds)
   for _, villager in ipairs(villagers) do

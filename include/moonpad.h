@@ -4,22 +4,28 @@
 ** This header is the whole C API and its manual. It needs no Lua.
 **
 ** Conventions
-**   Status     Every call that can fail returns a moonpad_status and takes, last, a `moonpad_error *`
-**              owned by the caller (NULL when the message is of no interest). On failure nothing has
-**              changed and no out parameter is left half-filled: handles are NULL, counts are 0.
-**   Strings    Text is (pointer, length) in UTF-8, as moonpad_string; a NUL byte may be part of it. What the
-**              caller passes is copied before the call returns. What moonpad hands out as moonpad_string
-**              or const char * is borrowed: it is valid as long as the function says.
-**   Ownership  A handle is released by the function named after it (`moonpad_session_free`), NULL is accepted.
-**   Time       Seconds since 1970-01-01 UTC, as double. Durations name their unit (`busy_timeout_ms`).
+**   Status     Every call that can fail returns a moonpad_status and takes, last, a
+**              `moonpad_error *` owned by the caller (NULL when the message is of no interest). On
+**              failure nothing has changed and no out parameter is left half-filled: handles are
+**              NULL, counts are 0.
+**   Strings    Text is (pointer, length) in UTF-8, as moonpad_string; a NUL byte may be part of it.
+**              What the caller passes is copied before the call returns. What moonpad hands out as
+**              moonpad_string or const char * is borrowed: it is valid as long as the function
+**              says.
+**   Ownership  A handle is released by the function named after it (`moonpad_session_free`), NULL
+**              is accepted.
+**   Time       Seconds since 1970-01-01 UTC, as double. Durations name their unit
+**              (`busy_timeout_ms`).
 **   Threads    A service may be used from any number of threads. A session, with its change sets
 **              and what was borrowed from it, belongs to one thread at a time; so does an event
 **              cursor, an export, an import.
-**   Revisions  A session counts its events: revision n is the state after its n-th event, 0 the state it was
-**              created with.
-**   JSON       What the caller gives is checked: RFC 8259 in UTF-8, and no key twice in an object (RFC 7493), because
-**              keeping one of the two would lose the other. invalid_argument names the byte, and the key.
-**   State keys carry their scope as a prefix: "user:", "app:", "temp:", none for this session (contract 1.1).
+**   Revisions  A session counts its events: revision n is the state after its n-th event, 0 the
+**              state it was created with.
+**   JSON       What the caller gives is checked: RFC 8259 in UTF-8, and no key twice in an object
+**              (RFC 7493), because keeping one of the two would lose the other. invalid_argument
+**              names the byte, and the key.
+**   State keys carry their scope as a prefix: "user:", "app:", "temp:", none for this session
+**              (contract 1.1).
 **
 ** There is no global state: clock, id source, allocator and log function are set per service.
 */
@@ -62,18 +68,22 @@ typedef enum moonpad_status {
   MOONPAD_CONFLICT,         /* somebody else changed a key since it was read (contract 2.2) */
   MOONPAD_TEMPLATE,         /* an instruction template names something that is not there */
   MOONPAD_MODEL,            /* a model answered with an error (agents, moonpad_lua.h) */
-  MOONPAD_TOOL,             /* a script of an agent raised an error of its own (agents, moonpad_lua.h) */
-  MOONPAD_LIMIT,            /* a configured limit was exceeded */
-  MOONPAD_BUSY,             /* a lock was not had within busy_timeout_ms */
-  MOONPAD_CLOSED,           /* the service has been closed, or a change set's session freed */
-  MOONPAD_CANCELLED,        /* reserved for the agent layer */
-  MOONPAD_STORAGE,          /* disk full, I/O error, read-only, a file that is gone */
-  MOONPAD_CORRUPT,          /* not a database, or a damaged one */
-  MOONPAD_NO_MEMORY,        /* an allocation failed */
-  MOONPAD_UNSUPPORTED       /* a store that is not built in, a newer file, a call the store lacks */
+  /* a script of an agent raised an error of its own (agents, moonpad_lua.h) */
+  MOONPAD_TOOL,
+  MOONPAD_LIMIT,      /* a configured limit was exceeded */
+  MOONPAD_BUSY,       /* a lock was not had within busy_timeout_ms */
+  MOONPAD_CLOSED,     /* the service has been closed, or a change set's session freed */
+  MOONPAD_CANCELLED,  /* reserved for the agent layer */
+  MOONPAD_STORAGE,    /* disk full, I/O error, read-only, a file that is gone */
+  MOONPAD_CORRUPT,    /* not a database, or a damaged one */
+  MOONPAD_NO_MEMORY,  /* an allocation failed */
+  MOONPAD_UNSUPPORTED /* a store that is not built in, a newer file, a call the store lacks */
 } moonpad_status;
 
-/* Filled on failure. `message` is NUL-terminated UTF-8, cut at its end if need be, and never names a password. */
+/*
+** Filled on failure. `message` is NUL-terminated UTF-8, cut at its end if need be, and never names
+** a password.
+*/
 typedef struct moonpad_error {
   moonpad_status code;
   char message[1016];
@@ -111,7 +121,9 @@ typedef enum moonpad_type {
   MOONPAD_OBJECT  /* `text` holds compact JSON */
 } moonpad_type;
 
-/* A typed scalar or JSON text. Borrowed: the function that fills it says how long `text` is valid. */
+/*
+** A typed scalar or JSON text. Borrowed: the function that fills it says how long `text` is valid.
+*/
 typedef struct moonpad_value {
   moonpad_type type;
   union {
@@ -173,15 +185,17 @@ MOONPAD_API void moonpad_buffer_free(moonpad_buffer *buffer);
 /*
 ** ---- Option structs ----
 **
-** They are what later versions add fields to, and nothing else is. Each begins with its size. Its `_init` function, which
-** is inline, sets the size and the defaults of the header that a program is built with; call it first. A library then
-** takes a smaller struct, of an older program: what it lacks has its default. It takes a larger one, of a newer program,
-** as long as the fields that it does not know are zero bytes; otherwise the call is `unsupported`. A size that no version
+** They are what later versions add fields to, and nothing else is. Each begins with its size. Its
+** `_init` function, which is inline, sets the size and the defaults of the header that a program
+** is built with; call it first. A library then takes a smaller struct, of an older program: what
+** it lacks has its default. It takes a larger one, of a newer program, as long as the fields that
+** it does not know are zero bytes; otherwise the call is `unsupported`. A size that no version
 ** has is `invalid_argument`.
 **
-** Whoever adds a field: put it at the end, beginning where the struct ended before (no field may lie in what was
-** padding), and let zero bytes (0, NULL, false) be its default, in _init and in the library. Then a program that does not
-** set it runs with an older library as well. Never remove, move or resize a field.
+** Whoever adds a field: put it at the end, beginning where the struct ended before (no field may
+** lie in what was padding), and let zero bytes (0, NULL, false) be its default, in _init and in the
+** library. Then a program that does not set it runs with an older library as well. Never remove,
+** move or resize a field.
 */
 
 /* ---- Hooks of the host, per service ---- */
@@ -196,12 +210,17 @@ typedef struct moonpad_allocator {
   void *context;
 } moonpad_allocator;
 
-/* Now, in seconds since 1970. Any thread. NaN, an infinity and a time before 1970 are invalid_argument at the call that
-** asked; a clock that goes backwards is believed. */
+/*
+** Now, in seconds since 1970. Any thread. NaN, an infinity and a time before 1970 are
+** invalid_argument at the call that asked; a clock that goes backwards is believed.
+*/
 typedef double (*moonpad_clock_function)(void *context);
 /* Fills `bytes` with 16 random bytes, from which UUIDs are made. Any thread. */
 typedef void (*moonpad_random_function)(void *context, unsigned char bytes[16]);
-/* Receives warnings that no call can report (a failed asynchronous append without callback...). Any thread. */
+/*
+** Receives warnings that no call can report (a failed asynchronous append without callback...).
+** Any thread.
+*/
 typedef void (*moonpad_log_function)(void *context, moonpad_status status, const char *message);
 
 /* ---- Service (contract 2 and 5) ---- */
@@ -229,8 +248,9 @@ typedef enum moonpad_on_conflict {
 
 /* Later versions append fields: see "Option structs". */
 /*
-** A store that comes from outside the library: a module hands over its opener, which src/store/store.h
-** describes. It is tried before the built-in ones and the scheme's colon is left out ("example").
+** A store that comes from outside the library: a module hands over its opener, which
+** src/store/store.h describes. It is tried before the built-in ones and the scheme's colon is left
+** out ("example").
 */
 typedef struct moonpad_store_opener moonpad_store_opener;
 typedef struct moonpad_store_scheme {
@@ -254,7 +274,8 @@ typedef struct moonpad_options {
   void *random_context;
   moonpad_log_function log; /* NULL: silent */
   void *log_context;
-  const moonpad_store_scheme *stores; /* borrowed while it is opened; NULL: the built-in ones only */
+  /* borrowed while it is opened; NULL: the built-in ones only */
+  const moonpad_store_scheme *stores;
   size_t store_count;
 } moonpad_options;
 
@@ -272,18 +293,19 @@ static inline void moonpad_options_init(moonpad_options *options) {
 MOONPAD_API const char *moonpad_version(void);
 
 /*
-** Opens a store: "memory:", "sqlite:PATH", "sqlite::memory:", "sqlite:///relative", "sqlite:////absolute".
-** `options` may be NULL. Errors: unsupported (scheme or newer file), corrupt, storage, invalid_argument, no_memory.
+** Opens a store: "memory:", "sqlite:PATH", "sqlite::memory:", "sqlite:///relative",
+** "sqlite:////absolute". `options` may be NULL. Errors: unsupported (scheme or newer file),
+** corrupt, storage, invalid_argument, no_memory.
 */
 MOONPAD_API moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, moonpad_service **service,
                                         moonpad_error *error);
 
 /*
-** Closes the store: waits for calls and asynchronous appends under way, then every further call on the service or its
-** sessions is `closed`. What a session already holds stays readable, and what is pending on it can
-** still be read and changed, but not stored. Idempotent; any thread, several at once: each returns
-** when the store is closed. While somebody else keeps the store locked, it waits for
-** busy_timeout_ms, and what is queued is `busy`.
+** Closes the store: waits for calls and asynchronous appends under way, then every further call
+** on the service or its sessions is `closed`. What a session already holds stays readable, and what
+** is pending on it can still be read and changed, but not stored. Idempotent; any thread, several
+** at once: each returns when the store is closed. While somebody else keeps the store locked, it
+** waits for busy_timeout_ms, and what is queued is `busy`.
 */
 MOONPAD_API void moonpad_service_close(moonpad_service *service);
 
@@ -298,10 +320,11 @@ MOONPAD_API void moonpad_service_release(moonpad_service *service);
 /* ---- What is asynchronous, and where it completes (contract 2, 6) ---- */
 
 /*
-** An asynchronous append is stored by a thread of the service, which the first one starts; a store
-** that answers from memory needs none. What is done waits in a completion queue: the service's own,
-** or one that a thread has made for itself and given to its sessions (moonpad_session_set_queue).
-** Two threads that append through one service each have a queue then, and poll nothing of the other.
+** An asynchronous append is stored by a thread of the service, which the first one starts; a
+** store that answers from memory needs none. What is done waits in a completion queue: the
+** service's own, or one that a thread has made for itself and given to its sessions
+** (moonpad_session_set_queue). Two threads that append through one service each have a queue then,
+** and poll nothing of the other.
 **
 ** To poll calls the callbacks of what is done by now, on this thread, which must be the one that
 ** uses their sessions: of one session in the order of its appends. Waits up to `timeout_ms` for the
@@ -314,10 +337,10 @@ MOONPAD_API size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms);
 MOONPAD_API size_t moonpad_queue_poll(moonpad_queue *queue, int64_t timeout_ms);
 
 /*
-** A file descriptor that is readable as long as a poll has something to do: for the poll(2), epoll or
-** kqueue of a host's event loop. It is the library's: wait for it, neither read nor close it. It is
-** made when first asked for, and good until the queue is freed, or the last release of the service.
-** Any thread. Errors: storage (no file descriptor is left); *fd is -1 then.
+** A file descriptor that is readable as long as a poll has something to do: for the poll(2),
+** epoll or kqueue of a host's event loop. It is the library's: wait for it, neither read nor close
+** it. It is made when first asked for, and good until the queue is freed, or the last release of
+** the service. Any thread. Errors: storage (no file descriptor is left); *fd is -1 then.
 */
 MOONPAD_API moonpad_status moonpad_fd(moonpad_service *service, int *fd, moonpad_error *error);
 MOONPAD_API moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *error);
@@ -333,7 +356,10 @@ MOONPAD_API void moonpad_queue_free(moonpad_queue *queue);
 
 /* ---- Sessions (contract 2) ---- */
 
-/* Who: names are non-empty UTF-8 of at most MOONPAD_MAX_NAME_BYTES without NUL; session_id is trimmed of ASCII blanks. */
+/*
+** Who: names are non-empty UTF-8 of at most MOONPAD_MAX_NAME_BYTES without NUL; session_id is
+** trimmed of ASCII blanks.
+*/
 typedef struct moonpad_session_name {
   moonpad_string app_name;
   moonpad_string user_id;
@@ -341,8 +367,9 @@ typedef struct moonpad_session_name {
 } moonpad_session_name;
 
 /*
-** Creates a session. An empty or blank session_id gets a UUIDv4. `state` is a JSON object of initial state or empty; it is split by scope,
-** "temp:" keys are dropped, and it is revision 0. Errors: already_exists, invalid_argument, limit, store errors.
+** Creates a session. An empty or blank session_id gets a UUIDv4. `state` is a JSON object of
+** initial state or empty; it is split by scope, "temp:" keys are dropped, and it is revision 0.
+** Errors: already_exists, invalid_argument, limit, store errors.
 */
 MOONPAD_API moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_session_name *name,
                                                   moonpad_string state, moonpad_session **session,
@@ -351,7 +378,8 @@ MOONPAD_API moonpad_status moonpad_create_session(moonpad_service *service, cons
 /* Later versions append fields: see "Option structs". */
 typedef struct moonpad_get_options {
   size_t size;
-  int64_t num_recent_events; /* the last n; 0 none; MOONPAD_ALL_EVENTS; other negative numbers are invalid */
+  /* the last n; 0 none; MOONPAD_ALL_EVENTS; other negative numbers are invalid */
+  int64_t num_recent_events;
   bool has_after_timestamp;
   double after_timestamp; /* inclusive; used when has_after_timestamp */
 } moonpad_get_options;
@@ -362,7 +390,10 @@ static inline void moonpad_get_options_init(moonpad_get_options *options) {
   options->num_recent_events = MOONPAD_ALL_EVENTS;
 }
 
-/* Reads a session; `options` may be NULL. Absent: MOONPAD_NOT_FOUND and *session is NULL. Costs the size of its state, not of its history. */
+/*
+** Reads a session; `options` may be NULL. Absent: MOONPAD_NOT_FOUND and *session is NULL. Costs the
+** size of its state, not of its history.
+*/
 MOONPAD_API moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_session_name *name,
                                                const moonpad_get_options *options, moonpad_session **session,
                                                moonpad_error *error);
@@ -379,9 +410,10 @@ MOONPAD_API moonpad_status moonpad_delete_session(moonpad_service *service, cons
                                                   bool *existed, moonpad_error *error);
 
 /*
-** Forgets a user: all its sessions and its user state, in one transaction. `sessions` (may be NULL)
-** becomes how many sessions it had; of a user that is not known, 0. Session objects of the user get
-** not_found from then on. Any thread. Errors: invalid_argument, closed, busy, storage, corrupt, no_memory.
+** Forgets a user: all its sessions and its user state, in one transaction. `sessions` (may be
+** NULL) becomes how many sessions it had; of a user that is not known, 0. Session objects of the
+** user get not_found from then on. Any thread. Errors: invalid_argument, closed, busy, storage,
+** corrupt, no_memory.
 */
 MOONPAD_API moonpad_status moonpad_delete_user(moonpad_service *service, moonpad_string app_name,
                                                moonpad_string user_id, int64_t *sessions, moonpad_error *error);
@@ -391,7 +423,8 @@ typedef struct moonpad_list_options {
   size_t size;
   moonpad_string user_id; /* used when has_user_id */
   bool has_user_id;
-  bool newest_first;    /* false: by last update, then user id, then session id; true: the exact reverse */
+  /* false: by last update, then user id, then session id; true: the exact reverse */
+  bool newest_first;
   int64_t limit;        /* 0: all */
   moonpad_string after; /* the cursor of the page before, or empty */
 } moonpad_list_options;
@@ -426,38 +459,49 @@ MOONPAD_API int64_t moonpad_session_revision(const moonpad_session *session);
 MOONPAD_API int64_t moonpad_session_conversation_count(const moonpad_session *session);
 MOONPAD_API moonpad_service *moonpad_session_service(const moonpad_session *session);
 
-/* The value of a key (with its prefix), pending writes of the session object included; `path` reaches into it ("address.city",
-** "items[2].name"; indices from 1; empty: the whole) without decoding the rest. Absent: type MOONPAD_ABSENT and MOONPAD_OK. Counts as a read of
-** the key (contract 2.2). The text is valid until the next call on this session. Errors: invalid_argument (bad path), no_memory. */
+/*
+** The value of a key (with its prefix), pending writes of the session object included; `path`
+** reaches into it ("address.city", "items[2].name"; indices from 1; empty: the whole) without
+** decoding the rest. Absent: type MOONPAD_ABSENT and MOONPAD_OK. Counts as a read of the key
+** (contract 2.2). The text is valid until the next call on this session. Errors: invalid_argument
+** (bad path), no_memory.
+*/
 MOONPAD_API moonpad_status moonpad_session_read(moonpad_session *session, moonpad_string key, moonpad_string path,
                                                 moonpad_value *value, moonpad_error *error);
 
 /* The merged state as one JSON object, keys sorted. */
 MOONPAD_API moonpad_status moonpad_session_state(moonpad_session *session, moonpad_buffer *json, moonpad_error *error);
 
-/* Brings the object up to the stored revision; pending writes stay pending and count as decided in sight of the new values.
-** Deleted or expired meanwhile: not_found. */
+/*
+** Brings the object up to the stored revision; pending writes stay pending and count as decided in
+** sight of the new values. Deleted or expired meanwhile: not_found.
+*/
 MOONPAD_API moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error);
 
-/* The keys of the last `conflict` that an append of this session object got; of an asynchronous one they are there from its callback on. Borrowed until its next append. */
+/*
+** The keys of the last `conflict` that an append of this session object got; of an asynchronous one
+** they are there from its callback on. Borrowed until its next append.
+*/
 MOONPAD_API size_t moonpad_session_conflict_count(const moonpad_session *session);
 MOONPAD_API moonpad_string moonpad_session_conflict_key(const moonpad_session *session, size_t index);
 
 /* ---- Events (contract 2.1 and 3) ---- */
 
 /*
-** Appends an event given as a JSON object: the one way in which state changes. A removal in `actions.stateDelta` is written as null plus the key
-** in the event's `removedStateKeys` list. `stored` (may be NULL) gets the stored event; a partial event comes back unchanged with revision 0.
-** Returns when it is durable. Errors: invalid_argument, not_found, already_exists, conflict, limit, store errors. Memory that ends only after the
-** event is durable is no failure: the status is OK and `stored` gets NULL; the event can be read with moonpad_session_event.
+** Appends an event given as a JSON object: the one way in which state changes. A removal in
+** `actions.stateDelta` is written as null plus the key in the event's `removedStateKeys` list.
+** `stored` (may be NULL) gets the stored event; a partial event comes back unchanged with revision
+** 0. Returns when it is durable. Errors: invalid_argument, not_found, already_exists, conflict,
+** limit, store errors. Memory that ends only after the event is durable is no failure: the status
+** is OK and `stored` gets NULL; the event can be read with moonpad_session_event.
 */
 MOONPAD_API moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
                                                 moonpad_error *error);
 
 /*
-** Called by a poll and by nothing else. On success `event` is the stored event and `error` is NULL;
-** on failure `event` is NULL and `error` says why. Both are borrowed for the call. `session` is NULL
-** when it has been freed meanwhile.
+** Called by a poll and by nothing else. On success `event` is the stored event and `error` is
+** NULL; on failure `event` is NULL and `error` says why. Both are borrowed for the call. `session`
+** is NULL when it has been freed meanwhile.
 */
 typedef void (*moonpad_append_callback)(void *context, moonpad_session *session, const moonpad_event *event,
                                         const moonpad_error *error);
@@ -487,10 +531,16 @@ MOONPAD_API moonpad_string moonpad_event_id(const moonpad_event *event);
 MOONPAD_API double moonpad_event_timestamp(const moonpad_event *event);
 MOONPAD_API void moonpad_event_free(moonpad_event *event);
 
-/* How many events the session object shows (filters of moonpad_get_session and its own appends included). Reads the store only when after_timestamp was used. */
+/*
+** How many events the session object shows (filters of moonpad_get_session and its own appends
+** included). Reads the store only when after_timestamp was used.
+*/
 MOONPAD_API moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *count, moonpad_error *error);
 
-/* The event at `index` (from 0), read from the store in pages. `event` is the caller's. Trimmed meanwhile: not_found. */
+/*
+** The event at `index` (from 0), read from the store in pages. `event` is the caller's. Trimmed
+** meanwhile: not_found.
+*/
 MOONPAD_API moonpad_status moonpad_session_event(moonpad_session *session, size_t index, moonpad_event **event,
                                                  moonpad_error *error);
 
@@ -543,34 +593,54 @@ MOONPAD_API moonpad_status moonpad_changes_begin(moonpad_session *session, moonp
                                                  moonpad_error *error);
 MOONPAD_API void moonpad_changes_free(moonpad_changes *changes);
 
-/* Reads through the pending writes; as moonpad_session_read. The text is valid until the next call on this change set or its session. */
+/*
+** Reads through the pending writes; as moonpad_session_read. The text is valid until the next call
+** on this change set or its session.
+*/
 MOONPAD_API moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                moonpad_value *value, moonpad_error *error);
-/* Sets a value or, with a path, one place inside it (the places above it must be there). Arrays and objects are given as JSON text. */
+/*
+** Sets a value or, with a path, one place inside it (the places above it must be there). Arrays and
+** objects are given as JSON text.
+*/
 MOONPAD_API moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                const moonpad_value *value, moonpad_error *error);
-/* Removes a key, or one place inside its value (of an array: the last item only). Removing what is not there,
-** or a place below it, does nothing. */
+/*
+** Removes a key, or one place inside its value (of an array: the last item only). Removing what is
+** not there, or a place below it, does nothing.
+*/
 MOONPAD_API moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                   moonpad_error *error);
 /* Adds at commit, under the store's lock; `by` is an integer or a float. */
 MOONPAD_API moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key,
                                                      const moonpad_value *by, moonpad_error *error);
-/* Appends an item to an array at commit, under the store's lock; the array is one level of the value's depth. */
+/*
+** Appends an item to an array at commit, under the store's lock; the array is one level of the
+** value's depth.
+*/
 MOONPAD_API moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string key,
                                                   const moonpad_value *item, moonpad_error *error);
 MOONPAD_API bool moonpad_changes_pending(const moonpad_changes *changes);
-/* Appends `event` (a JSON object, "{}" will do) with the pending writes added to its stateDelta. On failure the writes stay pending. */
+/*
+** Appends `event` (a JSON object, "{}" will do) with the pending writes added to its stateDelta. On
+** failure the writes stay pending.
+*/
 MOONPAD_API moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string event,
                                                   moonpad_event **stored, moonpad_error *error);
-/* As moonpad_append_event_async: the change set is clean at once, and nothing of it is pending after a failure either. */
+/*
+** As moonpad_append_event_async: the change set is clean at once, and nothing of it is pending
+** after a failure either.
+*/
 MOONPAD_API moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_string event,
                                                         moonpad_append_callback callback, void *context,
                                                         moonpad_error *error);
 MOONPAD_API void moonpad_changes_discard(moonpad_changes *changes);
 
-/* Appends what is pending on the session object itself (written through Lua's session.state, or through moonpad_session_changes)
-** as one event by "system". Nothing pending: MOONPAD_OK and *stored is NULL. */
+/*
+** Appends what is pending on the session object itself (written through Lua's session.state, or
+** through moonpad_session_changes) as one event by "system". Nothing pending: MOONPAD_OK and
+** *stored is NULL.
+*/
 MOONPAD_API moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored,
                                                   moonpad_error *error);
 /*
@@ -588,21 +658,33 @@ MOONPAD_API moonpad_status moonpad_session_changes(moonpad_session *session, moo
 /* A JSON object of the user's state, or with an empty user_id the app's; keys without prefix. */
 MOONPAD_API moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string app_name,
                                                     moonpad_string user_id, moonpad_buffer *json, moonpad_error *error);
-/* Merges a JSON object into it; then removes the keys of `removed` (a JSON array of strings, or empty). */
+/*
+** Merges a JSON object into it; then removes the keys of `removed` (a JSON array of strings,
+** or empty).
+*/
 MOONPAD_API moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_string app_name,
                                                        moonpad_string user_id, moonpad_string state,
                                                        moonpad_string removed, moonpad_error *error);
-/* Adds to a number at once; *result (may be NULL) is the committed value. A missing key counts from 0. */
+/*
+** Adds to a number at once; *result (may be NULL) is the committed value. A missing key counts
+** from 0.
+*/
 MOONPAD_API moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string app_name,
                                                    moonpad_string user_id, moonpad_string key, const moonpad_value *by,
                                                    moonpad_value *result, moonpad_error *error);
 
 /* ---- History (contract 2) ---- */
 
-/* Session-scope state after `revision` as a JSON object. Unknown or trimmed revision: not_found. Costs the history up to it. */
+/*
+** Session-scope state after `revision` as a JSON object. Unknown or trimmed revision: not_found.
+** Costs the history up to it.
+*/
 MOONPAD_API moonpad_status moonpad_state_at(moonpad_session *session, int64_t revision, moonpad_buffer *json,
                                             moonpad_error *error);
-/* A new session with the events up to `revision` and the state after them. Empty session_id: UUIDv4. */
+/*
+** A new session with the events up to `revision` and the state after them. Empty
+** session_id: UUIDv4.
+*/
 MOONPAD_API moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_string session_id,
                                         moonpad_session **forked, moonpad_error *error);
 /*
@@ -617,10 +699,16 @@ MOONPAD_API moonpad_status moonpad_rewind(moonpad_session *session, moonpad_stri
 ** Unknown or trimmed revision: not_found. */
 MOONPAD_API moonpad_status moonpad_rewind_to_revision(moonpad_session *session, int64_t revision,
                                                       moonpad_event **stored, moonpad_error *error);
-/* A consistent copy of the store in a new file while others write. A store that has none: unsupported. */
+/*
+** A consistent copy of the store in a new file while others write. A store that has
+** none: unsupported.
+*/
 MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error);
 
-/* ---- Export and import: JSON lines, a header and then the events, exact both ways (contract 6) ---- */
+/*
+** ---- Export and import: JSON lines, a header and then the events, exact both ways (contract
+** 6) ----
+*/
 
 /*
 ** Opens an export of the whole stored session, whatever part of its events the object shows, as it
@@ -672,10 +760,10 @@ MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, cons
 /* ---- JSON and templates ---- */
 
 /*
-** Reads a place in JSON text without decoding the rest. `text` of the result is borrowed from `json`, or, where
-** a string has escapes, from `scratch`, which the caller starts as {0} and frees; where `scratch` is NULL, such a
-** string is invalid_argument. Malformed JSON on the way: invalid_argument with its byte. Of keys that come twice it
-** reads the first.
+** Reads a place in JSON text without decoding the rest. `text` of the result is borrowed from
+** `json`, or, where a string has escapes, from `scratch`, which the caller starts as {0} and frees;
+** where `scratch` is NULL, such a string is invalid_argument. Malformed JSON on the way:
+** invalid_argument with its byte. Of keys that come twice it reads the first.
 */
 MOONPAD_API moonpad_status moonpad_json_read(moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
                                              moonpad_value *value, moonpad_error *error);
@@ -694,8 +782,9 @@ typedef enum moonpad_template_syntax {
 } moonpad_template_syntax;
 
 /*
-** Looks a template's root name up ("topic", "user:name", "artifact.FILE"). Sets *value (borrowed until the render call returns); leaves it
-** MOONPAD_ABSENT where there is none. Returns false to stop with the error it filled.
+** Looks a template's root name up ("topic", "user:name", "artifact.FILE"). Sets *value (borrowed
+** until the render call returns); leaves it MOONPAD_ABSENT where there is none. Returns false to
+** stop with the error it filled.
 */
 typedef bool (*moonpad_template_lookup)(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error);
 
@@ -712,11 +801,17 @@ static inline void moonpad_template_options_init(moonpad_template_options *optio
   options->syntax = MOONPAD_TEMPLATE_BOTH;
 }
 
-/* Renders a template (contract 4.1). `options` may be NULL. Errors: template, no_memory, what the callback filled. */
+/*
+** Renders a template (contract 4.1). `options` may be NULL. Errors: template, no_memory, what the
+** callback filled.
+*/
 MOONPAD_API moonpad_status moonpad_render(moonpad_string source, const moonpad_template_options *options,
                                           moonpad_template_lookup lookup, void *context, moonpad_buffer *result,
                                           moonpad_error *error);
-/* The same from a session's state; reads by templates do not count as reads (contract 2.2). artifact.* is absent here. */
+/*
+** The same from a session's state; reads by templates do not count as reads (contract 2.2).
+** artifact.* is absent here.
+*/
 MOONPAD_API moonpad_status moonpad_session_render(moonpad_session *session, moonpad_string source,
                                                   const moonpad_template_options *options, moonpad_buffer *result,
                                                   moonpad_error *error);

@@ -1,8 +1,9 @@
 /*
 ** moonpad in a host's own Lua 5.4: opening the module, sharing an open service, running agents.
 **
-** Every function runs on the Lua state's own thread. One that is marked [e] may raise a Lua error (a moonpad error object, or memory), so call it in protected mode;
-** [-] raises nothing. One service may be shared by any number of Lua states on any threads.
+** Every function runs on the Lua state's own thread. One that is marked [e] may raise a Lua error
+** (a moonpad error object, or memory), so call it in protected mode; [-] raises nothing. One
+** service may be shared by any number of Lua states on any threads.
 */
 #ifndef MOONPAD_LUA_H
 #define MOONPAD_LUA_H
@@ -15,12 +16,16 @@
 extern "C" {
 #endif
 
-/* Pushes the C module `moonpad.core`, for luaL_requiref or package.preload. May be called again in the same Lua state. [e] */
+/*
+** Pushes the C module `moonpad.core`, for luaL_requiref or package.preload. May be called again in
+** the same Lua state. [e]
+*/
 MOONPAD_API int luaopen_moonpad_core(lua_State *L);
 
 /*
-** Pushes the whole module `moonpad` with its Lua files, which are compiled in: no file and no package.path is needed. After it,
-** `require "moonpad"` and its submodules work in this Lua state. Needs `package` to be open (luaL_openlibs). [e]
+** Pushes the whole module `moonpad` with its Lua files, which are compiled in: no file and no
+** package.path is needed. After it, `require "moonpad"` and its submodules work in this Lua state.
+** Needs `package` to be open (luaL_openlibs). [e]
 */
 MOONPAD_API int luaopen_moonpad(lua_State *L);
 
@@ -32,26 +37,31 @@ MOONPAD_API int luaopen_moonpad(lua_State *L);
 */
 MOONPAD_API void moonpad_lua_push_service(lua_State *L, moonpad_service *service);
 
-/* The service of the service object at `index`, borrowed from it; NULL when there is something else, or one that was closed. [-] */
+/*
+** The service of the service object at `index`, borrowed from it; NULL when there is something
+** else, or one that was closed. [-]
+*/
 MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 
 /*
-** The file descriptor of the open service object at `index`, for the event loop of a host (contract section 2):
-** readable as long as `service:poll`, or a run of that service whose last step was MOONPAD_LUA_RUN_WAITING, has
-** something to do in this Lua state. What waits for HTTP, or for what a tool or model yields for by itself, is not
-** told: step such runs at the loop's own pace.
-** moonpad_fd is that of moonpad_poll, which knows nothing of what a Lua state does. It is moonpad's: wait for it,
-** neither read nor close it. Errors: invalid_argument (no open service is there), storage (the system has no
-** descriptor), no_memory. [-]
+** The file descriptor of the open service object at `index`, for the event loop of a host
+** (contract section 2): readable as long as `service:poll`, or a run of that service whose last
+** step was MOONPAD_LUA_RUN_WAITING, has something to do in this Lua state. What waits for HTTP, or
+** for what a tool or model yields for by itself, is not told: step such runs at the loop's own
+** pace. moonpad_fd is that of moonpad_poll, which knows nothing of what a Lua state does. It is
+** moonpad's: wait for it, neither read nor close it. Errors: invalid_argument (no open service is
+** there), storage (the system has no descriptor), no_memory. [-]
 */
 MOONPAD_API moonpad_status moonpad_lua_fd(lua_State *L, int index, int *fd, moonpad_error *error);
 
 /* ---- Running an agent from C (contract section 6) ---- */
 
 /*
-** A run of a Lua agent that a C host steps, as `runner:start` and `invocation:step` do it in Lua. None of these functions raises a Lua error or leaves
-** anything on the stack: whatever happens in a script comes back as a status, and `error` (may be NULL) says more. `L` may be any coroutine of the Lua state that
-** the run was started in; a run is used by one thread at a time, as its Lua state is.
+** A run of a Lua agent that a C host steps, as `runner:start` and `invocation:step` do it in
+** Lua. None of these functions raises a Lua error or leaves anything on the stack: whatever happens
+** in a script comes back as a status, and `error` (may be NULL) says more. `L` may be any coroutine
+** of the Lua state that the run was started in; a run is used by one thread at a time, as its Lua
+** state is.
 */
 typedef struct moonpad_lua_run moonpad_lua_run;
 
@@ -61,10 +71,11 @@ typedef struct moonpad_lua_run_options {
   moonpad_string user_id;
   moonpad_string session_id;  /* empty: a new session */
   moonpad_string new_message; /* the user's text; empty: none */
-  moonpad_string new_content; /* instead of new_message: a Content as a JSON object, {"parts":[...]} */
+  /* instead of new_message: a Content as a JSON object, {"parts":[...]} */
+  moonpad_string new_content;
   moonpad_string state_delta; /* a JSON object that goes with the message; empty: none */
-  int64_t
-      num_recent_events; /* how much history the run gets to see; MOONPAD_ALL_EVENTS; as the service has it by default */
+  /* how much history the run gets to see; MOONPAD_ALL_EVENTS; as the service has it by default */
+  int64_t num_recent_events;
 } moonpad_lua_run_options;
 
 static inline void moonpad_lua_run_options_init(moonpad_lua_run_options *options) {
@@ -74,31 +85,34 @@ static inline void moonpad_lua_run_options_init(moonpad_lua_run_options *options
 }
 
 /*
-** Starts a run of the runner (what `moonpad.runner` returned) at `index`; nothing of it has run when this returns. `run` is the caller's until moonpad_lua_run_free, which comes
-** before lua_close. Errors: invalid_argument, no_memory, those of runner:start. [-]
+** Starts a run of the runner (what `moonpad.runner` returned) at `index`; nothing of it has run
+** when this returns. `run` is the caller's until moonpad_lua_run_free, which comes before
+** lua_close. Errors: invalid_argument, no_memory, those of runner:start. [-]
 */
 MOONPAD_API moonpad_status moonpad_lua_run_start(lua_State *L, int index, const moonpad_lua_run_options *options,
                                                  moonpad_lua_run **run, moonpad_error *error);
 
 typedef enum moonpad_lua_progress {
   MOONPAD_LUA_RUN_EVENT = 0, /* there is an event */
-  MOONPAD_LUA_RUN_WAITING,   /* for a tool, a model, a store or a run ahead on that session: step again in a while */
-  MOONPAD_LUA_RUN_DONE       /* it is over */
+  /* for a tool, a model, a store or a run ahead on that session: step again in a while */
+  MOONPAD_LUA_RUN_WAITING,
+  MOONPAD_LUA_RUN_DONE /* it is over */
 } moonpad_lua_progress;
 
 /*
-** Lets the run go on, without waiting for anything, stores included: what it asks them is done by a thread of its
-** session service. An event is stored when it comes. `event` (may be NULL) gets the event as JSON, its revision included;
-** it is borrowed until the next call for this run.
-** Errors: what ended the run, by the code of its moonpad error; `tool` for any other error of a script; no_memory. After an error the run is over. [-]
+** Lets the run go on, without waiting for anything, stores included: what it asks them is done
+** by a thread of its session service. An event is stored when it comes. `event` (may be NULL) gets
+** the event as JSON, its revision included; it is borrowed until the next call for this run.
+** Errors: what ended the run, by the code of its moonpad error; `tool` for any other error of a
+** script; no_memory. After an error the run is over. [-]
 */
 MOONPAD_API moonpad_status moonpad_lua_run_step(lua_State *L, moonpad_lua_run *run, moonpad_lua_progress *progress,
                                                 moonpad_string *event, moonpad_error *error);
 
 /*
-** Ends the run without waiting: what waits in it gets the error `cancelled`, what is stored stays, the rest is rolled
-** back. An append under way is finished, and the next run on that session begins after it. A step after it is DONE.
-** Idempotent. [-]
+** Ends the run without waiting: what waits in it gets the error `cancelled`, what is stored
+** stays, the rest is rolled back. An append under way is finished, and the next run on that session
+** begins after it. A step after it is DONE. Idempotent. [-]
 */
 MOONPAD_API moonpad_status moonpad_lua_run_cancel(lua_State *L, moonpad_lua_run *run, moonpad_error *error);
 

@@ -1,6 +1,6 @@
--- busted's terminal output, and in the end the counts as one line "PASSED FAILED PENDING" in the file that -Xoutput
--- names, followed by one line for each test that failed. A busted that crashes writes no such file: that is how
--- scripts/run_tests.sh tells.
+-- busted's terminal output, and in the end the counts as one line "PASSED FAILED PENDING" in the
+-- file that -Xoutput names, followed by one line for each test that failed. A busted that crashes
+-- writes no such file: that is how scripts/run_tests.sh tells.
 
 return function(options)
   local busted = require "busted"

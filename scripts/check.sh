@@ -26,7 +26,10 @@ build_in() { # FOLDER TARGETS AND VARIABLES...
 warnings_gcc() { build_in gcc CC=gcc WERROR=1 all tests; }
 warnings_clang() { build_in clang CC=clang WERROR=1 all tests; }
 
-format() { c_files | xargs clang-format --dry-run -Werror; }
+format() {
+  c_files | xargs clang-format --dry-run -Werror &&
+    { c_files; find lua spec examples bench scripts -name '*.lua'; echo bin/moonpad; } | xargs lua5.4 scripts/check_lines.lua
+}
 
 lint() { luacheck --no-color -q .; }
 
@@ -213,7 +216,7 @@ make -j"$jobs" BUILD="$build" all tests >"$results/check-build.log" 2>&1 || {
 
 check gcc "no warning from gcc" warnings_gcc
 check clang "no warning from clang" warnings_clang
-check format "C files are formatted as .clang-format says" format
+check format "C files are formatted as .clang-format says, and no line is too long" format
 check lint "no warning from luacheck" lint
 check headers "public headers compile alone as C11 and as C++17" headers
 check layers "the core knows no Lua, the libraries export only the API" layers

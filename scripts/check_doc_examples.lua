@@ -1,8 +1,8 @@
 -- Compiles and runs the C examples of documents, each in a folder of its own.
 --   lua5.4 scripts/check_doc_examples.lua BUILD FILE...
--- An example is a ```c block that begins with #include. Where a ```text block follows before any other block of code
--- it is what the example must print.
--- An example that includes moonpad_lua.h is linked with Lua. CC, CFLAGS and LDFLAGS are taken from the environment.
+-- An example is a ```c block that begins with #include. Where a ```text block follows before any
+-- other block of code it is what the example must print. An example that includes moonpad_lua.h is
+-- linked with Lua. CC, CFLAGS and LDFLAGS are taken from the environment.
 
 local build = assert(arg[1], "usage: check_doc_examples.lua BUILD FILE...")
 

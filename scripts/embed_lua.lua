@@ -1,7 +1,8 @@
 -- Writes Lua files as C arrays, for hosts that carry moonpad's Lua inside their program.
 --   lua5.4 scripts/embed_lua.lua OUTPUT.c ROOT FILE...
--- A file ROOT/a/b.lua becomes the module "a.b", ROOT/a/init.lua the module "a". Files below meta/ only describe types
--- to editors and are left out. OUTPUT.c is left untouched when it would not change: make does not build it again then.
+-- A file ROOT/a/b.lua becomes the module "a.b", ROOT/a/init.lua the module "a". Files below meta/
+-- only describe types to editors and are left out. OUTPUT.c is left untouched when it would not
+-- change: make does not build it again then.
 
 local output, root = arg[1], arg[2]
 

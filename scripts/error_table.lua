@@ -1,6 +1,7 @@
 -- Writes the table of error cases of spec/support/error_cases.lua into docs/lua.md.
 -- spec/docs_spec.lua checks that it is the current one.
---   LUA_PATH="lua/?.lua;lua/?/init.lua;./?.lua;;" LUA_CPATH="build/?.so;;" lua5.4 scripts/error_table.lua
+--   LUA_PATH="lua/?.lua;lua/?/init.lua;./?.lua;;" LUA_CPATH="build/?.so;;" \
+--     lua5.4 scripts/error_table.lua
 local PAGE = "docs/lua.md"
 local BEGIN, END = "<!%-%- error cases.-%-%->\n", "<!%-%- end of error cases %-%->"
 

@@ -1,6 +1,7 @@
 -- Runs the examples of README.md and compares what they print with what README.md says they print.
 --   lua5.4 scripts/readme_examples.lua BUILD
--- An example is a ```lua or ```c block followed, before any other such block, by a ```text block with its output.
+-- An example is a ```lua or ```c block followed, before any other such block, by a ```text block
+-- with its output.
 
 local build = assert(arg[1], "usage: readme_examples.lua BUILD")
 

@@ -1,4 +1,5 @@
--- The callbacks of one agent, its outputKey, and plugins beside them. (All their orders: plugins_spec.)
+-- The callbacks of one agent, its outputKey, and plugins beside them. (All their
+-- orders: plugins_spec.)
 local moonpad = require "moonpad"
 local support = require "spec.support"
 

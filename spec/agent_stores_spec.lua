@@ -1,4 +1,5 @@
--- Artifacts and memories asked from a run that is stepped: whoever steps it does not wait for their store.
+-- Artifacts and memories asked from a run that is stepped: whoever steps it does not wait for
+-- their store.
 local core = require "moonpad.core"
 local drive = require "spec.support.by_hand"
 local lock = require "spec.support.lock"

@@ -476,7 +476,8 @@ support.each_store(function(open)
   end)
 end)
 
--- Somebody else holds the lock of the file: what is asynchronous is under way until he lets go of it.
+-- Somebody else holds the lock of the file: what is asynchronous is under way until he lets go
+-- of it.
 describe("while a file is locked", function()
   local service, session, folder, release
   before_each(function()

@@ -1,4 +1,5 @@
--- The boundary between Lua and C: handles, collection, opening the module again, calls made wrongly.
+-- The boundary between Lua and C: handles, collection, opening the module again, calls
+-- made wrongly.
 local moonpad = require "moonpad"
 local core = require "moonpad.core"
 
@@ -563,7 +564,8 @@ describe("a Lua state", function()
       local moonpad = require "moonpad"
       service = moonpad.open "memory:"
       session = service:createSession { appName = "a", userId = "u", state = { k = { { 1 } } } }
-      -- Lua runs no finalizer of what finalizers make while a state closes, so what they ask for is there before.
+      -- Lua runs no finalizer of what finalizers make while a state closes, so what they ask for is
+      -- there before.
       list = session.state.k
       node, events = list[1], session.events
       iterator = pairs(session.state)

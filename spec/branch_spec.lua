@@ -1,4 +1,5 @@
--- Branches of a parallel agent as writers of their own (contract 1.4 point 5), at the level of the change sets.
+-- Branches of a parallel agent as writers of their own (contract 1.4 point 5), at the level of the
+-- change sets.
 local core = require "moonpad.core"
 local support = require "spec.support"
 

@@ -1,5 +1,5 @@
--- What branches of a parallelAgent see and write, tool calls in them included, in each way to drive a run (contract 1.4
--- point 5).
+-- What branches of a parallelAgent see and write, tool calls in them included, in each way to drive
+-- a run (contract 1.4 point 5).
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"

@@ -1,4 +1,5 @@
--- Conversations with the command, as a user has them: in a process of its own, with models over HTTP.
+-- Conversations with the command, as a user has them: in a process of its own, with models
+-- over HTTP.
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
@@ -492,7 +493,8 @@ describe("bin/moonpad", function()
       input:write("Two\n"):flush()
       waitForScreen "Yes?"
       input:write("/quit\n"):flush()
-      -- The exit code is the command's, and not that of `script`, which the sanitizers find fault with.
+      -- The exit code is the command's, and not that of `script`, which the sanitizers find
+      -- fault with.
       input:close()
       assert.matches("code 0", read(folder .. "/out"))
       assert.same({ "user: One", "user: Two", "Guide: Yes?" }, (stored "Guide"))

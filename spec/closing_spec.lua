@@ -1,5 +1,5 @@
--- A Lua state that is closed while calls of steps are under way: finalizers run in the reverse order of creation, so
--- something older may go on with what has been finalized already.
+-- A Lua state that is closed while calls of steps are under way: finalizers run in the reverse
+-- order of creation, so something older may go on with what has been finalized already.
 local support = require "spec.support"
 
 local quote = support.quote

@@ -309,7 +309,8 @@ describe("random values", function()
 
   it("are what lua-cjson reads, as far as it can", function()
     math.randomseed(7)
-    -- lua-cjson has no integers: both sides are brought to floats; and it takes NUL in keys and strings.
+    -- lua-cjson has no integers: both sides are brought to floats; and it takes NUL in keys
+    -- and strings.
     local function floated(v)
       if math.type(v) == "integer" then return v + 0.0 end
       if type(v) ~= "table" then return v end
@@ -330,7 +331,8 @@ describe("random values", function()
     math.randomseed(11)
     for _ = 1, checks.scaled(1000) do
       local theirs = cjson.encode { value(0), { text(), a = nil }, { [text()] = value(0) } }
-      theirs = theirs:gsub("%-0([,%]}])", "0%1") -- a negative zero needs a float: -0 is the integer 0
+      -- a negative zero needs a float: -0 is the integer 0
+      theirs = theirs:gsub("%-0([,%]}])", "0%1")
       local a, b = decode(theirs), cjson.decode(theirs)
       assert.equal(cjson.encode(a), cjson.encode(b), theirs)
     end

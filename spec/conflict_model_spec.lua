@@ -1,5 +1,5 @@
--- Random writers, runs among them, against a small model of contract 2.2: who conflicts, on which keys, and what is
--- stored in the end.
+-- Random writers, runs among them, against a small model of contract 2.2: who conflicts, on which
+-- keys, and what is stored in the end.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local random = require "spec.support.random_values"
@@ -31,7 +31,8 @@ local function template()
 end
 local SHOWN = template()
 
----What the store should hold: values, and of each key the changes as { revision of its scope, writer }.
+---What the store should hold: values, and of each key the changes as { revision of its scope,
+---writer }.
 local Model = {}
 Model.__index = Model
 
@@ -39,8 +40,8 @@ function Model.new()
   return setmetatable({ values = {}, changes = {}, revisions = { session = 0, user = 0, app = 0 } }, Model)
 end
 
--- One event, or one update of user or app state: each scope that it touches counts up by one, the session by every
--- event.
+-- One event, or one update of user or app state: each scope that it touches counts up by one, the
+-- session by every event.
 function Model:change(writer, delta, isEvent)
   local touched = isEvent and { session = true } or {}
   for key in pairs(delta) do touched[scopeOf(key)] = true end
@@ -87,10 +88,11 @@ function Writer.new(name, service, model)
   return setmetatable({
     name = name, service = service, model = model, session = checks.get(service), held = model:held(),
     pending = {}, -- of each key that was written: base, read, and the value or what is to be added
-    reads = {}, -- of each key that was read since the object was last clean: the revision that was held then
-    -- A read from before the last commit of other keys, and a look at everything from before the last commit of a key:
-    -- whether they still count is
-    -- left open, so both answers will do for what others have changed since.
+    -- of each key that was read since the object was last clean: the revision that was held then
+    reads = {},
+    -- A read from before the last commit of other keys, and a look at everything from before the
+    -- last commit of a key: whether they still count is left open, so both answers will do for what
+    -- others have changed since.
     formerReads = {},
     committed = {},
     lookedAtAll = false,

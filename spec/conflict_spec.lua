@@ -188,7 +188,8 @@ describe("two writers", function()
       end)
     end)
 
-    -- The keys of users and of the app behave alike; what stores a change of one elsewhere, and what it is called.
+    -- The keys of users and of the app behave alike; what stores a change of one elsewhere, and
+    -- what it is called.
     local shared = {
       { "user:k", function(value) service:updateUserState { appName = "app", userId = "u",
         state = { k = value } } end },

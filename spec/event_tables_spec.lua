@@ -1,5 +1,5 @@
--- Events come out as tables by a reader that trusts its own text and guesses what comes next: what comes out must be
--- what was given, whatever the shape.
+-- Events come out as tables by a reader that trusts its own text and guesses what comes next: what
+-- comes out must be what was given, whatever the shape.
 local moonpad = require "moonpad"
 local checks = require "spec.support.checks"
 local random = require "spec.support.random_values"
@@ -31,7 +31,8 @@ local NUMBERS <const> = {
   1e15, 1e16, 1e22, 1e23, 1e300, 5e-324, 1.7976931348623157e308, 2 ^ 53, 2.0 ^ 63,
 }
 
--- What is returned, what is read back, and what comes of its JSON behind a blank, which is made compact first.
+-- What is returned, what is read back, and what comes of its JSON behind a blank, which is made
+-- compact first.
 local function agrees(service, session, event)
   local stored = service:appendEvent(session, event)
   local again = session.events[stored.revision]

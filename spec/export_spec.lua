@@ -62,7 +62,8 @@ support.each_store(function(open)
         assert.equal(index, event.revision)
         event.revision, exported.revision = nil, nil
         for _, one in ipairs { event, exported } do
-          -- What is deleted is `moonpad.removed` in a table, and null with a list of such keys in a line.
+          -- What is deleted is `moonpad.removed` in a table, and null with a list of such keys in
+          -- a line.
           for _, key in ipairs(one.removedStateKeys or {}) do one.actions.stateDelta[key] = moonpad.removed end
           one.removedStateKeys = nil
         end

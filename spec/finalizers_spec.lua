@@ -1,5 +1,5 @@
--- Calls of moonpad in the middle of which a finalizer calls moonpad (it may run wherever Lua allocates): both do what
--- they would have done alone.
+-- Calls of moonpad in the middle of which a finalizer calls moonpad (it may run wherever Lua
+-- allocates): both do what they would have done alone.
 local checks = require "spec.support.checks"
 local during = require("spec.support.finalizers").during
 local moonpad = require "moonpad"
@@ -24,7 +24,8 @@ describe("a finalizer that decodes", function()
         decoded(main)
         decoded(other)
         decoded(main)
-      end, function() -- what comes twice is kept: the other one, so that this one has to be made again
+        -- What comes twice is kept: the other one, so that this one has to be made again.
+      end, function()
         decoded(other)
         decoded(other)
         decoded(main)

@@ -1,12 +1,12 @@
--- A disk that is really full: a small file system in memory, mounted for a process of its own. Where that is not
--- allowed, C tests have the same with a limit on file sizes (spec/c/test_sqlite_life.c) and with a file system that
--- says so (spec/c/test_faults_disk.c).
+-- A disk that is really full: a small file system in memory, mounted for a process of its own.
+-- Where that is not allowed, C tests have the same with a limit on file sizes
+-- (spec/c/test_sqlite_life.c) and with a file system that says so (spec/c/test_faults_disk.c).
 local support = require "spec.support"
 
 local quote = support.quote
 
--- As root a mount of one's own is enough; anybody else becomes root of a name space of their own, where the kernel
--- allows it.
+-- As root a mount of one's own is enough; anybody else becomes root of a name space of their own,
+-- where the kernel allows it.
 local function unshare()
   for _, how in ipairs { "unshare --mount", "unshare --user --map-root-user --mount" } do
     if os.execute(how .. " mount -t tmpfs none /mnt 2>/dev/null >&2") then return how end

@@ -66,7 +66,8 @@ describe("examples/game_loop.lua", function()
       end
       return true
     end
-    -- Before the second thoughts, after 2 s, everybody has asked once and no more; a busy machine may answer later.
+    -- Before the second thoughts, after 2 s, everybody has asked once and no more; a busy machine
+    -- may answer later.
     local output, code = play("--seconds 1.9 --model gpt-test", "OPENAI_API_KEY=key OPENAI_BASE_URL=" .. web.url)
     assert.equal(0, code, output)
     assert.is_true(#web:requests() <= 3)

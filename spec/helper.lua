@@ -1,16 +1,19 @@
 -- Loaded by busted before the specs (.busted).
 
--- MOONPAD_GC=aggressive: the collector runs all the time. Each allocation collects what is young, which is cheap: a
--- value that nothing holds, and that has just been made, is gone at once. What is older is found by a full collection,
--- which costs hundreds of times as much, every FULL_EVERY allocations.
+-- MOONPAD_GC=aggressive: the collector runs all the time. Each allocation collects what is
+-- young, which is cheap: a value that nothing holds, and that has just been made, is gone at
+-- once. What is older is found by a full collection, which costs hundreds of times as much,
+-- every FULL_EVERY allocations.
 local FULL_EVERY <const> = 32
 
--- The growth of memory, in percent, that makes the next collection a full one: the least that there is.
+-- The growth of memory, in percent, that makes the next collection a full one: the least that
+-- there is.
 local GROWTH <const> = 4
 
 local count, garbage = 0, 0
 
--- Runs in each collection. It must not begin one, but can leave so much garbage that the next one is full.
+-- Runs in each collection. It must not begin one, but can leave so much garbage that the next one
+-- is full.
 local function watch()
   setmetatable({}, { __gc = function()
     count = count + 1
@@ -21,7 +24,8 @@ end
 
 -- Before each test, because some change it.
 local function neverRest()
-  collectgarbage("incremental", GROWTH, 1000) -- for the pause after a full collection that found little
+  -- for the pause after a full collection that found little
+  collectgarbage("incremental", GROWTH, 1000)
   -- After a growth of 256 %, which Lua keeps in a byte: after each allocation.
   collectgarbage("generational", 256, GROWTH)
   collectgarbage()

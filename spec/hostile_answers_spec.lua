@@ -1,5 +1,5 @@
--- Answers of every kind from callbacks, models, tools, plugins and services of the user's own: a run ends well or with
--- an error object, its session stays usable, and state and history agree.
+-- Answers of every kind from callbacks, models, tools, plugins and services of the user's own: a
+-- run ends well or with an error object, its session stays usable, and state and history agree.
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local hostile = require "spec.support.hostile_values"

@@ -1,5 +1,5 @@
--- Values of every kind in the place of every argument and field: what is wrong is told by an error object, never by
--- Lua's own words for an accident within moonpad.
+-- Values of every kind in the place of every argument and field: what is wrong is told by an error
+-- object, never by Lua's own words for an accident within moonpad.
 local checks = require "spec.support.checks"
 local hostile = require "spec.support.hostile_values"
 local http = require "moonpad.http"

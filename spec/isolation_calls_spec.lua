@@ -1,4 +1,5 @@
--- No call of one app, user or session reaches what another one has, whatever they are called (contract 2).
+-- No call of one app, user or session reaches what another one has, whatever they are called
+-- (contract 2).
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"

@@ -1,4 +1,5 @@
--- No name can reach another user's data (contract 2): separators, wildcards, quotes, SQL, look-alikes, limits.
+-- No name can reach another user's data (contract 2): separators, wildcards, quotes, SQL,
+-- look-alikes, limits.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"

@@ -1,5 +1,5 @@
--- A node proxy that the functions of a tool call share, or that an agent keeps over its own events: to look at it is a
--- read of its key in each of them (contract 1.4 points 2 and 3, 2.2).
+-- A node proxy that the functions of a tool call share, or that an agent keeps over its own events:
+-- to look at it is a read of its key in each of them (contract 1.4 points 2 and 3, 2.2).
 local checks = require "spec.support.checks"
 local kept = require "spec.support.kept_nodes"
 local moonpad = require "moonpad"
@@ -10,8 +10,8 @@ local waitFor = toolCalls.waitFor
 
 toolCalls.eachWay(function(play)
   describe("a node in the arguments of calls that overlap", function()
-    -- beforeToolCallback puts the node of box into the arguments of both calls. "late" ends after "early", and does
-    -- what it does before early ends or after that. `start` is what box is.
+    -- beforeToolCallback puts the node of box into the arguments of both calls. "late" ends after
+    -- "early", and does what it does before early ends or after that. `start` is what box is.
     local function overlapIn(moment, late, early, start)
       local begun, isOver = {}, false
       return play {
@@ -117,8 +117,8 @@ toolCalls.eachWay(function(play)
   end)
 
   describe("a node that the functions of one call share", function()
-    -- Both calls return the node of box, and afterToolCallback does `write` with it; in the first one it waits in
-    -- between until the second call is over.
+    -- Both calls return the node of box, and afterToolCallback does `write` with it; in the first
+    -- one it waits in between until the second call is over.
     local function playAfter(write)
       local isOver = false
       return play {
@@ -210,8 +210,8 @@ describe("a node that an agent keeps over its own event", function()
     local service
     before_each(function() service = open { durability = "normal" } end)
 
-    -- Runs an agent that keeps the node of a key, stores what it wrote there, and does `write` after the key was stored
-    -- by another session of the same user.
+    -- Runs an agent that keeps the node of a key, stores what it wrote there, and does `write`
+    -- after the key was stored by another session of the same user.
     local function runOver(way, key, write)
       local appName = key .. way
       local function create(sessionId, state)

@@ -1,5 +1,5 @@
--- A node proxy that was kept is looked at without asking the state for its key. That is a read of the key all the same
--- (contract 1.4 point 3, 2.2).
+-- A node proxy that was kept is looked at without asking the state for its key. That is a read of
+-- the key all the same (contract 1.4 point 3, 2.2).
 local checks = require "spec.support.checks"
 local kept = require "spec.support.kept_nodes"
 local moonpad = require "moonpad"
@@ -52,7 +52,8 @@ table.sort(KEPT, function(a, b) return a.key < b.key end)
 
 describe("a node that was kept", function()
   support.each_store(function(open)
-    -- `mine` and `theirs` are objects of one session; `root` and `list` are nodes of `mine` under a key that is clean.
+    -- `mine` and `theirs` are objects of one session; `root` and `list` are nodes of `mine` under a
+    -- key that is clean.
     local service, mine, theirs, root, list
     before_each(function() service = open { durability = "normal" } end)
 
@@ -289,7 +290,8 @@ describe("a node that was kept", function()
       end)
     end)
 
-    -- What a writer does now and then. `node` is what it keeps; `added` is how much it counts up in what is pending.
+    -- What a writer does now and then. `node` is what it keeps; `added` is how much it counts up in
+    -- what is pending.
     local STEPS = {
       function(writer, key) -- through the node; where that was overtaken it takes the new one
         local ok, err = pcall(function() writer.node.n = writer.node.n + 1 end)

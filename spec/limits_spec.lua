@@ -1,4 +1,5 @@
--- Configured maximum sizes (contract 5): each boundary to the byte, by every way in, nothing stored after a refusal.
+-- Configured maximum sizes (contract 5): each boundary to the byte, by every way in, nothing stored
+-- after a refusal.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"
@@ -8,8 +9,8 @@ local raises = checks.raises
 -- A string that takes `bytes` as a value: its characters and the two quotes.
 local function text(bytes) return ("x"):rep(bytes - 2) end
 
--- Every way in which a value gets into the state. Each writes one string of `bytes` bytes, or an array that then has
--- as many.
+-- Every way in which a value gets into the state. Each writes one string of `bytes` bytes, or an
+-- array that then has as many.
 local function updating(write)
   return function(service, bytes)
     local session = checks.get(service)
@@ -408,7 +409,8 @@ describe("a configured limit", function()
     end)
   end)
 
-  -- A row of SQLite has at most 1,000,000,000 bytes. It takes 5 GB and half a minute to see it: make soak does.
+  -- A row of SQLite has at most 1,000,000,000 bytes. It takes 5 GB and half a minute to see it:
+  -- make soak does.
   if not os.getenv "MOONPAD_LARGE" then return end
   it("of SQLite itself is a clean error", function()
     local service <close> = moonpad.open("sqlite:" .. support.tmpdir() .. "/test.db",

@@ -1,4 +1,5 @@
--- A run on a SQLite file that another process is writing to: no step waits for the lock, whatever the durability.
+-- A run on a SQLite file that another process is writing to: no step waits for the lock, whatever
+-- the durability.
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local lock = require "spec.support.lock"
@@ -48,7 +49,8 @@ for _, durability in ipairs { "full", "normal" } do
       return newRunner(agent, on):start { userId = "u", sessionId = "s", newMessage = "Hi" }
     end
 
-    -- A processor that is busy with something else makes any step long: the shortest of some tells whether they wait.
+    -- A processor that is busy with something else makes any step long: the shortest of some tells
+    -- whether they wait.
     local function expectWaiting(invocation)
       local shortest = math.huge
       for _ = 1, TRIES do

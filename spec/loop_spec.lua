@@ -1,4 +1,5 @@
--- An event loop steps its runs when the descriptor of their service is readable, and not otherwise (contract 2).
+-- An event loop steps its runs when the descriptor of their service is readable, and not otherwise
+-- (contract 2).
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local scene = require "spec.support.run_scene"
@@ -7,8 +8,8 @@ local support = require "spec.support"
 
 local custom, options, runnerOf = scene.custom, scene.options, scene.runnerOf
 
--- As an event loop does it: each run is stepped until it waits, then nothing is done before the descriptor is readable.
--- Tells what came out of each run, and how often the loop waited.
+-- As an event loop does it: each run is stepped until it waits, then nothing is done before the
+-- descriptor is readable. Tells what came out of each run, and how often the loop waited.
 local function loop(service, invocations)
   local fd, said, waits, live = service:fd(), {}, 0, #invocations
   local isOver = {}
@@ -87,7 +88,8 @@ support.each_store(function(open)
     end)
   end
 
-  -- A run that has given way on a service that nobody asks anything else, and waits for its next step.
+  -- A run that has given way on a service that nobody asks anything else, and waits for its
+  -- next step.
   local function startGivingWay(memory)
     local hasBegun = false
     local session = makeLong()
@@ -378,7 +380,8 @@ describe("an append under way", function()
     assert.same({ "go", "A", "go", "B", "go", "C" }, texts)
   end)
 
-  -- Runs that append to the same session object: the append of the first is under way, the others wait for it.
+  -- Runs that append to the same session object: the append of the first is under way, the others
+  -- wait for it.
   local function startAppending(count)
     local shared = checks.get(service, "shared") or checks.create(service, "shared")
     local invocations = {}

@@ -282,7 +282,8 @@ for _, store in ipairs(STORES) do
     end)
 
     it("holds what was said to the user and by him, not what an agent as a tool was told", function()
-      -- The clock of a game may stand still in a frame: sessions that begin in it have the same time.
+      -- The clock of a game may stand still in a frame: sessions that begin in it have the
+      -- same time.
       local beside <close> = moonpad.open("memory:", { clock = testing.clock(1000) })
       local muse = moonpad.agent { name = "Muse", model = function() return "tea from the inside" end }
       local runner = moonpad.runner {

@@ -1,5 +1,5 @@
--- Answers of providers with one field changed, each in turn: what the API does not allow is an error `model` that names
--- the field, and nothing else changes what an answer says.
+-- Answers of providers with one field changed, each in turn: what the API does not allow is an
+-- error `model` that names the field, and nothing else changes what an answer says.
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local model = require "spec.support.model"
@@ -13,7 +13,8 @@ local function object(text)
   return moonpad.json.decode(text)
 end
 
--- As they were recorded. `free`: below these, anything is allowed. `lenient`: that is understood as well.
+-- As they were recorded. `free`: below these, anything is allowed. `lenient`: that is understood
+-- as well.
 local PROVIDERS = {
   openai = {
     paths = { "/chat/completions", "/chat/completions" },
@@ -123,7 +124,8 @@ local function contains(list, item)
   return false
 end
 
--- What may stand in the place of a value and is of another type. A list is told apart from an object by what is in it.
+-- What may stand in the place of a value and is of another type. A list is told apart from an
+-- object by what is in it.
 local function wrongValues(value)
   if type(value) == "string" then return { 7, true, { a = 1 }, { "x" } } end
   if type(value) == "number" then return { "x", true, { a = 1 }, { 7 } } end
@@ -132,7 +134,8 @@ local function wrongValues(value)
   return value[1] ~= nil and { "x", 7, true, { a = 1 }, { 7 } } or { "x", 7, true, { "x" } }
 end
 
--- Calls visit(object, key, name of the key, whether anything goes) for each field, at every depth, in a fixed order.
+-- Calls visit(object, key, name of the key, whether anything goes) for each field, at every depth,
+-- in a fixed order.
 local function walk(value, provider, visit, isFree)
   local keys = {}
   for key in pairs(value) do keys[#keys + 1] = key end

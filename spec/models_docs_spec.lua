@@ -1,4 +1,5 @@
--- Every ```lua block of docs/models.md runs, and prints what it says after `-->`. Requests go to a server on loopback.
+-- Every ```lua block of docs/models.md runs, and prints what it says after `-->`. Requests go to a
+-- server on loopback.
 local http = require "moonpad.http"
 local server = require "spec.support.http"
 

@@ -1,4 +1,5 @@
--- Against the wire format of https://platform.openai.com/docs/api-reference/chat, and what other servers make of it.
+-- Against the wire format of https://platform.openai.com/docs/api-reference/chat, and what other
+-- servers make of it.
 local model = require "spec.support.model"
 local moonpad = require "moonpad"
 local openai = require "moonpad.models.openai"

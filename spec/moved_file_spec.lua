@@ -1,5 +1,6 @@
--- What happens to the files of an open SQLite service behind its back: deleted, moved, replaced, made newer. No append
--- is acknowledged that nobody will find, and nothing is written into a file that is not the one that was opened.
+-- What happens to the files of an open SQLite service behind its back: deleted, moved, replaced,
+-- made newer. No append is acknowledged that nobody will find, and nothing is written into a file
+-- that is not the one that was opened.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"
@@ -195,7 +196,8 @@ describe("an open SQLite file", function()
     checks.append(service, session, { n = 2 })
   end)
 
-  -- What an operator does who restores a backup, with the log of the former file left where it was, or not.
+  -- What an operator does who restores a backup, with the log of the former file left where it was,
+  -- or not.
   for _, left in ipairs { true, false } do
     local log = left and "left behind" or "removed"
     it(("that is replaced, its log %s, stays as it was put there"):format(log), function()
@@ -288,7 +290,8 @@ describe("an open SQLite file", function()
       assert.are.same({ "new" }, ids(service))
     end)
 
-    -- Too early: it takes the old log for that of the new file. What it writes then is at least not taken away again.
+    -- Too early: it takes the old log for that of the new file. What it writes then is at least not
+    -- taken away again.
     it("leaves the log alone when somebody has opened the new file and written to it", function()
       sql(path, "PRAGMA wal_checkpoint") -- so that nothing in the log is read into the new file
       local old = folder .. "/old.db"

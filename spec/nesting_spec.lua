@@ -122,7 +122,8 @@ describe("agents within agents", function()
 end)
 
 describe("a function that calls itself without end", function()
-  -- Where the stack ends, Lua cannot call finalizers either: what it collects there is lost with what it held.
+  -- Where the stack ends, Lua cannot call finalizers either: what it collects there is lost with
+  -- what it held.
   before_each(function() collectgarbage "stop" end)
   after_each(function() collectgarbage "restart" end)
 

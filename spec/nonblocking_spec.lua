@@ -4,9 +4,11 @@ local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
 
--- On a machine that does in REFERENCE_SECONDS what `calibrate` does, and on one that is faster; elsewhere as much more.
+-- On a machine that does in REFERENCE_SECONDS what `calibrate` does, and on one that is faster;
+-- elsewhere as much more.
 local LIMIT_SECONDS <const>, REFERENCE_SECONDS <const> = 0.002, 0.015
--- A machine that is busy with something else takes the processor away for longer than a step may last.
+-- A machine that is busy with something else takes the processor away for longer than a step
+-- may last.
 local TRIES <const> = 20
 -- A model that does not answer for so many steps.
 local STEPS <const> = 30
@@ -42,9 +44,9 @@ describe("a step while a model answers over HTTP", function()
     return moonpad.json.encode { choices = moonpad.array { { delta = { content = text }, finish_reason = reason } } }
   end
 
-  -- Between two steps it sleeps, as a game does. Returns the processor's time in the longest step, which counts nothing
-  -- that others do meanwhile, and the shortest of the steps that wait, on the clock. None can wait for the server: that
-  -- answers when they are done.
+  -- Between two steps it sleeps, as a game does. Returns the processor's time in the longest step,
+  -- which counts nothing that others do meanwhile, and the shortest of the steps that wait, on the
+  -- clock. None can wait for the server: that answers when they are done.
   local function stepThrough()
     web:script { ["/chat/completions"] = server.stream({ chunk "Hel", chunk("lo", "stop"), "[DONE]" },
                                                        { held = true, split = 20, pause = 0.005 }) }
@@ -80,7 +82,8 @@ describe("a step while a model answers over HTTP", function()
     assert.is_true(wait <= limit, ("the shortest wait took %.2f ms at best"):format(wait * 1e3))
   end)
 
-  -- In a process of its own: only there nothing has been loaded yet. Prints how long the first step took.
+  -- In a process of its own: only there nothing has been loaded yet. Prints how long the first
+  -- step took.
   local FIRST_STEP = [[
     local core, moonpad = require "moonpad.core", require "moonpad"
     local agent = moonpad.agent { name = "Clerk", model = "gpt-test" }

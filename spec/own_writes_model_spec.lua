@@ -1,5 +1,6 @@
--- Writers of one session object, some of them branches side by side, and writers elsewhere, against a list of all
--- writes: who conflicts, on which keys, and what is stored (contract 1.4 point 5, 2.2).
+-- Writers of one session object, some of them branches side by side, and writers elsewhere,
+-- against a list of all writes: who conflicts, on which keys, and what is stored (contract 1.4
+-- point 5, 2.2).
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
@@ -33,8 +34,8 @@ end
 local Model = {}
 Model.__index = Model
 
----All that is stored: values, and of each key its changes as { revision of its scope, by }. `by` is a branch; false:
----another writer of the session object; "elsewhere": anybody else.
+---All that is stored: values, and of each key its changes as { revision of its scope, by }. `by`
+---is a branch; false: another writer of the session object; "elsewhere": anybody else.
 local function newModel()
   local revisions = { session = 0, user = 0, app = 0 }
   return setmetatable({ values = {}, changes = {}, revisions = revisions, held = copyOf(revisions) }, Model)
@@ -214,7 +215,8 @@ function Scene:commit(writer)
   end
 end
 
--- An event by hand is decided in sight of what the object holds; who asks is the object's own change set.
+-- An event by hand is decided in sight of what the object holds; who asks is the object's own
+-- change set.
 function Scene:appendByHand(key, value)
   local model = self.model
   self.own:read(key)
@@ -236,7 +238,8 @@ function Scene:outcomeOf(append)
   end
 end
 
--- Several appends are under way at once, the later ones built on those before them; behind one that fails all do.
+-- Several appends are under way at once, the later ones built on those before them; behind one that
+-- fails all do.
 function Scene:appendAsync(values)
   local appends, expected, failed = {}, {}, false
   for index = 1, 1 + values:below(4) do

@@ -188,7 +188,8 @@ describe("a SQLite file", function()
   end)
 
   it("takes 10,000 events of each of four processes while others read whole events", function()
-    -- "normal", because it is the order and the wholeness that are looked at: "full" waits for the disk 40,000 times.
+    -- "normal", because it is the order and the wholeness that are looked at: "full" waits for the
+    -- disk 40,000 times.
     local WRITERS, COUNT <const> = 4, os.getenv "ASAN_OPTIONS" and 1000 or checks.scaled(10000)
     local TOTAL <const> = WRITERS * COUNT
     do

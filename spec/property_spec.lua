@@ -14,8 +14,8 @@ local function explained(where, number, run)
   assert(ok, ("MOONPAD_SEED=%d, %s %d: %s"):format(seed, where, number, tostring(message)))
 end
 
--- One delta: half of the values in an array, half under keys of their own in an object, one under an odd key of the
--- session.
+-- One delta: half of the values in an array, half under keys of their own in an object, one under
+-- an odd key of the session.
 local function batch(values)
   local list, map = {}, {}
   for index = 1, VALUES // 2 do

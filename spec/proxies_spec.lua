@@ -1,5 +1,5 @@
--- State objects and nodes that stand where a value is taken: they are copied there (contract 1.3), at any depth, in
--- every call that takes a value.
+-- State objects and nodes that stand where a value is taken: they are copied there (contract 1.3),
+-- at any depth, in every call that takes a value.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"

@@ -1,4 +1,5 @@
--- What appendEvent returns is what is read back, and a copy: whatever was given, filled in, left out or resolved.
+-- What appendEvent returns is what is read back, and a copy: whatever was given, filled in, left
+-- out or resolved.
 local moonpad = require "moonpad"
 local checks = require "spec.support.checks"
 local random = require "spec.support.random_values"

@@ -1,5 +1,5 @@
--- What rewinds took back: neither prompts nor the memory nor the command's /rewind show it, however much of the history
--- is in view.
+-- What rewinds took back: neither prompts nor the memory nor the command's /rewind show it, however
+-- much of the history is in view.
 local history = require "moonpad.history"
 local moonpad = require "moonpad"
 local support = require "spec.support"
@@ -22,8 +22,8 @@ support.each_store(function(open)
   local service
   before_each(function() service = open() end)
 
-  -- A session with two events in each turn (messages "a" to "z", answers in capitals); "-a" rewinds to before turn "a",
-  -- "-2" to after revision 2.
+  -- A session with two events in each turn (messages "a" to "z", answers in capitals); "-a" rewinds
+  -- to before turn "a", "-2" to after revision 2.
   local function sessionWith(turns)
     local session = service:createSession { appName = "app", userId = "u", sessionId = "s" }
     for turn in turns:gmatch "%S+" do

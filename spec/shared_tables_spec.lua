@@ -1,5 +1,5 @@
--- Tables that hold the same tables again and again: a few of them are a text without end. What takes a value stops at
--- its limit, long before.
+-- Tables that hold the same tables again and again: a few of them are a text without end. What
+-- takes a value stops at its limit, long before.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"
@@ -242,7 +242,8 @@ describe("tables without end", function()
     ]], program)
     file:close()
     local limit, errors = ("ulimit -v %d;"):format(kilobytes), "2>&1"
-    if os.getenv "ASAN_OPTIONS" then -- AddressSanitizer itself takes more than any limit, and tells of what it refuses
+    -- AddressSanitizer itself takes more than any limit, and tells of what it refuses
+    if os.getenv "ASAN_OPTIONS" then
       limit = ('ASAN_OPTIONS="$ASAN_OPTIONS:allocator_may_return_null=1:max_allocation_size_mb=%d"'):format(
         kilobytes // 1000)
       errors = "2>/dev/null"

@@ -1,6 +1,7 @@
--- Tool calls of one answer: whatever two of them do to state, it makes no difference whether the tool does it itself or
--- an agent in it, in one event or in several; a failed tool leaves what its callback had written; and where they wait
--- at random places, they see and leave what a small model of transactions says.
+-- Tool calls of one answer: whatever two of them do to state, it makes no difference whether the
+-- tool does it itself or an agent in it, in one event or in several; a failed tool leaves what its
+-- callback had written; and where they wait at random places, they see and leave what a small model
+-- of transactions says.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local newModel = require "spec.support.transaction_model"
@@ -20,7 +21,8 @@ local function isNode(value)
   return type(value) == "userdata" and value ~= moonpad.null
 end
 
--- Each does something to a key with a number; what does not fit what is there raises an error, and does nothing.
+-- Each does something to a key with a number; what does not fit what is there raises an error, and
+-- does nothing.
 local actions = {
   function(state, key, n) state[key] = n end,
   function(state, key) state[key] = nil end,
@@ -130,8 +132,8 @@ end)
 
 ---- Calls that wait, against a model
 
--- Of each key what it holds: a scalar, a number that is counted, a list, or a table with numbers m0, m1 and tables s0,
--- s1 of numbers x0, x1. Half of them are not there in the beginning.
+-- Of each key what it holds: a scalar, a number that is counted, a list, or a table with numbers
+-- m0, m1 and tables s0, s1 of numbers x0, x1. Half of them are not there in the beginning.
 local SHAPES = {
   ["a"] = "scalar", ["b"] = "scalar", ["user:a"] = "scalar", ["temp:a"] = "scalar", ["n"] = "counter",
   ["app:n"] = "counter", ["fresh"] = "list", ["list"] = "list", ["new"] = "table", ["tab"] = "table",
@@ -368,7 +370,8 @@ function players.anAgentByItsTools(name, call, model, finish)
   end }) }
 end
 
--- An agent as a tool has no temp: of its caller, and what it takes from a list in one event it had stored before that.
+-- An agent as a tool has no temp: of its caller, and what it takes from a list in one event it had
+-- stored before that.
 local AVOIDS = {
   itself = {}, anAgent = { ["temp:a"] = true }, anAgentInSteps = { ["temp:a"] = true, [shorten] = true },
   anAgentByItsTools = { ["temp:a"] = true, [shorten] = true },

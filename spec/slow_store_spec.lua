@@ -1,4 +1,5 @@
--- A store behind a slow link: what is asked of it goes in one round trip, and a lost answer changes nothing.
+-- A store behind a slow link: what is asked of it goes in one round trip, and a lost answer
+-- changes nothing.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local slow_store = require "spec.support.slow_store"

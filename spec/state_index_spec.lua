@@ -1,5 +1,5 @@
--- Keys that are used again and again by index take a short way to their value: it must not differ from the long one of
--- get and set.
+-- Keys that are used again and again by index take a short way to their value: it must not differ
+-- from the long one of get and set.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 

@@ -351,7 +351,8 @@ describe("a value that cannot be stored", function()
 
   support.each_store(function(open, store)
     for index, row in ipairs(refused) do
-      -- What is refused does not depend on the store, only that nothing of it is stored does: one row tells.
+      -- What is refused does not depend on the store, only that nothing of it is stored does: one
+      -- row tells.
       if store ~= "memory:" and index > 1 then break end
       local what, value, says = row[1], row[2], row[3]
 

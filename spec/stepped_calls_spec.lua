@@ -1,5 +1,5 @@
--- Calls that ask a store, where a run is stepped: they yield until a worker has made them, and are otherwise what they
--- are elsewhere (contract 2).
+-- Calls that ask a store, where a run is stepped: they yield until a worker has made them, and are
+-- otherwise what they are elsewhere (contract 2).
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local lock = require "spec.support.lock"

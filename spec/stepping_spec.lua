@@ -1,5 +1,5 @@
--- A stepped run does not hold its thread while a store is asked; what happens depends neither on the store nor on who
--- drives the run (contract 1.4.2, 2 "nothing waits that need not").
+-- A stepped run does not hold its thread while a store is asked; what happens depends neither on
+-- the store nor on who drives the run (contract 1.4.2, 2 "nothing waits that need not").
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
@@ -79,8 +79,8 @@ describe("while a store is asked", function()
     support.stepUntil(invocation, function() return slow_store.roundTrips() > before end)
   end
 
-  -- A function that tells when its caller has come so far, and waits there for a step; what follows asks a store that
-  -- is held.
+  -- A function that tells when its caller has come so far, and waits there for a step; what follows
+  -- asks a store that is held.
   local function gate()
     local isReached = false
     local function pass()
@@ -388,7 +388,8 @@ describe("while a store is asked", function()
 
   ---- Ends
 
-  -- What a run may be in the middle of. Each makes an agent; its code passes the gate, and then asks.
+  -- What a run may be in the middle of. Each makes an agent; its code passes the gate, and
+  -- then asks.
   local function caught(heard, call)
     local ok, err = pcall(call)
     heard[#heard + 1] = ok and "answered" or err.code

@@ -75,8 +75,9 @@ local function freshUrl(url)
   return (url:gsub("FILE", function() return support.tmpdir() .. "/test.db" end))
 end
 
----Describes a block once per store, or with the environment's STORE, which is one of the list above, on that one
----alone. `open(config)` gives a fresh, empty service; it is closed after the test.
+---Describes a block once per store, or with the environment's STORE, which is one of the list
+---above, on that one alone. `open(config)` gives a fresh, empty service; it is closed after
+---the test.
 ---@param block fun(open: fun(config?: table): moonpad.Service, store: string)
 function support.each_store(block)
   local only = os.getenv "STORE"
@@ -122,8 +123,8 @@ function support.run(runner, message)
   return events
 end
 
----Steps a run until a step has something to tell: an event, or nil at the end. Between two steps it waits for what a
----store is asked.
+---Steps a run until a step has something to tell: an event, or nil at the end. Between two steps
+---it waits for what a store is asked.
 ---@param invocation moonpad.Invocation
 ---@return moonpad.Event?
 function support.step(invocation)

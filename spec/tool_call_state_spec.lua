@@ -1,5 +1,5 @@
--- What the state of a tool call shows between its functions and when it is over, and whom it stands in the way of
--- (contract 1.4).
+-- What the state of a tool call shows between its functions and when it is over, and whom it stands
+-- in the way of (contract 1.4).
 local moonpad = require "moonpad"
 local core = require "moonpad.core"
 local checks = require "spec.support.checks"

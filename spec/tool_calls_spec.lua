@@ -1,4 +1,5 @@
--- The tool calls of one model answer: in which order they go on, and what each of them sees (contract 1.4 point 2).
+-- The tool calls of one model answer: in which order they go on, and what each of them sees
+-- (contract 1.4 point 2).
 local moonpad = require "moonpad"
 local toolCalls = require "spec.support.tool_calls"
 
@@ -25,9 +26,10 @@ local function cartOf(state, item, wait)
   state.cart = cart
 end
 
--- Each pattern: what is there, `calls` (name and function of the arguments, the context and a function that waits),
--- and what comes of it: `sequence` where nothing waits, `overlap` where each waits in its middle. In there: state, the
--- keys of the conflicts by call, and the answers that matter by call.
+-- Each pattern: what is there, `calls` (name and function of the arguments, the context and a
+-- function that waits), and what comes of it: `sequence` where nothing waits, `overlap` where each
+-- waits in its middle. In there: state, the keys of the conflicts by call, and the answers that
+-- matter by call.
 local function patterns()
   local list = {}
   local function pattern(name, definition)
@@ -419,7 +421,8 @@ describe("the calls of one answer", function()
       end },
     }
 
-    -- The first waits until the second has changed everything; before that it looks as `first` says.
+    -- The first waits until the second has changed everything; before that it looks as
+    -- `first` says.
     local function lookAround(first, later)
       local seen, isOver, before = {}, false, nil
       local result = play { start = START, tools = {
@@ -514,7 +517,8 @@ describe("the calls of one answer", function()
 
     ---- Callbacks: each function a transaction
 
-    -- Two functions of one hook; the call "one" is asked. While the first of them waits, the call "two" sets n to 2.
+    -- Two functions of one hook; the call "one" is asked. While the first of them waits, the call
+    -- "two" sets n to 2.
     local function asked(hook, place, first, second)
       local isOver = false
       local function of(run)

@@ -1,5 +1,5 @@
--- Tool calls of one answer that overlap: what both get, what the later one wins, and what it is told (contract 1.4
--- points 3 and 4).
+-- Tool calls of one answer that overlap: what both get, what the later one wins, and what it is
+-- told (contract 1.4 points 3 and 4).
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"
@@ -35,8 +35,8 @@ local function all(...)
   end
 end
 
--- name, what is there, what early does, what late does, what comes of it: `state`, and the keys of late's conflict
--- where it has one. The state of keys that nobody changes is left out of `start`.
+-- name, what is there, what early does, what late does, what comes of it: `state`, and the keys of
+-- late's conflict where it has one. The state of keys that nobody changes is left out of `start`.
 local CASES = {
   ---- What both can have, both get
   { "different keys", {}, put("a", 1), put("b", 2), state = { a = 1, b = 2 } },
@@ -103,8 +103,8 @@ local CASES = {
   { "an append and an item that changes", { l = { 0 } }, function(s) s:append("l", 1) end, function(s) s.l[1] = "x" end,
     state = { l = { "x", 1 } } },
 
-  -- To insert further up is to write the places up to the end, and to add there what stood last. Nothing is lost; who
-  -- ends later adds behind what the other one has added.
+  -- To insert further up is to write the places up to the end, and to add there what stood last.
+  -- Nothing is lost; who ends later adds behind what the other one has added.
   { "an item inserted at the front, and one at the end", { l = { 1, 2, 3 } },
     function(s) table.insert(s.l, 1, "urgent") end, insert("l", 4), state = { l = { "urgent", 1, 2, 3, 4 } } },
   { "an item at the end, and one inserted at the front", { l = { 1, 2, 3 } }, insert("l", 4),
@@ -289,7 +289,8 @@ CASES[#CASES + 1] = { "a key that was not there when late asked for it", {}, put
 CASES[#CASES + 1] = { "a key that late gave a default", {}, put("n", 2), function(s) s:setDefault("n", 3) end,
   state = { n = 2 }, keys = { "n" } }
 
--- Where what is there has come from, which of the two calls comes first in the answer, and when late writes.
+-- Where what is there has come from, which of the two calls comes first in the answer, and when
+-- late writes.
 local SCHEDULES = {}
 for _, origin in ipairs { "stored", "written by a call before them", "written by a callback before them" } do
   for _, first in ipairs { "early", "late" } do
@@ -364,8 +365,9 @@ describe("a conflict of tool calls", function()
     local log
     before_each(function() log = {} end)
 
-    -- The call "late" reads n, waits until "early" has set it to 2, and sets it in `place`: a tool or callback.
-    -- `more`: further fields of the scene; what the callbacks of `fields` do is done as well, for "late" only.
+    -- The call "late" reads n, waits until "early" has set it to 2, and sets it in `place`: a tool
+    -- or callback. `more`: further fields of the scene; what the callbacks of `fields` do is done
+    -- as well, for "late" only.
     local function lateIn(place, more)
       more = more or {}
       local isOver = false

@@ -1,5 +1,5 @@
--- What a tool call waits for: while moonpad asks a store for it, nothing else of the run begins or goes on; while it
--- waits for an HTTP answer, others do (contract 1.4 point 2).
+-- What a tool call waits for: while moonpad asks a store for it, nothing else of the run begins or
+-- goes on; while it waits for an HTTP answer, others do (contract 1.4 point 2).
 local http = require "moonpad.http"
 local moonpad = require "moonpad"
 local runScene = require "spec.support.run_scene"

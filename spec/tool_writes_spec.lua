@@ -1,5 +1,6 @@
--- What becomes of the writes of tool calls: of claims, where runs end early, of agents as tools, and that it is the
--- same on every store and in each way to drive a run (contract 1.4 points 2 to 6).
+-- What becomes of the writes of tool calls: of claims, where runs end early, of agents as
+-- tools, and that it is the same on every store and in each way to drive a run (contract 1.4
+-- points 2 to 6).
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local runScene = require "spec.support.run_scene"
@@ -49,8 +50,8 @@ toolCalls.eachWay(function(play)
     local log
     before_each(function() log = {} end)
 
-    -- Each answer of the model is a list of ids: "last-1" calls the tool "last" (of `more`), any other id calls
-    -- "charge", which does what `charge` has for it.
+    -- Each answer of the model is a list of ids: "last-1" calls the tool "last" (of `more`), any
+    -- other id calls "charge", which does what `charge` has for it.
     local function charging(charge, answers, more)
       local tools = { { "charge", function(_, context)
         local id = context.functionCallId
@@ -460,7 +461,8 @@ describe("what tool calls come to", function()
     support.cleanup()
   end)
 
-  -- Calls that ask the service, wait, overlap and conflict, in two branches that store in between, and after them.
+  -- Calls that ask the service, wait, overlap and conflict, in two branches that store in between,
+  -- and after them.
   local function busy(log, service)
     local function ask(what)
       log[#log + 1] = what .. " asks"

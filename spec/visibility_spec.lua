@@ -6,7 +6,8 @@ support.each_store(function(open)
   local service
   before_each(function() service = open() end)
 
-  -- Runs the given tools, each called once, in one answer; `fields` go to the agent. Returns the events and the state.
+  -- Runs the given tools, each called once, in one answer; `fields` go to the agent. Returns the
+  -- events and the state.
   local function runTools(tools, fields, start)
     local calls = {}
     for index, tool in ipairs(tools) do calls[index] = { tool.name, {}, "id" .. index } end

@@ -1,6 +1,7 @@
---- The actions of an event, and how those of several writers become one.
---- What may be written to `context.actions`: as in any event unknown fields are kept, but not those that are nearly
---- known, nor values that no event can carry. Checked where it is written, so that the one who wrote it gets the error.
+--- The actions of an event, and how those of several writers become one. What may be written to
+--- `context.actions`: as in any event unknown fields are kept, but not those that are nearly known,
+--- nor values that no event can carry. Checked where it is written, so that the one who wrote it
+--- gets the error.
 local arrays = require "moonpad.array"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
@@ -54,7 +55,8 @@ function actions.check(key, value, session)
   if known and not known.is(value) then
     refuse(key, ("expected a %s, got %s"):format(known.what, type(value)))
   end
-  if key == "stateDelta" then return end -- goes to the state, which checks it, and may hold moonpad.removed
+  -- goes to the state, which checks it, and may hold moonpad.removed
+  if key == "stateDelta" then return end
   local ok, err = pcall(core.encodeWithin, value, session)
   if ok then return end
   luaError.passOn(err)

@@ -126,8 +126,8 @@ local function toolList(definition, where)
   return list, byName
 end
 
----Makes an agent of any kind. Callers put it in brackets, (agents.build(...)), to return it: a tail call would hide the
----line of the definition from errors.
+---Makes an agent of any kind. Callers put it in brackets, (agents.build(...)), to return it: a
+---tail call would hide the line of the definition from errors.
 ---@param kind string the name of the function in `moonpad` that makes it
 ---@param definition table
 ---@param fields string[] that this kind takes
@@ -176,8 +176,9 @@ end
 -- More transfers than this in one run are no conversation any more.
 local MAX_TRANSFERS = 1000
 
--- Runs the callbacks of one phase of an agent. What they changed, and the answer of one of them, goes out as one event.
--- Returns whether they answered, and whom they hand the conversation over to.
+-- Runs the callbacks of one phase of an agent. What they changed, and the answer of one of
+-- them, goes out as one event. Returns whether they answered, and whom they hand the
+-- conversation over to.
 local function runPhase(invocation, agent, hook)
   local phase = contexts.open(invocation, agent)
   local answer = callbacks.ask(phase, hook)

@@ -1,4 +1,5 @@
---- What the artifact and the memory service share: opening and asking their stores, and the names of what they hold.
+--- What the artifact and the memory service share: opening and asking their stores, and the names
+--- of what they hold.
 local core = require "moonpad.core"
 
 local stores = {}

@@ -1,5 +1,5 @@
---- An agent as a tool: it runs in a session of its own, which begins with the caller's state, and gives back what it
---- changed there.
+--- An agent as a tool: it runs in a session of its own, which begins with the caller's state, and
+--- gives back what it changed there.
 local agents = require "moonpad.agent"
 local content = require "moonpad.content"
 local contexts = require "moonpad.context"
@@ -25,7 +25,8 @@ local PARAMETERS = {
   required = { "request" },
 }
 
--- The runner of the child: as the caller's, but for the agent and for the sessions, which end with the call.
+-- The runner of the child: as the caller's, but for the agent and for the sessions, which end with
+-- the call.
 local function childRunner(agent, invocation, service)
   local caller = invocation.runner or {}
   return runners.define {
@@ -35,7 +36,8 @@ local function childRunner(agent, invocation, service)
   }
 end
 
----- State: the child begins with a copy of what the caller shows; what it writes is done over again at the caller's.
+---- State: the child begins with a copy of what the caller shows; what it writes is done over again
+-- at the caller's.
 
 local TEMPORARY = core.StatePrefix.TEMP_PREFIX
 
@@ -46,9 +48,9 @@ local function writeByHand(state, delta)
   end
 end
 
--- The child's writes as they were made, for an event tells what an increment came to, not by how much. They are asked
--- for before the commit, after which nothing is pending any more, and count once the event is stored. Those of tool
--- calls are known one by one.
+-- The child's writes as they were made, for an event tells what an increment came to, not by how
+-- much. They are asked for before the commit, after which nothing is pending any more, and count
+-- once the event is stored. Those of tool calls are known one by one.
 local function keepFor(caller)
   return function(phase, event, commit)
     local writes = phase.writes or { core.writes(phase.state) }
@@ -83,7 +85,8 @@ local function isAfterword(agent, last, event)
   return last ~= nil and event.author == lifecycle.HOOK_AUTHOR and agent.name ~= lifecycle.HOOK_AUTHOR
 end
 
--- Takes over what the child has saved; returns its last event that says something, or says what went wrong.
+-- Takes over what the child has saved; returns its last event that says something, or says what
+-- went wrong.
 local function takeOver(agent, session, context)
   local last
   for _, event in ipairs(session.events) do
@@ -99,7 +102,8 @@ local function answerOf(agent, last)
   if last and text == "" and last.errorCode then
     core.error("model", ('agent "%s": %s'):format(agent.name, last.errorMessage or last.errorCode))
   end
-  -- The last word may be a callback's, which need not fit; the model's own has been checked already.
+  -- The last word may be a callback's, which need not fit; the model's own has been
+  -- checked already.
   if agent.outputSchema and text:find "%S" then
     local fits, value = output.tryParse(agent, text)
     if fits then return value end

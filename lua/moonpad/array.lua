@@ -1,4 +1,5 @@
---- Marks of arrays: moonpad.array's, and those of lua-cjson where it has been loaded. They are metatables.
+--- Marks of arrays: moonpad.array's, and those of lua-cjson where it has been loaded. They
+--- are metatables.
 local core = require "moonpad.core"
 
 local arrays = {}
@@ -24,7 +25,8 @@ function arrays.markOf(value)
   return isMark and metatable or nil
 end
 
----Is this an array by its mark, whatever it holds? (One of lua-cjson's says so of empty tables only.)
+---Is this an array by its mark, whatever it holds? (One of lua-cjson's says so of empty
+---tables only.)
 ---@param value any
 ---@return boolean
 function arrays.isMarked(value)

@@ -1,5 +1,5 @@
---- Artifacts: files that agents keep, with all their versions. A file belongs to a session, or with the prefix `user:`
---- to all sessions of a user.
+--- Artifacts: files that agents keep, with all their versions. A file belongs to a session, or with
+--- the prefix `user:` to all sessions of a user.
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
 local stores = require "moonpad.agent_stores"
@@ -124,7 +124,8 @@ function Service:load(options)
   return stores.call(self, where, "load", appName, userId, sessionId, filename, version)
 end
 
----The names of the files of a session and of its user, sorted; without `sessionId`, of the user alone.
+---The names of the files of a session and of its user, sorted; without `sessionId`, of the
+---user alone.
 ---@param options moonpad.ArtifactScope
 ---@return string[]
 function Service:list(options)
@@ -171,7 +172,8 @@ function Service:__close()
   stores.close(self, "artifacts:close")
 end
 
----Opens an artifact service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions are in.
+---Opens an artifact service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
+---are in.
 ---@param url string
 ---@param config moonpad.ServiceConfig?
 ---@return moonpad.ArtifactService

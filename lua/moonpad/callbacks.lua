@@ -50,7 +50,8 @@ local function checkPlugin(plugin, index)
   end
   local functions = {}
   for name, value in pairs(plugin) do
-    -- A plugin may keep data of its own beside its hooks; a function under an unknown name is a misspelt hook.
+    -- A plugin may keep data of its own beside its hooks; a function under an unknown name is a
+    -- misspelt hook.
     if type(value) == "function" then functions[name] = value end
   end
   core.checkFields(functions, where, OF_PLUGIN)

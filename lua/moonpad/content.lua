@@ -9,7 +9,8 @@ local lists = require "moonpad.list"
 
 local content = {}
 
--- What a part may hold, of what moonpad looks into; arguments and responses of functions are whatever they are.
+-- What a part may hold, of what moonpad looks into; arguments and responses of functions are
+-- whatever they are.
 local PART = {
   text = "string", thought = "boolean", functionCall = "table", functionResponse = "table", inlineData = "table",
 }
@@ -74,7 +75,8 @@ local function partList(parts, where)
   return list
 end
 
----Makes a Content of a string or of a table with `parts`; a table is copied. What is null in it is absent afterwards.
+---Makes a Content of a string or of a table with `parts`; a table is copied. What is null in it is
+---absent afterwards.
 ---@param value string|table
 ---@param role string used where the table names none
 ---@param where string for messages

@@ -1,4 +1,5 @@
---- History as a model gets to see it: the contents of a request, made from the events of the session.
+--- History as a model gets to see it: the contents of a request, made from the events of
+--- the session.
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
@@ -34,7 +35,8 @@ local function isOnBranch(event, branch)
   return branch:sub(1, #other + 1) == other .. "."
 end
 
--- Events that only change state, and those of which only thoughts or nothing are left, say nothing to a model.
+-- Events that only change state, and those of which only thoughts or nothing are left, say nothing
+-- to a model.
 local function isVisible(event)
   for _, part in ipairs(events.parts(event)) do
     if isPartVisible(part) then return true end
@@ -88,7 +90,8 @@ local function retold(event)
   return { role = "user", parts = parts }
 end
 
--- Answers stand right after the content that calls. `pending` finds the place of a call by its id, or by its name.
+-- Answers stand right after the content that calls. `pending` finds the place of a call by its id,
+-- or by its name.
 local function addCalls(list, pending, event, parts)
   local answers, byId, longRunning = {}, {}, {}
   for _, id in ipairs(type(event.longRunningToolIds) == "table" and event.longRunningToolIds or {}) do
@@ -106,7 +109,8 @@ local function addCalls(list, pending, event, parts)
       end
     end
   end
-  -- Some models count their ids anew in every answer: the latest call of an id is the one that is meant.
+  -- Some models count their ids anew in every answer: the latest call of an id is the one that
+  -- is meant.
   for id, same in pairs(byId) do pending.byId[id] = same end
   if #answers > 0 then list[#list + 1] = { role = "user", answers = answers } end
 end

@@ -155,8 +155,8 @@ local function pauseFor(job)
   signals.pause()
 end
 
----Waits for something asynchronous of moonpad's without blocking anyone else: `job:poll()` answers whether it is done,
----and with what.
+---Waits for something asynchronous of moonpad's without blocking anyone else: `job:poll()` answers
+---whether it is done, and with what.
 ---@param job { poll: fun(self): boolean, any }
 ---@return any result
 function methods:await(job)
@@ -173,8 +173,8 @@ function methods:await(job)
   end
 end
 
----Saves a new version of a file of this session, or with the prefix `user:` of the user. The event of this context
----tells of it in `actions.artifactDelta`.
+---Saves a new version of a file of this session, or with the prefix `user:` of the user. The event
+---of this context tells of it in `actions.artifactDelta`.
 ---@param filename string
 ---@param part moonpad.ArtifactPart|string
 ---@return integer version from 0
@@ -198,7 +198,8 @@ function methods:listArtifacts()
   return services.listArtifacts(phaseOfSelf(self, "listArtifacts"))
 end
 
----Searches what was said in the sessions of this user, as far as they were added to the memory service.
+---Searches what was said in the sessions of this user, as far as they were added to the
+---memory service.
 ---@param query string
 ---@return { memories: moonpad.Memory[] }
 function methods:searchMemory(query)
@@ -215,7 +216,8 @@ local function ofCustomAgent(self, method)
   return run
 end
 
----Publishes an event, and with it what was written before it; only the context of a custom agent can.
+---Publishes an event, and with it what was written before it; only the context of a custom
+---agent can.
 ---@param event table|string
 ---@return moonpad.Event stored
 function methods:emit(event)
@@ -282,7 +284,8 @@ function contexts.open(invocation, agent, callId)
   return open(invocation, agent, callId, core.changes(invocation.session, invocation.branch))
 end
 
----Opens the phase of a tool call: what its functions write is committed to that of the answer (contract 1.4).
+---Opens the phase of a tool call: what its functions write is committed to that of the answer
+---(contract 1.4).
 ---@param answer moonpad.Phase
 ---@param callId string?
 ---@return moonpad.Phase

@@ -1,4 +1,5 @@
---- Custom agents: a function of the user's decides what happens, publishes events, and runs other agents.
+--- Custom agents: a function of the user's decides what happens, publishes events, and runs
+--- other agents.
 local agents = require "moonpad.agent"
 local callbacks = require "moonpad.callbacks"
 local content = require "moonpad.content"

@@ -1,4 +1,5 @@
---- The loop of an agent with a model: ask the model, run the tools that it calls, until it has answered.
+--- The loop of an agent with a model: ask the model, run the tools that it calls, until it
+--- has answered.
 local contexts = require "moonpad.context"
 local modelCall = require "moonpad.model_call"
 local publish = require "moonpad.publish"
@@ -25,8 +26,8 @@ local function longRunningIds(phase, event)
   return #ids > 0 and ids or nil
 end
 
--- Asks the model once and publishes what it answers. Returns the function calls to be run, the agent that is to go on,
--- and whether to ask again.
+-- Asks the model once and publishes what it answers. Returns the function calls to be run, the
+-- agent that is to go on, and whether to ask again.
 local function askModel(phase)
   local request = requests.build(phase)
   local calls, target, askAgain = {}, nil, false

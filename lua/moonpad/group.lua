@@ -1,4 +1,5 @@
---- Coroutines of one run side by side: the tool calls of one answer, the branches of a parallel agent.
+--- Coroutines of one run side by side: the tool calls of one answer, the branches of a
+--- parallel agent.
 local sections = require "moonpad.section"
 local signals = require "moonpad.signals"
 
@@ -12,7 +13,8 @@ local function raise(section, thread, err)
   error(err, 0)
 end
 
--- One round: everybody goes on until it waits, has published an event (which is handed on at once), or is done.
+-- One round: everybody goes on until it waits, has published an event (which is handed on at once),
+-- or is done.
 local function resumeAll(section, threads)
   local isAlive, hasMoved = false, false
   for _, thread in ipairs(threads) do
@@ -39,8 +41,8 @@ local function goOn(section, threads)
   end
 end
 
----Runs the bodies until all are done. When one fails, the others are stopped (they get the error `cancelled` where they
----wait) and the error goes on.
+---Runs the bodies until all are done. When one fails, the others are stopped (they get the error
+---`cancelled` where they wait) and the error goes on.
 ---@param section moonpad.Section of their own
 ---@param bodies function[]
 function groups.run(section, bodies)

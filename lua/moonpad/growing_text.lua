@@ -1,5 +1,5 @@
---- Text of parts that comes in pieces. The pieces are put together once, at the end: doing so with each of them would
---- take a time that grows with the square of the text.
+--- Text of parts that comes in pieces. The pieces are put together once, at the end: doing so with
+--- each of them would take a time that grows with the square of the text.
 local growingText = {}
 
 ---@class moonpad.GrowingTexts part -> its pieces so far

@@ -11,8 +11,8 @@ local function at(list, index)
   return list[index]
 end
 
----An event of a list, without nulls in its parts. One that was trimmed away since the session was read is one that has
----nothing to say.
+---An event of a list, without nulls in its parts. One that was trimmed away since the session was
+---read is one that has nothing to say.
 ---@param list table the events of a session, or a table of events
 ---@param index integer
 ---@return moonpad.Event|{ revision: integer }
@@ -26,7 +26,8 @@ function history.read(list, index)
   error(event, 0)
 end
 
----What an event rewinds to: before an invocation (its id), or after a revision; nil when it is no rewind.
+---What an event rewinds to: before an invocation (its id), or after a revision; nil when it is
+---no rewind.
 ---@param event table
 ---@return string|integer|nil
 function history.rewindTarget(event)
@@ -50,7 +51,8 @@ function history.firstAfter(revisionAt, count, revision)
   return low
 end
 
--- What is known of the events in view: their revisions, where invocations begin, and what rewinds name.
+-- What is known of the events in view: their revisions, where invocations begin, and what
+-- rewinds name.
 local function survey(list, count, pause)
   local revisions, firstOf, targets, newest = {}, {}, {}, 0
   for index = 1, count do
@@ -64,8 +66,8 @@ local function survey(list, count, pause)
   return { revisions = revisions, firstOf = firstOf, targets = targets }
 end
 
--- Where what the rewind at `index` takes back begins, and whether events that are not in view are among it. No event
--- can name what comes after it: such a rewind takes back itself only.
+-- Where what the rewind at `index` takes back begins, and whether events that are not in view are
+-- among it. No event can name what comes after it: such a rewind takes back itself only.
 local function beginning(seen, index)
   local target, revisions = seen.targets[index], seen.revisions
   if type(target) == "number" then
@@ -80,9 +82,9 @@ local function beginning(seen, index)
   return showsAll and index or 1, not showsAll
 end
 
----Which events of a session's end (its last events, or all) rewinds took back, those of the rewinds included: a rewind
----takes back all between it and the first event of the invocation that it names, or all after the revision that it
----names, earlier rewinds as well.
+---Which events of a session's end (its last events, or all) rewinds took back, those of the
+---rewinds included: a rewind takes back all between it and the first event of the invocation that
+---it names, or all after the revision that it names, earlier rewinds as well.
 ---@param list table the events of a session, or a table of events
 ---@param count integer how many
 ---@param pause (fun())? called now and then

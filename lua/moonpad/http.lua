@@ -1,4 +1,5 @@
---- HTTP without blocking: one client per Lua state, with a thread of its own. The requests of all agents share it.
+--- HTTP without blocking: one client per Lua state, with a thread of its own. The requests of all
+--- agents share it.
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
 local driver = require "moonpad.http.driver"
@@ -96,7 +97,8 @@ end
 
 local WITH_BODY = { POST = true, PUT = true, PATCH = true }
 
----Starts a request. It goes on by itself; a retry begins when the request is stepped, or in `http.poll`.
+---Starts a request. It goes on by itself; a retry begins when the request is stepped, or
+---in `http.poll`.
 ---@param options moonpad.HttpOptions
 ---@return moonpad.HttpJob
 function http.request(options)
@@ -114,8 +116,9 @@ function http.request(options)
   return jobs.new(plan)
 end
 
----Sleeps until something has happened to any request (or a retry is due), at most that long. For loops that have
----nothing else to do: `http.poll` between two steps, instead of asking again and again.
+---Sleeps until something has happened to any request (or a retry is due), at most that long.
+---For loops that have nothing else to do: `http.poll` between two steps, instead of asking
+---again and again.
 ---@param seconds number
 ---@return boolean moved whether something has happened
 function http.poll(seconds)
@@ -125,7 +128,8 @@ function http.poll(seconds)
   return driver.poll(seconds)
 end
 
----Loads what requests need and makes libcurl ready, so that the first one does not spend its time on it. Never fails.
+---Loads what requests need and makes libcurl ready, so that the first one does not spend its time
+---on it. Never fails.
 function http.prepare()
   local ok, module = pcall(require, "moonpad.http_core")
   if ok then module.prepare() end

@@ -1,6 +1,8 @@
---- moonpad: an agent state runtime. This facade re-exports the C core and loads the rest when it is first used.
+--- moonpad: an agent state runtime. This facade re-exports the C core and loads the rest when it is
+--- first used.
 
--- Hosts may open less than all standard libraries. What cannot be done without is named before something else fails.
+-- Hosts may open less than all standard libraries. What cannot be done without is named before
+-- something else fails.
 local NEEDED = {
   { "package", require }, { "coroutine", coroutine }, { "math", math }, { "string", string }, { "table", table },
   { "utf8", utf8 },
@@ -13,7 +15,8 @@ end
 
 local core = require "moonpad.core"
 
--- `require` tells where this file was found. Errors name the user's line, so lines in this folder are passed over.
+-- `require` tells where this file was found. Errors name the user's line, so lines in this folder
+-- are passed over.
 local path = select(2, ...)
 local folder = type(path) == "string" and path:match "^(.*[/\\])init%.lua$"
 if folder then core.setFolder(folder) end
@@ -55,7 +58,8 @@ local moonpad = {
   _VERSION = core._VERSION,
 }
 
--- Events are handed out by the core, also to programs that never run an agent: their methods must be there at once.
+-- Events are handed out by the core, also to programs that never run an agent: their methods must
+-- be there at once.
 moonpad.event = require("moonpad.event").new
 
 local loaders = {
@@ -76,7 +80,8 @@ local loaders = {
   testing = function() return require "moonpad.testing" end,
 }
 
--- Names that the public contract promises and this version does not have: a clear refusal instead of "a nil value".
+-- Names that the public contract promises and this version does not have: a clear refusal instead
+-- of "a nil value".
 local later = { summarizer = true }
 
 local function refusal(name)

@@ -33,7 +33,8 @@ local function askForSchema(agent)
     .. core.json.encode(agent.outputSchema)
 end
 
----The system instruction of a model request: the root agent's global one, the agent's own, and what moonpad has to say.
+---The system instruction of a model request: the root agent's global one, the agent's own, and
+---what moonpad has to say.
 ---@param phase moonpad.Phase
 ---@param hasTools boolean
 ---@return string?

@@ -1,4 +1,5 @@
---- An invocation: a run as its owner sees it. `run` loops, `step`, `wait` and `cancel` are faces of the same thing.
+--- An invocation: a run as its owner sees it. `run` loops, `step`, `wait` and `cancel` are faces of
+--- the same thing.
 local core = require "moonpad.core"
 local queue = require "moonpad.queue"
 local runs = require "moonpad.run"
@@ -13,7 +14,8 @@ local invocations = {}
 local Invocation = { __name = "moonpad.invocation" }
 Invocation.__index = Invocation
 
--- invocation -> run. The queue knows runs only: an invocation that is dropped is collected, and its run ended.
+-- invocation -> run. The queue knows runs only: an invocation that is dropped is collected, and its
+-- run ended.
 local runOf = setmetatable({}, { __mode = "k" })
 
 local function runOfSelf(self, method)
@@ -24,7 +26,8 @@ local function runOfSelf(self, method)
   return run
 end
 
--- Takes the next event, or the end: (event), (nil, true) when it is over, nothing when there is none yet.
+-- Takes the next event, or the end: (event), (nil, true) when it is over, nothing when there is
+-- none yet.
 local function take(self, run)
   if #run.outbox > 0 then return table.remove(run.outbox, 1) end
   if run.status ~= "done" then return nil, false end
@@ -92,7 +95,8 @@ local function block(self, run, deadline)
   end
 end
 
----Lets it go on without waiting for a model, a tool or another writer. An error of the run is raised here.
+---Lets it go on without waiting for a model, a tool or another writer. An error of the run is
+---raised here.
 ---@return moonpad.Event|"waiting"|nil event nil when it is done
 function Invocation:step()
   local run = runOfSelf(self, "step")
@@ -127,7 +131,8 @@ function Invocation:__close()
   if run.status ~= "done" then runs.cancel(run) end
 end
 
--- A coroutine that is dropped unfinished never runs its to-be-closed variables; this is what releases its run.
+-- A coroutine that is dropped unfinished never runs its to-be-closed variables; this is what
+-- releases its run.
 function Invocation:__gc()
   local run = runOf[self]
   if run then runs.abandon(run) end

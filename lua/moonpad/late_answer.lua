@@ -1,5 +1,6 @@
---- Answers that come late: others have talked since the call. The model is shown the call and its answer as if nothing
---- had come between them, so that the request ends with what it is to go on from.
+--- Answers that come late: others have talked since the call. The model is shown the call and
+--- its answer as if nothing had come between them, so that the request ends with what it is to
+--- go on from.
 local events = require "moonpad.event"
 
 local lateAnswer = {}

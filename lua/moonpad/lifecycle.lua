@@ -1,4 +1,5 @@
---- The life of a run from its first step to its last: session, user message, agent, and the plugins around them.
+--- The life of a run from its first step to its last: session, user message, agent, and the plugins
+--- around them.
 local actions = require "moonpad.actions"
 local agents = require "moonpad.agent"
 local callbacks = require "moonpad.callbacks"
@@ -27,7 +28,8 @@ local function openSession(run)
   return session or error(created, 0)
 end
 
--- The branch that is to see the message: that of the calls that it answers, where they have one in common.
+-- The branch that is to see the message: that of the calls that it answers, where they have one
+-- in common.
 local function branchOf(answered)
   local branch = answered[1] and answered[1].branch
   for _, other in ipairs(answered) do
@@ -36,8 +38,9 @@ local function branchOf(answered)
   return branch
 end
 
--- The user's message comes first, and with it what the caller and the plugins want to have in state. Returns whose
--- calls it answers, and the agent that a plugin has handed the conversation over to.
+-- The user's message comes first, and with it what the caller and the plugins want to have in
+-- state. Returns whose calls it answers, and the agent that a plugin has handed the conversation
+-- over to.
 local function appendUserEvent(run)
   local phase = contexts.open(run, run.runner.agent)
   if run.userContent then
@@ -60,7 +63,8 @@ end
 -- Who says what the hooks around a run answer. It is no agent: whose turn it is stays.
 lifecycle.HOOK_AUTHOR = "model"
 
--- The hooks of plugins before and after everything. Returns whether one of them answered, and whom they hand over to.
+-- The hooks of plugins before and after everything. Returns whether one of them answered, and whom
+-- they hand over to.
 local function askPlugins(run, hook)
   if #run.runner.plugins == 0 then return false end
   local phase = contexts.open(run, run.runner.agent)
@@ -71,7 +75,8 @@ local function askPlugins(run, hook)
   return answer ~= nil, target
 end
 
--- The agents whose calls have been answered go on where they were; else the one that the conversation is with.
+-- The agents whose calls have been answered go on where they were; else the one that the
+-- conversation is with.
 local function runAgents(run, answered)
   local root, hasRun = run.runner.agent, false
   for _, call in ipairs(answered) do

@@ -1,4 +1,5 @@
---- Lists in definitions. One item in the place of a list, or one under a name, would be passed over without a word.
+--- Lists in definitions. One item in the place of a list, or one under a name, would be passed over
+--- without a word.
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
 

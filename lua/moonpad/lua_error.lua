@@ -1,4 +1,5 @@
---- What Lua itself raises as a text, as error objects. A program can then tell that memory or the stack has ended.
+--- What Lua itself raises as a text, as error objects. A program can then tell that memory or the
+--- stack has ended.
 local core = require "moonpad.core"
 
 local luaError = {}

@@ -32,8 +32,9 @@ Service.__index = Service
 
 ---- Text
 
--- Chinese, Japanese and Korean are written without blanks between words: each of their characters becomes a word of its
--- own (U+3000 to U+DFFF, U+20000 and above), for otherwise a sentence would be one word that nobody searches for.
+-- Chinese, Japanese and Korean are written without blanks between words: each of their characters
+-- becomes a word of its own (U+3000 to U+DFFF, U+20000 and above), for otherwise a sentence would
+-- be one word that nobody searches for.
 local function segment(text)
   return (text:gsub("[\xE3-\xED][\x80-\xBF]+", " %0 "):gsub("\xF0[\xA0-\xBF][\x80-\xBF]+", " %0 "))
 end
@@ -101,7 +102,8 @@ function Adding:flush(indexed)
   if #added + #removed > 0 or indexed then self:call("write", added, removed, indexed) end
 end
 
--- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when one of them is a rewind.
+-- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when one
+-- of them is a rewind.
 function Adding:walk(list, first, last, rewound)
   for index = first, last do
     local event = history.read(list, index)
@@ -138,14 +140,16 @@ local function checkSession(session)
   }
 end
 
--- Is this the session of an agent that runs as a tool? It has the names of the caller's, and only agents speak there.
+-- Is this the session of an agent that runs as a tool? It has the names of the caller's, and only
+-- agents speak there.
 local function isInner(session)
   local phase = contexts.phaseOf(session)
   return phase ~= nil and phase.invocation.isInner
 end
 
----Remembers what was said in a session, as far as the session object shows it. Adding it again adds what has come
----since, and forgets what has been rewound. What an agent that runs as a tool is told and answers is not remembered.
+---Remembers what was said in a session, as far as the session object shows it. Adding it again
+---adds what has come since, and forgets what has been rewound. What an agent that runs as a tool
+---is told and answers is not remembered.
 ---@param session moonpad.Session|moonpad.SessionView
 function Service:addSession(session)
   stores.self(self, "memory:addSession")
@@ -191,8 +195,8 @@ local function checkLimit(limit, where)
   return limit
 end
 
----The memories of a user that fit a query best. A query is plain text: its words are searched for, and the more of them
----are found, and the rarer they are, the better the place.
+---The memories of a user that fit a query best. A query is plain text: its words are searched for,
+---and the more of them are found, and the rarer they are, the better the place.
 ---@param options moonpad.MemoryQuery
 ---@return { memories: moonpad.Memory[] }
 function Service:searchMemory(options)
@@ -208,8 +212,8 @@ end
 
 ---- Forgetting
 
----Forgets everything that a user and agents have said in the user's sessions. A session that is added once more is
----remembered from its beginning.
+---Forgets everything that a user and agents have said in the user's sessions. A session that is
+---added once more is remembered from its beginning.
 ---@param options { appName: string, userId: string }
 ---@return integer memories how many there were
 function Service:deleteUser(options)
@@ -228,7 +232,8 @@ function Service:__close()
   stores.close(self, "memory:close")
 end
 
----Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions are in.
+---Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
+---are in.
 ---@param url string
 ---@param config moonpad.ServiceConfig?
 ---@return moonpad.MemoryService

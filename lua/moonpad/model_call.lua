@@ -16,7 +16,8 @@ local modelCall = {}
 ---@field name string?
 ---@field generate fun(self, request: table, context: moonpad.Context): table|string|function
 
--- agent -> the model that its name stands for. Made when it is first called: only then must there be a key.
+-- agent -> the model that its name stands for. Made when it is first called: only then must there
+-- be a key.
 local resolved = setmetatable({}, { __mode = "k" })
 
 local function named(agent, name)
@@ -57,8 +58,8 @@ local function once(response)
   end
 end
 
--- The chunks of a streamed answer as responses. Chunks that are bare strings are partial; what was streamed without a
--- complete answer at the end is completed here.
+-- The chunks of a streamed answer as responses. Chunks that are bare strings are partial; what was
+-- streamed without a complete answer at the end is completed here.
 local function streamed(where, iterator, invariant, control)
   local parts, texts, hasAnswer, isOver = {}, growingText.new(), false, false
   local function complete(response)
@@ -86,14 +87,16 @@ local function streamed(where, iterator, invariant, control)
       responses.accumulate(parts, texts, response)
       return response
     end
-    -- The last chunk may tell only how it has ended. Where that is an error, what came before is no answer.
+    -- The last chunk may tell only how it has ended. Where that is an error, what came before is
+    -- no answer.
     if #parts > 0 and responses.isEmpty(response) then return complete(response) end
     parts, texts, hasAnswer = {}, growingText.new(), true
     return response
   end
 end
 
--- Starts the model; returns a function that gives one response after the other, and what is to be closed at the end.
+-- Starts the model; returns a function that gives one response after the other, and what is to be
+-- closed at the end.
 local function start(phase, run, request)
   local answer, invariant, control, closing = run(request, phase.context)
   local where = ('agent "%s": '):format(phase.agent.name)
@@ -105,8 +108,8 @@ local function start(phase, run, request)
   return once(responses.ofModel(answer, where .. "the model's answer"))
 end
 
--- An error inside a model gets the code `model`, unless it is an object that tells its own story. A plain table keeps
--- its own code and message.
+-- An error inside a model gets the code `model`, unless it is an object that tells its own story. A
+-- plain table keeps its own code and message.
 local function modelError(phase, err)
   if type(err) == "userdata" or getmetatable(err) and type(err) == "table" then return err end
   local own = type(err) == "table" and err or {}
@@ -144,7 +147,8 @@ local function callModel(phase, run, request, take)
   end
 end
 
----Asks the model of the phase's agent, and the callbacks around it. Each response goes through `take`.
+---Asks the model of the phase's agent, and the callbacks around it. Each response goes
+---through `take`.
 ---@param phase moonpad.Phase
 ---@param request table
 ---@param take fun(response: moonpad.Response, origin: moonpad.Origin)

@@ -1,5 +1,5 @@
---- The plugins' look at every event before it is stored. They see it with all the state that it will carry, and may
---- change it.
+--- The plugins' look at every event before it is stored. They see it with all the state that it
+--- will carry, and may change it.
 local callbacks = require "moonpad.callbacks"
 local content = require "moonpad.content"
 local contexts = require "moonpad.context"
@@ -20,8 +20,8 @@ function onEvent.merge(first, second)
   return merged
 end
 
--- What the event will carry: what is pending, what it holds itself, and the output. An output that does not fit its
--- schema is not complained about yet: a plugin may put it right.
+-- What the event will carry: what is pending, what it holds itself, and the output. An output that
+-- does not fit its schema is not complained about yet: a plugin may put it right.
 local function deltaOf(phase, event, origin)
   local delta = onEvent.merge(phase.state:delta(), event.actions.stateDelta)
   local ok, key, value = pcall(output.of, phase.agent, event, origin)
@@ -36,8 +36,8 @@ local function isSame(a, b, session)
   return okA and okB and textA == textB
 end
 
--- What a plugin has set to another value is stored as it says. The rest stays as it was written, so that an increment
--- remains one.
+-- What a plugin has set to another value is stored as it says. The rest stays as it was written, so
+-- that an increment remains one.
 local function changedDelta(own, shown, answered, session)
   local delta = onEvent.merge(own)
   answered = core.toTable(answered)

@@ -1,5 +1,5 @@
---- The output of an agent: the text of its model's final answer, or of what a callback around the model put in its
---- place. It is checked where there is an outputSchema, and kept under outputKey.
+--- The output of an agent: the text of its model's final answer, or of what a callback around the
+--- model put in its place. It is checked where there is an outputSchema, and kept under outputKey.
 local core = require "moonpad.core"
 local events = require "moonpad.event"
 local luaError = require "moonpad.lua_error"
@@ -51,8 +51,8 @@ end
 ---@class moonpad.Origin of an event that answers in a model's turn; events of other origin hold no output
 ---@field said string? the model's own words; nil where a callback has answered in its place
 
--- Only an answer in the model's own words must fit the schema: what callbacks and plugins say instead is for the user,
--- and text beside a call is no answer yet.
+-- Only an answer in the model's own words must fit the schema: what callbacks and plugins say
+-- instead is for the user, and text beside a call is no answer yet.
 local function mustFit(event, origin, text)
   return text == origin.said and not events.holdsCallOrResponse(event)
 end
@@ -76,7 +76,8 @@ function output.of(agent, event, origin)
   return nil
 end
 
----Puts the output that an event holds into what the phase has pending, so that it is stored with the event.
+---Puts the output that an event holds into what the phase has pending, so that it is stored with
+---the event.
 ---@param phase moonpad.Phase
 ---@param event table
 ---@param origin moonpad.Origin?

@@ -1,4 +1,5 @@
---- Publishing: an event is stored, with everything that its phase has changed, and only then shown to the caller.
+--- Publishing: an event is stored, with everything that its phase has changed, and only then shown
+--- to the caller.
 local actions = require "moonpad.actions"
 local contexts = require "moonpad.context"
 local copy = require "moonpad.copy"
@@ -38,8 +39,8 @@ local function summary(invocation, event)
   return told
 end
 
----Stores an event with all that its phase has pending. The run of an agent that is a tool keeps what was written for
----its caller.
+---Stores an event with all that its phase has pending. The run of an agent that is a tool keeps
+---what was written for its caller.
 ---@param phase moonpad.Phase
 ---@param event table
 ---@return moonpad.Event stored
@@ -78,7 +79,8 @@ function publish.event(phase, event, origin)
   return told
 end
 
----Publishes what a phase without an event of its own has changed, and the content that it answered, if there is any.
+---Publishes what a phase without an event of its own has changed, and the content that it
+---answered, if there is any.
 ---@param phase moonpad.Phase
 ---@param content moonpad.Content?
 ---@param speaker string? who says the content; default: the agent

@@ -1,4 +1,5 @@
---- Runs on one session through one service go one after the other, in the order in which they were started.
+--- Runs on one session through one service go one after the other, in the order in which they
+--- were started.
 local core = require "moonpad.core"
 
 local queue = {}
@@ -9,8 +10,8 @@ local queues = setmetatable({}, { __mode = "k" })
 -- service -> runs that are over and have not left their line yet.
 local leaving = setmetatable({}, { __mode = "k" })
 
--- An append that was under way when its run was cancelled is finished before the next run begins, which an event loop
--- is told of where there is one.
+-- An append that was under way when its run was cancelled is finished before the next run begins,
+-- which an event loop is told of where there is one.
 local function isSettled(run)
   return run.session == nil or core.isSettled(run.session, #run.line > 1)
 end
@@ -49,12 +50,14 @@ function queue.join(run, service, key)
     remove(run, service, key)
     run.leaveQueue = function() end
   end
-  -- Last: whoever stands in a line must be able to leave it, also where memory has ended in between.
+  -- Last: whoever stands in a line must be able to leave it, also where memory has ended
+  -- in between.
   queues[service][key] = line
   line[#line + 1] = run
 end
 
----The run whose turn it is in the line of this run; nil while one that was cancelled has an append under way.
+---The run whose turn it is in the line of this run; nil while one that was cancelled has an append
+---under way.
 ---@param run moonpad.Run
 ---@return moonpad.Run?
 function queue.first(run)

@@ -21,7 +21,8 @@ local function modelName(model)
   return type(model) == "string" and model or nil
 end
 
--- Where there are tools, many models cannot be held to a form of the answer: there, the instruction asks for it.
+-- Where there are tools, many models cannot be held to a form of the answer: there, the instruction
+-- asks for it.
 local function configOf(agent, tools)
   local config = copy(agent.config or {})
   if agent.outputSchema and #tools == 0 and config.responseSchema == nil then

@@ -1,4 +1,5 @@
---- What models and model callbacks answer, brought into one form: `{ content = { role = "model", parts }, ... }`.
+--- What models and model callbacks answer, brought into one form: `{ content = { role = "model",
+--- parts }, ... }`.
 local content = require "moonpad.content"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
@@ -22,7 +23,8 @@ local FIELDS = {
   "modelVersion", "customMetadata", "groundingMetadata", "citationMetadata", "cacheMetadata", "avgLogprobs",
   "logprobsResult", "inputTranscription", "outputTranscription", "interactionId",
 }
--- Fields that an event gets from the run, not from the model: an event may be given as a response, without them.
+-- Fields that an event gets from the run, not from the model: an event may be given as a response,
+-- without them.
 local OWN = { id = true, invocationId = true, author = true, timestamp = true, actions = true, branch = true }
 
 local TYPES = {

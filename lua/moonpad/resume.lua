@@ -1,4 +1,5 @@
---- Answers that come later: a message of the user that holds function responses belongs to earlier calls.
+--- Answers that come later: a message of the user that holds function responses belongs to
+--- earlier calls.
 local contents = require "moonpad.contents"
 local core = require "moonpad.core"
 local events = require "moonpad.event"
@@ -58,7 +59,8 @@ function Search:find(id)
   return event, call
 end
 
--- The model is to see the calls that were found before the run's part, and what they have been answered so far.
+-- The model is to see the calls that were found before the run's part, and what they have been
+-- answered so far.
 function Search:finish()
   if next(self.callers) then contents.showEarlier(self.run, lateAnswer.withAnswers(self.before, self.callers)) end
 end
@@ -81,8 +83,8 @@ local function add(answered, event)
   answered[#answered + 1] = { author = event.author, branch = event.branch }
 end
 
----Who made the calls that the user's message answers, in the order of the answers. Responses get the names of their
----calls.
+---Who made the calls that the user's message answers, in the order of the answers. Responses get
+---the names of their calls.
 ---@param run moonpad.Run
 ---@return { author: string, branch: string? }[]
 function resume.find(run)

@@ -1,4 +1,5 @@
---- A run from the inside: one coroutine that goes on step by step, and everything that must be released when it ends.
+--- A run from the inside: one coroutine that goes on step by step, and everything that must be
+--- released when it ends.
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
@@ -73,7 +74,8 @@ function runs.isOnStack(run)
   return isActive(run.thread)
 end
 
----Is the run suspended in a loop that is further down this stack (and so cannot go on before we return)?
+---Is the run suspended in a loop that is further down this stack (and so cannot go on before
+---we return)?
 ---@param run moonpad.Run
 ---@return boolean
 function runs.isHeldByLoop(run)
@@ -119,7 +121,8 @@ function runs.advance(run, mayBlock)
   core.setDue(run.due, nil)
   local ok, signal, event, gaveWay = signals.step(run.thread, not mayBlock and service or nil)
   run.asksStore = ok and signal == signals.STORE
-  -- To ask a store is not to give way: code that has cancelled its own run goes on as if it had not waited.
+  -- To ask a store is not to give way: code that has cancelled its own run goes on as if it had
+  -- not waited.
   if run.isCancelled and not run.asksStore then return stop(run, true) end
   if not ok then
     local described, failure = pcall(describeFailure, run, signal)
@@ -135,7 +138,8 @@ function runs.advance(run, mayBlock)
   end
 end
 
----The same on behalf of another run behind it: what its own owner finds at the next step, event loops are told.
+---The same on behalf of another run behind it: what its own owner finds at the next step, event
+---loops are told.
 ---@param run moonpad.Run
 ---@param mayBlock boolean
 function runs.advanceFor(run, mayBlock)
@@ -152,11 +156,13 @@ function runs.cancel(run)
     return
   end
   run.isCancelled, run.ending = true, true
-  -- A run cannot be pulled from under its own feet: whoever steps it ends it, as soon as it gives way.
+  -- A run cannot be pulled from under its own feet: whoever steps it ends it, as soon as it
+  -- gives way.
   if not runs.isOnStack(run) then stop(run, true) end
 end
 
----Ends a run that nobody can reach any more. Called by the garbage collector: no code of the run may go on.
+---Ends a run that nobody can reach any more. Called by the garbage collector: no code of the run
+---may go on.
 ---@param run moonpad.Run
 function runs.abandon(run)
   core.setDue(run.due, nil)

@@ -164,7 +164,8 @@ local function start(self, options, method, outer)
   return invocations.new(runs.new(run, lifecycle.body, key))
 end
 
----Runs the agent on a message: `for event in runner:run{...} do ... end`. Leaving the loop early cancels the run.
+---Runs the agent on a message: `for event in runner:run{...} do ... end`. Leaving the loop early
+---cancels the run.
 ---@param options moonpad.RunOptions
 ---@return fun(): moonpad.Event? iterator
 function Runner:run(options)

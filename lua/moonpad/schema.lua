@@ -1,4 +1,5 @@
---- Checks a value against the part of JSON Schema that tool parameters use. Answers nil, or what is wrong and where.
+--- Checks a value against the part of JSON Schema that tool parameters use. Answers nil, or what is
+--- wrong and where.
 local arrays = require "moonpad.array"
 local core = require "moonpad.core"
 

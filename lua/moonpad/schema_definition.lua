@@ -1,5 +1,5 @@
---- Checks JSON Schemas themselves, when a tool or an agent is made: a misspelt type would switch the check of values
---- off.
+--- Checks JSON Schemas themselves, when a tool or an agent is made: a misspelt type would switch
+--- the check of values off.
 local core = require "moonpad.core"
 local luaError = require "moonpad.lua_error"
 local lists = require "moonpad.list"

@@ -1,4 +1,5 @@
---- Sections of a run: a part of it that has a branch, a loop or an end of its own. Everything else it has from the run.
+--- Sections of a run: a part of it that has a branch, a loop or an end of its own. Everything else
+--- it has from the run.
 local contexts = require "moonpad.context"
 
 local sections = {}

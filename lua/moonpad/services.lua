@@ -10,7 +10,8 @@ local NEEDED = { artifactService = { "save", "load", "list" }, memoryService = {
 
 local function index(value, name) return value[name] end
 
----The method of an object, or nil: not everything can be indexed, and strings answer with what is none of theirs.
+---The method of an object, or nil: not everything can be indexed, and strings answer with what is
+---none of theirs.
 ---@param object any
 ---@param name string
 ---@return function?
@@ -141,7 +142,8 @@ local function attempt(template, state, options, texts)
   return pcall(core.render, template, state, options)
 end
 
--- Why a template could not be filled: where it was for the want of an artifact that has no text, that is told instead.
+-- Why a template could not be filled: where it was for the want of an artifact that has no text,
+-- that is told instead.
 local function explain(err, problems, retry)
   for _, problem in ipairs(problems) do
     local ok, next = retry(problem.file)

@@ -1,6 +1,6 @@
---- The language between the code of a run and who drives it.
---- A run is a coroutine: `emit` hands an event out of it; a call that asks a store yields STORE until it is done; every
---- other yield (of a tool, a model) means "waiting".
+--- The language between the code of a run and who drives it. A run is a coroutine: `emit` hands an
+--- event out of it; a call that asks a store yields STORE until it is done; every other yield (of a
+--- tool, a model) means "waiting".
 local core = require "moonpad.core"
 
 local signals = {}
@@ -11,8 +11,8 @@ signals.EVENT = {}
 -- Yielded by the calls of moonpad.core while a worker asks a store for them.
 signals.STORE = core.ASKS_STORE
 
--- The coroutines that moonpad drives: "new" until they begin, "asks" while one asks a store, else "begun". In them,
--- waiting means to yield; anywhere else a yield would reach a stranger.
+-- The coroutines that moonpad drives: "new" until they begin, "asks" while one asks a store, else
+-- "begun". In them, waiting means to yield; anywhere else a yield would reach a stranger.
 local ours = core.threads
 
 ---Makes a coroutine that moonpad drives.
@@ -51,8 +51,9 @@ end
 -- Has the step that is being made, or one within it, given way?
 local gaveWay = false
 
----The same for the coroutine of a run. Its calls may yield until a store has answered; where whoever drives it has
----nothing else to do meanwhile, they ask on the spot. Within another run, whoever drives that one decides.
+---The same for the coroutine of a run. Its calls may yield until a store has answered; where
+---whoever drives it has nothing else to do meanwhile, they ask on the spot. Within another run,
+---whoever drives that one decides.
 ---@param thread thread
 ---@param service moonpad.Service? that gets done what they ask; nil: they ask on the spot
 ---@return boolean ok
@@ -75,7 +76,8 @@ local function passStore()
   if coroutine.yield(signals.STORE) == core.CANCEL then error(signals.cancelled(), 0) end
 end
 
----As signals.resume, for a coroutine within a run. While it asks a store, nothing else of the run begins or goes on.
+---As signals.resume, for a coroutine within a run. While it asks a store, nothing else of the run
+---begins or goes on.
 ---@param thread thread
 ---@param answer any
 ---@return boolean ok
@@ -101,8 +103,8 @@ function signals.isOurs()
   return ours[coroutine.running()] ~= nil
 end
 
----Refuses to wait in a coroutine of the user's own inside a run: its owner would get what is meant for moonpad, and to
----sleep would hold up everybody.
+---Refuses to wait in a coroutine of the user's own inside a run: its owner would get what is meant
+---for moonpad, and to sleep would hold up everybody.
 ---@param what string for messages
 function signals.checkThread(what)
   if depth == 0 or signals.isOurs() then return end
@@ -138,8 +140,8 @@ function signals.pause(seconds, asksStore)
   end
 end
 
----Ends a step in the middle of a long piece of moonpad's own work. As while a store is asked, nothing else of this run
----goes on before it.
+---Ends a step in the middle of a long piece of moonpad's own work. As while a store is asked,
+---nothing else of this run goes on before it.
 function signals.giveWay()
   if not (signals.isOurs() and coroutine.isyieldable()) then return end
   gaveWay = true
@@ -161,7 +163,8 @@ local function raiseCancelled()
   error(signals.cancelled(), 0)
 end
 
----Makes a suspended coroutine go on with the error `cancelled` (its code may catch it to clean up), and closes it.
+---Makes a suspended coroutine go on with the error `cancelled` (its code may catch it to clean
+---up), and closes it.
 ---@param thread thread
 ---@param resume fun(thread: thread, answer: any)? signals.resumeWithin, where the run goes on: it can wait for a store
 function signals.interrupt(thread, resume)
@@ -171,8 +174,8 @@ function signals.interrupt(thread, resume)
     if ours[thread] == "asks" then
       resume(thread, core.CANCEL)
     elseif debug and debug.sethook then
-      -- Only a hook can raise an error where a coroutine waits: as its yield returns, so that a pcall around it sees
-      -- it.
+      -- Only a hook can raise an error where a coroutine waits: as its yield returns, so that a
+      -- pcall around it sees it.
       debug.sethook(thread, raiseCancelled, "r")
       resume(thread)
       debug.sethook(thread)
@@ -181,7 +184,8 @@ function signals.interrupt(thread, resume)
   signals.close(thread)
 end
 
----Closes a coroutine, so that its to-be-closed variables run. They cannot yield: a store is asked on the spot.
+---Closes a coroutine, so that its to-be-closed variables run. They cannot yield: a store is asked
+---on the spot.
 ---@param thread thread
 function signals.close(thread)
   local status = coroutine.status(thread)

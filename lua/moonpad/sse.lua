@@ -1,4 +1,5 @@
---- Server-sent events (WHATWG HTML, "event stream interpretation"), taken apart as the bytes come in.
+--- Server-sent events (WHATWG HTML, "event stream interpretation"), taken apart as the bytes
+--- come in.
 local core = require "moonpad.core"
 
 local sse = {}

@@ -1,5 +1,6 @@
---- Testing agents with busted: contexts without a runner, models that follow a script, clocks, assertions.
---- `require "moonpad.testing"` inside busted adds `assert.has_state` and `assert.state_delta` to luassert.
+--- Testing agents with busted: contexts without a runner, models that follow a script, clocks,
+--- assertions. `require "moonpad.testing"` inside busted adds `assert.has_state` and
+--- `assert.state_delta` to luassert.
 local contexts = require "moonpad.context"
 local core = require "moonpad.core"
 local lists = require "moonpad.list"
@@ -12,8 +13,8 @@ local testing = {}
 ---A model that follows a script and checks what it is asked; see `moonpad.testing.script`.
 testing.scriptedModel = script.new
 
----A clock that stands still until `clock:set(seconds)` or `clock:advance(seconds)`. A service opened with
----`{ clock = clock }` takes the time of its events from it.
+---A clock that stands still until `clock:set(seconds)` or `clock:advance(seconds)`. A service
+---opened with `{ clock = clock }` takes the time of its events from it.
 ---@param seconds number? default: now
 ---@return moonpad.Clock
 function testing.clock(seconds)
@@ -35,7 +36,8 @@ end
 
 local TEMPORARY = core.StatePrefix.TEMP_PREFIX
 
--- The `state` of options: what a session keeps, and the temp: keys, which belong to no stored session.
+-- The `state` of options: what a session keeps, and the temp: keys, which belong to no
+-- stored session.
 local function splitState(state, where)
   local kept, temporary = {}, {}
   state = core.toTable(state)
@@ -66,8 +68,9 @@ end
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
 
----A context as a tool gets it, over a session of its own in memory: to call `tool.run(args, context)` in a test. What
----the tool writes is pending in `context.state` and can be looked at there.
+---A context as a tool gets it, over a session of its own in memory: to call `tool.run(args,
+---context)` in a test. What the tool writes is pending in `context.state` and can be looked
+---at there.
 ---@param options moonpad.ToolContextOptions?
 ---@return moonpad.Context
 function testing.toolContext(options)

@@ -1,5 +1,6 @@
 --- Running the tool calls of one model answer side by side, and answering all of them in one event.
---- Each function of a call, the tool's own and its callbacks, is a transaction on what the answer has pending.
+--- Each function of a call, the tool's own and its callbacks, is a transaction on what the answer
+--- has pending.
 local actions = require "moonpad.actions"
 local arrays = require "moonpad.array"
 local callbacks = require "moonpad.callbacks"
@@ -59,8 +60,8 @@ local function withTraceback(err)
   return { isTraced = true, err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
 end
 
--- Of an agent that is a tool, the caller does over again what each call has written and read: the state of the answer
--- tells neither the places that were written nor what was only read.
+-- Of an agent that is a tool, the caller does over again what each call has written and read: the
+-- state of the answer tells neither the places that were written nor what was only read.
 local function commit(phase)
   local writes = phase.invocation.journal and core.writes(phase.state)
   core.commitTransaction(phase.state)
@@ -90,7 +91,8 @@ local function begin(phase)
   end
 end
 
--- Runs the tool itself. Whatever it wrote before it failed is taken back; what the callbacks before it wrote stays.
+-- Runs the tool itself. Whatever it wrote before it failed is taken back; what the callbacks before
+-- it wrote stays.
 local function attempt(call)
   local rollback = begin(call.phase)
   local ok, result = xpcall(runTool, withTraceback, call)
@@ -103,7 +105,8 @@ local function attempt(call)
   return false, err, isTraced and result.traceback
 end
 
--- Asks the functions of a hook. An error of theirs ends the run, but that of a commit is the call's: (false, error).
+-- Asks the functions of a hook. An error of theirs ends the run, but that of a commit is the
+-- call's: (false, error).
 local function ask(call, hook, ...)
   local phase, failure = call.phase, nil
   local answer = callbacks.askThrough(function(run, ...)
@@ -120,7 +123,8 @@ local function ask(call, hook, ...)
   return true, answer
 end
 
--- The error callbacks may answer for a failed call; otherwise the model is told, and the event tells the developer.
+-- The error callbacks may answer for a failed call; otherwise the model is told, and the event
+-- tells the developer.
 local function answerFailure(call, err, traceback)
   -- A text goes into the callback's answer as it is, most often.
   if type(err) == "string" then err = errorText.valid(err) end

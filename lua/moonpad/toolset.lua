@@ -1,4 +1,5 @@
---- The tools that an agent's model is offered in a run: its own, and the one to hand the conversation over.
+--- The tools that an agent's model is offered in a run: its own, and the one to hand the
+--- conversation over.
 local transfer = require "moonpad.transfer"
 local trees = require "moonpad.tree"
 

@@ -1,4 +1,5 @@
---- Handing the conversation over: the tool that a model gets for it, and what it is told about the others.
+--- Handing the conversation over: the tool that a model gets for it, and what it is told about
+--- the others.
 local tools = require "moonpad.tool"
 local trees = require "moonpad.tree"
 
@@ -30,7 +31,8 @@ function transfer.tool(targets)
   }
 end
 
----What a model is told about the agents that it may hand the conversation over to; nil when there is none.
+---What a model is told about the agents that it may hand the conversation over to; nil when there
+---is none.
 ---@param agent moonpad.Agent
 ---@param root moonpad.Agent
 ---@return string?

@@ -15,10 +15,12 @@ local function checkNames(agent, where, seen)
   for _, child in ipairs(agent.subAgents) do checkNames(child, where, seen) end
 end
 
--- How many agents may run one another side by side, by hand or as tools. Each is a coroutine or a protected call within
--- that of the one above it, and Lua has a C stack of 200 calls for all of them, the host and the user's own functions.
+-- How many agents may run one another side by side, by hand or as tools. Each is a coroutine or a
+-- protected call within that of the one above it, and Lua has a C stack of 200 calls for all of
+-- them, the host and the user's own functions.
 local MAX_NESTING = 32
--- Agents that only come one after the other or hand over cost next to nothing. This many are a mistake.
+-- Agents that only come one after the other or hand over cost next to nothing. This many are
+-- a mistake.
 local MAX_HEIGHT = 1000
 
 ---Refuses what would not run for want of stack.
@@ -86,13 +88,15 @@ function trees.names(root)
   return names
 end
 
--- Only an agent with a model can be asked to take a conversation back, or to pass it on among its sub-agents.
+-- Only an agent with a model can be asked to take a conversation back, or to pass it on among
+-- its sub-agents.
 local function parentOf(agent, root)
   local parent = agent ~= root and agent.parent or nil
   return parent and parent.isLlm and parent or nil
 end
 
----The agents that the model of an agent may hand the conversation over to: sub-agents, parent, peers.
+---The agents that the model of an agent may hand the conversation over to: sub-agents,
+---parent, peers.
 ---@param agent moonpad.Agent
 ---@param root moonpad.Agent of the run: nobody above it takes part
 ---@return moonpad.Agent[]
@@ -167,7 +171,8 @@ local function mayKeep(agent, root)
   return false
 end
 
----Who goes on with a conversation: the agent that spoke last and can give it back, or else the root.
+---Who goes on with a conversation: the agent that spoke last and can give it back, or else
+---the root.
 ---@param root moonpad.Agent
 ---@param history moonpad.Event[]
 ---@param speaks fun(event: moonpad.Event): boolean events that only change state do not count

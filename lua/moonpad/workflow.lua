@@ -1,4 +1,5 @@
---- Workflow agents: no model of their own, they run other agents. In sequence, in a loop, side by side.
+--- Workflow agents: no model of their own, they run other agents. In sequence, in a loop, side
+--- by side.
 local agents = require "moonpad.agent"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"
@@ -47,7 +48,8 @@ local function runLoop(invocation, agent)
   repeat
     local loop = { outer = invocation.loop }
     runRound(invocation, agent, loop)
-    -- A round in which nothing happened may be waiting for the world to change: others must get a chance to do it.
+    -- A round in which nothing happened may be waiting for the world to change: others must get a
+    -- chance to do it.
     if not loop.hasPublished then signals.pause() end
     round = round + 1
   until loop.escalated or round == limit
@@ -60,7 +62,8 @@ local function checkLoop(agent, where)
   end
 end
 
----Makes an agent that runs its sub-agents again and again, until one escalates or the rounds are used up.
+---Makes an agent that runs its sub-agents again and again, until one escalates or the rounds are
+---used up.
 ---@param definition moonpad.LoopDefinition
 ---@return moonpad.Agent
 function workflow.loop(definition)

@@ -1,7 +1,8 @@
 /*
-** A program that gives every option struct to the calls that take it. scripts/check_abi.sh builds it with the header as it
-** is and with one whose structs have grown (-DGROWN), and runs it with libraries of both. Each struct is a block of its
-** own, so that AddressSanitizer finds whoever goes beyond it.
+** A program that gives every option struct to the calls that take it. scripts/check_abi.sh
+** builds it with the header as it is and with one whose structs have grown (-DGROWN), and runs it
+** with libraries of both. Each struct is a block of its own, so that AddressSanitizer finds whoever
+** goes beyond it.
 */
 #include <lauxlib.h>
 #include <lualib.h>

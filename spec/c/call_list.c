@@ -201,8 +201,8 @@ static moonpad_status call_commit(call_scene *scene, moonpad_error *error) {
 }
 
 /*
-** What identifies the event as given holds what was pending: the same again is the same event. When what fails does not let it be tried again, that has not been
-** seen this time.
+** What identifies the event as given holds what was pending: the same again is the same event.
+** When what fails does not let it be tried again, that has not been seen this time.
 */
 static moonpad_status call_commit_with_id(call_scene *scene, moonpad_error *error) {
   static const char event[] = "{\"author\":\"a\",\"id\":\"given\",\"timestamp\":1004,\"invocationId\":\"i5\"}";

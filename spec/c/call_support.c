@@ -268,7 +268,9 @@ static const char *after_member(const char *json) {
   return *json == ',' ? json + 1 : json;
 }
 
-/* A merged state without what belongs to the app, to the user and to this run. The caller frees it. */
+/*
+** A merged state without what belongs to the app, to the user and to this run. The caller frees it.
+*/
 static char *of_session_alone(const char *state) {
   static const char *const shared[] = {"\"app:", "\"user:", "\"temp:"};
   char *kept = malloc(strlen(state) + 1), *to = kept;
@@ -392,7 +394,10 @@ void call_expect(const call_expectation *expected, long n, const char *what, cal
   free(is.data);
 }
 
-/* An asynchronous append that is stored when memory ends leaves the object at an older revision, from which it catches up. */
+/*
+** An asynchronous append that is stored when memory ends leaves the object at an older revision,
+** from which it catches up.
+*/
 void call_expect_after(const call_expectation *expected, long n, call_scene *scene) {
   moonpad_error error;
   if (expected->call->is_async) ok(moonpad_refresh(scene->session, &error), &error, "refresh");

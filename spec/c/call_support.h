@@ -1,6 +1,7 @@
 /*
-** Every call of the C API once, on a scene that is always the same: for tests that let something fail in the middle of a call and then compare what there is with
-** what there was before, and with what there is when nothing fails.
+** Every call of the C API once, on a scene that is always the same: for tests that let something
+** fail in the middle of a call and then compare what there is with what there was before, and with
+** what there is when nothing fails.
 */
 #ifndef CALL_SUPPORT_H
 #define CALL_SUPPORT_H
@@ -21,7 +22,10 @@ typedef struct call_text {
   size_t length;
 } call_text;
 
-/* Where and how. What `path` names is removed when the scene is over, so that the next one finds nothing. */
+/*
+** Where and how. What `path` names is removed when the scene is over, so that the next one
+** finds nothing.
+*/
 typedef struct call_setting {
   char url[160], path[140], copy[150]; /* empty paths: the store is no file, and has no backup */
   moonpad_durability durability;
@@ -33,8 +37,9 @@ call_setting call_with_plans(void); /* in memory, and appends go as plans */
 call_setting call_in_file(const char *path);
 
 /*
-** Session "s" of app "app" and user "u" with a history of invocations "i1" and "i2"; others have changed its keys and its user's since the object was got.
-** `changes` is a change set on it with writes of each kind pending, and so has the object itself.
+** Session "s" of app "app" and user "u" with a history of invocations "i1" and "i2"; others have
+** changed its keys and its user's since the object was got. `changes` is a change set on it with
+** writes of each kind pending, and so has the object itself.
 */
 typedef struct call_scene {
   const call_setting *setting;
@@ -52,18 +57,24 @@ void call_scene_make(call_scene *scene, const call_setting *setting);
 void call_scene_close(call_scene *scene);
 void call_scene_free(call_scene *scene);
 
-/* All that the session object shows, and all that its change set has pending. The caller frees the data. */
+/*
+** All that the session object shows, and all that its change set has pending. The caller frees
+** the data.
+*/
 call_text call_scene_object(call_scene *scene);
-/* All that is stored of an app and its users "u" and "new". Fails the test when the events do not make the state. The caller frees the data. */
+/*
+** All that is stored of an app and its users "u" and "new". Fails the test when the events do not
+** make the state. The caller frees the data.
+*/
 call_text call_stored(moonpad_service *service, const char *app_name);
 
 typedef struct every_call {
   const char *name;
   moonpad_status (*run)(call_scene *scene, moonpad_error *error);
   /*
-  ** What an asynchronous one has taken is gone when it fails: from the change set, or from what is
-  ** pending on the object itself. Of one that catches up nothing is; without memory at its end, the object
-  ** shows only at the next refresh what others have changed.
+  ** What an asynchronous one has taken is gone when it fails: from the change set, or from what
+  ** is pending on the object itself. Of one that catches up nothing is; without memory at its end,
+  ** the object shows only at the next refresh what others have changed.
   */
   enum { CALL_WAITS, CALL_IS_ASYNC, CALL_TAKES_OWN, CALL_CATCHES_UP } is_async;
 } every_call;
@@ -71,7 +82,10 @@ typedef struct every_call {
 extern const every_call every_calls[];
 extern const size_t every_call_count;
 
-/* Runs it once; the scene's answer is what it gave, empty when it failed. Ids and times are the same each time. */
+/*
+** Runs it once; the scene's answer is what it gave, empty when it failed. Ids and times are the
+** same each time.
+*/
 moonpad_status call_run(call_scene *scene, const every_call *call, moonpad_error *error);
 
 /* What there is before a call and after it, when nothing fails. */
@@ -92,8 +106,8 @@ void call_expect(const call_expectation *expected, long n, const char *what, cal
 /* All is as it is after the call. */
 void call_expect_after(const call_expectation *expected, long n, call_scene *scene);
 /*
-** The object is as it was before; after an asynchronous call, it may have been loaded again. False when that call has taken what it was about to write, so that it
-** cannot be tried again.
+** The object is as it was before; after an asynchronous call, it may have been loaded again.
+** False when that call has taken what it was about to write, so that it cannot be tried again.
 */
 bool call_expect_object_before(const call_expectation *expected, long n, call_scene *scene);
 

@@ -1,4 +1,7 @@
-/* An allocator for tests: counts the blocks that are alive, and can let the n-th allocation fail, or all from the n-th on. Any thread. */
+/*
+** An allocator for tests: counts the blocks that are alive, and can let the n-th allocation fail,
+** or all from the n-th on. Any thread.
+*/
 #ifndef COUNTING_ALLOCATOR_H
 #define COUNTING_ALLOCATOR_H
 

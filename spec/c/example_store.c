@@ -1,7 +1,7 @@
 /*
-** A store, to be read by who wants one of their own (docs/storage.md). What it keeps is in a table of
-** records (example_table.h); here the small questions of store/parts.h are put to that table, from
-** which store/parts.c answers whole ones.
+** A store, to be read by who wants one of their own (docs/storage.md). What it keeps is in a
+** table of records (example_table.h); here the small questions of store/parts.h are put to that
+** table, from which store/parts.c answers whole ones.
 */
 #include "example_store.h"
 

@@ -13,7 +13,8 @@ enum record_kind { SESSION = MP_SCOPE_SESSION, USER = MP_SCOPE_USER, APP = MP_SC
 
 typedef struct record {
   enum record_kind kind;
-  int64_t parent;         /* the id of what it belongs to: of a user its app, of a key its owner, and so on */
+  /* the id of what it belongs to: of a user its app, of a key its owner, and so on */
+  int64_t parent;
   int64_t id;             /* of an app, a user or a session; else 0 */
   int64_t revision;       /* of a key, a user or an app */
   mp_session_row session; /* of a session */
@@ -42,12 +43,17 @@ void table_free(table *self);
 moonpad_status table_begin(table *self, bool writes, moonpad_error *error);
 void table_end(table *self, bool keeps);
 
-/* Records are where they are until the next one is made, or any is dropped. NULL: it is not there. */
+/*
+** Records are where they are until the next one is made, or any is dropped. NULL: it is not there.
+*/
 record *table_find(table *self, enum record_kind kind, int64_t parent, moonpad_string name);
 record *table_by_id(const table *self, int64_t id);
 /* 0: it is not there. Nothing that belongs to 0 but apps is ever found. */
 int64_t table_id(table *self, enum record_kind kind, int64_t parent, moonpad_string name);
-/* The next record of its kind from *at on, or back from there (where `count` is the end); *at goes past it. */
+/*
+** The next record of its kind from *at on, or back from there (where `count` is the end); *at goes
+** past it.
+*/
 record *table_next(const table *self, enum record_kind kind, int64_t parent, bool back, size_t *at);
 /* Finds it, or makes it. NULL: there is no memory. */
 record *table_need(table *self, enum record_kind kind, int64_t parent, moonpad_string name);

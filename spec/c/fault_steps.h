@@ -1,6 +1,8 @@
 /*
-** Which of many possible faults a test tries. The first ones are tried one by one, those behind them more and more rarely, by chance. From the environment: MOONPAD_SEED,
-** which ones; MOONPAD_FAULTS, how many times as many as usual. Where each takes many times as long, under a sanitizer and under valgrind, there are fewer.
+** Which of many possible faults a test tries. The first ones are tried one by one, those behind
+** them more and more rarely, by chance. From the environment: MOONPAD_SEED, which ones;
+** MOONPAD_FAULTS, how many times as many as usual. Where each takes many times as long, under a
+** sanitizer and under valgrind, there are fewer.
 */
 #ifndef FAULT_STEPS_H
 #define FAULT_STEPS_H
@@ -36,8 +38,9 @@ static inline long fault_count(long count) {
 }
 
 /*
-** Where each of many is tried, even under a sanitizer, valgrind sees in one of a few what they do with memory: how far it
-** is to the next one, and how often to do what is done `count` times elsewhere.
+** Where each of many is tried, even under a sanitizer, valgrind sees in one of a few what
+** they do with memory: how far it is to the next one, and how often to do what is done `count`
+** times elsewhere.
 */
 static inline long valgrind_stride(void) {
   return runs_under_valgrind() ? 7 : 1;
@@ -53,7 +56,9 @@ static inline void fault_seed(void) {
   for (int i = 0; i < 20; i++) next_random();
 }
 
-/* The number of the next fault to be tried after the n-th, when usually `all` are tried one by one. */
+/*
+** The number of the next fault to be tried after the n-th, when usually `all` are tried one by one.
+*/
 static inline long fault_after(long n, long all) {
   long most = n * fault_rarity() / 3;
   return n + 1 + (n < fault_count(all) || most == 0 ? 0 : (long)(next_random() % (uint64_t)most));

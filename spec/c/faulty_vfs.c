@@ -122,7 +122,10 @@ static void forget_unsynced(recorded *record) {
   record->last = NULL;
 }
 
-/* Each sector of each write by itself: the disk may have got to any of them. `mercy` of 0 keeps none, of 4 nearly all. */
+/*
+** Each sector of each write by itself: the disk may have got to any of them. `mercy` of 0 keeps
+** none, of 4 nearly all.
+*/
 static void keep_by_chance(recorded *record, uint64_t mercy) {
   for (const unsynced *write = record->first; write != NULL; write = write->next) {
     if (write->bytes == NULL) {
@@ -319,7 +322,10 @@ static int file_sector_size(sqlite3_file *file) {
   return under(file)->pMethods->xSectorSize(under(file));
 }
 
-/* No promise beyond the plainest disk: above all none that a write is atomic, or safe to be appended to. */
+/*
+** No promise beyond the plainest disk: above all none that a write is atomic, or safe to be
+** appended to.
+*/
 static int file_characteristics(sqlite3_file *file) {
   (void)file;
   return 0;

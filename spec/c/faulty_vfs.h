@@ -1,8 +1,10 @@
 /*
-** A file system for SQLite that fails when it is told to, and that knows what a power cut would leave. It lies over the default one, which does the work.
+** A file system for SQLite that fails when it is told to, and that knows what a power cut would
+** leave. It lies over the default one, which does the work.
 **
-** Power: what is written counts as kept once the file has been synced. A cut leaves that, and of what came after it, sector by sector, whatever chance leaves. The directory
-** entries of files are out of its reach: a file that has been made is there, one that has been deleted is gone.
+** Power: what is written counts as kept once the file has been synced. A cut leaves that, and of
+** what came after it, sector by sector, whatever chance leaves. The directory entries of files are
+** out of its reach: a file that has been made is there, one that has been deleted is gone.
 */
 #ifndef FAULTY_VFS_H
 #define FAULTY_VFS_H
@@ -25,7 +27,10 @@ typedef enum fault_kind {
 /* Makes it the default of this process. Once, before any file is open. */
 void faulty_vfs_install(void);
 
-/* The n-th operation of that kind fails from now on, and with `lasting` all after it too. FAULT_NONE: nothing does. */
+/*
+** The n-th operation of that kind fails from now on, and with `lasting` all after it too.
+** FAULT_NONE: nothing does.
+*/
 void faulty_vfs_arm(fault_kind kind, long n, bool lasting);
 /* Has it failed since it was armed? */
 bool faulty_vfs_has_failed(void);

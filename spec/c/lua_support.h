@@ -1,4 +1,7 @@
-/* What tests share that embed Lua: an allocator that fails when it is told to, Lua states with moonpad in them. */
+/*
+** What tests share that embed Lua: an allocator that fails when it is told to, Lua states with
+** moonpad in them.
+*/
 #ifndef LUA_SUPPORT_H
 #define LUA_SUPPORT_H
 

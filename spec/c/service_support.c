@@ -15,7 +15,10 @@ static bool may_allocate(host *self) {
   return true;
 }
 
-/* A new block holds digits, other ones each time: who reads beyond what was written finds a longer number, and is found out. */
+/*
+** A new block holds digits, other ones each time: who reads beyond what was written finds a longer
+** number, and is found out.
+*/
 static void soil(host *self, void *block, size_t size) {
   self->alive++;
   memset(block, '0' + (int)(++self->soiled % 10), size);

@@ -1,4 +1,7 @@
-/* For tests of the public C API: a service with every hook of the host injected, and short forms for what is asked of it. */
+/*
+** For tests of the public C API: a service with every hook of the host injected, and short forms
+** for what is asked of it.
+*/
 #ifndef SERVICE_SUPPORT_H
 #define SERVICE_SUPPORT_H
 
@@ -57,8 +60,8 @@ void host_at_memory(host *self, bool (*at_memory)(void *context, bool asks), voi
   ON_STORE(test, "memory:"), ON_STORE(test, "slow:0:memory:"), ON_STORE(test, "example:"), ON_STORE(test, "sqlite:FILE")
 
 /*
-** Runs a group of tests. STORE is the URL of one store to run on alone, as it stands above: then only
-** what is written with ON_EVERY_STORE or ON_STORE runs.
+** Runs a group of tests. STORE is the URL of one store to run on alone, as it stands above: then
+** only what is written with ON_EVERY_STORE or ON_STORE runs.
 */
 #define HOST_RUN(tests) host_run(tests, sizeof(tests) / sizeof *(tests))
 int host_run(const struct CMUnitTest *tests, size_t count);

@@ -1,4 +1,7 @@
-/* For tests with many threads: one service that they share, in memory or on a file in a folder of its own. */
+/*
+** For tests with many threads: one service that they share, in memory or on a file in a folder of
+** its own.
+*/
 #ifndef SHARED_SERVICE_H
 #define SHARED_SERVICE_H
 

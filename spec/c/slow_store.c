@@ -58,7 +58,10 @@ static void travel(const slow_store *self) {
   for (int i = 0; !may_pass() && i < LONGEST_WAIT; i++) wait_for(1);
 }
 
-/* ---- a transaction whose first question goes with its begin, and what it writes with its commit ---- */
+/*
+** ---- a transaction whose first question goes with its begin, and what it writes with its
+** commit ----
+*/
 
 typedef struct slow_tx {
   mp_tx tx; /* what the transaction function sees */

@@ -139,8 +139,9 @@ static bool same_row(const mp_session_row *a, const mp_session_row *b) {
 }
 
 /*
-** Found by its name and by its internal id, which a store may remember, it must be the same. Ends the program otherwise: other threads have no other way to fail a test,
-** and an error would only make the store try the transaction again.
+** Found by its name and by its internal id, which a store may remember, it must be the same.
+** Ends the program otherwise: other threads have no other way to fail a test, and an error would
+** only make the store try the transaction again.
 */
 static moonpad_status own_session(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error) {
   mp_session_row loaded;

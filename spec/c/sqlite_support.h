@@ -1,4 +1,7 @@
-/* For tests of the SQLite store: a folder of its own for each test, opening by path, and appends as a service makes them. */
+/*
+** For tests of the SQLite store: a folder of its own for each test, opening by path, and appends as
+** a service makes them.
+*/
 #ifndef SQLITE_SUPPORT_H
 #define SQLITE_SUPPORT_H
 
@@ -40,7 +43,10 @@ int64_t sql_integer(const char *path, const char *sql);
 /* Fails the test when the file is damaged. */
 void expect_sound_file(const char *path);
 
-/* One session ("app", "u", NAME) and its appends: each adds an event and writes the session's, the user's and the app's counter. */
+/*
+** One session ("app", "u", NAME) and its appends: each adds an event and writes the session's, the
+** user's and the app's counter.
+*/
 typedef struct appender {
   mp_env *env;
   const char *session_id;
@@ -52,7 +58,10 @@ typedef struct appender {
 
 /* Transaction functions; the context is an appender. */
 moonpad_status append_once(mp_tx *tx, void *context, moonpad_error *error);
-/* How many events the session has; fails the test when they are not complete and in order, or the counter says something else. */
+/*
+** How many events the session has; fails the test when they are not complete and in order, or the
+** counter says something else.
+*/
 int64_t count_appended(mp_store *store, const char *session_id);
 /* A counter of the user or the app that all sessions share. */
 int64_t shared_counter(mp_store *store, mp_scope scope);

@@ -1,4 +1,7 @@
-/* Support for the tests of stores. Its own memory comes from malloc, so that an allocator that fails on purpose does not hit it. */
+/*
+** Support for the tests of stores. Its own memory comes from malloc, so that an allocator that
+** fails on purpose does not hit it.
+*/
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +81,9 @@ int store_test_teardown(void **state) {
   return 0;
 }
 
-/* STORE is the URL of one kind to run on alone: for a debugger, or a store that is being written. */
+/*
+** STORE is the URL of one kind to run on alone: for a debugger, or a store that is being written.
+*/
 int run_on_every_store(const struct CMUnitTest *tests, size_t count) {
   int failures = 0;
   const char *only = getenv("STORE");

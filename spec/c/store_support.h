@@ -1,4 +1,7 @@
-/* For tests of stores: opening them, running transactions, and writing down all that a store holds as text that can be compared. */
+/*
+** For tests of stores: opening them, running transactions, and writing down all that a store holds
+** as text that can be compared.
+*/
 #ifndef STORE_SUPPORT_H
 #define STORE_SUPPORT_H
 
@@ -41,8 +44,9 @@ typedef struct store_kind {
   bool is_file;                              /* what is written is there when it is opened again */
   bool has_backup;                           /* opened as sqlite:FILE */
   bool counts_memory;                        /* all of it comes from the host's allocator */
-  bool is_slow;                              /* with long histories, so that they are shorter for it */
-  unsigned has;                              /* STORE_... */
+  /* with long histories, so that they are shorter for it */
+  bool is_slow;
+  unsigned has; /* STORE_... */
 } store_kind;
 
 typedef struct opened_store {
@@ -64,8 +68,9 @@ void store_needs(const opened_store *opened, unsigned what);
 /* ---- transactions ---- */
 
 /*
-** A transaction function must return, whatever happens (a failed assertion of cmocka jumps, and would leave the store locked). These return from it with
-** a status that says where; write_ok and the others then fail the test with that message.
+** A transaction function must return, whatever happens (a failed assertion of cmocka jumps, and
+** would leave the store locked). These return from it with a status that says where; write_ok and
+** the others then fail the test with that message.
 */
 #define TEST_FAILED MOONPAD_TOOL /* no store returns it */
 
@@ -86,7 +91,10 @@ moonpad_status store_test_failed(moonpad_status status, const char *file, int li
 
 void write_ok(opened_store *opened, mp_tx_function function, void *context);
 void read_ok(opened_store *opened, mp_tx_function function, void *context);
-/* The function is expected to end with `status`, and with a message that contains `message` unless that is NULL. */
+/*
+** The function is expected to end with `status`, and with a message that contains `message` unless
+** that is NULL.
+*/
 void write_fails(opened_store *opened, moonpad_status status, const char *message, mp_tx_function function,
                  void *context);
 
@@ -157,7 +165,8 @@ moonpad_status dump_keys(mp_tx *tx, const mp_session_ref *place, mp_scope scope,
                          moonpad_error *error);
 moonpad_status dump_base_keys(mp_tx *tx, const mp_session_ref *place, store_dump *dump, moonpad_error *error);
 /* Lines "REVISION ID TIMESTAMP DIGEST JSON"; without JSON "-" stands there. */
-moonpad_status dump_event(void *dump, const mp_event_row *row, moonpad_error *error); /* an mp_each_event */
+/* an mp_each_event */
+moonpad_status dump_event(void *dump, const mp_event_row *row, moonpad_error *error);
 moonpad_status dump_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, store_dump *dump,
                            moonpad_error *error);
 moonpad_status dump_query(mp_tx *tx, const mp_session_ref *place, const mp_event_query *query, store_dump *dump,
@@ -167,7 +176,10 @@ moonpad_status dump_state(void *dump, const mp_state_row *row, moonpad_error *er
 /* Lines of `unsorted` in order of their bytes; it is empty afterwards. */
 void dump_sorted(store_dump *to, store_dump *unsorted);
 
-/* All of these apps and users, their sessions and what those hold. With `ids`, internal ids too: two stores need not agree on them. */
+/*
+** All of these apps and users, their sessions and what those hold. With `ids`, internal ids too:
+** two stores need not agree on them.
+*/
 extern const char *const dumped_apps[3];
 extern const char *const dumped_users[4];
 moonpad_status dump_all(mp_tx *tx, bool ids, store_dump *dump, moonpad_error *error);

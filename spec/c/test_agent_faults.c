@@ -392,8 +392,8 @@ static void test_allocations_of_sqlite(void **state) {
 }
 
 /*
-** One by one: what FTS5 has in memory when SQLite rolls back in the middle of its work is wrong at a
-** few places only.
+** One by one: what FTS5 has in memory when SQLite rolls back in the middle of its work is wrong
+** at a few places only.
 */
 static void test_each_allocation_of_a_write_of_memories(void **state) {
   static moonpad_status (*const written[])(const agent_scene *, mp_buffer *, moonpad_error *) = {write_batch,

@@ -397,8 +397,8 @@ static void test_other_urls_are_refused(void **state) {
 }
 
 /*
-** Another writer holds the lock: every write says so when it has waited for as long as the store was
-** opened to wait, and reads go on.
+** Another writer holds the lock: every write says so when it has waited for as long as the store
+** was opened to wait, and reads go on.
 */
 static void test_busy(void **state) {
   const fixture *self = *state;

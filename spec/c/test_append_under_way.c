@@ -1,4 +1,7 @@
-/* Appends of a step of a run: nothing is shown of one before it is stored, whatever happens meanwhile. */
+/*
+** Appends of a step of a run: nothing is shown of one before it is stored, whatever
+** happens meanwhile.
+*/
 #include "step_support.h"
 
 #include <poll.h>

@@ -7,7 +7,8 @@ typedef struct script {
   const char *name;
   void (*write)(moonpad_changes *changes);
   const char *before; /* an event that is stored before with the same writes; NULL: none */
-  const char *theirs; /* what somebody else then changes; NULL: nothing; "": the session is deleted */
+  /* what somebody else then changes; NULL: nothing; "": the session is deleted */
+  const char *theirs;
   const char *event;
   moonpad_status expected;
 } script;
@@ -235,8 +236,8 @@ static void test_what_was_refused_is_told(void **state) {
 /* ---- Several at a time, and none ---- */
 
 /*
-** They wait behind another one, and are stored in one transaction. The one that is refused is so alone, wherever it
-** stands.
+** They wait behind another one, and are stored in one transaction. The one that is refused is so
+** alone, wherever it stands.
 */
 static void test_several_sessions_in_one_batch(void **state) {
   host *self = *state;

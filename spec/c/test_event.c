@@ -77,7 +77,8 @@ static moonpad_status read_compacted(mp_env *env, moonpad_string text, mp_buffer
 
 /* Returns whether it was read without being compacted. */
 static bool check_same(mp_env *env, moonpad_string text) {
-  char *copy = malloc(text.length == 0 ? 1 : text.length); /* of just its size: a read beyond its end is seen */
+  /* of just its size: a read beyond its end is seen */
+  char *copy = malloc(text.length == 0 ? 1 : text.length);
   if (text.length != 0) memcpy(copy, text.data, text.length);
   moonpad_string given = {copy, text.length};
   mp_buffer compact, shown, expected;
@@ -318,7 +319,10 @@ static void nothing_is_left_when_memory_runs_out(void **state) {
   assert_int_equal(counter.alive, 0);
 }
 
-/* What is written need not be where it stands in the text already, members in the order in which they are stored. */
+/*
+** What is written need not be where it stands in the text already, members in the order in which
+** they are stored.
+*/
 static void only_what_is_spelt_as_stored_stands(void **state) {
 #define BEGIN "{\"id\":\"i\",\"invocationId\":\"e\",\"timestamp\":1.5"
 #define DELTA ",\"actions\":{\"stateDelta\":{\"a\":1}"

@@ -1,9 +1,11 @@
 /*
-** Every call of the C API on a disk that fails at the n-th operation of a kind, once and from then on: the call says so, its session object shows nothing of it, the
-** store has all of it or nothing, and all goes on when the disk works again.
+** Every call of the C API on a disk that fails at the n-th operation of a kind, once and from
+** then on: the call says so, its session object shows nothing of it, the store has all of it or
+** nothing, and all goes on when the disk works again.
 **
-** An event whose commit failed may be found when the file is opened again: what fails is the wait for the disk, and its bytes may have got there. It is whole then.
-** Which faults are tried: fault_steps.h.
+** An event whose commit failed may be found when the file is opened again: what fails is the
+** wait for the disk, and its bytes may have got there. It is whole then. Which faults are
+** tried: fault_steps.h.
 */
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /*
-** Every allocation of every call failing, one by one and from one on: moonpad's own, on both stores, and SQLite's. The answer is no_memory or what it would have been,
-** what there is afterwards is what there was or what there would have been, the call works when there is memory again, and all of it is given back. Which are tried:
-** fault_steps.h.
+** Every allocation of every call failing, one by one and from one on: moonpad's own, on both
+** stores, and SQLite's. The answer is no_memory or what it would have been, what there is
+** afterwards is what there was or what there would have been, the call works when there is memory
+** again, and all of it is given back. Which are tried: fault_steps.h.
 */
 #include "call_support.h"
 #include "counting_allocator.h"
@@ -13,8 +14,9 @@
 #define ONE_BY_ONE_IN_MEMORY 100
 #define ONE_BY_ONE_IN_FILE   12
 
-static counting_allocator own;    /* what moonpad allocates */
-static counting_allocator sqlite; /* what SQLite allocates: it has one allocator for the whole process */
+static counting_allocator own; /* what moonpad allocates */
+/* what SQLite allocates: it has one allocator for the whole process */
+static counting_allocator sqlite;
 
 /* ---- SQLite's allocator ---- */
 

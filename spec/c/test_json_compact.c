@@ -99,7 +99,10 @@ static void a_key_may_come_once_in_an_object(void **state) {
   mp_env_release(env);
 }
 
-/* An object of `count` keys whose values are objects too, so that the tables of several levels take turns. */
+/*
+** An object of `count` keys whose values are objects too, so that the tables of several levels
+** take turns.
+*/
 static void write_big_object(mp_buffer *text, size_t count, size_t repeated) {
   mp_buffer_clear(text);
   mp_buffer_add_char(text, '{');
@@ -462,7 +465,10 @@ static void text_of_a_file_is_checked_before_it_is_walked(void **state) {
   assert_true(may_be_walked((moonpad_string){deep + 1, sizeof deep - 2}));
 }
 
-/* What passes is JSON for the strict reader too, but for a key that comes twice, and what comes out of that passes. */
+/*
+** What passes is JSON for the strict reader too, but for a key that comes twice, and what comes out
+** of that passes.
+*/
 static void damaged_compact_text_is_refused_or_valid(void **state) {
   (void)state;
   mp_env *env = mp_env_new(NULL);

@@ -1,4 +1,7 @@
-/* Reading one place of a value by its path: moonpad_json_read of the public API, and mp_json_walk beneath it. */
+/*
+** Reading one place of a value by its path: moonpad_json_read of the public API, and mp_json_walk
+** beneath it.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -172,7 +175,8 @@ static void walking_starts_from_any_value(void **state) {
   assert_int_equal(mp_json_walk(env, &root, moonpad_text("x"), &scratch, &value, NULL), MOONPAD_OK);
   assert_int_equal(value.type, MOONPAD_ABSENT);
   assert_int_equal(mp_json_walk(env, &root, moonpad_text("x..y"), &scratch, &value, NULL), MOONPAD_INVALID_ARGUMENT);
-  root = moonpad_string_value(moonpad_text("{\"x\":1}")); /* a string is no object, whatever it says */
+  /* a string is no object, whatever it says */
+  root = moonpad_string_value(moonpad_text("{\"x\":1}"));
   assert_int_equal(mp_json_walk(env, &root, moonpad_text("x"), &scratch, &value, NULL), MOONPAD_OK);
   assert_int_equal(value.type, MOONPAD_ABSENT);
   root = moonpad_json(moonpad_text("[{\"x\":\"\\u00e9\"}]"));

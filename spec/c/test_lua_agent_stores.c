@@ -82,7 +82,10 @@ static void load_program(lua_State *L, const char *program) {
   assert_int_equal(luaL_loadbuffer(L, program, strlen(program), "=program"), LUA_OK);
 }
 
-/* Opens the module. At the top there is the program, on it `stepping` where there is a path (at 1), which runs first. */
+/*
+** Opens the module. At the top there is the program, on it `stepping` where there is a path (at 1),
+** which runs first.
+*/
 static int run_programs(lua_State *L, bool has_path) {
   lua_pushcfunction(L, luaopen_moonpad_agent_stores_core);
   int status = lua_pcall(L, 0, 1, 0);

@@ -1,4 +1,7 @@
-/* moonpad in a host's own Lua states: opening, sharing a service, and every allocation of Lua failing in turn. */
+/*
+** moonpad in a host's own Lua states: opening, sharing a service, and every allocation of Lua
+** failing in turn.
+*/
 #include "call_support.h"
 #include "fault_steps.h"
 #include "lua_support.h"
@@ -102,7 +105,10 @@ static void test_knows_what_is_a_service(void **context) {
   lua_close(L);
 }
 
-/* What a script keys by the service, the queue of its runs for one, must find it again however it got it. */
+/*
+** What a script keys by the service, the queue of its runs for one, must find it again however it
+** got it.
+*/
 static void test_gives_one_object_per_service(void **context) {
   (void)context;
   moonpad_service *service = open_memory(), *other = open_memory();
@@ -133,7 +139,8 @@ static void test_gives_one_object_per_service(void **context) {
   run(L, "assert(rawequal(one, two) and one ~= other)\n"
          "one:createSession { appName = 'a', userId = 'u' }\n"
          "getmetatable(one).__gc(one)");
-  moonpad_lua_push_service(L, third); /* finalized by hand: that object stands for no service any more */
+  /* finalized by hand: that object stands for no service any more */
+  moonpad_lua_push_service(L, third);
   lua_setglobal(L, "two");
   run(L, "assert(not rawequal(one, two)) two:createSession { appName = 'a', userId = 'u' }");
   lua_close(L);
@@ -180,7 +187,8 @@ static void test_asks_for_a_service_without_memory(void **context) {
   allocator.fail_at = allocator.count + 1;
   allocator.for_good = true;
   long before = allocator.count;
-  assert_null(moonpad_lua_to_service(L, 1)); /* the module has not been opened: nothing can be one */
+  /* the module has not been opened: nothing can be one */
+  assert_null(moonpad_lua_to_service(L, 1));
   assert_int_equal(allocator.count, before);
   allocator.fail_at = 0;
   luaL_requiref(L, "moonpad", luaopen_moonpad, 0);
@@ -357,7 +365,10 @@ static bool run_everything(failing *allocator, const char *url) {
   lua_pushcfunction(L, luaopen_moonpad_core);
   int status = lua_pcall(L, 0, 1, 0);
   if (status == LUA_OK) {
-    /* The service is pushed while nothing fails: moonpad_lua_push_service is to be called in protected mode otherwise. */
+    /*
+    ** The service is pushed while nothing fails: moonpad_lua_push_service is to be called in
+    ** protected mode otherwise.
+    */
     allocator->fail_at = 0;
     moonpad_lua_push_service(L, service);
     allocator->fail_at = fail_at;

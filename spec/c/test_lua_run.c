@@ -213,7 +213,10 @@ static void expect_refusal(lua_State *L, int index, const moonpad_lua_run_option
   assert_int_equal(lua_gettop(L), top);
 }
 
-/* Of a later version's header, in a block of its own so that AddressSanitizer finds who reads beyond it. */
+/*
+** Of a later version's header, in a block of its own so that AddressSanitizer finds who reads
+** beyond it.
+*/
 static void test_options_of_a_newer_program(void **context) {
   (void)context;
   lua_State *L = open_village();
@@ -287,7 +290,8 @@ static void test_two_at_once(void **context) {
   char text[1024];
   moonpad_lua_run_options options = options_for("a wolf");
   moonpad_lua_run *first = start_ok(L, &options), *second = start_ok(L, &options);
-  assert_int_equal(step_ok(L, second, NULL), MOONPAD_LUA_RUN_WAITING); /* it stands in line on the session */
+  /* it stands in line on the session */
+  assert_int_equal(step_ok(L, second, NULL), MOONPAD_LUA_RUN_WAITING);
   while (next_event(L, first, text)) assert_non_null(strstr(text, "wolf"));
   while (next_event(L, second, text)) assert_non_null(strstr(text, "wolf"));
   moonpad_lua_run_free(L, first);
@@ -497,7 +501,8 @@ static moonpad_status run_with(failing *allocator, long fail_at) {
   lua_setglobal(L, "moonpad");
   run(L, village);
   lua_getglobal(L, "runner");
-  assert_int_equal(run_to_its_end(L), MOONPAD_OK); /* what loads when it is first used has been loaded */
+  /* what loads when it is first used has been loaded */
+  assert_int_equal(run_to_its_end(L), MOONPAD_OK);
   allocator->count = 0;
   allocator->fail_at = fail_at;
   moonpad_status status = run_to_its_end(L);

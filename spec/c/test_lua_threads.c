@@ -1,4 +1,7 @@
-/* Eight threads with a Lua state each share one service: nothing is lost, and whoever reads sees whole events. */
+/*
+** Eight threads with a Lua state each share one service: nothing is lost, and whoever reads sees
+** whole events.
+*/
 #include "lua_support.h"
 #include "shared_service.h"
 
@@ -40,7 +43,10 @@ static void count_completion(void *context, moonpad_session *session, const moon
   atomic_fetch_add(&completed, 1);
 }
 
-/* On a session of the worker's own. Freeing it waits for what is under way; the callbacks come when the main thread polls. */
+/*
+** On a session of the worker's own. Freeing it waits for what is under way; the callbacks come when
+** the main thread polls.
+*/
 static void append_later(worker *self) {
   char id[16];
   moonpad_error error = {MOONPAD_OK, ""};
@@ -279,7 +285,10 @@ static void test_asynchronous_appends_beside_states(void **state) {
   run_here(opened, check_own);
 }
 
-/* ---- Asynchronous appends of every state: each polls its own, and leaves some when it is closed ---- */
+/*
+** ---- Asynchronous appends of every state: each polls its own, and leaves some when it is
+** closed ----
+*/
 
 static const char append_and_poll[] =
     "local service, me, threads, rounds = ...\n"

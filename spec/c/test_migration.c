@@ -1,7 +1,8 @@
 /*
-** Files that were written with schema 1 (spec/fixtures/schema_1) and are opened now: all that was in them is in them, to
-** the byte, whatever happens on the way. A disk that fails, a process that is killed, power that is cut and memory that
-** ends leave a file of schema 1, which is migrated when it is opened next, or one of schema 2.
+** Files that were written with schema 1 (spec/fixtures/schema_1) and are opened now: all that
+** was in them is in them, to the byte, whatever happens on the way. A disk that fails, a process
+** that is killed, power that is cut and memory that ends leave a file of schema 1, which is
+** migrated when it is opened next, or one of schema 2.
 */
 #include <signal.h>
 #include <stdio.h>
@@ -42,9 +43,10 @@ static old_file old_files[] = {
             "events(timestamp);"
             "CREATE VIEW last AS SELECT * FROM sessions; CREATE TRIGGER t AFTER INSERT ON notes BEGIN SELECT 1; END"},
 };
-#define OLD_FILES    (sizeof old_files / sizeof *old_files)
-#define SESSIONS     (&old_files[0])
-#define HARMED_FILES 3 /* the first ones: with a log that is empty, one that is not, and another kind of journal */
+#define OLD_FILES (sizeof old_files / sizeof *old_files)
+#define SESSIONS  (&old_files[0])
+/* The first ones: with a log that is empty, one that is not, and another kind of journal. */
+#define HARMED_FILES 3
 
 static bool unpack(const char *name, const char *suffix, const char *path) {
   char command[400];
@@ -224,7 +226,10 @@ static void test_new_columns_are_empty(void **state) {
   }
 }
 
-/* In a new file an event's JSON is its last column, so that what stands before it is found without it. */
+/*
+** In a new file an event's JSON is its last column, so that what stands before it is found
+** without it.
+*/
 static void test_json_comes_last(void **state) {
   sqlite_place *place = *state;
   place_close(place_open(place));

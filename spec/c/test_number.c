@@ -79,7 +79,9 @@ static void floats_are_written_short_and_stay_floats(void **state) {
   check_float(9.5367431640625e-07, "9.5367431640625e-7");
 }
 
-/* Reads back as the same bits with the C library and with our own parser, and no shorter text does. */
+/*
+** Reads back as the same bits with the C library and with our own parser, and no shorter text does.
+*/
 static void check_shortest(double number) {
   char text[MP_NUMBER_BYTES + 1], other[40];
   size_t length = mp_format_float(number, text);
@@ -146,7 +148,9 @@ static void floats_are_read_to_the_nearest(void **state) {
   assert_false(mp_parse_float("-1e99999999999999999999", 23, &number));
 }
 
-/* The exact middle of two doubles, written in full, decides by what comes after hundreds of digits. */
+/*
+** The exact middle of two doubles, written in full, decides by what comes after hundreds of digits.
+*/
 static void long_digit_strings_stay_exact(void **state) {
   (void)state;
   static char text[20000];

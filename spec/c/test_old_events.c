@@ -1,6 +1,6 @@
 /*
-** Events that were written with schema 1, of which nothing is told but by their JSON: a walk over them, alone and among
-** events of today, finds what SQLite finds in the JSON.
+** Events that were written with schema 1, of which nothing is told but by their JSON: a walk
+** over them, alone and among events of today, finds what SQLite finds in the JSON.
 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
-** Option structs of programs that were built with another header than the library. Each struct lies in a block of exactly
-** its size, so that AddressSanitizer finds a byte that is read or written beyond it. scripts/grown_options.sh has the
-** rest: real programs with real headers.
+** Option structs of programs that were built with another header than the library. Each struct
+** lies in a block of exactly its size, so that AddressSanitizer finds a byte that is read or
+** written beyond it. scripts/grown_options.sh has the rest: real programs with real headers.
 */
 #include "service_support.h"
 
@@ -218,7 +218,10 @@ static void test_init_writes_the_callers_struct_and_no_more(void **state) {
   }
 }
 
-/* The last field ends the struct: what a later version adds begins behind what an older program has set. */
+/*
+** The last field ends the struct: what a later version adds begins behind what an older program
+** has set.
+*/
 #define ENDS_WITH(type, field) (offsetof(type, field) + sizeof(((type *)0)->field) == sizeof(type))
 
 static void test_no_struct_ends_with_bytes_that_nobody_sets(void **state) {

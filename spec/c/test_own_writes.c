@@ -1,4 +1,7 @@
-/* What a session object has written itself, told from what others have (service/session/own_writes.h). */
+/*
+** What a session object has written itself, told from what others
+** have (service/session/own_writes.h).
+*/
 #include "step_support.h"
 
 #include "repeatable_random.h"
@@ -138,7 +141,10 @@ typedef moonpad_status (*commit)(host *self, moonpad_changes *changes);
 static const commit ways[] = {commit_now, commit_async, commit_in_step};
 #define WAYS (sizeof ways / sizeof *ways)
 
-/* One change set has k pending when another one stores k, with memory for so many allocations. True: it had enough. */
+/*
+** One change set has k pending when another one stores k, with memory for so many allocations.
+** True: it had enough.
+*/
 static bool store_with_memory_for(host *self, commit way, const char *branch, long allocations) {
   moonpad_session_name name = host_name("s");
   OK(moonpad_delete_session(self->service, &name, NULL, &failure));
@@ -168,7 +174,10 @@ static bool store_with_memory_for(host *self, commit way, const char *branch, lo
   return is_enough;
 }
 
-/* What is not stored counts for nobody, and what is stored is known as the object's own, whenever memory ends. */
+/*
+** What is not stored counts for nobody, and what is stored is known as the object's own, whenever
+** memory ends.
+*/
 static void test_what_is_noted_is_what_is_stored(void **state) {
   static const char *const branches[] = {"", "p.a", "p.b"};
   for (size_t way = 0; way < WAYS; way++) {

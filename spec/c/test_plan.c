@@ -299,7 +299,8 @@ static void try_operation(mp_store_open open, const char *rest, const tried_oper
     assert_null(plain.operation.result);
     assert_string_equal(before.text, after.text);
   } else if (guard < 0) {
-    assert_int_equal(plain.plan.outcome, MP_OUTCOME_REFUSED); /* a base of -1 lies before everything */
+    /* a base of -1 lies before everything */
+    assert_int_equal(plain.plan.outcome, MP_OUTCOME_REFUSED);
   } else {
     if (plain.plan.outcome != MP_OUTCOME_STORED) fail_msg("%s: outcome %d", at, (int)plain.plan.outcome);
     expect_key(&self, scope, result, has_row ? 3 : 2, at);
@@ -552,7 +553,10 @@ static void test_several_plans(void **state) {
   for (size_t i = 0; i < 4; i++) end_plan(self, &plans[i]);
 }
 
-/* More operations than find room without an allocation, of all scopes, with results inside the event. */
+/*
+** More operations than find room without an allocation, of all scopes, with results inside
+** the event.
+*/
 static void many_operations(scene *self, size_t fail_at, bool *done) {
   enum { MANY = 24 };
   mp_guarded operations[MANY];

@@ -1,4 +1,7 @@
-/* The public C API call by call, on both stores: services, sessions, events. What Lua adds on top is tested in Lua. */
+/*
+** The public C API call by call, on both stores: services, sessions, events. What Lua adds on top
+** is tested in Lua.
+*/
 #include "service_support.h"
 
 #include <stdio.h>

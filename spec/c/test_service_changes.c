@@ -318,7 +318,10 @@ static void test_a_failed_commit_leaves_its_writes_pending(void **state) {
   moonpad_session_free(session);
 }
 
-/* What was pending is part of the digest of an event, which stands in files: docs/storage.md says how it is made. */
+/*
+** What was pending is part of the digest of an event, which stands in files: docs/storage.md says
+** how it is made.
+*/
 static void test_the_digest_holds_what_was_pending(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"gone\":1}");
@@ -461,7 +464,10 @@ static void test_a_change_set_is_closed_when_its_session_is_freed(void **state) 
 
 /* ---- JSON with a key that comes twice ---- */
 
-/* To keep one of the two would lose the other: wherever JSON comes in, the key and its byte are named. */
+/*
+** To keep one of the two would lose the other: wherever JSON comes in, the key and its byte
+** are named.
+*/
 static void test_a_key_that_comes_twice_is_refused(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"o\":{}}"), *other = NULL;

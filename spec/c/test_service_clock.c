@@ -1,4 +1,7 @@
-/* The host's clock: a time that is none is refused where it is asked for, whatever else it gives is believed. */
+/*
+** The host's clock: a time that is none is refused where it is asked for, whatever else it gives
+** is believed.
+*/
 #include <math.h>
 #include <stdio.h>
 
@@ -9,7 +12,9 @@ static void note_nothing(void *context, moonpad_session *session, const moonpad_
   (void)context, (void)session, (void)event, (void)error;
 }
 
-/* A time that is none is refused by the call that asked for it, and nothing of that call is stored. */
+/*
+** A time that is none is refused by the call that asked for it, and nothing of that call is stored.
+*/
 static void test_a_clock_must_give_a_time(void **state) {
   static const struct {
     double time;

@@ -238,7 +238,8 @@ static void test_a_closed_service_is_closed_for_cursors(void **state) {
   assert_int_equal(next_revision(cursor), 1);
   moonpad_service_close(self->service);
   const moonpad_event *event = (const moonpad_event *)1;
-  FAILS(MOONPAD_CLOSED, moonpad_event_cursor_next(cursor, &event, &failure)); /* also what it had read */
+  /* also what it had read */
+  FAILS(MOONPAD_CLOSED, moonpad_event_cursor_next(cursor, &event, &failure));
   assert_null(event);
   FAILS(MOONPAD_CLOSED, moonpad_event_cursor_next(at_its_end, &event, &failure));
   FAILS(MOONPAD_CLOSED, moonpad_event_cursor_open(session, NULL, &other, &failure));

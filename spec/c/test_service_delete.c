@@ -1,4 +1,7 @@
-/* The public C API call by call, on every store: deleting sessions, and users with all that they have. */
+/*
+** The public C API call by call, on every store: deleting sessions, and users with all that
+** they have.
+*/
 #include "service_support.h"
 
 static void test_delete_session(void **state) {

@@ -314,7 +314,10 @@ static void test_export_and_import_keep_names_apart(void **state) {
   free(exported);
 }
 
-/* What another service let in is measured by the one that takes it. The state is at its largest in revision 0, 9 bytes: gone [1], k 0. */
+/*
+** What another service let in is measured by the one that takes it. The state is at its largest in
+** revision 0, 9 bytes: gone [1], k 0.
+*/
 static void test_import_keeps_to_the_limits(void **state) {
   host *self = *state;
   moonpad_session *session = with_history(self), *copy = NULL;

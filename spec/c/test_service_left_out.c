@@ -1,4 +1,7 @@
-/* What a caller may leave out: the error, out parameters that the header says may be NULL, and text of no bytes without a pointer. */
+/*
+** What a caller may leave out: the error, out parameters that the header says may be NULL, and text
+** of no bytes without a pointer.
+*/
 #include <math.h>
 
 #include "service_support.h"

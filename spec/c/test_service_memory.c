@@ -1,4 +1,7 @@
-/* Every allocation of the calls that change something fails once, on both stores: nothing leaks, nothing is half done. */
+/*
+** Every allocation of the calls that change something fails once, on both stores: nothing leaks,
+** nothing is half done.
+*/
 #include "service_support.h"
 
 /* ---- Out of memory: each allocation of each call fails once ---- */

@@ -419,7 +419,10 @@ static void test_round_trips_of_other_calls(void **state) {
 
 /* ---- answers that are lost ---- */
 
-/* The store sends the same plan again: it is stored once, and the session object shows it, temp: included. */
+/*
+** The store sends the same plan again: it is stored once, and the session object shows it,
+** temp: included.
+*/
 static void lose_answers(service_life *life, int answers, const char *id) {
   append_by_hand(life, 1, NULL, "n", "10");
   write_pending(life, 0, ACT_INCREMENT, "n", "1");

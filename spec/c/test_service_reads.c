@@ -24,7 +24,10 @@ static moonpad_session *with_events(host *self, const char *id) {
   return session;
 }
 
-/* Spoils the text of the first `count` events of every session; what else the file says of them stays. */
+/*
+** Spoils the text of the first `count` events of every session; what else the file says of
+** them stays.
+*/
 static void spoil(host *self, int count) {
   char sql[128];
   snprintf(sql, sizeof sql, "UPDATE events SET event = 'spoilt' WHERE (position & 0x3FFFFFFFF) <= %d", count);
@@ -78,7 +81,8 @@ static void test_a_rewind_reads_what_it_restores(void **state) {
   host *self = *state;
   moonpad_session *session = with_events(self, "s");
   spoil(self, EVENTS - 7);
-  OK(moonpad_rewind(session, T("i38"), NULL, &failure)); /* k2, k3, k0: before of the events 34 to 36 */
+  /* k2, k3, k0: before of the events 34 to 36 */
+  OK(moonpad_rewind(session, T("i38"), NULL, &failure));
   STATE(session, "{\"first\":0,\"k0\":36,\"k1\":37,\"k2\":34,\"k3\":35}");
   FAILS(MOONPAD_CORRUPT, moonpad_rewind(session, T("i20"), NULL, &failure));
   moonpad_session_free(session);

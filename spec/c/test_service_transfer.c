@@ -81,7 +81,8 @@ static void test_lines_are_those_of_the_whole_export(void **state) {
   for (size_t i = 0; i < LINES; i++) {
     expect_line(one, kept, i);
     expect_line(other, kept, i);
-    if (i % 7 == 0) host_append(session, "{\"later\":true}"); /* nothing is locked, and what comes is no part of it */
+    /* nothing is locked, and what comes is no part of it */
+    if (i % 7 == 0) host_append(session, "{\"later\":true}");
   }
   for (int i = 0; i < 3; i++) expect_end(one);
   expect_end(other);

@@ -1,4 +1,7 @@
-/* What is SQLite's own: URLs, which files open and what is said of the others, what a damaged file does, backups. */
+/*
+** What is SQLite's own: URLs, which files open and what is said of the others, what a damaged file
+** does, backups.
+*/
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,7 +192,10 @@ static void test_missing_folders(void **state) {
 
 #define STAYS_ROOT 99 /* a container may not let it go */
 
-/* Runs in a child without root's rights, which no permission stops. Gives its exit code: the status of opening, with 100 added when the message lacks `message`. */
+/*
+** Runs in a child without root's rights, which no permission stops. Gives its exit code: the status
+** of opening, with 100 added when the message lacks `message`.
+*/
 static int open_as_nobody(sqlite_place *place, const char *message) {
   pid_t child = fork();
   if (child == 0) {
@@ -268,7 +274,10 @@ static void set_text(sqlite_place *place, const char *table, const char *column,
 }
 
 static void test_text_that_is_not_ours(void **state) {
-  /* not JSON, cut short, not UTF-8, a NUL, a lone surrogate, bad numbers, a bad escape, trailing text, no text at all */
+  /*
+  ** not JSON, cut short, not UTF-8, a NUL, a lone surrogate, bad numbers, a bad escape, trailing
+  ** text, no text at all
+  */
   static const char *const bad[] = {
       "78",       "7B2261",     "22FF22",         "220022",           "225C75443830302022",
       "2D",       "30312E3031", "225C7531323A22", "7B2261223A317D78", "",
@@ -292,7 +301,10 @@ static void test_text_that_is_not_ours(void **state) {
   place_close(store);
 }
 
-/* Events that are read along with their session are not what it is got for: who looks at them learns what is wrong. */
+/*
+** Events that are read along with their session are not what it is got for: who looks at them
+** learns what is wrong.
+*/
 static void test_a_damaged_event_does_not_keep_its_session(void **state) {
   sqlite_place *place = *state;
   char url[160];

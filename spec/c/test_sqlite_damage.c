@@ -1,6 +1,7 @@
 /*
-** Files that are damaged: cut short, with bytes changed, with a log that is. What is refused is left as it is, to the byte, with nothing beside it; what opens may turn out
-** to be damaged where it is read. Which damage and how much: fault_steps.h.
+** Files that are damaged: cut short, with bytes changed, with a log that is. What is refused is
+** left as it is, to the byte, with nothing beside it; what opens may turn out to be damaged where
+** it is read. Which damage and how much: fault_steps.h.
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +99,10 @@ static void test_cut_at_any_length(void **state) {
 
 /* ---- bytes changed ---- */
 
-/* In the header of the file, in that of a page, anywhere. True when the header of the file is what it was. */
+/*
+** In the header of the file, in that of a page, anywhere. True when the header of the file is what
+** it was.
+*/
 static bool change_bytes(char *bytes, size_t size) {
   bool header_kept = true;
   for (size_t left = 1 + below(4); left > 0; left--) {
@@ -184,7 +188,8 @@ static void test_changed_bytes(void **state) {
     read_all(service);
     if (i % 2 == 0) write_some(service);
     moonpad_service_release(service);
-    if (header_kept && i % 2 == 1) expect_untouched(place, bytes, size); /* reading changes nothing */
+    /* reading changes nothing */
+    if (header_kept && i % 2 == 1) expect_untouched(place, bytes, size);
     remove(place->path);
   }
   assert_in_range(opened, changes / 10, changes);
@@ -204,7 +209,10 @@ static void damage_log(const char *good, size_t size, const char *path, bool cut
   free(bytes);
 }
 
-/* Its checksums tell how far it is good: what is found is the beginning of what was there, in whole events. */
+/*
+** Its checksums tell how far it is good: what is found is the beginning of what was there, in
+** whole events.
+*/
 static void expect_beginning(const sqlite_place *place) {
   moonpad_service *service;
   moonpad_session *session = NULL;

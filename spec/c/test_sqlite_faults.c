@@ -10,7 +10,10 @@
 #include "sqlite_memory.h"
 #include "sqlite_support.h"
 
-/* ---- A session whose events can be counted: the n-th writes n into each stored scope and into a key of its own ---- */
+/*
+** ---- A session whose events can be counted: the n-th writes n into each stored scope and into a
+** key of its own ----
+*/
 
 typedef struct fault_scene {
   char url[160];
@@ -77,7 +80,10 @@ static int64_t integer_of(moonpad_session *session, const char *key) {
   return value.type == MOONPAD_INTEGER ? value.as.integer : value.type == MOONPAD_ABSENT ? 0 : -1;
 }
 
-/* The events are whole and in order, each has left its key, and the last one speaks in all scopes. Returns the number of the last; `count` gets how many there are. */
+/*
+** The events are whole and in order, each has left its key, and the last one speaks in all scopes.
+** Returns the number of the last; `count` gets how many there are.
+*/
 static long expect_whole(moonpad_session *session, size_t *count) {
   long last = 0;
   assert_int_equal(moonpad_session_event_count(session, count, NULL), MOONPAD_OK);
@@ -216,7 +222,10 @@ typedef struct power_run {
   long cuts;
 } power_run;
 
-/* What is found after a cut: all that was acknowledged (`full`), or the beginning of it (`normal`), and nothing by halves. */
+/*
+** What is found after a cut: all that was acknowledged (`full`), or the beginning of it (`normal`),
+** and nothing by halves.
+*/
 static void expect_survivors(void *context) {
   power_run *run = context;
   fault_scene scene;

@@ -1,4 +1,7 @@
-/* Files of the SQLite store that go away under it, and come back. spec/moved_file_spec.lua has every call, one by one. */
+/*
+** Files of the SQLite store that go away under it, and come back. spec/moved_file_spec.lua has
+** every call, one by one.
+*/
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* The SQLite store among threads and processes, and when it is killed, starved of disk or locked out. */
+/*
+** The SQLite store among threads and processes, and when it is killed, starved of disk or
+** locked out.
+*/
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,7 +25,10 @@
 #define PROCESSES           4
 #define APPENDS_PER_PROCESS 150
 
-/* In a child: opens when the parent closes the gate, appends, and ends with the status of what failed first. */
+/*
+** In a child: opens when the parent closes the gate, appends, and ends with the status of what
+** failed first.
+*/
 static void run_appender(sqlite_place *place, int gate, int tag, const char *session_id) {
   char byte;
   mp_store *store;
@@ -110,7 +116,8 @@ static void test_killed_while_appending(void **state) {
     close(report[0]);
     mp_store *store = place_open(place);
     int64_t found = count_appended(store, "s");
-    assert_in_range(found, reported, reported + 1); /* the last may be committed and not yet reported */
+    /* the last may be committed and not yet reported */
+    assert_in_range(found, reported, reported + 1);
     reported = found;
     place_close(store);
     expect_sound_file(place->path);
@@ -342,7 +349,10 @@ static void test_closed(void **state) {
   store->ops->free(store);
 }
 
-/* Writers and readers at work while another thread closes: each call ends well or says that it is closed. */
+/*
+** Writers and readers at work while another thread closes: each call ends well or says that it
+** is closed.
+*/
 static void *write_until_closed(void *context) {
   writer *self = context;
   moonpad_status status = MOONPAD_OK;
@@ -456,7 +466,10 @@ static int64_t wal_restarts(const sqlite_place *place) {
   return (int64_t)header[12] << 24 | (int64_t)header[13] << 16 | (int64_t)header[14] << 8 | (int64_t)header[15];
 }
 
-/* Two services of one file, as two processes would be: there are new frames whenever a checkpoint ends. */
+/*
+** Two services of one file, as two processes would be: there are new frames whenever a
+** checkpoint ends.
+*/
 static void write_by_two_services(sqlite_place *place, moonpad_durability durability) {
   static const char *const session_ids[] = {"a", "b"};
   writer writers[2];
@@ -472,7 +485,10 @@ static void write_by_two_services(sqlite_place *place, moonpad_durability durabi
     assert_int_equal(writers[i].surprises, 0);
   }
   assert_true(wal_restarts(place) >= 1);
-  /* Half of what was written. With "normal" it depends on how much is written while the disk takes what is there. */
+  /*
+  ** Half of what was written. With "normal" it depends on how much is written while the disk takes
+  ** what is there.
+  */
   if (durability == MOONPAD_DURABILITY_FULL) assert_true(wal_size(place) < LARGE_EVENT * APPENDS_PER_THREAD);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(count_appended(writers[i].store, session_ids[i]), APPENDS_PER_THREAD);

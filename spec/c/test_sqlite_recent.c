@@ -1,6 +1,6 @@
 /*
-** The keys that were changed last: the list by itself, and what the SQLite store gives to who is behind,
-** which must be what a scan of all keys finds, whatever has happened before.
+** The keys that were changed last: the list by itself, and what the SQLite store gives to who is
+** behind, which must be what a scan of all keys finds, whatever has happened before.
 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,7 +59,10 @@ static void test_what_does_not_fit(void **state) {
     assert_int_equal(revision, last - 1);
   }
   assert_int_equal(recent.floor, last - 1);
-  /* One that is older than others, as an import writes it, raises the floor no higher than it is itself. */
+  /*
+  ** One that is older than others, as an import writes it, raises the floor no higher than it
+  ** is itself.
+  */
   mp_sqlite_recent_start(&recent, 0);
   mp_sqlite_recent_note(&recent, moonpad_text("first"), 5);
   for (int i = 0; i < 40; i++) {

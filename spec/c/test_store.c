@@ -1,5 +1,6 @@
 /*
-** What every store must do with sessions, users, apps and keys. Written against src/store/store.h alone and run on every store, as are
+** What every store must do with sessions, users, apps and keys. Written
+** against src/store/store.h alone and run on every store, as are
 ** test_store_history.c and test_store_transactions.c.
 */
 #include <float.h>
@@ -65,7 +66,8 @@ static moonpad_status sees_the_update(mp_tx *tx, void *context, moonpad_error *e
   TRY(find_row(tx, &scene->other, &row, error));
   CHECK(row.revision == 0 && row.last_update_time == 2.0);
   const int64_t nobodys[] = {id + 1000000, -1, INT64_MAX};
-  for (size_t i = 0; i < sizeof nobodys / sizeof *nobodys; i++) { /* who knows the id is not found by the name */
+  /* who knows the id is not found by the name */
+  for (size_t i = 0; i < sizeof nobodys / sizeof *nobodys; i++) {
     mp_session_ref nobody = scene->session;
     nobody.session = nobodys[i];
     EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &nobody, &row, error));

@@ -29,7 +29,8 @@ static moonpad_status applies_nothing(mp_tx *tx, void *context, moonpad_error *e
   const mp_session_ref *place = &((test_scene *)context)->session;
   mp_session_row row = row_of(place), found;
   mp_session_ref at = *place;
-  row.revision = row.user_revision = row.app_revision = row.conversation_count = 50; /* no head changes */
+  /* no head changes */
+  row.revision = row.user_revision = row.app_revision = row.conversation_count = 50;
   mp_batch batch = {.place = *place, .row = &row};
   TRY(tx->ops->apply(tx, &batch, error));
   TRY(find_row(tx, &at, &found, error));

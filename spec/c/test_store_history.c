@@ -255,9 +255,10 @@ static void test_unsorted_ids(void **state) {
 
 #define MANY_EVENTS     100000
 #define PER_WRITE       5000
-#define WRITES_SLOW     2     /* of a store for which more would take too long */
-#define WRITES_VALGRIND 4     /* under valgrind: behind RISING_EVENTS */
-#define RISING_EVENTS   17501 /* so many ids rise from event to event; of those behind them, each second one does not */
+#define WRITES_SLOW     2 /* of a store for which more would take too long */
+#define WRITES_VALGRIND 4 /* under valgrind: behind RISING_EVENTS */
+/* So many ids rise from event to event; of those behind them, each second one does not. */
+#define RISING_EVENTS 17501
 
 static void long_event(int64_t number, char id[40], char json[160]) {
   snprintf(id, 40, "01890000-%08" PRId64 "-7000-8000", number <= RISING_EVENTS ? number : number ^ 1);
@@ -274,7 +275,8 @@ static moonpad_status appends_many(mp_tx *tx, void *context, moonpad_error *erro
     char json[160];
     long_event(++row.revision, id, json);
     mp_event_row event = event_row(row.revision, 0.001 * (double)row.revision, id, json);
-    if (i % 2 == 0) event.id.data = json + strlen("{\"id\":\""); /* as it may well be: a part of the JSON */
+    /* as it may well be: a part of the JSON */
+    if (i % 2 == 0) event.id.data = json + strlen("{\"id\":\"");
     mp_batch batch = {.place = scene->session, .row = &row, .events = &event, .event_count = 1};
     TRY(tx->ops->apply(tx, &batch, error));
   }
@@ -426,7 +428,10 @@ static void test_short_histories(void **state) {
   }
 }
 
-/* An event costs its encoded size and at most 120 bytes, its id in the index and what malloc adds included. */
+/*
+** An event costs its encoded size and at most 120 bytes, its id in the index and what malloc
+** adds included.
+*/
 static void test_memory_of_events(void **state) {
   (void)state;
   counting_allocator allocator;
@@ -450,7 +455,8 @@ static void test_memory_of_events(void **state) {
     encoded += strlen(json);
   }
   size_t blocks = (size_t)(allocator.live - live);
-  size_t grown = allocator.bytes - bytes + blocks * 16; /* malloc: 8 bytes before, 8 on average behind */
+  /* malloc: 8 bytes before, 8 on average behind */
+  size_t grown = allocator.bytes - bytes + blocks * 16;
   if (grown > encoded + events * 120) fail_msg("%zu bytes for %zu events of %zu", grown, events, encoded);
   store_close(&opened);
   assert_int_equal(allocator.live, 0);
@@ -561,7 +567,8 @@ static moonpad_status makes_places(mp_tx *tx, void *context, moonpad_error *erro
   (void)context;
   mp_session_row row;
   for (size_t i = 0; i < PLACES; i++) {
-    size_t number = (i * 7 + 3) % PLACES; /* 7 and 18 have no common factor: each once, in disorder */
+    /* 7 and 18 have no common factor: each once, in disorder */
+    size_t number = (i * 7 + 3) % PLACES;
     mp_session_ref place = place_named("shop", places[number].user, place_session(number));
     mp_session_ref elsewhere = place_named("shop2", places[number].user, place_session(number));
     TRY(make_session(tx, &place, 77.0, error));

@@ -85,7 +85,8 @@ static moonpad_status sees_no_tombstones(mp_tx *tx, void *context, moonpad_error
 
 static moonpad_status purges_less(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  TRY(tx->ops->purge(tx, &scene->session, MP_SCOPE_SESSION, 2, error)); /* what is forgotten stays forgotten */
+  /* what is forgotten stays forgotten */
+  TRY(tx->ops->purge(tx, &scene->session, MP_SCOPE_SESSION, 2, error));
   return write_text(scene->opened, tx, &scene->session, MP_SCOPE_SESSION, "gone", "back", 7, error);
 }
 
@@ -313,7 +314,8 @@ static moonpad_status sweeps_sessions(mp_tx *tx, void *context, moonpad_error *e
   TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 107.0, 3, &removed, error));
   CHECK(removed == 0);
   EXPECT_TEXT(list_users(tx, &text, error), "u7 u8 u9 ");
-  EXPECT_TEXT(dump_keys(tx, &u0, MP_SCOPE_USER, 0, &text, error), "gone=removed@2\nk='v'@3\n"); /* is no session */
+  /* is no session */
+  EXPECT_TEXT(dump_keys(tx, &u0, MP_SCOPE_USER, 0, &text, error), "gone=removed@2\nk='v'@3\n");
   TRY(make_session(tx, &u0, 300.0, error));
   EXPECT_TEXT(dump_keys(tx, &u0, MP_SCOPE_SESSION, 0, &text, error), "");
   EXPECT_TEXT(dump_events(tx, &u0, 0, 9, &text, error), "");
@@ -365,7 +367,8 @@ static moonpad_status sweeps_users(mp_tx *tx, void *context, moonpad_error *erro
     TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 105.0, 2, &removed, error));
     CHECK(removed == (left < 2 ? left : 2));
   }
-  TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 105.0, 2, &removed, error)); /* what is empty is not swept again */
+  /* what is empty is not swept again */
+  TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 105.0, 2, &removed, error));
   CHECK(removed == 0);
   EXPECT_TEXT(dump_swept(tx, "shop", "u0", MP_SCOPE_USER, 3, &text, error), "4 4 whole");
   EXPECT_TEXT(dump_swept(tx, "shop", "u4", MP_SCOPE_USER, MP_EVERY_KEY, &text, error), "4 4 whole");
@@ -442,14 +445,17 @@ static moonpad_status claims_in_vain(mp_tx *tx, void *context, moonpad_error *er
 static moonpad_status claims_later(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   TRY(claim(tx, 2, 13.0, 0.0, error));
-  EXPECT(MOONPAD_ALREADY_EXISTS, claim(tx, 1, 20.0, 10.0, error)); /* noted at 10, which is not before 10 */
+  /* noted at 10, which is not before 10 */
+  EXPECT(MOONPAD_ALREADY_EXISTS, claim(tx, 1, 20.0, 10.0, error));
   EXPECT(MOONPAD_ALREADY_EXISTS, claim(tx, 0, 20.0, 10.5, error));
   TRY(claim(tx, 1, 20.0, 10.5, error)); /* forgotten by now */
   EXPECT(MOONPAD_ALREADY_EXISTS, claim(tx, 1, 20.0, 10.5, error));
   return MOONPAD_OK;
 }
 
-/* Each is forgotten in its time, also where they were noted while a clock was set back and forth. */
+/*
+** Each is forgotten in its time, also where they were noted while a clock was set back and forth.
+*/
 static moonpad_status claims_with_a_restless_clock(mp_tx *tx, void *context, moonpad_error *error) {
   static const double times[] = {50.0, 10.0, 30.0, 30.0, 60.0, 20.0, 40.0, 5.0};
   const int count = sizeof times / sizeof *times;

@@ -208,7 +208,8 @@ static moonpad_status dump_wanted(mp_tx *tx, const test_scene *scene, mp_state_r
 
 static moonpad_status looks_for_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  mp_value *stale = mp_value_new_boolean(scene->opened->env, true); /* what is in the places before does not count */
+  /* what is in the places before does not count */
+  mp_value *stale = mp_value_new_boolean(scene->opened->env, true);
   mp_state_row keys[] = {
       {MP_SCOPE_APP, moonpad_text("a"), stale, 77},        {MP_SCOPE_SESSION, moonpad_text("gone"), stale, 77},
       {MP_SCOPE_SESSION, moonpad_text("a"), stale, 77},    {MP_SCOPE_USER, moonpad_text("a"), NULL, 0},
@@ -272,7 +273,8 @@ static moonpad_status looks_for_events(mp_tx *tx, void *context, moonpad_error *
   EXPECT_TEXT(dump_looked(tx, place, NULL, 0, dump_number, &text, error), "");
   EXPECT_TEXT(dump_looked(tx, place, "e3", 0, dump_number, &text, error), "3 ");
   EXPECT_TEXT(dump_looked(tx, place, "e5", 0, dump_number, &text, error), "");
-  EXPECT_TEXT(dump_looked(tx, place, "", 0, dump_number, &text, error), ""); /* an id like any other */
+  /* an id like any other */
+  EXPECT_TEXT(dump_looked(tx, place, "", 0, dump_number, &text, error), "");
   EXPECT_TEXT(dump_looked(tx, place, NULL, 1, dump_number, &text, error), "4 ");
   EXPECT_TEXT(dump_looked(tx, place, NULL, 3, dump_number, &text, error), "2 3 4 ");
   EXPECT_TEXT(dump_looked(tx, place, NULL, 4, dump_number, &text, error), "1 2 3 4 ");
@@ -483,7 +485,8 @@ static moonpad_status stops_walks(mp_tx *tx, void *context, moonpad_error *error
   test_scene *scene = context;
   const mp_session_ref *place = &scene->session;
   mp_list_query query = {.app_name = moonpad_text("shop")};
-  for (int after = 1; after <= 6; after++) TRY(stops_in_look(tx, scene, after, error)); /* there are six rows */
+  /* there are six rows */
+  for (int after = 1; after <= 6; after++) TRY(stops_in_look(tx, scene, after, error));
   for (int after = 1; after <= 3; after++) {
     stopping walk = {after, 0}, looked = {after, 0};
     TRY(walk_events(tx, place, 1, 4, stops_at_event, &walk, error));
@@ -608,7 +611,9 @@ static moonpad_status lists(mp_tx *tx, mp_list_query query, bool with_keys, stor
   return tx->ops->each_listed(tx, &query, &listing, error);
 }
 
-/* Users take turns in the order of time: ann 1, bob 2, ann 3, cy 4. One key each, and a tombstone. */
+/*
+** Users take turns in the order of time: ann 1, bob 2, ann 3, cy 4. One key each, and a tombstone.
+*/
 static moonpad_status makes_listed(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   static const char *const users[] = {"ann", "bob", "ann", "cy"};

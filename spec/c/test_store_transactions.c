@@ -12,7 +12,10 @@
 
 /* ---- a random life of a store ---- */
 
-/* Each round is first lived in vain, which must leave nothing, then for good, which must leave what the transaction saw and what the memory store has. */
+/*
+** Each round is first lived in vain, which must leave nothing, then for good, which must leave what
+** the transaction saw and what the memory store has.
+*/
 static void test_random_life(void **state) {
   opened_store *opened = *state;
   opened_store memory;

@@ -1,4 +1,7 @@
-/* What every store must do when a transaction fails, and when memory ends in one: nothing of it is left. */
+/*
+** What every store must do when a transaction fails, and when memory ends in one: nothing of it
+** is left.
+*/
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -300,7 +300,10 @@ static void submit_behind(host *self, held_task *held, moonpad_queue *queue, voi
   OK(mp_submit(self->service, &held->job.task, &failure));
 }
 
-/* While `polled` is under way, which is held for long: for what is there for a step already, but not again for the same. */
+/*
+** While `polled` is under way, which is held for long: for what is there for a step already, but
+** not again for the same.
+*/
 static void expect_one_poll_to_come_back(host *self, held_task *polled, moonpad_queue *queue) {
   assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
   let_end(polled);

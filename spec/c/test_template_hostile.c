@@ -39,7 +39,10 @@ static void any_bytes_pass_through_as_text(void **unused) {
   render_bytes(every, sizeof every, every, sizeof every);
 }
 
-/* Whatever is cut off, the part before it is unfinished text and nothing behind it is read (the copies have no byte to spare). */
+/*
+** Whatever is cut off, the part before it is unfinished text and nothing behind it is read (the
+** copies have no byte to spare).
+*/
 static void every_prefix_of_a_template_renders(void **unused) {
   (void)unused;
   static const char whole[] = "{ user:name? } <artifact.notes.txt?> \\{x} {profile.address.city} {cart[1].n} {{x}} "

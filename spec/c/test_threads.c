@@ -1,4 +1,7 @@
-/* Many threads on one service: no event and no increment is lost, doubled or out of order. Public C API only. */
+/*
+** Many threads on one service: no event and no increment is lost, doubled or out of order. Public C
+** API only.
+*/
 #include "shared_service.h"
 
 #include <pthread.h>
@@ -84,7 +87,10 @@ static int64_t stored_integer(shared_service *opened, const char *key) {
   return integer;
 }
 
-/* Every event is there once, in order, and those of each thread in the order in which it appended them. */
+/*
+** Every event is there once, in order, and those of each thread in the order in which it
+** appended them.
+*/
 static void expect_history(shared_service *opened, int64_t events) {
   moonpad_session *session = NULL;
   moonpad_error error;

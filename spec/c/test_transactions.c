@@ -1,4 +1,6 @@
-/* Transactions over a change set, with memory and without: what was pending before is never lost. */
+/*
+** Transactions over a change set, with memory and without: what was pending before is never lost.
+*/
 #include "counting_allocator.h"
 #include "service/changes/change_set.h"
 #include "service/changes/child_writes.h"
@@ -341,7 +343,10 @@ static void without_memory_writes_are_done_again_or_rolled_back(scene *self) {
   moonpad_changes_free(source);
 }
 
-/* Others have changed what an increment is to be added to, or a value has grown in place: that is for the commit to say. */
+/*
+** Others have changed what an increment is to be added to, or a value has grown in place: that is
+** for the commit to say.
+*/
 static void a_transaction_does_not_judge_what_is_pending(void **state) {
   (void)state;
   scene self;
@@ -455,7 +460,10 @@ static void look_at_everything(moonpad_changes *changes) {
   mp_entries_free(&keys);
 }
 
-/* What is stored is noted as the object's own, whenever memory ends: it never conflicts with itself. */
+/*
+** What is stored is noted as the object's own, whenever memory ends: it never conflicts
+** with itself.
+*/
 static void without_memory_an_own_append_is_noted_or_not_made(scene *self) {
   look_at_everything(self->target);
   arm();

@@ -266,7 +266,10 @@ static void items_shift_as_table_insert_and_remove_do(void **state) {
   plant_free(p);
 }
 
-/* What table.sort does: it reads two items, then writes both; the first write makes one of the nodes stale. */
+/*
+** What table.sort does: it reads two items, then writes both; the first write makes one of the
+** nodes stale.
+*/
 static void two_items_can_be_swapped(void **state) {
   plant *p = plant_new(*state, "[{\"n\":\"b\"},{\"n\":\"a\"}]");
   mp_node *first = mp_node_retain(item_at(p->root, 1).node);
@@ -471,7 +474,9 @@ static void what_is_replaced_is_stale_and_reads_on(void **state) {
   mp_node_release(b);
 }
 
-/* Nobody holds the nodes between, so they go; the one that is held finds its path before they do. */
+/*
+** Nobody holds the nodes between, so they go; the one that is held finds its path before they do.
+*/
 static void a_descendant_outlives_those_above_it(void **state) {
   world *w = *state;
   plant *p = plant_new(w, "{\"a\":[{\"b\":{\"c\":{\"d\":1}}}]}");

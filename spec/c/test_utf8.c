@@ -1,4 +1,6 @@
-/* UTF-8: what is valid, how characters are decoded and encoded, which of them make an identifier. */
+/*
+** UTF-8: what is valid, how characters are decoded and encoded, which of them make an identifier.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +38,10 @@ static void every_character_goes_there_and_back(void **state) {
   }
 }
 
-/* Counting all valid sequences of up to three bytes, and the leads of longer ones, leaves no room for an overlong form or a surrogate. */
+/*
+** Counting all valid sequences of up to three bytes, and the leads of longer ones, leaves no room
+** for an overlong form or a surrogate.
+*/
 static void nothing_else_is_valid(void **state) {
   (void)state;
   size_t two = 0, three = 0, four = 0;
@@ -120,7 +125,10 @@ static void identifiers_beyond_ascii(void **state) {
   }
 }
 
-/* The whole of Unicode 14: how many characters are in the classes, and where (the sum of the code points). */
+/*
+** The whole of Unicode 14: how many characters are in the classes, and where (the sum of the
+** code points).
+*/
 static void identifier_classes_are_complete(void **state) {
   (void)state;
   uint64_t starts = 0, parts = 0, start_sum = 0, part_sum = 0;

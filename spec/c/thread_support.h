@@ -1,4 +1,7 @@
-/* For tests in which threads meet in the middle of a call: a gate for one, and calls on threads of their own. */
+/*
+** For tests in which threads meet in the middle of a call: a gate for one, and calls on threads of
+** their own.
+*/
 #ifndef THREAD_SUPPORT_H
 #define THREAD_SUPPORT_H
 

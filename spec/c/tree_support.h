@@ -1,6 +1,7 @@
 /*
-** What the tests of trees share: an allocator that counts and can be told to fail, trees that are easy to plant, and a small language of writes:
-** "cart[1].name=\"x\"; cart[2]=-; list+=[1]" sets, removes, appends (JSON without spaces or ';').
+** What the tests of trees share: an allocator that counts and can be told to fail, trees that
+** are easy to plant, and a small language of writes: "cart[1].name=\"x\"; cart[2]=-; list+=[1]"
+** sets, removes, appends (JSON without spaces or ';').
 */
 #ifndef SPEC_TREE_SUPPORT_H
 #define SPEC_TREE_SUPPORT_H
@@ -357,7 +358,10 @@ static inline int tear_down_world(void **state) {
 #define COUNT_OF(list)  (sizeof(list) / sizeof((list)[0]))
 #define assert_ok(call) assert_int_equal(call, MOONPAD_OK)
 
-/* Runs it with each allocation failing, once and for good, until none does any more: more than so many. */
+/*
+** Runs it with each allocation failing, once and for good, until none does any more: more than
+** so many.
+*/
 static inline void fail_each_allocation(bool (*run)(world *w), long more_than) {
   for (int goes_on = 0; goes_on < 2; goes_on++) {
     long n = 0;

@@ -1,5 +1,6 @@
--- Builds a value from bytes, and holds moonpad.json and the state to what they promise: a value that can be stored
--- comes back the same, any other is refused by a moonpad error. Finalizers call moonpad in the middle of all that.
+-- Builds a value from bytes, and holds moonpad.json and the state to what they promise: a value
+-- that can be stored comes back the same, any other is refused by a moonpad error. Finalizers call
+-- moonpad in the middle of all that.
 local moonpad = require "moonpad"
 local core = require "moonpad.core"
 
@@ -32,7 +33,8 @@ local function packed(format)
   return (string.unpack(format, bytes .. ("\0"):rep(8 - #bytes)))
 end
 
--- Proxies, and how many tables deep each is: states and nodes, of this state and another, live and stale.
+-- Proxies, and how many tables deep each is: states and nodes, of this state and another, live
+-- and stale.
 local depthOf = setmetatable({}, { __mode = "k" })
 
 local function nodeOf(from, depth)
@@ -79,7 +81,8 @@ local function proxy()
   return PROXIES[byte() % #PROXIES + 1]()
 end
 
--- What a finalizer finds wrong is told at the end: raised in it, it would be a warning that nobody sees.
+-- What a finalizer finds wrong is told at the end: raised in it, it would be a warning that
+-- nobody sees.
 local problem
 
 local function inTheMiddle()
@@ -170,7 +173,8 @@ end
 
 local MAX_DEPTH = 128
 
--- Contract 1.2 once more, in the plainest way: may this be stored? `above` holds the tables around it.
+-- Contract 1.2 once more, in the plainest way: may this be stored? `above` holds the tables
+-- around it.
 local storable
 
 -- Every key once: are they 1 to n, or all of them names?
@@ -219,7 +223,8 @@ local function expectRefusal(err, start, otherCode)
   if not isOurs or err.message:sub(1, #start) ~= start or err.message == start then error(err, 0) end
 end
 
--- `value` is written as `json` where `model`, which is as deep, can be stored; where not, it is refused.
+-- `value` is written as `json` where `model`, which is as deep, can be stored; where not, it
+-- is refused.
 local function holdsAsText(value, model, json)
   local isEncoded, result = pcall(encode, value)
   if isEncoded then

@@ -1,4 +1,7 @@
-/* What the fuzz targets share. Each is a program of libFuzzer: `make fuzz`, and as a regression in `make check`. */
+/*
+** What the fuzz targets share. Each is a program of libFuzzer: `make fuzz`, and as a regression in
+** `make check`.
+*/
 #ifndef FUZZ_H
 #define FUZZ_H
 

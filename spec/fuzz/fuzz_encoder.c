@@ -1,5 +1,6 @@
 /*
-** The encoder of Lua values: the input builds any value (encoder.lua), good or bad. Now and then the Lua state runs out of memory on the way, which is a Lua error and nothing else.
+** The encoder of Lua values: the input builds any value (encoder.lua), good or bad. Now and then
+** the Lua state runs out of memory on the way, which is a Lua error and nothing else.
 */
 #include "lua_fuzz.h"
 

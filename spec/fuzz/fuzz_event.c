@@ -1,6 +1,7 @@
 /*
-** Events: any text is appended as an event. Either nothing has changed, or there is one event more, which holds what was given, whose delta the session shows,
-** which is read back as it was returned, and which may come a second time. Now and then SQLite has its turn.
+** Events: any text is appended as an event. Either nothing has changed, or there is one event
+** more, which holds what was given, whose delta the session shows, which is read back as it was
+** returned, and which may come a second time. Now and then SQLite has its turn.
 */
 #include "core/event.h"
 #include "core/json.h"
@@ -107,7 +108,10 @@ static bool is_temporary(moonpad_string key) {
   return key.length >= 5 && memcmp(key.data, "temp:", 5) == 0;
 }
 
-/* The session object shows the delta, and so does a fresh look; what is temporary is stored nowhere. */
+/*
+** The session object shows the delta, and so does a fresh look; what is temporary is
+** stored nowhere.
+*/
 static void expect_delta(place *place, moonpad_string given, moonpad_string stored, moonpad_session *fresh) {
   moonpad_string actions, delta, literal, value, key, found = {NULL, 0}, absent = {NULL, 0};
   if (!find_object(given, "actions", &actions) || !find_object(actions, "stateDelta", &delta)) return;

@@ -1,8 +1,8 @@
 /*
-** Imports: any lines are given as a session. Either nothing is there afterwards, or a session whose
-** state is that after its last event, which can be appended to, and whose export gives the same
-** session and the same lines again. Now and then SQLite has its turn, with the same answer. An input
-** that begins with '+' holds events only: a header that fits them is put before.
+** Imports: any lines are given as a session. Either nothing is there afterwards, or a session
+** whose state is that after its last event, which can be appended to, and whose export gives the
+** same session and the same lines again. Now and then SQLite has its turn, with the same answer. An
+** input that begins with '+' holds events only: a header that fits them is put before.
 */
 #include "fuzz.h"
 
@@ -73,7 +73,10 @@ static bool begins_like_user_or_app(moonpad_string json) {
   return strstr(json.data, "\"user:") != NULL || strstr(json.data, "\"app:") != NULL;
 }
 
-/* User and app state of other sessions may show as well: only what is the session's own can be compared. */
+/*
+** User and app state of other sessions may show as well: only what is the session's own can
+** be compared.
+*/
 static void expect_state_after_last(moonpad_session *session) {
   moonpad_buffer now, after;
   HOLDS(moonpad_session_state(session, &now, NULL) == MOONPAD_OK);
@@ -125,7 +128,10 @@ static moonpad_error try_import(place *place, lines given) {
   return error;
 }
 
-/* As many events have gone before as there are now: then any number of them may be messages of the user. */
+/*
+** As many events have gone before as there are now: then any number of them may be messages of
+** the user.
+*/
 static size_t write_header(char *out, size_t room, moonpad_string events) {
   lines counted = {{NULL, 0}, events};
   moonpad_string line;

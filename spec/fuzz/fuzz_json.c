@@ -1,6 +1,8 @@
 /*
-** The JSON reader. Text that is accepted becomes compact text that says the same, that is accepted again unchanged, and that every way of reading agrees on.
-** SQLite judges beside it: what is accepted is JSON there too, and what is refused is either no JSON there or refused for a reason that only moonpad has.
+** The JSON reader. Text that is accepted becomes compact text that says the same, that is
+** accepted again unchanged, and that every way of reading agrees on. SQLite judges beside it: what
+** is accepted is JSON there too, and what is refused is either no JSON there or refused for a
+** reason that only moonpad has.
 */
 #include <errno.h>
 #include <sqlite3.h>
@@ -47,7 +49,10 @@ static bool sqlite_accepts(const judge *judge, moonpad_string json) {
   return valid;
 }
 
-/* SQLite ends a text at a NUL, looks at no UTF-8 and no surrogates, knows no limits, and takes an array or object for a key if a string is last in it. */
+/*
+** SQLite ends a text at a NUL, looks at no UTF-8 and no surrogates, knows no limits, and takes an
+** array or object for a key if a string is last in it.
+*/
 static void expect_reason(const judge *judge, moonpad_string given, const char *message) {
   static const char *const reasons[] = {"nested too deep", "invalid UTF-8",
                                         "surrogate",       "too large for a double",
@@ -244,7 +249,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mp_buffer given, out;
   moonpad_type type;
   moonpad_error error = {MOONPAD_OK, ""};
-  moonpad_string text = input_text(data, size); /* of exactly this size: a byte too many that is read is seen */
+  /* of exactly this size: a byte too many that is read is seen */
+  moonpad_string text = input_text(data, size);
   mp_buffer_init(&out, judge.env);
   moonpad_status status = mp_json_compact(judge.env, text, DEPTH, "input", &out, &type, &error);
   if (status == MOONPAD_OK) {

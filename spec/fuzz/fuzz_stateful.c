@@ -1,7 +1,8 @@
 /* Any sequence of calls, on memory and SQLite side by side and against a model: stateful.lua. */
 #include "lua_fuzz.h"
 
-#define MAX_BYTES 90 /* thirty operations: short sequences find as much, and many more of them are run */
+/* Thirty operations: short sequences find as much, and many more of them are run. */
+#define MAX_BYTES 90
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static lua_State *L;

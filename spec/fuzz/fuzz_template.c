@@ -1,6 +1,7 @@
 /*
-** Templates: the first byte chooses the syntax, the rest is the template. Values hold placeholders themselves, which must come out as they are: text that was
-** inserted is not scanned again. What stands apart is rendered apart.
+** Templates: the first byte chooses the syntax, the rest is the template. Values hold
+** placeholders themselves, which must come out as they are: text that was inserted is not scanned
+** again. What stands apart is rendered apart.
 */
 #include "core/template.h"
 #include "fuzz.h"
@@ -27,7 +28,10 @@ static bool begins_with(moonpad_string text, const char *start) {
   return text.length >= length && memcmp(text.data, start, length) == 0;
 }
 
-/* A few keys of every type, and the artifacts whose names begin with f; what is not there is absent. */
+/*
+** A few keys of every type, and the artifacts whose names begin with f; what is not there
+** is absent.
+*/
 static bool look_up(void *context, moonpad_string key, moonpad_value *value, moonpad_error *error) {
   state *state = context;
   (void)error;
@@ -101,7 +105,10 @@ static void expect_one_pass(const input *input, moonpad_string rendered) {
   mp_buffer_free(&filled);
 }
 
-/* Halves with something between them that is part of no placeholder. A closing tag counts for the whole template, and file names may hold anything. */
+/*
+** Halves with something between them that is part of no placeholder. A closing tag counts for the
+** whole template, and file names may hold anything.
+*/
 static void expect_halves(const input *input) {
   moonpad_string source = input->source;
   if (has_text(source, "</") || has_text(source, ARTIFACT)) return;

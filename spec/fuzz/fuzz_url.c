@@ -1,4 +1,7 @@
-/* URLs: where the path begins, what file is meant, what is no URL at all. No secret gets into a message. Nothing is opened that lies in a file. */
+/*
+** URLs: where the path begins, what file is meant, what is no URL at all. No secret gets into a
+** message. Nothing is opened that lies in a file.
+*/
 #include "base/utf8.h"
 #include "fuzz.h"
 #include "store/sqlite/sqlite.h"
@@ -7,7 +10,10 @@
 #define PART       "hunter" /* of it */
 #define MAX_SECRET 4096
 
-/* SQLite takes a name that begins with "file:" for a URI and ":memory:" for no file; a path is neither. */
+/*
+** SQLite takes a name that begins with "file:" for a URI and ":memory:" for no file; a path
+** is neither.
+*/
 static void expect_file_name(mp_env *env, moonpad_string path) {
   char *name = mp_sqlite_file_name(env, path);
   HOLDS(name != NULL && name[0] != ':' && strncmp(name, "file:", 5) != 0);
@@ -58,7 +64,10 @@ static bool has_part(moonpad_string text) {
   return false;
 }
 
-/* Before each @ there may stand a password, whatever is wrong with the rest. Stores that know none name what they were given. */
+/*
+** Before each @ there may stand a password, whatever is wrong with the rest. Stores that know none
+** name what they were given.
+*/
 static void expect_no_secret(moonpad_string url) {
   char with_secret[MAX_SECRET];
   size_t length = 0, secrets = 0;

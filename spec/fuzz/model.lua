@@ -1,5 +1,5 @@
---- What a session, its user and its app hold, in the plainest way: what every store is compared with. It also knows who
---- changed a key when, so that a conflict can be judged.
+--- What a session, its user and its app hold, in the plainest way: what every store is compared
+--- with. It also knows who changed a key when, so that a conflict can be judged.
 local moonpad = require "moonpad"
 
 local encode = moonpad.json.encode
@@ -7,7 +7,8 @@ local encode = moonpad.json.encode
 local Model = {}
 Model.__index = Model
 
----A session that has just been created. `shared` holds the user's and the app's state, with prefixes.
+---A session that has just been created. `shared` holds the user's and the app's state,
+---with prefixes.
 function Model.new(state, shared)
   local self = setmetatable({ values = {}, events = {}, invocations = {}, changes = {}, tick = 0 }, Model)
   for _, values in ipairs { shared, state } do
@@ -37,7 +38,8 @@ function Model:shared(prefix)
   return state
 end
 
----One write, { key, "set", value }, { key, "increment", by } or { key, "append", item }, on a table of values.
+---One write, { key, "set", value }, { key, "increment", by } or { key, "append", item }, on a
+---table of values.
 function Model.apply(values, key, kind, value)
   local stored = values[key]
   if kind == "increment" then

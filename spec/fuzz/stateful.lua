@@ -1,7 +1,6 @@
--- Random operations on a memory and an SQLite store side by side: every answer is the same on both, and what the
--- model says.
--- Three bytes choose an operation, who does it and whether in steps, its key, its value. Two writers have session
--- objects of their own.
+-- Random operations on a memory and an SQLite store side by side: every answer is the same on both,
+-- and what the model says. Three bytes choose an operation, who does it and whether in steps, its
+-- key, its value. Two writers have session objects of their own.
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local folder = os.getenv "MOONPAD_FUZZ_LUA" or "spec/fuzz"
@@ -48,7 +47,8 @@ local function expectSame(what, one, other)
   if a ~= b then error(("%s: %s\nand: %s"):format(what, a, b), 0) end
 end
 
--- Calls the same on both: true and the answers, or false and the error. The outcome has to be the same.
+-- Calls the same on both: true and the answers, or false and the error. The outcome has to be
+-- the same.
 local function both(call)
   local ok, first = pcall(call, 1)
   local alsoOk, second = pcall(call, 2)
@@ -70,7 +70,8 @@ local function sameAnswer(what, call)
   return answers[1]
 end
 
--- An event without what each store fills in for itself; a removal is no JSON, so it gets a name of its own.
+-- An event without what each store fills in for itself; a removal is no JSON, so it gets a name of
+-- its own.
 local function comparable(event)
   local copy = moonpad.toTable(event)
   if not copy.invocationId:find "^[ie]%d" then copy.invocationId, copy.timestamp = nil, nil end
@@ -132,7 +133,8 @@ function Writer:isPending(key)
   return false
 end
 
--- Has it to conflict? Of keys that were read before, the base may be older than what is known here, so that more may.
+-- Has it to conflict? Of keys that were read before, the base may be older than what is known here,
+-- so that more may.
 function Writer:mustConflict(writes, isByHand)
   for _, write in ipairs(writes) do
     local key = write[1]
@@ -178,7 +180,8 @@ function Writer:settle(ok, answers, event, writes, isByHand)
   assert(answers.code == "invalid_argument" and hasOperation(writes), tostring(answers))
 end
 
--- What its session objects show: what it held, and what is pending. What is temporary is nobody's business here.
+-- What its session objects show: what it held, and what is pending. What is temporary is nobody's
+-- business here.
 function Writer:shown()
   local shown = {}
   for key, value in pairs(self.view) do shown[key] = value end
@@ -280,8 +283,8 @@ function OPERATIONS.update(run, writer)
   run.number = run.number + 1
 end
 
--- The same asynchronously: what it carried is pending no longer once it is queued, whatever becomes of it. After a
--- failure the session object shows what is stored.
+-- The same asynchronously: what it carried is pending no longer once it is queued, whatever becomes
+-- of it. After a failure the session object shows what is stored.
 function OPERATIONS.updateLater(run, writer)
   local writes, queued = writer.pending, 0
   local ok, events = both(function(index)

@@ -1,5 +1,6 @@
--- usage: close_in_the_middle.lua HOW FOLDER: a Lua state that is closed while calls of steps are under way. A finalizer
--- of something older runs when what they wait for has been finalized, and prints what then becomes of them.
+-- usage: close_in_the_middle.lua HOW FOLDER: a Lua state that is closed while calls of steps are
+-- under way. A finalizer of something older runs when what they wait for has been finalized, and
+-- prints what then becomes of them.
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
 

@@ -1,5 +1,6 @@
 --- Fills a small disk:  lua5.4 fill_disk.lua FOLDER
--- Appends until the disk is full, twice, and makes room again by removing what else lies there. Prints "ok".
+-- Appends until the disk is full, twice, and makes room again by removing what else lies there.
+-- Prints "ok".
 local moonpad = require "moonpad"
 
 local folder = arg[1]

@@ -1,10 +1,11 @@
 -- An HTTP server for specs, in a process of its own: lua5.4 spec/helpers/http_server.lua
 -- It prints its port, answers each path as it was told to, and keeps every request.
 --
---   POST /_script     { "path": [ REPLY, ... ] }   the replies to a path, one after the other; the last is repeated
---   GET  /_requests   what it has been asked: a JSON list of { method, path, headers, body, connection, sent, closed,
---                     answered }
---   POST /_release                                 replies that are held go on
+--   POST /_script     { "path": [ REPLY, ... ] }
+--                     the replies to a path, in order; the last is repeated
+--   GET  /_requests   what it has been asked: a JSON list of
+--                     { method, path, headers, body, connection, sent, closed, answered }
+--   POST /_release    replies that are held go on
 --   GET  /_quit
 --
 -- REPLY: { status = 200, headers = {}, body = "" } and

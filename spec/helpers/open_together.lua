@@ -1,5 +1,6 @@
 --- One of several who open a file at the same moment:  lua5.4 open_together.lua URL COUNT
--- Says "ready", waits for the end of its input, opens the file, appends COUNT events to session "again", prints "ok".
+-- Says "ready", waits for the end of its input, opens the file, appends COUNT events to session
+-- "again", prints "ok".
 local moonpad = require "moonpad"
 
 local url, count = arg[1], tonumber(arg[2])

@@ -1,6 +1,6 @@
---- A reader beside the writers of write_together.lua:  lua5.4 read_together.lua URL SESSION REVISION
--- Reads in every way until the session has reached REVISION, and fails when it ever sees a part of an event. Prints how
--- often it looked.
+--- A reader beside the writers of write_together.lua: lua5.4 read_together.lua URL SESSION REVISION
+-- Reads in every way until the session has reached REVISION, and fails when it ever sees a part of
+-- an event. Prints how often it looked.
 local moonpad = require "moonpad"
 
 local url, sessionId, until_ = arg[1], arg[2], tonumber(arg[3])

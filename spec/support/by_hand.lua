@@ -1,4 +1,5 @@
---- A coroutine that moonpad drives, stepped by hand: what it asks of a store that is not in memory makes it wait.
+--- A coroutine that moonpad drives, stepped by hand: what it asks of a store that is not in memory
+--- makes it wait.
 local core = require "moonpad.core"
 
 local Driven = {}

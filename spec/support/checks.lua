@@ -4,7 +4,8 @@ local moonpad = require "moonpad"
 
 local checks = {}
 
----Calls `run` and expects an error object with this code whose message holds every one of the given texts.
+---Calls `run` and expects an error object with this code whose message holds every one of the
+---given texts.
 ---@param code string
 ---@param says string|string[]|nil texts, not patterns
 ---@param run function
@@ -89,7 +90,8 @@ local function difference(a, b, path)
   return nil
 end
 
----Expects two plain values to be the same bit for bit: subtypes of numbers, signs of zeros, kinds of empty tables.
+---Expects two plain values to be the same bit for bit: subtypes of numbers, signs of zeros, kinds
+---of empty tables.
 function checks.identical(expected, actual)
   local found = difference(expected, actual, "value")
   assert(found == nil, found)
@@ -103,13 +105,14 @@ function checks.keys(map)
   return list
 end
 
--- Where the collector never rests (spec/helper.lua) all takes far longer. What that finds is in the kinds of calls, and
--- not in how many there are of a kind. How much of long work to do is said here alone.
+-- Where the collector never rests (spec/helper.lua) all takes far longer. What that finds is in
+-- the kinds of calls, and not in how many there are of a kind. How much of long work to do is
+-- said here alone.
 local RESTLESS <const> = (os.getenv "MOONPAD_GC" or "") ~= ""
 local SCALE <const> = 20
 
----Of many cases of one kind each one is tried, or one in so many. A prime: of values that are tried in each of some
----places, all values and all places have their turn.
+---Of many cases of one kind each one is tried, or one in so many. A prime: of values that are
+---tried in each of some places, all values and all places have their turn.
 checks.stride = RESTLESS and 7 or 1
 
 ---How often to do what is done `count` times elsewhere.

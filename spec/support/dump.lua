@@ -1,4 +1,5 @@
---- All that a service shows of its apps, as text: to compare what two versions, or two stores, make of the same.
+--- All that a service shows of its apps, as text: to compare what two versions, or two stores, make
+--- of the same.
 local moonpad = require "moonpad"
 
 local encode = moonpad.json.encode

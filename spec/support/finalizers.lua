@@ -3,8 +3,9 @@ local assert = require "luassert"
 
 local finalizers = {}
 
--- The collector runs ten finalizers, then none until about APART bytes have been allocated. One of the ten acts, and
--- only a few in a round: what they allocate themselves would otherwise run all that are left.
+-- The collector runs ten finalizers, then none until about APART bytes have been allocated. One of
+-- the ten acts, and only a few in a round: what they allocate themselves would otherwise run all
+-- that are left.
 local BATCH <const> = 300
 local AT_ONCE <const> = 10
 local APART <const> = 600
@@ -21,7 +22,8 @@ local function stepUntil(reached)
   while not reached() do collectgarbage "step" end
 end
 
--- Calls with so much of the stack in use that nothing has to make it larger, which counts as an allocation.
+-- Calls with so much of the stack in use that nothing has to make it larger, which counts as
+-- an allocation.
 local function onLargeStack(call, depth)
   if depth == 0 then return call() end
   local a, b, c, d = 1, 2, 3, 4

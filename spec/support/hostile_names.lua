@@ -1,5 +1,5 @@
---- Names that mean something to some store, shell, path or pattern, and names that look or sort like others; each is a
---- user, an app and a session of its own.
+--- Names that mean something to some store, shell, path or pattern, and names that look or sort
+--- like others; each is a user, an app and a session of its own.
 return {
   "a", "b", "A", "a ", " a", "a\t", "a/b", "a/b/c", "/", "a:b", "a::b", ":", "a\\b", "a|b", "a,b", "a;b", "a.b", "..",
   -- Patterns

@@ -1,5 +1,5 @@
---- What is done through a node that was kept: `root` is what its key holds, `list` an array in that, kept as well, and
---- `state` is that of the same object.
+--- What is done through a node that was kept: `root` is what its key holds, `list` an array in
+--- that, kept as well, and `state` is that of the same object.
 local moonpad = require "moonpad"
 
 local kept = {}

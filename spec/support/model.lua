@@ -301,7 +301,8 @@ function model.behavesWell(provider)
       script(stream { split = 1000 })
       local instance, last = make(), nil
       model.ask(instance)
-      -- The last bytes of an answer may come when the model has spoken already, and the next request with them.
+      -- The last bytes of an answer may come when the model has spoken already, and the next
+      -- request with them.
       for count = 2, 50 do
         model.ask(instance)
         local sent = web:requests()

@@ -1,6 +1,7 @@
---- A run as a random writer: an agent whose answer has some tool calls that wait at random places, and in whose middle
---- others act on the same session. It knows what contracts 1.4 and 2.2 say of it: what each call sees, which of them
---- conflict with each other, whether their event conflicts with what others have stored, and what it stores.
+--- A run as a random writer: an agent whose answer has some tool calls that wait at random places,
+--- and in whose middle others act on the same session. It knows what contracts 1.4 and 2.2 say of
+--- it: what each call sees, which of them conflict with each other, whether their event conflicts
+--- with what others have stored, and what it stores.
 local assert = require "luassert"
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
@@ -116,7 +117,8 @@ function Run:ask()
   return support.calls(table.unpack(calls))
 end
 
--- What the event with the answers of all calls would store, and the keys that conflict with what others have stored.
+-- What the event with the answers of all calls would store, and the keys that conflict with what
+-- others have stored.
 function Run:expected()
   local delta, conflicts = {}, {}
   for key, adds in pairs(self.adds) do delta[key] = self.model:added(key, adds) end
@@ -140,7 +142,8 @@ function Run:agent(found)
   }
 end
 
--- Drives the run to its end; the delta of the event that answers the calls, or nil and the run's error.
+-- Drives the run to its end; the delta of the event that answers the calls, or nil and the
+-- run's error.
 function Run:drive(service)
   local found, delta = {}, nil
   local runner = moonpad.runner { appName = "app", agent = self:agent(found), sessionService = service }
@@ -170,11 +173,13 @@ local function randomRun(service, options)
     values = options.values, model = options.model, keys = options.keys, othersAct = options.othersAct,
     count = 2 + options.values:below(2), names = {},
     conflicts = {}, -- of each call with others of the same answer
-    written = {}, adds = {}, -- what the calls have committed: keys that they set or removed, and what they only add
+    -- what the calls have committed: keys that they set or removed, and what they only add
+    written = {}, adds = {},
   }, Run)
   for _, list in pairs(self.keys) do table.move(list, 1, #list, #self.names + 1, self.names) end
   table.sort(self.names)
-  self.few = { self.values:pick(self.keys.plain), self.values:pick(self.keys.plain) } -- so that they meet often
+  -- so that they meet often
+  self.few = { self.values:pick(self.keys.plain), self.values:pick(self.keys.plain) }
   local stored, err = self:drive(service)
   local delta, conflicts = self:expected()
   if err then return err, conflicts end

@@ -1,4 +1,5 @@
---- Random values that a state can hold, with a taste for the awkward ones. The same seed gives the same values.
+--- Random values that a state can hold, with a taste for the awkward ones. The same seed gives the
+--- same values.
 local moonpad = require "moonpad"
 
 local Values = {}

@@ -1,5 +1,5 @@
---- A run that does everything that a run may do with stores, and a log of what began and ended when: for specs that
---- compare stores and ways to drive a run.
+--- A run that does everything that a run may do with stores, and a log of what began and ended
+--- when: for specs that compare stores and ways to drive a run.
 local copyOf = require "moonpad.copy"
 local moonpad = require "moonpad"
 local slow_store = require "spec.support.slow_store"
@@ -182,7 +182,8 @@ drivers["wait with a limit"] = function(runner, take)
   end
 end
 
--- The second tool must not begin before the run in the first is over: nothing in it waits but for stores and tools.
+-- The second tool must not begin before the run in the first is over: nothing in it waits but for
+-- stores and tools.
 drivers["a tool of a stepped run"] = function(runner, take)
   local outside = moonpad.open "memory:"
   local outer = runnerOf(outside, moonpad.customAgent { name = "Outer", run = function()

@@ -1,6 +1,6 @@
 /*
-** The store behind a slow link (spec/c/slow_store.h) for Lua specs and benches: a module of its own,
-** which hands an opened service to the module that is loaded as moonpad.core.
+** The store behind a slow link (spec/c/slow_store.h) for Lua specs and benches: a module of its
+** own, which hands an opened service to the module that is loaded as moonpad.core.
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -10,7 +10,10 @@
 
 typedef void push_service(lua_State *L, moonpad_service *service);
 
-/* open(push, url) -> service; push: moonpad_lua_push_service of that module, as package.loadlib finds it */
+/*
+** open(push, url) -> service; push: moonpad_lua_push_service of that module, as package.loadlib
+** finds it
+*/
 static int open_slow(lua_State *L) {
   push_service *push = (push_service *)(void (*)(void))lua_tocfunction(L, 1);
   moonpad_string url;

@@ -1,4 +1,5 @@
---- Plays the tool calls of one model answer: on any store, in each way to drive a run, each time for an app of its own.
+--- Plays the tool calls of one model answer: on any store, in each way to drive a run, each time
+--- for an app of its own.
 local busted = require "busted"
 local moonpad = require "moonpad"
 local support = require "spec.support"
@@ -62,7 +63,8 @@ end
 
 local count = 0
 
--- Tells what the run shows in its end, temp: included, and which errors its calls had. It answers for none of them.
+-- Tells what the run shows in its end, temp: included, and which errors its calls had. It answers
+-- for none of them.
 local function observer(result)
   return {
     onToolErrorCallback = function(context, _, _, err)
@@ -116,7 +118,8 @@ end
 ---@param way string of WAYS
 ---@param scene spec.Calls
 ---@return table result events; answer: the event that answers the calls; responses: by call; errors: of the tools, by
----id; failures and conflicts: what onToolErrorCallback was asked about, by id; delta; state: stored; shown: in the end
+---id; failures and conflicts: what onToolErrorCallback was asked about, by id; delta; state:
+---stored; shown: in the end
 function toolCalls.play(service, way, scene)
   local result = { events = {}, responses = {}, failures = {}, conflicts = {} }
   local runner, options = toolCalls.prepare(service, scene, result)

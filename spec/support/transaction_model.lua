@@ -1,5 +1,6 @@
---- A small model of the transactions of tool calls (contract 1.4 points 2 and 3), in plain tables: what each of them
---- sees, which places it has written, and what becomes of that when it ends. Of lists without tables in them.
+--- A small model of the transactions of tool calls (contract 1.4 points 2 and 3), in plain tables:
+--- what each of them sees, which places it has written, and what becomes of that when it ends. Of
+--- lists without tables in them.
 local copyOf = require "moonpad.copy"
 local moonpad = require "moonpad"
 
@@ -24,8 +25,8 @@ end
 local Transaction = {}
 Transaction.__index = Transaction
 
--- What was done at a place: "replaced" (set or removed), "made" (a table put where there was none), "extended" (items
--- at its end), "added" (increments or appends, of a whole key).
+-- What was done at a place: "replaced" (set or removed), "made" (a table put where there was none),
+-- "extended" (items at its end), "added" (increments or appends, of a whole key).
 local function edit(kind, at, steps, value)
   return { kind = kind, at = at, steps = steps, value = value }
 end
@@ -107,8 +108,8 @@ function Transaction:getAll()
   return copyOf(self.values)
 end
 
----Has it only added to that key? Whether to look at the sum, or to write into the list, is to have looked at the key is
----left open.
+---Has it only added to that key? Whether to look at the sum, or to write into the list, is to have
+---looked at the key is left open.
 ---@param key string
 ---@return boolean
 function Transaction:onlyAdds(key)

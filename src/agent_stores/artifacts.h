@@ -9,9 +9,9 @@
 **
 ** Every call gives MOONPAD_OK or a status, and has then filled `error` (may be NULL) and changed
 ** nothing in the store; only what a disk failed to sync (storage) may have got there all the same.
-** Statuses: no_memory, storage, corrupt, limit (more than the store keeps in one place), unsupported
-** (a newer version has taken it over), closed; and busy when somebody else kept it locked for longer
-** than the `busy_timeout_ms` that it was opened with.
+** Statuses: no_memory, storage, corrupt, limit (more than the store keeps in one place),
+** unsupported (a newer version has taken it over), closed; and busy when somebody else kept it
+** locked for longer than the `busy_timeout_ms` that it was opened with.
 */
 #ifndef MP_AGENT_STORES_ARTIFACTS_H
 #define MP_AGENT_STORES_ARTIFACTS_H

@@ -136,7 +136,9 @@ static const mp_store_calls *calls_of(lua_State *L) {
   return lua_touserdata(L, lua_upvalueindex(1));
 }
 
-/* Pushes the call of a method whose `count` arguments are on the stack; NULL: the handle is closed. */
+/*
+** Pushes the call of a method whose `count` arguments are on the stack; NULL: the handle is closed.
+*/
 static agent_call *push_call(lua_State *L, const mp_store_call_type *type, int count) {
   shared_store *store = check_handle(L)->store;
   lua_settop(L, count);
@@ -183,7 +185,10 @@ static void release_artifacts_call(mp_store_call *call) {
   release_call((agent_call *)call);
 }
 
-/* A session id that is nil means the user's own. Of the `count` arguments the fifth is a filename, if any. */
+/*
+** A session id that is nil means the user's own. Of the `count` arguments the fifth is a filename,
+** if any.
+*/
 static artifacts_call *push_artifacts_call(lua_State *L, const mp_store_call_type *type, int count) {
   artifacts_call *made = (artifacts_call *)push_call(L, type, count);
   if (made == NULL) return NULL;

@@ -112,7 +112,10 @@ static moonpad_status copy_row(sqlite3_stmt *statement, loading *wanted, moonpad
   mp_artifact *artifact = wanted->artifact;
   artifact->is_text = sqlite3_column_type(statement, TEXT) != SQLITE_NULL;
   artifact->has_display_name = sqlite3_column_type(statement, DISPLAY_NAME) != SQLITE_NULL;
-  /* As bytes: to end a long text with a NUL SQLite may need memory, and it would tell of that too late. */
+  /*
+  ** As bytes: to end a long text with a NUL SQLite may need memory, and it would tell of that
+  ** too late.
+  */
   artifact->data = column_bytes(statement, artifact->is_text ? TEXT : DATA);
   artifact->mime_type = column_bytes(statement, MIME_TYPE);
   artifact->display_name = column_bytes(statement, DISPLAY_NAME);

@@ -81,7 +81,8 @@ typedef struct transaction {
 static moonpad_status run(mp_tx *tx, void *context, moonpad_error *error) {
   const transaction *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  if (atomic_load(&wanted->store->is_stale)) return mp_no_memory(error); /* since we waited for our turn */
+  /* since we waited for our turn */
+  if (atomic_load(&wanted->store->is_stale)) return mp_no_memory(error);
   moonpad_status status = wanted->function(tx, wanted->context, error);
   if (status != MOONPAD_OK && sqlite3_get_autocommit(connection->db) && drop_pending(connection) != SQLITE_OK) {
     atomic_store(&wanted->store->is_stale, true);

@@ -31,7 +31,9 @@ int mp_sqlite_tables_bind(sqlite3_stmt *statement, const moonpad_string *texts, 
 moonpad_status mp_sqlite_tables_finish(mp_sqlite_connection *connection, sqlite3_stmt *statement, int code,
                                        moonpad_error *error);
 
-/* The same of one that gives an integer: that of its first row, or `otherwise` where there is none. */
+/*
+** The same of one that gives an integer: that of its first row, or `otherwise` where there is none.
+*/
 moonpad_status mp_sqlite_tables_integer(mp_sqlite_connection *connection, sqlite3_stmt *statement, int code,
                                         int64_t otherwise, int64_t *integer, moonpad_error *error);
 

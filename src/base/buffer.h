@@ -1,6 +1,6 @@
 /*
-** A growing byte buffer. A failed allocation makes it `failed` and further writes do nothing, so that a writer checks once, at its end.
-** So does growing beyond `limit`.
+** A growing byte buffer. A failed allocation makes it `failed` and further writes do nothing, so
+** that a writer checks once, at its end. So does growing beyond `limit`.
 */
 #ifndef MP_BASE_BUFFER_H
 #define MP_BASE_BUFFER_H
@@ -50,7 +50,10 @@ static inline moonpad_string mp_buffer_text(const mp_buffer *buffer) {
   return text;
 }
 
-/* Hands the bytes over as a public moonpad_buffer, NUL-terminated; the buffer is empty afterwards. Fails if `failed`. */
+/*
+** Hands the bytes over as a public moonpad_buffer, NUL-terminated; the buffer is empty afterwards.
+** Fails if `failed`.
+*/
 moonpad_status mp_buffer_hand_over(mp_buffer *buffer, moonpad_buffer *result, moonpad_error *error);
 
 #endif

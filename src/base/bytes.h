@@ -57,7 +57,10 @@ static inline bool mp_same_bytes(const char *a, const char *b, size_t length) {
   return length == 0 || (a[0] == b[0] && a[length >> 1] == b[length >> 1] && a[length - 1] == b[length - 1]);
 }
 
-/* After wyhash: 16 bytes a step, and short texts without a loop. Digests in files are made of it: it never changes. */
+/*
+** After wyhash: 16 bytes a step, and short texts without a loop. Digests in files are made of it:
+** it never changes.
+*/
 static inline uint64_t mp_hash(const char *data, size_t length) {
   const uint64_t first = UINT64_C(0xA0761D6478BD642F), second = UINT64_C(0xE7037ED1A0B428DB);
   uint64_t seed = UINT64_C(0x8EBC6AF09C88C6E3), a = 0, b = 0;

@@ -11,14 +11,18 @@
 #endif
 
 #if defined(MP_DIGITS_8)
-/* Four to eight bytes as the first ones of a word, zeros behind them: two words that overlap hold them. */
+/*
+** Four to eight bytes as the first ones of a word, zeros behind them: two words that overlap
+** hold them.
+*/
 static inline uint64_t mp_read_4_to_8(const char *at, size_t count) {
   return mp_read_4(at) | mp_read_4(at + count - 4) << 8 * (count - 4);
 }
 
 /* A mark for the first byte, and maybe for others behind it, that is no digit. */
 static inline uint64_t mp_mark_no_digit(uint64_t word) {
-  uint64_t digits = word ^ MP_EVERY_BYTE('0'); /* 0 to 9, where they are; others carry only upwards */
+  /* 0 to 9, where they are; others carry only upwards */
+  uint64_t digits = word ^ MP_EVERY_BYTE('0');
   return ((digits + MP_EVERY_BYTE(0x76)) | digits) & MP_EVERY_BYTE(0x80);
 }
 #endif

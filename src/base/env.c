@@ -21,9 +21,10 @@
 #include "base/number.h"
 
 /*
-** Random bytes are fetched in bulk, because a system call for each id would cost more than the id itself. The pool is
-** one page that the kernel empties in a forked child (which otherwise would hand out its parent's ids), and so it
-** cannot come from the host's allocator; where the kernel cannot do that, there is none.
+** Random bytes are fetched in bulk, because a system call for each id would cost more than the
+** id itself. The pool is one page that the kernel empties in a forked child (which otherwise would
+** hand out its parent's ids), and so it cannot come from the host's allocator; where the kernel
+** cannot do that, there is none.
 */
 #define PAGE_BYTES 4096
 #define POOL_BYTES (PAGE_BYTES - 16)
@@ -206,7 +207,10 @@ static bool fill_from_system(unsigned char *bytes, size_t length) {
   return true;
 }
 
-/* A system without any random source still gets ids that differ: time, process, address and count, mixed. */
+/*
+** A system without any random source still gets ids that differ: time, process, address and
+** count, mixed.
+*/
 static void fill_from_circumstances(unsigned char bytes[16], const void *where, uint64_t count) {
   struct timespec now = {0, 0};
   clock_gettime(CLOCK_REALTIME, &now);

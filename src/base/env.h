@@ -1,6 +1,7 @@
 /*
-** What a service was given by its host: allocator, clock, random source, log. Counted, immutable once made, and shared by
-** everything that the service makes, so that a value may outlive the service.
+** What a service was given by its host: allocator, clock, random source, log. Counted,
+** immutable once made, and shared by everything that the service makes, so that a value may
+** outlive the service.
 */
 #ifndef MP_BASE_ENV_H
 #define MP_BASE_ENV_H
@@ -20,11 +21,16 @@ void *mp_allocate_zeroed(mp_env *env, size_t size);
 void *mp_resize(mp_env *env, void *block, size_t size);
 void mp_release(mp_env *env, void *block);
 
-/* Asks the system to have the whole pages of a block at hand now, rather than one by one as they are first written. No more than advice. */
+/*
+** Asks the system to have the whole pages of a block at hand now, rather than one by one as they
+** are first written. No more than advice.
+*/
 void mp_prepare_pages(void *block, size_t size);
 
-/* Grows an array of `*capacity` items of `item_size` so that `needed` fit (doubling, at least 8). False when out of memory or overflowing:
-** the array is then as it was. */
+/*
+** Grows an array of `*capacity` items of `item_size` so that `needed` fit (doubling, at least 8).
+** False when out of memory or overflowing: the array is then as it was.
+*/
 bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, size_t needed);
 /* The same of an array that begins as `few`, of that capacity, inside of what holds it. */
 bool mp_reserve_beyond(mp_env *env, void **items, const void *few, size_t *capacity, size_t item_size, size_t needed);

@@ -75,8 +75,10 @@ moonpad_status mp_no_memory(moonpad_error *error) {
   return mp_fail(error, MOONPAD_NO_MEMORY, "out of memory");
 }
 
-/* Writes the first character of `text` so that it can be seen; `size` is what it takes of the text, 0 if it is no
-** valid character. */
+/*
+** Writes the first character of `text` so that it can be seen; `size` is what it takes of the text,
+** 0 if it is no valid character.
+*/
 static size_t quote_character(char *out, const char *text, size_t size) {
   static const char hex[] = "0123456789ABCDEF";
   unsigned char byte = (unsigned char)text[0];

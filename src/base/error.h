@@ -8,18 +8,27 @@
 
 #if defined(__GNUC__)
 #define MP_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
-/* What leads to a failure is compiled to stand apart: the code that an append goes through is to fit into the processor's cache. */
+/*
+** What leads to a failure is compiled to stand apart: the code that an append goes through is to
+** fit into the processor's cache.
+*/
 #define MP_COLD __attribute__((cold))
 #else
 #define MP_PRINTF(format_index, first_argument)
 #define MP_COLD
 #endif
 
-/* Fills `error` (may be NULL) and returns `status`. A message that is too long is cut at a character boundary. */
+/*
+** Fills `error` (may be NULL) and returns `status`. A message that is too long is cut at a
+** character boundary.
+*/
 MP_COLD moonpad_status mp_fail(moonpad_error *error, moonpad_status status, const char *format, ...) MP_PRINTF(3, 4);
 MP_COLD moonpad_status mp_no_memory(moonpad_error *error);
 
-/* For a "%s" in a message: `text` shortened to at most 60 bytes, control characters and invalid UTF-8 made visible as \xNN, in double quotes. */
+/*
+** For a "%s" in a message: `text` shortened to at most 60 bytes, control characters and invalid
+** UTF-8 made visible as \xNN, in double quotes.
+*/
 typedef struct mp_quoted {
   char text[272];
 } mp_quoted;

@@ -1,4 +1,7 @@
-/* A hash map with open addressing and linear probing; removal shifts back, so that there are no graves to skip. */
+/*
+** A hash map with open addressing and linear probing; removal shifts back, so that there are no
+** graves to skip.
+*/
 #include "base/map.h"
 
 #include <stdlib.h>

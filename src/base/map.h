@@ -1,4 +1,7 @@
-/* A hash map from byte strings to pointers. Keys are counted and immutable, so several maps may share one. */
+/*
+** A hash map from byte strings to pointers. Keys are counted and immutable, so several maps may
+** share one.
+*/
 #ifndef MP_BASE_MAP_H
 #define MP_BASE_MAP_H
 
@@ -17,7 +20,10 @@ typedef struct mp_key {
 /* One reference for the caller; NULL when out of memory. */
 mp_key *mp_key_new(mp_env *env, moonpad_string text);
 mp_key *mp_key_new_hashed(mp_env *env, moonpad_string text, uint64_t hash);
-/* And with `size` bytes of zeros in the same piece of memory, aligned for pointers, which last as long as the key. */
+/*
+** And with `size` bytes of zeros in the same piece of memory, aligned for pointers, which last as
+** long as the key.
+*/
 mp_key *mp_key_new_with(mp_env *env, moonpad_string text, uint64_t hash, size_t size, void **room);
 static inline mp_key *mp_key_retain(mp_key *key) {
   if (key != NULL) atomic_fetch_add_explicit(&key->references, 1, memory_order_relaxed);
@@ -52,7 +58,10 @@ typedef struct mp_map {
 void mp_map_init(mp_map *map, mp_env *env);
 void mp_map_free(mp_map *map); /* releases the keys, not the values */
 
-/* The slot that holds the key, or the empty one where it belongs. The map has a free slot; an empty one has no value. */
+/*
+** The slot that holds the key, or the empty one where it belongs. The map has a free slot; an empty
+** one has no value.
+*/
 static inline mp_map_slot *mp_map_slot_of(const mp_map *map, const char *data, size_t length, uint64_t hash) {
   size_t mask = map->capacity - 1;
   for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
@@ -70,12 +79,18 @@ static inline void *mp_map_get_hashed(const mp_map *map, const char *data, size_
 }
 /* Makes room for `more` insertions, which then cannot fail. */
 bool mp_map_reserve(mp_map *map, size_t more);
-/* Inserts or replaces; takes a reference of its own to `key`. False when out of memory: the map is as it was. `value` is not NULL. */
+/*
+** Inserts or replaces; takes a reference of its own to `key`. False when out of memory: the map is
+** as it was. `value` is not NULL.
+*/
 bool mp_map_put(mp_map *map, mp_key *key, void *value);
 /* Removes and returns the value, or NULL. */
 void *mp_map_remove(mp_map *map, moonpad_string text);
 
-/* Walks in no particular order: start with *position = 0; NULL at the end. The map must not change meanwhile. */
+/*
+** Walks in no particular order: start with *position = 0; NULL at the end. The map must not
+** change meanwhile.
+*/
 const mp_map_slot *mp_map_next(const mp_map *map, size_t *position);
 
 #endif

@@ -1,5 +1,7 @@
-/* Numbers to text and back. Nothing here asks the locale: no text that is formatted or parsed has a decimal point when
-** the C library sees it. */
+/*
+** Numbers to text and back. Nothing here asks the locale: no text that is formatted or parsed has a
+** decimal point when the C library sees it.
+*/
 #include "base/number.h"
 
 #include <errno.h>
@@ -49,7 +51,10 @@ size_t mp_integer_length(int64_t integer) {
   return length + (magnitude >= 10) + (magnitude >= 100) + (magnitude >= 1000);
 }
 
-/* ---- doubles to text: the Schubfach algorithm (Raffaello Giulietti, "The Schubfach way to render doubles") ---- */
+/*
+** ---- doubles to text: the Schubfach algorithm (Raffaello Giulietti, "The Schubfach way to render
+** doubles") ----
+*/
 
 typedef struct decimal {
   uint64_t digits;
@@ -67,8 +72,10 @@ static uint64_t round_to_odd(const uint64_t power[2], uint64_t factor) {
   return (high.high + (middle < high.low)) | (middle > 1);
 }
 
-/* The shortest decimal in the rounding interval of mantissa * 2^exponent, and among these the nearest. All is done in
-** quarters of a unit. */
+/*
+** The shortest decimal in the rounding interval of mantissa * 2^exponent, and among these the
+** nearest. All is done in quarters of a unit.
+*/
 static decimal shortest(uint64_t mantissa, int exponent, bool lower_is_closer) {
   int k = floor_shift(exponent * 1262611 - (lower_is_closer ? 524031 : 0), 22);
   int shift = exponent + floor_shift(-k * 1741647, 19) + 1;
@@ -76,7 +83,8 @@ static decimal shortest(uint64_t mantissa, int exponent, bool lower_is_closer) {
   uint64_t lower = round_to_odd(power, (4 * mantissa - 2 + lower_is_closer) << shift);
   uint64_t value = round_to_odd(power, (4 * mantissa) << shift);
   uint64_t upper = round_to_odd(power, (4 * mantissa + 2) << shift);
-  uint64_t odd = mantissa & 1; /* the ends of the interval read back as this number only if it is even */
+  /* the ends of the interval read back as this number only if it is even */
+  uint64_t odd = mantissa & 1;
   lower += odd;
   upper -= odd;
   uint64_t unit = value / 4;
@@ -172,13 +180,16 @@ bool mp_parse_integer(const char *text, size_t length, int64_t *integer) {
   return true;
 }
 
-/* More digits than any double or any middle between two doubles has; what comes after them matters only in being
-** there. */
+/*
+** More digits than any double or any middle between two doubles has; what comes after them matters
+** only in being there.
+*/
 #define EXACT_DIGITS  800
 #define HUGE_EXPONENT 100000
 
 typedef struct number_text {
-  char digits[EXACT_DIGITS + 1 + 16]; /* significant ones; one more for what was left out; the exponent */
+  /* significant ones; one more for what was left out; the exponent */
+  char digits[EXACT_DIGITS + 1 + 16];
   size_t count;
   uint64_t mantissa; /* of the first 19 */
   int64_t exponent;  /* of ten, for `digits` as an integer */
@@ -227,7 +238,10 @@ static void take_number(number_text *number, const char *text, size_t length) {
   if (i < length) number->exponent += parse_exponent(text + i + 1, length - i - 1);
 }
 
-/* The C library's own conversion is exact; given only digits and an exponent, it is so in every locale. */
+/*
+** The C library's own conversion is exact; given only digits and an exponent, it is so in
+** every locale.
+*/
 static double convert_exactly(number_text *number) {
   size_t count = number->count;
   int64_t exponent = number->exponent;

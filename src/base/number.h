@@ -12,11 +12,20 @@
 size_t mp_format_integer(int64_t integer, char *out);
 /* The bytes that mp_format_integer writes. */
 size_t mp_integer_length(int64_t integer);
-/* The shortest text that reads back as the same double, always with '.', 'e' or both ("1.0", "1e+300"): a float stays a float. Finite numbers only. */
+/*
+** The shortest text that reads back as the same double, always with '.', 'e' or both ("1.0",
+** "1e+300"): a float stays a float. Finite numbers only.
+*/
 size_t mp_format_float(double number, char *out);
-/* Decimal digits with an optional '-'; false when it does not fit into 64 bits. The text is a valid JSON integer. */
+/*
+** Decimal digits with an optional '-'; false when it does not fit into 64 bits. The text is a valid
+** JSON integer.
+*/
 bool mp_parse_integer(const char *text, size_t length, int64_t *integer);
-/* The same of so many digits, a point and so many digits more; false when there are too many to tell fast. */
+/*
+** The same of so many digits, a point and so many digits more; false when there are too many to
+** tell fast.
+*/
 bool mp_join_float(const char *text, size_t whole, size_t fraction, double *number);
 /* The nearest double. The text is a valid JSON number. False when it overflows to infinity. */
 bool mp_parse_float(const char *text, size_t length, double *number);

@@ -1,5 +1,7 @@
-/* Powers of ten for writing doubles, made by this rule: entry k + 292 is 10^k times the power of two that gives it 128
-** bits, rounded up. */
+/*
+** Powers of ten for writing doubles, made by this rule: entry k + 292 is 10^k times the power of
+** two that gives it 128 bits, rounded up.
+*/
 #ifndef MP_BASE_NUMBER_TABLE_H
 #define MP_BASE_NUMBER_TABLE_H
 

@@ -6,7 +6,10 @@
 
 #include "base/error.h"
 
-/* No struct will ever be larger: a size beyond is memory that was never set, and is not read further. */
+/*
+** No struct will ever be larger: a size beyond is memory that was never set, and is not
+** read further.
+*/
 #define MOST_BYTES 4096
 
 moonpad_status mp_take_options(const char *name, size_t first_size, const void *given, void *options, size_t size,

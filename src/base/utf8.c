@@ -11,7 +11,10 @@ static bool is_continuation(unsigned char byte) {
   return (byte & 0xC0u) == 0x80u;
 }
 
-/* The lowest and highest second byte differ after a few lead bytes: that is what rules out overlong forms, surrogates and what is beyond U+10FFFF. */
+/*
+** The lowest and highest second byte differ after a few lead bytes: that is what rules out overlong
+** forms, surrogates and what is beyond U+10FFFF.
+*/
 static bool second_byte_fits(unsigned char lead, unsigned char second) {
   switch (lead) {
   case 0xE0:

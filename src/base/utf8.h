@@ -12,7 +12,10 @@ size_t mp_utf8_valid_prefix(const char *data, size_t length);
 size_t mp_utf8_decode(const char *data, size_t length, uint32_t *code_point);
 /* Encodes into `out`; returns 1 to 4. */
 size_t mp_utf8_encode(uint32_t code_point, char out[4]);
-/* May a character start, or continue, an identifier? ASCII letters, digits and '_', and letters (marks, numbers too, after the first) beyond. */
+/*
+** May a character start, or continue, an identifier? ASCII letters, digits and '_', and letters
+** (marks, numbers too, after the first) beyond.
+*/
 bool mp_utf8_identifier_start(uint32_t code_point);
 bool mp_utf8_identifier_part(uint32_t code_point);
 

@@ -1,7 +1,7 @@
 /*
-** What the command needs of the system and Lua does not have: is there a terminal, has the user pressed Ctrl-C, did
-** all of the output go out.
-** A module of its own, because a signal handler belongs to a program and not to a library.
+** What the command needs of the system and Lua does not have: is there a terminal, has the user
+** pressed Ctrl-C, did all of the output go out. A module of its own, because a signal handler
+** belongs to a program and not to a library.
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -14,7 +14,9 @@
 /* The one thing that a signal handler can reach is a global. */
 static volatile sig_atomic_t interrupted_once;
 
-/* Whoever presses Ctrl-C again has an agent that never comes back: nobody has looked at the first. */
+/*
+** Whoever presses Ctrl-C again has an agent that never comes back: nobody has looked at the first.
+*/
 static void note_interrupt(int signal_number) {
   if (interrupted_once) {
     signal(signal_number, SIG_DFL);
@@ -29,7 +31,10 @@ static int is_terminal(lua_State *L) {
   return 1;
 }
 
-/* catchInterrupts(): from now on SIGINT is noted instead of ending the program. Calls that wait are interrupted by it. */
+/*
+** catchInterrupts(): from now on SIGINT is noted instead of ending the program. Calls that wait are
+** interrupted by it.
+*/
 static int catch_interrupts(lua_State *L) {
   struct sigaction action;
   (void)L;
@@ -48,8 +53,8 @@ static int interrupted(lua_State *L) {
 }
 
 /*
-** waitForInput(fd): true when a line can be read; false when a signal came first, which is told by that. Between a look
-** for the signal and the wait none can come: nobody would wake up.
+** waitForInput(fd): true when a line can be read; false when a signal came first, which is told
+** by that. Between a look for the signal and the wait none can come: nobody would wake up.
 */
 static int wait_for_input(lua_State *L) {
   int fd = (int)luaL_checkinteger(L, 1);

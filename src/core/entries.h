@@ -18,9 +18,10 @@ typedef struct mp_state_row {
 typedef struct mp_entry {
   moonpad_string key; /* with prefix */
   uint64_t hash;      /* of the key */
-  mp_key *owned;      /* counted: what `key` lies in; NULL: it is borrowed for the life of the list */
-  mp_value *value;    /* counted; NULL: none */
-  int64_t revision;   /* of its scope; 0 where nobody asks for it */
+  /* counted: what `key` lies in; NULL: it is borrowed for the life of the list */
+  mp_key *owned;
+  mp_value *value;  /* counted; NULL: none */
+  int64_t revision; /* of its scope; 0 where nobody asks for it */
   mp_scope scope;
 } mp_entry;
 
@@ -53,8 +54,8 @@ void mp_entries_free(mp_entries *list);
 bool mp_entries_grow(mp_entries *list);
 void mp_entries_index_last(mp_entries *list);
 /*
-** Adds an entry for the caller to fill in: it has no value and revision 0. The key is borrowed. NULL
-** when out of memory.
+** Adds an entry for the caller to fill in: it has no value and revision 0. The key is borrowed.
+** NULL when out of memory.
 */
 static inline mp_entry *mp_entries_add(mp_entries *list, moonpad_string key, uint64_t hash) {
   if (list->count == list->capacity && !mp_entries_grow(list)) return NULL;
@@ -64,8 +65,8 @@ static inline mp_entry *mp_entries_add(mp_entries *list, moonpad_string key, uin
   return entry;
 }
 /*
-** The same with the caller's reference to a key, which is used up in any case. It may be NULL: out of
-** memory before.
+** The same with the caller's reference to a key, which is used up in any case. It may be NULL:
+** out of memory before.
 */
 static inline mp_entry *mp_entries_add_owned(mp_entries *list, mp_key *key) {
   mp_entry *entry = key == NULL ? NULL : mp_entries_add(list, mp_key_text(key), key->hash);
@@ -82,8 +83,8 @@ mp_entry *mp_entries_find(mp_entries *list, moonpad_string key, uint64_t hash);
 /* By the bytes of the keys. */
 void mp_entries_sort(mp_entries *list);
 /*
-** Those that have a value as a JSON object, in the order of the list. A prefix of the scope `strip` is
-** left out.
+** Those that have a value as a JSON object, in the order of the list. A prefix of the scope
+** `strip` is left out.
 */
 void mp_entries_write(const mp_entries *list, mp_scope strip, mp_buffer *out);
 /* The keys of the others as a JSON array. */

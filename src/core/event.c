@@ -125,7 +125,10 @@ static bool follows(const mp_spans *pieces, uintptr_t *at) {
   return true;
 }
 
-/* Where everything stands decides it: between two members that are written one after the other, compact text has no room for anything else. */
+/*
+** Where everything stands decides it: between two members that are written one after the other,
+** compact text has no room for anything else.
+*/
 bool mp_event_draft_is_unchanged(const mp_event_draft *draft, moonpad_string *text) {
   uintptr_t at = (uintptr_t)draft->text.data + sizeof EVENT_BEGIN - 1;
   if (draft->removes || draft->fields.count > 1 || draft->actions.count > 1) return false;

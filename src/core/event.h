@@ -1,6 +1,7 @@
 /*
-** An event on its way into the store (contract 2.1 and 3): read from JSON, checked, its stateDelta taken apart (event_read.c), and written again once ids and
-** resolved values are known (event.c).
+** An event on its way into the store (contract 2.1 and 3): read from JSON, checked, its
+** stateDelta taken apart (event_read.c), and written again once ids and resolved values are
+** known (event.c).
 */
 #ifndef MP_CORE_EVENT_H
 #define MP_CORE_EVENT_H
@@ -17,7 +18,10 @@ typedef struct mp_spans {
   moonpad_string list[MP_EVENT_SPANS];
 } mp_spans;
 
-/* It borrows from the text that was read, which has to stay as long as the draft is used. A draft does not move. */
+/*
+** It borrows from the text that was read, which has to stay as long as the draft is used. A draft
+** does not move.
+*/
 typedef struct mp_event_draft {
   mp_env *env;
   mp_buffer compact;             /* the text in canonical spelling, where the given one was not */
@@ -42,9 +46,11 @@ typedef struct mp_event_draft {
 } mp_event_draft;
 
 /*
-** Reads an event. `own` says that the text is compact valid JSON without duplicate keys that this library's encoder made: it is not checked again for that, only
-** for being an event. On success the caller frees the draft, before or after which the text may go, but it is not to be written from then; on failure nothing is
-** left. Errors: invalid_argument naming the path, no_memory.
+** Reads an event. `own` says that the text is compact valid JSON without duplicate keys
+** that this library's encoder made: it is not checked again for that, only for being an
+** event. On success the caller frees the draft, before or after which the text may go, but it
+** is not to be written from then; on failure nothing is left. Errors: invalid_argument naming
+** the path, no_memory.
 */
 moonpad_status mp_event_draft_read(mp_env *env, moonpad_string json, bool own, mp_event_draft *draft,
                                    moonpad_error *error);
@@ -55,9 +61,10 @@ void mp_event_draft_make_invocation(mp_event_draft *draft, double now);
 void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp);
 
 /*
-** Writes the event as stored: id, timestamp and invocationId from the draft, which must have them by now,
-** and this delta; NULL: the one that was given. `holes` (may be NULL), of each key: in, not 0 where the
-** value is left out because it is not known yet; out, where in the text it is to stand, or 0.
+** Writes the event as stored: id, timestamp and invocationId from the draft, which must have
+** them by now, and this delta; NULL: the one that was given. `holes` (may be NULL), of each key:
+** in, not 0 where the value is left out because it is not known yet; out, where in the text it is
+** to stand, or 0.
 */
 void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *holes,
                           mp_buffer *out);
@@ -66,20 +73,24 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta
 bool mp_event_draft_is_unchanged(const mp_event_draft *draft, moonpad_string *text);
 
 /*
-** Of the stored text that was written, or that stands: the characters of its id and its invocationId as it spells them,
-** without quotes. An id that is spelt with escapes is the draft's.
+** Of the stored text that was written, or that stands: the characters of its id and its
+** invocationId as it spells them, without quotes. An id that is spelt with escapes is the draft's.
 */
 void mp_event_draft_stored_ids(const mp_event_draft *draft, moonpad_string stored, moonpad_string *id,
                                moonpad_string *invocation);
 
 /*
-** Is an event by this author and with these parts (JSON, as they stand in it; empty: there are none) a message of the
-** user, which counts for conversationCount? Of a stored event, for whoever has only its text.
+** Is an event by this author and with these parts (JSON, as they stand in it; empty: there are
+** none) a message of the user, which counts for conversationCount? Of a stored event, for whoever
+** has only its text.
 */
 bool mp_is_user_message(moonpad_string author, moonpad_string parts);
 bool mp_event_is_user_message(moonpad_string json);
 
-/* Takes the delta out of a stored event's JSON: each entry goes to `each` with the key's characters; NULL value: removed. */
+/*
+** Takes the delta out of a stored event's JSON: each entry goes to `each` with the key's
+** characters; NULL value: removed.
+*/
 typedef moonpad_status (*mp_each_delta)(void *context, moonpad_string key, mp_value *value, moonpad_error *error);
 moonpad_status mp_event_each_delta(mp_env *env, moonpad_string json, mp_each_delta each, void *context,
                                    moonpad_error *error);

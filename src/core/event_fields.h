@@ -1,4 +1,7 @@
-/* The known fields of an event (contract 3) and of what it holds. Others are kept as they are, near misses of these are refused. */
+/*
+** The known fields of an event (contract 3) and of what it holds. Others are kept as they are, near
+** misses of these are refused.
+*/
 #ifndef MP_CORE_EVENT_FIELDS_H
 #define MP_CORE_EVENT_FIELDS_H
 
@@ -53,7 +56,10 @@ typedef struct mp_event_path {
 
 /* NULL: not known. */
 const mp_field *mp_field_find(const mp_field *fields, moonpad_string name);
-/* For a name that is not known: is it a slip of the pen? At the top level, a field of `actions` is one as well. */
+/*
+** For a name that is not known: is it a slip of the pen? At the top level, a field of `actions` is
+** one as well.
+*/
 moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_event_path where, moonpad_string name,
                                          moonpad_error *error);
 /* The long way of mp_field_check. */

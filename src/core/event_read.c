@@ -1,6 +1,8 @@
 /*
-** Reading events (contract 2.1, 3): one pass over their text checks that it is JSON in canonical spelling, checks the known fields, digests all of it and notes
-** where things stand. Text that does not come through is looked at again with more patience: it is compacted first, which also finds what is wrong with it.
+** Reading events (contract 2.1, 3): one pass over their text checks that it is JSON in canonical
+** spelling, checks the known fields, digests all of it and notes where things stand. Text that does
+** not come through is looked at again with more patience: it is compacted first, which also finds
+** what is wrong with it.
 */
 #include <string.h>
 
@@ -50,8 +52,9 @@ typedef struct known_object {
   mp_scan_inside inside;
   const mp_field *fields;
   mp_event_path where;
-  uint32_t seen;         /* a bit for each known field */
-  const mp_field *guess; /* what comes next if the fields stand in the order in which they are known */
+  uint32_t seen; /* a bit for each known field */
+  /* what comes next if the fields stand in the order in which they are known */
+  const mp_field *guess;
 } known_object;
 
 /* One member of it. */
@@ -297,7 +300,10 @@ static moonpad_status mark_removed(mp_event_draft *draft, moonpad_string list, m
 
 /* ---- the event ---- */
 
-/* A member of the text that is kept as it stands: from its key's opening quote to the end of its value. */
+/*
+** A member of the text that is kept as it stands: from its key's opening quote to the end of
+** its value.
+*/
 static moonpad_status keep_member(event_reader *reader, mp_spans *pieces, moonpad_string key) {
   const char *begin = key.data - 1, *end = reader->scan.at;
   if (pieces->count != 0) {
@@ -394,7 +400,8 @@ static moonpad_status take_member(event_reader *reader, const known_member *memb
     if (value.data[0] == '[') reader->removed_keys = value;
     return MOONPAD_OK;
   }
-  if (field == MP_EVENT_ID && value.length == 2) return MOONPAD_OK; /* "" stands for missing, as in ADK */
+  /* "" stands for missing, as in ADK */
+  if (field == MP_EVENT_ID && value.length == 2) return MOONPAD_OK;
   draft->digest += member_digest(GROUP_EVENT, member->hash, digest);
   switch (field) {
   case MP_EVENT_ID:

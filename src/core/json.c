@@ -1,5 +1,7 @@
-/* The strict pull reader of JSON. It builds nothing and does not recurse: its stack is one bool for each open array or
-** object. */
+/*
+** The strict pull reader of JSON. It builds nothing and does not recurse: its stack is one bool for
+** each open array or object.
+*/
 #include "core/json.h"
 
 #include "base/error.h"
@@ -84,8 +86,10 @@ static bool read_escape(mp_json_reader *reader) {
   return true;
 }
 
-/* A string with escapes: pieces and what the escapes mean go to `scratch`. `begin` is where its first piece began,
-** which ends at an escape. */
+/*
+** A string with escapes: pieces and what the escapes mean go to `scratch`. `begin` is where its
+** first piece began, which ends at an escape.
+*/
 static bool read_escaped_string(mp_json_reader *reader, size_t begin) {
   mp_buffer_clear(&reader->scratch);
   for (;;) {

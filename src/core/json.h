@@ -1,6 +1,7 @@
 /*
-** JSON of RFC 8259, strict: a pull reader (no tree, no recursion) and writers. Integers of 64 bits and doubles are kept apart: a number with '.', 'e' or 'E',
-** or one beyond 64 bits, is a float. Duplicate keys are an error. Depth is limited.
+** JSON of RFC 8259, strict: a pull reader (no tree, no recursion) and writers. Integers of 64
+** bits and doubles are kept apart: a number with '.', 'e' or 'E', or one beyond 64 bits, is a
+** float. Duplicate keys are an error. Depth is limited.
 */
 #ifndef MP_CORE_JSON_H
 #define MP_CORE_JSON_H
@@ -33,31 +34,42 @@ typedef struct mp_json_reader {
   unsigned depth;
   unsigned max_depth;
   bool in_array[MP_JSON_DEPTH_LIMIT];
-  int expecting;         /* private */
-  moonpad_string string; /* borrowed from the text, or from `scratch` where it had escapes; until the next token */
+  int expecting; /* private */
+  /* borrowed from the text, or from `scratch` where it had escapes; until the next token */
+  moonpad_string string;
   int64_t integer;
   double number;
   mp_buffer scratch;
   const char *problem; /* a constant; "out of memory" is one of them */
 } mp_json_reader;
 
-/* `max_depth` at most MP_JSON_DEPTH_LIMIT. Free it with mp_json_reader_free. Duplicate keys are not checked by the pull reader itself. */
+/*
+** `max_depth` at most MP_JSON_DEPTH_LIMIT. Free it with mp_json_reader_free. Duplicate keys are not
+** checked by the pull reader itself.
+*/
 void mp_json_reader_init(mp_json_reader *reader, mp_env *env, moonpad_string text, unsigned max_depth);
 void mp_json_reader_free(mp_json_reader *reader);
 mp_json_token mp_json_next(mp_json_reader *reader);
 /* After a token that begins a value: reads to its end. False on error. */
 bool mp_json_skip(mp_json_reader *reader, mp_json_token token);
-/* Fills `error` from the reader's problem: "WHERE: PROBLEM at byte N", counted from 1 (invalid_argument, or no_memory). */
+/*
+** Fills `error` from the reader's problem: "WHERE: PROBLEM at byte N", counted from 1
+** (invalid_argument, or no_memory).
+*/
 moonpad_status mp_json_fail(const mp_json_reader *reader, const char *where, moonpad_error *error);
 
-/* Checks `text` strictly (duplicate keys too) and writes it compact to `out`; gives the type of the value. */
+/*
+** Checks `text` strictly (duplicate keys too) and writes it compact to `out`; gives the type of
+** the value.
+*/
 moonpad_status mp_json_compact(mp_env *env, moonpad_string text, unsigned max_depth, const char *where, mp_buffer *out,
                                moonpad_type *type, moonpad_error *error);
 
 /*
 ** ---- Text that this library wrote: valid and compact (json_own.c) ----
 **
-** The end of the value that begins at `position`. A number must have something after it, as in an array or object.
+** The end of the value that begins at `position`. A number must have something after it, as in an
+** array or object.
 */
 size_t mp_json_trusted_end(const char *text, size_t position);
 /* How deep a value is nested (0 of a scalar), and how many arrays and objects are in it. */
@@ -92,7 +104,10 @@ static inline moonpad_string mp_literal_inside(moonpad_string literal) {
 static inline bool mp_is_plain(moonpad_string inside) {
   return inside.length == 0 || memchr(inside.data, '\\', inside.length) == NULL;
 }
-/* The characters of what stands between the quotes; `scratch` is used where it has escapes. False when out of memory. */
+/*
+** The characters of what stands between the quotes; `scratch` is used where it has escapes. False
+** when out of memory.
+*/
 bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *text);
 /* Adds the characters of a string literal (quotes included). */
 void mp_json_trusted_string(moonpad_string literal, mp_buffer *out);
@@ -104,10 +119,11 @@ moonpad_value mp_json_trusted_number(moonpad_string text);
 uint64_t mp_json_digest(moonpad_string json);
 
 void mp_json_write_string(mp_buffer *out,
-                          moonpad_string text); /* valid UTF-8; escapes ", \ and U+0000 to U+001F only */
+                          /* valid UTF-8; escapes ", \ and U+0000 to U+001F only */
+                          moonpad_string text);
 /*
-** The key and colon of a member of the object that `out` ends in, behind a comma where it is not the
-** first.
+** The key and colon of a member of the object that `out` ends in, behind a comma where it is not
+** the first.
 */
 static inline void mp_json_write_key(mp_buffer *out, moonpad_string key) {
   if (out->length != 0 && out->data[out->length - 1] != '{') mp_buffer_add_char(out, ',');
@@ -126,7 +142,10 @@ typedef struct mp_path_step {
   int64_t index;       /* from 1 */
   moonpad_string name; /* borrowed from the path */
 } mp_path_step;
-/* The next step; false at the end or where the path is malformed (then `rest` is not empty). `first` is true for the first step, which has no dot. */
+/*
+** The next step; false at the end or where the path is malformed (then `rest` is not empty).
+** `first` is true for the first step, which has no dot.
+*/
 bool mp_path_next(mp_path *path, bool first, mp_path_step *step);
 
 #endif

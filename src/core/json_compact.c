@@ -6,16 +6,20 @@
 /* Objects of up to this many keys are searched key by key; larger ones get a hash table. */
 #define INLINE_KEYS 8
 
-/* A key of an object that is open, as it was written to the output: the spelling is canonical, so equal keys are equal
-** bytes. */
+/*
+** A key of an object that is open, as it was written to the output: the spelling is canonical, so
+** equal keys are equal bytes.
+*/
 typedef struct seen_key {
   uint64_t hash;
   size_t begin;
   size_t length;
 } seen_key;
 
-/* What is known of one open object. Its keys and its table lie on top of two stacks, for while an inner object is
-** open, the outer one gets no keys. */
+/*
+** What is known of one open object. Its keys and its table lie on top of two stacks, for while an
+** inner object is open, the outer one gets no keys.
+*/
 typedef struct open_object {
   size_t first_key;
   size_t first_place;
@@ -48,7 +52,9 @@ static bool known_among_few(const compactor *work, const open_object *object, co
   return false;
 }
 
-/* The place of the key in the table of this object: where it is, or the free one where it belongs. */
+/*
+** The place of the key in the table of this object: where it is, or the free one where it belongs.
+*/
 static size_t *find_place(const compactor *work, const open_object *object, const seen_key *key) {
   size_t *table = work->table + object->first_place;
   size_t mask = object->places - 1;
@@ -103,7 +109,10 @@ static void write_string(compactor *work) {
     mp_json_write_string(work->out, reader->string);
     return;
   }
-  /* Read without escapes, it can be written without looking at it again: its quotes are around it in the text. */
+  /*
+  ** Read without escapes, it can be written without looking at it again: its quotes are around it
+  ** in the text.
+  */
   mp_buffer_add(work->out, reader->string.data - 1, reader->string.length + 2);
 }
 

@@ -54,7 +54,10 @@ static mp_json_token go_to_place(mp_json_reader *reader, moonpad_string path) {
   return token;
 }
 
-/* A string that the reader unescaped lives in the reader and has to move before the reader goes; others stay where they are. */
+/*
+** A string that the reader unescaped lives in the reader and has to move before the reader goes;
+** others stay where they are.
+*/
 static moonpad_string keep_string(const mp_json_reader *reader, mp_buffer *scratch) {
   moonpad_string string = reader->string;
   if (string.length == 0) return moonpad_text(NULL);

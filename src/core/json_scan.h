@@ -1,6 +1,6 @@
 /*
-** What all that read JSON share: where plain text in a string ends, found sixteen or eight bytes at a time, what an
-** escape stands for, and which number is written.
+** What all that read JSON share: where plain text in a string ends, found sixteen or eight bytes
+** at a time, what an escape stands for, and which number is written.
 */
 #ifndef MP_CORE_JSON_SCAN_H
 #define MP_CORE_JSON_SCAN_H
@@ -23,7 +23,10 @@ static inline bool mp_json_is_special(unsigned char byte) {
 
 #if defined(__SSE2__) && defined(__GNUC__)
 #define MP_SCANS_16 1
-/* A bit for each of sixteen bytes that is '"', '\\' or a control character; `*high` gets those beyond ASCII. */
+/*
+** A bit for each of sixteen bytes that is '"', '\\' or a control character; `*high` gets those
+** beyond ASCII.
+*/
 static inline unsigned mp_json_special_16(const char *text, unsigned *high) {
   __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)text);
   __m128i quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), backslash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
@@ -33,8 +36,11 @@ static inline unsigned mp_json_special_16(const char *text, unsigned *high) {
 }
 #endif
 
-/* The offset of the first '"', '\' or control character at or after `position`, or `length`. `*beyond` gets bits of
-** 0x80 where there was more than ASCII (maybe also for what follows within the same eight bytes). */
+/*
+** The offset of the first '"', '\' or control character at or after `position`, or `length`.
+** `*beyond` gets bits of 0x80 where there was more than ASCII (maybe also for what follows within
+** the same eight bytes).
+*/
 MP_INLINE size_t mp_json_plain_end(const char *text, size_t position, size_t length, uint64_t *beyond) {
 #if defined(MP_SCANS_16)
   while (length - position >= 16) {
@@ -58,7 +64,8 @@ MP_INLINE size_t mp_json_plain_end(const char *text, size_t position, size_t len
     *beyond |= word;
     if ((special & tops) != 0) {
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-      return position + (size_t)__builtin_ctzll(special & tops) / 8; /* the lowest mark is always a true one */
+      /* the lowest mark is always a true one */
+      return position + (size_t)__builtin_ctzll(special & tops) / 8;
 #else
       break;
 #endif
@@ -75,7 +82,10 @@ static inline bool mp_json_beyond_ascii(uint64_t beyond) {
   return (beyond & MP_EVERY_BYTE(0x80)) != 0;
 }
 
-/* Goes over the escape at the backslash `*at`: `code` is the character. Else the problem, with `*at` where it is. */
+/*
+** Goes over the escape at the backslash `*at`: `code` is the character. Else the problem, with
+** `*at` where it is.
+*/
 const char *mp_json_escape(const char **at, const char *end, uint32_t *code);
 
 /* ---- numbers ---- */
@@ -127,7 +137,10 @@ MP_INLINE bool mp_json_scan_number(const char *begin, const char *end, mp_number
 /* The long way of mp_json_number. */
 moonpad_value mp_json_long_number(mp_number_text number);
 
-/* An integer where it is written as one and fits into 64 bits, else a float; absent: too large for a double. */
+/*
+** An integer where it is written as one and fits into 64 bits, else a float; absent: too large for
+** a double.
+*/
 MP_INLINE moonpad_value mp_json_number(const mp_number_text *number) {
   if (!mp_number_is_integer(number) || number->whole_digits > MP_SHORT_INTEGER) return mp_json_long_number(*number);
   int64_t magnitude = (int64_t)mp_digits_value(0, number->whole, number->whole_digits);

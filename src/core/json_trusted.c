@@ -1,4 +1,6 @@
-/* JSON text that this library wrote (compact, valid): walked without decoding it, and taken apart. */
+/*
+** JSON text that this library wrote (compact, valid): walked without decoding it, and taken apart.
+*/
 #include "base/utf8.h"
 #include "core/json.h"
 #include "core/scan.h"
@@ -12,8 +14,10 @@ static bool is_escaped(const char *quote) {
   return ((quote - before) & 1) != 0;
 }
 
-/* The offset after the string that begins at `position`. Text that this library wrote ends every string and holds no
-** NUL byte, so that strchr is safe. */
+/*
+** The offset after the string that begins at `position`. Text that this library wrote ends every
+** string and holds no NUL byte, so that strchr is safe.
+*/
 static size_t own_string_end(const char *text, size_t position) {
   const char *quote = strchr(text + position + 1, '"');
   while (is_escaped(quote)) quote = strchr(quote + 1, '"');

@@ -13,7 +13,9 @@ static double as_float(const mp_value *value) {
   return value->as.type == MOONPAD_INTEGER ? (double)value->as.as.integer : value->as.as.number;
 }
 
-/* Integers stay integers and must not overflow; with a float the sum is one, and must stay finite. */
+/*
+** Integers stay integers and must not overflow; with a float the sum is one, and must stay finite.
+*/
 moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *by,
                              mp_value **result, moonpad_error *error) {
   *result = NULL;

@@ -110,7 +110,8 @@ static bool add_slot(mp_patch *patch, mp_buffer *path, mp_node *node, size_t pla
 }
 
 static bool add_new_items(mp_patch *patch, const mp_buffer *path, mp_node *node) {
-  if (node->count == 0) return add_json(patch, path, MP_EDIT_MAKE_EMPTY, moonpad_text("[]")); /* may have been {} */
+  /* may have been {} */
+  if (node->count == 0) return add_json(patch, path, MP_EDIT_MAKE_EMPTY, moonpad_text("[]"));
   if (node->count == node->base_length) return true;
   mp_buffer items;
   mp_buffer_init(&items, patch->env);

@@ -9,12 +9,14 @@
 #include "core/tree.h"
 
 typedef enum mp_edit_kind {
-  MP_EDIT_SET,        /* the place holds `value` */
-  MP_EDIT_REMOVE,     /* it holds nothing; there is no value */
-  MP_EDIT_EXTEND,     /* the items of `value`, a JSON array, stand at the end of the array there */
-  MP_EDIT_MAKE_EMPTY, /* `value`, [] or {}, was put where there was none: a table that others put there is as good */
-  MP_EDIT_INCREMENT,  /* of the whole key only: `value` is a number to add */
-  MP_EDIT_APPEND      /* of the whole key only: `value` is a JSON array of items to append at commit */
+  MP_EDIT_SET,    /* the place holds `value` */
+  MP_EDIT_REMOVE, /* it holds nothing; there is no value */
+  MP_EDIT_EXTEND, /* the items of `value`, a JSON array, stand at the end of the array there */
+  /* `value`, [] or {}, was put where there was none: a table that others put there is as good */
+  MP_EDIT_MAKE_EMPTY,
+  MP_EDIT_INCREMENT, /* of the whole key only: `value` is a number to add */
+  /* of the whole key only: `value` is a JSON array of items to append at commit */
+  MP_EDIT_APPEND
 } mp_edit_kind;
 
 /*
@@ -49,7 +51,9 @@ void mp_patch_release(mp_patch *patch); /* accepts NULL */
 
 /* `path` is well formed. Takes a reference of its own to `value`. */
 bool mp_patch_add(mp_patch *patch, mp_edit_kind kind, moonpad_string path, mp_value *value);
-/* What was done in the tree since it was clean: done upon what was there then, it gives the tree. */
+/*
+** What was done in the tree since it was clean: done upon what was there then, it gives the tree.
+*/
 bool mp_patch_add_tree(mp_patch *patch, mp_node *root);
 /*
 ** `value` was put under a key that had none. A table is put there place by place, so that it stands

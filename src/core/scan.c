@@ -20,7 +20,10 @@ void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, mp_sca
 
 /* ---- strings ---- */
 
-/* The escapes that are written: all others have a shorter spelling, or are rare enough to be compacted. */
+/*
+** The escapes that are written: all others have a shorter spelling, or are rare enough to
+** be compacted.
+*/
 static bool is_written_escape(char name) {
   return name == '"' || name == '\\' || name == 'n' || name == 't' || name == 'r' || name == 'b' || name == 'f';
 }
@@ -65,7 +68,10 @@ static bool is_as_formatted(const mp_number_text *number) {
   return length == (size_t)(number->end - number->begin) && memcmp(formatted, number->begin, length) == 0;
 }
 
-/* Digits that stand for a number of their own, and do not end in needless zeros, are what formatting that number gives. */
+/*
+** Digits that stand for a number of their own, and do not end in needless zeros, are what
+** formatting that number gives.
+*/
 static inline bool is_surely_canonical(const mp_number_text *number) {
   if (number->has_exponent || number->whole[0] == '0') return false; /* 0, -0, 0.5, 0.000001 */
   if (number->fraction_digits == 0) return number->whole_digits <= MP_SHORT_INTEGER;
@@ -152,7 +158,10 @@ bool mp_scan_any(mp_scan *scan, uint64_t *digest) {
   return scan_scalar(scan, digest);
 }
 
-/* ---- only checked: where the text has been read to stays in a register, and the NUL behind it ends every look ahead ---- */
+/*
+** ---- only checked: where the text has been read to stays in a register, and the NUL behind it
+** ends every look ahead ----
+*/
 
 MP_INLINE const char *check_string(mp_scan *scan, const char *at) {
   const char *quote = *at == '"' ? mp_scan_string_end(scan, at + 1) : NULL;
@@ -192,7 +201,8 @@ MP_INLINE const char *check_scalar(mp_scan *scan, const char *at) {
 
 /* The place behind the value, or NULL. */
 static const char *check_value(mp_scan *scan, const char *at) {
-  char outer[MP_JSON_DEPTH_LIMIT], closer = '\0'; /* what ends the innermost object or array, and those around it */
+  /* what ends the innermost object or array, and those around it */
+  char outer[MP_JSON_DEPTH_LIMIT], closer = '\0';
   unsigned depth = 0;
   for (;;) {
     char byte = *at;

@@ -1,6 +1,8 @@
 /*
-** One pass over JSON text that is already compact, as this library writes it. It checks the text, digests it on the way where that is wanted, and copies nothing.
-** Text that is valid but spelt otherwise fails here as invalid text does: mp_json_compact tells them apart and says what is wrong.
+** One pass over JSON text that is already compact, as this library writes it. It checks the
+** text, digests it on the way where that is wanted, and copies nothing. Text that is valid but
+** spelt otherwise fails here as invalid text does: mp_json_compact tells them apart and says what
+** is wrong.
 */
 #ifndef MP_CORE_SCAN_H
 #define MP_CORE_SCAN_H
@@ -9,7 +11,8 @@
 #include "core/json_scan.h"
 #include "moonpad.h"
 
-#define MP_SCAN_KEYS 128 /* of the objects that are open at one time; canonical text with more is not scanned */
+/* Of the objects that are open at one time; canonical text with more is not scanned. */
+#define MP_SCAN_KEYS 128
 
 /* What is checked besides that the text is compact. */
 typedef enum mp_scan_kind {
@@ -32,8 +35,9 @@ typedef struct mp_scan {
 
 void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, mp_scan_kind kind);
 /*
-** Is the text one value, valid and compact (keys may come twice)? Then it may be walked over without looking, as our
-** own is: what comes out of a file may have been damaged, or edited by hand. A NUL must follow the text.
+** Is the text one value, valid and compact (keys may come twice)? Then it may be walked over
+** without looking, as our own is: what comes out of a file may have been damaged, or edited by
+** hand. A NUL must follow the text.
 */
 bool mp_scan_check(moonpad_string text);
 
@@ -52,9 +56,10 @@ static inline uint64_t mp_digest_mix(uint64_t a, uint64_t b) {
   uint64_t x = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
   return x ^ (x >> 32);
 }
-#define MP_DIGEST_OBJECT                                                                                               \
-  UINT64_C(11)                       /* to begin with; then add mp_digest_mix(hash of the key, value) for each member */
-#define MP_DIGEST_ARRAY UINT64_C(13) /* to begin with; then mp_digest_mix(so far, item) for each item */
+/* An object's to begin with; then add mp_digest_mix(hash of the key, value) for each member. */
+#define MP_DIGEST_OBJECT UINT64_C(11)
+/* An array's to begin with; then mp_digest_mix(so far, item) for each item. */
+#define MP_DIGEST_ARRAY UINT64_C(13)
 static inline uint64_t mp_digest_object_end(uint64_t sum) {
   return mp_digest_mix(sum, 1);
 }
@@ -67,7 +72,10 @@ static inline uint64_t mp_digest_array_end(uint64_t chain) {
 /* The long way of mp_scan_string_end: with escapes, beyond ASCII, near the end of the text. */
 const char *mp_scan_long_string_end(mp_scan *scan, const char *begin);
 
-/* The closing quote of the string of which the characters begin there; NULL: there is none, or one is not as it should be. */
+/*
+** The closing quote of the string of which the characters begin there; NULL: there is none, or one
+** is not as it should be.
+*/
 MP_INLINE const char *mp_scan_string_end(mp_scan *scan, const char *begin) {
 #if defined(MP_SCANS_16)
   for (const char *at = begin; scan->end - at >= 16; at += 16) {
@@ -84,7 +92,9 @@ MP_INLINE const char *mp_scan_string_end(mp_scan *scan, const char *begin) {
   return mp_scan_long_string_end(scan, begin);
 }
 
-/* At a key: goes over it and the colon. `key` is what stands between the quotes, escapes included. */
+/*
+** At a key: goes over it and the colon. `key` is what stands between the quotes, escapes included.
+*/
 MP_INLINE bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
   if (mp_scan_peek(scan) != '"') return false;
   const char *begin = scan->at + 1, *quote = mp_scan_string_end(scan, begin);
@@ -101,7 +111,8 @@ MP_INLINE bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
 bool mp_scan_any(mp_scan *scan, uint64_t *digest);
 
 /*
-** Any value. `text` gets where it stands, `digest` a hash that does not depend on the order of members. False: not valid, or not canonical.
+** Any value. `text` gets where it stands, `digest` a hash that does not depend on the order of
+** members. False: not valid, or not canonical.
 */
 MP_INLINE bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {
   const char *begin = scan->at;
@@ -118,7 +129,10 @@ MP_INLINE bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *dige
   text->length = (size_t)(scan->at - begin);
   return true;
 }
-/* At a number: the same, but *canonical may come out false, which is not a failure; `digest` is that of the text as it stands. */
+/*
+** At a number: the same, but *canonical may come out false, which is not a failure; `digest` is
+** that of the text as it stands.
+*/
 bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical);
 
 /* Walking an array or object whose members the caller scans one by one. */
@@ -154,7 +168,10 @@ MP_INLINE mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, char 
   scan->at++;
   return MP_SCAN_NEXT;
 }
-/* The same hash twice in one object is most likely the same key; who is to say so for sure has more time. False: that, or too many keys to tell. */
+/*
+** The same hash twice in one object is most likely the same key; who is to say so for sure has more
+** time. False: that, or too many keys to tell.
+*/
 static inline bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
   if (scan->kind != MP_SCAN_CANONICAL) return true;
   if (scan->key_count == MP_SCAN_KEYS) return false;

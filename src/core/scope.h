@@ -28,8 +28,8 @@ static inline moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) 
   return (moonpad_string){key.data + length, key.length - length};
 }
 /*
-** The other way round. Where there is a prefix the text lies in `room`; the key is not longer than any
-** may be.
+** The other way round. Where there is a prefix the text lies in `room`; the key is not longer
+** than any may be.
 */
 #define MP_PREFIXED_BYTES (MOONPAD_MAX_KEY_BYTES + 8)
 static inline moonpad_string mp_scope_join(mp_scope scope, moonpad_string key, char room[MP_PREFIXED_BYTES]) {
@@ -41,7 +41,10 @@ static inline moonpad_string mp_scope_join(mp_scope scope, moonpad_string key, c
 }
 /* Valid UTF-8 of at most MOONPAD_MAX_KEY_BYTES? */
 moonpad_status mp_check_key(moonpad_string key, moonpad_error *error);
-/* A name (appName...): non-empty UTF-8 up to MOONPAD_MAX_NAME_BYTES without NUL. `field` is named in the message. */
+/*
+** A name (appName...): non-empty UTF-8 up to MOONPAD_MAX_NAME_BYTES without NUL. `field` is named
+** in the message.
+*/
 moonpad_status mp_check_name(const char *field, moonpad_string name, moonpad_error *error);
 /* Without ASCII blanks at both ends. */
 moonpad_string mp_trim(moonpad_string text);

@@ -1,4 +1,7 @@
-/* Rendering instruction templates (contract 4.1). What a placeholder is, template_scan.c says; here it gets its value. */
+/*
+** Rendering instruction templates (contract 4.1). What a placeholder is, template_scan.c says; here
+** it gets its value.
+*/
 #include "core/template.h"
 
 #include <math.h>
@@ -77,7 +80,10 @@ static moonpad_status fail_missing_root(const renderer *render, const mp_placeho
   return fail_missing(render, at, what);
 }
 
-/* An index of 0, or beyond any array, is no path at all for mp_json_walk; in a template it is a place that is not there. */
+/*
+** An index of 0, or beyond any array, is no path at all for mp_json_walk; in a template it is a
+** place that is not there.
+*/
 static moonpad_status walk(renderer *render, const moonpad_value *root, moonpad_string path, moonpad_value *value) {
   mp_path rest = {path};
   mp_path_step step;
@@ -160,7 +166,8 @@ static moonpad_status add_value(const renderer *render, const mp_placeholder *at
 static moonpad_status look_up(const renderer *render, const mp_placeholder *at, moonpad_value *value) {
   *value = moonpad_null_value();
   value->type = MOONPAD_ABSENT;
-  if (at->artifact && at->file.length == 0) return MOONPAD_OK; /* nothing could be saved under no name */
+  /* nothing could be saved under no name */
+  if (at->artifact && at->file.length == 0) return MOONPAD_OK;
   moonpad_error failure;
   failure.code = MOONPAD_OK;
   failure.message[0] = '\0';
@@ -174,8 +181,11 @@ static moonpad_status look_up(const renderer *render, const mp_placeholder *at, 
   return mp_fail(render->error, MOONPAD_TEMPLATE, "%s: its value could not be looked up", place);
 }
 
-/* Prompts are full of markup and of code, so some of what is not in the state is text rather than a mistake: a path whose root nobody knows, and, where braces
-** are there for the strict form, a bare <name>. */
+/*
+** Prompts are full of markup and of code, so some of what is not in the state is text rather than
+** a mistake: a path whose root nobody knows, and, where braces are there for the strict form, a
+** bare <name>.
+*/
 static bool is_text_without_root(const renderer *render, const mp_placeholder *at) {
   if (at->artifact || render->options.syntax == MOONPAD_TEMPLATE_ANGLES) return false;
   return at->path.length != 0 || (at->angles && !at->prefixed);

@@ -4,13 +4,17 @@
 **   {key} with blanks (space, tab, CR, LF) allowed around the key; <key> without
 **   key   = root { "." identifier | "[" digits "]" } [ "?" ]  |  "artifact." FILE [ "?" ]
 **   root  = [ ("app" | "user" | "temp") ":" ] identifier
-**   FILE  = whatever stands before the closing bracket, but no bracket of the same kind, and between angles no line break
+**   FILE  = whatever stands before the closing bracket, but no bracket of the same kind, and
+**         between
+**           angles no line break
 **
 ** Everything else is text. So is, although it looks like a placeholder:
-**   {{key}}   braces doubled on both sides (three or more count as well). On one side only, the spare brace is text and the placeholder inside counts:
-**             {{key} is "{" and the value, {key}} is the value and "}". That is what keeps {"a": {key}} whole.
+**   {{key}}   braces doubled on both sides (three or more count as well). On one side only, the
+**             extra brace is text and the placeholder inside counts: {{key} is "{" and the value,
+**             {key}} is the value and "}". That is what keeps {"a": {key}} whole.
 **   <key>     where </key> stands anywhere in the template: markup.
-** A backslash directly before a placeholder makes it text and goes away itself; before anything else it stays.
+** A backslash directly before a placeholder makes it text and goes away itself; before anything
+** else it stays.
 **
 ** The time is linear: reading one candidate never passes the next opening bracket of its kind.
 */
@@ -129,12 +133,13 @@ static bool read_artifact_key(moonpad_string source, size_t begin, mp_placeholde
   while (position < source.length && !ends_file(source.data[position], angles)) position++;
   if (!byte_is(source, position, angles ? '>' : '}')) return false;
   placeholder->end = position + 1;
-  if (angles && is_blank(source.data[position - 1])) return false; /* "<artifact.x and a > b" is prose */
+  /* "<artifact.x and a > b" is prose */
+  if (angles && is_blank(source.data[position - 1])) return false;
   while (position > file && is_blank(source.data[position - 1])) position--;
   placeholder->optional = position > file && source.data[position - 1] == '?';
   if (placeholder->optional) position--;
-  if (angles && position == file)
-    return false; /* lenient where braces are strict, which have an artifact without name be missing */
+  /* lenient where braces are strict, which have an artifact without name be missing */
+  if (angles && position == file) return false;
   placeholder->artifact = true;
   placeholder->key = placeholder->root = slice(source, begin, position);
   placeholder->file = slice(source, file, position);
@@ -164,7 +169,8 @@ static bool add_closing_tag(mp_template_scanner *scanner, moonpad_string name) {
   if (mp_map_get_hashed(&scanner->closing_tags, name.data, name.length, hash) != NULL) return true;
   mp_key *key = mp_key_new_hashed(scanner->env, name, hash);
   if (key == NULL) return false;
-  bool added = mp_map_put(&scanner->closing_tags, key, scanner); /* any pointer would do: it is a set */
+  /* any pointer would do: it is a set */
+  bool added = mp_map_put(&scanner->closing_tags, key, scanner);
   mp_key_release(scanner->env, key);
   return added;
 }
@@ -184,7 +190,10 @@ static bool collect_closing_tags(mp_template_scanner *scanner) {
   return true;
 }
 
-/* Looks at tags only when the first <key> turns up: most templates have none. False when out of memory. */
+/*
+** Looks at tags only when the first <key> turns up: most templates have none. False when out
+** of memory.
+*/
 static bool check_markup(mp_template_scanner *scanner, const mp_placeholder *placeholder, bool *is_markup) {
   *is_markup = false;
   if (!placeholder->angles || placeholder->optional) return true;

@@ -1,4 +1,7 @@
-/* Finding the placeholders of an instruction template (contract 4.1): their grammar, and what is left alone. */
+/*
+** Finding the placeholders of an instruction template (contract 4.1): their grammar, and what is
+** left alone.
+*/
 #ifndef MP_CORE_TEMPLATE_SCAN_H
 #define MP_CORE_TEMPLATE_SCAN_H
 
@@ -23,8 +26,11 @@ typedef enum mp_scan_result { MP_SCAN_END = 0, MP_SCAN_FOUND, MP_SCAN_NO_MEMORY 
 typedef struct mp_template_scanner {
   moonpad_string source;
   size_t position; /* everything before it is done with */
-  size_t
-      next_brace; /* the first '{' at or behind `position`, as far as known; the length of the source where there is none */
+  /*
+  ** the first '{' at or behind `position`, as far as known; the length of the source where there
+  ** is none
+  */
+  size_t next_brace;
   size_t next_angle;
   bool has_braces, has_angles; /* which syntax is on */
   bool knows_closing_tags;

@@ -1,4 +1,7 @@
-/* Nodes of a composite value: their life, opening them one level at a time, reading, their text and their paths. */
+/*
+** Nodes of a composite value: their life, opening them one level at a time, reading, their text and
+** their paths.
+*/
 #include "core/tree_private.h"
 
 #include "base/error.h"
@@ -40,7 +43,10 @@ mp_node *mp_node_root(const mp_node *node) {
   return (mp_node *)node;
 }
 
-/* Takes a child that somebody else holds out of the tree. Its parent still has its place, so its path can be kept for messages. */
+/*
+** Takes a child that somebody else holds out of the tree. Its parent still has its place, so its
+** path can be kept for messages.
+*/
 static void cut(mp_node *child) {
   mp_buffer path;
   mp_buffer_init(&path, child->env);
@@ -57,7 +63,10 @@ void mp_node_drop_slot(mp_node *node, mp_slot *slot) {
   if (slot->kind == MP_SLOT_VALUE) {
     mp_value_release(node->env, slot->as.value);
   } else if (slot->kind == MP_SLOT_NODE) {
-    /* One that nobody else holds keeps its parent while it is freed: descendants that are held find their path by it. */
+    /*
+    ** One that nobody else holds keeps its parent while it is freed: descendants that are held find
+    ** their path by it.
+    */
     if (slot->as.node->references > 1) cut(slot->as.node);
     mp_node_release(slot->as.node);
   }
@@ -195,7 +204,10 @@ size_t mp_node_find(mp_node *node, moonpad_string key) {
   return MP_NO_PLACE;
 }
 
-/* The slot of the member at `position`. The cursor makes a walk over all of them cheap, holes or not. */
+/*
+** The slot of the member at `position`. The cursor makes a walk over all of them cheap, holes
+** or not.
+*/
 static size_t find_position(mp_node *node, size_t position) {
   if (node->count == node->slot_count) return position;
   if (position < node->cursor_alive) node->cursor_slot = node->cursor_alive = 0;
@@ -367,7 +379,10 @@ typedef struct named_slot {
   mp_slot *slot;
 } named_slot;
 
-/* Members in the order of their bytes, so that the same content gives the same text however it came about. */
+/*
+** Members in the order of their bytes, so that the same content gives the same text however it
+** came about.
+*/
 static void write_object(mp_node *node, mp_buffer *out) {
   named_slot *members = mp_allocate(node->env, node->count * sizeof(named_slot));
   if (members == NULL) {
@@ -404,7 +419,10 @@ void mp_node_write(mp_node *node, mp_buffer *out) {
 mp_value *mp_node_value(mp_node *node) {
   if (node->whole != NULL) return mp_value_retain(node->whole);
   moonpad_type type = node->is_array ? MOONPAD_ARRAY : MOONPAD_OBJECT;
-  /* Not kept: a copy of a part of `source` for every child that is looked at would double what the tree takes. */
+  /*
+  ** Not kept: a copy of a part of `source` for every child that is looked at would double what the
+  ** tree takes.
+  */
   if (node->text.data != NULL) return mp_value_new_json(node->env, type, node->text);
   mp_buffer text;
   mp_buffer_init(&text, node->env);

@@ -1,8 +1,9 @@
 /*
-** A composite value opened up for nested reading and writing: nodes are arrays and objects, their slots hold scalars, unopened JSON, or child nodes.
-** A node knows what was done to it since it was last clean (places set, removed, an array extended), of which core/patch.h makes a list (contract 1.4).
-** A node that is no longer in its tree, or whose tree has no owner any more, is stale: it still reads what it held, writing to it fails.
-** One thread at a time.
+** A composite value opened up for nested reading and writing: nodes are arrays and objects,
+** their slots hold scalars, unopened JSON, or child nodes. A node knows what was done to it since
+** it was last clean (places set, removed, an array extended), of which core/patch.h makes a list
+** (contract 1.4). A node that is no longer in its tree, or whose tree has no owner any more, is
+** stale: it still reads what it held, writing to it fails. One thread at a time.
 */
 #ifndef MP_CORE_TREE_H
 #define MP_CORE_TREE_H
@@ -12,7 +13,10 @@
 
 typedef struct mp_node mp_node;
 
-/* Told when anything in the tree is written, before it is. Refusing (not MOONPAD_OK) prevents the write. It may read the tree, not write to it. */
+/*
+** Told when anything in the tree is written, before it is. Refusing (not MOONPAD_OK) prevents the
+** write. It may read the tree, not write to it.
+*/
 typedef struct mp_tree_owner {
   moonpad_status (*will_change)(void *context, moonpad_error *error);
   void (*was_read)(void *context); /* told by mp_node_note_read */
@@ -20,7 +24,10 @@ typedef struct mp_tree_owner {
   mp_key *key; /* the state key, with prefix: for paths in messages */
 } mp_tree_owner;
 
-/* The root over a composite value; one reference for the caller. `owner` must live until mp_tree_detach. NULL when out of memory. */
+/*
+** The root over a composite value; one reference for the caller. `owner` must live until
+** mp_tree_detach. NULL when out of memory.
+*/
 mp_node *mp_tree_new(mp_env *env, mp_value *value, const mp_tree_owner *owner);
 /* The tree has lost its place: all its nodes are stale from now on. */
 void mp_tree_detach(mp_node *root);
@@ -32,27 +39,43 @@ bool mp_node_is_array(const mp_node *node);
 bool mp_node_is_stale(const mp_node *node);
 /* Tells the owner, if there still is one, that somebody looks at the tree through this node. */
 void mp_node_note_read(const mp_node *node);
-/* Of an array its items, of an object its members. The first look opens the node, which may fail (no_memory). */
+/*
+** Of an array its items, of an object its members. The first look opens the node, which may
+** fail (no_memory).
+*/
 moonpad_status mp_node_count(mp_node *node, size_t *count, moonpad_error *error);
 
-/* What a slot holds: `node` for an array or object (borrowed: retain it to keep it), else a scalar borrowed until the next write. type ABSENT: nothing there. */
+/*
+** What a slot holds: `node` for an array or object (borrowed: retain it to keep it), else a scalar
+** borrowed until the next write. type ABSENT: nothing there.
+*/
 typedef struct mp_item {
   moonpad_value scalar;
   mp_node *node;
 } mp_item;
 moonpad_status mp_node_member(mp_node *node, moonpad_string key, mp_item *item, moonpad_error *error);
-moonpad_status mp_node_index(mp_node *node, int64_t index, mp_item *item, moonpad_error *error); /* from 1 */
-/* Member number `position` (from 0, in the order of the text; sorted by key when `moonpad` wrote it; new members come last, and removing one moves those
-** behind it up). `item` may be NULL: then only the key is looked at, and no child is opened up. */
+/* from 1 */
+moonpad_status mp_node_index(mp_node *node, int64_t index, mp_item *item, moonpad_error *error);
+/*
+** Member number `position` (from 0, in the order of the text; sorted by key when `moonpad` wrote
+** it; new members come last, and removing one moves those behind it up). `item` may be NULL: then
+** only the key is looked at, and no child is opened up.
+*/
 moonpad_status mp_node_member_at(mp_node *node, size_t position, moonpad_string *key, mp_item *item,
                                  moonpad_error *error);
 
-/* Writes; `value` NULL removes. Takes its own reference. Errors: invalid_argument (stale node, index into an object, key into an array, a hole, too deep; the
-** message names the path), no_memory. An empty object whose first write is at index 1 becomes an array. Removing what is not there does nothing. */
+/*
+** Writes; `value` NULL removes. Takes its own reference. Errors: invalid_argument (stale node,
+** index into an object, key into an array, a hole, too deep; the message names the path),
+** no_memory. An empty object whose first write is at index 1 becomes an array. Removing what is not
+** there does nothing.
+*/
 moonpad_status mp_node_set_member(mp_node *node, moonpad_string key, mp_value *value, moonpad_error *error);
 moonpad_status mp_node_set_index(mp_node *node, int64_t index, mp_value *value, moonpad_error *error);
-/* Puts the items of a JSON array behind those of an array, or into an empty object, which becomes one.
-** On failure some of them may be there. */
+/*
+** Puts the items of a JSON array behind those of an array, or into an empty object, which becomes
+** one. On failure some of them may be there.
+*/
 moonpad_status mp_node_extend(mp_node *node, const mp_value *items, moonpad_error *error);
 /* Is `child` what is now at that place of `node`? Then assigning it there changes nothing. */
 bool mp_node_holds_member(mp_node *node, moonpad_string key, const mp_node *child);
@@ -62,7 +85,10 @@ bool mp_node_holds_index(mp_node *node, int64_t index, const mp_node *child);
 void mp_node_write(mp_node *node, mp_buffer *out);
 /* The same as an owned value; NULL when out of memory. */
 mp_value *mp_node_value(mp_node *node);
-/* How deep its place is: 0 for a root. With the depth of a value this keeps within MOONPAD_MAX_DEPTH. */
+/*
+** How deep its place is: 0 for a root. With the depth of a value this keeps
+** within MOONPAD_MAX_DEPTH.
+*/
 unsigned mp_node_level(const mp_node *node);
 /* Its path for messages: state["cart"][2].name */
 void mp_node_path(const mp_node *node, mp_buffer *out);

@@ -1,13 +1,16 @@
-/* What tree.c (nodes, reading, text), tree_write.c (writing) and patch.c (their marks) share. Nobody
-** else includes it. */
+/*
+** What tree.c (nodes, reading, text), tree_write.c (writing) and patch.c (their marks) share.
+** Nobody else includes it.
+*/
 #ifndef MP_CORE_TREE_PRIVATE_H
 #define MP_CORE_TREE_PRIVATE_H
 
 #include "core/tree.h"
 
 typedef enum mp_slot_kind {
-  MP_SLOT_HOLE = 0, /* of an object: a member that was removed; its key stays until the tree is clean again */
-  MP_SLOT_TEXT,     /* JSON inside the text of the node's `source`, not looked at yet */
+  /* of an object: a member that was removed; its key stays until the tree is clean again */
+  MP_SLOT_HOLE = 0,
+  MP_SLOT_TEXT, /* JSON inside the text of the node's `source`, not looked at yet */
   MP_SLOT_VALUE,
   MP_SLOT_NODE /* holds one reference to the child */
 } mp_slot_kind;
@@ -37,7 +40,8 @@ struct mp_node {
 
   const mp_tree_owner *owner; /* of a root that is not stale */
   mp_key *root_key;           /* of a root, or of a cut node the root's that it had */
-  mp_key *label;              /* of a cut node: the path that it had; NULL when there was no memory for it */
+  /* of a cut node: the path that it had; NULL when there was no memory for it */
+  mp_key *label;
 
   mp_value *source;    /* what `text` and slots of kind TEXT point into */
   moonpad_string text; /* what it holds, as long as it was not written */

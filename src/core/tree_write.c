@@ -84,8 +84,10 @@ static bool fits_in_depth(const mp_node *node, const mp_value *value) {
 static const char too_deep[] = ": the value would be nested more than 128 levels deep";
 _Static_assert(MOONPAD_MAX_DEPTH == 128, "the message names the limit");
 
-/* Forgets holes: all of them, or only those that no patch tells of. Places move: none found before is
-** valid after it. */
+/*
+** Forgets holes: all of them, or only those that no patch tells of. Places move: none found before
+** is valid after it.
+*/
 static void drop_holes(mp_node *node, bool all) {
   size_t kept = 0;
   for (size_t i = 0; i < node->slot_count; i++) {
@@ -249,7 +251,10 @@ static moonpad_status remove_index(mp_node *node, int64_t index, moonpad_error *
   return status;
 }
 
-/* The first item of an empty object, which makes it an array. Its room is got beforehand: once the owner was asked, nothing may fail. */
+/*
+** The first item of an empty object, which makes it an array. Its room is got beforehand: once the
+** owner was asked, nothing may fail.
+*/
 static moonpad_status set_first_item(mp_node *node, mp_value *value, moonpad_error *error) {
   mp_slot *slots = mp_allocate_zeroed(node->env, sizeof(mp_slot));
   if (slots == NULL) return mp_no_memory(error);

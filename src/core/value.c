@@ -85,13 +85,16 @@ mp_value *mp_value_from_trusted_json(mp_env *env, moonpad_string json) {
   }
 }
 
-/* Makes the value out of the buffer itself, which begins with room for the header: composites may be large, and this
-** way they are not copied. */
+/*
+** Makes the value out of the buffer itself, which begins with room for the header: composites may
+** be large, and this way they are not copied.
+*/
 static mp_value *adopt(mp_buffer *buffer, moonpad_type type) {
   moonpad_value as = moonpad_string_value((moonpad_string){NULL, buffer->length - HEADER_BYTES});
   as.type = type;
   void *fitted = mp_resize(buffer->env, buffer->data, buffer->length);
-  mp_value *value = fitted != NULL ? fitted : (void *)buffer->data; /* what cannot be made smaller is good as it is */
+  /* what cannot be made smaller is good as it is */
+  mp_value *value = fitted != NULL ? fitted : (void *)buffer->data;
   atomic_init(&value->references, 1);
   value->as = as;
   value->as.as.text.data = value->bytes;

@@ -1,4 +1,7 @@
-/* An owned, counted, immutable value: a scalar, or the compact JSON text of an array or object. May be shared between threads. */
+/*
+** An owned, counted, immutable value: a scalar, or the compact JSON text of an array or object. May
+** be shared between threads.
+*/
 #ifndef MP_CORE_VALUE_H
 #define MP_CORE_VALUE_H
 
@@ -19,13 +22,20 @@ mp_value *mp_value_new_integer(mp_env *env, int64_t integer);
 mp_value *mp_value_new_float(mp_env *env, double number);
 mp_value *mp_value_new_string(mp_env *env, moonpad_string text); /* valid UTF-8 */
 mp_value *mp_value_new_json(mp_env *env, moonpad_type type,
-                            moonpad_string json); /* compact JSON of an array or object, known to be valid */
+                            /* compact JSON of an array or object, known to be valid */
+                            moonpad_string json);
 
-/* Parses any JSON text (one value, white space around it allowed), checks it strictly, makes it compact. `where` begins the message on failure
-** ("state[\"cart\"]"), which names the byte; may be NULL. */
+/*
+** Parses any JSON text (one value, white space around it allowed), checks it strictly, makes it
+** compact. `where` begins the message on failure ("state[\"cart\"]"), which names the byte; may
+** be NULL.
+*/
 moonpad_status mp_value_parse(mp_env *env, moonpad_string json, const char *where, mp_value **value,
                               moonpad_error *error);
-/* The same for text that this library wrote itself (compact and valid): no check. NULL when out of memory. */
+/*
+** The same for text that this library wrote itself (compact and valid): no check. NULL when out
+** of memory.
+*/
 mp_value *mp_value_from_trusted_json(mp_env *env, moonpad_string json);
 /* Checks a caller's value (UTF-8, finite, JSON of the right kind) and copies it. */
 moonpad_status mp_value_copy_in(mp_env *env, const moonpad_value *given, const char *where, mp_value **value,
@@ -36,7 +46,10 @@ static inline mp_value *mp_value_retain(mp_value *value) {
   if (value != NULL) atomic_fetch_add_explicit(&value->references, 1, memory_order_relaxed);
   return value;
 }
-/* Who holds the only reference shares it with nobody: an atomic subtraction, which costs as much as all else here, would tell it nothing new. */
+/*
+** Who holds the only reference shares it with nobody: an atomic subtraction, which costs as much as
+** all else here, would tell it nothing new.
+*/
 static inline void mp_value_release(mp_env *env, mp_value *value) {
   if (value == NULL) return;
   if (atomic_load_explicit(&value->references, memory_order_acquire) == 1 ||
@@ -55,7 +68,9 @@ size_t mp_value_size(const mp_value *value);
 
 /* For messages: "an array". */
 const char *mp_type_name(moonpad_type type);
-/* May it stand below so many levels? All that is stored is at most MOONPAD_MAX_DEPTH levels deep. */
+/*
+** May it stand below so many levels? All that is stored is at most MOONPAD_MAX_DEPTH levels deep.
+*/
 bool mp_value_fits_below(const mp_value *value, unsigned levels);
 
 /* Of a size that does not depend on the value. */

@@ -15,15 +15,17 @@
 /* ---- What this module keeps for the whole process ---- */
 
 /*
-** libcurl wants to be initialised once, before any of its handles. It is never undone, because other code of the host may use libcurl too; so the module must not be
-** unloaded either (it is linked with -z nodelete).
+** libcurl wants to be initialised once, before any of its handles. It is never undone, because
+** other code of the host may use libcurl too; so the module must not be unloaded either (it is
+** linked with -z nodelete).
 */
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static CURLcode library_result = CURLE_FAILED_INIT;
 
 /*
-** A process that ends by exit() takes OpenSSL apart while our threads may be in the middle of it. So each thread passes this gate before it touches a transfer; exit() closes it
-** for good, after having waited for those inside.
+** A process that ends by exit() takes OpenSSL apart while our threads may be in the middle of
+** it. So each thread passes this gate before it touches a transfer; exit() closes it for good,
+** after having waited for those inside.
 */
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
 static atomic_bool process_is_ending = false;
@@ -47,15 +49,19 @@ static void leave_gate(void) {
   pthread_rwlock_unlock(&gate);
 }
 
-/* Handlers of exit() run in reverse order: this one is registered after OpenSSL's, and so comes before it. */
+/*
+** Handlers of exit() run in reverse order: this one is registered after OpenSSL's, and so comes
+** before it.
+*/
 static void initialize_library(void) {
   library_result = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (library_result == CURLE_OK && atexit(close_gate) != 0) library_result = CURLE_OUT_OF_MEMORY;
 }
 
 /*
-** Is there nothing that could be done with this client any more? A forked process has no such thread, and its locks may be held for ever; in a process that is ending, the thread
-** has stopped where it was. All that the client has is left to the system then.
+** Is there nothing that could be done with this client any more? A forked process has no such
+** thread, and its locks may be held for ever; in a process that is ending, the thread has stopped
+** where it was. All that the client has is left to the system then.
 */
 static bool is_out_of_reach(const mp_http_client *client) {
   return client->process != getpid() || atomic_load(&process_is_ending);

@@ -1,8 +1,9 @@
 /*
 ** An HTTP client that never makes its owner wait, on libcurl's multi interface. Knows no Lua.
 **
-** One thread per client does all the work, because even libcurl's non-blocking calls take their time: loading the certificates of a system before the first
-** secured connection takes 50 ms, which is three frames of a game. The thread appends to buffers; the owner reads them when it likes.
+** One thread per client does all the work, because even libcurl's non-blocking calls take their
+** time: loading the certificates of a system before the first secured connection takes 50 ms, which
+** is three frames of a game. The thread appends to buffers; the owner reads them when it likes.
 **
 ** A client and its requests belong to one thread, their owner's. Closing either first is safe.
 */
@@ -42,15 +43,23 @@ typedef struct mp_http_options {
   size_t max_unread; /* the transfer pauses when more than this waits to be read */
 } mp_http_options;
 
-/* Makes libcurl ready, once in a process: it takes milliseconds, which a first request need not spend. False: libcurl cannot be used. */
+/*
+** Makes libcurl ready, once in a process: it takes milliseconds, which a first request need not
+** spend. False: libcurl cannot be used.
+*/
 bool mp_http_prepare(void);
 
 /* NULL when there is no memory or no thread to be had, or when libcurl cannot be used. */
 mp_http_client *mp_http_client_new(void);
-/* Ends what is under way (such requests fail with MP_HTTP_CLOSED) and waits for the thread, which does not take long. */
+/*
+** Ends what is under way (such requests fail with MP_HTTP_CLOSED) and waits for the thread, which
+** does not take long.
+*/
 void mp_http_client_free(mp_http_client *client);
 
-/* Counts whatever happens to the requests: a number that has not changed says that nothing is new. */
+/*
+** Counts whatever happens to the requests: a number that has not changed says that nothing is new.
+*/
 uint64_t mp_http_activity(mp_http_client *client);
 /* Sleeps until that number is another one than `seen`, at most that long. */
 void mp_http_wait(mp_http_client *client, uint64_t seen, double seconds);
@@ -72,9 +81,15 @@ void mp_http_consume(mp_http_request *request);
 
 /* Is the transfer over? What is unread can still be read. */
 bool mp_http_is_done(mp_http_request *request);
-/* Of a transfer that is over. The message tells no credentials, and is valid as long as the request. */
+/*
+** Of a transfer that is over. The message tells no credentials, and is valid as long as
+** the request.
+*/
 mp_http_failure mp_http_failure_of(mp_http_request *request, const char **message);
-/* Where the answer of a transfer that is over redirects to, absolute, or NULL. Valid as long as the request. */
+/*
+** Where the answer of a transfer that is over redirects to, absolute, or NULL. Valid as long as
+** the request.
+*/
 const char *mp_http_redirect(mp_http_request *request);
 
 #endif

@@ -1,6 +1,7 @@
 /*
-** The Lua module `moonpad.http_core`: clients and requests as userdata. It stands alone, so that the core needs no libcurl. What goes wrong comes back as
-** nil, message, kind; only wrong arguments raise. lua/moonpad/http.lua is what people use.
+** The Lua module `moonpad.http_core`: clients and requests as userdata. It stands alone, so that
+** the core needs no libcurl. What goes wrong comes back as nil, message, kind; only wrong arguments
+** raise. lua/moonpad/http.lua is what people use.
 */
 #include <lauxlib.h>
 #include <limits.h>
@@ -68,7 +69,10 @@ static int client_close(lua_State *L) {
   return 0;
 }
 
-/* client:wait(seconds, seen): sleeps until the count of activity is another one than `seen`, at most that long */
+/*
+** client:wait(seconds, seen): sleeps until the count of activity is another one than `seen`, at
+** most that long
+*/
 static int client_wait(lua_State *L) {
   mp_http_client *client = check_client(L);
   lua_Number seconds = luaL_checknumber(L, 2);
@@ -84,7 +88,10 @@ static int client_activity(lua_State *L) {
 
 /* ---- Starting ---- */
 
-/* The array of "Name: value" strings in options.headers as C strings. Leaves what keeps them alive on the stack. */
+/*
+** The array of "Name: value" strings in options.headers as C strings. Leaves what keeps them alive
+** on the stack.
+*/
 static const char *const *read_headers(lua_State *L) {
   if (lua_getfield(L, 2, "headers") == LUA_TNIL) lua_newtable(L);
   luaL_checktype(L, -1, LUA_TTABLE);
@@ -134,7 +141,10 @@ static mp_http_options read_options(lua_State *L) {
   return options;
 }
 
-/* client:start{ url, method, headers = { "Name: value" }, body?, caFile?, timeoutMs?, connectTimeoutMs?, idleTimeoutMs?, maxUnreadBytes? } */
+/*
+** client:start{ url, method, headers = { "Name: value" }, body?, caFile?, timeoutMs?,
+** connectTimeoutMs?, idleTimeoutMs?, maxUnreadBytes? }
+*/
 static int client_start(lua_State *L) {
   mp_http_client *client = check_client(L);
   luaL_checktype(L, 2, LUA_TTABLE);

@@ -105,7 +105,10 @@ static CURLcode set_authorities(CURL *easy, const char *ca_file) {
   return has_file ? curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) : CURLE_OK;
 }
 
-/* Redirections are the caller's: libcurl would hand every header but Authorization and Cookie on to any host. */
+/*
+** Redirections are the caller's: libcurl would hand every header but Authorization and Cookie on to
+** any host.
+*/
 static CURLcode set_safety(CURL *easy, const mp_http_options *options) {
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -210,7 +213,10 @@ static bool ends_user_info(char byte) {
   return strchr(" \t\"'/(", byte) != NULL;
 }
 
-/* libcurl quotes a proxy that it does not understand, password and all: nothing in front of an @ is told. */
+/*
+** libcurl quotes a proxy that it does not understand, password and all: nothing in front of an @
+** is told.
+*/
 static void hide_user_info(char *message) {
   for (char *at = strchr(message, '@'); at != NULL; at = strchr(at + 1, '@')) {
     char *start = at;
@@ -220,9 +226,9 @@ static void hide_user_info(char *message) {
 }
 
 /*
-** libcurl before 8.6 says "out of memory" of a line of headers or trailers that is longer than it
-** takes. Where the request has been sent, and there is as much memory as such a line would need, that
-** is what it was.
+** libcurl before 8.6 says "out of memory" of a line of headers or trailers that is longer than
+** it takes. Where the request has been sent, and there is as much memory as such a line would need,
+** that is what it was.
 */
 static bool is_line_too_large(const mp_http_request *request, mp_http_failure failure) {
   if (failure == MP_HTTP_LIMIT) return true;

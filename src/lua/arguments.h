@@ -1,4 +1,7 @@
-/* Reading arguments: tables of named options, positional values. All raise error objects that name the call and the field. */
+/*
+** Reading arguments: tables of named options, positional values. All raise error objects that name
+** the call and the field.
+*/
 #ifndef MP_LUA_ARGUMENTS_H
 #define MP_LUA_ARGUMENTS_H
 
@@ -11,7 +14,10 @@ typedef struct mp_options_table {
   const char *where; /* "service:createSession" */
 } mp_options_table;
 
-/* Fields that are promised for later versions: `unsupported`. Called first, so that nobody is told that they are known. */
+/*
+** Fields that are promised for later versions: `unsupported`. Called first, so that nobody is told
+** that they are known.
+*/
 void mp_refuse_later_fields(lua_State *L, int index, const char *where, const char *const *later);
 /* The table at `index`, with no field but those of `known` (ends with NULL). Raises e. */
 mp_options_table mp_check_options(lua_State *L, int index, const char *where, const char *const *known);
@@ -29,7 +35,9 @@ int mp_field_choice(mp_options_table options, const char *field, const char *con
 /* Pushes the field's value and gives its index; 0 (and nothing pushed) when absent. */
 int mp_field_index(mp_options_table options, const char *field);
 
-/* Refuses what stands behind argument `last`, where it is not nil: it would be ignored. Raises e. */
+/*
+** Refuses what stands behind argument `last`, where it is not nil: it would be ignored. Raises e.
+*/
 void mp_refuse_more(lua_State *L, int last, const char *where);
 
 /* Positional arguments. Raise e. */

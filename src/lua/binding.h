@@ -1,8 +1,10 @@
 /*
-** What the binding keeps per Lua state: one userdata in the registry, found again when the module is opened once more (busted does so for every spec file).
-** Every C function of the module has that userdata as its first upvalue.
+** What the binding keeps per Lua state: one userdata in the registry, found again when the
+** module is opened once more (busted does so for every spec file). Every C function of the module
+** has that userdata as its first upvalue.
 **
-** Comments say what a function may raise, as the Lua manual does: `-` nothing, `m` memory errors, `e` any error.
+** Comments say what a function may raise, as the Lua manual does: `-` nothing, `m` memory errors,
+** `e` any error.
 */
 #ifndef MP_LUA_BINDING_H
 #define MP_LUA_BINDING_H
@@ -19,7 +21,8 @@
 typedef enum mp_anchor {
   MP_ANCHOR_NODES = 1,       /* weak: node address -> its userdata */
   MP_ANCHOR_READ_ONLY_NODES, /* the same for nodes seen through a read-only state */
-  MP_ANCHOR_SERVICES,        /* weak: service address -> its userdata, which counts on the service */
+  /* weak: service address -> its userdata, which counts on the service */
+  MP_ANCHOR_SERVICES,
   MP_ANCHOR_ARRAY_META,
   MP_ANCHOR_ERROR_META,
   MP_ANCHOR_EVENT_META,
@@ -38,13 +41,17 @@ typedef enum mp_anchor {
   MP_ANCHOR_SPARE_NODE,    /* an empty node proxy, or nil */
   MP_ANCHOR_SPARE_OUTCOME, /* a box of an append's outcome that nobody uses, or nil */
   MP_ANCHOR_SPARE_CALL,    /* the userdata of a store call that is done, or nil */
-  MP_ANCHOR_STRINGS,       /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
-  MP_ANCHOR_FOLDER,        /* where moonpad's own Lua files are, or nil */
-  MP_ANCHOR_NAMES,         /* strings that the encoder looks up: pushing them from here allocates nothing */
+  /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
+  MP_ANCHOR_STRINGS,
+  MP_ANCHOR_FOLDER, /* where moonpad's own Lua files are, or nil */
+  /* strings that the encoder looks up: pushing them from here allocates nothing */
+  MP_ANCHOR_NAMES,
   MP_ANCHOR_COUNT = MP_ANCHOR_NAMES
 } mp_anchor;
 
-/* One member of an object being encoded: its text (with the comma after it) and the key to sort by. */
+/*
+** One member of an object being encoded: its text (with the comma after it) and the key to sort by.
+*/
 typedef struct mp_segment {
   size_t begin;
   size_t length;
@@ -53,7 +60,10 @@ typedef struct mp_segment {
   bool removed;        /* its value is moonpad.removed */
 } mp_segment;
 
-/* A name of a field, of which the Lua string is at hand, as is that of the short text that it often stands before. */
+/*
+** A name of a field, of which the Lua string is at hand, as is that of the short text that it often
+** stands before.
+*/
 #define MP_NAME_BITS   7
 #define MP_NAME_SLOTS  (1 << MP_NAME_BITS)
 #define MP_VALUE_START MP_NAME_SLOTS       /* stands for the name before a value that is read, */
@@ -72,20 +82,25 @@ typedef struct mp_name {
   char value[MP_VALUE_BYTES];
 } mp_name;
 
-/* Places in the table of MP_ANCHOR_STRINGS: of the name and of the text in slot 0, which the other slots follow. */
+/*
+** Places in the table of MP_ANCHOR_STRINGS: of the name and of the text in slot 0, which the other
+** slots follow.
+*/
 #define MP_STRING_NAMES    1
 #define MP_STRING_VALUES   (MP_STRING_NAMES + MP_NAME_COUNT)
 #define MP_STRING_REVISION (MP_STRING_VALUES + MP_NAME_COUNT) /* "revision" */
 
 /*
-** Everything here is shared by all calls of the Lua state, and a call may begin in the middle of another: whatever
-** allocates in Lua (lua_push...string, lua_createtable, lua_newuserdatauv, lua_concat, a call) may run a finalizer
-** that calls moonpad, before it returns. It has copied by then what it was given. lua_next, lua_raw... and
-** lua_checkstack run none. So:
-** - A scratch (`text`, `spare`, `removed_keys`, `segments`) belongs to whoever filled it until the next allocation.
-**   What is needed after it goes into a box or onto the Lua stack.
-** - What is borrowed from a session, a state or a node ends there too: make boxes before you borrow.
-** - A spare object is taken out of its anchor before it is used, so that a call in the middle makes its own.
+** Everything here is shared by all calls of the Lua state, and a call may begin in the middle of
+** another: whatever allocates in Lua (lua_push...string, lua_createtable, lua_newuserdatauv,
+** lua_concat, a call) may run a finalizer that calls moonpad, before it returns. It has copied by
+** then what it was given. lua_next, lua_raw... and lua_checkstack run none. So:
+** - A scratch (`text`, `spare`, `removed_keys`, `segments`) belongs to whoever filled it until the
+**   next allocation. What is needed after it goes into a box or onto the Lua stack.
+** - What is borrowed from a session, a state or a node ends there too: make boxes before you
+**   borrow.
+** - A spare object is taken out of its anchor before it is used, so that a call in the middle makes
+**   its own.
 ** - A cache is looked at again after an allocation, before it is changed.
 */
 typedef struct mp_lua {
@@ -101,20 +116,24 @@ typedef struct mp_lua {
   const void *node_meta;
   const void *pending_meta;
   const void *due_meta;
-  void *removed;          /* the light userdata moonpad.removed */
-  mp_buffer text;         /* what was encoded last: used at once, before anything that may run a finalizer */
+  void *removed; /* the light userdata moonpad.removed */
+  /* what was encoded last: used at once, before anything that may run a finalizer */
+  mp_buffer text;
   mp_buffer spare;        /* for reordering, and for paths in messages */
   mp_buffer removed_keys; /* JSON string literals joined by commas */
   mp_segment *segments;   /* a stack */
   size_t segment_count;
   size_t segment_capacity;
-  struct mp_lua_service *stepper;   /* of the run that is being stepped; NULL: calls block */
-  struct mp_store_call *spare_call; /* of the userdata in MP_ANCHOR_SPARE_CALL; NULL: there is none */
-  bool keeps_no_call;               /* any more: the Lua state is being closed */
+  struct mp_lua_service *stepper; /* of the run that is being stepped; NULL: calls block */
+  /* of the userdata in MP_ANCHOR_SPARE_CALL; NULL: there is none */
+  struct mp_store_call *spare_call;
+  bool keeps_no_call; /* any more: the Lua state is being closed */
   bool has_spare_node;
-  struct mp_outcome *spare_outcome; /* what is in the box of MP_ANCHOR_SPARE_OUTCOME; NULL: there is none */
-  mp_name names[MP_NAME_COUNT];     /* a cache: where each belongs, its bytes tell */
-  size_t unseen;                    /* bytes of C memory that the collector has not been told about */
+  /* what is in the box of MP_ANCHOR_SPARE_OUTCOME; NULL: there is none */
+  struct mp_outcome *spare_outcome;
+  mp_name names[MP_NAME_COUNT]; /* a cache: where each belongs, its bytes tell */
+  /* bytes of C memory that the collector has not been told about */
+  size_t unseen;
 } mp_lua;
 
 /* Pushes the binding of this Lua state, made when there is none. Raises m. */
@@ -123,7 +142,10 @@ mp_lua *mp_lua_push_binding(lua_State *L);
 /* The binding of this Lua state if there is one already, else NULL. Raises -. */
 mp_lua *mp_lua_find_binding(lua_State *L);
 
-/* The binding, inside a C function of the module. Raises e: closed, when the Lua state is being closed. */
+/*
+** The binding, inside a C function of the module. Raises e: closed, when the Lua state is
+** being closed.
+*/
 mp_lua *mp_lua_of(lua_State *L);
 
 /* Pushes one of its tables, inside a C function of the module. Raises -. */
@@ -144,23 +166,32 @@ static inline void *mp_test_userdata(lua_State *L, int index, const void *metata
 }
 
 /*
-** Pushes a box: zeroed memory that `release` is called for once, by mp_box_release or when it is collected, so that no error on the way leaks what it holds.
-** `release` must accept the zeroed state. Raises m.
+** Pushes a box: zeroed memory that `release` is called for once, by mp_box_release or when it is
+** collected, so that no error on the way leaks what it holds. `release` must accept the zeroed
+** state. Raises m.
 */
 void *mp_box_push(lua_State *L, size_t size, void (*release)(void *payload));
 /* The memory of the box at `index`. Raises -. */
 void *mp_box_payload(lua_State *L, int index);
-/* The same of a value that may be anything; NULL where it is no box with that `release`. Raises -. */
+/*
+** The same of a value that may be anything; NULL where it is no box with that `release`. Raises -.
+*/
 void *mp_box_test(lua_State *L, int index, void (*release)(void *payload));
 /* Raises -. */
 void mp_box_release(void *payload);
 /* A box with an empty buffer. Raises m. */
 mp_buffer *mp_box_push_buffer(lua_State *L, mp_lua *binding);
 
-/* Tells the collector about C memory that a userdata holds. May run finalizers: call it last. Raises e (from finalizers: -). */
+/*
+** Tells the collector about C memory that a userdata holds. May run finalizers: call it last.
+** Raises e (from finalizers: -).
+*/
 void mp_report_memory(lua_State *L, mp_lua *binding, size_t bytes);
 
-/* Registers C functions with the binding (at `binding_index`) as their upvalue into the table at the top. Raises m. */
+/*
+** Registers C functions with the binding (at `binding_index`) as their upvalue into the table at
+** the top. Raises m.
+*/
 void mp_set_functions(lua_State *L, int binding_index, const luaL_Reg *functions);
 /* Pushes one such function. Raises m. */
 void mp_push_function(lua_State *L, int binding_index, lua_CFunction function);

@@ -1,6 +1,7 @@
 /*
-** A clock that stands still until it is set, for tests (moonpad.testing.clock): a service opened with it takes the time of its events from it.
-** A service may outlive every Lua object that stands on it, so a clock that one has been opened with stays until the Lua state is closed.
+** A clock that stands still until it is set, for tests (moonpad.testing.clock): a service opened
+** with it takes the time of its events from it. A service may outlive every Lua object that stands
+** on it, so a clock that one has been opened with stays until the Lua state is closed.
 */
 #include <time.h>
 

@@ -1,4 +1,7 @@
-/* JSON text of others to Lua values, made compact first and then read by codec_own.c; scalars; deep copies of Lua values. */
+/*
+** JSON text of others to Lua values, made compact first and then read by codec_own.c; scalars; deep
+** copies of Lua values.
+*/
 #include "core/scan.h"
 #include "lua/arguments.h"
 #include "lua/codec.h"
@@ -6,7 +9,10 @@
 #include "lua/handles.h"
 #include "service/service.h"
 
-/* Spelt as this library writes it? No: it is spelt otherwise, or wrong, or has more keys than the scan cares to compare. */
+/*
+** Spelt as this library writes it? No: it is spelt otherwise, or wrong, or has more keys than the
+** scan cares to compare.
+*/
 static bool is_own(moonpad_string text) {
   mp_scan scan;
   moonpad_string value;
@@ -92,7 +98,10 @@ static void push_proxy_copy(copier *c, int index) {
     status = mp_changes_write_all(state->box->changes, true, text, &error);
   if (status == MOONPAD_OK && text->failed) status = mp_no_memory(&error);
   mp_check(L, status, &error);
-  /* Inside a table it counts by its size, for it is made anew wherever it stands. Alone it may be of any size. */
+  /*
+  ** Inside a table it counts by its size, for it is made anew wherever it stands. Alone it may be
+  ** of any size.
+  */
   if (c->made > 0) count_tables(c, 1 + text->length / 64);
   mp_decode_own(L, binding, mp_buffer_text(text));
   mp_box_release(text);
@@ -139,7 +148,10 @@ void mp_push_copy(lua_State *L, mp_lua *binding, int index) {
 
 /* ---- For Lua ---- */
 
-/* One that was handed out or made by moonpad.event: its JSON says in its own way what has been removed. */
+/*
+** One that was handed out or made by moonpad.event: its JSON says in its own way what has
+** been removed.
+*/
 static bool is_event(lua_State *L, const mp_lua *binding, int index) {
   if (!lua_istable(L, index) || !lua_getmetatable(L, index)) return false;
   bool same = lua_topointer(L, -1) == binding->event_meta;
@@ -168,7 +180,9 @@ static int64_t event_limit(lua_State *L, mp_lua *binding) {
   return mp_check_session(L, binding, 2, "core.encodeWithin")->session->service->options.max_event_bytes;
 }
 
-/* core.encodeWithin(value [, session or bytes]): as json.encode, for what is to be part of an event */
+/*
+** core.encodeWithin(value [, session or bytes]): as json.encode, for what is to be part of an event
+*/
 static int encode_within(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   luaL_checkstack(L, 8, NULL);

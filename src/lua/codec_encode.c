@@ -1,6 +1,6 @@
 /*
-** Lua values to JSON text, in one pass. Tables are read raw. Members of an object are written in the order in which Lua gives them and put in theirs
-** afterwards (segments.c).
+** Lua values to JSON text, in one pass. Tables are read raw. Members of an object are written in
+** the order in which Lua gives them and put in theirs afterwards (segments.c).
 */
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +13,9 @@
 static moonpad_status encode_any(mp_encoder *e, int index);
 
 /*
-** How far the text may grow from here: further than the limit, so that what exceeds it a little is told its
-** size, and what is without end is stopped here. Of an event much may not be stored: temp: keys.
+** How far the text may grow from here: further than the limit, so that what exceeds it a little
+** is told its size, and what is without end is stopped here. Of an event much may not be stored:
+** temp: keys.
 */
 static void set_bound(const mp_encoder *e) {
   const size_t slack = 64; /* numbers ask for more room than they take */
@@ -159,7 +160,10 @@ static bool is_left_out(mp_encoder *e, moonpad_string name) {
   return true;
 }
 
-/* A member of the outermost table. A state is bounded key by key; a string's limit does not count its escapes. */
+/*
+** A member of the outermost table. A state is bounded key by key; a string's limit does not count
+** its escapes.
+*/
 static moonpad_status encode_state(mp_encoder *e, int index) {
   if (e->place.kind != MP_VALUE_PATH_STATE) return encode_any(e, index);
   if (lua_type(e->L, index) != LUA_TSTRING) set_bound(e);
@@ -243,7 +247,10 @@ static moonpad_status encode_object(mp_encoder *e, int table) {
 
 /* ---- removedStateKeys of an event ---- */
 
-/* Pushes the field of the event by raw access; runs no finalizer, since the name is among the table's keys when it is there. */
+/*
+** Pushes the field of the event by raw access; runs no finalizer, since the name is among the
+** table's keys when it is there.
+*/
 static bool push_given_removed_keys(mp_encoder *e, int table) {
   lua_State *L = e->L;
   lua_pushnil(L);
@@ -369,7 +376,8 @@ static unsigned levels_around(const mp_value_path *place) {
   return place->kind == MP_VALUE_PATH_APPENDED ? 1 : 0;
 }
 
-#define SCRATCH_KEPT ((size_t)4 * 1024 * 1024) /* what one huge value took is given back at the next */
+/* What one huge value took is given back at the next. */
+#define SCRATCH_KEPT ((size_t)4 * 1024 * 1024)
 
 static void trim(mp_buffer *scratch) {
   if (scratch->length == 0 && scratch->capacity > SCRATCH_KEPT) mp_buffer_free(scratch);

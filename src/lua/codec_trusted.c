@@ -1,18 +1,25 @@
 /*
-** JSON text that this library wrote, as Lua values: what every read ends with. The text is valid and compact (a store checks what comes out of a file), so nothing
-** is checked again, and nothing stands between text and tables. Events look alike: which name comes next, and how many members an object will have, is guessed from
-** the last time, and a wrong guess costs no more than the time to find out.
+** JSON text that this library wrote, as Lua values: what every read ends with. The text is valid
+** and compact (a store checks what comes out of a file), so nothing is checked again, and nothing
+** stands between text and tables. Events look alike: which name comes next, and how many members an
+** object will have, is guessed from the last time, and a wrong guess costs no more than the time to
+** find out.
 */
 #include "base/bytes.h"
 #include "core/json_scan.h"
 #include "lua/codec.h"
 
-#define EXPECTED_MOST 16 /* members that an object is given room for before they have been read */
-#define WAITING       32 /* items of an array that wait on the stack until it is known how many there are */
-#define STACK_NEED    (WAITING + 8)
-#define STACK_STEP    (8 * STACK_NEED)
+/* Members that an object is given room for before they have been read. */
+#define EXPECTED_MOST 16
+/* Items of an array that wait on the stack until it is known how many there are. */
+#define WAITING    32
+#define STACK_NEED (WAITING + 8)
+#define STACK_STEP (8 * STACK_NEED)
 
-/* Where the text has been read to is handed from function to function, as is `top`, the number of values on the Lua stack: both stay in registers. */
+/*
+** Where the text has been read to is handed from function to function, as is `top`, the number of
+** values on the Lua stack: both stay in registers.
+*/
 typedef struct trusted_reader {
   lua_State *L;
   mp_lua *binding;
@@ -32,7 +39,9 @@ static inline void make_room(trusted_reader *r, int top) {
 
 /* ---- Strings ---- */
 
-/* The first quote or backslash from `at` on: there is one. Our own text has no control characters. */
+/*
+** The first quote or backslash from `at` on: there is one. Our own text has no control characters.
+*/
 static inline const char *plain_end(const char *at, const char *end) {
   uint64_t ignored = 0;
   return at + mp_json_plain_end(at, 0, (size_t)(end - at), &ignored);
@@ -54,8 +63,9 @@ static inline bool is_noted(const mp_name *name, const char *begin, size_t lengt
 }
 
 /*
-** A short text that stood under this name the last time too: the second time its Lua string is kept,
-** from then on it need not be made again. Making it may run a finalizer that notes another text here.
+** A short text that stood under this name the last time too: the second time its Lua string is
+** kept, from then on it need not be made again. Making it may run a finalizer that notes another
+** text here.
 */
 static inline bool push_known(const trusted_reader *r, const char *begin, size_t length) {
   mp_name *name = &r->binding->names[r->name];
@@ -136,7 +146,10 @@ static unsigned name_slot(const char *name, size_t length) {
   return (unsigned)(mp_hash(name, length) >> (64 - MP_NAME_BITS));
 }
 
-/* Where the name is, or should be: in the first of its places that is free, or instead of another in one that the name itself picks. */
+/*
+** Where the name is, or should be: in the first of its places that is free, or instead of another
+** in one that the name itself picks.
+*/
 static unsigned find_name(const mp_name *names, const char *name, size_t length) {
   unsigned home = name_slot(name, length);
   for (unsigned i = 0; i < NAME_PLACES; i++) {
@@ -147,7 +160,10 @@ static unsigned find_name(const mp_name *names, const char *name, size_t length)
   return home;
 }
 
-/* The name whose first byte is at `begin`, which is followed by at least NAME_BYTES more. NULL: it has not been pushed. */
+/*
+** The name whose first byte is at `begin`, which is followed by at least NAME_BYTES more. NULL: it
+** has not been pushed.
+*/
 static inline const char *push_expected_name(trusted_reader *r, const char *begin) {
   mp_name *names = r->binding->names;
   unsigned slot = names[r->name].next;
@@ -231,7 +247,10 @@ MP_INLINE const char *push_any(trusted_reader *r, const char *at, int top) {
   return push_word(r, at);
 }
 
-/* The table gets the size of the last one of that name. That of an event has room for one more member. */
+/*
+** The table gets the size of the last one of that name. That of an event has room for one
+** more member.
+*/
 MP_INLINE const char *push_members(trusted_reader *r, const char *at, int top, bool is_event) {
   mp_name *name = &r->binding->names[r->name];
   int expected = name->members, count = 0, place = top + 1;

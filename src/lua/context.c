@@ -1,4 +1,7 @@
-/* What the runner's contexts are made of: change sets, commits; templates; ids and clocks. For the Lua layer, not for users. */
+/*
+** What the runner's contexts are made of: change sets, commits; templates; ids and clocks. For the
+** Lua layer, not for users.
+*/
 #include <time.h>
 
 #include "base/uuid.h"
@@ -181,7 +184,10 @@ static bool look_up(void *context, moonpad_string name, moonpad_value *value, mo
   return true;
 }
 
-/* Takes the artifacts' texts out of a table { [file] = text }; what they are kept in is left on the stack. */
+/*
+** Takes the artifacts' texts out of a table { [file] = text }; what they are kept in is left on
+** the stack.
+*/
 static void gather_artifacts(mp_options_table options, sources *from) {
   lua_State *L = options.L;
   int table = mp_field_index(options, "artifacts");
@@ -203,7 +209,10 @@ static void gather_artifacts(mp_options_table options, sources *from) {
   }
 }
 
-/* core.render(template, state, { syntax?, agentName?, artifacts? }) -> text; nil where it asks for artifacts and none were given */
+/*
+** core.render(template, state, { syntax?, agentName?, artifacts? }) -> text; nil where it asks for
+** artifacts and none were given
+*/
 static int render(lua_State *L) {
   static const char *const known[] = {"syntax", "agentName", "artifacts", NULL};
   mp_lua *binding = mp_lua_of(L);
@@ -235,7 +244,9 @@ static int render(lua_State *L) {
   return 1;
 }
 
-/* Notes a name as its length and its bytes: the scan holds memory, so nothing may raise inside it. */
+/*
+** Notes a name as its length and its bytes: the scan holds memory, so nothing may raise inside it.
+*/
 static bool note_file(void *context, moonpad_string file) {
   mp_buffer *files = context;
   mp_buffer_add(files, (const char *)&file.length, sizeof file.length);
@@ -268,7 +279,10 @@ static int template_artifacts(lua_State *L) {
 
 /* ---- Ids and clocks ---- */
 
-/* The host's own sources, where an argument names a session or a service: what they give makes a run repeatable. */
+/*
+** The host's own sources, where an argument names a session or a service: what they give makes a
+** run repeatable.
+*/
 static mp_env *env_at(lua_State *L, mp_lua *binding, int index) {
   mp_session_box *session = mp_test_session(L, binding, index);
   if (session != NULL) return session->session->env;

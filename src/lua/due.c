@@ -1,7 +1,7 @@
 /*
-** What tells an event loop that a step has something to do where no task does: a run that has given way in the middle
-** of its own work, or whose turn has come. Each run has one such object, so that to tell allocates nothing in Lua and
-** no finalizer runs.
+** What tells an event loop that a step has something to do where no task does: a run that has
+** given way in the middle of its own work, or whose turn has come. Each run has one such object, so
+** that to tell allocates nothing in Lua and no finalizer runs.
 */
 #include "lua/handles.h"
 #include "service/queue.h"

@@ -1,4 +1,6 @@
-/* The leaves of what is encoded (scalars, marks, proxies), and the messages about what cannot be. */
+/*
+** The leaves of what is encoded (scalars, marks, proxies), and the messages about what cannot be.
+*/
 #include <math.h>
 #include <stdio.h>
 
@@ -54,7 +56,8 @@ static void add_place(mp_buffer *out, mp_value_path place) {
   }
 }
 
-#define PATH_SHOWN 600 /* of a longer path the middle is left out, so that the reason is never cut off */
+/* Of a longer path the middle is left out, so that the reason is never cut off. */
+#define PATH_SHOWN 600
 
 static void add_path(const mp_encoder *e, unsigned steps, mp_buffer *out) {
   add_place(out, e->place);
@@ -127,7 +130,10 @@ moonpad_status mp_encoder_check_number(const mp_encoder *e, lua_Number number) {
   return MOONPAD_OK;
 }
 
-/* Has the top bit of a byte set if there is one that is not plain: control characters, '"', '\\' and what is more than ASCII. */
+/*
+** Has the top bit of a byte set if there is one that is not plain: control characters, '"', '\\'
+** and what is more than ASCII.
+*/
 static inline uint64_t not_plain(uint64_t word) {
   uint64_t quote = word ^ MP_EVERY_BYTE('"'), backslash = word ^ MP_EVERY_BYTE('\\');
   return word | (word - MP_EVERY_BYTE(0x20)) | (quote - MP_EVERY_BYTE(1)) | (backslash - MP_EVERY_BYTE(1));
@@ -210,7 +216,10 @@ moonpad_status mp_encode_number(mp_encoder *e, int index) {
 
 /* ---- Marks ---- */
 
-/* Pushes field `name` of lua-cjson where it has been loaded, else nil. All strings are at hand already: this allocates nothing. */
+/*
+** Pushes field `name` of lua-cjson where it has been loaded, else nil. All strings are at hand
+** already: this allocates nothing.
+*/
 static void push_cjson_field(mp_encoder *e, int module_name, int field_name) {
   lua_State *L = e->L;
   mp_push_anchor(L, MP_ANCHOR_NAMES);
@@ -301,7 +310,8 @@ moonpad_status mp_encode_light_userdata(mp_encoder *e, int index) {
 /* ---- Proxies ---- */
 
 unsigned mp_encoder_depth_limit(const mp_encoder *e) {
-  if (e->place.kind == MP_VALUE_PATH_STATE) return MOONPAD_MAX_DEPTH + 1; /* the table of keys is no part of a value */
+  /* the table of keys is no part of a value */
+  if (e->place.kind == MP_VALUE_PATH_STATE) return MOONPAD_MAX_DEPTH + 1;
   if (!mp_encodes_event(e)) return MOONPAD_MAX_DEPTH;
   return in_state_delta(e) ? MP_DELTA_LEVEL + MOONPAD_MAX_DEPTH : MP_EVENT_DEPTH;
 }

@@ -1,4 +1,7 @@
-/* The inside of the encoder, shared by codec_encode.c (tables, whole values) and encoder.c (leaves, messages). Nothing here raises. */
+/*
+** The inside of the encoder, shared by codec_encode.c (tables, whole values) and encoder.c (leaves,
+** messages). Nothing here raises.
+*/
 #ifndef MP_LUA_ENCODER_H
 #define MP_LUA_ENCODER_H
 
@@ -48,7 +51,10 @@ moonpad_status mp_encoder_check_number(const mp_encoder *e, lua_Number number);
 
 /* Writes a string literal if its text is all plain ASCII; false: nothing has been written. */
 bool mp_encode_plain(mp_buffer *out, moonpad_string text);
-/* Writes a key as a string literal, and the colon; refuses it with its path where it is not valid UTF-8. */
+/*
+** Writes a key as a string literal, and the colon; refuses it with its path where it is not
+** valid UTF-8.
+*/
 moonpad_status mp_encode_key(const mp_encoder *e, moonpad_string key);
 
 moonpad_status mp_encode_string(mp_encoder *e, int index);

@@ -16,14 +16,19 @@ void mp_push_error(lua_State *L, const char *code, const char *message) {
   lua_setmetatable(L, -2);
 }
 
-/* Is this a function of moonpad's own Lua files? Compiled in they have the names of their modules. */
+/*
+** Is this a function of moonpad's own Lua files? Compiled in they have the names of their modules.
+*/
 static bool is_own(const lua_Debug *function, moonpad_string folder) {
   const char *source = function->source;
   if (*source == '=') return strcmp(source, "=moonpad") == 0 || strncmp(source, "=moonpad.", 9) == 0;
   return folder.length > 0 && *source == '@' && strncmp(source + 1, folder.data, folder.length) == 0;
 }
 
-/* The nearest caller outside of moonpad: its own lines say nothing to users. A tail call has left none behind. */
+/*
+** The nearest caller outside of moonpad: its own lines say nothing to users. A tail call has left
+** none behind.
+*/
 static bool find_caller(lua_State *L, moonpad_string folder, lua_Debug *caller) {
   for (int level = 1; lua_getstack(L, level, caller); level++) {
     lua_getinfo(L, "Slt", caller);

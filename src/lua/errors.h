@@ -18,13 +18,19 @@ static inline void mp_check(lua_State *L, moonpad_status status, const moonpad_e
   if (status != MOONPAD_OK) mp_raise(L, error);
 }
 
-/* "a table", "a moonpad.session": what is at `index`, for messages. Borrowed from the metatable or constant. Raises m. */
+/*
+** "a table", "a moonpad.session": what is at `index`, for messages. Borrowed from the metatable or
+** constant. Raises m.
+*/
 const char *mp_describe(lua_State *L, int index);
 
 /* Refuses the module moonpad at `index`: what it gets that calls moonpad:f(...). Raises e. */
 void mp_refuse_module(lua_State *L, int index, const char *where);
 
-/* Refuses fields of the table at `index` that are not in `known` (ends with NULL), naming the nearest. Raises e. */
+/*
+** Refuses fields of the table at `index` that are not in `known` (ends with NULL), naming the
+** nearest. Raises e.
+*/
 void mp_check_fields(lua_State *L, int index, const char *where, const char *const *known);
 
 /* The known name that `given` was probably meant to be, or NULL. */

@@ -1,4 +1,7 @@
-/* Events in and out. In Lua a removed key is moonpad.removed; in JSON it is null plus the key in `removedStateKeys`. */
+/*
+** Events in and out. In Lua a removed key is moonpad.removed; in JSON it is null plus the key
+** in `removedStateKeys`.
+*/
 #include "lua/event.h"
 
 #include "core/event.h"
@@ -18,7 +21,10 @@ static void release_outcome(void *payload) {
   mp_release_outcome(payload);
 }
 
-/* A userdata with a finalizer for every append would cost more than all the rest that the collector has to do for it. */
+/*
+** A userdata with a finalizer for every append would cost more than all the rest that the collector
+** has to do for it.
+*/
 mp_outcome *mp_box_push_outcome(lua_State *L, mp_lua *binding) {
   if (binding->spare_outcome == NULL) return mp_box_push(L, sizeof(mp_outcome), release_outcome);
   mp_outcome *outcome = binding->spare_outcome;

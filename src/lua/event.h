@@ -13,7 +13,10 @@ void mp_release_outcome(mp_outcome *outcome);
 /* Empties the box at `index`, and keeps it for the next append. It holds no conflicts. Raises -. */
 void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
 
-/* Pushes a stored event as a table of its own, with methods and `revision`. The text must not move meanwhile. Raises e. */
+/*
+** Pushes a stored event as a table of its own, with methods and `revision`. The text must not move
+** meanwhile. Raises e.
+*/
 void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
 /*
@@ -22,7 +25,10 @@ void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t r
 */
 int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
 
-/* Writes the event table at `index` to binding->text: see mp_encode. `where` names the call. Raises e. */
+/*
+** Writes the event table at `index` to binding->text: see mp_encode. `where` names the call.
+** Raises e.
+*/
 moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, int64_t limit);
 
 /* Is the table at `index` a partial event? Raises -. */

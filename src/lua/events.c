@@ -1,4 +1,7 @@
-/* session.events: reads as a list, fetches what it is asked for. Every access gives a table of its own. */
+/*
+** session.events: reads as a list, fetches what it is asked for. Every access gives a table of
+** its own.
+*/
 #include "base/error.h"
 #include "lua/errors.h"
 #include "lua/event.h"
@@ -53,8 +56,8 @@ static void push_long(lua_State *L, mp_lua *binding, moonpad_session *session, l
 }
 
 /*
-** Pushes the event at `position` (from 1), or nil. Its text belongs to the session, and making tables may
-** run a finalizer that reads events too: it is brought to safety first.
+** Pushes the event at `position` (from 1), or nil. Its text belongs to the session, and making
+** tables may run a finalizer that reads events too: it is brought to safety first.
 */
 static void push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
   char copy[SHORT_EVENT];

@@ -1,8 +1,10 @@
 /*
-** The userdata types of the module. Several Lua objects may stand on one C object (a session, its state, its events, nodes in it), and the collector
-** finalizes them in an order of its own: so each holds a counted box, and the C object goes with the last of them.
+** The userdata types of the module. Several Lua objects may stand on one C object (a session,
+** its state, its events, nodes in it), and the collector finalizes them in an order of its own: so
+** each holds a counted box, and the C object goes with the last of them.
 **
-** Every userdata is made empty, then filled: one with a NULL pointer in it is closed, and every function says so.
+** Every userdata is made empty, then filled: one with a NULL pointer in it is closed, and every
+** function says so.
 */
 #ifndef MP_LUA_HANDLES_H
 #define MP_LUA_HANDLES_H
@@ -19,11 +21,12 @@ typedef struct mp_session_box {
 typedef struct mp_changes_box {
   unsigned references;
   mp_env *env;
-  mp_session_box *session;      /* NULL: of no session */
-  moonpad_changes *changes;     /* NULL until begun */
-  bool owned;                   /* else the session's own change set */
-  struct mp_changes_box *below; /* counted: of the answer that this call belongs to; NULL: of no call */
-  char *reason;                 /* given to mp_changes_end, which wants it to stay */
+  mp_session_box *session;  /* NULL: of no session */
+  moonpad_changes *changes; /* NULL until begun */
+  bool owned;               /* else the session's own change set */
+  /* counted: of the answer that this call belongs to; NULL: of no call */
+  struct mp_changes_box *below;
+  char *reason; /* given to mp_changes_end, which wants it to stay */
 } mp_changes_box;
 
 typedef struct mp_lua_service {
@@ -46,8 +49,11 @@ typedef struct mp_lua_state {
   const void *type; /* marks a state object: faster to ask for than its metatable */
   mp_changes_box *box;
   bool read_only;
-  mp_change *keys
-      [MP_STATE_KEYS]; /* used by index lately, by the address of the string; none has the name of a method. They live as long as the box. */
+  /*
+  ** used by index lately, by the address of the string; none has the name of a method. They live as
+  ** long as the box.
+  */
+  mp_change *keys[MP_STATE_KEYS];
 } mp_lua_state;
 
 typedef struct mp_lua_node {
@@ -56,11 +62,15 @@ typedef struct mp_lua_node {
   bool read_only;
 } mp_lua_node;
 
-/* What an append gives. It is in a box that is made before: to make one afterwards may run a finalizer, which may append. */
+/*
+** What an append gives. It is in a box that is made before: to make one afterwards may run a
+** finalizer, which may append.
+*/
 typedef struct mp_outcome {
   moonpad_event *event;
-  mp_env *env;        /* of the keys, counted; NULL: there are none */
-  mp_key **conflicts; /* taken over from the session object, which forgets them at the next append */
+  mp_env *env; /* of the keys, counted; NULL: there are none */
+  /* taken over from the session object, which forgets them at the next append */
+  mp_key **conflicts;
   size_t conflict_count;
 } mp_outcome;
 
@@ -83,8 +93,8 @@ int64_t mp_value_limit(const mp_changes_box *box);
 /* Pushes an empty service object. Raises m. */
 mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding);
 /*
-** A service has one object in a Lua state, which is what scripts key their things by. Notes the one at the top, which
-** has its service already. Raises m.
+** A service has one object in a Lua state, which is what scripts key their things by. Notes the
+** one at the top, which has its service already. Raises m.
 */
 void mp_know_service(lua_State *L, const mp_lua_service *handle);
 /* Pushes the object of a service, or nothing. Raises -. */
@@ -121,27 +131,38 @@ void mp_push_delta(lua_State *L, mp_lua *binding, moonpad_changes *changes);
 /* Writes the value at `index` (nil removes). `last_writer_wins`: never conflicts. Raises e. */
 void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, moonpad_string key, int index,
                     bool last_writer_wins);
-/* Writes the pairs of the table at `index` into it, all or nothing; keys must be strings. Raises e. */
+/*
+** Writes the pairs of the table at `index` into it, all or nothing; keys must be strings. Raises e.
+*/
 void mp_state_update(lua_State *L, mp_lua *binding, mp_lua_state *state, int index);
 
 /* ---- Nodes ---- */
 
 /* To be called before a slot is read whose node may be pushed. Raises m. */
 void mp_prepare_node(lua_State *L, mp_lua *binding);
-/* The node at that index, to be looked at: its key counts as read. NULL: there is none, or a closed one. */
+/*
+** The node at that index, to be looked at: its key counts as read. NULL: there is none, or a
+** closed one.
+*/
 mp_lua_node *mp_read_node(lua_State *L, mp_lua *binding, int index);
 /* Pushes what a slot holds: nil, a scalar, or the node's one userdata. Raises m. */
 void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes_box *box, bool read_only);
 
 /* ---- Errors that concern handles ---- */
 
-/* "service.getSession: call it with a colon, service:getSession(...)", or that the object is closed. Raises e. */
+/*
+** "service.getSession: call it with a colon, service:getSession(...)", or that the object is
+** closed. Raises e.
+*/
 _Noreturn void mp_raise_self(lua_State *L, int index, const char *where);
 /* Takes the keys of a conflict over, before anything that may run a finalizer. Raises -. */
 void mp_take_conflicts(mp_outcome *outcome, moonpad_session *session);
 /* Pushes why an append failed, as an error object: see below. Raises m. */
 void mp_push_append_error(lua_State *L, const mp_outcome *outcome, const moonpad_error *error, int event_index);
-/* Raises why an append failed; a conflict names its keys and carries the event at `event_index` (0: none). */
+/*
+** Raises why an append failed; a conflict names its keys and carries the event at `event_index`
+** (0: none).
+*/
 _Noreturn void mp_raise_append(lua_State *L, mp_outcome *outcome, moonpad_session *session, const moonpad_error *error,
                                int event_index);
 

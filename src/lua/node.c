@@ -9,11 +9,13 @@
 /* ---- One userdata per node ---- */
 
 /*
-** The weak table finds the userdata of a node. Each userdata counts on its node, so no other node can be at that address while the entry is there: Lua clears
-** entries of a weak table before it finalizes their values.
+** The weak table finds the userdata of a node. Each userdata counts on its node, so no other
+** node can be at that address while the entry is there: Lua clears entries of a weak table before
+** it finalizes their values.
 **
-** A node that was just read is borrowed, and making a userdata may run a finalizer, which may write and free that node; retaining it first would leak it when the
-** userdata cannot be made. So an empty proxy is made before the read, and filled after it without any allocation in between.
+** A node that was just read is borrowed, and making a userdata may run a finalizer, which may write
+** and free that node; retaining it first would leak it when the userdata cannot be made. So an
+** empty proxy is made before the read, and filled after it without any allocation in between.
 */
 void mp_prepare_node(lua_State *L, mp_lua *binding) {
   if (binding->has_spare_node) return;
@@ -38,7 +40,8 @@ static void push_node(lua_State *L, mp_lua *binding, mp_node *node, mp_changes_b
   mp_push_anchor(L, read_only ? MP_ANCHOR_READ_ONLY_NODES : MP_ANCHOR_NODES);
   lua_rawgetp(L, -1, node);
   const mp_lua_node *known = lua_touserdata(L, -1);
-  if (known != NULL && known->node == node) { /* else it was finalized by hand, and let go of its node */
+  /* else it was finalized by hand, and let go of its node */
+  if (known != NULL && known->node == node) {
     lua_remove(L, -2);
     return;
   }
@@ -129,7 +132,10 @@ static int node_tostring(lua_State *L) {
 
 /* ---- pairs ---- */
 
-/* Upvalues: binding, the keys, how many were given. Keys that have been removed meanwhile are passed over. */
+/*
+** Upvalues: binding, the keys, how many were given. Keys that have been removed meanwhile are
+** passed over.
+*/
 static int next_member(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_node *proxy = check_node(L, binding, 1);
@@ -223,7 +229,8 @@ static moonpad_status write_place(const mp_lua_node *proxy, const mp_value_path 
 }
 
 static _Noreturn void refuse_place(lua_State *L, mp_lua *binding, const mp_lua_node *proxy) {
-  const char *got = lua_type(L, 2) == LUA_TNUMBER ? "a float" : mp_describe(L, 2); /* may run a finalizer */
+  /* may run a finalizer */
+  const char *got = lua_type(L, 2) == LUA_TNUMBER ? "a float" : mp_describe(L, 2);
   mp_buffer_clear(&binding->spare);
   mp_node_path(proxy->node, &binding->spare);
   mp_raise_argument(L, "%.*s: keys are strings, or 1 to n in an array; got %s as a key", (int)binding->spare.length,

@@ -1,6 +1,6 @@
 /*
-** Asynchronous appends that this Lua state has begun: those of appendEventAsync and updateSessionAsync,
-** which polls complete, and those of stepped runs, whose steps wait for them.
+** Asynchronous appends that this Lua state has begun: those of appendEventAsync and
+** updateSessionAsync, which polls complete, and those of stepped runs, whose steps wait for them.
 */
 #ifndef MP_LUA_PENDING_H
 #define MP_LUA_PENDING_H
@@ -22,17 +22,19 @@ typedef enum mp_append_state {
 typedef struct mp_lua_append {
   unsigned references;
   mp_env *env;
-  mp_job *job;             /* NULL once it is done */
-  mp_session_box *session; /* held until then: a session object that is collected must not wait for the disk */
+  mp_job *job; /* NULL once it is done */
+  /* held until then: a session object that is collected must not wait for the disk */
+  mp_session_box *session;
   mp_append_state state;
-  mp_outcome stored;    /* the event, or the keys that conflicted; no event: there was no memory for it */
+  /* the event, or the keys that conflicted; no event: there was no memory for it */
+  mp_outcome stored;
   moonpad_error *error; /* NULL: there was no memory for it */
   mp_buffer refused;    /* of a conflict: the event that was to be appended */
 } mp_lua_append;
 
 /*
-** A stepped run waits for appends of a session object: it is told when one is done that somebody else has found done,
-** in whose queue nothing tells of it any more.
+** A stepped run waits for appends of a session object: it is told when one is done that somebody
+** else has found done, in whose queue nothing tells of it any more.
 */
 typedef struct mp_append_wait {
   mp_session_box *session; /* counted; NULL: it does not wait */
@@ -48,8 +50,8 @@ void mp_append_wait_end(mp_append_wait *wait);
 mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_box *session);
 void mp_lua_append_release(mp_lua_append *append);
 /*
-** Begins it. What completes it is told in the queue of `service`, which is this Lua state's. `way` says
-** how; its watch is set here. Raises -.
+** Begins it. What completes it is told in the queue of `service`, which is this Lua state's.
+** `way` says how; its watch is set here. Raises -.
 */
 moonpad_status mp_lua_append_begin(mp_lua_append *append, mp_lua_service *service, moonpad_changes *changes,
                                    moonpad_string event, mp_async_way way, moonpad_error *error);

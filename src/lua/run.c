@@ -1,4 +1,7 @@
-/* Runs of Lua agents for a host in C: moonpad_lua.h. Whatever may raise is called in protected mode. */
+/*
+** Runs of Lua agents for a host in C: moonpad_lua.h. Whatever may raise is called in
+** protected mode.
+*/
 #include <stdio.h>
 
 #include "lua/handles.h"
@@ -9,7 +12,8 @@
 
 /* A userdata that the registry holds, under its own address. */
 struct moonpad_lua_run {
-  lua_State *reserve; /* its stack has room when the host's has none, so that a run can always be forgotten */
+  /* its stack has room when the host's has none, so that a run can always be forgotten */
+  lua_State *reserve;
 };
 
 /* Its user values; the event keeps the JSON alive that was handed out last. */
@@ -33,12 +37,18 @@ static moonpad_status status_named(const char *name) {
   return MOONPAD_TOOL;
 }
 
-/* What Lua raises when it has no memory; an error that a coroutine passed on is told by nothing else. */
+/*
+** What Lua raises when it has no memory; an error that a coroutine passed on is told by
+** nothing else.
+*/
 static bool is_lack_of_memory(lua_State *L, int index) {
   return lua_type(L, index) == LUA_TSTRING && strcmp(lua_tostring(L, index), "not enough memory") == 0;
 }
 
-/* (error object, moonpad_error*): by its code and message when it is one of moonpad's, else as text. */
+/*
+** (error object, moonpad_error*): by its code and message when it is one of moonpad's, else
+** as text.
+*/
 static int describe_error(lua_State *L) {
   moonpad_error *error = lua_touserdata(L, 2);
   moonpad_status status = is_lack_of_memory(L, 1) ? MOONPAD_NO_MEMORY : MOONPAD_TOOL;

@@ -1,10 +1,16 @@
-/* The members of an object that is being encoded, put in order once all are written: that of their bytes, but for an event, which has the order in which it is stored. */
+/*
+** The members of an object that is being encoded, put in order once all are written: that of their
+** bytes, but for an event, which has the order in which it is stored.
+*/
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "lua/encoder.h"
 
-/* The first eight bytes of a name as a number, zeros after a shorter one: two names that differ there compare as these numbers do. */
+/*
+** The first eight bytes of a name as a number, zeros after a shorter one: two names that differ
+** there compare as these numbers do.
+*/
 static uint64_t first_bytes(moonpad_string name) {
   uint64_t word = 0;
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -18,7 +24,10 @@ static uint64_t first_bytes(moonpad_string name) {
   return word;
 }
 
-/* An event is written in the order in which it is stored, so that the core writes it again only to fill in what is missing. */
+/*
+** An event is written in the order in which it is stored, so that the core writes it again only to
+** fill in what is missing.
+*/
 static uint64_t order_of(const mp_encoder *e, moonpad_string name) {
   if (e->kind == MP_ENCODE_EVENT && e->depth == 1) {
     if (mp_text_is(name, "id")) return 1;

@@ -1,4 +1,7 @@
-/* Service objects: opening, closing, and what they are (contract 2, 5). Their calls are in service_*.c. */
+/*
+** Service objects: opening, closing, and what they are (contract 2, 5). Their calls are
+** in service_*.c.
+*/
 #include "lua/service.h"
 #include "lua/clock.h"
 
@@ -152,8 +155,8 @@ static int open_service(lua_State *L) {
 }
 
 /*
-** core.checkStore(where, url, config, later) -> durability, busyTimeoutMs: of a service that another module opens;
-** `later` names a field that a later version will have.
+** core.checkStore(where, url, config, later) -> durability, busyTimeoutMs: of a service that
+** another module opens; `later` names a field that a later version will have.
 */
 static int check_store(lua_State *L) {
   static const char *const known[] = {"durability", "busyTimeoutMs", NULL};

@@ -8,9 +8,10 @@
 
 /* ---- Pending appends ---- */
 
+/* User values: 1 the service, 2 the event or the error, once it has been asked for. */
 typedef struct mp_lua_pending {
   mp_lua_append *append;
-} mp_lua_pending; /* user values: 1 the service, 2 the event or the error, once it has been asked for */
+} mp_lua_pending;
 enum { PENDING_SERVICE = 1, PENDING_RESULT, PENDING_USER_VALUES = PENDING_RESULT };
 
 static mp_lua_append *check_pending(lua_State *L, mp_lua *binding, const char *where) {
@@ -92,8 +93,8 @@ static void end_wait(void *payload) {
 }
 
 /*
-** core.awaitAppend(job) -> wait, or nil where `job` is no pending append that waits: until the wait is closed, the
-** descriptor tells when the append has been found done by somebody else.
+** core.awaitAppend(job) -> wait, or nil where `job` is no pending append that waits: until the
+** wait is closed, the descriptor tells when the append has been found done by somebody else.
 */
 static int await_append(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);

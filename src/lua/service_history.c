@@ -64,7 +64,10 @@ static int state_at(lua_State *L) {
 
 /* ---- Forks ---- */
 
-/* The stack of a fork. Its object is made first: what has been stored must not fail for lack of memory. */
+/*
+** The stack of a fork. Its object is made first: what has been stored must not fail for lack
+** of memory.
+*/
 enum { FORK_AT = 4, FORK_ID, FORKED };
 
 static moonpad_status ask_fork(mp_store_call *call, moonpad_error *error) {
@@ -148,7 +151,10 @@ static int append_rewind(lua_State *L, mp_store_call *call) {
   return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, mp_buffer_text(&rewind->event), way);
 }
 
-/* Read on a worker, and appended as other events of the run are; once more where somebody has come in between. */
+/*
+** Read on a worker, and appended as other events of the run are; once more where somebody has come
+** in between.
+*/
 static int rewind_in_step(lua_State *L) {
   static const mp_store_call_type type = {sizeof(rewind_call), ask_rewind, append_rewind, release_rewind, false};
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:rewind");
@@ -219,7 +225,10 @@ static int backup(lua_State *L) {
   return mp_ask_service(L, &call->call);
 }
 
-/* service:sweep(): no option of this version gives anything a TTL (moonpad.open refuses them), so there is nothing to expire. */
+/*
+** service:sweep(): no option of this version gives anything a TTL (moonpad.open refuses them), so
+** there is nothing to expire.
+*/
 static int sweep(lua_State *L) {
   mp_check_call(L, mp_lua_of(L), "service:sweep", 1);
   lua_pushinteger(L, 0);

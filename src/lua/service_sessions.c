@@ -324,7 +324,10 @@ static void push_table_field(lua_State *L, const char *field) {
   lua_setfield(L, -3, field);
 }
 
-/* The event that a failed updateSession would have appended, for the error object: a copy of what was given, with what is pending. */
+/*
+** The event that a failed updateSession would have appended, for the error object: a copy of what
+** was given, with what is pending.
+*/
 static void push_pending_event(lua_State *L, mp_lua *binding, moonpad_session *session) {
   moonpad_changes *changes;
   moonpad_error error;

@@ -6,7 +6,9 @@
 
 /* ---- Export ---- */
 
-/* Held by the iterator, and by the call that makes it ready for its next line: either may go first. */
+/*
+** Held by the iterator, and by the call that makes it ready for its next line: either may go first.
+*/
 typedef struct shared_export {
   unsigned references;
   mp_env *env;
@@ -79,8 +81,8 @@ static int give_loaded_line(lua_State *L, mp_store_call *call) {
 }
 
 /*
-** Does somebody wait for the page that is being loaded? One that nobody waits for any more is waited for on the spot:
-** it is as good as there.
+** Does somebody wait for the page that is being loaded? One that nobody waits for any more is
+** waited for on the spot: it is as good as there.
 */
 static bool is_awaited(shared_export *shared) {
   mp_task *task = shared->loader == NULL ? NULL : &shared->loader->task;

@@ -1,4 +1,7 @@
-/* The Lua modules that are compiled in for embedders: generated from lua/moonpad by scripts/embed_lua.lua. */
+/*
+** The Lua modules that are compiled in for embedders: generated from lua/moonpad
+** by scripts/embed_lua.lua.
+*/
 #ifndef MP_LUA_SOURCES_H
 #define MP_LUA_SOURCES_H
 

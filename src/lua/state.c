@@ -79,7 +79,10 @@ static int push_key(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   return 1;
 }
 
-/* ---- Keys used lately: an access by index goes straight to what the change set knows of the key ---- */
+/*
+** ---- Keys used lately: an access by index goes straight to what the change set knows of the
+** key ----
+*/
 
 /* The open state object at argument 1, or NULL. */
 static mp_lua_state *quick_state(lua_State *L) {
@@ -88,7 +91,10 @@ static mp_lua_state *quick_state(lua_State *L) {
   return state->box == NULL ? NULL : state;
 }
 
-/* Lua keeps one copy of a short string, so that its address tells what it was last time; a long one is found by luck. */
+/*
+** Lua keeps one copy of a short string, so that its address tells what it was last time; a long one
+** is found by luck.
+*/
 static mp_change **key_place(mp_lua_state *state, const char *key) {
   return &state->keys[(uint64_t)(uintptr_t)key * UINT64_C(0x9E3779B97F4A7C15) >> 60];
 }

@@ -1,6 +1,7 @@
 /*
-** Appends of stepped runs. They wait as asynchronous appends do, together with those of others; but their
-** session object shows them when they are stored, and the coroutine yields core.ASKS_STORE until then.
+** Appends of stepped runs. They wait as asynchronous appends do, together with those of others;
+** but their session object shows them when they are stored, and the coroutine yields
+** core.ASKS_STORE until then.
 */
 #ifndef MP_LUA_STEPPED_APPEND_H
 #define MP_LUA_STEPPED_APPEND_H
@@ -29,8 +30,8 @@ bool mp_appends_in_step(lua_State *L, const moonpad_service *service);
 */
 mp_stepped_append *mp_stepped_append_push(lua_State *L, mp_lua *binding, mp_session_box *session);
 /*
-** The C function's last act. `handle` is the service's in this Lua state. The result is the stored event.
-** Raises e.
+** The C function's last act. `handle` is the service's in this Lua state. The result is the
+** stored event. Raises e.
 */
 int mp_stepped_append_make(lua_State *L, mp_stepped_append *stepped, mp_lua_service *handle, moonpad_changes *changes,
                            moonpad_string event, mp_async_way way);

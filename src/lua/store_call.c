@@ -16,7 +16,10 @@ typedef struct call_handle {
   int top;             /* of the stack, when it was made */
 } call_handle;
 
-/* Most calls are made and done at once: one is kept with its userdata, and room for the larger ones. */
+/*
+** Most calls are made and done at once: one is kept with its userdata, and room for the
+** larger ones.
+*/
 #define SPARE_CALL_BYTES ((size_t)2048)
 
 static void empty(mp_store_call *call) {
@@ -49,8 +52,8 @@ static void let_go(call_handle *handle) {
 }
 
 /*
-** __gc, __close. The spare one is collected when the Lua state is being closed: finalizers of others come
-** later, may ask a store, and what they make is never finalized.
+** __gc, __close. The spare one is collected when the Lua state is being closed: finalizers of
+** others come later, may ask a store, and what they make is never finalized.
 */
 static int call_end(lua_State *L) {
   call_handle *handle = lua_touserdata(L, 1);
@@ -240,8 +243,8 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
 int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
   ((call_handle *)lua_touserdata(L, call->index))->top = lua_gettop(L);
   /*
-  ** So that a coroutine which is closed meanwhile lets go of it at once. From here on nothing may be popped down to
-  ** it: in Lua 5.4.4 lua_settop loses its way when closing moves the stack.
+  ** So that a coroutine which is closed meanwhile lets go of it at once. From here on nothing
+  ** may be popped down to it: in Lua 5.4.4 lua_settop loses its way when closing moves the stack.
   */
   call->is_marked = !in_memory && stepper_of(L) != NULL;
   if (call->is_marked) lua_toclose(L, call->index);

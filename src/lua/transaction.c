@@ -1,4 +1,7 @@
-/* The transactions of tool calls, for the runner's contexts: see service/transaction.h. For the Lua layer, not for users. */
+/*
+** The transactions of tool calls, for the runner's contexts: see service/transaction.h. For the Lua
+** layer, not for users.
+*/
 #include "service/changes/transaction.h"
 
 #include "lua/arguments.h"
@@ -7,7 +10,10 @@
 #include "lua/handles.h"
 #include "service/changes/child_writes.h"
 
-/* core.callChanges(state): a state object over another one, that of the answer which the call belongs to. */
+/*
+** core.callChanges(state): a state object over another one, that of the answer which the call
+** belongs to.
+*/
 static int call_changes(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_changes_box *below = mp_check_state(L, binding, 1, "core.callChanges")->box;

@@ -183,7 +183,10 @@ void mp_executor_stop(moonpad_service *service) {
   bool is_first = !executor->stopping;
   executor->stopping = true;
   pthread_cond_broadcast(&executor->work);
-  /* Nobody takes the store away while somebody still uses it: the workers, or who runs a task at once. */
+  /*
+  ** Nobody takes the store away while somebody still uses it: the workers, or who runs a task
+  ** at once.
+  */
   while (is_first ? executor->running > 0 || executor->waiting.first != NULL : !executor->ended) {
     pthread_cond_wait(&executor->finished, &executor->mutex);
   }

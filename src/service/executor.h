@@ -10,7 +10,9 @@
 
 #include "moonpad.h"
 
-/* SQLite writes one after the other: more help where some read meanwhile, or a store is far away. */
+/*
+** SQLite writes one after the other: more help where some read meanwhile, or a store is far away.
+*/
 #define MP_WORKERS 4
 /* So many of them write at a time: while a file is locked, somebody can still read. */
 #define MP_WRITERS (MP_WORKERS - 1)
@@ -26,8 +28,9 @@ typedef enum mp_task_taker {
 
 /*
 ** Something to be done. It is a part of what its submitter knows about it, which stays until
-** `finish` or `drop` is called, one of them and once, and gives it back. What needs the submitter's
-** own thread (a session object, a Lua state) is read before it is submitted and changed by `finish`.
+** `finish` or `drop` is called, one of them and once, and gives it back. What needs the
+** submitter's own thread (a session object, a Lua state) is read before it is submitted and
+** changed by `finish`.
 */
 struct mp_task {
   /* On a worker, without a lock; may ask the store. It must not let go of the service. */
@@ -36,7 +39,10 @@ struct mp_task {
   void (*ended)(moonpad_service *service, mp_task *task);
   /* On the thread that polls `queue`. What became of it: a poll counts what failed. */
   moonpad_status (*finish)(mp_task *task);
-  /* Instead of `finish`, where nobody takes it any more: on the thread that polls or frees the queue. */
+  /*
+  ** Instead of `finish`, where nobody takes it any more: on the thread that polls or frees
+  ** the queue.
+  */
   void (*drop)(mp_task *task);
   moonpad_queue *queue; /* gets it when it is done; NULL: nobody does, and `run` is all */
   bool writes;          /* it may wait for a lock that others hold: see MP_WRITERS */
@@ -75,11 +81,14 @@ typedef struct mp_executor {
 bool mp_executor_init(mp_executor *executor);
 void mp_executor_destroy(mp_executor *executor);
 
-/* Hands over a task. Errors: closed, no_memory (no thread can be started); it has not been taken then. */
+/*
+** Hands over a task. Errors: closed, no_memory (no thread can be started); it has not been
+** taken then.
+*/
 moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error);
 /*
-** The same for a task that waits for nothing, such as one whose store answers from memory: it is run
-** at once, by the caller. Errors: closed.
+** The same for a task that waits for nothing, such as one whose store answers from memory: it is
+** run at once, by the caller. Errors: closed.
 */
 moonpad_status mp_run_at_once(moonpad_service *service, mp_task *task, moonpad_error *error);
 

@@ -235,9 +235,9 @@ bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
 }
 
 /*
-** Waits, if at all, for the first one. What a step is to take ends that, too, unless it was there when
-** such a wait ended the last time: somebody who polls and never steps must not spin. The number of the
-** last one that is done.
+** Waits, if at all, for the first one. What a step is to take ends that, too, unless it was
+** there when such a wait ended the last time: somebody who polls and never steps must not spin. The
+** number of the last one that is done.
 */
 static uint64_t wait_for_done(moonpad_queue *queue, int64_t timeout_ms) {
   pthread_mutex_lock(mutex_of(queue));

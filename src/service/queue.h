@@ -1,6 +1,7 @@
 /*
-** Completion queues: what is done, until the thread that it is for polls. A service has one of its
-** own; a thread may have another (moonpad_queue_new). The mutex of the executor guards what is inside.
+** Completion queues: what is done, until the thread that it is for polls. A service has one of
+** its own; a thread may have another (moonpad_queue_new). The mutex of the executor guards what
+** is inside.
 */
 #ifndef MP_SERVICE_QUEUE_H
 #define MP_SERVICE_QUEUE_H
@@ -16,7 +17,8 @@ struct moonpad_queue {
   moonpad_service *service; /* counted, save by the service's own queue */
   pthread_cond_t ready;     /* for whoever waits for it: something is done */
   mp_task_list done;
-  size_t wanted;    /* of these, and what is due: somebody takes them, which the file descriptor says */
+  /* of these, and what is due: somebody takes them, which the file descriptor says */
+  size_t wanted;
   size_t left;      /* the others: a poll drops them */
   size_t under_way; /* tasks that will be done */
   size_t due;       /* steps that have something to do, of which no task tells */
@@ -56,8 +58,9 @@ void mp_task_wait(const mp_task *task);
 void mp_queue_drop_left(moonpad_queue *queue);
 
 /*
-** A step has something to do, of which no task tells: as when one is done that a step takes. Taken back once, before
-** the queue is released; after moonpad_queue_free that is only for order's sake. On the thread that polls the queue.
+** A step has something to do, of which no task tells: as when one is done that a step takes.
+** Taken back once, before the queue is released; after moonpad_queue_free that is only for order's
+** sake. On the thread that polls the queue.
 */
 void mp_queue_add_due(moonpad_queue *queue);
 void mp_queue_remove_due(moonpad_queue *queue);

@@ -4,7 +4,8 @@
 ** The order of locks: none is asked for while another one is held. So no two threads can wait for
 ** each other.
 **
-** mp_executor.mutex       What is to be done, and what has been, with all completion queues. Whoever
+** mp_executor.mutex       What is to be done, and what has been, with all completion queues.
+** Whoever
 **                         holds it asks for no other lock, calls no store and no hook of the host
 **                         (clock, random source, allocator, log, callbacks), and so gives no memory
 **                         back either.
@@ -55,7 +56,10 @@ struct moonpad_service {
 /* For calls that may ask no store, which would say so itself. */
 moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *error);
 
-/* A store in memory with the hooks and limits of another service: values may go from the one to the other. */
+/*
+** A store in memory with the hooks and limits of another service: values may go from the one to
+** the other.
+*/
 moonpad_status mp_service_open_beside(const moonpad_service *host, moonpad_service **service, moonpad_error *error);
 
 /* Checks the three names of a session; the id is trimmed. `generate` allows an empty id. */

@@ -9,7 +9,9 @@
 #include "base/map.h"
 #include "store/store.h"
 
-/* Whose keys: of a session, a user or an app, by the id of its head; or of a session's base state. */
+/*
+** Whose keys: of a session, a user or an app, by the id of its head; or of a session's base state.
+*/
 typedef struct mp_owner {
   int64_t id;
   mp_scope scope;
@@ -25,20 +27,25 @@ typedef struct mp_head {
 } mp_head;
 
 /*
-** By internal id; nothing here has a message when it is not found. A walk gives back what its callback
-** ended it with, MP_STOP too: it may be one of several that a stop ends.
+** By internal id; nothing here has a message when it is not found. A walk gives back what its
+** callback ended it with, MP_STOP too: it may be one of several that a stop ends.
 */
 typedef struct mp_parts {
   /* By place->session where that is known, else by name: its row, and what the heads remember. */
   moonpad_status (*find_session)(mp_tx *tx, const mp_session_ref *place, mp_facts *facts, moonpad_error *error);
-  /* An app (`app` is 0), or a user of an app. Made when missing and `create`, else MOONPAD_NOT_FOUND. */
+  /*
+  ** An app (`app` is 0), or a user of an app. Made when missing and `create`,
+  ** else MOONPAD_NOT_FOUND.
+  */
   moonpad_status (*find_shared)(mp_tx *tx, mp_scope scope, int64_t app, moonpad_string name, bool create, mp_head *head,
                                 moonpad_error *error);
   /* The row is as it is to be, but for its id. The name is taken: MOONPAD_ALREADY_EXISTS. */
   moonpad_status (*insert_session)(mp_tx *tx, moonpad_string session_id, mp_session_row *row, moonpad_error *error);
   /* A session with all that it has, or a user without sessions with its state. */
   moonpad_status (*remove)(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error);
-  /* What the batch says of the heads that it changes, if any; the keys have been written already. */
+  /*
+  ** What the batch says of the heads that it changes, if any; the keys have been written already.
+  */
   moonpad_status (*update_heads)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
   /* Its callback may read keys. */
   moonpad_status (*each_session)(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
@@ -89,8 +96,9 @@ moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_session_ref *from, cons
                                      moonpad_error *error);
 
 /*
-** For mp_parts.each_session of a store that does not sort: the sessions of an app are added in any
-** order, and given in that of the query, without those that it leaves out. `touched` is as in mp_facts.
+** For mp_parts.each_session of a store that does not sort: the sessions of an app are added
+** in any order, and given in that of the query, without those that it leaves out. `touched` is
+** as in mp_facts.
 */
 typedef struct mp_sorting {
   mp_env *env;
@@ -103,7 +111,9 @@ typedef struct mp_sorting {
 void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed, double touched);
 moonpad_status mp_sorting_give(mp_sorting *sorting, mp_each_session each, void *context, moonpad_error *error);
 
-/* For mp_parts.each_event: gives an event if the query asks for it, with what the query asks for. */
+/*
+** For mp_parts.each_event: gives an event if the query asks for it, with what the query asks for.
+*/
 static inline moonpad_status mp_give_event(mp_event_row event, const mp_event_query *query, mp_each_event each,
                                            void *context, moonpad_error *error) {
   if (event.revision < query->first || event.revision > query->last) return MOONPAD_OK;

@@ -1,15 +1,17 @@
 /*
-** What a store does, and all that it does. It keeps rows and runs transactions; it knows no rule of
-** moonpad: conflicts, sums, limits, ids, expiry are decided in src/service. Rules reach a store as a
-** transaction function, which it calls between its own begin and commit, or as plans (store/plan.h).
+** What a store does, and all that it does. It keeps rows and runs transactions; it knows no
+** rule of moonpad: conflicts, sums, limits, ids, expiry are decided in src/service. Rules reach
+** a store as a transaction function, which it calls between its own begin and commit, or as
+** plans (store/plan.h).
 **
 ** A transaction is asked whole questions, so that a store behind a network needs one round trip for
 ** each: `look` is all that a rule wants to know, `apply` all that it has decided.
 **
-** Scopes inside a store: a session, a user (appName, userId) and an app each have a head: an internal
-** integer id, never reused, and a revision that counts every change. A state row is (scope, owner,
-** key without prefix) -> value, revision. A removed key leaves a row without a value (a tombstone)
-** that keeps the revision, until tombstones are purged: then the head remembers up to which one.
+** Scopes inside a store: a session, a user (appName, userId) and an app each have a head: an
+** internal integer id, never reused, and a revision that counts every change. A state row is
+** (scope, owner, key without prefix) -> value, revision. A removed key leaves a row without a value
+** (a tombstone) that keeps the revision, until tombstones are purged: then the head remembers up to
+** which one.
 **
 ** Everything is found by a place, which has names and ids: a store uses what suits it.
 **
@@ -46,7 +48,8 @@ typedef struct mp_session_row {
   int64_t user; /* its user's id */
   int64_t app;  /* its app's id */
   int64_t revision;
-  int64_t base_revision; /* of the base state: events (base_revision, revision] are there; 0 until it is trimmed */
+  /* of the base state: events (base_revision, revision] are there; 0 until it is trimmed */
+  int64_t base_revision;
   int64_t user_revision;
   int64_t app_revision;
   int64_t conversation_count;
@@ -68,8 +71,9 @@ typedef struct mp_event_row {
   int64_t revision;
   double timestamp;
   moonpad_string id;
-  moonpad_string json; /* the whole event, compact, `revision` not included; data NULL: not asked for */
-  uint64_t digest;     /* of what the caller gave, where it gave an id; 0 otherwise */
+  /* the whole event, compact, `revision` not included; data NULL: not asked for */
+  moonpad_string json;
+  uint64_t digest; /* of what the caller gave, where it gave an id; 0 otherwise */
   /* These two are read back only where a query asks for them; else they are NULL and 0. */
   moonpad_string invocation; /* its invocationId as the JSON spells it, without quotes */
   unsigned kinds;            /* MP_EVENT_... */
@@ -103,12 +107,12 @@ typedef struct mp_look {
   mp_session_ref place; /* by place.session where that is known, else by name */
   unsigned heads;       /* MP_ALL_HEADS, or MP_HEAD of a user or an app alone */
   bool create;          /* such a user or app is made when missing; only inside `write` */
-  int64_t
-      since[MP_STORED_SCOPES]; /* rows whose revision is greater go to each_state, tombstones too; or the two above */
+  /* rows whose revision is greater go to each_state, tombstones too; or the two above */
+  int64_t since[MP_STORED_SCOPES];
   /*
-  ** Keys that are wanted whatever their revision. Found are the value, one reference for the caller, and
-  ** the revision of the row, tombstone or not; NULL and 0: there is none. When `look` fails, none of them
-  ** holds a reference.
+  ** Keys that are wanted whatever their revision. Found are the value, one reference for the
+  ** caller, and the revision of the row, tombstone or not; NULL and 0: there is none. When `look`
+  ** fails, none of them holds a reference.
   */
   mp_state_row *keys;
   size_t key_count;
@@ -125,10 +129,15 @@ typedef struct mp_look {
 */
 typedef struct mp_facts {
   mp_session_row row;
-  int64_t forgotten[MP_STORED_SCOPES]; /* tombstones up to this revision have been purged; 0: none */
-  double touched[MP_STORED_SCOPES];    /* when it was last used, in seconds; 0: not known. Of a session then its
-                                          last_update_time counts; the state of a user or an app is left alone */
-  bool whole[MP_STORED_SCOPES]; /* every key with a value was given: MP_EVERY_KEY, or `since` lies before `forgotten` */
+  /* tombstones up to this revision have been purged; 0: none */
+  int64_t forgotten[MP_STORED_SCOPES];
+  /*
+  ** When it was last used, in seconds; 0: not known. Of a session then its last_update_time counts;
+  ** the state of a user or an app is left alone.
+  */
+  double touched[MP_STORED_SCOPES];
+  /* every key with a value was given: MP_EVERY_KEY, or `since` lies before `forgotten` */
+  bool whole[MP_STORED_SCOPES];
 } mp_facts;
 
 /* ---- walks ---- */
@@ -147,9 +156,10 @@ typedef struct mp_list_query {
   moonpad_string app_name;
   bool has_user_id;
   moonpad_string user_id;
-  bool newest_first; /* ascending by (last_update_time, user_id, session_id) in byte order, or the exact reverse */
-  int64_t limit;     /* 0: all */
-  bool has_after;    /* only what comes strictly after this place in the order */
+  /* ascending by (last_update_time, user_id, session_id) in byte order, or the exact reverse */
+  bool newest_first;
+  int64_t limit;  /* 0: all */
+  bool has_after; /* only what comes strictly after this place in the order */
   double after_time;
   moonpad_string after_user_id;
   moonpad_string after_session_id;
@@ -170,12 +180,14 @@ typedef struct mp_listing {
 
 typedef struct mp_batch {
   mp_session_ref place;
-  const mp_session_row *row; /* of `heads`: the revisions (and of a session the other numbers) as they become */
-  unsigned heads;            /* that change */
-  double touched;            /* these heads are used now, in seconds; 0: leave that */
-  const mp_state_row *keys;  /* without a value: a tombstone */
+  /* of `heads`: the revisions (and of a session the other numbers) as they become */
+  const mp_session_row *row;
+  unsigned heads;           /* that change */
+  double touched;           /* these heads are used now, in seconds; 0: leave that */
+  const mp_state_row *keys; /* without a value: a tombstone */
   size_t key_count;
-  const mp_state_row *base_keys; /* of the session's base state; without a value: the row is removed */
+  /* of the session's base state; without a value: the row is removed */
+  const mp_state_row *base_keys;
   size_t base_key_count;
   const mp_event_row *events; /* in order, behind those that are there */
   size_t event_count;
@@ -237,20 +249,27 @@ typedef struct mp_tx_ops {
                                  moonpad_error *error);
 
   /* ---- housekeeping (only inside `write`); each may be NULL: the store has no such thing ---- */
-  /* Deletes the events up to a revision. The base state that they lead to is applied by the caller. */
+  /*
+  ** Deletes the events up to a revision. The base state that they lead to is applied by the caller.
+  */
   moonpad_status (*trim)(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error);
-  /* Deletes the tombstones of one scope up to a revision, which the head then remembers as forgotten. */
+  /*
+  ** Deletes the tombstones of one scope up to a revision, which the head then remembers
+  ** as forgotten.
+  */
   moonpad_status (*purge)(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last, moonpad_error *error);
   moonpad_status (*touch)(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
   /*
-  ** Removes at most `limit` sessions that were last used before a time, or the state of so many users or
-  ** apps: their heads stay, count up by one, and have forgotten all up to that revision. *removed: how many.
+  ** Removes at most `limit` sessions that were last used before a time, or the state of so many
+  ** users or apps: their heads stay, count up by one, and have forgotten all up to that revision.
+  ** *removed: how many.
   */
   moonpad_status (*sweep)(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
                           moonpad_error *error);
   /*
-  ** Notes that a call without an event has been done, so that it is not done twice when its answer was
-  ** lost: ALREADY_EXISTS with no message when it is noted already. Forgets those noted before `expired`.
+  ** Notes that a call without an event has been done, so that it is not done twice when its
+  ** answer was lost: ALREADY_EXISTS with no message when it is noted already. Forgets those noted
+  ** before `expired`.
   */
   moonpad_status (*claim_token)(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                 moonpad_error *error);
@@ -261,9 +280,10 @@ struct mp_tx {
 };
 
 /*
-** A transaction function: reads and writes through `tx`. If it returns anything but MOONPAD_OK, all that it wrote is undone and that status is the result.
-** It may be called more than once (a store that retries, or whose commit was lost), and on another thread than the caller's: it starts afresh each time,
-** takes no lock of the service, and never calls out to the host.
+** A transaction function: reads and writes through `tx`. If it returns anything but MOONPAD_OK,
+** all that it wrote is undone and that status is the result. It may be called more than once (a
+** store that retries, or whose commit was lost), and on another thread than the caller's: it starts
+** afresh each time, takes no lock of the service, and never calls out to the host.
 */
 typedef moonpad_status (*mp_tx_function)(mp_tx *tx, void *context, moonpad_error *error);
 
@@ -282,17 +302,18 @@ typedef struct mp_store_ops {
   /* Closed before, and used by nobody. */
   void (*free)(mp_store *store);
   /*
-  ** Stores what the service has decided in sight of what a session object holds, without asking: all
-  ** plans in one transaction and one round trip. Each has its own outcome; one that is refused touches
-  ** nothing, and the service then decides under `write`. A failure is of all of them. NULL where `write`
-  ** costs no more. Any thread.
+  ** Stores what the service has decided in sight of what a session object holds, without asking:
+  ** all plans in one transaction and one round trip. Each has its own outcome; one that is refused
+  ** touches nothing, and the service then decides under `write`. A failure is of all of them. NULL
+  ** where `write` costs no more. Any thread.
   */
   moonpad_status (*append)(mp_store *store, struct mp_plan *plans, size_t count, moonpad_error *error);
 } mp_store_ops;
 
 struct mp_store {
   const mp_store_ops *ops;
-  bool in_memory; /* its calls wait for nothing but each other: they are made where they are asked for */
+  /* its calls wait for nothing but each other: they are made where they are asked for */
+  bool in_memory;
 };
 
 /* Has a table (of `type`) an operation, which an older or smaller store may lack? */

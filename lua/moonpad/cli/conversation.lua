@@ -1,12 +1,13 @@
---- A conversation on standard input and output: messages are answered as the text comes, lines that begin with / are
---- commands, Ctrl-C cancels the turn and keeps the session.
+--- A conversation on standard input and output: messages are answered as the text comes, lines that
+--- begin with / are commands, Ctrl-C cancels the turn and keeps the session.
 local cli = require "moonpad.cli_core"
 local commands = require "moonpad.cli.commands"
 local failure = require "moonpad.cli.failure"
 local moonpad = require "moonpad"
 
 local STDIN <const>, STDOUT <const>, STDERR <const> = 0, 1, 2
--- How long to wait for a model before looking whether Ctrl-C was pressed; a signal ends the wait at once.
+-- How long to wait for a model before looking whether Ctrl-C was pressed; a signal ends the wait
+-- at once.
 local PATIENCE <const> = 0.25
 
 local Conversation = {}
@@ -24,7 +25,8 @@ local function printEvent(event)
   raiseErrorOf(event)
 end
 
--- A tool's error is told to the model, which may keep it to itself: often it is an answer as good as any, and no fault.
+-- A tool's error is told to the model, which may keep it to itself: often it is an answer as good
+-- as any, and no fault.
 local function tellToolErrors(event)
   local errors = type(event.customMetadata) == "table" and event.customMetadata.toolErrors
   if type(errors) ~= "table" then return end
@@ -34,7 +36,8 @@ local function tellToolErrors(event)
   end
 end
 
--- Shows the answers of a turn. Streamed text is written as it comes, so there may be a line that has no end yet.
+-- Shows the answers of a turn. Streamed text is written as it comes, so there may be a line that
+-- has no end yet.
 local function newPrinter(debugs)
   local streamed = false
   -- Answers whether there was a line to end.
@@ -140,8 +143,8 @@ function Conversation:tell(text)
   if self.isTerminal and screen then screen:write(text):flush() end
 end
 
--- The next line; nil at the end. Ctrl-C at the prompt gives a new prompt; where there is none, it ends the wait for
--- input.
+-- The next line; nil at the end. Ctrl-C at the prompt gives a new prompt; where there is none, it
+-- ends the wait for input.
 function Conversation:read()
   if not self.isTerminal then return io.read "l" end
   repeat

@@ -1,4 +1,5 @@
---- Errors of the command that are no fault of the program: one clear line is all that the user gets to see of them.
+--- Errors of the command that are no fault of the program: one clear line is all that the user gets
+--- to see of them.
 local errorText = require "moonpad.error_text"
 
 local failure = {}

@@ -1,4 +1,5 @@
---- The moonpad command: reads its arguments, does what they say, and tells what went wrong in one line.
+--- The moonpad command: reads its arguments, does what they say, and tells what went wrong in
+--- one line.
 local cli = require "moonpad.cli_core"
 local failure = require "moonpad.cli.failure"
 local luaError = require "moonpad.lua_error"

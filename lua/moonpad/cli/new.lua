@@ -18,8 +18,8 @@ local remember = moonpad.tool {
   end,
 }
 
--- Answers without a network. Put a model's name in its place, such as "gpt-4o" or "gemini-2.0-flash", and its key into
--- the environment: the adapter is picked by the name.
+-- Answers without a network. Put a model's name in its place, such as "gpt-4o" or
+-- "gemini-2.0-flash", and its key into the environment: the adapter is picked by the name.
 local function model(request)
   local last = request.contents[#request.contents].parts[1]
   if last.functionResponse then return ("You have %d notes."):format(last.functionResponse.response.notes) end

@@ -21,7 +21,8 @@ local function readFile(path)
   failure.raise("%s: is not a file that can be read", path)
 end
 
--- `return moonpad.agent { ... }` is a tail call: an error in it does not know the line any more, so the file is told.
+-- `return moonpad.agent { ... }` is a tail call: an error in it does not know the line any more, so
+-- the file is told.
 local function textIn(path, err)
   local text = failure.text(err)
   return text:find(path:match "[^/]*$" .. ":", 1, true) and text or ("%s: %s"):format(path, text)

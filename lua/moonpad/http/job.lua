@@ -1,4 +1,5 @@
---- One request from the first attempt to the last byte. Until the answer begins it may be tried again; never after.
+--- One request from the first attempt to the last byte. Until the answer begins it may be tried
+--- again; never after.
 local core = require "moonpad.core"
 local driver = require "moonpad.http.driver"
 local errorText = require "moonpad.error_text"
@@ -19,7 +20,8 @@ local jobs = {}
 local Job = { __name = "moonpad.http.job" }
 Job.__index = Job
 
--- job -> what is to be sent. Apart from the job, because it holds keys: who prints a job must not see them.
+-- job -> what is to be sent. Apart from the job, because it holds keys: who prints a job must not
+-- see them.
 local plans = setmetatable({}, { __mode = "k" })
 
 ---- Attempts
@@ -49,7 +51,8 @@ local function secondsLeft(job)
 end
 
 local function headerLines(plan)
-  -- Without it libcurl asks before it sends a large body, and waits for an answer that many servers never give.
+  -- Without it libcurl asks before it sends a large body, and waits for an answer that many servers
+  -- never give.
   local lines = { "Expect:" }
   for name, value in pairs(plan.headers) do
     lines[#lines + 1] = value == "" and name .. ";" or name .. ": " .. value
@@ -96,7 +99,8 @@ local function begin(job, status)
   job.status, job.headers = status, job.request:headers()
 end
 
--- The answer begins with its first byte, or with its end: as long as the owner has seen nothing, it may be tried again.
+-- The answer begins with its first byte, or with its end: as long as the owner has seen nothing, it
+-- may be tried again.
 local function takeAnswer(job)
   local request = job.request
   local isDone = request:done()
@@ -155,7 +159,8 @@ local function giveWay()
   end
 end
 
--- One step; and between two of them, others get their turn. So a fast sender cannot hold up a frame.
+-- One step; and between two of them, others get their turn. So a fast sender cannot hold up
+-- a frame.
 local function stepInTurn(job)
   if job.hasStepped then giveWay() end
   job.hasStepped = true
@@ -265,7 +270,8 @@ function Job:poll()
   return true, { status = self.status, headers = self.headers, body = table.concat(parts) }
 end
 
----Nothing more of it is wanted. What may still come does no harm, and the connection can serve again after it.
+---Nothing more of it is wanted. What may still come does no harm, and the connection can serve
+---again after it.
 function Job:leave()
   checkSelf(self, "leave")
   local request = self.request

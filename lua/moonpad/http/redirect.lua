@@ -5,7 +5,8 @@ local MAX_HOPS = 5
 
 local STATUSES = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
 
--- Harmless anywhere. Whatever else there is may be a key: providers use header names of their own for them.
+-- Harmless anywhere. Whatever else there is may be a key: providers use header names of their own
+-- for them.
 local FOR_STRANGERS = { ["accept"] = true, ["content-type"] = true, ["user-agent"] = true }
 
 ---@param status integer
@@ -24,19 +25,21 @@ local function parse(url)
   return { scheme = scheme, host = host or authority, port = port ~= "" and port or DEFAULT_PORTS[scheme] }
 end
 
--- From http to https on the same host is what servers do with a name that was typed: nothing becomes less safe by it.
+-- From http to https on the same host is what servers do with a name that was typed: nothing
+-- becomes less safe by it.
 local function isUpgrade(from, to)
   return from.scheme == "http" and to.scheme == "https" and from.host == to.host
 end
 
--- May the headers go along? To the same place, or from the usual port to the usual port: behind another one, somebody
--- else may listen.
+-- May the headers go along? To the same place, or from the usual port to the usual port: behind
+-- another one, somebody else may listen.
 local function isSamePlace(from, to)
   if from.host ~= to.host then return false end
   return from.port == to.port or isUpgrade(from, to) and from.port == "80" and to.port == "443"
 end
 
--- The method that the next request has: what browsers made of 301 and 302 has become the rule (RFC 9110, 15.4).
+-- The method that the next request has: what browsers made of 301 and 302 has become the rule (RFC
+-- 9110, 15.4).
 local function withoutBody(status, method)
   return status == 303 and method ~= "HEAD" or (status == 301 or status == 302) and method == "POST"
 end

@@ -18,7 +18,8 @@ function retry.isWorthStatus(status)
   return status == 429 or status >= 500 and status <= 599
 end
 
--- From 0 to 1. The generator of the Lua state belongs to the host: its sequence may matter to a game.
+-- From 0 to 1. The generator of the Lua state belongs to the host: its sequence may matter to
+-- a game.
 local function random()
   return tonumber(core.uuid4():sub(1, 8), 16) / 0xFFFFFFFF
 end
@@ -36,7 +37,8 @@ local MONTHS = {
   Jan = 1, Feb = 2, Mar = 3, Apr = 4, May = 5, Jun = 6, Jul = 7, Aug = 8, Sep = 9, Oct = 10, Nov = 11, Dec = 12,
 }
 
--- Days since 1970-01-01 in the Gregorian calendar, with years that begin in March so that leap days come last.
+-- Days since 1970-01-01 in the Gregorian calendar, with years that begin in March so that leap days
+-- come last.
 local function daysSinceEpoch(year, month, day)
   if month <= 2 then year, month = year - 1, month + 12 end
   local era = year // 400

@@ -1,5 +1,6 @@
 ---@meta moonpad.core
--- The types of the C module, for editors. Nothing here is run. What users see of it is re-exported by `moonpad`.
+-- The types of the C module, for editors. Nothing here is run. What users see of it is re-exported
+-- by `moonpad`.
 
 ---@alias moonpad.Value
 ---| string
@@ -37,10 +38,10 @@
 
 -- ---- State ----
 
----A state: session, `user:`, `app:` and `temp:` keys in one map. Read and write keys by index; the methods below win
----over keys of the same
----name (`state:get("get")` reads such a key, `state:set("get", v)` writes it). Values are copied in and out; tables
----read back as `moonpad.Node`.
+---A state: session, `user:`, `app:` and `temp:` keys in one map. Read and write keys by
+---index; the methods below win over keys of the same name (`state:get("get")` reads such
+---a key, `state:set("get", v)` writes it). Values are copied in and out; tables read
+---back as `moonpad.Node`.
 ---@class moonpad.State: userdata
 ---@field [string] any
 local State = {}
@@ -66,12 +67,13 @@ function State:has(key) end
 ---@return boolean existed
 function State:delete(key) end
 
----Sets several keys; all are validated before any is written. `moonpad.removed` deletes, so that a `delta()` can be
----given back.
+---Sets several keys; all are validated before any is written. `moonpad.removed` deletes, so that a
+---`delta()` can be given back.
 ---@param values table<string, moonpad.Value>
 function State:update(values) end
 
----Writes `value` when the key is absent, and returns what `state[key]` reads then: for a table its node.
+---Writes `value` when the key is absent, and returns what `state[key]` reads then: for a table
+---its node.
 ---@param key string
 ---@param value moonpad.Value?
 ---@return any
@@ -97,20 +99,21 @@ function State:hasDelta() end
 ---@nodiscard
 function State:delta() end
 
----Adds at commit, under the store's lock, to the value stored then: parallel writers lose no update. A missing key
----counts from 0.
+---Adds at commit, under the store's lock, to the value stored then: parallel writers lose no
+---update. A missing key counts from 0.
 ---@param key string
 ---@param by? number default 1
 function State:increment(key, by) end
 
----Appends an item at commit, under the store's lock. A missing key, or an empty object, counts as an empty array.
+---Appends an item at commit, under the store's lock. A missing key, or an empty object, counts as
+---an empty array.
 ---@param key string
 ---@param item moonpad.Value
 function State:append(key, item) end
 
----An array or object inside a state: reads and writes like a table (`#`, `pairs`, `ipairs`, `table.insert`,
----`table.sort`...). The same node is the same
----object. `tostring` gives its JSON, `moonpad.toTable` a plain copy. `next`, `rawget` and lua-cjson cannot see into it.
+---An array or object inside a state: reads and writes like a table (`#`, `pairs`, `ipairs`,
+---`table.insert`, `table.sort`...). The same node is the same object. `tostring` gives its JSON,
+---`moonpad.toTable` a plain copy. `next`, `rawget` and lua-cjson cannot see into it.
 ---@class moonpad.Node: userdata
 ---@field [string|integer] any
 ---@operator len: integer
@@ -130,8 +133,8 @@ function State:append(key, item) end
 ---@field conversationCount integer user messages so far
 ---@field saveKey string "appName/userId"
 
----The events that a session object shows, oldest first; fetched when they are read. Every access gives a table of
----its own.
+---The events that a session object shows, oldest first; fetched when they are read. Every access
+---gives a table of its own.
 ---@class moonpad.Events: userdata
 ---@field [integer] moonpad.Event
 ---@operator len: integer
@@ -222,29 +225,30 @@ function Service:listSessions(options) end
 ---@return boolean existed
 function Service:deleteSession(options) end
 
----Forgets a user: all its sessions and its user state, in one transaction. Artifacts and memories have calls of their
----own.
+---Forgets a user: all its sessions and its user state, in one transaction. Artifacts and memories
+---have calls of their own.
 ---@param options { appName: string, userId: string }
 ---@return integer sessions how many it had
 function Service:deleteUser(options) end
 
----Appends an event, the one way in which state changes, and returns it as stored. A partial event is returned
----unchanged.
+---Appends an event, the one way in which state changes, and returns it as stored. A partial event
+---is returned unchanged.
 ---@param session moonpad.Session
 ---@param event moonpad.Event|table
 ---@return moonpad.Event
 ---@overload fun(self: moonpad.Service, options: moonpad.AppendOptions): moonpad.Event
 function Service:appendEvent(session, event) end
 
----Appends what is pending on `session.state` as one event, by "system" unless `event` names an author. The fields,
----content and own delta of `event` go along. A key that is pending and in that delta too, or a partial event, is
----refused. On failure the writes stay pending.
+---Appends what is pending on `session.state` as one event, by "system" unless `event` names an
+---author. The fields, content and own delta of `event` go along. A key that is pending and in that
+---delta too, or a partial event, is refused. On failure the writes stay pending.
 ---@param session moonpad.Session
 ---@param event moonpad.Event|table?
 ---@return moonpad.Event? event nil when nothing was pending and no event was given
 function Service:updateSession(session, event) end
 
----An asynchronous append: what `appendEventAsync` and `updateSessionAsync` return. Dropping it cancels nothing.
+---An asynchronous append: what `appendEventAsync` and `updateSessionAsync` return. Dropping it
+---cancels nothing.
 ---@class moonpad.PendingAppend: userdata
 local PendingAppend = {}
 
@@ -252,38 +256,40 @@ local PendingAppend = {}
 ---@return moonpad.Event? event nil until a poll has found it done
 function PendingAppend:result() end
 
----What `context:await` asks: completes the append, and those before it on its session object, if it is done. Raises why
----it failed.
+---What `context:await` asks: completes the append, and those before it on its session object, if
+---it is done. Raises why it failed.
 ---@return boolean done
 ---@return moonpad.Event? event
 function PendingAppend:poll() end
 
----As `appendEvent`, without waiting: the session object shows the event's delta at once, its revision when a poll has
----found the append done. The appends of a session object are stored in order; a synchronous call on it waits for them.
----If one fails, those behind it fail too. Only what needs no store is an error here; so is a partial event.
+---As `appendEvent`, without waiting: the session object shows the event's delta at once, its
+---revision when a poll has found the append done. The appends of a session object are stored in
+---order; a synchronous call on it waits for them. If one fails, those behind it fail too. Only
+---what needs no store is an error here; so is a partial event.
 ---@param session moonpad.Session
 ---@param event moonpad.Event|table
 ---@return moonpad.PendingAppend
 ---@overload fun(self: moonpad.Service, options: moonpad.AppendOptions): moonpad.PendingAppend
 function Service:appendEventAsync(session, event) end
 
----As `updateSession`, in the same way. What it carries is pending no longer, whatever becomes of it; what is written
----from now on is.
+---As `updateSession`, in the same way. What it carries is pending no longer, whatever becomes of
+---it; what is written from now on is.
 ---@param session moonpad.Session
 ---@param event moonpad.Event|table?
 ---@return moonpad.PendingAppend? pending nil when nothing was pending and no event was given
 function Service:updateSessionAsync(session, event) end
 
----Completes what this Lua state has begun on the service and is done. After `close` too. What became of each append,
----its `result` says: a poll does not raise it.
+---Completes what this Lua state has begun on the service and is done. After `close` too. What
+---became of each append, its `result` says: a poll does not raise it.
 ---@param seconds? number how long at most to wait for the first, as long as any is under way; default: not at all
 ---@return integer count
 ---@return integer failed how many of them
 function Service:poll(seconds) end
 
----A file descriptor that is readable as long as a poll, or a run whose last step was "waiting", has something to do.
----What waits for something that is not moonpad's to know (a request of moonpad.http, a tool or model of your own that
----yields) is to be stepped at your own pace. It is moonpad's: wait for it, neither read nor close it.
+---A file descriptor that is readable as long as a poll, or a run whose last step was "waiting",
+---has something to do. What waits for something that is not moonpad's to know (a request of
+---moonpad.http, a tool or model of your own that yields) is to be stepped at your own pace. It is
+---moonpad's: wait for it, neither read nor close it.
 ---@return integer fd good until the service object is collected
 function Service:fd() end
 
@@ -328,25 +334,27 @@ function Service:stateAt(session, revision) end
 ---@return moonpad.Session
 function Service:fork(session, options) end
 
----Appends one event that restores session-scope state to before that invocation, or to after that revision (0: as it
----was created). Exactly one of the two is given. What is not there raises `not_found`.
+---Appends one event that restores session-scope state to before that invocation, or to after
+---that revision (0: as it was created). Exactly one of the two is given. What is not there
+---raises `not_found`.
 ---@param session moonpad.Session
 ---@param options { invocationId: string }|{ revision: integer }
 ---@return moonpad.Event
 function Service:rewind(session, options) end
 
----The whole stored session as lines of text, a header and then the events, each with its newline: whatever part the
----object shows, without what is pending, without user and app state. Nothing is locked between two lines; what is
----appended meanwhile is no part of it. Once the service is closed the iterator raises `closed`, once the session is
----deleted `not_found`.
+---The whole stored session as lines of text, a header and then the events, each with its newline:
+---whatever part the object shows, without what is pending, without user and app state. Nothing is
+---locked between two lines; what is appended meanwhile is no part of it. Once the service is
+---closed the iterator raises `closed`, once the session is deleted `not_found`.
 ---@param session moonpad.Session
 ---@return fun(): string? nextLine nil behind the last one
 ---@nodiscard
 function Service:export(session) end
 
----Creates the session that the lines of an export describe, under other names where they are given. All or nothing: a
----wrong line raises `invalid_argument` and is named, an error of an iterator comes through as it is, and a session that
----exists raises `already_exists`. User and app state are not touched.
+---Creates the session that the lines of an export describe, under other names where they are
+---given. All or nothing: a wrong line raises `invalid_argument` and is named, an error of an
+---iterator comes through as it is, and a session that exists raises `already_exists`. User and app
+---state are not touched.
 ---@param options moonpad.ImportOptions
 ---@return moonpad.Session
 function Service:import(options) end
@@ -372,12 +380,13 @@ function Service:sweep() end
 ---@field _VERSION string
 local core = {}
 
----The exact codec: 64-bit integers and doubles come back as they were, empty arrays stay arrays, proxies are accepted.
+---The exact codec: 64-bit integers and doubles come back as they were, empty arrays stay arrays,
+---proxies are accepted.
 ---@class moonpad.Json
 local Json = {}
 
----Compact JSON, object keys sorted by bytes. What cannot be encoded is an error with the path to it; more than 256 MiB
----is `invalid_argument`.
+---Compact JSON, object keys sorted by bytes. What cannot be encoded is an error with the path to
+---it; more than 256 MiB is `invalid_argument`.
 ---@param value moonpad.Value
 ---@return string
 ---@nodiscard
@@ -422,7 +431,8 @@ function core.array(table) end
 ---@nodiscard
 function core.state(values) end
 
----A deep copy in which proxies have become tables. What is no table and no proxy is returned as it is.
+---A deep copy in which proxies have become tables. What is no table and no proxy is returned as
+---it is.
 ---@param value any
 ---@return any
 ---@nodiscard
@@ -435,7 +445,8 @@ function core.toTable(value) end
 ---@nodiscard
 function core.newEvent(event, session) end
 
----As `json.encode`, for what is to be part of an event: raises `limit` where that is far too large for one.
+---As `json.encode`, for what is to be part of an event: raises `limit` where that is far too large
+---for one.
 ---@param value moonpad.Value
 ---@param limit? moonpad.Session|integer whose service says how large an event may be, or bytes
 ---@return string
@@ -461,7 +472,8 @@ function core.newError(code, message, extra) end
 ---@nodiscard
 function core.isError(value) end
 
----Raises invalid_argument for the first field that is not known: "WHERE: FIELD: unknown field, did you mean KNOWN?"
+---Raises invalid_argument for the first field that is not known: "WHERE: FIELD: unknown field, did
+---you mean KNOWN?"
 ---@param table table
 ---@param where string
 ---@param known string[]
@@ -472,7 +484,8 @@ function core.checkFields(table, where, known) end
 function core.setFolder(folder) end
 
 ---A state object over a change set of its own: reads see the session object and its own writes.
----With a branch ("team.writer") those of the branches beside it are other writers to it, wherever it has read.
+---With a branch ("team.writer") those of the branches beside it are other writers to it, wherever
+---it has read.
 ---@param session moonpad.Session
 ---@param branch string?
 ---@return moonpad.State
@@ -491,13 +504,14 @@ function core.readOnly(state) end
 ---@nodiscard
 function core.callChanges(answer) end
 
----From now on the call sees what is committed to the answer now, and its own writes; of what others store it sees what
----was stored when its first transaction began.
+---From now on the call sees what is committed to the answer now, and its own writes; of what
+---others store it sees what was stored when its first transaction began.
 ---@param call moonpad.State
 function core.beginTransaction(call) end
 
----What was written since then is pending in the answer. Raises `conflict` (with `keys`) where another call has
----committed the same place of a key that this one has read and written; then the transaction is still under way.
+---What was written since then is pending in the answer. Raises `conflict` (with `keys`) where
+---another call has committed the same place of a key that this one has read and written; then the
+---transaction is still under way.
 ---@param call moonpad.State
 function core.commitTransaction(call) end
 
@@ -528,8 +542,8 @@ function core.addWrites(state, writes) end
 ---@param value moonpad.Value?
 function core.putUnchecked(state, key, value) end
 
----Appends the event with the pending writes in its stateDelta. On failure they stay pending. A partial event is
----returned unchanged.
+---Appends the event with the pending writes in its stateDelta. On failure they stay pending. A
+---partial event is returned unchanged.
 ---@param state moonpad.State
 ---@param event table
 ---@return moonpad.Event stored
@@ -539,16 +553,18 @@ function core.commit(state, event) end
 ---@type table<thread, any>
 core.threads = {}
 
----What a coroutine yields while a store is asked for it. It is to be resumed until it yields something else.
+---What a coroutine yields while a store is asked for it. It is to be resumed until it yields
+---something else.
 ---@type lightuserdata
 core.ASKS_STORE = nil
 
----Given to coroutine.resume in place of an answer: the call that waits for a store raises `cancelled`.
+---Given to coroutine.resume in place of an answer: the call that waits for a store
+---raises `cancelled`.
 ---@type lightuserdata
 core.CANCEL = nil
 
----Says who steps the coroutines that moonpad drives: calls that ask a store are tasks of this service, and yield
----core.ASKS_STORE until they are done. nil: they are made at once.
+---Says who steps the coroutines that moonpad drives: calls that ask a store are tasks of this
+---service, and yield core.ASKS_STORE until they are done. nil: they are made at once.
 ---@param service moonpad.Service?
 ---@return moonpad.Service? previous
 function core.stepWith(service) end
@@ -560,28 +576,28 @@ function core.stepWith(service) end
 ---@nodiscard
 function core.newDue() end
 
----Tells it by `service:fd()`, or takes it back. It raises nothing: where there is no memory for that, or the service
----was closed before anything was begun on it, nothing is told.
+---Tells it by `service:fd()`, or takes it back. It raises nothing: where there is no memory for
+---that, or the service was closed before anything was begun on it, nothing is told.
 ---@param due moonpad.Due
 ---@param service moonpad.Service? the run's own; nil: there is nothing to do
 function core.setDue(due, service) end
 
----While a run waits for a pending append, which may be found done by somebody else: `service:fd()` is readable from
----then on, until the answer is closed.
+---While a run waits for a pending append, which may be found done by somebody else: `service:fd()`
+---is readable from then on, until the answer is closed.
 ---@param job any nil is the answer for whatever is no pending append, or is done
 ---@return userdata? wait to be closed
 ---@nodiscard
 function core.awaitAppend(job) end
 
----Is no append of a session object under way any more? What is done is applied. Only where nobody waits for them
----himself: their runs are over.
+---Is no append of a session object under way any more? What is done is applied. Only where nobody
+---waits for them himself: their runs are over.
 ---@param session moonpad.Session
 ---@param isAwaited boolean somebody waits for that: `service:fd()` is to be readable then
 ---@return boolean
 function core.isSettled(session, isAwaited) end
 
----Ends a context: drops what is pending, its nodes become stale, writes raise invalid_argument with the reason;
----reading goes on.
+---Ends a context: drops what is pending, its nodes become stale, writes raise invalid_argument
+---with the reason; reading goes on.
 ---@param state moonpad.State
 ---@param reason string
 function core.finish(state, reason) end
@@ -599,7 +615,8 @@ function core.finish(state, reason) end
 ---@nodiscard
 function core.render(template, state, options) end
 
----The files that a template's `artifact.FILE` placeholders ask for, in order of appearance, repeats included.
+---The files that a template's `artifact.FILE` placeholders ask for, in order of appearance,
+---repeats included.
 ---@param template string
 ---@param syntax? "both"|"braces"|"angles"
 ---@return string[]
@@ -633,7 +650,8 @@ function core.monotonic() end
 ---@type lightuserdata
 core.storeCalls = nil
 
----As `core.sleep`, but ends when something is done that this Lua state has begun and does not know of yet.
+---As `core.sleep`, but ends when something is done that this Lua state has begun and does not know
+---of yet.
 ---@param seconds number
 function core.idle(seconds) end
 

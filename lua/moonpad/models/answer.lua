@@ -23,7 +23,8 @@ function Base:isComplete()
   return self.finishReason ~= nil or self.errorCode ~= nil
 end
 
----The arguments of a call. What is no JSON stays a string: the runner tells the model, which can do better.
+---The arguments of a call. What is no JSON stays a string: the runner tells the model, which can
+---do better.
 ---@param name string?
 ---@param text string
 ---@return table|string

@@ -164,7 +164,8 @@ function events.message(self, object)
   self.modelVersion = fields.string(object, "model", "")
 end
 
----Takes one object of the stream, or the whole answer. Kinds that are not known are passed over: the API adds to them.
+---Takes one object of the stream, or the whole answer. Kinds that are not known are passed over:
+---the API adds to them.
 function Answer:add(object)
   local take = events[fields.required(fields.string, object, "type", "")]
   return take and take(self, object)

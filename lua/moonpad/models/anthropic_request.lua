@@ -29,7 +29,8 @@ function blocks.text(part)
   return part.text ~= "" and { type = "text", text = part.text } or nil
 end
 
--- Thoughts are taken back only with the signature that they came with; redacted ones are nothing but that.
+-- Thoughts are taken back only with the signature that they came with; redacted ones are nothing
+-- but that.
 function blocks.thought(part)
   local own = type(part.anthropic) == "table" and part.anthropic or {}
   if own.redacted then return { type = "redacted_thinking", data = own.redacted } end

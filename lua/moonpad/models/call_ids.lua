@@ -1,5 +1,6 @@
---- The ids by which a provider finds the answer to a function call. History may hold ids of another provider, the same
---- id twice, or none; on the wire each call has one of its own that the provider accepts.
+--- The ids by which a provider finds the answer to a function call. History may hold ids of
+--- another provider, the same id twice, or none; on the wire each call has one of its own that
+--- the provider accepts.
 local callIds = {}
 
 ---@class moonpad.CallIds

@@ -1,5 +1,5 @@
---- Reading what a provider has sent: each field is of the type that the API documents, or not there (a null is not
---- there). Anything else is an error `model` that names the field.
+--- Reading what a provider has sent: each field is of the type that the API documents, or not there
+--- (a null is not there). Anything else is an error `model` that names the field.
 local arrays = require "moonpad.array"
 local core = require "moonpad.core"
 
@@ -43,7 +43,8 @@ local function typed(kind, expected)
   end
 end
 
----All of them take an object, the name of a field in it, and the path of the object ("" for the answer itself).
+---All of them take an object, the name of a field in it, and the path of the object ("" for the
+---answer itself).
 ---@type fun(object: table, name: string, path: string): string?
 fields.string = typed("string", "a string")
 

@@ -65,7 +65,8 @@ local function canGoOn(last, part)
     and (last.thought or false) == (part.thought or false)
 end
 
--- Text goes on where it stopped; but a part with a signature stays as it is, because the model wants it back like that.
+-- Text goes on where it stopped; but a part with a signature stays as it is, because the model
+-- wants it back like that.
 local function addPart(self, part)
   local last = self.parts[#self.parts]
   if canGoOn(last, part) then

@@ -17,7 +17,8 @@ for name in pairs(NAMES) do KNOWN[name] = true end
 -- Fields that go over as they are; everything else in a part is not Gemini's.
 local PLAIN = { "inlineData", "fileData", "executableCode", "codeExecutionResult" }
 
--- Ids that moonpad made up are none of Gemini's: it matches by name and order where it gave no id itself.
+-- Ids that moonpad made up are none of Gemini's: it matches by name and order where it gave no
+-- id itself.
 local function ownId(id)
   if type(id) ~= "string" or id == "" or id:find "^moonpad%-" then return nil end
   return id

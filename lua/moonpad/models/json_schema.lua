@@ -1,4 +1,5 @@
---- JSON Schemas on their way to a provider: Lua's empty tables become what the schema means by them.
+--- JSON Schemas on their way to a provider: Lua's empty tables become what the schema means
+--- by them.
 local core = require "moonpad.core"
 
 local schemas = {}

@@ -1,4 +1,5 @@
---- Models behind the chat completions API: OpenAI's, and those of the many servers that speak it as well.
+--- Models behind the chat completions API: OpenAI's, and those of the many servers that speak it
+--- as well.
 local answers = require "moonpad.models.answer"
 local calls = require "moonpad.models.openai_calls"
 local fields = require "moonpad.models.fields"
@@ -31,7 +32,8 @@ local function addText(self, shown, text)
   shown[#shown + 1] = { text = text }
 end
 
--- Content as a list of parts, as some servers give it. Thoughts in it are lists of parts themselves.
+-- Content as a list of parts, as some servers give it. Thoughts in it are lists of
+-- parts themselves.
 local function addContentParts(self, shown, content, path)
   for index, part in ipairs(fields.objects(content, "content", path)) do
     local where = ("%s.content[%d]"):format(path, index)

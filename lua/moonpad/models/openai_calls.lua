@@ -1,5 +1,6 @@
---- The function calls of a chat completion. A stream gives them in fragments, and servers differ in how they say which
---- call a fragment belongs to: by an index (some give all calls the same one), by an id, by both, or by neither.
+--- The function calls of a chat completion. A stream gives them in fragments, and servers differ in
+--- how they say which call a fragment belongs to: by an index (some give all calls the same one),
+--- by an id, by both, or by neither.
 local core = require "moonpad.core"
 local fields = require "moonpad.models.fields"
 
@@ -26,13 +27,15 @@ local function open(self)
   return call
 end
 
--- A server that repeats the name with each fragment goes on; one whose arguments are complete has begun another call.
+-- A server that repeats the name with each fragment goes on; one whose arguments are complete has
+-- begun another call.
 local function isComplete(call)
   local text = table.concat(call.pieces)
   return text:find "}%s*$" ~= nil and pcall(core.json.decode, text)
 end
 
--- Does a fragment without a place of its own begin another call than the last one? Only a beginning has a name.
+-- Does a fragment without a place of its own begin another call than the last one? Only a beginning
+-- has a name.
 local function isAnother(call, fragment)
   if not fragment.name then
     return fragment.id ~= nil and call.id ~= nil and fragment.id ~= call.id and fragment.arguments == nil

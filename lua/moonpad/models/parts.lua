@@ -35,7 +35,8 @@ function parts.asObject(value)
   return value
 end
 
----The contents of a request, ended by a turn of the user, because it is the user whom a model answers.
+---The contents of a request, ended by a turn of the user, because it is the user whom a
+---model answers.
 ---@param contents moonpad.Content[]?
 ---@return moonpad.Content[]
 function parts.untilUser(contents)

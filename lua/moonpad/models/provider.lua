@@ -1,4 +1,5 @@
---- What all models behind HTTP have in common: options, keys, sending, streaming, and errors that tell no secrets.
+--- What all models behind HTTP have in common: options, keys, sending, streaming, and errors that
+--- tell no secrets.
 local core = require "moonpad.core"
 local http = require "moonpad.http"
 local redact = require "moonpad.models.redact"
@@ -36,7 +37,8 @@ local provider = {}
 local Model = { __name = "moonpad.model" }
 Model.__index = Model
 
--- model -> what it needs to send. Apart from the model: whoever prints or walks a model must not find its key.
+-- model -> what it needs to send. Apart from the model: whoever prints or walks a model must not
+-- find its key.
 local settingsOf = setmetatable({}, { __mode = "k" })
 
 local FIELDS = {
@@ -70,7 +72,8 @@ local function environment(name)
   return value ~= "" and value or nil
 end
 
--- The key of the environment belongs to the provider: another address gets the key that it was given, or none.
+-- The key of the environment belongs to the provider: another address gets the key that it was
+-- given, or none.
 local function findKey(spec, options, isOwnBase)
   local key = expect(spec, options, "apiKey", "string")
   if key == nil and isOwnBase then
@@ -118,7 +121,8 @@ local function mergeHeaders(target, source)
   return target
 end
 
--- The values of headers that may be keys: all but the few that a provider documents as something else.
+-- The values of headers that may be keys: all but the few that a provider documents as
+-- something else.
 local HARMLESS = { ["content-type"] = true, ["accept"] = true, ["anthropic-version"] = true, ["user-agent"] = true }
 
 local function secretsOf(apiKey, headers)
@@ -129,8 +133,8 @@ local function secretsOf(apiKey, headers)
   return secrets
 end
 
--- What a model says is somebody's text: there, only what is surely a key is taken out. Servers that want none get a
--- word such as "ollama", and a header may say what the program is about.
+-- What a model says is somebody's text: there, only what is surely a key is taken out. Servers that
+-- want none get a word such as "ollama", and a header may say what the program is about.
 local SHORTEST_KEY = 8
 local FOR_KEYS = { "auth", "key", "token", "secret", "cookie", "password", "credential" }
 
@@ -178,7 +182,8 @@ end
 
 ---- Errors
 
--- First the secrets, then the length: of what is cut off, half a key could stay. `isCut`: that has happened already.
+-- First the secrets, then the length: of what is cut off, half a key could stay. `isCut`: that has
+-- happened already.
 local function show(call, text, limit, isCut)
   local shown = call.settings.secrets:text(text, limit + MARGIN, isCut)
   return redact.shorten(redact.shapes(shown), limit)
@@ -203,7 +208,8 @@ local function text(value)
   return type(value) == "string" and value ~= "" and value or nil
 end
 
--- The words of a provider: { error = { message } }, the same in a list, or what other servers make of it.
+-- The words of a provider: { error = { message } }, the same in a list, or what other servers make
+-- of it.
 local function errorText(object)
   if type(object) ~= "table" then return nil end
   if object[1] then return errorText(object[1]) end
@@ -256,7 +262,8 @@ local function waitForAnswer(call, job)
   if status < 200 or status > 299 then raiseStatus(call, job) end
 end
 
--- A server that takes the liberty to answer in another form must not be the cause of an error that nobody understands.
+-- A server that takes the liberty to answer in another form must not be the cause of an error that
+-- nobody understands.
 local function addTo(call, answer, object, raw)
   local ok, shown = pcall(answer.add, answer, object)
   if ok then return shown end

@@ -1,5 +1,6 @@
---- Taking keys out of what providers and models say, so that it can be shown, stored and logged. A key is found in the
---- ways of writing that servers use to quote: escaped for JSON, for an address, for HTML (also twice), and in base64.
+--- Taking keys out of what providers and models say, so that it can be shown, stored and logged. A
+--- key is found in the ways of writing that servers use to quote: escaped for JSON, for an address,
+--- for HTML (also twice), and in base64.
 local errorText = require "moonpad.error_text"
 
 local redact = {}
@@ -9,18 +10,21 @@ local MARK = "[redacted]"
 -- Shorter ones ("no", "1") are no secrets, and would tear holes into any text.
 local SHORTEST = 6
 
--- What keys of the providers look like: a provider may quote one in part, or another one than it was sent.
+-- What keys of the providers look like: a provider may quote one in part, or another one than it
+-- was sent.
 local SHAPES = { "%f[%w]sk%-[%w_*-]+", "%f[%w]AIza[%w_*-]+" }
 local SHORTEST_SHAPE = 12
 
--- From a stream, the first bytes of what may become a key are shown: they tell nothing, and most often are none.
+-- From a stream, the first bytes of what may become a key are shown: they tell nothing, and most
+-- often are none.
 local SHOWN_OF_KEY = 3
 
 ---- The ways of writing a secret
 
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
--- The characters of base64 that depend on nothing but the secret, when so many bytes stand in front of it.
+-- The characters of base64 that depend on nothing but the secret, when so many bytes stand in front
+-- of it.
 local function base64Core(secret, offset)
   local bits = {}
   for index = 1, #secret do
@@ -64,8 +68,8 @@ end
 -- What a decoder answers when the text ends in the middle of an escape.
 local CUT = {}
 
--- Each takes a text, the place of an escape in it, and the byte that is looked for; it returns the byte that the escape
--- stands for and where it ends, or CUT.
+-- Each takes a text, the place of an escape in it, and the byte that is looked for; it returns the
+-- byte that the escape stands for and where it ends, or CUT.
 local decoders = {}
 
 local BACKSLASH, PERCENT, AMPERSAND = ("\\%&"):byte(1, 3)
@@ -163,7 +167,8 @@ local function findPlain(self, text, position)
   return first, first and last + 1
 end
 
--- The next secret: where it begins, and what comes behind it. No second result where the text ends in what may be one.
+-- The next secret: where it begins, and what comes behind it. No second result where the text ends
+-- in what may be one.
 local function findNext(self, text, position, isWhole)
   if #self.words == 0 then return nil end
   local start = text:find(self.starts, position)
@@ -269,7 +274,8 @@ function redact.shapes(text)
   return text
 end
 
----Shortens a text to so many bytes, at a character's boundary; bytes that are no UTF-8 become question marks.
+---Shortens a text to so many bytes, at a character's boundary; bytes that are no UTF-8 become
+---question marks.
 ---@param text string
 ---@param limit integer
 ---@return string

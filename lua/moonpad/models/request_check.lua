@@ -1,5 +1,5 @@
---- Checks a request before it goes to a provider: a callback may have put anything into it. Done once, so that adapters
---- can rely on it.
+--- Checks a request before it goes to a provider: a callback may have put anything into it. Done
+--- once, so that adapters can rely on it.
 local core = require "moonpad.core"
 local fields = require "moonpad.models.fields"
 local lists = require "moonpad.list"

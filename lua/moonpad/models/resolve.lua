@@ -54,8 +54,8 @@ local function keyOf(name, rule)
     name, table.concat(rule.keyVariables, " or ")))
 end
 
----Loads what a model of that name needs, so that the first step of a run does not spend its time on it. Never fails: an
----unknown name is told when the model is called.
+---Loads what a model of that name needs, so that the first step of a run does not spend its time
+---on it. Never fails: an unknown name is told when the model is called.
 ---@param name string
 function resolve.prepare(name)
   local rule = ruleOf(name)
@@ -74,7 +74,8 @@ function resolve.model(name)
   local rule = ruleOf(name) or refuseUnknown(name)
   local options = { model = name, baseUrl = rule.baseUrl }
   local key = keyOf(name, rule)
-  -- Without an address of its own the adapter reads the key where it reads the address: from the environment.
+  -- Without an address of its own the adapter reads the key where it reads the address: from
+  -- the environment.
   if rule.baseUrl then options.apiKey = key end
   return require("moonpad.models." .. rule.adapter).new(options)
 end

@@ -1,4 +1,5 @@
---- A model that follows a script: for tests, examples, and whoever wants to see a run without a network.
+--- A model that follows a script: for tests, examples, and whoever wants to see a run without
+--- a network.
 local callbacks = require "moonpad.callbacks"
 local copy = require "moonpad.copy"
 local core = require "moonpad.core"
@@ -25,7 +26,8 @@ function Scripted:generate(request, context)
   return copy(answer)
 end
 
----Makes a model that gives one answer after the other: strings, responses, or functions of `(request, context)`.
+---Makes a model that gives one answer after the other: strings, responses, or functions of
+---`(request, context)`.
 ---@param answers table
 ---@return moonpad.ScriptedModel
 function scripted.new(answers)

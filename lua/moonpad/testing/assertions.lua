@@ -1,4 +1,5 @@
---- luassert assertions about state: `assert.has_state(holder, { key = value })`, `assert.state_delta(event, { ... })`.
+--- luassert assertions about state: `assert.has_state(holder, { key = value })`,
+--- `assert.state_delta(event, { ... })`.
 local assert = require "luassert"
 local core = require "moonpad.core"
 local say = require "say"
@@ -25,7 +26,8 @@ local function stateOf(holder)
   core.error("invalid_argument", "assert.has_state: expected a session, a context or a state, got " .. type(holder))
 end
 
--- Every key that is given has this value; moonpad.removed: there is no such key. Others may be there.
+-- Every key that is given has this value; moonpad.removed: there is no such key. Others may
+-- be there.
 local function hasState(assertion, arguments)
   local state, differences = stateOf(arguments[1]):getAll(), {}
   for key, wanted in pairs(core.toTable(arguments[2])) do

@@ -148,8 +148,8 @@ function Model:generate(request, context)
   return copy(step.reply)
 end
 
----Raises when steps of the script have not been asked for, or not as they expect: an error that a callback answers for,
----or that a calling agent's model is told, would be forgotten otherwise.
+---Raises when steps of the script have not been asked for, or not as they expect: an error that a
+---callback answers for, or that a calling agent's model is told, would be forgotten otherwise.
 function Model:assertDone()
   if getmetatable(self) ~= Model then
     core.error("invalid_argument", "model:assertDone(): call it with a colon, not with a dot")

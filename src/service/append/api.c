@@ -32,7 +32,10 @@ typedef struct append_way {
   bool apart; /* no key may be pending and in the event's own delta */
 } append_way;
 
-/* An object that has not been used for long lies in many lines of memory outside the caches: all are asked for at once, while the event is read. */
+/*
+** An object that has not been used for long lies in many lines of memory outside the caches: all
+** are asked for at once, while the event is read.
+*/
 static void prefetch(const moonpad_session *session) {
 #if defined(__GNUC__)
   const char *line = (const char *)session;
@@ -91,7 +94,10 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
     if (status == MOONPAD_OK) {
       mp_append_apply(&append, session);
       if (stored != NULL) *stored = mp_append_event(&append);
-      /* It is stored: without memory for the answer the caller gets no event object, yet no error either. */
+      /*
+      ** It is stored: without memory for the answer the caller gets no event object, yet no
+      ** error either.
+      */
     }
     take_spare_back(session, &append);
   }

@@ -1,4 +1,7 @@
-/* Appending an event (contract 2.1, 2.2): prepare, run in a transaction, apply to the session object. */
+/*
+** Appending an event (contract 2.1, 2.2): prepare, run in a transaction, apply to the
+** session object.
+*/
 #include "service/append/append.h"
 
 #include <stdio.h>
@@ -153,7 +156,10 @@ static moonpad_status fill_in(mp_append *append, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-/* Memory for what the transaction asks and writes: after this only the store can fail for lack of it. */
+/*
+** Memory for what the transaction asks and writes: after this only the store can fail for lack
+** of it.
+*/
 static bool reserve_rows(mp_append *append) {
   if (append->stored_count > MP_INLINE_ENTRIES) {
     append->wanted = mp_allocate(append->env, append->stored_count * sizeof *append->wanted);
@@ -170,7 +176,10 @@ static bool reserve_rows(mp_append *append) {
   return true;
 }
 
-/* All but the row, which the transaction reads, and the draft. Field by field: to clear so much memory at once takes longer. */
+/*
+** All but the row, which the transaction reads, and the draft. Field by field: to clear so much
+** memory at once takes longer.
+*/
 static void init_append(mp_append *append, moonpad_session *session, moonpad_changes *changes,
                         int64_t expected_revision) {
   append->service = session->service;
@@ -270,7 +279,8 @@ static moonpad_status note_duplicate(void *context, const mp_event_row *row, moo
   bool same = !append->id_given || (row->digest != 0 && row->digest == append->draft.digest);
   if (append->json.failed) return mp_no_memory(error);
   if (!same) {
-    mp_event_draft stored; /* what was stored may itself have been handed in again, with all that was filled in */
+    /* what was stored may itself have been handed in again, with all that was filled in */
+    mp_event_draft stored;
     moonpad_status status = mp_event_draft_read(append->env, row->json, true, &stored, error);
     if (status == MOONPAD_NO_MEMORY) return status;
     if (status == MOONPAD_OK) {
@@ -318,9 +328,9 @@ static moonpad_status add_conflict(mp_append *append, const mp_operation *operat
 }
 
 /*
-** What has changed since `held` is among the others. A key that the object showed and that the store has not was removed
-** by somebody, at any time until tombstones were purged. Otherwise nobody knows of more than the object did, but for its
-** own appends since.
+** What has changed since `held` is among the others. A key that the object showed and that the
+** store has not was removed by somebody, at any time until tombstones were purged. Otherwise nobody
+** knows of more than the object did, but for its own appends since.
 */
 int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) {
   const mp_key *key = operation->key;
@@ -333,7 +343,10 @@ int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) 
   return own > operation->known_change ? own : operation->known_change;
 }
 
-/* A delta that was decided in sight of another revision has not seen what the object itself has stored since either. */
+/*
+** A delta that was decided in sight of another revision has not seen what the object itself has
+** stored since either.
+*/
 bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation) {
   static const mp_own_writes none;
   if (!operation->checked || mp_row_revision(&append->row, operation->scope) <= operation->base) return false;
@@ -434,7 +447,10 @@ mp_event_row mp_append_event_row(const mp_append *append, unsigned heads) {
 
 size_t mp_append_first_taken_in(const mp_append *append) {
   if (!append->duplicate) return 0;
-  /* Stored by this very call, though it learns of it as of a duplicate: only temp: is not in the store. */
+  /*
+  ** Stored by this very call, though it learns of it as of a duplicate: only temp: is not in
+  ** the store.
+  */
   bool sent_twice = !append->id_given;
   return sent_twice ? append->stored_count : append->count;
 }
@@ -448,8 +464,9 @@ bool mp_append_reserve_notes(mp_append *append) {
 }
 
 /*
-** Of an event that was sent again, because the answer to the first sending was lost. Nobody else's change can be
-** hidden: the first sending had looked. Of user and app keys nobody knows which revision was that one's.
+** Of an event that was sent again, because the answer to the first sending was lost. Nobody
+** else's change can be hidden: the first sending had looked. Of user and app keys nobody knows
+** which revision was that one's.
 */
 static void note_sent_before(mp_append *append, mp_operation *operation) {
   int64_t revision = append->event_revision, own = operation->entry->own.to;

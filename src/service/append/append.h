@@ -1,6 +1,7 @@
 /*
-** The one write path: an event with the deltas of its scopes, in one transaction (contract 2.1, 2.2).
-** Prepare (may fail, no I/O), run (inside a store's transaction), then apply to the session object (cannot fail).
+** The one write path: an event with the deltas of its scopes, in one transaction (contract 2.1,
+** 2.2). Prepare (may fail, no I/O), run (inside a store's transaction), then apply to the session
+** object (cannot fail).
 */
 #ifndef MP_SERVICE_APPEND_APPEND_H
 #define MP_SERVICE_APPEND_APPEND_H
@@ -18,24 +19,32 @@ typedef struct mp_operation {
   mp_scope scope;
   mp_key *key;     /* with prefix; the entry's */
   mp_entry *given; /* in the event's own delta; NULL: a pending write */
-  mp_value *
-      value; /* what to set; the number to add; the array of items to append. Counted for a pending write, else the draft's */
+  /*
+  ** what to set; the number to add; the array of items to append. Counted for a pending write, else
+  ** the draft's
+  */
+  mp_value *value;
   bool was_absent; /* in the session object, when this was prepared */
   bool checked;    /* conflicts when somebody else changed the key after `base`, */
   bool has_read;   /* and then also with the branches beside the writer's */
   int64_t base;
-  int64_t known_change;     /* when the key was last changed as far as the session object knew when this was prepared */
+  /* when the key was last changed as far as the session object knew when this was prepared */
+  int64_t known_change;
   mp_view_entry *entry;     /* of the session object, which lives as long as this is to be stored */
   mp_value *previous_value; /* asynchronous: what the session object showed before this append, */
   mp_value *expected;       /* and, counted, what it is to show from then on */
   size_t bytes_before;      /* that the key took in the session's own state */
   /* outcome */
-  mp_value *result;     /* what was stored: counted where it was computed, else `value`; NULL: removed */
+  /* what was stored: counted where it was computed, else `value`; NULL: removed */
+  mp_value *result;
   mp_state_row *wanted; /* what was looked up, where something is to be added to it; else NULL */
-  mp_own_note note;     /* of this write as the session object's own, while it may still be undone */
+  /* of this write as the session object's own, while it may still be undone */
+  mp_own_note note;
 } mp_operation;
 
-/* Its strings point into the event's text, which is to stay as long as it does. It does not move. */
+/*
+** Its strings point into the event's text, which is to stay as long as it does. It does not move.
+*/
 typedef struct mp_append {
   moonpad_service *service;
   mp_env *env;
@@ -45,20 +54,23 @@ typedef struct mp_append {
   size_t stored_count; /* without temp: */
   bool id_given;
   bool timestamp_given;
-  bool delta_unchanged;       /* what is stored is the event's own delta as it stands */
-  mp_session_row held;        /* what the session object held when this was prepared */
-  moonpad_session *live;      /* the session object, where nobody uses it while the transaction runs; else NULL */
-  bool by_hand;               /* takes no change set's writes along */
-  moonpad_changes *changes;   /* whose pending writes these are; NULL: nobody's, or freed since */
-  mp_key *branch;             /* of their writer, counted; NULL: none */
-  int64_t expected_revision;  /* the revision that a delta by hand was decided in sight of, or MP_EXPECT_SNAPSHOT */
+  bool delta_unchanged; /* what is stored is the event's own delta as it stands */
+  mp_session_row held;  /* what the session object held when this was prepared */
+  /* the session object, where nobody uses it while the transaction runs; else NULL */
+  moonpad_session *live;
+  bool by_hand;             /* takes no change set's writes along */
+  moonpad_changes *changes; /* whose pending writes these are; NULL: nobody's, or freed since */
+  mp_key *branch;           /* of their writer, counted; NULL: none */
+  /* the revision that a delta by hand was decided in sight of, or MP_EXPECT_SNAPSHOT */
+  int64_t expected_revision;
   moonpad_session_name names; /* borrowed from the session, for messages */
   size_t state_bytes;
   /* outcome */
-  mp_facts facts;        /* what was found */
-  mp_session_row row;    /* as stored now */
-  mp_buffer json;        /* what was written for it */
-  moonpad_string stored; /* the stored event: that, or the given text, where it is stored as it stands */
+  mp_facts facts;     /* what was found */
+  mp_session_row row; /* as stored now */
+  mp_buffer json;     /* what was written for it */
+  /* the stored event: that, or the given text, where it is stored as it stands */
+  moonpad_string stored;
   double timestamp;
   int64_t event_revision;
   bool duplicate;     /* an event with this id was there already */
@@ -81,13 +93,15 @@ typedef struct mp_append {
 } mp_append;
 
 /*
-** What the session object holds: the rule for a delta by hand (contract 2.2). Whoever decided in sight
-** of revision 0 holds no other.
+** What the session object holds: the rule for a delta by hand (contract 2.2). Whoever decided in
+** sight of revision 0 holds no other.
 */
 #define MP_EXPECT_SNAPSHOT INT64_C(0)
 
-/* Reads the event and takes the change set's pending writes along (changes may be NULL). The text stays the caller's, and is to stay. On failure there is
-** nothing to free. */
+/*
+** Reads the event and takes the change set's pending writes along (changes may be NULL). The text
+** stays the caller's, and is to stay. On failure there is nothing to free.
+*/
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, moonpad_changes *changes,
                                  moonpad_string event, bool is_trusted, int64_t expected_revision,
                                  moonpad_error *error);
@@ -96,20 +110,27 @@ moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_err
 /* The transaction function; the context is the mp_append. */
 moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
 /*
-** A transaction function may be called again: it starts afresh. After a failure, too, what it has noted as the session
-** object's own is undone by this, on the thread that ran it; of several appends of the object the last one goes first.
+** A transaction function may be called again: it starts afresh. After a failure, too, what it
+** has noted as the session object's own is undone by this, on the thread that ran it; of several
+** appends of the object the last one goes first.
 */
 void mp_append_forget_outcome(mp_append *append);
 /*
-** Sends it as a plan to a store that takes plans (store/plan.h). *decided: it has been stored, or has
-** failed for good; otherwise it is for mp_append_run. Synchronous appends only.
+** Sends it as a plan to a store that takes plans (store/plan.h). *decided: it has been stored,
+** or has failed for good; otherwise it is for mp_append_run. Synchronous appends only.
 */
 moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *error);
-/* When the key was last changed, before this; as long as nothing has been asked: as far as the session object knows. */
+/*
+** When the key was last changed, before this; as long as nothing has been asked: as far as the
+** session object knows.
+*/
 int64_t mp_append_last_change(mp_append *append, const mp_operation *operation);
 /* Does that change, or one before it, stand against the operation? */
 bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation);
-/* Notes what it writes as the session object's own, with `row` as it becomes. Room for that is made before; false without memory. */
+/*
+** Notes what it writes as the session object's own, with `row` as it becomes. Room for that is made
+** before; false without memory.
+*/
 bool mp_append_reserve_notes(mp_append *append);
 void mp_append_note(mp_append *append);
 /*
@@ -120,7 +141,10 @@ bool mp_append_write_event(mp_append *append, size_t *holes);
 /* The event as a store keeps it; `heads` are those of the keys that it changes. */
 mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);
-/* The session object takes in the operations from here on: of an event that had been stored before, none. */
+/*
+** The session object takes in the operations from here on: of an event that had been stored
+** before, none.
+*/
 size_t mp_append_first_taken_in(const mp_append *append);
 /*
 ** After success: the session object shows it; the change set is clean. Not for one that was shown
@@ -142,20 +166,24 @@ moonpad_event *mp_append_event(const mp_append *append);
 void mp_append_borrow_event(const mp_append *append, moonpad_event *event);
 
 /*
-** As moonpad_append_event / moonpad_changes_commit. `is_trusted` is the short way in: the text is what this library's encoder wrote (compact, valid, no key twice),
-** and is only checked for being an event. `changes` may be NULL.
+** As moonpad_append_event / moonpad_changes_commit. `is_trusted` is the short way in: the text
+** is what this library's encoder wrote (compact, valid, no key twice), and is only checked for
+** being an event. `changes` may be NULL.
 */
 moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
                                    bool is_trusted, moonpad_event **stored, moonpad_error *error);
 
 /*
-** The same with what is pending on the session object itself. A key that is pending and in the event's
-** own delta is refused. A partial event stores nothing, and the writes stay pending.
+** The same with what is pending on the session object itself. A key that is pending and in the
+** event's own delta is refused. A partial event stores nothing, and the writes stay pending.
 */
 moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, moonpad_event **stored,
                                       moonpad_error *error);
 
-/* As mp_append_event_now, by hand, with a delta decided in sight of another revision than the session object holds. */
+/*
+** As mp_append_event_now, by hand, with a delta decided in sight of another revision than the
+** session object holds.
+*/
 moonpad_status mp_append_event_expecting(moonpad_session *session, moonpad_string event, int64_t expected_revision,
                                          moonpad_event **stored, moonpad_error *error);
 

@@ -12,8 +12,8 @@
 #define BATCH 64
 
 /*
-** What made an append of a session object fail: those behind it were built on it, and fail with it, until none
-** is under way. Only whoever stores them uses it meanwhile.
+** What made an append of a session object fail: those behind it were built on it, and fail with
+** it, until none is under way. Only whoever stores them uses it meanwhile.
 */
 typedef struct mp_failure {
   moonpad_error error; /* code MOONPAD_OK: nothing */
@@ -25,9 +25,10 @@ struct mp_job {
   mp_task task; /* the first member */
   mp_job *next; /* of the session object: queued later */
   mp_append append;
-  mp_buffer event;          /* what the append reads from */
-  moonpad_session *session; /* NULL once the object has been freed, which waits until the job is done */
-  mp_failure *failure;      /* the session object's */
+  mp_buffer event; /* what the append reads from */
+  /* NULL once the object has been freed, which waits until the job is done */
+  moonpad_session *session;
+  mp_failure *failure; /* the session object's */
   mp_async_way way;
   moonpad_error error; /* code MOONPAD_OK: stored */
   bool applied;        /* the session object shows the outcome */
@@ -49,8 +50,8 @@ static bool fails_with_earlier(mp_job *job) {
 }
 
 /*
-** One job inside the batch's transaction. A refusal that has written nothing is this job's alone; any
-** other failure ends the batch, which is undone.
+** One job inside the batch's transaction. A refusal that has written nothing is this job's
+** alone; any other failure ends the batch, which is undone.
 */
 static moonpad_status run_job(mp_tx *tx, mp_job *job) {
   if (fails_with_earlier(job)) return MOONPAD_OK;
@@ -404,7 +405,9 @@ static void take_back(mp_job *job, moonpad_session *session) {
 static void apply_shown(mp_job *job, moonpad_session *session) {
   mp_append *append = &job->append;
   bool is_stored = job->error.code == MOONPAD_OK;
-  /* Without memory for that, the object still holds the older revision and will ask for it again. */
+  /*
+  ** Without memory for that, the object still holds the older revision and will ask for it again.
+  */
   bool knows_others = append->has_looked && mp_view_reserve(session, &append->others);
   if (knows_others) mp_view_apply(session, &append->others, &append->row);
   if (is_stored) take_in_own(append, session);
@@ -504,7 +507,8 @@ static void drop_job(mp_task *task) {
 }
 
 bool mp_job_poll(mp_job *last) {
-  moonpad_service *service = moonpad_service_retain(last->append.service); /* whoever is told may let go of it */
+  /* whoever is told may let go of it */
+  moonpad_service *service = moonpad_service_retain(last->append.service);
   pthread_mutex_t *mutex = &service->executor.mutex;
   pthread_mutex_lock(mutex);
   bool is_done = last->task.number != 0;
@@ -526,7 +530,8 @@ bool mp_job_poll(mp_job *last) {
 }
 
 void mp_job_abandon(mp_job *job) {
-  moonpad_service *service = moonpad_service_retain(job->append.service); /* whoever is told may let go of it */
+  /* whoever is told may let go of it */
+  moonpad_service *service = moonpad_service_retain(job->append.service);
   job->is_abandoned = true;
   mp_task_abandon(&job->task);
   moonpad_service_release(service);
@@ -559,7 +564,10 @@ bool mp_session_try_drain(moonpad_session *session) {
   return session->jobs_in_flight == 0;
 }
 
-/* Of those that were abandoned: the first that a step was to take and that is done; those under way go to a step, or to nobody. */
+/*
+** Of those that were abandoned: the first that a step was to take and that is done; those under way
+** go to a step, or to nobody.
+*/
 static mp_job *find_for_step(moonpad_session *session, bool is_awaited) {
   mp_job *found = NULL;
   pthread_mutex_t *mutex = &session->service->executor.mutex;

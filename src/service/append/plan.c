@@ -1,4 +1,7 @@
-/* An append as a plan: what can be decided in sight of what the session object holds (store/plan.h). */
+/*
+** An append as a plan: what can be decided in sight of what the session object
+** holds (store/plan.h).
+*/
 #include "store/plan.h"
 
 #include "service/append/append.h"
@@ -6,8 +9,9 @@
 typedef struct sending {
   mp_append *append;
   mp_plan plan;
-  mp_guarded *operations; /* as many as are stored; these three are the ones below, or one allocation */
-  size_t *holes;          /* in the event's text, of each operation */
+  /* as many as are stored; these three are the ones below, or one allocation */
+  mp_guarded *operations;
+  size_t *holes; /* in the event's text, of each operation */
   mp_piece *pieces;
   size_t piece_count;
   size_t most_bytes; /* that the session's own state can come to */
@@ -53,7 +57,9 @@ static bool extends_array(const mp_operation *operation) {
          mp_check_extensible(mp_key_text(operation->key), operation->entry->value, NULL) == MOONPAD_OK;
 }
 
-/* A sum that is not for the store is made here, and holds as long as nobody else changes the key. */
+/*
+** A sum that is not for the store is made here, and holds as long as nobody else changes the key.
+*/
 static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarded *planned) {
   if (adds_integers(operation) || extends_array(operation)) {
     planned->kind = operation->kind == MP_INCREMENT ? MP_GUARDED_ADD : MP_GUARDED_EXTEND;
@@ -88,7 +94,10 @@ static bool plan_operation(mp_append *append, mp_operation *operation, mp_guarde
   return is_added(planned) || mp_check_value_size(append->service, key, planned->value, NULL) == MOONPAD_OK;
 }
 
-/* Of a result that the store makes, it is the most that it can be: SIZE_MAX where nothing limits it. */
+/*
+** Of a result that the store makes, it is the most that it can be: SIZE_MAX where nothing
+** limits it.
+*/
 static size_t most_bytes(const mp_append *append, const mp_guarded *planned) {
   int64_t limit = append->service->options.max_value_bytes;
   if (planned->value == NULL) return 0;
@@ -179,7 +188,10 @@ static bool make_plan(sending *send) {
   return true;
 }
 
-/* It is stored: nothing may fail any more. Without memory for its text there is no event to hand out. */
+/*
+** It is stored: nothing may fail any more. Without memory for its text there is no event to
+** hand out.
+*/
 static void take_outcome(sending *send) {
   mp_append *append = send->append;
   append->facts = send->plan.facts;

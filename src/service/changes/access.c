@@ -199,7 +199,10 @@ static moonpad_status put_increment(mp_change *change, const mp_value *by, moonp
   return status == MOONPAD_OK ? put_deferred(change, MP_INCREMENT, by, sum, error) : status;
 }
 
-/* Behind the items that are pending already. Without nodes to keep up to date, none of these is touched. */
+/*
+** Behind the items that are pending already. Without nodes to keep up to date, none of these
+** is touched.
+*/
 static moonpad_status put_further(mp_change *change, const mp_value *items, moonpad_error *error) {
   moonpad_status status = mp_check_extensible(mp_key_text(change->entry->key), *change->under, error);
   if (status != MOONPAD_OK) return status;

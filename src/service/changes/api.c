@@ -31,7 +31,8 @@ moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key,
 
 /* Where a path into the value of a key leads. */
 typedef struct destination {
-  mp_node *parent; /* what holds the last step; NULL: the way there leads through something that is no table */
+  /* what holds the last step; NULL: the way there leads through something that is no table */
+  mp_node *parent;
   mp_path_step last;
   moonpad_string through; /* the path to that */
   moonpad_type found;     /* its type */

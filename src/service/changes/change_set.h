@@ -1,4 +1,7 @@
-/* The inside of a change set: for its own files (changes*.c, transaction.c, writes.c) and for what appends it. */
+/*
+** The inside of a change set: for its own files (changes*.c, transaction.c, writes.c) and for what
+** appends it.
+*/
 #ifndef MP_SERVICE_CHANGES_CHANGE_SET_H
 #define MP_SERVICE_CHANGES_CHANGE_SET_H
 
@@ -24,23 +27,33 @@ struct mp_change {
   bool pending;
   bool touched; /* read or written since it was last clean: `base` counts */
   bool read;
-  bool read_now;         /* read in this transaction; of a set without transactions: since it was clean */
+  /* read in this transaction; of a set without transactions: since it was clean */
+  bool read_now;
   bool last_writer_wins; /* outputKey: never conflicts */
-  bool by_place;         /* MP_SET by nested writes into what was there: overlapping calls may write other places */
-  bool created;          /* MP_SET: a table put there because there was none, as overlapping calls may have done */
+  /* MP_SET by nested writes into what was there: overlapping calls may write other places */
+  bool by_place;
+  /* MP_SET: a table put there because there was none, as overlapping calls may have done */
+  bool created;
   int64_t base;
   mp_operation_kind kind; /* while pending */
-  mp_value *
-      value; /* MP_SET: the value (behind `root` when that is dirty); MP_INCREMENT: the sum to add; MP_APPEND: array of items */
-  mp_buffer further; /* MP_APPEND: items behind those in `value`, each after a comma; mp_change_fold puts them there */
-  mp_value **under;  /* what lies below: the view's value, or `held`; NULL: not looked at in this transaction */
+  /*
+  ** MP_SET: the value (behind `root` when that is dirty); MP_INCREMENT: the sum to add; MP_APPEND:
+  ** array of items
+  */
+  mp_value *value;
+  /* MP_APPEND: items behind those in `value`, each after a comma; mp_change_fold puts them there */
+  mp_buffer further;
+  /* what lies below: the view's value, or `held`; NULL: not looked at in this transaction */
+  mp_value **under;
   mp_value *held;    /* counted */
   bool over_pending; /* `held` was pending in the set below, */
-  bool over_written; /* set or removed there: to read it tells nothing about what others have stored */
-  mp_version *versions;  /* while transactions over its set are open, newest first */
-  mp_node *root;         /* the opened value */
-  mp_value *root_source; /* what `root` was opened from, counted; for a pending MP_SET it is `value` */
-  bool extending;        /* an append is being shown in the opened array: no write by the user */
+  /* set or removed there: to read it tells nothing about what others have stored */
+  bool over_written;
+  mp_version *versions; /* while transactions over its set are open, newest first */
+  mp_node *root;        /* the opened value */
+  /* what `root` was opened from, counted; for a pending MP_SET it is `value` */
+  mp_value *root_source;
+  bool extending; /* an append is being shown in the opened array: no write by the user */
   mp_tree_owner tree_owner;
 };
 
@@ -53,22 +66,28 @@ struct moonpad_changes {
   mp_map private_view;
   mp_map map; /* key -> mp_change */
   size_t pending_count;
-  moonpad_changes *below; /* that its transactions commit to (transaction.h); NULL: it lies over the view itself */
-  int64_t began;          /* the last of them, after so many changes of that set, whose later ones it does not see */
-  bool in_call;           /* and, from its first transaction on, what was stored then: */
-  int64_t call_began;     /* after so many changes of the set below, */
+  /* that its transactions commit to (transaction.h); NULL: it lies over the view itself */
+  moonpad_changes *below;
+  /* the last of them, after so many changes of that set, whose later ones it does not see */
+  int64_t began;
+  bool in_call;                       /* and, from its first transaction on, what was stored then */
+  int64_t call_began;                 /* after so many changes of the set below, */
   int64_t began_at[MP_STORED_SCOPES]; /* when these revisions were held */
   bool all_read_now;                  /* the whole state was looked at in this transaction */
   size_t open;                        /* calls over it that are under way, */
   int64_t changed;                    /* how often a key has changed below them, */
-  bool has_lost;                      /* and there was no memory for an old version: they cannot commit */
-  bool all_read;                      /* the whole state was looked at when these revisions were held */
+  /* and there was no memory for an old version: they cannot commit */
+  bool has_lost;
+  /* the whole state was looked at when these revisions were held */
+  bool all_read;
   int64_t all_base[MP_STORED_SCOPES];
-  int64_t clean_at[MP_STORED_SCOPES]; /* what was held when it was last clean after an append: no base is older */
-  const char *ended;                  /* why it takes no more writes, or NULL */
-  mp_value *lent;                     /* what the last moonpad_changes_get handed out, where it is kept nowhere else */
-  mp_buffer scratch;                  /* of the same: an unescaped string */
-  moonpad_changes *next;              /* in the session's list */
+  /* what was held when it was last clean after an append: no base is older */
+  int64_t clean_at[MP_STORED_SCOPES];
+  const char *ended; /* why it takes no more writes, or NULL */
+  /* what the last moonpad_changes_get handed out, where it is kept nowhere else */
+  mp_value *lent;
+  mp_buffer scratch;     /* of the same: an unescaped string */
+  moonpad_changes *next; /* in the session's list */
 };
 
 /* ---- among the files of a change set ---- */
@@ -106,8 +125,8 @@ void mp_changes_session_freed(moonpad_session *session);
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
 moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
 /*
-** A pending append shows in the opened array as an extension, without making the key a plain write: it is still the items that are appended at commit.
-** On failure the root is dropped.
+** A pending append shows in the opened array as an extension, without making the key a plain
+** write: it is still the items that are appended at commit. On failure the root is dropped.
 */
 moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown, moonpad_error *error);
 
@@ -121,15 +140,24 @@ void mp_change_forget_below(mp_change *change);
 /* The same of every key. */
 void mp_changes_forget_below(moonpad_changes *changes);
 void mp_change_drop_versions(mp_change *change);
-/* Of a set below transactions: what the key showed when the one of `changes` began; NULL: what it shows now. */
+/*
+** Of a set below transactions: what the key showed when the one of `changes` began; NULL: what it
+** shows now.
+*/
 const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes);
 /* Its call, if one is under way, is over. */
 void mp_call_end(moonpad_changes *changes);
-/* The view is about to show another value there: transactions under way keep the one that they began with. */
+/*
+** The view is about to show another value there: transactions under way keep the one that they
+** began with.
+*/
 void mp_changes_keep_version(const moonpad_session *session, const mp_view_entry *entry);
 /* Notes the base on first contact. */
 void mp_change_touch(mp_change *change, bool reading);
-/* What the change set shows for a key now: *value is borrowed (a local result of an increment or append: one counted reference in *owned). */
+/*
+** What the change set shows for a key now: *value is borrowed (a local result of an increment or
+** append: one counted reference in *owned).
+*/
 moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error);
 /* Clean again: nothing pending, marks forgotten. The root stays. */
 void mp_change_clear(mp_change *change);
@@ -154,9 +182,14 @@ moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***li
                                        moonpad_error *error);
 /* What `changes` had pending of that key is stored now, or on its way: it is clean for it. */
 void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry);
-/* After an append that left nothing pending: what it read before counts as read now, in sight of what the session object has taken in. */
+/*
+** After an append that left nothing pending: what it read before counts as read now, in sight of
+** what the session object has taken in.
+*/
 void mp_changes_note_clean(moonpad_changes *changes);
-/* After a refresh: what is pending counts as decided in sight of what the session object holds now. */
+/*
+** After a refresh: what is pending counts as decided in sight of what the session object holds now.
+*/
 void mp_changes_rebase(moonpad_changes *changes);
 
 #endif

@@ -1,4 +1,6 @@
-/* Change sets: their life, what they know of a key, and what an append leaves of it (contract 1.3). */
+/*
+** Change sets: their life, what they know of a key, and what an append leaves of it (contract 1.3).
+*/
 #include "service/changes/changes.h"
 
 #include "base/error.h"

@@ -1,6 +1,7 @@
 /*
-** Change sets: pending writes over what a session object shows (contract 1.3, 1.4, 2.2). What the Lua state proxy sits on.
-** The public calls are in moonpad.h; here is what the Lua boundary needs besides. One thread at a time.
+** Change sets: pending writes over what a session object shows (contract 1.3, 1.4, 2.2). What
+** the Lua state proxy sits on. The public calls are in moonpad.h; here is what the Lua boundary
+** needs besides. One thread at a time.
 */
 #ifndef MP_SERVICE_CHANGES_CHANGES_H
 #define MP_SERVICE_CHANGES_CHANGES_H
@@ -8,25 +9,31 @@
 #include "core/entries.h"
 #include "core/tree.h"
 
-/* A state object of no session (moonpad.state{...}): starts empty, can be read and written, not committed. */
+/*
+** A state object of no session (moonpad.state{...}): starts empty, can be read and written,
+** not committed.
+*/
 moonpad_status mp_changes_new_detached(mp_env *env, moonpad_changes **changes, moonpad_error *error);
 /* Of a detached one: what was set so far becomes what it holds, nothing is pending any more. */
 void mp_changes_promote(moonpad_changes *changes);
 mp_env *mp_changes_env(const moonpad_changes *changes);
 /*
-** Makes it one of a branch of a parallel agent ("team.writer"; empty: none). Appends by branches beside it do not count as its own: a write that depends on
-** a read which they have overtaken conflicts. Those above and below it run when it does not.
+** Makes it one of a branch of a parallel agent ("team.writer"; empty: none). Appends by branches
+** beside it do not count as its own: a write that depends on a read which they have overtaken
+** conflicts. Those above and below it run when it does not.
 */
 moonpad_status mp_changes_set_branch(moonpad_changes *changes, moonpad_string branch, moonpad_error *error);
 
 /*
-** Reads a key: a scalar (borrowed until the next write or append), or the root node of a composite (borrowed; its identity stays the same as the contract
-** says). type ABSENT: no such key. Marks the key as read.
+** Reads a key: a scalar (borrowed until the next write or append), or the root node of a
+** composite (borrowed; its identity stays the same as the contract says). type ABSENT: no such key.
+** Marks the key as read.
 */
 moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_item *item, moonpad_error *error);
 /*
-** What a change set knows of one key, for callers that come back to it: made when there is none, valid as long as the change set. NULL when out of memory. The key is
-** at most MOONPAD_MAX_KEY_BYTES long.
+** What a change set knows of one key, for callers that come back to it: made when there is none,
+** valid as long as the change set. NULL when out of memory. The key is at most
+** MOONPAD_MAX_KEY_BYTES long.
 */
 typedef struct mp_change mp_change;
 mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key);
@@ -35,29 +42,35 @@ moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *e
 /* As mp_changes_item, but only whether it is there. */
 moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error);
 
-/* Sets (value NULL: removes). Takes its own reference. `last_writer_wins`: never conflicts (outputKey). */
+/*
+** Sets (value NULL: removes). Takes its own reference. `last_writer_wins`: never
+** conflicts (outputKey).
+*/
 moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool last_writer_wins,
                               moonpad_error *error);
 /* Is `node` what this change set shows under the key? Then assigning it there changes nothing. */
 bool mp_changes_holds(moonpad_changes *changes, moonpad_string key, const mp_node *node);
 
 /*
-** All keys with a value, sorted by bytes, for the caller to free; on failure there is nothing to free.
-** Marks everything as read.
+** All keys with a value, sorted by bytes, for the caller to free; on failure there is nothing to
+** free. Marks everything as read.
 */
 moonpad_status mp_changes_keys(moonpad_changes *changes, mp_entries *keys, moonpad_error *error);
 
 /*
-** Append the merged state (`is_read`: as a look at every key), or only what is pending, to `out` as one
-** JSON object with sorted keys. For the delta, `removed` (may be NULL) gets a JSON array of removed keys, which are not in `out`;
-** an increment or append shows the value that it gives here and now.
+** Append the merged state (`is_read`: as a look at every key), or only what is pending, to `out`
+** as one JSON object with sorted keys. For the delta, `removed` (may be NULL) gets a JSON array of
+** removed keys, which are not in `out`; an increment or append shows the value that it gives here
+** and now.
 */
 moonpad_status mp_changes_write_all(moonpad_changes *changes, bool is_read, mp_buffer *out, moonpad_error *error);
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error);
 
-/* Ends it: pending writes are dropped, its nodes become stale, later writes are invalid_argument with `reason` ("its invocation has ended"); reading goes on.
-** `reason` is a constant. */
+/*
+** Ends it: pending writes are dropped, its nodes become stale, later writes are invalid_argument
+** with `reason` ("its invocation has ended"); reading goes on. `reason` is a constant.
+*/
 void mp_changes_end(moonpad_changes *changes, const char *reason);
 
 /* Value of a key for templates: no read mark. */

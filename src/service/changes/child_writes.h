@@ -1,12 +1,15 @@
-/* The writes of an agent that runs as a tool, in a session of its own: see docs/design.md "Change sets and trees". */
+/*
+** The writes of an agent that runs as a tool, in a session of its own: see docs/design.md "Change
+** sets and trees".
+*/
 #ifndef MP_SERVICE_CHANGES_CHILD_WRITES_H
 #define MP_SERVICE_CHANGES_CHILD_WRITES_H
 
 #include "service/changes/changes.h"
 
 /*
-** What was written and read in a change set, but for temp: keys: to be done over again in a set over another session (an agent
-** as a tool). Both sessions share one env.
+** What was written and read in a change set, but for temp: keys: to be done over again in a set
+** over another session (an agent as a tool). Both sessions share one env.
 */
 typedef struct mp_writes mp_writes;
 moonpad_status mp_changes_writes(moonpad_changes *changes, mp_writes **writes, moonpad_error *error);

@@ -49,8 +49,8 @@ void mp_changes_mark_all_read(moonpad_changes *changes) {
 }
 
 /*
-** Of a set in a transaction: looks at the keys that have changed below since that began, and `pending`
-** at those that were pending there. When the call is over, what it saw counts no longer.
+** Of a set in a transaction: looks at the keys that have changed below since that began, and
+** `pending` at those that were pending there. When the call is over, what it saw counts no longer.
 */
 static moonpad_status look_below(moonpad_changes *changes, bool pending, moonpad_error *error) {
   moonpad_changes *below = changes->below;

@@ -42,7 +42,10 @@ static moonpad_status compare_root(mp_change *change, bool *same, moonpad_error 
   return MOONPAD_OK;
 }
 
-/* Through a node that was kept, maybe since before the key was last clean. What was opened is a copy once it is overtaken. */
+/*
+** Through a node that was kept, maybe since before the key was last clean. What was opened is a
+** copy once it is overtaken.
+*/
 static void tree_was_read(void *context) {
   mp_change *change = context;
   bool same;
@@ -85,7 +88,10 @@ static const mp_tree_owner *tree_owner(mp_change *change) {
   return &change->tree_owner;
 }
 
-/* Opens the composite that the key shows; keeps the nodes there are as long as nothing replaced them. */
+/*
+** Opens the composite that the key shows; keeps the nodes there are as long as nothing
+** replaced them.
+*/
 static moonpad_status open_root(mp_change *change, mp_value *shown, moonpad_error *error) {
   if (change->root != NULL) {
     if (change->root_source == shown) return MOONPAD_OK;

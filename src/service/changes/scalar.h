@@ -1,4 +1,7 @@
-/* The short way to a scalar of a change set, for callers that come back to the same keys again and again: inline, for calls would cost more than the work. */
+/*
+** The short way to a scalar of a change set, for callers that come back to the same keys again and
+** again: inline, for calls would cost more than the work.
+*/
 #ifndef MP_SERVICE_CHANGES_SCALAR_H
 #define MP_SERVICE_CHANGES_SCALAR_H
 
@@ -15,8 +18,9 @@ static inline bool mp_change_is_marked_read(const mp_change *change) {
 }
 
 /*
-** What mp_change_item gives, where it takes no work: the value of the scalar that is stored or set (borrowed as there), *absent where there is none. Marks the key as
-** read. NULL: ask mp_change_item, nothing has been marked.
+** What mp_change_item gives, where it takes no work: the value of the scalar that is stored or
+** set (borrowed as there), *absent where there is none. Marks the key as read. NULL: ask
+** mp_change_item, nothing has been marked.
 */
 static inline const moonpad_value *mp_change_scalar(mp_change *change, const moonpad_value *absent) {
   if (!mp_change_knows_below(change) || (change->pending && change->kind != MP_SET)) return NULL;
@@ -27,8 +31,9 @@ static inline const moonpad_value *mp_change_scalar(mp_change *change, const moo
 }
 
 /*
-** The place of a number, boolean or null that has been written already, to be overwritten with another one as mp_changes_put would; NULL where that takes more, then
-** nothing has been done. Values are immutable to those who share them: this one nobody else holds.
+** The place of a number, boolean or null that has been written already, to be overwritten with
+** another one as mp_changes_put would; NULL where that takes more, then nothing has been done.
+** Values are immutable to those who share them: this one nobody else holds.
 */
 static inline moonpad_value *mp_change_overwrite(mp_change *change) {
   mp_value *value = change->value;

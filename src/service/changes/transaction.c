@@ -78,7 +78,8 @@ static moonpad_status make_version(mp_change *change, mp_patch *patch, mp_versio
   mp_value *owned;
   moonpad_status status = mp_change_shown(change, &shown, &owned, error);
   if (status == MOONPAD_NO_MEMORY) return status;
-  if (status != MOONPAD_OK) shown = change->entry->value; /* what is pending does not fit on it any more */
+  /* what is pending does not fit on it any more */
+  if (status != MOONPAD_OK) shown = change->entry->value;
   mp_version *version = mp_allocate_zeroed(change->owner->env, sizeof *version);
   if (version == NULL) {
     mp_value_release(change->owner->env, owned);
@@ -154,8 +155,8 @@ typedef struct committed {
 } committed;
 
 /*
-** On top of what is pending below. Where it does not fit there, or overflows, it is the error of this call, the
-** later one, and not of the append that stores all of them.
+** On top of what is pending below. Where it does not fit there, or overflows, it is the error of
+** this call, the later one, and not of the append that stores all of them.
 */
 static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
   mp_change *below = key->below, *change = key->change;
@@ -219,7 +220,10 @@ static moonpad_status merge(committed *key, mp_patch *const *others, size_t coun
   return MOONPAD_OK;
 }
 
-/* Has a call committed the key since the transaction began? `patches` (NULL: only counts) takes what they did. */
+/*
+** Has a call committed the key since the transaction began? `patches` (NULL: only counts) takes
+** what they did.
+*/
 static size_t find_others(const committed *key, mp_patch **patches) {
   size_t count = 0;
   const mp_version *at = key->below->versions;
@@ -264,7 +268,9 @@ static moonpad_status decide(committed *key, moonpad_error *error) {
   return status == MOONPAD_OK ? mp_check_value_size(below->session->service, name, key->value, error) : status;
 }
 
-/* When the key was first looked at, and whether it was read, for what others store (contract 2.2). */
+/*
+** When the key was first looked at, and whether it was read, for what others store (contract 2.2).
+*/
 static void hand_down_marks(mp_change *below, const mp_change *change) {
   if (!below->touched || change->base < below->base) below->base = change->base;
   below->read = (below->touched && below->read) || change->read;

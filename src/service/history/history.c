@@ -73,7 +73,8 @@ typedef struct forking {
   moonpad_session *forked;
   mp_session_row from;
   mp_session_row to;
-  bool is_copied;          /* the state as it is now is there to be copied: `state`; else `replay` */
+  /* the state as it is now is there to be copied: `state`; else `replay` */
+  bool is_copied;
   mp_replay replay;        /* the state of an earlier revision */
   mp_changed_keys state;   /* with those that have been removed */
   mp_changed_keys changed; /* since the base state */
@@ -91,7 +92,10 @@ static moonpad_status note_message(void *context, const mp_event_row *row, moonp
   return MOONPAD_OK;
 }
 
-/* Messages of the user: all that there are but those after it, for of a trimmed history nobody knows the first ones. */
+/*
+** Messages of the user: all that there are but those after it, for of a trimmed history nobody
+** knows the first ones.
+*/
 static moonpad_status read_numbers(forking *fork, mp_tx *tx, moonpad_error *error) {
   mp_session_ref from = mp_session_ref_of(fork->session);
   mp_event_query last = {.first = fork->revision, .last = fork->revision, .without_json = true};
@@ -116,7 +120,10 @@ static moonpad_status add_removed(mp_entries *state, const mp_entries *changed, 
   return MOONPAD_OK;
 }
 
-/* The state of the newest revision is there; any other, or one whose removed keys are forgotten, has to be replayed. */
+/*
+** The state of the newest revision is there; any other, or one whose removed keys are forgotten,
+** has to be replayed.
+*/
 static moonpad_status read_origin(forking *fork, mp_tx *tx, moonpad_error *error) {
   mp_session_ref from = mp_session_ref_of(fork->session);
   mp_replay_clear(&fork->replay);
@@ -219,7 +226,9 @@ static moonpad_status find_invocation(rewinding *rewind, mp_tx *tx, const mp_ses
                  (int)(rewind->target.length > 200 ? 200 : rewind->target.length), rewind->target.data);
 }
 
-/* Only what changed since then can be different. Where that is not known any more, all is compared. */
+/*
+** Only what changed since then can be different. Where that is not known any more, all is compared.
+*/
 static moonpad_status read_before(rewinding *rewind, mp_tx *tx, const mp_session_ref *place, const mp_session_row *row,
                                   moonpad_error *error) {
   mp_replay *before = &rewind->before;

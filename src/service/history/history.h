@@ -10,13 +10,17 @@ typedef struct mp_rewind_target {
   int64_t revision;
 } mp_rewind_target;
 
-/* Somebody else may append between the steps: the second one then says `conflict`, and both are done again. */
+/*
+** Somebody else may append between the steps: the second one then says `conflict`, and both are
+** done again.
+*/
 #define MP_REWIND_ATTEMPTS 8
 
 /*
-** Asks the store, and writes the event that takes the session back: mp_append_event_expecting with *expected_revision
-** appends it. Uses nothing of the session object but whose it is (mp_session_reference). Its asynchronous appends
-** are done. Errors: not_found, and those of the store.
+** Asks the store, and writes the event that takes the session back:
+** mp_append_event_expecting with *expected_revision appends it. Uses nothing of the session
+** object but whose it is (mp_session_reference). Its asynchronous appends are done. Errors:
+** not_found, and those of the store.
 */
 moonpad_status mp_rewind_read(const moonpad_session *session, const mp_rewind_target *target, mp_buffer *event,
                               int64_t *expected_revision, moonpad_error *error);

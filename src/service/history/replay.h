@@ -25,8 +25,8 @@ moonpad_status mp_replay_check(const mp_session_row *row, int64_t revision, moon
 moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_session_ref *session, const mp_session_row *row,
                             int64_t revision, moonpad_error *error);
 /*
-** The same of a few keys only, which mp_replay_want has named: reads back from there until all are found. Of a key that
-** was absent the value is NULL then.
+** The same of a few keys only, which mp_replay_want has named: reads back from there until all
+** are found. Of a key that was absent the value is NULL then.
 */
 moonpad_status mp_replay_want(mp_replay *replay, moonpad_string key, moonpad_error *error);
 moonpad_status mp_replay_wanted_to(mp_replay *replay, mp_tx *tx, const mp_session_ref *session,

@@ -1,6 +1,7 @@
 /*
-** A session as JSON lines: a header with its base state, then its events (contract 6).
-** User and app state belong to others as well and do not travel; what events say of them stays in the events.
+** A session as JSON lines: a header with its base state, then its events (contract 6). User
+** and app state belong to others as well and do not travel; what events say of them stays in
+** the events.
 */
 #include "service/history/transfer.h"
 
@@ -404,7 +405,9 @@ static moonpad_status read_import_event(moonpad_import *import, size_t number, m
   return status;
 }
 
-/* The messages of the user among events that have been trimmed away are known by the header alone. */
+/*
+** The messages of the user among events that have been trimmed away are known by the header alone.
+*/
 static moonpad_status check_counts(const moonpad_import *import, moonpad_error *error) {
   const mp_session_row *row = &import->row;
   int64_t messages = import->replay.conversation_count;

@@ -4,7 +4,10 @@
 
 #include "service/service.h"
 
-/* Can it give its next line, or say that there is none, without asking the store? Else `load` makes it so. */
+/*
+** Can it give its next line, or say that there is none, without asking the store? Else `load` makes
+** it so.
+*/
 bool mp_export_is_ready(const moonpad_export *exporting);
 moonpad_status mp_export_load(moonpad_export *exporting, moonpad_error *error);
 

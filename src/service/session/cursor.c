@@ -141,8 +141,8 @@ static void choose_size(moonpad_event_cursor *cursor, size_t asked) {
 }
 
 /*
-** Reads the page that begins, or newest first ends, with that revision. A page is read from its oldest event on: where
-** its bytes do not suffice for the newest one, it was too long.
+** Reads the page that begins, or newest first ends, with that revision. A page is read from its
+** oldest event on: where its bytes do not suffice for the newest one, it was too long.
 */
 static moonpad_status load_page(moonpad_event_cursor *cursor, int64_t revision, moonpad_error *error) {
   int64_t oldest = revision_at(cursor, 0), newest = revision_at(cursor, cursor->count - 1);

@@ -1,4 +1,7 @@
-/* Events as a session object shows them: counted, filtered, read in pages (contract 2, session.events). */
+/*
+** Events as a session object shows them: counted, filtered, read in pages (contract
+** 2, session.events).
+*/
 #include "base/error.h"
 #include "service/session/session.h"
 
@@ -76,7 +79,9 @@ void mp_page_free(mp_env *env, mp_page *page) {
   mp_release(env, page);
 }
 
-/* The page there is, or a larger one: reading in order goes from page to page in the same memory. */
+/*
+** The page there is, or a larger one: reading in order goes from page to page in the same memory.
+*/
 static mp_page *page_for(moonpad_session *session, size_t capacity) {
   if (session->page == NULL || session->page->capacity < capacity) {
     mp_page_free(session->env, session->page);
@@ -271,7 +276,10 @@ moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *cou
   return MOONPAD_OK;
 }
 
-/* Lends the event at `index`, or an empty one where there are not so many. False: something is to be read before. */
+/*
+** Lends the event at `index`, or an empty one where there are not so many. False: something is to
+** be read before.
+*/
 static bool borrow_event(moonpad_session *session, size_t index, moonpad_event *event) {
   if (is_filter_pending(session)) return false;
   int64_t revision = revision_at(session, index);

@@ -221,7 +221,10 @@ static moonpad_status check_query(listing *page, const moonpad_list_options *opt
   page->query.user_id = options->user_id;
   page->query.newest_first = options->newest_first;
   page->limit = options->limit;
-  /* One more tells whether there is another page. There are never so many that the largest limit needs that. */
+  /*
+  ** One more tells whether there is another page. There are never so many that the largest limit
+  ** needs that.
+  */
   page->query.limit = options->limit > 0 && options->limit < INT64_MAX ? options->limit + 1 : options->limit;
   if (options->after.length == 0) return MOONPAD_OK;
   return read_cursor(page->service->env, options->after, &page->query, names, error);

@@ -46,7 +46,10 @@ void mp_own_writes_free(mp_env *env, mp_own_writes *own) {
   }
 }
 
-/* Is `inner` the branch `outer`, or one below it? Names are compared step by step: a.b is not above a.bc. */
+/*
+** Is `inner` the branch `outer`, or one below it? Names are compared step by step: a.b is not
+** above a.bc.
+*/
 static bool is_within(const mp_key *inner, const mp_key *outer) {
   if (inner->length < outer->length || memcmp(inner->bytes, outer->bytes, outer->length) != 0) return false;
   return inner->length == outer->length || inner->bytes[outer->length] == '.';

@@ -186,7 +186,9 @@ static mp_value *known_value(const mp_view_entry *entry) {
   return entry->in_flight > 0 ? entry->stored : entry->value;
 }
 
-/* Marks what the view has of scopes that were gathered whole, or takes away what is still marked. */
+/*
+** Marks what the view has of scopes that were gathered whole, or takes away what is still marked.
+*/
 static void mark_stale(moonpad_session *session, const mp_changed_keys *changed) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&session->view, &position)) != NULL;) {

@@ -11,7 +11,10 @@
 
 /* ---- create ---- */
 
-/* With its state, which has been gathered for a view that becomes the object's. NULL when out of memory. */
+/*
+** With its state, which has been gathered for a view that becomes the object's. NULL when out
+** of memory.
+*/
 static moonpad_session *make_session(moonpad_service *service, const moonpad_session_name *name,
                                      const mp_session_row *row, const mp_changed_keys *state) {
   moonpad_session *session = mp_session_new(service, name, row);
@@ -122,7 +125,10 @@ moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_se
 
 /* ---- get ---- */
 
-/* So many events that are asked for by number are most likely about to be looked at: they come with the session, in one transaction. */
+/*
+** So many events that are asked for by number are most likely about to be looked at: they come with
+** the session, in one transaction.
+*/
 #define READ_ALONG 16
 
 typedef struct reading {

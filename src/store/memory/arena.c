@@ -1,6 +1,7 @@
 /*
-** A block is a quarter of all that is there already, so that a short history takes little more than it needs, up to a size of which a call of the allocator is
-** not felt any more. The pages of such a large one are asked for together: met one by one, each costs as much as an append.
+** A block is a quarter of all that is there already, so that a short history takes little more
+** than it needs, up to a size of which a call of the allocator is not felt any more. The pages of
+** such a large one are asked for together: met one by one, each costs as much as an append.
 */
 #include "store/memory/arena.h"
 

@@ -1,4 +1,7 @@
-/* Memory for what a history holds: handed out piece after piece, given back from the end, freed all at once. */
+/*
+** Memory for what a history holds: handed out piece after piece, given back from the end, freed all
+** at once.
+*/
 #ifndef MP_STORE_MEMORY_ARENA_H
 #define MP_STORE_MEMORY_ARENA_H
 

@@ -1,4 +1,7 @@
-/* Apps, users and sessions of the memory store. Every insertion reserves all that it needs first; nothing after that can fail. */
+/*
+** Apps, users and sessions of the memory store. Every insertion reserves all that it needs first;
+** nothing after that can fail.
+*/
 #include "store/memory/data.h"
 
 void mp_memory_data_init(mp_memory_data *data, mp_env *env) {
@@ -182,7 +185,10 @@ void mp_memory_data_undo_create_app(mp_memory_data *data, mp_memory_app *app) {
   free_app(data->env, app);
 }
 
-/* The name is again that of what was replaced, if anything was: it is there, so this only changes its value. */
+/*
+** The name is again that of what was replaced, if anything was: it is there, so this only changes
+** its value.
+*/
 static void give_name_back(mp_map *map, mp_key *name, void *replaced) {
   if (replaced != NULL) {
     (void)mp_map_put(map, name, replaced);

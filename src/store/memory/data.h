@@ -1,4 +1,7 @@
-/* What the memory store holds: apps, their users, their sessions. Finding, making and unmaking them; who may do what when is decided in memory.c. */
+/*
+** What the memory store holds: apps, their users, their sessions. Finding, making and unmaking
+** them; who may do what when is decided in memory.c.
+*/
 #ifndef MP_STORE_MEMORY_DATA_H
 #define MP_STORE_MEMORY_DATA_H
 
@@ -58,7 +61,10 @@ typedef struct mp_memory_data {
 void mp_memory_data_init(mp_memory_data *data, mp_env *env);
 void mp_memory_data_free(mp_memory_data *data);
 
-/* The key of an app (user and session NULL), a user (session NULL) or a session. Borrowed until the next call. False when out of memory. */
+/*
+** The key of an app (user and session NULL), a user (session NULL) or a session. Borrowed until the
+** next call. False when out of memory.
+*/
 bool mp_memory_data_name(mp_memory_data *data, moonpad_string app, const moonpad_string *user,
                          const moonpad_string *session, moonpad_string *name);
 moonpad_string mp_memory_user_id(const mp_memory_user *user);
@@ -99,7 +105,10 @@ void mp_memory_data_remove_user(mp_memory_data *data, mp_memory_user *user);
 void mp_memory_data_remove(mp_memory_data *data, mp_memory_session *session);
 void mp_memory_session_free(mp_env *env, mp_memory_session *session);
 
-/* The keys of a scope, what its head remembers, where its revision is kept. `keys` NULL: it is not there. */
+/*
+** The keys of a scope, what its head remembers, where its revision is kept. `keys` NULL: it is
+** not there.
+*/
 typedef struct mp_memory_scope {
   mp_memory_keys *keys;
   int64_t *revision;

@@ -1,7 +1,9 @@
 /*
-** Events in pages of row pointers: small ones first, so that a short session stays small, then of a fixed size, so that appending never copies the history.
-** Ids that are made from the time rise from event to event: as long as they do, an id above the last one is new, and any other is found by halving. From the
-** first id on that does not rise, an index of hashes and 32-bit row numbers finds an event.
+** Events in pages of row pointers: small ones first, so that a short session stays small, then
+** of a fixed size, so that appending never copies the history. Ids that are made from the time rise
+** from event to event: as long as they do, an id above the last one is new, and any other is found
+** by halving. From the first id on that does not rise, an index of hashes and 32-bit row numbers
+** finds an event.
 */
 #include <inttypes.h>
 #include <stddef.h>
@@ -24,7 +26,8 @@ static size_t page_rows(size_t page) {
 
 /* The page of a row, and its place there. */
 static size_t page_of(uint32_t row, uint32_t *offset) {
-  uint32_t shifted = row + (UINT32_C(1) << FIRST_PAGE_BITS); /* so that page n begins at a power of two */
+  /* so that page n begins at a power of two */
+  uint32_t shifted = row + (UINT32_C(1) << FIRST_PAGE_BITS);
   if (shifted >> PAGE_BITS != 0) {
     *offset = shifted & ((UINT32_C(1) << PAGE_BITS) - 1);
     return (shifted >> PAGE_BITS) + GROWING_PAGES - 1;
@@ -77,7 +80,10 @@ static const mp_memory_event *find_rising(const mp_memory_events *events, moonpa
 
 /* ---- the index of all other rows ---- */
 
-/* The place in the index of the event with that id, or the empty one where it would go. The index has an empty place. */
+/*
+** The place in the index of the event with that id, or the empty one where it would go. The index
+** has an empty place.
+*/
 static mp_memory_event_place *probe(const mp_memory_events *events, moonpad_string id, uint32_t hash) {
   uint32_t mask = events->index_capacity - 1;
   for (uint32_t i = hash & mask;; i = (i + 1) & mask) {
@@ -179,7 +185,10 @@ static moonpad_status check_row(const mp_memory_events *events, const mp_event_r
   return MOONPAD_OK;
 }
 
-/* The place in the index for an id that does not rise; NULL: without memory. `taken`: the id is there already. */
+/*
+** The place in the index for an id that does not rise; NULL: without memory. `taken`: the id is
+** there already.
+*/
 static mp_memory_event_place *place_for(mp_env *env, mp_memory_events *events, moonpad_string id, uint32_t hash,
                                         bool *taken) {
   if (!reserve_index(env, events)) return NULL;
@@ -256,7 +265,10 @@ static const mp_memory_event *find_id(const mp_memory_events *events, moonpad_st
   return row == 0 ? NULL : event_at(events, row - 1);
 }
 
-/* The first row of at least that revision. As a rule revisions have no gaps, and the place follows from the number. */
+/*
+** The first row of at least that revision. As a rule revisions have no gaps, and the place follows
+** from the number.
+*/
 static uint32_t first_row(const mp_memory_events *events, int64_t revision) {
   if (events->count == 0 || revision <= event_at(events, 0)->revision) return 0;
   int64_t lowest = event_at(events, 0)->revision;

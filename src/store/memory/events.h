@@ -22,7 +22,10 @@ typedef struct mp_memory_event {
   char bytes[];
 } mp_memory_event;
 
-/* A place of the index. The hash stands beside the row number, so that looking for an id goes to no other event and growing goes to none. */
+/*
+** A place of the index. The hash stands beside the row number, so that looking for an id goes to no
+** other event and growing goes to none.
+*/
 typedef struct mp_memory_event_place {
   uint32_t hash;
   uint32_t row; /* number + 1; 0: empty */
@@ -39,7 +42,10 @@ typedef struct mp_memory_events {
   uint32_t rising; /* so many rows from the first on have ids in byte order: they need no index */
 } mp_memory_events;
 
-/* Revisions rise and ids differ: anything else is refused (invalid_argument, already_exists). On failure nothing has changed. */
+/*
+** Revisions rise and ids differ: anything else is refused (invalid_argument, already_exists). On
+** failure nothing has changed.
+*/
 moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, const mp_event_row *row,
                                        moonpad_error *error);
 /* Takes the newest event away. */

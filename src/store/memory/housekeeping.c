@@ -19,7 +19,10 @@ moonpad_status mp_memory_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_e
   return session == NULL && user == NULL ? MOONPAD_NOT_FOUND : MOONPAD_OK;
 }
 
-/* Puts a copy without the tombstones up to `purged` in the place of a scope's keys; or with `all` nothing. */
+/*
+** Puts a copy without the tombstones up to `purged` in the place of a scope's keys; or with
+** `all` nothing.
+*/
 static moonpad_status replace_keys(mp_tx *tx, const mp_memory_scope *scope, int64_t purged, bool all,
                                    moonpad_error *error) {
   moonpad_status status = mp_memory_reserve_step(tx, error);

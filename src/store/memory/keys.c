@@ -1,4 +1,7 @@
-/* State keys: a hash map, and a list in the order of writing that makes "what changed since" cost no more than what changed. */
+/*
+** State keys: a hash map, and a list in the order of writing that makes "what changed since" cost
+** no more than what changed.
+*/
 #include "store/memory/keys.h"
 
 void mp_memory_keys_init(mp_memory_keys *keys, mp_env *env) {
@@ -90,7 +93,8 @@ void mp_memory_keys_undo(mp_memory_key_undo *undo) {
   unlink_entry(keys, entry);
   mp_value_release(env, entry->value);
   if (undo->made) {
-    mp_key *key = mp_key_retain(entry->key); /* its text is what the map looks for while it lets go of it */
+    /* its text is what the map looks for while it lets go of it */
+    mp_key *key = mp_key_retain(entry->key);
     mp_map_remove(&keys->map, mp_key_text(key));
     mp_key_release(env, key);
     mp_release(env, entry);

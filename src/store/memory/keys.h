@@ -1,4 +1,7 @@
-/* The state keys of one scope in the memory store: found by key, and walked from the newest change back. */
+/*
+** The state keys of one scope in the memory store: found by key, and walked from the newest
+** change back.
+*/
 #ifndef MP_STORE_MEMORY_KEYS_H
 #define MP_STORE_MEMORY_KEYS_H
 
@@ -16,11 +19,17 @@ typedef struct mp_memory_key {
 typedef struct mp_memory_keys {
   mp_map map;
   mp_memory_key *newest;
-  bool
-      unordered; /* a key was written with a lower revision than one before it: the order says nothing about revisions */
+  /*
+  ** a key was written with a lower revision than one before it: the order says nothing
+  ** about revisions
+  */
+  bool unordered;
 } mp_memory_keys;
 
-/* What one write replaced. Writes are undone in the reverse order, so the neighbour is there again when its turn comes. */
+/*
+** What one write replaced. Writes are undone in the reverse order, so the neighbour is there again
+** when its turn comes.
+*/
 typedef struct mp_memory_key_undo {
   mp_memory_keys *keys;
   mp_memory_key *entry;
@@ -35,7 +44,10 @@ void mp_memory_keys_free(mp_memory_keys *keys);
 
 /* NULL where the key was never written. */
 mp_memory_key *mp_memory_keys_find(const mp_memory_keys *keys, moonpad_string key);
-/* `shared` (may be NULL) is a counted key with that very text, to be used instead of a new one. False when out of memory: nothing has changed. */
+/*
+** `shared` (may be NULL) is a counted key with that very text, to be used instead of a new one.
+** False when out of memory: nothing has changed.
+*/
 bool mp_memory_keys_write(mp_memory_keys *keys, moonpad_string key, mp_key *shared, mp_value *value, int64_t revision,
                           mp_memory_key_undo *undo);
 /* Of each write exactly one: makes it final, or as if it had never been. Neither can fail. */

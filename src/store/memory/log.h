@@ -1,7 +1,7 @@
 /*
-** The memory store, and the log of the transaction under way: how to undo each of its steps. Every
-** step reserves what it needs, its place in the log included, before it changes anything, so undoing
-** cannot fail.
+** The memory store, and the log of the transaction under way: how to undo each of its steps.
+** Every step reserves what it needs, its place in the log included, before it changes anything, so
+** undoing cannot fail.
 */
 #ifndef MP_STORE_MEMORY_LOG_H
 #define MP_STORE_MEMORY_LOG_H
@@ -94,7 +94,8 @@ typedef struct mp_memory_store {
   mp_memory_step *steps;
   size_t step_capacity;
   size_t step_count;
-  mp_memory_session *garbage; /* deleted by the transaction under way, by `next`: freed when the mutex is not held */
+  /* deleted by the transaction under way, by `next`: freed when the mutex is not held */
+  mp_memory_session *garbage;
 } mp_memory_store;
 
 typedef struct mp_memory_tx {

@@ -148,7 +148,8 @@ static moonpad_status write_key(mp_tx *tx, mp_owner owner, const mp_state_row *w
   mp_memory_keys *keys = keys_of(tx, owner);
   if (keys == NULL) return MOONPAD_NOT_FOUND;
   mp_key *shared = NULL;
-  if (owner.is_base) { /* the text of a key that is in the current state as well, which is the rule, is held once */
+  /* the text of a key that is in the current state as well, which is the rule, is held once */
+  if (owner.is_base) {
     const mp_memory_key *current = mp_memory_keys_find(&session_by_id(tx, owner.id)->keys, write->key);
     shared = current == NULL ? NULL : current->key;
   }

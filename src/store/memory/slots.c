@@ -1,7 +1,11 @@
-/* Slots with generations: an id is (generation, index), so a slot can be used again while its earlier ids stay unknown for ever. */
+/*
+** Slots with generations: an id is (generation, index), so a slot can be used again while its
+** earlier ids stay unknown for ever.
+*/
 #include "store/memory/slots.h"
 
-#define MAX_GENERATION UINT32_C(0x7fffffff) /* keeps ids positive; a slot that reaches it is retired */
+/* Keeps ids positive; a slot that reaches it is retired. */
+#define MAX_GENERATION UINT32_C(0x7fffffff)
 
 bool mp_memory_slots_reserve(mp_env *env, mp_memory_slots *slots) {
   if (slots->free != 0) return true;

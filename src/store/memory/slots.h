@@ -1,13 +1,17 @@
-/* Internal ids of the memory store: found in one step, never given twice, and costing no more than what exists at once. */
+/*
+** Internal ids of the memory store: found in one step, never given twice, and costing no more than
+** what exists at once.
+*/
 #ifndef MP_STORE_MEMORY_SLOTS_H
 #define MP_STORE_MEMORY_SLOTS_H
 
 #include "base/env.h"
 
 typedef struct mp_memory_slot {
-  void *item;          /* NULL: free */
-  uint32_t generation; /* how often this slot was taken; part of the id, so that a used slot gives a new one */
-  uint32_t next_free;  /* index + 1; 0: none */
+  void *item; /* NULL: free */
+  /* how often this slot was taken; part of the id, so that a used slot gives a new one */
+  uint32_t generation;
+  uint32_t next_free; /* index + 1; 0: none */
 } mp_memory_slot;
 
 typedef struct mp_memory_slots {

@@ -1,6 +1,7 @@
 /*
-** A consistent copy in a new file. The source is read in one snapshot on a connection of its own, so writers go on all the while and the copy never has to start
-** over; a database in memory has one connection only and is copied in turn with the transactions.
+** A consistent copy in a new file. The source is read in one snapshot on a connection of its
+** own, so writers go on all the while and the copy never has to start over; a database in memory
+** has one connection only and is copied in turn with the transactions.
 */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +75,8 @@ static moonpad_status copy_pages(mp_sqlite_connection *source, mp_sqlite_connect
   do {
     code = sqlite3_backup_step(backup, PAGES_AT_A_TIME);
   } while (code == SQLITE_OK);
-  int finished = sqlite3_backup_finish(backup); /* SQLite has committed and synced the target by then */
+  /* SQLite has committed and synced the target by then */
+  int finished = sqlite3_backup_finish(backup);
   if (code == SQLITE_DONE) code = finished;
   return code == SQLITE_OK ? MOONPAD_OK : copy_error(source, target, code, error);
 }

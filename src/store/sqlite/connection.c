@@ -1,4 +1,7 @@
-/* One connection: how it is set up, how it waits for others, and what SQLite's errors mean to a caller. */
+/*
+** One connection: how it is set up, how it waits for others, and what SQLite's errors mean to
+** a caller.
+*/
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,10 +31,10 @@ void mp_sqlite_sleep(int64_t microseconds) {
 #define CHECKPOINT_STEPS 100 /* about 30 ms */
 
 /*
-** SQLite's own waiting backs off to 100 ms, which lets one of several writers wait for half a second.
-** Short steps keep the longest wait short. A checkpoint waits first for the writers, then, with them
-** held off, for the readers, and syncs in between: how long it waits is counted in steps, as the clock
-** would take the syncs for waiting.
+** SQLite's own waiting backs off to 100 ms, which lets one of several writers wait for half a
+** second. Short steps keep the longest wait short. A checkpoint waits first for the writers, then,
+** with them held off, for the readers, and syncs in between: how long it waits is counted in steps,
+** as the clock would take the syncs for waiting.
 */
 static int wait_for_lock(void *context, int calls) {
   mp_sqlite_connection *connection = context;
@@ -40,24 +43,31 @@ static int wait_for_lock(void *context, int calls) {
   if (calls == 0) connection->waiting_since = now;
   double left = connection->waiting_since + (double)connection->store->busy_timeout_ms * 1e-3 - now;
   if (left <= 0) return 0;
-  int64_t step = calls < 10 || calls > 50 ? 200 : 500; /* who has waited for long looks more often */
+  /* who has waited for long looks more often */
+  int64_t step = calls < 10 || calls > 50 ? 200 : 500;
   mp_sqlite_sleep(left * 1e6 < (double)step ? (int64_t)(left * 1e6) + 1 : step);
   return 1;
 }
 
 /* ---- the WAL ---- */
 
-/* More for "normal" would hardly lower the mean, and the append that writes them back would take longer. */
+/*
+** More for "normal" would hardly lower the mean, and the append that writes them back would
+** take longer.
+*/
 #define FRAMES_FULL   1000 /* as SQLite has it */
 #define FRAMES_NORMAL 2000
 
 /*
-** Writing the WAL back costs two syncs, so with durability "normal", where an append has none, it is done less often than SQLite does it. With "full" a short WAL is the
-** fast one: to sync a file that grows takes twice the time of one that is overwritten.
+** Writing the WAL back costs two syncs, so with durability "normal", where an append has none,
+** it is done less often than SQLite does it. With "full" a short WAL is the fast one: to sync a
+** file that grows takes twice the time of one that is overwritten.
 **
-** The WAL starts over once all of it has been written back, which several processes that write never let happen by themselves: there are new frames whenever a checkpoint
-** ends. SQLite's own would then run after every commit, and the WAL grow for ever. So the last of it is written back with the writers held off; with "normal", where the
-** WAL has to be synced first, the most of it before that. Nobody is held off for a WAL that somebody still reads from.
+** The WAL starts over once all of it has been written back, which several processes that write
+** never let happen by themselves: there are new frames whenever a checkpoint ends. SQLite's own
+** would then run after every commit, and the WAL grow for ever. So the last of it is written back
+** with the writers held off; with "normal", where the WAL has to be synced first, the most of it
+** before that. Nobody is held off for a WAL that somebody still reads from.
 */
 static int write_back(sqlite3 *db, const char *schema, int mode, bool *complete) {
   int frames = 0, written = 0;
@@ -66,7 +76,10 @@ static int write_back(sqlite3 *db, const char *schema, int mode, bool *complete)
   return code;
 }
 
-/* What fails here, or is somebody else's doing just now, is tried again some frames later: the commit is done. */
+/*
+** What fails here, or is somebody else's doing just now, is tried again some frames later: the
+** commit is done.
+*/
 static int checkpoint(void *context, sqlite3 *db, const char *schema, int frames) {
   mp_sqlite_connection *connection = context;
   bool full = connection->store->durability == MOONPAD_DURABILITY_FULL, complete = true;
@@ -145,7 +158,10 @@ static moonpad_status translate(mp_sqlite_connection *connection, int code, moon
   }
 }
 
-/* What SQLite says when a file is not where it was, or is another: that is told better by looking at the files. */
+/*
+** What SQLite says when a file is not where it was, or is another: that is told better by looking
+** at the files.
+*/
 static bool may_be_moved(int code) {
   int primary = code & 0xFF;
   return (primary == SQLITE_IOERR && code != SQLITE_IOERR_NOMEM) || primary == SQLITE_CORRUPT ||
@@ -166,7 +182,9 @@ moonpad_status mp_sqlite_corrupt(mp_sqlite_connection *connection, const char *w
 
 /* ---- opening and closing ---- */
 
-/* Why a file cannot be opened, found out afterwards, for SQLite says no more than that it cannot. */
+/*
+** Why a file cannot be opened, found out afterwards, for SQLite says no more than that it cannot.
+*/
 static moonpad_status explain(const char *path, int number, moonpad_error *error) {
   char folder[PATH_MAX] = ".", reason[128];
   const char *slash = strrchr(path, '/');
@@ -186,7 +204,10 @@ static moonpad_status explain(const char *path, int number, moonpad_error *error
   if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
     return mp_fail(error, MOONPAD_STORAGE, "%s: is a folder, not a file", path);
   }
-  /* SQLite tries a second time, to read only: what it reports then is that a file it could not make is not there. */
+  /*
+  ** SQLite tries a second time, to read only: what it reports then is that a file it could not make
+  ** is not there.
+  */
   if (stat(path, &status) != 0 && errno == ENOENT && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0) {
     return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s cannot be written: %s", path, folder,
                    mp_sqlite_system_message(errno, reason, sizeof reason));

@@ -51,8 +51,9 @@ static bool asks_for_kinds(const mp_event_query *query) {
 }
 
 /*
-** Columns as in EVENTS of sqlite_statement.c: the JSON, and where the query asks for them kinds and
-** invocation. What was written with schema 1 has those in its JSON only, which is read for them then.
+** Columns as in EVENTS of sqlite_statement.c: the JSON, and where the query asks for them
+** kinds and invocation. What was written with schema 1 has those in its JSON only, which is read
+** for them then.
 */
 static moonpad_status event_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, const mp_event_query *query,
                                mp_event_row *row, moonpad_error *error) {

@@ -52,7 +52,8 @@ moonpad_status mp_sqlite_remember_files(mp_sqlite *store, moonpad_error *error) 
     mp_sqlite_file *file = &store->files[i];
     file->path = name_of(store->env, store->path, suffixes[i]);
     if (file->path == NULL) return mp_no_memory(error);
-    file->is_known = identify(file->path, &file->opened) == 0; /* else it is of another VFS than SQLite's own */
+    /* else it is of another VFS than SQLite's own */
+    file->is_known = identify(file->path, &file->opened) == 0;
   }
   sqlite3_file_control(store->writer->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
   if (!has_moved) return MOONPAD_OK;

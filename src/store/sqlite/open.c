@@ -52,7 +52,10 @@ static bool is_in_memory(moonpad_string path) {
   return path.length == sizeof in_memory - 1 && memcmp(path.data, in_memory, path.length) == 0;
 }
 
-/* From here on the path is the one that SQLite found, absolute and without links: readers are opened later, when the host may be in another folder. */
+/*
+** From here on the path is the one that SQLite found, absolute and without links: readers are
+** opened later, when the host may be in another folder.
+*/
 static moonpad_status settle_path(mp_sqlite *store, moonpad_error *error) {
   const char *found = sqlite3_db_filename(store->writer->db, "main");
   size_t size = strlen(found) + 1;
@@ -70,7 +73,10 @@ static int obstacle(const char *path, int mode) {
   return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-/* Who only reads needs the log and the locks as well: without them it would miss what others write, or see half of it. */
+/*
+** Who only reads needs the log and the locks as well: without them it would miss what others write,
+** or see half of it.
+*/
 static moonpad_status check_writable(mp_sqlite *store, moonpad_error *error) {
   char reason[128];
   if (sqlite3_db_readonly(store->writer->db, "main") == 1) {
@@ -112,7 +118,10 @@ static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {
   bool full = store->durability == MOONPAD_DURABILITY_FULL;
   status = mp_sqlite_execute(store->writer, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", error);
   if (status == MOONPAD_OK && !store->in_memory) {
-    /* SQLite makes the log and the shared memory when it first reads; from then on its locks keep them. */
+    /*
+    ** SQLite makes the log and the shared memory when it first reads; from then on its locks
+    ** keep them.
+    */
     status = mp_sqlite_check_version(store->writer, error);
     if (status == MOONPAD_OK) status = mp_sqlite_remember_files(store, error);
   }

@@ -234,8 +234,8 @@ static sqlite3_stmt *list_statement(mp_sqlite_connection *connection, const mp_l
   sqlite3_stmt *statement = mp_sqlite_statement(connection, query->newest_first ? newest : oldest, error);
   if (statement == NULL) return NULL;
   const moonpad_string none = {"", 0};
-  double end =
-      query->newest_first ? (double)INFINITY : -(double)INFINITY; /* before everything in the order asked for */
+  /* before everything in the order asked for */
+  double end = query->newest_first ? (double)INFINITY : -(double)INFINITY;
   mp_sqlite_bind_text(statement, 1, query->app_name);
   sqlite3_bind_double(statement, 2, query->has_after ? query->after_time : end);
   mp_sqlite_bind_text(statement, 3, query->has_after ? query->after_user_id : none);

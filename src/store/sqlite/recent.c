@@ -1,9 +1,9 @@
 /*
-** The keys of a scope that were changed last, so that who is a little behind reads these instead of
-** every key. Each head keeps them as [AS_OF,FLOOR,"KEY",REVISION,...]: whatever was changed after FLOOR
-** is among them, the head's revision being AS_OF; at another one somebody has changed the head who
-** does not know of this. A key that is written again moves to the front, so one that is written all
-** the time takes up one place; those that no longer fit raise the floor.
+** The keys of a scope that were changed last, so that who is a little behind reads these instead
+** of every key. Each head keeps them as [AS_OF,FLOOR,"KEY",REVISION,...]: whatever was changed
+** after FLOOR is among them, the head's revision being AS_OF; at another one somebody has changed
+** the head who does not know of this. A key that is written again moves to the front, so one that
+** is written all the time takes up one place; those that no longer fit raise the floor.
 */
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /*
-** What the writing connection remembers of sessions, users and apps, so that an append to one that it has just written asks the file for nothing. It holds while nobody else
-** writes: SQLite tells of every transaction that another connection, of this process or another, has committed since. A transaction that is not committed leaves nothing behind.
+** What the writing connection remembers of sessions, users and apps, so that an append to one
+** that it has just written asks the file for nothing. It holds while nobody else writes: SQLite
+** tells of every transaction that another connection, of this process or another, has committed
+** since. A transaction that is not committed leaves nothing behind.
 */
 #include "store/sqlite/sqlite.h"
 
@@ -36,7 +38,8 @@ mp_sqlite_head *mp_sqlite_rows_head(mp_sqlite_rows *rows, mp_scope scope, int64_
 mp_sqlite_head *mp_sqlite_rows_new_head(mp_sqlite_rows *rows, mp_scope scope, int64_t id) {
   mp_sqlite_head *head = &rows->heads[scope][place_of(id)];
   *head = (mp_sqlite_head){.id = id, .epoch = rows->epoch};
-  if (scope == MP_SCOPE_SESSION) rows->sessions[place_of(id)].id = 0; /* what is there may be older */
+  /* what is there may be older */
+  if (scope == MP_SCOPE_SESSION) rows->sessions[place_of(id)].id = 0;
   return head;
 }
 

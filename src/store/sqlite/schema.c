@@ -1,19 +1,24 @@
 /*
-** Schema 2: the tables of a file, whether a file that is there has them, and how one of schema 1 gets them.
+** Schema 2: the tables of a file, whether a file that is there has them, and how one of schema 1
+** gets them.
 **
-** Why so: what an append costs is the pages that its commit writes (about 3 us each on the machine of limits.md), so what one append changes lies close together.
-** State of all scopes is one table, and the revision of a user or an app is a row among its keys, on the page that is written anyway; three state tables, with the
-** revisions kept in `users` and `apps`, made an append half as slow again. Events are a rowid table by (session << 34 | revision): an event of 400 bytes needs no overflow page
-** as it would WITHOUT ROWID, and a session's events lie side by side. Virtual columns keep session and revision readable and cost nothing. `sessions` has no index by
-** time: every append would have to move its session in it, while a list sorts what it shows. There are no foreign keys: sessions alone are deleted, by four statements
-** over key ranges, and looking up the parent of every event and key would cost each append more than that.
+** Why so: what an append costs is the pages that its commit writes (about 3 us each on the machine
+** of limits.md), so what one append changes lies close together. State of all scopes is one table,
+** and the revision of a user or an app is a row among its keys, on the page that is written anyway;
+** three state tables, with the revisions kept in `users` and `apps`, made an append half as slow
+** again. Events are a rowid table by (session << 34 | revision): an event of 400 bytes needs no
+** overflow page as it would WITHOUT ROWID, and a session's events lie side by side. Virtual columns
+** keep session and revision readable and cost nothing. `sessions` has no index by time: every
+** append would have to move its session in it, while a list sorts what it shows. There are no
+** foreign keys: sessions alone are deleted, by four statements over key ranges, and looking up the
+** parent of every event and key would cost each append more than that.
 **
-** There is no index of state by revision either: every write would move its key in it, which costs a
-** quarter to a third more pages. Instead each head lists the keys that were changed last, in a row
-** that is written anyway.
+** There is no index of state by revision either: every write would move its key in it, which costs
+** a quarter to a third more pages. Instead each head lists the keys that were changed last, in a
+** row that is written anyway.
 **
-** What may be asked of an event without its JSON stands before it, for a column behind a long text is
-** found by going through its overflow pages. A file of schema 1 gets the same columns behind it:
+** What may be asked of an event without its JSON stands before it, for a column behind a long text
+** is found by going through its overflow pages. A file of schema 1 gets the same columns behind it:
 ** adding a column rewrites no row, whatever the size of the file. So no SQL relies on their order.
 */
 #include <string.h>
@@ -154,7 +159,10 @@ static bool is_cut_short(const unsigned char *header, int64_t size) {
   return counts && (int64_t)big_endian(header + 28) * page_size > size;
 }
 
-/* Through SQLite's own descriptor: closing another one on this file would drop the locks of the whole process. */
+/*
+** Through SQLite's own descriptor: closing another one on this file would drop the locks of the
+** whole process.
+*/
 static moonpad_status read_header(mp_sqlite_connection *connection, unsigned char *header, int64_t *size,
                                   moonpad_error *error) {
   sqlite3_file *file = NULL;
@@ -179,14 +187,18 @@ static moonpad_status judge_header(mp_sqlite_connection *connection, const unsig
   if (application_id == APPLICATION_ID) {
     return version > SCHEMA_VERSION ? newer(connection, version, error) : MOONPAD_OK;
   }
-  bool has_tables = header[100] != 13 || header[103] != 0 || header[104] != 0; /* no leaf, or one with cells */
+  /* no leaf, or one with cells */
+  bool has_tables = header[100] != 13 || header[103] != 0 || header[104] != 0;
   return application_id != 0 || has_tables ? not_ours(connection, error) : MOONPAD_OK;
 }
 
 moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_error *error) {
   unsigned char header[HEADER_BYTES];
   int64_t size = 0;
-  /* Whoever creates the file right now may have written its first page and not the last: that is over in an instant. */
+  /*
+  ** Whoever creates the file right now may have written its first page and not the last: that is
+  ** over in an instant.
+  */
   for (int look = 0; look < HALF_WRITTEN_LOOK; look++) {
     bool unsettled = has_journal(connection->path);
     moonpad_status status = read_header(connection, header, &size, error);
@@ -231,7 +243,10 @@ static moonpad_status judge_facts(mp_sqlite_connection *connection, const file_f
   return MOONPAD_OK;
 }
 
-/* Runs between a BEGIN and a COMMIT. *sql: what the file needs, which is run if it may be; NULL: nothing. */
+/*
+** Runs between a BEGIN and a COMMIT. *sql: what the file needs, which is run if it may be;
+** NULL: nothing.
+*/
 static moonpad_status judge_or_change(mp_sqlite_connection *connection, bool may_change, const char **sql,
                                       moonpad_error *error) {
   file_facts facts = {0, 0, 0, 0};
@@ -263,7 +278,10 @@ static moonpad_status look(mp_sqlite_connection *connection, const char *begin, 
 
 static moonpad_status create(mp_sqlite_connection *connection, moonpad_error *error) {
   const char *sql;
-  /* Made in the file itself, before WAL is switched on: from the first moment its header says whose it is. */
+  /*
+  ** Made in the file itself, before WAL is switched on: from the first moment its header says whose
+  ** it is.
+  */
   moonpad_status status = mp_sqlite_execute(connection, "PRAGMA encoding = 'UTF-8'", error);
   return status == MOONPAD_OK ? look(connection, "BEGIN EXCLUSIVE", true, &sql, error) : status;
 }
@@ -303,7 +321,10 @@ static moonpad_status use_wal(mp_sqlite_connection *connection, moonpad_error *e
 
 moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_error *error) {
   const char *sql;
-  /* A file that turns out not to be ours keeps the WAL that it has. An empty one, which SQLite makes in order to look, goes when it is closed. */
+  /*
+  ** A file that turns out not to be ours keeps the WAL that it has. An empty one, which SQLite
+  ** makes in order to look, goes when it is closed.
+  */
   if (has_journal(connection->path)) sqlite3_db_config(connection->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   moonpad_status status = look(connection, "BEGIN", false, &sql, error);
   if (status == MOONPAD_OK && sql == create_tables) status = create(connection, error);

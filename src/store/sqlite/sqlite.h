@@ -1,23 +1,25 @@
 /*
-** The SQLite store, inside. One connection writes, behind a queue in which transactions that wait at the same time share a commit; a pool of connections reads, each
-** transaction one snapshot. ":memory:" has the writing connection only.
+** The SQLite store, inside. One connection writes, behind a queue in which transactions that wait
+** at the same time share a commit (group commit); a pool of connections reads, each transaction one
+** snapshot. ":memory:" has the writing connection only.
 **
-** sqlite_open.c        URL to path, opening, freeing
-** sqlite_connection.c  one connection: how it is set up, how it waits, what its errors mean
-** sqlite_files.c       whether the files are still those that were opened
-** sqlite_schema.c      the tables, and whether a file has them
-** sqlite_statement.c   the SQL of every transaction, prepared once
-** sqlite_tx.c          transactions: group commit, snapshots, closing
-** sqlite_rows.c        rows that the writing connection remembers
-** sqlite_recent.c      the keys of a scope that were changed last
-** sqlite_read.c        heads, state and lists: reading; the tables of what a transaction can do
-** sqlite_write.c       heads and state: writing
-** sqlite_events.c      events: reading and writing
-** sqlite_housekeeping.c  what was last used when, and what is no longer needed
-** sqlite_backup.c      a copy while others write
+** open.c        URL to path, opening, freeing
+** connection.c  one connection: how it is set up, how it waits, what its errors mean
+** files.c       whether the files are still those that were opened
+** schema.c      the tables, and whether a file has them
+** statement.c   the SQL of every transaction, prepared once
+** tx.c          transactions: group commit, snapshots, closing
+** rows.c        rows that the writing connection remembers
+** recent.c      the keys of a scope that were changed last
+** read.c        heads, state and lists: reading; the tables of what a transaction can do
+** write.c       heads and state: writing
+** events.c      events: reading and writing
+** housekeeping.c  what was last used when, and what is no longer needed
+** backup.c      a copy while others write
 **
-** SQLite's own memory is not taken from the host's allocator: its allocator is global to the process, which is the host's to set.
-** A forked child must not use a store that its parent opened: SQLite's locks belong to the process.
+** SQLite's own memory is not taken from the host's allocator: its allocator is global to the
+** process, which is the host's to set. A forked child must not use a store that its parent opened:
+** SQLite's locks belong to the process.
 */
 #ifndef MP_STORE_SQLITE_SQLITE_H
 #define MP_STORE_SQLITE_SQLITE_H
@@ -89,8 +91,9 @@ typedef struct mp_sqlite_request mp_sqlite_request;
 #define MP_SQLITE_ROWS_KEPT 64
 
 /*
-** The keys of a scope that were changed last. All that were changed after `floor` are among them. Each
-** append writes the list: at 240 bytes one that changes many keys in turn took a tenth longer.
+** The keys of a scope that were changed last. All that were changed after `floor` are among
+** them. Each append writes the list: at 240 bytes one that changes many keys in turn took a
+** tenth longer.
 */
 #define MP_SQLITE_RECENT_BYTES 160
 #define MP_SQLITE_RECENT_TEXT  (MP_SQLITE_RECENT_BYTES + 2 * MP_NUMBER_BYTES + 3)
@@ -111,8 +114,8 @@ typedef struct mp_sqlite_head {
 } mp_sqlite_head;
 
 /*
-** Of each kind the last one whose id falls on a place. A session is known while its three heads are:
-** those of user and app are of other sessions, too.
+** Of each kind the last one whose id falls on a place. A session is known while its three heads
+** are: those of user and app are of other sessions, too.
 */
 typedef struct mp_sqlite_rows {
   mp_session_row sessions[MP_SQLITE_ROWS_KEPT];
@@ -129,14 +132,16 @@ typedef struct mp_sqlite_connection {
   const char *path; /* for messages; borrowed */
   sqlite3 *db;
   sqlite3_stmt *statements[MP_SQL_COUNT];
-  mp_buffer scratch;       /* a value on its way to or from JSON */
-  moonpad_status failure;  /* the first failure of the store in this transaction, which must not be committed then */
-  double waiting_since;    /* for the busy handler, monotonic */
-  bool checkpointing;      /* it waits, if at all, for a few steps only */
-  bool read_from;          /* somebody's snapshot kept the last checkpoint from its end */
-  int checkpointed;        /* frames that the WAL had when this connection last wrote them back */
-  double tokens_forgotten; /* when it last looked for tokens that nobody needs */
-  mp_sqlite_rows *rows;    /* of the writing connection; NULL for one that reads */
+  mp_buffer scratch; /* a value on its way to or from JSON */
+  /* the first failure of the store in this transaction, which must not be committed then */
+  moonpad_status failure;
+  double waiting_since; /* for the busy handler, monotonic */
+  bool checkpointing;   /* it waits, if at all, for a few steps only */
+  bool read_from;       /* somebody's snapshot kept the last checkpoint from its end */
+  /* frames that the WAL had when this connection last wrote them back */
+  int checkpointed;
+  double tokens_forgotten;           /* when it last looked for tokens that nobody needs */
+  mp_sqlite_rows *rows;              /* of the writing connection; NULL for one that reads */
   struct mp_sqlite_connection *next; /* in the pool */
 } mp_sqlite_connection;
 
@@ -181,15 +186,24 @@ struct mp_sqlite {
 
 /* ---- sqlite_open.c ---- */
 
-/* The path in a URL, whose "sqlite:" has been taken off; borrowed from it. Errors: invalid_argument. */
+/*
+** The path in a URL, whose "sqlite:" has been taken off; borrowed from it.
+** Errors: invalid_argument.
+*/
 moonpad_status mp_sqlite_path_of_url(moonpad_string rest, moonpad_string *path, moonpad_error *error);
 
-/* A path as SQLite takes it for a path whatever it looks like (not as ":memory:" or a "file:" URI). NULL when out of memory. */
+/*
+** A path as SQLite takes it for a path whatever it looks like (not as ":memory:" or a "file:" URI).
+** NULL when out of memory.
+*/
 char *mp_sqlite_file_name(mp_env *env, moonpad_string path);
 
 /* ---- sqlite_connection.c ---- */
 
-/* Opens `path`; `flags` are SQLITE_OPEN_*. Waiting, JSON text and hardening are set up; journal and tables are not looked at. */
+/*
+** Opens `path`; `flags` are SQLITE_OPEN_*. Waiting, JSON text and hardening are set up; journal and
+** tables are not looked at.
+*/
 moonpad_status mp_sqlite_connect(mp_sqlite *store, const char *path, int flags, mp_sqlite_connection **connection,
                                  moonpad_error *error);
 void mp_sqlite_disconnect(mp_sqlite_connection *connection); /* NULL is accepted */
@@ -218,18 +232,24 @@ double mp_sqlite_monotonic(void);
 /* Called once, when the writing connection has read from the file. */
 moonpad_status mp_sqlite_remember_files(mp_sqlite *store, moonpad_error *error);
 void mp_sqlite_forget_files(mp_sqlite *store);
-/* `storage` when the file, or one of the three, is no longer the one that was opened. Any thread. */
+/*
+** `storage` when the file, or one of the three, is no longer the one that was opened. Any thread.
+*/
 moonpad_status mp_sqlite_check_file(const mp_sqlite *store, moonpad_error *error);
 moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *error);
 /*
-** Called at closing, when the writing connection is the only one left. Where the file has been moved, writes the log
-** back into it, so that the log is not applied to another file that has got its name.
+** Called at closing, when the writing connection is the only one left. Where the file has been
+** moved, writes the log back into it, so that the log is not applied to another file that has got
+** its name.
 */
 void mp_sqlite_write_back_log(mp_sqlite *store);
 
 /* ---- sqlite_schema.c ---- */
 
-/* Looks at the bytes of a file that has just been opened, before SQLite does, so that a file which is not ours stays as it is. */
+/*
+** Looks at the bytes of a file that has just been opened, before SQLite does, so that a file which
+** is not ours stays as it is.
+*/
 moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_error *error);
 /*
 ** Makes the tables in an empty file, migrates those of an older schema, checks them in any other,
@@ -237,8 +257,8 @@ moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_
 */
 moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_error *error);
 /*
-** Within a transaction: `unsupported` when a newer version has taken the file over since it was opened, `storage` when a
-** backup of an older one was put into it.
+** Within a transaction: `unsupported` when a newer version has taken the file over since it was
+** opened, `storage` when a backup of an older one was put into it.
 */
 moonpad_status mp_sqlite_check_version(mp_sqlite_connection *connection, moonpad_error *error);
 
@@ -250,7 +270,10 @@ sqlite3_stmt *mp_sqlite_statement(mp_sqlite_connection *connection, mp_sqlite_st
 moonpad_status mp_sqlite_run(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error);
 /* The same for a statement without parameters. */
 moonpad_status mp_sqlite_run_id(mp_sqlite_connection *connection, mp_sqlite_statement_id id, moonpad_error *error);
-/* Text is borrowed until the statement is reset. Gives SQLite's code: text that is too large leaves NULL bound, which must not pass for a removed key. */
+/*
+** Text is borrowed until the statement is reset. Gives SQLite's code: text that is too large leaves
+** NULL bound, which must not pass for a removed key.
+*/
 int mp_sqlite_bind_text(sqlite3_stmt *statement, int index, moonpad_string text);
 moonpad_string mp_sqlite_column_text(sqlite3_stmt *statement, int column);
 /* The same without a NUL behind it, for which SQLite would copy it. data NULL: empty, or NULL. */
@@ -264,14 +287,19 @@ void mp_sqlite_close(mp_store *store);
 /* Counts a call that uses no writing connection as under way, so that closing waits for it. */
 moonpad_status mp_sqlite_enter(mp_sqlite *store, moonpad_error *error);
 void mp_sqlite_leave(mp_sqlite *store);
-/* Runs `function` with the writing connection, in turn with the transactions, in none of its own. */
+/*
+** Runs `function` with the writing connection, in turn with the transactions, in none of its own.
+*/
 typedef moonpad_status (*mp_sqlite_exclusive)(mp_sqlite_connection *connection, void *context, moonpad_error *error);
 moonpad_status mp_sqlite_run_exclusive(mp_sqlite *store, mp_sqlite_exclusive function, void *context,
                                        moonpad_error *error);
 
 /* ---- sqlite_rows.c ---- */
 
-/* Called when a transaction has begun: forgets what others may have changed since the last one was committed. */
+/*
+** Called when a transaction has begun: forgets what others may have changed since the last one
+** was committed.
+*/
 void mp_sqlite_rows_begin(mp_sqlite_rows *rows, sqlite3 *db);
 /* Called when it is committed, right away. */
 void mp_sqlite_rows_commit(mp_sqlite_rows *rows, sqlite3 *db);
@@ -323,7 +351,10 @@ typedef moonpad_status (*mp_sqlite_give)(mp_sqlite_connection *connection, sqlit
 /* Gives away each row of a statement that is bound, and resets it. */
 moonpad_status mp_sqlite_walk_rows(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_sqlite_give give,
                                    const mp_sqlite_walk *walk, moonpad_error *error);
-/* Steps to the one row there may be: NOT_FOUND, without a message, when there is none. The caller resets. */
+/*
+** Steps to the one row there may be: NOT_FOUND, without a message, when there is none. The
+** caller resets.
+*/
 moonpad_status mp_sqlite_step_to_row(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error);
 
 /* Keeps a head whose columns (HEAD_COLUMNS of sqlite_statement.c) begin with this one. */

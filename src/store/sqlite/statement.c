@@ -1,4 +1,6 @@
-/* The SQL of every transaction. A statement is prepared when a connection first needs it, and kept. */
+/*
+** The SQL of every transaction. A statement is prepared when a connection first needs it, and kept.
+*/
 #include "store/sqlite/sqlite.h"
 
 #include "base/error.h"
@@ -12,12 +14,13 @@
   "s.id, s.user, s.app, s.revision, s.base_revision, u1.revision, a1.revision, s.conversation_count, s.create_time,"   \
   " s.last_update_time"
 #define HEAD_COLUMNS(row, recent) row ".revision, " row ".forgotten, " row ".touched, " row "." recent
-#define ALL_HEADS                 HEAD_COLUMNS("s", "recent") ", " HEAD_COLUMNS("u1", "value") ", " HEAD_COLUMNS("a1", "value")
+/* Of the session, its user and its app. */
+#define ALL_HEADS HEAD_COLUMNS("s", "recent") ", " HEAD_COLUMNS("u1", "value") ", " HEAD_COLUMNS("a1", "value")
 
 #define EVENTS(columns, condition) "SELECT position, timestamp, id, digest, " columns " FROM events WHERE " condition
 /*
-** Of some kinds (?4) or (0) of all. With JSON (?3), kinds (?5) and invocation (?6) or (0) without; the
-** JSON also where nothing else tells the kinds.
+** Of some kinds (?4) or (0) of all. With JSON (?3), kinds (?5) and invocation (?6) or (0)
+** without; the JSON also where nothing else tells the kinds.
 */
 #define SOME_EVENTS                                                                                                    \
   EVENTS("CASE WHEN ?3 OR (?5 AND kinds IS NULL) THEN event END, CASE WHEN ?5 THEN kinds END,"                         \
@@ -100,7 +103,10 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_COPY_EVENTS] = "INSERT INTO events(position, id, timestamp, digest, invocation, kinds, event)"
                            " SELECT position + ?3, id, timestamp, digest, invocation, kinds, event FROM events"
                            " WHERE position BETWEEN ?1 AND ?2 ORDER BY position LIMIT ?4",
-    /* All columns are given, so replacing the row is updating it; SQLite then looks for its place once instead of twice. */
+    /*
+    ** All columns are given, so replacing the row is updating it; SQLite then looks for its place
+    ** once instead of twice.
+    */
     [MP_SQL_WRITE_KEY] = "REPLACE INTO state(scope, owner, key, value, revision) VALUES(?1, ?2, ?3, ?4, ?5)",
     [MP_SQL_WRITE_BASE_KEY] = "REPLACE INTO base_state(session, key, value) VALUES(?1, ?2, ?3)",
     [MP_SQL_REMOVE_BASE_KEY] = "DELETE FROM base_state WHERE session = ?1 AND key = ?2",
@@ -127,7 +133,8 @@ sqlite3_stmt *mp_sqlite_statement(mp_sqlite_connection *connection, mp_sqlite_st
   if (*statement != NULL) return *statement;
   int code = sqlite3_prepare_v3(connection->db, texts[id], -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
   if (code == SQLITE_OK) return *statement;
-  if ((code & 0xFF) == SQLITE_ERROR) { /* the SQL never changes, so it is the tables that are not as they should be */
+  /* the SQL never changes, so it is the tables that are not as they should be */
+  if ((code & 0xFF) == SQLITE_ERROR) {
     mp_sqlite_corrupt(connection, sqlite3_errmsg(connection->db), error);
   } else {
     mp_sqlite_fail(connection, code, error);

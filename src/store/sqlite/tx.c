@@ -1,6 +1,8 @@
 /*
-** Transactions. Writing: whoever comes while another has the writing connection waits in a queue; the one in front, when its turn comes, runs the transactions of all
-** that wait then and commits once for all (with durability "full" the commit, which waits for the disk, is what costs). Reading: each read has a connection of the pool to itself.
+** Transactions. Writing: whoever comes while another has the writing connection waits in a
+** queue; the one in front, when its turn comes, runs the transactions of all that wait then and
+** commits once for all (with durability "full" the commit, which waits for the disk, is what
+** costs). Reading: each read has a connection of the pool to itself.
 */
 #include <errno.h>
 #include <sched.h>
@@ -43,7 +45,10 @@ static void roll_back(mp_sqlite_connection *connection) {
 
 static moonpad_status begin(mp_sqlite_connection *connection, mp_sqlite_statement_id how, moonpad_error *error) {
   connection->failure = MOONPAD_OK;
-  /* What ends a transaction that fails is made ready first: without memory it could not be, and the transaction would stay open. */
+  /*
+  ** What ends a transaction that fails is made ready first: without memory it could not be, and the
+  ** transaction would stay open.
+  */
   if (mp_sqlite_statement(connection, MP_SQL_ROLLBACK, error) == NULL) return connection->failure;
   moonpad_status status = mp_sqlite_run_id(connection, how, error);
   if (status == MOONPAD_OK && connection->rows != NULL) mp_sqlite_rows_begin(connection->rows, connection->db);
@@ -51,7 +56,10 @@ static moonpad_status begin(mp_sqlite_connection *connection, mp_sqlite_statemen
   return status;
 }
 
-/* What was read was read from the file that was there when it was asked for; what is written has to be found again. */
+/*
+** What was read was read from the file that was there when it was asked for; what is written has to
+** be found again.
+*/
 static moonpad_status commit(mp_sqlite_connection *connection, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   if (connection->rows != NULL) status = mp_sqlite_check_files(connection->store, error);
@@ -60,7 +68,10 @@ static moonpad_status commit(mp_sqlite_connection *connection, moonpad_error *er
   return status;
 }
 
-/* Refused because of what was read, which is worth nothing when the file that it was read from has lost its name. */
+/*
+** Refused because of what was read, which is worth nothing when the file that it was read from has
+** lost its name.
+*/
 static bool is_refusal(moonpad_status status) {
   return status == MOONPAD_NOT_FOUND || status == MOONPAD_ALREADY_EXISTS || status == MOONPAD_CONFLICT ||
          status == MOONPAD_INVALID_ARGUMENT || status == MOONPAD_LIMIT;
@@ -128,8 +139,9 @@ static moonpad_status commit_all(mp_sqlite_connection *connection, moonpad_error
 }
 
 /*
-** Without `apart`, each writes straight into the transaction of all: false as soon as one fails, and everything is undone. With it each has a savepoint: false when one
-** took the transaction of all with it (SQLite does that when the disk is full, say).
+** Without `apart`, each writes straight into the transaction of all: false as soon as one fails,
+** and everything is undone. With it each has a savepoint: false when one took the transaction of
+** all with it (SQLite does that when the disk is full, say).
 */
 static bool run_together(mp_sqlite_connection *connection, mp_sqlite_request *first, bool apart) {
   moonpad_error error = {MOONPAD_OK, ""};
@@ -177,8 +189,9 @@ static mp_sqlite_request *dequeue(mp_sqlite *store) {
 }
 
 /*
-** Those who shared the last commit have just been let go and are likely to be back at once. Waiting for them for a part of what a commit takes lets all share the
-** next one, instead of one half each of two. Whoever was not handed the lead was one of them.
+** Those who shared the last commit have just been let go and are likely to be back at once.
+** Waiting for them for a part of what a commit takes lets all share the next one, instead of one
+** half each of two. Whoever was not handed the lead was one of them.
 */
 static void await_the_others(mp_sqlite *store, bool handed_over) {
   if (store->durability != MOONPAD_DURABILITY_FULL || store->last_batch < 2) return;

@@ -4,7 +4,10 @@
 
 /* ---- apps and users ---- */
 
-/* The statement is bound: an id, then HEAD_COLUMNS. NOT_FOUND without a message when there is no row. */
+/*
+** The statement is bound: an id, then HEAD_COLUMNS. NOT_FOUND without a message when there is
+** no row.
+*/
 static moonpad_status find_head(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_scope scope,
                                 mp_head *head, moonpad_error *error) {
   moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
@@ -125,7 +128,10 @@ static moonpad_status update_session(mp_sqlite_connection *connection, const mp_
 
 /* ---- heads ---- */
 
-/* A head that stays as it is takes note, too, of keys that are newer than what its list is complete for. */
+/*
+** A head that stays as it is takes note, too, of keys that are newer than what its list is
+** complete for.
+*/
 static moonpad_status update_head(mp_sqlite_connection *connection, mp_scope scope, const mp_batch *batch,
                                   moonpad_error *error) {
   const mp_session_row *row = batch->row;
@@ -187,7 +193,9 @@ moonpad_status mp_sqlite_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_e
 
 /* ---- state ---- */
 
-/* A composite is bound as it is, a scalar as JSON in the connection's scratch. NULL: a removed key. */
+/*
+** A composite is bound as it is, a scalar as JSON in the connection's scratch. NULL: a removed key.
+*/
 static int bind_value(mp_sqlite_connection *connection, sqlite3_stmt *statement, int index, const mp_value *value) {
   if (value == NULL) return sqlite3_bind_null(statement, index);
   if (mp_is_composite(value->as.type)) return mp_sqlite_bind_text(statement, index, value->as.as.text);
