@@ -186,7 +186,7 @@ static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_ses
   if (json == NULL) return mp_no_memory(error);
   snprintf(id, sizeof id, "event-%d-%d", work->tag, work->next);
   mp_event_row event = event_row(row->revision, 2.0, id, json);
-  mp_batch batch = {.place = *place,
+  mp_batch batch = {.ref = *place,
                     .row = row,
                     .heads = MP_ALL_HEADS,
                     .keys = counters,

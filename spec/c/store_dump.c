@@ -228,7 +228,7 @@ static moonpad_status dump_app_sessions(mp_tx *tx, const char *app, bool ids, st
     mp_facts facts;
     mp_session_ref place = place_named(app, listed.rows[i].user_id, listed.rows[i].session_id);
     mp_look look = look_at(&place, MP_SCOPE_SESSION);
-    place.session = look.place.session = listed.rows[i].row.id;
+    place.session = look.ref.session = listed.rows[i].row.id;
     TRY(tx->ops->look(tx, &look, &facts, error));
     dump_print(dump, " session %zu\n", i);
     dump_row(dump, &listed.rows[i].row, ids);

@@ -70,7 +70,7 @@ static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed,
   char id[32];
   char json[64];
   mp_state_row keys[MAX_KEYS], base_keys[MAX_KEYS];
-  mp_batch batch = {.place = *place, .row = row, .heads = MP_HEAD(MP_SCOPE_SESSION)};
+  mp_batch batch = {.ref = *place, .row = row, .heads = MP_HEAD(MP_SCOPE_SESSION)};
   row->revision++;
   row->last_update_time = (double)draw(seed, 5);
   row->conversation_count += draw(seed, 2);

@@ -287,15 +287,15 @@ mp_session_ref place_named(const char *app, const char *user, const char *sessio
 }
 
 mp_look look_at(const mp_session_ref *place, mp_scope scope) {
-  mp_look look = {.place = *place, .heads = scope == MP_SCOPE_SESSION ? MP_ALL_HEADS : MP_HEAD(scope)};
+  mp_look look = {.ref = *place, .heads = scope == MP_SCOPE_SESSION ? MP_ALL_HEADS : MP_HEAD(scope)};
   for (int i = 0; i < MP_STORED_SCOPES; i++) look.since[i] = MP_NO_KEYS;
   if (scope != MP_SCOPE_SESSION) {
-    look.place.session = 0;
-    look.place.name.session_id = moonpad_text(NULL);
+    look.ref.session = 0;
+    look.ref.name.session_id = moonpad_text(NULL);
   }
   if (scope == MP_SCOPE_APP) {
-    look.place.user = 0;
-    look.place.name.user_id = moonpad_text(NULL);
+    look.ref.user = 0;
+    look.ref.name.user_id = moonpad_text(NULL);
   }
   return look;
 }
@@ -328,7 +328,7 @@ moonpad_status find_head(mp_tx *tx, mp_session_ref *place, mp_scope scope, bool 
 /* The row of a scope's head, and the place of that scope. */
 static moonpad_status head_row(mp_tx *tx, const mp_session_ref *place, mp_scope scope, mp_session_ref *at,
                                mp_session_row *row, moonpad_error *error) {
-  *at = look_at(place, scope).place;
+  *at = look_at(place, scope).ref;
   return scope == MP_SCOPE_SESSION ? find_row(tx, at, row, error) : find_head(tx, at, scope, false, row, error);
 }
 
@@ -402,7 +402,7 @@ moonpad_status need_session(mp_tx *tx, mp_session_ref *place, mp_session_row *ro
 
 moonpad_status update_heads(mp_tx *tx, const mp_session_ref *place, const mp_session_row *row, unsigned heads,
                             moonpad_error *error) {
-  mp_batch batch = {.place = *place, .row = row, .heads = heads};
+  mp_batch batch = {.ref = *place, .row = row, .heads = heads};
   return tx->ops->apply(tx, &batch, error);
 }
 
@@ -423,7 +423,7 @@ moonpad_status append_row(mp_tx *tx, const mp_session_ref *place, const mp_event
   mp_session_ref at;
   mp_session_row row;
   PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
-  mp_batch batch = {.place = at, .row = &row, .events = event, .event_count = 1};
+  mp_batch batch = {.ref = at, .row = &row, .events = event, .event_count = 1};
   return tx->ops->apply(tx, &batch, error);
 }
 
@@ -436,7 +436,7 @@ moonpad_status append_next(mp_tx *tx, const mp_session_ref *place, const char *i
   row.conversation_count++;
   row.last_update_time += 0.25;
   mp_event_row event = event_row(row.revision, row.last_update_time, id, json);
-  mp_batch batch = {.place = at, .row = &row, .heads = MP_HEAD(MP_SCOPE_SESSION), .events = &event, .event_count = 1};
+  mp_batch batch = {.ref = at, .row = &row, .heads = MP_HEAD(MP_SCOPE_SESSION), .events = &event, .event_count = 1};
   return tx->ops->apply(tx, &batch, error);
 }
 
@@ -446,7 +446,7 @@ moonpad_status write_value(mp_tx *tx, const mp_session_ref *place, mp_scope scop
   mp_session_row row;
   mp_state_row write = {scope, key, value, revision};
   PASS_ON(head_row(tx, place, scope, &at, &row, error));
-  mp_batch batch = {.place = at, .row = &row, .keys = &write, .key_count = 1};
+  mp_batch batch = {.ref = at, .row = &row, .keys = &write, .key_count = 1};
   if (*revision_of(&row, scope) < revision) {
     *revision_of(&row, scope) = revision;
     batch.heads = MP_HEAD(scope);
@@ -472,6 +472,6 @@ moonpad_status write_base(mp_tx *tx, const mp_session_ref *place, moonpad_string
   mp_session_row row;
   mp_state_row write = {.key = key, .value = value};
   PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
-  mp_batch batch = {.place = at, .row = &row, .base_keys = &write, .base_key_count = 1};
+  mp_batch batch = {.ref = at, .row = &row, .base_keys = &write, .base_key_count = 1};
   return tx->ops->apply(tx, &batch, error);
 }

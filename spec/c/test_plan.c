@@ -75,7 +75,7 @@ typedef struct foreign_write {
 static moonpad_status write_in(mp_tx *tx, void *context, moonpad_error *error) {
   foreign_write *foreign = context;
   mp_session_ref place = {.name = name, .session = foreign->self->row.id};
-  mp_look look = {.place = place, .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
+  mp_look look = {.ref = place, .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   mp_facts facts;
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
@@ -88,7 +88,7 @@ static moonpad_status write_in(mp_tx *tx, void *context, moonpad_error *error) {
   char id[32];
   snprintf(id, sizeof id, "e%lld", (long long)*revision);
   mp_event_row event = {*revision, 11, T(id), T("{}"), 0, T("i"), 0};
-  mp_batch batch = {.place = place,
+  mp_batch batch = {.ref = place,
                     .row = row,
                     .heads = MP_HEAD(scope),
                     .touched = foreign->touched,
@@ -146,7 +146,7 @@ static moonpad_status dump_event(void *context, const mp_event_row *row, moonpad
 
 static moonpad_status dump_in(mp_tx *tx, void *context, moonpad_error *error) {
   dump *out = context;
-  mp_look look = {.place = {.name = name, .session = out->self->row.id},
+  mp_look look = {.ref = {.name = name, .session = out->self->row.id},
                   .heads = MP_ALL_HEADS,
                   .since = {0, 0, 0},
                   .each_state = dump_row,
@@ -156,7 +156,7 @@ static moonpad_status dump_in(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   const mp_session_row *row = &facts.row;
   mp_event_query last = {.first = row->revision, .last = row->revision, .tags = true};
-  if (status == MOONPAD_OK) status = tx->ops->each_event(tx, &look.place, &last, dump_event, out, error);
+  if (status == MOONPAD_OK) status = tx->ops->each_event(tx, &look.ref, &last, dump_event, out, error);
   print(out, "%lld %lld %lld, %lld messages, %g, used %g\n", (long long)row->revision, (long long)row->user_revision,
         (long long)row->app_revision, (long long)row->conversation_count, row->last_update_time,
         facts.touched[MP_SCOPE_SESSION]);
@@ -200,7 +200,7 @@ static void plain_plan_of(scene *self, plain_plan *plain, mp_guarded_kind kind, 
   bool adds = kind == MP_GUARDED_ADD || kind == MP_GUARDED_EXTEND;
   plain->pieces[0] = (mp_piece){MP_NO_RESULT, T("{\"is\":")};
   plain->pieces[1] = (mp_piece){adds ? 0 : MP_NO_RESULT, T("}")};
-  plain->plan = (mp_plan){.place = {.name = name, .session = self->row.id},
+  plain->plan = (mp_plan){.ref = {.name = name, .session = self->row.id},
                           .operations = &plain->operation,
                           .count = 1,
                           .event = {.timestamp = 12, .id = T("mine"), .digest = 5, .invocation = T("inv"), .kinds = 3},
@@ -413,7 +413,7 @@ static void test_missing(void **state) {
   scene *self = *state;
   plain_plan plain;
   plain_plan_of(self, &plain, MP_GUARDED_SET, "k", "1");
-  plain.plan.place.session = self->row.id + 1;
+  plain.plan.ref.session = self->row.id + 1;
   expect_outcome(self, &plain, MP_OUTCOME_MISSING);
 }
 

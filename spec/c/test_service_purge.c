@@ -17,11 +17,11 @@ static moonpad_status purge_in(mp_tx *tx, void *context, moonpad_error *error) {
   const purging *purge = context;
   mp_facts facts;
   mp_look look = {
-      .place = mp_session_ref_of(purge->session), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
+      .ref = mp_session_ref_of(purge->session), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
   if (!MP_HAS(mp_tx_ops, tx->ops, purge)) return MOONPAD_UNSUPPORTED;
-  return tx->ops->purge(tx, &look.place, purge->scope, mp_row_revision(&facts.row, purge->scope), error);
+  return tx->ops->purge(tx, &look.ref, purge->scope, mp_row_revision(&facts.row, purge->scope), error);
 }
 
 /* Forgets all tombstones of a scope, as housekeeping may, where the store has it. */

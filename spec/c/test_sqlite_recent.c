@@ -164,12 +164,12 @@ static void number_key(int number, char key[64]) {
 
 /* By its name, or by its id where that is known. */
 static moonpad_status look_at(mp_tx *tx, life *all, int which, mp_facts *facts, moonpad_error *error) {
-  mp_look look = {.place = {.name = name_of(which), .session = next_random() % 2 == 0 ? all->ids[which] : 0},
+  mp_look look = {.ref = {.name = name_of(which), .session = next_random() % 2 == 0 ? all->ids[which] : 0},
                   .heads = MP_ALL_HEADS,
                   .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   moonpad_status status = tx->ops->look(tx, &look, facts, error);
-  if (status == MOONPAD_NOT_FOUND && look.place.session != 0) {
-    look.place.session = 0;
+  if (status == MOONPAD_NOT_FOUND && look.ref.session != 0) {
+    look.ref.session = 0;
     status = tx->ops->look(tx, &look, facts, error);
   }
   all->ids[which] = status == MOONPAD_OK ? facts->row.id : 0;
@@ -246,9 +246,9 @@ static moonpad_status touches(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_status status = look_at(tx, all, (int)(next_random() % SESSIONS), &facts, error);
   if (status != MOONPAD_OK) return MOONPAD_OK;
   mp_touch touch = {.heads = (unsigned)(next_random() % 8), .time = (double)(next_random() % 1000)};
-  touch.place.session = facts.row.id;
-  touch.place.user = facts.row.user;
-  touch.place.app = facts.row.app;
+  touch.ref.session = facts.row.id;
+  touch.ref.user = facts.row.user;
+  touch.ref.app = facts.row.app;
   return tx->ops->touch(tx, &touch, 1, error);
 }
 
@@ -306,7 +306,7 @@ static moonpad_status looks_behind(mp_tx *tx, void *context, moonpad_error *erro
   if (status != MOONPAD_OK) return status;
   int64_t revision = *revision_of(&facts.row, all->scope);
   int64_t behind = next_random() % 4 == 0 ? (int64_t)(next_random() % 200) : (int64_t)(next_random() % 6);
-  mp_look look = {.place.session = facts.row.id,
+  mp_look look = {.ref.session = facts.row.id,
                   .heads = MP_ALL_HEADS,
                   .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS},
                   .each_state = note_key,
@@ -423,7 +423,7 @@ static moonpad_status looks_from_98(mp_tx *tx, void *context, moonpad_error *err
   life *all = context;
   mp_facts facts;
   mp_look look = {
-      .place.name = name_of(0), .heads = MP_ALL_HEADS, .since = {98, 98, 98}, .each_state = note_key, .context = all};
+      .ref.name = name_of(0), .heads = MP_ALL_HEADS, .since = {98, 98, 98}, .each_state = note_key, .context = all};
   all->found[0] = '\0';
   return tx->ops->look(tx, &look, &facts, error);
 }
@@ -474,15 +474,14 @@ static moonpad_status counts_up(mp_tx *tx, void *context, moonpad_error *error) 
 
 static moonpad_status touches_heads(mp_tx *tx, void *context, moonpad_error *error) {
   const mp_session_row *row = &((life *)context)->row;
-  mp_touch touch = {
-      .place = {.session = row->id, .user = row->user, .app = row->app}, .heads = MP_ALL_HEADS, .time = 5};
+  mp_touch touch = {.ref = {.session = row->id, .user = row->user, .app = row->app}, .heads = MP_ALL_HEADS, .time = 5};
   return tx->ops->touch(tx, &touch, 1, error);
 }
 
 static moonpad_status sees_revision(mp_tx *tx, void *context, moonpad_error *error) {
   const life *all = context;
   mp_look look = {.heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
-  look.place.session = all->row.id;
+  look.ref.session = all->row.id;
   mp_facts facts;
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   bool same = status == MOONPAD_OK && facts.row.revision == all->row.revision && facts.touched[MP_SCOPE_SESSION] == 5;

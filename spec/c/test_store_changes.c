@@ -31,7 +31,7 @@ static moonpad_status applies_nothing(mp_tx *tx, void *context, moonpad_error *e
   mp_session_ref at = *place;
   /* no head changes */
   row.revision = row.user_revision = row.app_revision = row.conversation_count = 50;
-  mp_batch batch = {.place = *place, .row = &row};
+  mp_batch batch = {.ref = *place, .row = &row};
   TRY(tx->ops->apply(tx, &batch, error));
   TRY(find_row(tx, &at, &found, error));
   CHECK(found.revision == 0 && found.user_revision == 0 && found.app_revision == 0 && found.conversation_count == 0);
@@ -96,7 +96,7 @@ static moonpad_status applies_to_a_user(mp_tx *tx, void *context, moonpad_error 
   user.name.session_id = moonpad_text(NULL);
   mp_session_row row = {.user = user.user, .user_revision = 8};
   const mp_state_row key = {MP_SCOPE_USER, moonpad_text("only"), value, 8};
-  mp_batch batch = {.place = user, .row = &row, .heads = MP_HEAD(MP_SCOPE_USER), .keys = &key, .key_count = 1};
+  mp_batch batch = {.ref = user, .row = &row, .heads = MP_HEAD(MP_SCOPE_USER), .keys = &key, .key_count = 1};
   moonpad_status status = tx->ops->apply(tx, &batch, error);
   mp_value_release(scene->opened->env, value);
   TRY(status);
@@ -111,7 +111,7 @@ static moonpad_status applies_an_id_twice(mp_tx *tx, void *context, moonpad_erro
   row.revision = 4;
   const mp_event_row events[] = {event_row(3, 6.0, "new", "{}"), event_row(4, 6.0, "new", "{}")};
   mp_batch batch = {
-      .place = scene->session, .row = &row, .heads = MP_HEAD(MP_SCOPE_SESSION), .events = events, .event_count = 2};
+      .ref = scene->session, .row = &row, .heads = MP_HEAD(MP_SCOPE_SESSION), .events = events, .event_count = 2};
   return tx->ops->apply(tx, &batch, error);
 }
 
@@ -152,7 +152,7 @@ static moonpad_status writes_history(mp_tx *tx, void *context, moonpad_error *er
   events[0].digest = UINT64_MAX;
   events[0].invocation = moonpad_text("i1");
   events[0].kinds = MP_EVENT_USER_MESSAGE;
-  mp_batch batch = {.place = scene->session,
+  mp_batch batch = {.ref = scene->session,
                     .row = &row,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
                     .base_keys = base_keys,

@@ -277,7 +277,7 @@ static moonpad_status appends_many(mp_tx *tx, void *context, moonpad_error *erro
     mp_event_row event = event_row(row.revision, 0.001 * (double)row.revision, id, json);
     /* as it may well be: a part of the JSON */
     if (i % 2 == 0) event.id.data = json + strlen("{\"id\":\"");
-    mp_batch batch = {.place = scene->session, .row = &row, .events = &event, .event_count = 1};
+    mp_batch batch = {.ref = scene->session, .row = &row, .events = &event, .event_count = 1};
     TRY(tx->ops->apply(tx, &batch, error));
   }
   return update_heads(tx, &scene->session, &row, MP_HEAD(MP_SCOPE_SESSION), error);

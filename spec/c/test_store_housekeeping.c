@@ -214,7 +214,7 @@ static moonpad_status applies_touching(mp_tx *tx, const mp_session_ref *place, u
   mp_session_row row;
   mp_session_ref at = *place;
   TRY(find_row(tx, &at, &row, error));
-  mp_batch batch = {.place = at, .row = &row, .heads = heads, .touched = touched};
+  mp_batch batch = {.ref = at, .row = &row, .heads = heads, .touched = touched};
   return tx->ops->apply(tx, &batch, error);
 }
 

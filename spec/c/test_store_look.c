@@ -36,7 +36,7 @@ static moonpad_status appends_events(mp_tx *tx, const mp_session_ref *place, moo
       full_event(3, "e3", OF_USER, "i2", 0),
       full_event(4, "e4", BOTH_KINDS, "i2", MP_EVENT_USER_MESSAGE | MP_EVENT_SESSION_CHANGE),
   };
-  mp_batch batch = {.place = at, .row = &row, .heads = MP_HEAD(MP_SCOPE_SESSION), .events = events, .event_count = 4};
+  mp_batch batch = {.ref = at, .row = &row, .heads = MP_HEAD(MP_SCOPE_SESSION), .events = events, .event_count = 4};
   return tx->ops->apply(tx, &batch, error);
 }
 
@@ -74,7 +74,7 @@ static moonpad_status looks_at_heads(mp_tx *tx, void *context, moonpad_error *er
   test_scene *scene = context;
   mp_facts facts;
   mp_look by_name = look_at(&scene->session, MP_SCOPE_SESSION), by_id = by_name;
-  by_name.place.session = by_name.place.user = by_name.place.app = 0;
+  by_name.ref.session = by_name.ref.user = by_name.ref.app = 0;
   const mp_look *looks[] = {&by_name, &by_id};
   for (size_t i = 0; i < 2; i++) {
     mp_look look = *looks[i];
@@ -86,10 +86,10 @@ static moonpad_status looks_at_heads(mp_tx *tx, void *context, moonpad_error *er
     for (int scope = 0; scope < MP_STORED_SCOPES; scope++) CHECK(facts.forgotten[scope] == 0 && !facts.whole[scope]);
   }
   mp_look wrong = by_id; /* who knows the id is not found by the name */
-  wrong.place.session += 1000000;
+  wrong.ref.session += 1000000;
   EXPECT(MOONPAD_NOT_FOUND, tx->ops->look(tx, &wrong, &facts, error));
   wrong = by_name;
-  wrong.place.name.session_id = moonpad_text("s");
+  wrong.ref.name.session_id = moonpad_text("s");
   EXPECT(MOONPAD_NOT_FOUND, tx->ops->look(tx, &wrong, &facts, error));
   CHECK(is_silent(error));
   return MOONPAD_OK;
@@ -298,7 +298,7 @@ static moonpad_status looks_for_all_at_once(mp_tx *tx, void *context, moonpad_er
   mp_facts facts;
   store_dump found = {NULL, 0, 0}; /* of both callbacks: the keys come first */
   mp_state_row wanted = {.scope = MP_SCOPE_SESSION, .key = moonpad_text("b")};
-  mp_look look = {.place = scene->session,
+  mp_look look = {.ref = scene->session,
                   .heads = MP_ALL_HEADS,
                   .since = {2, 6, MP_NO_KEYS},
                   .keys = &wanted,

@@ -23,11 +23,11 @@ static moonpad_status find_shared(mp_tx *tx, const moonpad_session_name *name, b
 }
 
 static moonpad_status find_heads(mp_tx *tx, const mp_look *look, mp_facts *facts, moonpad_error *error) {
-  if (look->heads == MP_ALL_HEADS) return parts_of(tx)->find_session(tx, &look->place, facts, error);
+  if (look->heads == MP_ALL_HEADS) return parts_of(tx)->find_session(tx, &look->ref, facts, error);
   bool is_user = look->heads == MP_HEAD(MP_SCOPE_USER);
   mp_scope scope = is_user ? MP_SCOPE_USER : MP_SCOPE_APP;
   mp_head app, user, *head = is_user ? &user : &app;
-  moonpad_status status = find_shared(tx, &look->place.name, look->create, &app, is_user ? &user : NULL, error);
+  moonpad_status status = find_shared(tx, &look->ref.name, look->create, &app, is_user ? &user : NULL, error);
   if (status != MOONPAD_OK) return status;
   *(is_user ? &facts->row.user : &facts->row.app) = head->id;
   *(is_user ? &facts->row.user_revision : &facts->row.app_revision) = head->revision;

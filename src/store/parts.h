@@ -31,8 +31,8 @@ typedef struct mp_head {
 ** callback ended it with, MP_STOP too: it may be one of several that a stop ends.
 */
 typedef struct mp_parts {
-  /* By place->session where that is known, else by name: its row, and what the heads remember. */
-  moonpad_status (*find_session)(mp_tx *tx, const mp_session_ref *place, mp_facts *facts, moonpad_error *error);
+  /* By ref->session where that is known, else by name: its row, and what the heads remember. */
+  moonpad_status (*find_session)(mp_tx *tx, const mp_session_ref *ref, mp_facts *facts, moonpad_error *error);
   /*
   ** An app (`app` is 0), or a user of an app. Made when missing and `create`,
   ** else MOONPAD_NOT_FOUND.

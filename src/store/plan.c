@@ -71,7 +71,7 @@ static moonpad_status note_event(void *context, const mp_event_row *row, moonpad
 
 static moonpad_status look(running *run, mp_tx *tx, moonpad_error *error) {
   const mp_plan *plan = run->plan;
-  mp_look asked = {.place = plan->place,
+  mp_look asked = {.ref = plan->ref,
                    .heads = MP_ALL_HEADS,
                    .keys = run->keys,
                    .key_count = plan->count,
@@ -176,7 +176,7 @@ static moonpad_status store(running *run, mp_tx *tx, moonpad_string text, moonpa
   event.json = text;
   row->last_update_time = event.timestamp;
   if ((event.kinds & MP_EVENT_USER_MESSAGE) != 0) row->conversation_count++;
-  mp_batch batch = {.place = plan->place,
+  mp_batch batch = {.ref = plan->ref,
                     .row = row,
                     .heads = heads,
                     .touched = plan->touched,

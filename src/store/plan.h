@@ -57,7 +57,7 @@ typedef enum mp_outcome {
 } mp_outcome;
 
 typedef struct mp_plan {
-  mp_session_ref place;
+  mp_session_ref ref;
   int64_t held[MP_STORED_SCOPES]; /* revisions that the session object has */
   mp_guarded *operations;         /* of a key one at most */
   size_t count;

@@ -104,9 +104,9 @@ typedef moonpad_status (*mp_each_session)(void *context, const mp_listed_session
 #define MP_NO_KEYS   INT64_MAX
 
 typedef struct mp_look {
-  mp_session_ref place; /* by place.session where that is known, else by name */
-  unsigned heads;       /* MP_ALL_HEADS, or MP_HEAD of a user or an app alone */
-  bool create;          /* such a user or app is made when missing; only inside `write` */
+  mp_session_ref ref; /* by ref.session where that is known, else by name */
+  unsigned heads;     /* MP_ALL_HEADS, or MP_HEAD of a user or an app alone */
+  bool create;        /* such a user or app is made when missing; only inside `write` */
   /* rows whose revision is greater go to each_state, tombstones too; or the two above */
   int64_t since[MP_STORED_SCOPES];
   /*
@@ -179,7 +179,7 @@ typedef struct mp_listing {
 /* ---- apply: all that a rule has decided ---- */
 
 typedef struct mp_batch {
-  mp_session_ref place;
+  mp_session_ref ref;
   /* of `heads`: the revisions (and of a session the other numbers) as they become */
   const mp_session_row *row;
   unsigned heads;           /* that change */
@@ -196,7 +196,7 @@ typedef struct mp_batch {
 /* ---- housekeeping ---- */
 
 typedef struct mp_touch {
-  mp_session_ref place;
+  mp_session_ref ref;
   unsigned heads;
   double time; /* seconds */
 } mp_touch;
@@ -257,7 +257,7 @@ typedef struct mp_tx_ops {
   ** Deletes the tombstones of one scope up to a revision, which the head then remembers
   ** as forgotten.
   */
-  moonpad_status (*purge)(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last, moonpad_error *error);
+  moonpad_status (*purge)(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last, moonpad_error *error);
   moonpad_status (*touch)(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
   /*
   ** Removes at most `limit` sessions that were last used before a time, or the state of so many

@@ -500,7 +500,7 @@ static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) 
   mp_event_row event = mp_append_event_row(append, batch.heads);
   batch.heads |= MP_HEAD(MP_SCOPE_SESSION);
   batch.events = &event;
-  batch.place = mp_session_ref_of_row(&append->names, &append->row);
+  batch.ref = mp_session_ref_of_row(&append->names, &append->row);
   return tx->ops->apply(tx, &batch, error);
 }
 

@@ -170,7 +170,7 @@ static bool make_plan(sending *send) {
   send->piece_count = 1;
   take_spans(send, append->stored);
   if (mp_check_event_size(append->service, append->stored.length, NULL) != MOONPAD_OK) return false;
-  send->plan = (mp_plan){.place = mp_session_ref_of_row(&append->names, &append->held),
+  send->plan = (mp_plan){.ref = mp_session_ref_of_row(&append->names, &append->held),
                          .operations = send->operations,
                          .count = append->stored_count,
                          .event = mp_append_event_row(append, send->heads),

@@ -16,7 +16,7 @@
 static moonpad_status look(const moonpad_session *session, mp_tx *tx, int64_t since, mp_changed_keys *now,
                            mp_session_row *row, moonpad_error *error) {
   mp_session_ref place = mp_session_ref_of(session);
-  mp_look look = {.place = place,
+  mp_look look = {.ref = place,
                   .heads = MP_ALL_HEADS,
                   .since = {since, MP_NO_KEYS, MP_NO_KEYS},
                   .each_state = mp_changed_keys_add_row,
@@ -142,7 +142,7 @@ static moonpad_status write_fork(forking *fork, mp_tx *tx, moonpad_error *error)
   mp_session_row *to = &fork->to;
   to->revision = fork->revision;
   to->base_revision = fork->from.base_revision;
-  mp_batch batch = {.place = mp_session_ref_of_row(&fork->name, to),
+  mp_batch batch = {.ref = mp_session_ref_of_row(&fork->name, to),
                     .row = to,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
                     .keys = writes,

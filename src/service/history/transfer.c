@@ -34,17 +34,15 @@ static moonpad_status base_key(void *context, const mp_state_row *row, moonpad_e
 static moonpad_status read_header(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_export *export = context;
   mp_facts facts;
-  mp_look look = {.place = mp_session_ref_of(export->session),
-                  .heads = MP_ALL_HEADS,
-                  .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
+  mp_look look = {
+      .ref = mp_session_ref_of(export->session), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   mp_replay_clear(&export->base);
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status == MOONPAD_NOT_FOUND) {
-    return mp_fail(error, status, "%s does not exist (or was deleted and created anew)",
-                   mp_label(&look.place.name).text);
+    return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&look.ref.name).text);
   }
   export->row = facts.row;
-  return status == MOONPAD_OK ? tx->ops->each_base_key(tx, &look.place, base_key, &export->base, error) : status;
+  return status == MOONPAD_OK ? tx->ops->each_base_key(tx, &look.ref, base_key, &export->base, error) : status;
 }
 
 static void add_text_member(mp_buffer *out, const char *name, moonpad_string text) {
@@ -459,7 +457,7 @@ static moonpad_status check_state(const moonpad_import *import, moonpad_error *e
 static moonpad_status write_events_of(moonpad_import *import, mp_tx *tx, const mp_session_row *row,
                                       moonpad_error *error) {
   mp_event_row rows[WRITTEN_AT_ONCE];
-  mp_batch batch = {.place = mp_session_ref_of_row(&import->name, row), .row = row, .events = rows};
+  mp_batch batch = {.ref = mp_session_ref_of_row(&import->name, row), .row = row, .events = rows};
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < import->count; i++) {
     const imported_event *event = &import->events[i];
@@ -480,7 +478,7 @@ static moonpad_status write_events_of(moonpad_import *import, mp_tx *tx, const m
 
 static moonpad_status write_state_of(moonpad_import *import, mp_tx *tx, mp_session_row *row, moonpad_error *error) {
   mp_state_row *keys = mp_rows_of(&import->replay.state), *base = mp_rows_of(&import->base.state);
-  mp_batch batch = {.place = mp_session_ref_of_row(&import->name, row),
+  mp_batch batch = {.ref = mp_session_ref_of_row(&import->name, row),
                     .row = row,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
                     .keys = keys,

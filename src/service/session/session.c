@@ -135,7 +135,7 @@ mp_session_ref mp_session_ref_of(const moonpad_session *session) {
 }
 
 mp_look mp_look_at(const mp_session_ref *place, const mp_session_row *held, mp_changed_keys *changed) {
-  mp_look look = {.place = *place, .heads = MP_ALL_HEADS, .each_state = mp_changed_keys_add_row, .context = changed};
+  mp_look look = {.ref = *place, .heads = MP_ALL_HEADS, .each_state = mp_changed_keys_add_row, .context = changed};
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     look.since[scope] = held == NULL ? MP_EVERY_KEY : mp_row_revision(held, (mp_scope)scope);
   }

@@ -58,7 +58,7 @@ typedef struct creation {
 static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *error) {
   const mp_entries *initial = &create->initial;
   mp_session_row *row = &create->row;
-  mp_batch batch = {.place = mp_session_ref_of_row(&create->name, row), .row = row};
+  mp_batch batch = {.ref = mp_session_ref_of_row(&create->name, row), .row = row};
   for (size_t i = 0; i < initial->count; i++) batch.heads |= MP_HEAD(initial->items[i].scope);
   batch.heads &= MP_HEAD(MP_SCOPE_USER) | MP_HEAD(MP_SCOPE_APP);
   if ((batch.heads & MP_HEAD(MP_SCOPE_USER)) != 0) row->user_revision++;
@@ -290,13 +290,13 @@ moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error) {
 static moonpad_status delete_in(mp_tx *tx, void *context, moonpad_error *error) {
   mp_facts facts;
   mp_look look = {
-      .place = {.name = *(const moonpad_session_name *)context},
+      .ref = {.name = *(const moonpad_session_name *)context},
       .heads = MP_ALL_HEADS,
       .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS},
   };
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
-  mp_session_ref place = mp_session_ref_of_row(&look.place.name, &facts.row);
+  mp_session_ref place = mp_session_ref_of_row(&look.ref.name, &facts.row);
   return tx->ops->remove_session(tx, &place, error);
 }
 

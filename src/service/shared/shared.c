@@ -25,7 +25,7 @@ static moonpad_status check_shared(moonpad_service *service, moonpad_string app_
 /* A look at that head alone. */
 static mp_look look_at(const shared_scope *shared, bool create) {
   return (mp_look){
-      .place = {.name = {.app_name = shared->app_name, .user_id = shared->user_id}},
+      .ref = {.name = {.app_name = shared->app_name, .user_id = shared->user_id}},
       .heads = MP_HEAD(shared->scope),
       .create = create,
       .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS},
@@ -39,7 +39,7 @@ static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *fou
   int64_t revision = shared->scope == MP_SCOPE_USER ? ++row->user_revision : ++row->app_revision;
   for (size_t i = 0; i < count; i++) keys[i].revision = revision;
   moonpad_session_name name = {.app_name = shared->app_name, .user_id = shared->user_id};
-  mp_batch batch = {.place = mp_session_ref_of_row(&name, row),
+  mp_batch batch = {.ref = mp_session_ref_of_row(&name, row),
                     .row = row,
                     .heads = MP_HEAD(shared->scope),
                     .keys = keys,

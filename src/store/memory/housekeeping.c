@@ -88,7 +88,7 @@ moonpad_status mp_memory_touch(mp_tx *tx, const mp_touch *touches, size_t count,
   mp_memory_store *store = mp_memory_store_of(tx);
   for (size_t i = 0; i < count; i++) {
     const mp_touch *touch = &touches[i];
-    const int64_t ids[] = {touch->place.session, touch->place.user, touch->place.app};
+    const int64_t ids[] = {touch->ref.session, touch->ref.user, touch->ref.app};
     for (int kind = 0; kind < MP_STORED_SCOPES; kind++) {
       moonpad_status status = mp_memory_reserve_step(tx, error);
       if (status != MOONPAD_OK) return status;

@@ -221,7 +221,7 @@ static moonpad_status update_heads(mp_tx *tx, const mp_batch *batch, moonpad_err
   }
   unsigned shared = batch->heads & (MP_HEAD(MP_SCOPE_USER) | MP_HEAD(MP_SCOPE_APP));
   if (status != MOONPAD_OK || shared == 0 || batch->touched == 0) return status;
-  mp_touch touch = {.place = {.user = row->user, .app = row->app}, .heads = shared, .time = batch->touched};
+  mp_touch touch = {.ref = {.user = row->user, .app = row->app}, .heads = shared, .time = batch->touched};
   return mp_memory_touch(tx, &touch, 1, error);
 }
 

@@ -50,7 +50,7 @@ moonpad_status mp_sqlite_touch(mp_tx *tx, const mp_touch *touches, size_t count,
   for (size_t i = 0; i < count; i++) {
     for (int scope = 0; status == MOONPAD_OK && scope < MP_STORED_SCOPES; scope++) {
       if ((touches[i].heads & MP_HEAD(scope)) == 0) continue;
-      int64_t id = id_of(&touches[i].place, (mp_scope)scope);
+      int64_t id = id_of(&touches[i].ref, (mp_scope)scope);
       status = touch_head(mp_sqlite_of(tx), (mp_scope)scope, id, touches[i].time, error);
     }
   }
