@@ -7,7 +7,7 @@
 #include "core/event.h"
 #include "service/changes/change_set.h"
 #include "service/changes/changes.h"
-#include "service/shared/state_input.h"
+#include "service/state_input.h"
 
 /* ---- create ---- */
 
@@ -98,7 +98,7 @@ moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_se
   create.service = service;
   mp_entries_init(&create.initial, service->env);
   moonpad_status status = mp_check_session_name(given, true, &create.name, error);
-  if (status == MOONPAD_OK) status = mp_initial_read(service, state, &create.initial, error);
+  if (status == MOONPAD_OK) status = mp_read_state(service, state, &create.initial, error);
   if (status == MOONPAD_OK) {
     status = mp_check_state_size(service, mp_entries_bytes(&create.initial, MP_SCOPE_SESSION), error);
   }

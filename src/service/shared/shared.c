@@ -1,7 +1,14 @@
-/* User and app state without a session (contract 2). */
+/*
+** User and app state, read and changed without a session (contract 2: getUserState, updateAppState,
+** incrementState and so on).
+** Here: the transaction of each of these calls, and the checks of what they are given.
+** Not here: how a session sees these keys (session/), or writes them with an event (append/).
+** Arrows: uses session/, service and below; no other folder of src/service uses this one.
+*/
 #include "base/error.h"
-#include "service/append/append.h"
-#include "service/shared/state_input.h"
+#include "core/operations.h"
+#include "service/session/session.h"
+#include "service/state_input.h"
 
 /* Whose state: of a user, or of an app where the user id is empty. */
 typedef struct shared_scope {
@@ -22,7 +29,7 @@ static moonpad_status check_shared(moonpad_service *service, moonpad_string app_
   return status;
 }
 
-/* A look at that head alone. */
+/* Asks for the head of that user or app, and for no keys yet. */
 static mp_look look_at(const shared_scope *shared, bool create) {
   return (mp_look){
       .ref = {.name = {.app_name = shared->app_name, .user_id = shared->user_id}},
@@ -32,7 +39,7 @@ static mp_look look_at(const shared_scope *shared, bool create) {
   };
 }
 
-/* Counts the head's revision up, and writes the keys with it. */
+/* Writes the keys under the head's next revision. */
 static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *found, mp_state_row *keys, size_t count,
                             moonpad_error *error) {
   mp_session_row *row = &found->row;
@@ -47,7 +54,7 @@ static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *fou
   return tx->ops->apply(tx, &batch, error);
 }
 
-/* With its prefix the key must be one that a session can read. */
+/* A session reads the key with its prefix, so that must fit, too (contract 1.1). */
 static moonpad_status check_length(const shared_scope *shared, moonpad_string key, moonpad_error *error) {
   if (key.length + mp_scope_prefix(shared->scope).length <= MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: a key is longer than %d bytes with its prefix",
@@ -128,8 +135,8 @@ moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_str
   moonpad_status status = check_shared(service, app_name, user_id, &update.shared, error);
   if (status != MOONPAD_OK) return status;
   mp_entries_init(&update.state, service->env);
-  status = mp_initial_read(service, state, &update.state, error);
-  if (status == MOONPAD_OK) status = mp_initial_read_removed(service, removed, &update.state, error);
+  status = mp_read_state(service, state, &update.state, error);
+  if (status == MOONPAD_OK) status = mp_read_removed_keys(service, removed, &update.state, error);
   for (size_t i = 0; status == MOONPAD_OK && i < update.state.count; i++) {
     status = check_length(&update.shared, update.state.items[i].key, error);
   }

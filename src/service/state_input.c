@@ -1,5 +1,5 @@
-/* Reading a JSON object of state. */
-#include "service/shared/state_input.h"
+/* Reading state, and lists of removed keys, from JSON. */
+#include "service/state_input.h"
 
 #include "base/error.h"
 #include "core/json.h"
@@ -41,7 +41,7 @@ static moonpad_status read_list(moonpad_service *service, moonpad_string list, m
   return status;
 }
 
-/* An object of values, or else a list of removed keys. */
+/* The text is an object of values, or an array of removed keys. */
 static moonpad_status read_text(moonpad_service *service, moonpad_string text, bool is_object, mp_entries *entries,
                                 moonpad_error *error) {
   if (text.length == 0) return MOONPAD_OK;
@@ -63,12 +63,12 @@ static moonpad_status read_text(moonpad_service *service, moonpad_string text, b
   return status;
 }
 
-moonpad_status mp_initial_read(moonpad_service *service, moonpad_string state, mp_entries *entries,
-                               moonpad_error *error) {
+moonpad_status mp_read_state(moonpad_service *service, moonpad_string state, mp_entries *entries,
+                             moonpad_error *error) {
   return read_text(service, state, true, entries, error);
 }
 
-moonpad_status mp_initial_read_removed(moonpad_service *service, moonpad_string removed, mp_entries *entries,
-                                       moonpad_error *error) {
+moonpad_status mp_read_removed_keys(moonpad_service *service, moonpad_string removed, mp_entries *entries,
+                                    moonpad_error *error) {
   return read_text(service, removed, false, entries, error);
 }
