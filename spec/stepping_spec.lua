@@ -1,5 +1,5 @@
 -- A stepped run does not hold its thread while a store is asked; what happens depends neither on
--- the store nor on who drives the run (contract 1.4.2, 2 "nothing waits that need not").
+-- the store nor on who drives the run (contract 1.4 point 2, 2 "nothing waits that need not").
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local moonpad = require "moonpad"

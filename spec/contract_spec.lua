@@ -1,0 +1,237 @@
+-- docs/contract.md: what comments cite of it exists, and its list of what this version does not
+-- have yet is true. Who builds one of these takes its name out of the page, and its line out of
+-- this file.
+local moonpad = require "moonpad"
+
+local function read(path)
+  local file <close> = assert(io.open(path, "r"))
+  return file:read("a")
+end
+
+local PAGE = read "docs/contract.md"
+
+-- The numbers of all sections, each with how many numbered points it has.
+local function sectionsOf(page)
+  local sections, current = {}, nil
+  for line in page:gmatch "[^\n]+" do
+    local number = line:match "^##+ (%d[%d.]*)"
+    if number then
+      current = number:gsub("%.$", "")
+      sections[current] = 0
+    elseif current and line:find "^%d+%. " then
+      sections[current] = math.tointeger(line:match "^%d+")
+    end
+  end
+  return sections
+end
+
+-- What a text cites: "contract 2.1, 3" are two sections, "contract 1.4 points 2 and 3" two points.
+local function citationsIn(text)
+  local found = {}
+  for rest in text:gmatch "[Cc]ontracts? s?e?c?t?i?o?n? ?(%d[%d%a,. ]*)" do
+    local section, isPoint
+    for word in rest:gmatch "%S+" do
+      local number = word:match "^(%d[%d.]*),?$"
+      number = number and number:gsub("%.$", "")
+      if number then
+        if not isPoint or number:find(".", 1, true) then section, isPoint = number, false end
+        found[#found + 1] = { section = section, point = isPoint and math.tointeger(number) or 0 }
+      elseif word:find "^points?$" then
+        isPoint = true
+      elseif word ~= "and" and word ~= "to" then
+        break
+      end
+    end
+  end
+  return found
+end
+
+-- The text of a file without what begins the lines of comments.
+local function unwrapped(path)
+  return (read(path):gsub("\n[ \t]*[*/-]*[ \t]*", " "))
+end
+
+local function sources()
+  local folders = "src include lua spec bench examples scripts"
+  local list <close> = assert(io.popen("find " .. folders .. " -name '*.[ch]' -o -name '*.lua'"))
+  return list:read "a":gmatch "[^\n]+"
+end
+
+describe("comments that cite docs/contract.md", function()
+  it("are understood by this test", function()
+    assert.are.same({
+      { section = "2.1", point = 0 }, { section = "3", point = 0 }, { section = "1.4", point = 0 },
+      { section = "1.4", point = 2 }, { section = "1.4", point = 3 }, { section = "2.2", point = 0 },
+    }, citationsIn "(contract 2.1, 3). See contract section 1.4 points 2 and 3, 2.2: more than 5 words.")
+  end)
+
+  it("name sections and points that it has", function()
+    local sections, count, missing = sectionsOf(PAGE), 0, {}
+    for path in sources() do
+      for _, cited in ipairs(citationsIn(unwrapped(path))) do
+        count = count + 1
+        local points = sections[cited.section]
+        if not points or cited.point > points then
+          missing[#missing + 1] = ("%s: contract %s point %d"):format(path, cited.section, cited.point)
+        end
+      end
+    end
+    assert.are.same({}, missing)
+    assert.is_true(count > 50)
+  end)
+end)
+
+---- What is not in this version
+
+-- The table above the contract, as one text.
+local HEAD = PAGE:match "^(.-)\n# moonpad: the public contract\n"
+
+local function answer() return "Hello" end
+
+local function newService() return moonpad.open "memory:" end
+
+local function newRunner(service, fields)
+  fields.appName, fields.sessionService = "shop", service
+  fields.agent = fields.agent or moonpad.agent { name = "clerk", model = answer }
+  return moonpad.runner(fields)
+end
+
+local function codeOf(...)
+  local ok, err = pcall(...)
+  assert.is_false(ok)
+  return err.code
+end
+
+-- Each name of a list is in the page, and `probe` says of each what the page says.
+local function absent(section, names, says, probe)
+  it(("says of section %s that %s are not there yet"):format(section, table.concat(names, ", ")), function()
+    for _, name in ipairs(names) do
+      local isListed = false
+      for row in HEAD:gmatch "[^\n]+" do
+        isListed = isListed or row:find("| " .. section .. " |", 1, true) == 1 and row:find(name, 1, true) ~= nil
+      end
+      assert.is_true(isListed, name .. " is not in the page")
+      assert.are.equal(says, probe(name), name)
+    end
+  end)
+end
+
+describe("the list in docs/contract.md of what this version does not have", function()
+  it("names the version", function()
+    assert.is_truthy(HEAD:find("version " .. moonpad._VERSION:gsub("^moonpad ", "") .. " does", 1, true))
+  end)
+
+  absent("2", { "redis:", "redis+unix:", "redis+cluster:", "rediss:", "postgresql:", "mysql:" }, "unsupported",
+    function(scheme)
+      assert.are.equal("unsupported", codeOf(moonpad.artifactService, scheme .. "//host"))
+      assert.are.equal("unsupported", codeOf(moonpad.memoryService, scheme .. "//host"))
+      return codeOf(moonpad.open, scheme .. "//host")
+    end)
+  absent("2", { "summary" }, nil, function(name)
+    return newService():createSession { appName = "shop", userId = "ann" }[name]
+  end)
+  absent("2.1", { "255 bytes" }, "invalid_argument", function()
+    local service = newService()
+    local session = service:createSession { appName = "shop", userId = "ann" }
+    service:appendEvent(session, { author = "clerk", id = ("x"):rep(255) })
+    return codeOf(service.appendEvent, service, session, { author = "clerk", id = ("x"):rep(256) })
+  end)
+
+  absent("4", { "inputSchema", "providerTools" }, "invalid_argument", function(field)
+    return codeOf(moonpad.agent, { name = "clerk", model = answer, [field] = {} })
+  end)
+  absent("4", { "requireConfirmation" }, "invalid_argument", function(field)
+    return codeOf(moonpad.tool, { name = "look", run = answer, [field] = true })
+  end)
+  absent("4", { "toolsets" }, "invalid_argument", function()
+    return codeOf(moonpad.agent, { name = "clerk", model = answer, tools = { { tools = answer } } })
+  end)
+  absent("4", { "`nil` is the answer `{ result = null }`" }, moonpad.null, function()
+    local response
+    local fails = moonpad.tool { name = "look", run = function() return nil, "the shelf is empty" end }
+    local agent = moonpad.agent { name = "clerk", tools = { fails }, model = moonpad.models.scripted {
+      { content = { parts = { { functionCall = { name = "look", args = {} } } } } }, "Done",
+    } }
+    for event in newRunner(newService(), { agent = agent }):run { userId = "ann", newMessage = "Hi" } do
+      response = event:functionResponses()[1] or response
+    end
+    return response.response.result
+  end)
+  absent("4", {
+    "appName", "userId", "sessionId", "branch", "toolConfirmation", "requestConfirmation", "endInvocation", "unknown",
+  }, nil, function(field)
+    local seen = "not asked"
+    local agent = moonpad.agent { name = "clerk", model = answer,
+      beforeAgentCallback = function(context) seen = context[field] end }
+    for _ in newRunner(newService(), { agent = agent }):run { userId = "ann", newMessage = "Hi" } do end
+    return seen
+  end)
+
+  absent("4", { "url" }, "invalid_argument", function(field)
+    return codeOf(newRunner, newService(), { [field] = "memory:" })
+  end)
+  absent("4", { "summarizer" }, "unsupported", function(field)
+    return codeOf(newRunner, newService(), { [field] = {} })
+  end)
+  absent("4", { "ask", "close" }, nil, function(method) return newRunner(newService(), {})[method] end)
+  absent("4", { "maxLlmCalls", "streaming", "customMetadata", "saveInputBlobsAsArtifacts" }, "invalid_argument",
+    function(field)
+      local runner = newRunner(newService(), {})
+      return codeOf(runner.run, runner, { userId = "ann", newMessage = "Hi", [field] = true })
+    end)
+  absent("4", { "provider/model" }, "invalid_argument", function(name)
+    local runner = newRunner(newService(), { agent = moonpad.agent { name = "clerk", model = name } })
+    return codeOf(function() for _ in runner:run { userId = "ann", newMessage = "Hi" } do end end)
+  end)
+  absent("4", { "api" }, "invalid_argument", function(field)
+    return codeOf(moonpad.models.openai, { model = "any", baseUrl = "http://127.0.0.1:1/v1", [field] = "responses" })
+  end)
+  absent("4", { "config.reasoning" }, "invalid_argument", function()
+    local model = moonpad.models.openai { model = "any", baseUrl = "http://127.0.0.1:1/v1", stream = false }
+    local contents = { { role = "user", parts = { { text = "Hello" } } } }
+    return codeOf(model.generate, model, { contents = contents, config = { reasoning = "low" } })
+  end)
+  absent("4", { "historyCacheBytes" }, "invalid_argument", function(field)
+    return codeOf(moonpad.open, "memory:", { [field] = 0 })
+  end)
+
+  absent("5", {
+    "maxEvents", "eventTtlSeconds", "sessionTtlSeconds", "userTtlSeconds", "appTtlSeconds", "sweepIntervalSeconds",
+    "maxSessionsPerUser", "onMaxSessions",
+  }, "unsupported", function(field) return codeOf(moonpad.open, "memory:", { [field] = 1 }) end)
+  absent("5", { "memoryTtlSeconds" }, "unsupported", function(field)
+    return codeOf(moonpad.memoryService, "memory:", { [field] = 1 })
+  end)
+  absent("5", { "artifactTtlSeconds" }, "unsupported", function(field)
+    return codeOf(moonpad.artifactService, "memory:", { [field] = 1 })
+  end)
+  absent("5", { "sweep" }, 0, function() return newService():sweep() end)
+  absent("5", { "moonpad.summarizer" }, "unsupported", function() return codeOf(moonpad.summarizer, {}) end)
+
+  absent("6", { "clock" }, "invalid_argument", function(field)
+    return codeOf(moonpad.open, "memory:", { [field] = os.time })
+  end)
+  absent("7", { "server", "tracing" }, nil, function(name) return moonpad[name] end)
+  absent("7", { "tracer" }, "invalid_argument", function(field)
+    return codeOf(newRunner, newService(), { [field] = {} })
+  end)
+  absent("8", { "mcp" }, nil, function(name) return moonpad[name] end)
+
+  it("tells the commands of `moonpad` from those that are to come", function()
+    local parser = require("moonpad.cli.options").parser()
+    local there = { run = "agent.lua", new = "clerk", sessions = "--app=a", events = "--app=a", state = "--app=a" }
+    local row = HEAD:match "| 7 | of the command:[^\n]*"
+    for command, argument in pairs(there) do
+      assert.is_true(parser:pparse { command, argument }, command)
+      assert.is_truthy(row:find("`" .. command .. "`", 1, true), command)
+    end
+    for _, command in ipairs { "apps", "serve", "eval", "models", "sweep", "forget", "migrate", "copy" } do
+      assert.is_false((parser:pparse { command }), command)
+      assert.is_truthy(row:find("`" .. command .. "`", 1, true), command)
+    end
+    for _, word in ipairs { "delete", "export", "import", "fork", "--json" } do
+      assert.is_false((parser:pparse { "sessions", "--app=a", word }), word)
+      assert.is_truthy(row:find(word, 1, true), word)
+    end
+  end)
+end)
