@@ -655,23 +655,31 @@ MOONPAD_API moonpad_status moonpad_session_changes(moonpad_session *session, moo
 
 /* ---- User and app state (contract 2) ---- */
 
-/* A JSON object of the user's state, or with an empty user_id the app's; keys without prefix. */
-MOONPAD_API moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string app_name,
-                                                    moonpad_string user_id, moonpad_buffer *json, moonpad_error *error);
+/* The state of an app, or of a user of it, as a JSON object; keys without prefix. */
+MOONPAD_API moonpad_status moonpad_get_app_state(moonpad_service *service, moonpad_string app_name,
+                                                 moonpad_buffer *json, moonpad_error *error);
+MOONPAD_API moonpad_status moonpad_get_user_state(moonpad_service *service, moonpad_string app_name,
+                                                  moonpad_string user_id, moonpad_buffer *json, moonpad_error *error);
 /*
 ** Merges a JSON object into it; then removes the keys of `removed` (a JSON array of strings,
 ** or empty).
 */
-MOONPAD_API moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_string app_name,
-                                                       moonpad_string user_id, moonpad_string state,
-                                                       moonpad_string removed, moonpad_error *error);
+MOONPAD_API moonpad_status moonpad_update_app_state(moonpad_service *service, moonpad_string app_name,
+                                                    moonpad_string state, moonpad_string removed, moonpad_error *error);
+MOONPAD_API moonpad_status moonpad_update_user_state(moonpad_service *service, moonpad_string app_name,
+                                                     moonpad_string user_id, moonpad_string state,
+                                                     moonpad_string removed, moonpad_error *error);
 /*
 ** Adds to a number at once; *result (may be NULL) is the committed value. A missing key counts
 ** from 0.
 */
-MOONPAD_API moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string app_name,
-                                                   moonpad_string user_id, moonpad_string key, const moonpad_value *by,
-                                                   moonpad_value *result, moonpad_error *error);
+MOONPAD_API moonpad_status moonpad_increment_app_state(moonpad_service *service, moonpad_string app_name,
+                                                       moonpad_string key, const moonpad_value *by,
+                                                       moonpad_value *result, moonpad_error *error);
+MOONPAD_API moonpad_status moonpad_increment_user_state(moonpad_service *service, moonpad_string app_name,
+                                                        moonpad_string user_id, moonpad_string key,
+                                                        const moonpad_value *by, moonpad_value *result,
+                                                        moonpad_error *error);
 
 /* ---- History (contract 2) ---- */
 

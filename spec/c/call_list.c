@@ -371,24 +371,35 @@ static moonpad_status call_render(call_scene *scene, moonpad_error *error) {
 
 /* ---- User and app state, history ---- */
 
-static moonpad_status call_shared(call_scene *scene, moonpad_error *error) {
+static moonpad_status call_get_user(call_scene *scene, moonpad_error *error) {
   moonpad_buffer json = {0};
-  return answer_buffer(scene, moonpad_get_shared_state(scene->service, T("app"), T("u"), &json, error), &json);
+  return answer_buffer(scene, moonpad_get_user_state(scene->service, T("app"), T("u"), &json, error), &json);
+}
+
+static moonpad_status call_get_app(call_scene *scene, moonpad_error *error) {
+  moonpad_buffer json = {0};
+  return answer_buffer(scene, moonpad_get_app_state(scene->service, T("app"), &json, error), &json);
 }
 
 static moonpad_status call_update_user(call_scene *scene, moonpad_error *error) {
-  return moonpad_update_shared_state(scene->service, T("app"), T("u"), T("{\"name\":\"Bob\",\"new\":[1,{\"x\":2}]}"),
-                                     T("[\"seen\"]"), error);
+  return moonpad_update_user_state(scene->service, T("app"), T("u"), T("{\"name\":\"Bob\",\"new\":[1,{\"x\":2}]}"),
+                                   T("[\"seen\"]"), error);
 }
 
 static moonpad_status call_update_app(call_scene *scene, moonpad_error *error) {
-  return moonpad_update_shared_state(scene->service, T("app"), T(""), T("{\"motd\":\"bye\",\"k\":1.5}"), T(""), error);
+  return moonpad_update_app_state(scene->service, T("app"), T("{\"motd\":\"bye\",\"k\":1.5}"), T(""), error);
 }
 
-static moonpad_status call_increment_state(call_scene *scene, moonpad_error *error) {
+static moonpad_status call_increment_user(call_scene *scene, moonpad_error *error) {
   moonpad_value by = moonpad_integer(3), value = moonpad_null_value();
-  return answer_value(scene, moonpad_increment_state(scene->service, T("app"), T("u"), T("n"), &by, &value, error),
-                      &value);
+  moonpad_status status = moonpad_increment_user_state(scene->service, T("app"), T("u"), T("n"), &by, &value, error);
+  return answer_value(scene, status, &value);
+}
+
+static moonpad_status call_increment_app(call_scene *scene, moonpad_error *error) {
+  moonpad_value by = moonpad_float(0.5), value = moonpad_null_value();
+  moonpad_status status = moonpad_increment_app_state(scene->service, T("app"), T("n"), &by, &value, error);
+  return answer_value(scene, status, &value);
 }
 
 static moonpad_status call_state_at(call_scene *scene, moonpad_error *error) {
@@ -484,10 +495,12 @@ const every_call every_calls[] = {
     {"event cursor", call_cursor, false},
     {"refresh", call_refresh, false},
     {"render", call_render, false},
-    {"shared state", call_shared, false},
+    {"get user", call_get_user, false},
+    {"get app", call_get_app, false},
     {"update user", call_update_user, false},
     {"update app", call_update_app, false},
-    {"increment state", call_increment_state, false},
+    {"increment user", call_increment_user, false},
+    {"increment app", call_increment_app, false},
     {"state at", call_state_at, false},
     {"fork", call_fork, false},
     {"rewind", call_rewind, false},

@@ -316,10 +316,13 @@ call_text call_stored(moonpad_service *service, const char *app_name) {
     ok(moonpad_export_session(session, call_keep_line, to, &error), &error, "export");
   }
   moonpad_session_list_free(list);
-  const char *const users[] = {"", "u", "new"};
-  for (size_t i = 0; i < 3; i++) {
-    moonpad_buffer json = {0};
-    ok(moonpad_get_shared_state(service, T(app_name), T(users[i]), &json, &error), &error, "shared state");
+  moonpad_buffer json = {0};
+  ok(moonpad_get_app_state(service, T(app_name), &json, &error), &error, "app state");
+  fprintf(to, "of the app: %s\n", json.data);
+  moonpad_buffer_free(&json);
+  const char *const users[] = {"u", "new"};
+  for (size_t i = 0; i < 2; i++) {
+    ok(moonpad_get_user_state(service, T(app_name), T(users[i]), &json, &error), &error, "user state");
     fprintf(to, "of %s: %s\n", users[i], json.data);
     moonpad_buffer_free(&json);
   }

@@ -90,7 +90,7 @@ static void test_a_service_is_counted_and_can_be_closed(void **state) {
   FAILS(MOONPAD_CLOSED, moonpad_refresh(session, &failure));
   FAILS(MOONPAD_CLOSED, moonpad_backup(self->service, T("/tmp/never"), &failure));
   moonpad_buffer json = {0};
-  FAILS(MOONPAD_CLOSED, moonpad_get_shared_state(self->service, T("app"), T(""), &json, &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_get_app_state(self->service, T("app"), &json, &failure));
   FAILS(MOONPAD_CLOSED, moonpad_state_at(session, 0, &json, &failure));
   assert_null(json.data);
   assert_int_equal(moonpad_poll(self->service, 0), 0);
@@ -121,16 +121,17 @@ static void test_every_call_on_a_closed_service(void **state) {
   assert_false(existed);
   FAILS(MOONPAD_CLOSED, moonpad_list_sessions(service, T("app"), NULL, &list, &failure));
   assert_null(list);
-  static const char *const users[] = {"u", ""}, *const updates[] = {"{}", "{\"k\":1}"};
+  static const char *const updates[] = {"{}", "{\"k\":1}"};
+  FAILS(MOONPAD_CLOSED, moonpad_get_app_state(service, T("app"), &json, &failure));
+  assert_null(json.data);
+  FAILS(MOONPAD_CLOSED, moonpad_get_user_state(service, T("app"), T("u"), &json, &failure));
+  assert_null(json.data);
   for (int i = 0; i < 2; i++) {
-    FAILS(MOONPAD_CLOSED, moonpad_get_shared_state(service, T("app"), T(users[i]), &json, &failure));
-    assert_null(json.data);
-    for (int j = 0; j < 2; j++) {
-      FAILS(MOONPAD_CLOSED,
-            moonpad_update_shared_state(service, T("app"), T(users[i]), T(updates[j]), T(""), &failure));
-    }
-    FAILS(MOONPAD_CLOSED, moonpad_increment_state(service, T("app"), T(users[i]), T("k"), &one, &sum, &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_update_app_state(service, T("app"), T(updates[i]), T(""), &failure));
+    FAILS(MOONPAD_CLOSED, moonpad_update_user_state(service, T("app"), T("u"), T(updates[i]), T(""), &failure));
   }
+  FAILS(MOONPAD_CLOSED, moonpad_increment_app_state(service, T("app"), T("k"), &one, &sum, &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_increment_user_state(service, T("app"), T("u"), T("k"), &one, &sum, &failure));
   FAILS(MOONPAD_CLOSED, moonpad_import_session(service, NULL, no_line, NULL, &session, &failure));
   FAILS(MOONPAD_CLOSED, moonpad_backup(service, T("/tmp/moonpad-never-written"), &failure));
   assert_int_equal(moonpad_poll(service, 60000), 0);

@@ -485,7 +485,7 @@ static void test_a_key_that_comes_twice_is_refused(void **state) {
   TWICE(moonpad_changes_append(changes, T("l"), &twice, &failure), "state[\"l\"]: item: duplicate key \"k\" at byte 8");
   TWICE(moonpad_create_session(self->service, &name, T("{\"a\":{\"k\":1,\"k\":2}}"), &other, &failure),
         "state: duplicate key \"k\" at byte 13");
-  TWICE(moonpad_update_shared_state(self->service, T("app"), T("u"), T("{\"k\":1,\"\\u006b\":2}"), T(""), &failure),
+  TWICE(moonpad_update_user_state(self->service, T("app"), T("u"), T("{\"k\":1,\"\\u006b\":2}"), T(""), &failure),
         "state: duplicate key \"k\" at byte 8");
   TWICE(moonpad_append_event(session, T("{\"x\":[{\"k\":1,\"k\":2}]}"), NULL, &failure),
         "event: duplicate key \"k\" at byte 14");
@@ -504,38 +504,57 @@ static void test_a_key_that_comes_twice_is_refused(void **state) {
 static void test_shared_state(void **state) {
   host *self = *state;
   moonpad_buffer json = {0};
-  OK(moonpad_get_shared_state(self->service, T("app"), T("u"), &json, &failure));
+  OK(moonpad_get_user_state(self->service, T("app"), T("u"), &json, &failure));
   GIVES(json, "{}");
-  OK(moonpad_update_shared_state(self->service, T("app"), T("u"), T("{\"b\":{\"x\":1},\"a\":1}"), T(""), &failure));
-  OK(moonpad_update_shared_state(self->service, T("app"), T("u"), T("{\"b\":{\"y\":2.0},\"c\":null}"),
-                                 T("[\"a\",\"never\"]"), &failure));
-  OK(moonpad_get_shared_state(self->service, T("app"), T("u"), &json, &failure));
+  OK(moonpad_update_user_state(self->service, T("app"), T("u"), T("{\"b\":{\"x\":1},\"a\":1}"), T(""), &failure));
+  OK(moonpad_update_user_state(self->service, T("app"), T("u"), T("{\"b\":{\"y\":2.0},\"c\":null}"),
+                               T("[\"a\",\"never\"]"), &failure));
+  OK(moonpad_get_user_state(self->service, T("app"), T("u"), &json, &failure));
   GIVES(json, "{\"b\":{\"y\":2.0},\"c\":null}");
-  OK(moonpad_update_shared_state(self->service, T("app"), T(""), T("{\"a\":7}"), T("[]"), &failure));
-  OK(moonpad_get_shared_state(self->service, T("app"), T(""), &json, &failure));
+  OK(moonpad_update_app_state(self->service, T("app"), T("{\"a\":7}"), T("[]"), &failure));
+  OK(moonpad_get_app_state(self->service, T("app"), &json, &failure));
   GIVES(json, "{\"a\":7}");
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_update_user_state(self->service, T("app"), T("u"), T("[]"), T(""), &failure));
   FAILS(MOONPAD_INVALID_ARGUMENT,
-        moonpad_update_shared_state(self->service, T("app"), T("u"), T("[]"), T(""), &failure));
-  FAILS(MOONPAD_INVALID_ARGUMENT,
-        moonpad_update_shared_state(self->service, T("app"), T("u"), T("{}"), T("[1]"), &failure));
-  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_update_shared_state(self->service, T(""), T("u"), T("{}"), T(""), &failure));
+        moonpad_update_user_state(self->service, T("app"), T("u"), T("{}"), T("[1]"), &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_update_user_state(self->service, T(""), T("u"), T("{}"), T(""), &failure));
 
   moonpad_value by = moonpad_integer(3), result;
-  OK(moonpad_increment_state(self->service, T("app"), T(""), T("a"), &by, &result, &failure));
+  OK(moonpad_increment_app_state(self->service, T("app"), T("a"), &by, &result, &failure));
   assert_int_equal(result.as.integer, 10);
   by = moonpad_float(0.5);
-  OK(moonpad_increment_state(self->service, T("app"), T("u"), T("n"), &by, &result, &failure));
+  OK(moonpad_increment_user_state(self->service, T("app"), T("u"), T("n"), &by, &result, &failure));
   assert_int_equal(result.type, MOONPAD_FLOAT);
   assert_true(result.as.number == 0.5);
   FAILS(MOONPAD_INVALID_ARGUMENT,
-        moonpad_increment_state(self->service, T("app"), T("u"), T("b"), &by, &result, &failure));
+        moonpad_increment_user_state(self->service, T("app"), T("u"), T("b"), &by, &result, &failure));
   by = moonpad_boolean(true);
   FAILS(MOONPAD_INVALID_ARGUMENT,
-        moonpad_increment_state(self->service, T("app"), T("u"), T("n"), &by, &result, &failure));
+        moonpad_increment_user_state(self->service, T("app"), T("u"), T("n"), &by, &result, &failure));
   FAILS(MOONPAD_INVALID_ARGUMENT,
-        moonpad_increment_state(self->service, T("app"), T("u"), T("n"), NULL, &result, &failure));
+        moonpad_increment_user_state(self->service, T("app"), T("u"), T("n"), NULL, &result, &failure));
   by = moonpad_integer(0);
-  OK(moonpad_increment_state(self->service, T("app"), T("u"), T("n"), &by, NULL, &failure));
+  OK(moonpad_increment_user_state(self->service, T("app"), T("u"), T("n"), &by, NULL, &failure));
+}
+
+/* Else one user's data would be written for everybody (contract 6). */
+static void test_an_empty_user_id_is_never_the_app(void **state) {
+  host *self = *state;
+  moonpad_buffer json = {0};
+  moonpad_value one = moonpad_integer(1), sum;
+  OK(moonpad_update_app_state(self->service, T("app"), T("{\"n\":1}"), T(""), &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_get_user_state(self->service, T("app"), T(""), &json, &failure));
+  SAYS(T(failure.message), "userId: must not be empty");
+  assert_null(json.data);
+  FAILS(MOONPAD_INVALID_ARGUMENT,
+        moonpad_update_user_state(self->service, T("app"), T(""), T("{\"n\":2}"), T(""), &failure));
+  SAYS(T(failure.message), "userId: must not be empty");
+  FAILS(MOONPAD_INVALID_ARGUMENT,
+        moonpad_increment_user_state(self->service, T("app"), T(""), T("n"), &one, &sum, &failure));
+  SAYS(T(failure.message), "userId: must not be empty");
+  assert_int_equal(sum.type, MOONPAD_ABSENT);
+  OK(moonpad_get_app_state(self->service, T("app"), &json, &failure));
+  GIVES(json, "{\"n\":1}");
 }
 
 int main(void) {
@@ -555,6 +574,7 @@ int main(void) {
       ON_EVERY_STORE(test_a_change_set_is_closed_when_its_session_is_freed),
       ON_EVERY_STORE(test_a_key_that_comes_twice_is_refused),
       ON_EVERY_STORE(test_shared_state),
+      ON_EVERY_STORE(test_an_empty_user_id_is_never_the_app),
   };
   return HOST_RUN(tests);
 }

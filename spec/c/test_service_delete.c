@@ -39,7 +39,7 @@ static void test_delete_user(void **state) {
   STATE(other, "{\"app:a\":1,\"user:u\":2}");
   moonpad_session_free(other);
   moonpad_buffer json = {0};
-  OK(moonpad_get_shared_state(self->service, T("app"), T("u"), &json, &failure));
+  OK(moonpad_get_user_state(self->service, T("app"), T("u"), &json, &failure));
   GIVES(json, "{}");
 
   OK(moonpad_delete_user(self->service, T("app"), T("u"), &sessions, &failure));

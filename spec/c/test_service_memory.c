@@ -76,7 +76,7 @@ static moonpad_status try_increment(host *self, moonpad_session *session, moonpa
   (void)session;
   (void)changes;
   moonpad_value one = moonpad_integer(1), result;
-  return moonpad_increment_state(self->service, T("app"), T("u"), T("n"), &one, &result, &failure);
+  return moonpad_increment_user_state(self->service, T("app"), T("u"), T("n"), &one, &result, &failure);
 }
 
 static moonpad_status try_list(host *self, moonpad_session *session, moonpad_changes *changes) {

@@ -397,9 +397,9 @@ static void test_round_trips_of_other_calls(void **state) {
         OK(moonpad_create_session(self->service, &name, T("{\"k\":1,\"user:u\":2,\"app:a\":3}"), &session, &failure)));
   host_append(session, "{\"k\":2}");
   host_append(session, "{\"k\":3}");
-  TAKES(1, OK(moonpad_update_shared_state(self->service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure)));
-  TAKES(1, OK(moonpad_increment_state(self->service, T("app"), T(""), T("n"), &by, &value, &failure)));
-  TAKES(1, OK(moonpad_get_shared_state(self->service, T("app"), T("u"), &json, &failure)));
+  TAKES(1, OK(moonpad_update_user_state(self->service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure)));
+  TAKES(1, OK(moonpad_increment_app_state(self->service, T("app"), T("n"), &by, &value, &failure)));
+  TAKES(1, OK(moonpad_get_user_state(self->service, T("app"), T("u"), &json, &failure)));
   moonpad_buffer_free(&json);
   moonpad_session_free(session);
   TAKES(1, session = host_get(self, "s"));

@@ -147,7 +147,7 @@ static void read_all(moonpad_service *service) {
   moonpad_session_free(session);
   expect_answer(moonpad_list_sessions(service, T("app"), NULL, &list, &error), "list", &error);
   moonpad_session_list_free(list);
-  expect_answer(moonpad_get_shared_state(service, T("app"), T("u"), &json, &error), "user state", &error);
+  expect_answer(moonpad_get_user_state(service, T("app"), T("u"), &json, &error), "user state", &error);
   moonpad_buffer_free(&json);
 }
 

@@ -171,7 +171,7 @@ static void test_commits_lose_nothing(void **state) {
   }
   expect_history(opened, THREADS * APPENDS);
   moonpad_buffer log = {0};
-  assert_int_equal(moonpad_get_shared_state(opened->service, NAME.app_name, moonpad_text(""), &log, NULL), MOONPAD_OK);
+  assert_int_equal(moonpad_get_app_state(opened->service, NAME.app_name, &log, NULL), MOONPAD_OK);
   int items = 0;
   for (size_t i = 0; i < log.length; i++) items += log.data[i] == ',';
   assert_int_equal(items + 1, THREADS * APPENDS / 10);
@@ -192,9 +192,9 @@ static void *append_events(void *argument) {
              self->number, i, self->number, i, self->number, i);
     gave(self, moonpad_append_event(session, moonpad_text(event), NULL, &self->error), "append_event");
     gave(self,
-         moonpad_increment_state(self->store->service, NAME.app_name, NAME.user_id, moonpad_text("direct"), &one, &sum,
-                                 &self->error),
-         "increment_state");
+         moonpad_increment_user_state(self->store->service, NAME.app_name, NAME.user_id, moonpad_text("direct"), &one,
+                                      &sum, &self->error),
+         "increment_user_state");
   }
   moonpad_session_free(session);
   return NULL;

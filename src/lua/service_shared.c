@@ -3,11 +3,28 @@
 
 #include "lua/store_call.h"
 
+/* Whose state. */
+typedef struct shared_owner {
+  moonpad_string app_name;
+  moonpad_string user_id; /* of a user only */
+  bool is_user;
+} shared_owner;
+
+static shared_owner app_of(mp_options_table options) {
+  return (shared_owner){.app_name = mp_field_string(options, "appName")};
+}
+
+static shared_owner user_of(mp_options_table options) {
+  shared_owner owner = app_of(options);
+  owner.user_id = mp_field_string(options, "userId");
+  owner.is_user = true;
+  return owner;
+}
+
 /* What the calls of this file need and give. */
 typedef struct shared_call {
   mp_store_call call; /* the first member */
-  moonpad_string app_name;
-  moonpad_string user_id; /* empty: of the app */
+  shared_owner owner;
   moonpad_buffer read;
   moonpad_string state;
   mp_buffer removed; /* keys, as a JSON array; empty: none */
@@ -23,29 +40,22 @@ static void release_shared(mp_store_call *call) {
 }
 
 static shared_call *push_shared_call(lua_State *L, const mp_store_call_type *type, moonpad_service *service,
-                                     moonpad_string app_name, moonpad_string user_id) {
+                                     shared_owner owner) {
   shared_call *made = (shared_call *)mp_store_call_push(L, type, service);
   mp_buffer_init(&made->removed, made->call.env);
-  made->app_name = app_name;
-  made->user_id = user_id;
-  mp_store_call_keep(&made->call, &made->app_name);
-  mp_store_call_keep(&made->call, &made->user_id);
+  made->owner = owner;
+  mp_store_call_keep(&made->call, &made->owner.app_name);
+  mp_store_call_keep(&made->call, &made->owner.user_id);
   return made;
-}
-
-/* An empty name would mean the app's state to the C library. */
-static moonpad_string check_user(mp_options_table options) {
-  moonpad_string user = mp_field_string(options, "userId");
-  moonpad_error error;
-  mp_check(options.L, mp_check_name("userId", user, &error), &error);
-  return user;
 }
 
 /* ---- Reading ---- */
 
 static moonpad_status ask_read(mp_store_call *call, moonpad_error *error) {
   shared_call *read = (shared_call *)call;
-  return moonpad_get_shared_state(call->service, read->app_name, read->user_id, &read->read, error);
+  const shared_owner *of = &read->owner;
+  if (of->is_user) return moonpad_get_user_state(call->service, of->app_name, of->user_id, &read->read, error);
+  return moonpad_get_app_state(call->service, of->app_name, &read->read, error);
 }
 
 static int give_read(lua_State *L, mp_store_call *call) {
@@ -64,8 +74,7 @@ static int get_app_state(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_string app = mp_field_string(options, "appName");
-  return mp_ask_service(L, &push_shared_call(L, &read_type, service, app, moonpad_text(NULL))->call);
+  return mp_ask_service(L, &push_shared_call(L, &read_type, service, app_of(options))->call);
 }
 
 /* service:getUserState{ appName, userId } */
@@ -75,16 +84,17 @@ static int get_user_state(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_string app = mp_field_string(options, "appName");
-  return mp_ask_service(L, &push_shared_call(L, &read_type, service, app, check_user(options))->call);
+  return mp_ask_service(L, &push_shared_call(L, &read_type, service, user_of(options))->call);
 }
 
 /* ---- Writing ---- */
 
 static moonpad_status ask_write(mp_store_call *call, moonpad_error *error) {
   const shared_call *write = (shared_call *)call;
-  return moonpad_update_shared_state(call->service, write->app_name, write->user_id, write->state,
-                                     mp_buffer_text(&write->removed), error);
+  const shared_owner *of = &write->owner;
+  moonpad_string removed = mp_buffer_text(&write->removed);
+  if (!of->is_user) return moonpad_update_app_state(call->service, of->app_name, write->state, removed, error);
+  return moonpad_update_user_state(call->service, of->app_name, of->user_id, write->state, removed, error);
 }
 
 static int give_nothing(lua_State *L, mp_store_call *call) {
@@ -94,11 +104,11 @@ static int give_nothing(lua_State *L, mp_store_call *call) {
 
 /* Merges the table at options.state; the keys that moonpad.removed marks are deleted. */
 static int write_shared_state(lua_State *L, mp_lua *binding, moonpad_service *service, mp_options_table options,
-                              moonpad_string app, moonpad_string user) {
+                              shared_owner owner) {
   static const mp_store_call_type type = {sizeof(shared_call), ask_write, give_nothing, release_shared, true};
   int state = mp_field_index(options, "state");
   if (state == 0) mp_raise_argument(L, "%s: state is missing", options.where);
-  shared_call *write = push_shared_call(L, &type, service, app, user);
+  shared_call *write = push_shared_call(L, &type, service, owner);
   moonpad_error error;
   moonpad_type type_of_state;
   mp_buffer_clear(&binding->text);
@@ -125,8 +135,7 @@ static int update_app_state(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_string app = mp_field_string(options, "appName");
-  return write_shared_state(L, binding, service, options, app, moonpad_text(NULL));
+  return write_shared_state(L, binding, service, options, app_of(options));
 }
 
 /* service:updateUserState{ appName, userId, state } */
@@ -136,15 +145,16 @@ static int update_user_state(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_string app = mp_field_string(options, "appName");
-  moonpad_string user = check_user(options);
-  return write_shared_state(L, binding, service, options, app, user);
+  return write_shared_state(L, binding, service, options, user_of(options));
 }
 
 static moonpad_status ask_increment(mp_store_call *call, moonpad_error *error) {
   shared_call *increment = (shared_call *)call;
-  return moonpad_increment_state(call->service, increment->app_name, increment->user_id, increment->key, &increment->by,
-                                 &increment->sum, error);
+  const shared_owner *of = &increment->owner;
+  moonpad_string key = increment->key;
+  const moonpad_value *by = &increment->by;
+  if (!of->is_user) return moonpad_increment_app_state(call->service, of->app_name, key, by, &increment->sum, error);
+  return moonpad_increment_user_state(call->service, of->app_name, of->user_id, key, by, &increment->sum, error);
 }
 
 static int give_sum(lua_State *L, mp_store_call *call) {
@@ -161,16 +171,14 @@ static int increment_state(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
-  moonpad_string app = mp_field_string(options, "appName");
-  moonpad_string user = {NULL, 0};
-  if (mp_field_index(options, "userId") != 0) user = check_user(options);
+  shared_owner owner = mp_field_index(options, "userId") != 0 ? user_of(options) : app_of(options);
   moonpad_string key = mp_field_string(options, "key");
   moonpad_value by = moonpad_integer(1);
   double number;
   if (mp_field_number(options, "by", &number)) {
     by = lua_isinteger(L, -1) ? moonpad_integer(lua_tointeger(L, -1)) : moonpad_float(number);
   }
-  shared_call *increment = push_shared_call(L, &type, service, app, user);
+  shared_call *increment = push_shared_call(L, &type, service, owner);
   increment->key = key;
   increment->by = by;
   mp_store_call_keep(&increment->call, &increment->key);

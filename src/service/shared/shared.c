@@ -10,22 +10,26 @@
 #include "service/session/session.h"
 #include "service/state_input.h"
 
-/* Whose state: of a user, or of an app where the user id is empty. */
+/* Whose state. */
 typedef struct shared_scope {
   moonpad_service *service;
   mp_scope scope;
   moonpad_string app_name;
-  moonpad_string user_id;
+  moonpad_string user_id; /* MP_SCOPE_USER only */
 } shared_scope;
 
-static moonpad_status check_shared(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
-                                   shared_scope *shared, moonpad_error *error) {
-  shared->service = service;
-  shared->app_name = app_name;
-  shared->user_id = user_id;
-  shared->scope = user_id.length == 0 ? MP_SCOPE_APP : MP_SCOPE_USER;
-  moonpad_status status = mp_check_name("appName", app_name, error);
-  if (status == MOONPAD_OK && user_id.length != 0) status = mp_check_name("userId", user_id, error);
+static shared_scope of_app(moonpad_service *service, moonpad_string app_name) {
+  return (shared_scope){.service = service, .scope = MP_SCOPE_APP, .app_name = app_name};
+}
+
+static shared_scope of_user(moonpad_service *service, moonpad_string app_name, moonpad_string user_id) {
+  return (shared_scope){.service = service, .scope = MP_SCOPE_USER, .app_name = app_name, .user_id = user_id};
+}
+
+/* An empty user id is never the app (contract 6). */
+static moonpad_status check_names(const shared_scope *shared, moonpad_error *error) {
+  moonpad_status status = mp_check_name("appName", shared->app_name, error);
+  if (status == MOONPAD_OK && shared->scope == MP_SCOPE_USER) status = mp_check_name("userId", shared->user_id, error);
   return status;
 }
 
@@ -79,11 +83,11 @@ static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
 }
 
-moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
-                                        moonpad_buffer *json, moonpad_error *error) {
+static moonpad_status get_state(shared_scope shared, moonpad_buffer *json, moonpad_error *error) {
   memset(json, 0, sizeof *json);
-  shared_read read;
-  moonpad_status status = check_shared(service, app_name, user_id, &read.shared, error);
+  moonpad_service *service = shared.service;
+  shared_read read = {.shared = shared};
+  moonpad_status status = check_names(&shared, error);
   if (status != MOONPAD_OK) return status;
   mp_changed_keys_init(&read.state, service->env);
   status = service->store->ops->read(service->store, read_in, &read, error);
@@ -97,6 +101,16 @@ moonpad_status moonpad_get_shared_state(moonpad_service *service, moonpad_string
   }
   mp_changed_keys_free(&read.state);
   return status;
+}
+
+moonpad_status moonpad_get_app_state(moonpad_service *service, moonpad_string app_name, moonpad_buffer *json,
+                                     moonpad_error *error) {
+  return get_state(of_app(service, app_name), json, error);
+}
+
+moonpad_status moonpad_get_user_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
+                                      moonpad_buffer *json, moonpad_error *error) {
+  return get_state(of_user(service, app_name, user_id), json, error);
 }
 
 /* ---- update ---- */
@@ -129,10 +143,11 @@ static moonpad_status write_update(shared_update *update, moonpad_error *error) 
   return status;
 }
 
-moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
-                                           moonpad_string state, moonpad_string removed, moonpad_error *error) {
-  shared_update update;
-  moonpad_status status = check_shared(service, app_name, user_id, &update.shared, error);
+static moonpad_status update_state(shared_scope shared, moonpad_string state, moonpad_string removed,
+                                   moonpad_error *error) {
+  moonpad_service *service = shared.service;
+  shared_update update = {.shared = shared};
+  moonpad_status status = check_names(&shared, error);
   if (status != MOONPAD_OK) return status;
   mp_entries_init(&update.state, service->env);
   status = mp_read_state(service, state, &update.state, error);
@@ -147,6 +162,16 @@ moonpad_status moonpad_update_shared_state(moonpad_service *service, moonpad_str
   }
   mp_entries_free(&update.state);
   return status;
+}
+
+moonpad_status moonpad_update_app_state(moonpad_service *service, moonpad_string app_name, moonpad_string state,
+                                        moonpad_string removed, moonpad_error *error) {
+  return update_state(of_app(service, app_name), state, removed, error);
+}
+
+moonpad_status moonpad_update_user_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
+                                         moonpad_string state, moonpad_string removed, moonpad_error *error) {
+  return update_state(of_user(service, app_name, user_id), state, removed, error);
 }
 
 /* ---- increment ---- */
@@ -179,14 +204,12 @@ static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *erro
   return status == MOONPAD_OK ? store(shared, tx, &facts, &write, 1, error) : status;
 }
 
-moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
-                                       moonpad_string key, const moonpad_value *by, moonpad_value *result,
-                                       moonpad_error *error) {
+static moonpad_status increment_state(shared_scope shared, moonpad_string key, const moonpad_value *by,
+                                      moonpad_value *result, moonpad_error *error) {
   if (result != NULL) result->type = MOONPAD_ABSENT;
-  shared_increment increment;
-  memset(&increment, 0, sizeof increment);
-  increment.key = key;
-  moonpad_status status = check_shared(service, app_name, user_id, &increment.shared, error);
+  moonpad_service *service = shared.service;
+  shared_increment increment = {.shared = shared, .key = key};
+  moonpad_status status = check_names(&shared, error);
   if (status == MOONPAD_OK) status = mp_check_key(key, error);
   if (status == MOONPAD_OK) status = check_length(&increment.shared, key, error);
   if (status == MOONPAD_OK) status = mp_value_copy_in(service->env, by, "by", &increment.by, error);
@@ -196,4 +219,15 @@ moonpad_status moonpad_increment_state(moonpad_service *service, moonpad_string 
   mp_value_release(service->env, increment.result);
   mp_value_release(service->env, increment.by);
   return status;
+}
+
+moonpad_status moonpad_increment_app_state(moonpad_service *service, moonpad_string app_name, moonpad_string key,
+                                           const moonpad_value *by, moonpad_value *result, moonpad_error *error) {
+  return increment_state(of_app(service, app_name), key, by, result, error);
+}
+
+moonpad_status moonpad_increment_user_state(moonpad_service *service, moonpad_string app_name, moonpad_string user_id,
+                                            moonpad_string key, const moonpad_value *by, moonpad_value *result,
+                                            moonpad_error *error) {
+  return increment_state(of_user(service, app_name, user_id), key, by, result, error);
 }
