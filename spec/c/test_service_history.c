@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "service/append/append.h"
-#include "service/history/history.h"
+#include "service/history/rewind.h"
 
 /* ---- History ---- */
 

@@ -2,7 +2,7 @@
 #include "lua/service.h"
 
 #include "lua/stepped_append.h"
-#include "service/history/history.h"
+#include "service/history/rewind.h"
 
 /* What the calls of this file need and give. */
 typedef struct history_call {

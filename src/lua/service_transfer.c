@@ -2,7 +2,7 @@
 #include "lua/service.h"
 
 #include "lua/store_call.h"
-#include "service/history/transfer.h"
+#include "service/history/export.h"
 
 /* ---- Export ---- */
 

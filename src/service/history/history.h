@@ -1,28 +1,21 @@
-/* Rewinding in two steps, for whoever does the first one on another thread. */
+/*
+** history/: what a session was, and going back to it (contract 2: stateAt, fork, rewind, export).
+** Here: the state after an earlier revision (replay.h), forks, rewinds, and sessions as text.
+** Not here: reading single events (session/), how a rewind's event is stored (append/).
+** Arrows: uses append/, session/, the service and below; no other folder of src/service uses
+** history/. The Lua binding takes rewinds and exports apart, into steps: rewind.h, export.h.
+*/
 #ifndef MP_SERVICE_HISTORY_HISTORY_H
 #define MP_SERVICE_HISTORY_HISTORY_H
 
 #include "service/session/session.h"
 
-/* How far back. */
-typedef struct mp_rewind_target {
-  moonpad_string invocation; /* to before it; data NULL: to after `revision` */
-  int64_t revision;
-} mp_rewind_target;
-
 /*
-** Somebody else may append between the steps: the second one then says `conflict`, and both are
-** done again.
+** In a transaction: reads the session's row as it is stored now, and into `changed` (unless NULL)
+** those of the session's own keys that changed after revision `since`. Errors: not_found, also when
+** the session object's creation is gone and another one has its id; those of the store.
 */
-#define MP_REWIND_ATTEMPTS 8
-
-/*
-** Asks the store, and writes the event that takes the session back:
-** mp_append_event_expecting with *expected_revision appends it. Uses nothing of the session
-** object but whose it is (mp_session_reference). Its asynchronous appends are done. Errors:
-** not_found, and those of the store.
-*/
-moonpad_status mp_rewind_read(const moonpad_session *session, const mp_rewind_target *target, mp_buffer *event,
-                              int64_t *expected_revision, moonpad_error *error);
+moonpad_status mp_history_look(const moonpad_session *session, mp_tx *tx, int64_t since, mp_changed_keys *changed,
+                               mp_session_row *row, moonpad_error *error);
 
 #endif

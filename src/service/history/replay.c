@@ -1,4 +1,4 @@
-/* Replaying events over a base state. */
+/* Replaying events: forwards over the base state, or backwards for some keys. */
 #include "service/history/replay.h"
 
 #include "base/error.h"
@@ -84,7 +84,7 @@ moonpad_status mp_replay_to(mp_replay *replay, mp_tx *tx, const mp_session_ref *
   return tx->ops->each_event(tx, session, &query, event_row, replay, error);
 }
 
-/* ---- a few keys, from the newest change back ---- */
+/* ---- some keys only, backwards ---- */
 
 moonpad_status mp_replay_want(mp_replay *replay, moonpad_string key, moonpad_error *error) {
   moonpad_status status = put(replay, key, NULL, MP_UNKNOWN, error);

@@ -1,189 +1,46 @@
 /*
-** A session as JSON lines: a header with its base state, then its events (contract 6). User
-** and app state belong to others as well and do not travel; what events say of them stays in
-** the events.
+** Reading a session from text, line by line, and storing it in one transaction (contract 2, 6). The
+** text is anybody's: what could not have been exported is refused, with the number of its line.
 */
-#include "service/history/transfer.h"
-
 #include <stdio.h>
 
 #include "base/error.h"
 #include "core/event.h"
 #include "core/json.h"
+#include "service/history/export.h"
 #include "service/history/replay.h"
 
-#define FORMAT_VERSION 1
-
-/* ---- export ---- */
-
-struct moonpad_export {
-  const moonpad_session *session; /* while it is being opened */
-  mp_env *env;
-  mp_session_row row;
-  mp_replay base;
-  moonpad_event_cursor *events;
-  const moonpad_event *event; /* whose line is to be written; NULL: the next one's */
-  mp_buffer line;
-  bool begun; /* the header has been given */
-};
-
-static moonpad_status base_key(void *context, const mp_state_row *row, moonpad_error *error) {
-  return mp_replay_base(context, row->key, row->value, error);
-}
-
-static moonpad_status read_header(mp_tx *tx, void *context, moonpad_error *error) {
-  moonpad_export *export = context;
-  mp_facts facts;
-  mp_look look = {
-      .ref = mp_session_ref_of(export->session), .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
-  mp_replay_clear(&export->base);
-  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
-  if (status == MOONPAD_NOT_FOUND) {
-    return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&look.ref.name).text);
-  }
-  export->row = facts.row;
-  return status == MOONPAD_OK ? tx->ops->each_base_key(tx, &look.ref, base_key, &export->base, error) : status;
-}
-
-static void add_text_member(mp_buffer *out, const char *name, moonpad_string text) {
-  mp_buffer_add_string(out, moonpad_text(name));
-  mp_json_write_string(out, text);
-}
-
-static moonpad_status write_header(moonpad_export *export, mp_buffer *out, moonpad_error *error) {
-  const moonpad_session *session = export->session;
-  mp_buffer_add_literal(out, "{\"moonpadSession\":");
-  mp_json_write_integer(out, FORMAT_VERSION);
-  add_text_member(out, ",\"appName\":", mp_key_text(session->app_name));
-  add_text_member(out, ",\"userId\":", mp_key_text(session->user_id));
-  add_text_member(out, ",\"sessionId\":", mp_key_text(session->id));
-  mp_buffer_add_literal(out, ",\"createTime\":");
-  mp_json_write_float(out, export->row.create_time);
-  mp_buffer_add_literal(out, ",\"baseRevision\":");
-  mp_json_write_integer(out, export->row.base_revision);
-  mp_buffer_add_literal(out, ",\"revision\":");
-  mp_json_write_integer(out, export->row.revision);
-  mp_buffer_add_literal(out, ",\"conversationCount\":");
-  mp_json_write_integer(out, export->row.conversation_count);
-  mp_buffer_add_literal(out, ",\"baseState\":");
-  moonpad_status status = mp_replay_write(&export->base, out, error);
-  mp_buffer_add_literal(out, "}\n");
-  return status == MOONPAD_OK && out->failed ? mp_no_memory(error) : status;
-}
-
-void moonpad_export_free(moonpad_export *export) {
-  if (export == NULL) return;
-  mp_env *env = export->env;
-  moonpad_event_cursor_free(export->events);
-  mp_replay_free(&export->base);
-  mp_buffer_free(&export->line);
-  mp_release(env, export);
-  mp_env_release(env);
-}
-
-moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **result, moonpad_error *error) {
-  *result = NULL;
-  mp_session_drain(session);
-  moonpad_service *service = session->service;
-  moonpad_export *export = mp_allocate_zeroed(session->env, sizeof *export);
-  if (export == NULL) return mp_no_memory(error);
-  export->env = mp_env_retain(session->env);
-  export->session = session;
-  mp_replay_init(&export->base, export->env);
-  mp_buffer_init(&export->line, export->env);
-  moonpad_status status = service->store->ops->read(service->store, read_header, export, error);
-  if (status == MOONPAD_OK) status = write_header(export, &export->line, error);
-  if (status == MOONPAD_OK) {
-    const mp_session_row *row = &export->row;
-    export->events = mp_event_cursor_new(session, row->base_revision + 1, row->revision);
-    if (export->events == NULL) status = mp_no_memory(error);
-  }
-  mp_replay_clear(&export->base);
-  if (status == MOONPAD_OK) {
-    *result = export;
-  } else {
-    moonpad_export_free(export);
-  }
-  return status;
-}
-
-bool mp_export_is_ready(const moonpad_export *export) {
-  return !export->begun || export->event != NULL || mp_event_cursor_is_ready(export->events);
-}
-
-moonpad_status mp_export_load(moonpad_export *export, moonpad_error *error) {
-  return mp_event_cursor_load(export->events, error);
-}
-
-/* Empty behind the last one. */
-static moonpad_status write_event_line(moonpad_export *export, moonpad_error *error) {
-  mp_buffer_clear(&export->line);
-  if (export->event == NULL) {
-    moonpad_status status = moonpad_event_cursor_next(export->events, &export->event, error);
-    if (status != MOONPAD_OK || export->event == NULL) return status;
-  }
-  mp_buffer_add_string(&export->line, export->event->json);
-  mp_buffer_add_char(&export->line, '\n');
-  if (export->line.failed) return mp_no_memory(error);
-  export->event = NULL;
-  return MOONPAD_OK;
-}
-
-moonpad_status moonpad_export_next(moonpad_export *export, moonpad_string *line, moonpad_error *error) {
-  *line = moonpad_text(NULL);
-  moonpad_status status = mp_event_cursor_check(export->events, error);
-  if (status == MOONPAD_OK && export->begun) status = write_event_line(export, error);
-  if (status != MOONPAD_OK) return status;
-  export->begun = true;
-  if (export->line.length > 0) *line = mp_buffer_text(&export->line);
-  return MOONPAD_OK;
-}
-
-moonpad_status moonpad_export_session(moonpad_session *session, moonpad_write_line write, void *context,
-                                      moonpad_error *error) {
-  moonpad_export *export;
-  moonpad_string line;
-  moonpad_status status = moonpad_export_open(session, &export, error);
-  while (status == MOONPAD_OK && (status = moonpad_export_next(export, &line, error)) == MOONPAD_OK) {
-    if (line.data == NULL) break;
-    if (!write(context, line)) status = mp_fail(error, MOONPAD_STORAGE, "the export was stopped by its writer");
-  }
-  moonpad_export_free(export);
-  return status;
-}
-
-/* ---- import ---- */
-
+/* An event that has been read. Positions, not pointers: the buffers grow. */
 typedef struct imported_event {
-  size_t begin; /* in `text` */
+  size_t begin; /* of its JSON, in `text` */
   size_t length;
   double timestamp;
   size_t id_begin; /* in `ids` */
   size_t id_length;
   size_t invocation_begin; /* in `text` */
   size_t invocation_length;
-  unsigned kinds;
+  unsigned kinds; /* MP_EVENT_... */
 } imported_event;
 
 struct moonpad_import {
   moonpad_service *service;
-  moonpad_session_name given; /* what the caller calls it: in `given_text` */
+  moonpad_session_name given; /* the caller's names, in `given_text`; empty: the header's */
   mp_buffer given_text;
-  moonpad_session_name name;
-  mp_buffer names;
-  mp_session_row row; /* what the header says */
-  mp_replay base;
-  mp_replay replay;
-  mp_buffer compact; /* the line that is being read */
-  mp_buffer text;
-  mp_buffer ids;
-  mp_map seen; /* ids */
+  moonpad_session_name name; /* what the session is to be called; in `given_text` or `names` */
+  mp_buffer names;           /* names of the header */
+  mp_session_row row;        /* numbers of the header */
+  mp_replay base;            /* the header's base state */
+  mp_replay replay;          /* the state after the events so far */
+  mp_buffer compact;         /* the line that is being read */
+  mp_buffer text;            /* the JSON of all events */
+  mp_buffer ids;             /* the ids of all events */
+  mp_map seen;               /* the same, to find one that comes twice */
   imported_event *events;
   size_t count;
   size_t capacity;
-  size_t lines;          /* that have come */
-  moonpad_error failure; /* of one of them: nothing is imported any more */
-  bool done;
+  size_t lines;          /* lines so far */
+  moonpad_error failure; /* of a line: every later call fails with it */
+  bool done;             /* committed */
   moonpad_session *session;
 };
 
@@ -229,7 +86,7 @@ static moonpad_status read_numbers(mp_session_row *row, moonpad_string header, m
   return status;
 }
 
-/* Takes the header's name where the caller gave none. */
+/* The caller's name, or the header's where the caller gave none. */
 static moonpad_status choose_name(moonpad_import *import, moonpad_string header, const char *member,
                                   moonpad_string given, moonpad_string *chosen, moonpad_error *error) {
   moonpad_string value, text;
@@ -245,7 +102,7 @@ static moonpad_status choose_name(moonpad_import *import, moonpad_string header,
   bool made = mp_literal_text(mp_literal_inside(value), &scratch, &text);
   if (made) {
     chosen->length = text.length;
-    mp_buffer_add_string(&import->names, text); /* reserved before: it does not move */
+    mp_buffer_add_string(&import->names, text); /* does not move: read_names has made room */
     chosen->data = import->names.data + import->names.length - text.length;
   }
   mp_buffer_free(&scratch);
@@ -305,16 +162,16 @@ static moonpad_status read_import_header(moonpad_import *import, moonpad_string 
   if (!find_count(header, "moonpadSession", &format)) {
     return bad_line(1, "not the header of an exported session", error);
   }
-  if (format != FORMAT_VERSION) {
+  if (format != MP_EXPORT_FORMAT) {
     return mp_fail(error, MOONPAD_UNSUPPORTED, "line 1: export format %lld, this build knows %d", (long long)format,
-                   FORMAT_VERSION);
+                   MP_EXPORT_FORMAT);
   }
   moonpad_status status = read_names(import, header, error);
   if (status == MOONPAD_OK) status = read_numbers(&import->row, header, error);
   return status == MOONPAD_OK ? read_base(import, header, error) : status;
 }
 
-/* Is it one that could have been exported? */
+/* Could it have been exported? */
 static moonpad_status check_event(const moonpad_import *import, size_t number, const mp_event_draft *draft,
                                   moonpad_error *error) {
   if (draft->id.length == 0 || draft->timestamp_json.length == 0 || draft->invocation.length == 0 || draft->partial) {
@@ -347,18 +204,18 @@ static moonpad_status check_id(moonpad_import *import, size_t number, moonpad_st
                    mp_quote(id).text);
   }
   mp_key *key = mp_key_new(import->service->env, id);
-  bool noted = key != NULL && mp_map_put(&import->seen, key, import);
+  bool added = key != NULL && mp_map_put(&import->seen, key, import);
   mp_key_release(import->service->env, key);
-  return noted ? MOONPAD_OK : mp_no_memory(error);
+  return added ? MOONPAD_OK : mp_no_memory(error);
 }
 
-/* Spelt as an append stores it, which is how it was exported. */
+/* Writes the event as an append would store it. That is how it was exported. */
 static moonpad_status add_event(moonpad_import *import, const mp_event_draft *draft, moonpad_error *error) {
   if (!mp_reserve(import->service->env, (void **)&import->events, &import->capacity, sizeof *import->events,
                   import->count + 1)) {
     return mp_no_memory(error);
   }
-  moonpad_string stands;
+  moonpad_string unchanged;
   imported_event event = {
       .begin = import->text.length,
       .timestamp = draft->timestamp,
@@ -366,8 +223,8 @@ static moonpad_status add_event(moonpad_import *import, const mp_event_draft *dr
       .id_length = draft->id.length,
       .kinds = kinds_of(draft),
   };
-  if (mp_event_draft_is_unchanged(draft, &stands)) {
-    mp_buffer_add_string(&import->text, stands);
+  if (mp_event_draft_is_unchanged(draft, &unchanged)) {
+    mp_buffer_add_string(&import->text, unchanged);
   } else {
     mp_event_draft_write(draft, NULL, 0, NULL, &import->text);
   }
@@ -404,7 +261,8 @@ static moonpad_status read_import_event(moonpad_import *import, size_t number, m
 }
 
 /*
-** The messages of the user among events that have been trimmed away are known by the header alone.
+** Of the messages of the user that have been trimmed away only the header knows. So its count may
+** be higher than what the events hold, by as many as were trimmed at most.
 */
 static moonpad_status check_counts(const moonpad_import *import, moonpad_error *error) {
   const mp_session_row *row = &import->row;
@@ -435,7 +293,7 @@ static moonpad_status read_line(moonpad_import *import, moonpad_string line, moo
   return number == 1 ? read_import_header(import, json, error) : read_import_event(import, number, json, error);
 }
 
-/* The state that the session would have, against the limits of the service that takes it. */
+/* Both the base state and the newest state must fit the limits of this service (contract 5). */
 static moonpad_status check_state(const moonpad_import *import, moonpad_error *error) {
   const mp_replay *states[] = {&import->base, &import->replay};
   for (size_t i = 0; i < 2; i++) {
@@ -452,11 +310,10 @@ static moonpad_status check_state(const moonpad_import *import, moonpad_error *e
   return MOONPAD_OK;
 }
 
-#define WRITTEN_AT_ONCE 128
+#define EVENTS_PER_BATCH 128
 
-static moonpad_status write_events_of(moonpad_import *import, mp_tx *tx, const mp_session_row *row,
-                                      moonpad_error *error) {
-  mp_event_row rows[WRITTEN_AT_ONCE];
+static moonpad_status write_events(moonpad_import *import, mp_tx *tx, const mp_session_row *row, moonpad_error *error) {
+  mp_event_row rows[EVENTS_PER_BATCH];
   mp_batch batch = {.ref = mp_session_ref_of_row(&import->name, row), .row = row, .events = rows};
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < import->count; i++) {
@@ -469,14 +326,14 @@ static moonpad_status write_events_of(moonpad_import *import, mp_tx *tx, const m
         .invocation = {import->text.data + event->invocation_begin, event->invocation_length},
         .kinds = event->kinds,
     };
-    if (batch.event_count < WRITTEN_AT_ONCE && i + 1 < import->count) continue;
+    if (batch.event_count < EVENTS_PER_BATCH && i + 1 < import->count) continue;
     status = tx->ops->apply(tx, &batch, error);
     batch.event_count = 0;
   }
   return status;
 }
 
-static moonpad_status write_state_of(moonpad_import *import, mp_tx *tx, mp_session_row *row, moonpad_error *error) {
+static moonpad_status write_state(moonpad_import *import, mp_tx *tx, mp_session_row *row, moonpad_error *error) {
   mp_state_row *keys = mp_rows_of(&import->replay.state), *base = mp_rows_of(&import->base.state);
   mp_batch batch = {.ref = mp_session_ref_of_row(&import->name, row),
                     .row = row,
@@ -502,13 +359,13 @@ static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) 
   if (status == MOONPAD_ALREADY_EXISTS) {
     return mp_fail(error, status, "%s exists already", mp_label(&import->name).text);
   }
-  if (status == MOONPAD_OK) status = write_events_of(import, tx, &row, error);
-  if (status == MOONPAD_OK) status = write_state_of(import, tx, &row, error);
+  if (status == MOONPAD_OK) status = write_events(import, tx, &row, error);
+  if (status == MOONPAD_OK) status = write_state(import, tx, &row, error);
   if (status != MOONPAD_OK) return status;
   return mp_session_make_stored(import->service, &import->name, tx, &row, &import->session, error);
 }
 
-/* ---- an import that is given line by line ---- */
+/* ---- the calls ---- */
 
 static bool copy_given(moonpad_import *import, const moonpad_session_name *given) {
   moonpad_string *copies[] = {&import->given.app_name, &import->given.user_id, &import->given.session_id};
@@ -558,7 +415,7 @@ moonpad_status moonpad_import_begin(moonpad_service *service, const moonpad_sess
   return MOONPAD_OK;
 }
 
-/* May it go on? */
+/* May the import go on? */
 static moonpad_status check_import(const moonpad_import *import, moonpad_error *error) {
   moonpad_status status = mp_check_open(import->service, error);
   if (status != MOONPAD_OK) return status;
