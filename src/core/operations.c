@@ -1,4 +1,4 @@
-/* Increment and append on values (contract 1.3). */
+/* Increments and appends (contract 1.3). */
 #include "core/operations.h"
 
 #include <math.h>
@@ -79,4 +79,15 @@ moonpad_status mp_extend_array(mp_env *env, moonpad_string key, const mp_value *
   if (!text.failed) *result = mp_value_new_json(env, MOONPAD_ARRAY, mp_buffer_text(&text));
   mp_buffer_free(&text);
   return *result == NULL ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+moonpad_status mp_apply_pending(mp_env *env, mp_operation_kind kind, moonpad_string key, const mp_value *there,
+                                const mp_value *operand, mp_value **result, moonpad_error *error) {
+  bool adds = kind == MP_INCREMENT;
+  moonpad_error reason;
+  moonpad_status status = (adds ? mp_add_number : mp_extend_array)(env, key, there, operand, result, &reason);
+  if (status == MOONPAD_OK) return status;
+  if (status != MOONPAD_INVALID_ARGUMENT) return mp_fail(error, status, "%s", reason.message);
+  return mp_fail(error, status, "%s: the value has been changed since %s was written here; assign or delete the key",
+                 reason.message, adds ? "this increment" : "this append");
 }

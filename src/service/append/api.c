@@ -1,5 +1,6 @@
 /* The synchronous append and its faces (contract 2). */
 #include "base/error.h"
+#include "service/append/append.h"
 #include "service/changes/change_set.h"
 
 #define SPARE_BYTES 65536 /* beyond it, the memory of a large event is given back */

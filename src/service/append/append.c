@@ -4,8 +4,6 @@
 */
 #include "service/append/append.h"
 
-#include <stdio.h>
-
 #include "base/error.h"
 #include "core/json.h"
 #include "service/changes/change_set.h"
@@ -87,8 +85,7 @@ static moonpad_status add_pending(mp_append *append, moonpad_changes *changes, m
     operation->base = change->base;
     operation->has_read = change->read;
     operation->checked = mp_checks_conflicts(append->service) && !change->last_writer_wins &&
-                         (change->kind == MP_SET || change->kind == MP_REMOVE) &&
-                         (operation->scope == MP_SCOPE_SESSION || change->read);
+                         !mp_is_computed(change->kind) && (operation->scope == MP_SCOPE_SESSION || change->read);
   }
   mp_release(append->env, list);
   return status;
@@ -112,9 +109,9 @@ static moonpad_status resolve_temp(mp_append *append, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   for (size_t i = append->stored_count; status == MOONPAD_OK && i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
-    if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
-      status = mp_add_pending(append->env, operation->kind, mp_key_text(operation->key), operation->entry->value,
-                              operation->value, &operation->result, error);
+    if (mp_is_computed(operation->kind)) {
+      status = mp_apply_pending(append->env, operation->kind, mp_key_text(operation->key), operation->entry->value,
+                                operation->value, &operation->result, error);
     } else {
       operation->result = operation->value;
     }
@@ -168,7 +165,7 @@ static bool reserve_rows(mp_append *append) {
   }
   for (size_t i = 0; i < append->stored_count; i++) {
     mp_operation *operation = &append->operations[i];
-    if (operation->kind != MP_INCREMENT && operation->kind != MP_APPEND) continue;
+    if (!mp_is_computed(operation->kind)) continue;
     moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
     operation->wanted = &append->wanted[append->wanted_count++];
     *operation->wanted = (mp_state_row){.scope = operation->scope, .key = key};
@@ -241,7 +238,7 @@ static void forget_wanted(mp_append *append) {
 }
 
 static void forget_result(mp_append *append, mp_operation *operation) {
-  bool computed = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
+  bool computed = mp_is_computed(operation->kind);
   if (computed) mp_value_release(append->env, operation->result);
   operation->result = NULL;
 }
@@ -363,25 +360,13 @@ static moonpad_status check(mp_append *append, const mp_operation *operation, mo
 static moonpad_status resolve(mp_append *append, mp_operation *operation, moonpad_error *error) {
   moonpad_string key = mp_key_text(operation->key);
   moonpad_status status = check(append, operation, error);
-  if (status == MOONPAD_OK && (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND)) {
-    status = mp_add_pending(append->env, operation->kind, key, operation->wanted->value, operation->value,
-                            &operation->result, error);
+  if (status == MOONPAD_OK && mp_is_computed(operation->kind)) {
+    status = mp_apply_pending(append->env, operation->kind, key, operation->wanted->value, operation->value,
+                              &operation->result, error);
   } else if (status == MOONPAD_OK) {
     operation->result = operation->value;
   }
   return status == MOONPAD_OK ? mp_check_value_size(append->service, key, operation->result, error) : status;
-}
-
-moonpad_status mp_fail_in_conflict(mp_key *const *keys, size_t count, const char *message, moonpad_error *error) {
-  char names[600];
-  size_t used = 0;
-  names[0] = '\0';
-  for (size_t i = 0; i < count && used + 300 < sizeof names; i++) {
-    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ",
-                             mp_quote(mp_key_text(keys[i])).text);
-  }
-  const char *rest = strstr(message, "%s");
-  return mp_fail(error, MOONPAD_CONFLICT, "%.*s%s%s", (int)(rest - message), message, names, rest + 2);
 }
 
 static moonpad_status check_sizes(const mp_append *append, moonpad_error *error) {

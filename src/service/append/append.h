@@ -10,9 +10,6 @@
 #include "core/operations.h"
 #include "service/session/session.h"
 
-/* The numbers are part of digests in files. */
-typedef enum mp_operation_kind { MP_SET = 0, MP_REMOVE = 1, MP_INCREMENT = 2, MP_APPEND = 3 } mp_operation_kind;
-
 /* One key's change. */
 typedef struct mp_operation {
   mp_operation_kind kind;
@@ -154,8 +151,6 @@ size_t mp_append_first_taken_in(const mp_append *append);
 void mp_append_apply(mp_append *append, moonpad_session *session);
 /* Hands the keys that conflicted to the session object, for moonpad_session_conflict_key. */
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
-/* Error `conflict`; %s in the message is where the keys go. */
-moonpad_status mp_fail_in_conflict(mp_key *const *keys, size_t count, const char *message, moonpad_error *error);
 void mp_append_free(mp_append *append);
 /*
 ** The stored event as an object for the caller; NULL when out of memory, or when its text was lost
@@ -186,12 +181,5 @@ moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string e
 */
 moonpad_status mp_append_event_expecting(moonpad_session *session, moonpad_string event, int64_t expected_revision,
                                          moonpad_event **stored, moonpad_error *error);
-
-/*
-** mp_add_number or mp_extend_array of a pending increment or append: it fitted what was there, so
-** the error says that somebody has changed that, and the way out.
-*/
-moonpad_status mp_add_pending(mp_env *env, mp_operation_kind kind, moonpad_string key, const mp_value *there,
-                              const mp_value *operand, mp_value **result, moonpad_error *error);
 
 #endif

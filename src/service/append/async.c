@@ -187,9 +187,9 @@ static moonpad_status expect_results(mp_append *append, moonpad_error *error) {
     mp_operation *operation = &append->operations[i];
     if (i >= append->stored_count) {
       operation->expected = mp_value_retain(operation->result);
-    } else if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
-      moonpad_status status = mp_add_pending(append->env, operation->kind, mp_key_text(operation->key),
-                                             operation->entry->value, operation->value, &operation->expected, error);
+    } else if (mp_is_computed(operation->kind)) {
+      moonpad_status status = mp_apply_pending(append->env, operation->kind, mp_key_text(operation->key),
+                                               operation->entry->value, operation->value, &operation->expected, error);
       if (status != MOONPAD_OK) return status;
     } else {
       operation->expected = mp_value_retain(operation->value);
@@ -206,16 +206,16 @@ static void freeze_until_stored(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     append->operations[i].previous_value = mp_value_retain(append->operations[i].entry->value);
   }
-  session->unshown = append;
-  if (append->changes != NULL) mp_changes_freeze(append->changes);
+  session->has_unshown = true;
+  session->frozen = append->changes;
+  append->changes = NULL; /* it may be freed before the append is stored */
+  if (session->frozen != NULL) mp_changes_freeze(session->frozen);
 }
 
 static void thaw(moonpad_session *session) {
-  mp_append *append = session->unshown;
-  if (append == NULL) return;
-  if (append->changes != NULL) mp_changes_thaw(append->changes);
-  append->changes = NULL;
-  session->unshown = NULL;
+  if (session->frozen != NULL) mp_changes_thaw(session->frozen);
+  session->frozen = NULL;
+  session->has_unshown = false;
 }
 
 /* It may be being stored by now, which uses nothing of this. */
@@ -423,7 +423,9 @@ static void apply_job(mp_job *job, moonpad_session *session) {
   if (!job->way.when_stored) {
     apply_shown(job, session);
   } else {
+    job->append.changes = session->frozen;
     if (job->error.code == MOONPAD_OK) mp_append_apply(&job->append, session);
+    job->append.changes = NULL;
     thaw(session);
   }
   if (session->jobs_in_flight > 0) return;
@@ -442,10 +444,10 @@ static void apply_up_to(mp_job *last) {
 
 /* What the operation was to leave there, one reference for the caller; false: nobody knows. */
 static bool wanted_value(const mp_append *append, const mp_operation *operation, mp_value **value) {
-  bool adds = operation->kind == MP_INCREMENT || operation->kind == MP_APPEND;
+  bool adds = mp_is_computed(operation->kind);
   *value = adds ? NULL : mp_value_retain(operation->value);
-  return !adds || mp_add_pending(append->env, operation->kind, mp_key_text(operation->key), operation->previous_value,
-                                 operation->value, value, NULL) == MOONPAD_OK;
+  return !adds || mp_apply_pending(append->env, operation->kind, mp_key_text(operation->key), operation->previous_value,
+                                   operation->value, value, NULL) == MOONPAD_OK;
 }
 
 void mp_append_write_refused(const mp_append *append, mp_buffer *out) {
@@ -597,7 +599,6 @@ static void leave_jobs(moonpad_session *session) {
   for (mp_job *job = session->first_job; job != NULL; job = job->next) job->session = NULL;
   pthread_mutex_unlock(mutex);
   session->first_job = session->last_job = NULL;
-  thaw(session);
 }
 
 void mp_session_detach_appends(moonpad_session *session) {

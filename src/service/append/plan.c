@@ -67,8 +67,8 @@ static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarde
     return true;
   }
   planned->base = mp_row_revision(&append->held, operation->scope);
-  moonpad_status status = mp_add_pending(append->env, operation->kind, mp_key_text(operation->key),
-                                         operation->entry->value, operation->value, &operation->result, NULL);
+  moonpad_status status = mp_apply_pending(append->env, operation->kind, mp_key_text(operation->key),
+                                           operation->entry->value, operation->value, &operation->result, NULL);
   planned->value = operation->result;
   return status == MOONPAD_OK;
 }
@@ -86,7 +86,7 @@ static bool plan_operation(mp_append *append, mp_operation *operation, mp_guarde
                           .scope = operation->scope,
                           .key = mp_scope_strip(operation->scope, key),
                           .base = guard(append, operation)};
-  if (operation->kind == MP_INCREMENT || operation->kind == MP_APPEND) {
+  if (mp_is_computed(operation->kind)) {
     if (!plan_sum(append, operation, planned)) return false;
   } else {
     planned->value = operation->result = operation->value;

@@ -5,10 +5,11 @@
 #ifndef MP_SERVICE_CHANGES_CHANGE_SET_H
 #define MP_SERVICE_CHANGES_CHANGE_SET_H
 
+#include "core/operations.h"
 #include "core/patch.h"
-#include "service/append/append.h"
 #include "service/changes/changes.h"
 #include "service/changes/transaction.h"
+#include "service/session/session.h"
 
 /* What a key showed before it changed, for the calls that had begun by then. */
 typedef struct mp_version {

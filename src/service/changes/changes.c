@@ -53,8 +53,7 @@ static void unlink_from_session(moonpad_changes *changes) {
   while (*link != NULL && *link != changes) link = &(*link)->next;
   if (*link == changes) *link = changes->next;
   if (changes->session->own == changes) changes->session->own = NULL;
-  mp_append *unshown = changes->session->unshown;
-  if (unshown != NULL && unshown->changes == changes) unshown->changes = NULL;
+  if (changes->session->frozen == changes) changes->session->frozen = NULL;
 }
 
 /* What it knows of keys, whose entries are the session object's. */
@@ -67,6 +66,7 @@ static void forget_keys(moonpad_changes *changes) {
 void mp_changes_session_freed(moonpad_session *session) {
   for (moonpad_changes *changes; (changes = session->sets) != NULL;) {
     session->sets = changes->next;
+    mp_changes_thaw(changes);
     forget_keys(changes);
     mp_map_init(&changes->map, changes->env);
     changes->view = &changes->private_view;
@@ -265,8 +265,8 @@ moonpad_status mp_change_fold(mp_change *change, moonpad_error *error) {
 static moonpad_status local_result(mp_change *change, mp_value **result, moonpad_error *error) {
   moonpad_status status = mp_change_fold(change, error);
   if (status != MOONPAD_OK) return status;
-  return mp_add_pending(change->owner->env, change->kind, mp_key_text(change->entry->key), *change->under,
-                        change->value, result, error);
+  return mp_apply_pending(change->owner->env, change->kind, mp_key_text(change->entry->key), *change->under,
+                          change->value, result, error);
 }
 
 moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error) {

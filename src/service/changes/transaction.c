@@ -172,7 +172,7 @@ static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
   moonpad_status status = mp_change_fold(below, error);
   if (status == MOONPAD_OK && !(is_more && change->kind == MP_APPEND)) {
     status = mp_change_shown(below, &shown, &owned, error);
-    if (status == MOONPAD_OK) status = mp_add_pending(env, change->kind, name, shown, change->value, &result, error);
+    if (status == MOONPAD_OK) status = mp_apply_pending(env, change->kind, name, shown, change->value, &result, error);
     mp_value_release(env, owned);
   }
   if (status != MOONPAD_OK) return status;
@@ -182,7 +182,7 @@ static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
     return MOONPAD_OK;
   }
   mp_value_release(env, result);
-  return mp_add_pending(env, change->kind, name, below->value, change->value, &key->value, error);
+  return mp_apply_pending(env, change->kind, name, below->value, change->value, &key->value, error);
 }
 
 /* Of a tree that is nobody's: one without an owner takes no writes. */
@@ -258,7 +258,7 @@ static moonpad_status decide(committed *key, moonpad_error *error) {
   moonpad_status status = mp_change_fold(change, error);
   if (status == MOONPAD_OK && !is_alone) status = make_version(key->below, key->patch, &key->version, error);
   if (status != MOONPAD_OK) return status;
-  if (change->kind == MP_INCREMENT || change->kind == MP_APPEND) {
+  if (mp_is_computed(change->kind)) {
     status = add_to_pending(key, error);
   } else if (others > 0) {
     status = merge_with_others(key, others, error);

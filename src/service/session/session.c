@@ -1,6 +1,8 @@
 /* The session object: its view of the state, what it knows of itself. */
 #include "service/session/session.h"
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "service/changes/change_set.h"
 
@@ -316,6 +318,18 @@ size_t moonpad_session_conflict_count(const moonpad_session *session) {
 moonpad_string moonpad_session_conflict_key(const moonpad_session *session, size_t index) {
   if (index >= session->conflict_count) return moonpad_text(NULL);
   return mp_key_text(session->conflicts[index]);
+}
+
+moonpad_status mp_fail_in_conflict(mp_key *const *keys, size_t count, const char *message, moonpad_error *error) {
+  char names[600];
+  size_t used = 0;
+  names[0] = '\0';
+  for (size_t i = 0; i < count && used + 300 < sizeof names; i++) {
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ",
+                             mp_quote(mp_key_text(keys[i])).text);
+  }
+  const char *rest = strstr(message, "%s");
+  return mp_fail(error, MOONPAD_CONFLICT, "%.*s%s%s", (int)(rest - message), message, names, rest + 2);
 }
 
 moonpad_changes *mp_session_own_changes(moonpad_session *session) {

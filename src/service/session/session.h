@@ -64,8 +64,10 @@ struct moonpad_session {
   bool has_failed;            /* one of them, so that those behind it fail as well */
   struct mp_job *first_job;   /* those that no poll has told of yet, in order */
   struct mp_job *last_job;
-  /* the one under way that is shown only once it is stored; NULL: none */
-  struct mp_append *unshown;
+  /* One is under way that is shown only once it is stored. */
+  bool has_unshown;
+  /* The change set whose writes that one stores; NULL: none, or it has been freed since. */
+  moonpad_changes *frozen;
   moonpad_queue *queue; /* counted: where they are told; NULL: in the service's own */
 };
 
@@ -185,7 +187,7 @@ bool mp_session_try_drain(moonpad_session *session);
 bool mp_session_drain_abandoned(moonpad_session *session, bool is_awaited);
 /* Before it is asked what is pending: as long as that is being stored, nobody knows. */
 static inline void mp_session_drain_unshown(moonpad_session *session) {
-  if (session->unshown != NULL) mp_session_drain(session);
+  if (session->has_unshown) mp_session_drain(session);
 }
 /*
 ** Is an asynchronous append to begin only when those before it are done? Those behind one that
@@ -193,7 +195,7 @@ static inline void mp_session_drain_unshown(moonpad_session *session) {
 ** one that is shown only when it is stored is under way alone.
 */
 static inline bool mp_session_queues_nothing(const moonpad_session *session) {
-  return session->has_failed || session->unshown != NULL;
+  return session->has_failed || session->has_unshown;
 }
 
 /*
@@ -220,6 +222,8 @@ void mp_refresh_end(mp_refreshing *refresh);
 ** the array.
 */
 void mp_session_keep_conflicts(moonpad_session *session, mp_key **keys, size_t count);
+/* Error `conflict`; %s in the message is where the keys go. */
+moonpad_status mp_fail_in_conflict(mp_key *const *keys, size_t count, const char *message, moonpad_error *error);
 
 /* The object's own change set, for the Lua state proxy. NULL when out of memory. */
 moonpad_changes *mp_session_own_changes(moonpad_session *session);
