@@ -46,7 +46,7 @@ headers() {
 
 # Only src/lua and the modules know Lua, the core does without the modules, and the libraries export nothing but the API.
 layers() {
-  local file strangers lua='#include *[<"](lua|lauxlib|lualib)\.h'
+  local file name strangers lua='#include *[<"](lua|lauxlib|lualib)\.h'
   if grep -nE "$lua" -r src/base src/core src/service src/store include/moonpad.h ||
     grep -nE "$lua" -r src/agent_stores --exclude=module.c; then
     echo "The C core must not include Lua's headers."
@@ -56,6 +56,19 @@ layers() {
     echo "The core does without its modules."
     return 1
   fi
+  if grep -n '#include *"\(service\|store\)/' -r src/lua | grep -v '"service/binding\.h"'; then
+    echo "src/lua includes service/binding.h and nothing else of the service and its stores."
+    return 1
+  fi
+  if grep -n '#include *"service/binding\.h"' -r src --include='*.[ch]' | grep -v '^src/lua/'; then
+    echo "service/binding.h is for src/lua."
+    return 1
+  fi
+  # What the Lua binding takes of the service is what that header names.
+  for name in $(comm -12 <(nm -u "$build"/libmoonpad_lua.a 2>/dev/null | awk '/ mp_/ { print $2 }' | sort -u) \
+    <(find "$build"/obj/src/service "$build"/obj/src/store -name '*.o' -exec nm --defined-only {} + | awk '/ mp_/ { print $3 }' | sort -u)); do
+    grep -qw "$name" src/service/binding.h || { echo "src/lua calls $name, which service/binding.h does not name."; return 1; }
+  done
   for file in "$build"/libmoonpad.a "$build"/libmoonpad_lua.a "$build/moonpad/core.so"; do
     if nm "$file" | grep -E ' mp_(artifacts|memories|sqlite_tables|http)_'; then
       echo "$file holds what belongs to a module."

@@ -14,8 +14,7 @@
 
 #include "base/buffer.h"
 #include "core/tree.h"
-#include "service/changes/changes.h"
-#include "service/session/session.h"
+#include "service/binding.h"
 
 /* User values of the binding: tables that C code needs at hand. */
 typedef enum mp_anchor {

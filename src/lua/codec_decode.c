@@ -7,7 +7,6 @@
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"
-#include "service/service.h"
 
 /*
 ** Spelt as this library writes it? No: it is spelt otherwise, or wrong, or has more keys than the
@@ -177,7 +176,7 @@ static int json_encode(lua_State *L) {
 static int64_t event_limit(lua_State *L, mp_lua *binding) {
   if (lua_isnoneornil(L, 2)) return MP_LIMIT_TEXT;
   if (lua_type(L, 2) == LUA_TNUMBER) return mp_argument_integer(L, 2, "core.encodeWithin", "limit");
-  return mp_check_session(L, binding, 2, "core.encodeWithin")->session->service->options.max_event_bytes;
+  return mp_session_options(mp_check_session(L, binding, 2, "core.encodeWithin")->session)->max_event_bytes;
 }
 
 /*

@@ -11,7 +11,6 @@
 #include "lua/event.h"
 #include "lua/handles.h"
 #include "lua/stepped_append.h"
-#include "service/changes/change_set.h"
 
 /* ---- State objects ---- */
 
@@ -90,7 +89,7 @@ static mp_changes_box *check_commit(lua_State *L, mp_lua *binding) {
 }
 
 static void check_open_changes(lua_State *L, const mp_changes_box *box) {
-  const char *ended = box->changes->ended;
+  const char *ended = mp_changes_ended(box->changes);
   if (ended != NULL) mp_raise_argument(L, "core.commit: this state takes no more writes: %s", ended);
 }
 
@@ -102,7 +101,7 @@ static int commit_at_once(lua_State *L) {
   int box_index = lua_gettop(L);
   check_open_changes(L, box);
   moonpad_error error;
-  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes);
+  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", mp_session_options(session)->max_event_bytes);
   if (mp_append_event_now(session, box->changes, json, true, &outcome->event, &error) != MOONPAD_OK) {
     mp_raise_append(L, outcome, session, &error, 2);
   }
@@ -113,12 +112,12 @@ static int commit_in_step(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_changes_box *box = check_commit(L, binding);
   moonpad_session *session = box->session->session;
-  if (!mp_push_known_service(L, session->service)) return commit_at_once(L);
+  if (!mp_push_known_service(L, moonpad_session_service(session))) return commit_at_once(L);
   mp_lua_service *handle = lua_touserdata(L, -1);
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, box->session);
   stepped->event = 2;
   check_open_changes(L, box);
-  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", session->service->options.max_event_bytes);
+  moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", mp_session_options(session)->max_event_bytes);
   mp_async_way way = {0};
   return mp_stepped_append_make(L, stepped, handle, box->changes, json, way);
 }
@@ -130,7 +129,7 @@ static int commit(lua_State *L) {
   lua_settop(L, 2);
   if (mp_is_partial_event(L, 2)) return 1;
   mp_session_box *session = check_commit(L, binding)->session;
-  if (!mp_appends_in_step(L, session->session->service)) return commit_at_once(L);
+  if (!mp_appends_in_step(L, moonpad_session_service(session->session))) return commit_at_once(L);
   return mp_when_drained(L, session, commit_in_step);
 }
 
@@ -285,9 +284,9 @@ static int template_artifacts(lua_State *L) {
 */
 static mp_env *env_at(lua_State *L, mp_lua *binding, int index) {
   mp_session_box *session = mp_test_session(L, binding, index);
-  if (session != NULL) return session->session->env;
+  if (session != NULL) return mp_session_env(session->session);
   mp_lua_service *service = mp_test_userdata(L, index, binding->service_meta);
-  return service != NULL && service->service != NULL ? service->service->env : binding->env;
+  return service != NULL && service->service != NULL ? mp_service_env(service->service) : binding->env;
 }
 
 /* core.uuid4([session or service]) */
@@ -311,7 +310,8 @@ static int uuid7(lua_State *L) {
 static int now(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_session_box *session = mp_test_session(L, binding, 1);
-  mp_env *env = session != NULL ? session->session->env : mp_check_service(L, binding, "core.now")->env;
+  mp_env *env =
+      session != NULL ? mp_session_env(session->session) : mp_service_env(mp_check_service(L, binding, "core.now"));
   lua_pushnumber(L, mp_check_now(L, env));
   return 1;
 }

@@ -4,7 +4,6 @@
 ** that to tell allocates nothing in Lua and no finalizer runs.
 */
 #include "lua/handles.h"
-#include "service/queue.h"
 
 typedef struct mp_due {
   moonpad_queue *queue; /* counted; NULL: it is not due */

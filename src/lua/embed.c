@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "lua/handles.h"
 #include "lua/sources.h"
-#include "service/service.h"
 
 #include "moonpad_lua.h"
 
@@ -83,7 +82,7 @@ static mp_lua_service *find_open(lua_State *L, int index) {
   if (binding == NULL || !lua_checkstack(L, 2)) return NULL;
   mp_lua_service *handle = mp_test_userdata(L, index, binding->service_meta);
   if (handle == NULL || handle->closed || handle->service == NULL) return NULL;
-  return atomic_load(&handle->service->closed) ? NULL : handle;
+  return mp_service_is_closed(handle->service) ? NULL : handle;
 }
 
 moonpad_service *moonpad_lua_to_service(lua_State *L, int index) {

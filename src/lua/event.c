@@ -120,7 +120,7 @@ static int new_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   lua_settop(L, 2);
   const mp_session_box *session = mp_test_session(L, binding, 2);
-  int64_t limit = session != NULL ? session->session->service->options.max_event_bytes : MP_LIMIT_TEXT;
+  int64_t limit = session != NULL ? mp_session_options(session->session)->max_event_bytes : MP_LIMIT_TEXT;
   check_event_table(L, 1, "moonpad.event");
   mp_refuse_module(L, 1, "event");
   mp_buffer *text = mp_box_push_buffer(L, binding);

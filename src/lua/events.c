@@ -127,12 +127,12 @@ static void release_read(mp_store_call *call) {
 static int give(lua_State *L, mp_lua *binding, mp_session_box *box, wanted what, lua_Integer position) {
   static const mp_store_call_type type = {sizeof(event_call), ask_events, give_events, release_read, false};
   moonpad_session *session = box->session;
-  bool at_once =
-      binding->stepper == NULL || session->service->store->in_memory || (what != WANTED_COUNT && position < 1);
+  bool at_once = binding->stepper == NULL || mp_service_is_in_memory(moonpad_session_service(session)) ||
+                 (what != WANTED_COUNT && position < 1);
   if (at_once || mp_session_event_is_ready(session, index_of(what, position)) || !mp_may_yield_to_step(L)) {
     return push_wanted(L, binding, session, what, position);
   }
-  event_call *wait = (event_call *)mp_store_call_push(L, &type, session->service);
+  event_call *wait = (event_call *)mp_store_call_push(L, &type, moonpad_session_service(session));
   wait->call.session = mp_session_box_retain(box);
   wait->what = what;
   wait->position = position;

@@ -3,7 +3,6 @@
 
 #include "lua/codec.h"
 #include "lua/errors.h"
-#include "service/service.h"
 
 /* ---- Boxes ---- */
 
@@ -54,7 +53,7 @@ void mp_changes_box_release(mp_changes_box *box) {
 }
 
 int64_t mp_value_limit(const mp_changes_box *box) {
-  return box->session == NULL ? MP_LIMIT_TEXT : box->session->session->service->options.max_value_bytes;
+  return box->session == NULL ? MP_LIMIT_TEXT : mp_session_options(box->session->session)->max_value_bytes;
 }
 
 /* ---- Errors ---- */
@@ -77,12 +76,9 @@ _Noreturn void mp_raise_self(lua_State *L, int index, const char *where) {
 }
 
 void mp_take_conflicts(mp_outcome *outcome, moonpad_session *session) {
-  if (outcome->env != NULL || session->conflict_count == 0) return;
-  outcome->env = mp_env_retain(session->env);
-  outcome->conflicts = session->conflicts;
-  outcome->conflict_count = session->conflict_count;
-  session->conflicts = NULL;
-  session->conflict_count = 0;
+  if (outcome->env != NULL) return;
+  outcome->conflicts = mp_session_take_conflicts(session, &outcome->conflict_count);
+  if (outcome->conflict_count > 0) outcome->env = mp_env_retain(mp_session_env(session));
 }
 
 static void add_conflict_keys(lua_State *L, const mp_outcome *outcome) {

@@ -50,8 +50,8 @@ void mp_append_wait_end(mp_append_wait *wait) {
 
 static void tell_waits(const mp_session_box *session) {
   for (mp_append_wait *wait = session->waits; wait != NULL; wait = wait->next) {
-    if (wait->due != NULL || session->session->queue == NULL) continue;
-    wait->due = mp_queue_retain(session->session->queue);
+    if (wait->due != NULL || mp_session_queue(session->session) == NULL) continue;
+    wait->due = mp_queue_retain(mp_session_queue(session->session));
     mp_queue_add_due(wait->due);
   }
 }
@@ -72,11 +72,8 @@ static void keep_failure(mp_lua_append *append, mp_append *failed, const moonpad
   if (append->error != NULL) *append->error = *error;
   if (error->code != MOONPAD_CONFLICT) return;
   mp_append_write_refused(failed, &append->refused);
-  append->stored.env = mp_env_retain(failed->env);
-  append->stored.conflicts = failed->conflicts;
-  append->stored.conflict_count = failed->conflict_count;
-  failed->conflicts = NULL;
-  failed->conflict_count = failed->conflict_capacity = 0;
+  append->stored.env = mp_env_retain(mp_append_env(failed));
+  append->stored.conflicts = mp_append_take_conflicts(failed, &append->stored.conflict_count);
 }
 
 static void append_done(void *context, mp_append *done, moonpad_session *session, const moonpad_error *error) {

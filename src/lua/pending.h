@@ -6,7 +6,6 @@
 #define MP_LUA_PENDING_H
 
 #include "lua/handles.h"
-#include "service/append/async.h"
 
 typedef enum mp_append_state {
   MP_APPEND_WAITS = 0,

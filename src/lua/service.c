@@ -180,7 +180,7 @@ static int open_beside(lua_State *L) {
   mp_session_box *session = mp_check_session(L, binding, 1, "core.openBeside");
   mp_lua_service *service = mp_push_service(L, binding);
   moonpad_error error;
-  mp_check(L, mp_service_open_beside(session->session->service, &service->service, &error), &error);
+  mp_check(L, mp_service_open_beside(moonpad_session_service(session->session), &service->service, &error), &error);
   return 1;
 }
 

@@ -173,7 +173,7 @@ static int queue_append(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_lua_append *append = push_pending(L, binding, mp_check_session(L, binding, 2, where));
   moonpad_error error;
-  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, mp_service_options(service)->max_event_bytes);
   mp_async_way way = {0};
   mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), NULL, json, way, &error), &error);
   return 1;

@@ -2,7 +2,6 @@
 #include "lua/service.h"
 
 #include "lua/stepped_append.h"
-#include "service/history/rewind.h"
 
 /* What the calls of this file need and give. */
 typedef struct history_call {
@@ -23,7 +22,7 @@ static void release_history(mp_store_call *call) {
 }
 
 static history_call *push_history_call(lua_State *L, const mp_store_call_type *type, const mp_session_box *box) {
-  history_call *made = (history_call *)mp_store_call_push(L, type, box->session->service);
+  history_call *made = (history_call *)mp_store_call_push(L, type, moonpad_session_service(box->session));
   made->origin = mp_session_reference(box->session);
   if (made->origin == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   return made;
@@ -161,7 +160,7 @@ static int rewind_in_step(lua_State *L) {
   luaL_checkstack(L, 10, NULL);
   lua_pushinteger(L, lua_tointeger(L, REWIND_ATTEMPTS) + 1);
   lua_replace(L, REWIND_ATTEMPTS);
-  rewind_call *rewind = (rewind_call *)mp_store_call_push(L, &type, box->session->service);
+  rewind_call *rewind = (rewind_call *)mp_store_call_push(L, &type, moonpad_session_service(box->session));
   mp_buffer_init(&rewind->event, rewind->call.env);
   rewind->origin = mp_session_reference(box->session);
   if (rewind->origin == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");

@@ -2,7 +2,6 @@
 #include "lua/service.h"
 
 #include "lua/stepped_append.h"
-#include "service/append/append.h"
 
 mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
                                     const char *where) {
@@ -74,8 +73,8 @@ static int create_session(lua_State *L) {
     moonpad_type type_of_state;
     mp_buffer_clear(&binding->text);
     mp_check(L,
-             mp_encode(L, binding, state, mp_value_path_state(), MP_ENCODE_VALUE, service->options.max_value_bytes,
-                       &binding->text, &type_of_state, &error),
+             mp_encode(L, binding, state, mp_value_path_state(), MP_ENCODE_VALUE,
+                       mp_service_options(service)->max_value_bytes, &binding->text, &type_of_state, &error),
              &error);
     if (type_of_state != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", where);
     create->state = mp_buffer_text(&binding->text);
@@ -107,7 +106,7 @@ static int get_session(lua_State *L) {
                                mp_field_string(options, "sessionId")};
   moonpad_get_options choice;
   moonpad_get_options_init(&choice);
-  choice.num_recent_events = service->options.num_recent_events;
+  choice.num_recent_events = mp_service_options(service)->num_recent_events;
   if (mp_field_integer(options, "numRecentEvents", &choice.num_recent_events) && choice.num_recent_events < 0) {
     mp_raise_argument(L, "%s: numRecentEvents: must not be negative", where);
   }
@@ -190,7 +189,7 @@ static void push_listed(lua_State *L, mp_lua *binding, moonpad_session_list *lis
   for (size_t i = 0; i < count; i++) {
     mp_lua_session *session = mp_push_session(L, binding);
     session->box->session = moonpad_session_list_take(list, i);
-    bytes += sizeof(moonpad_session) + 2 * session->box->session->state_bytes;
+    bytes += mp_session_memory(session->box->session);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   mp_report_memory(L, binding, bytes);
@@ -258,7 +257,7 @@ static int append_in_step(lua_State *L) {
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, mp_check_session(L, binding, 2, where));
   stepped->event = 3;
-  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, mp_service_options(service)->max_event_bytes);
   mp_async_way way = {0};
   return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, json, way);
 }
@@ -274,7 +273,7 @@ static int append_event(lua_State *L) {
   if (mp_appends_in_step(L, service)) return mp_when_drained(L, box, append_in_step);
   mp_outcome *outcome = mp_box_push_outcome(L, binding);
   int box_index = lua_gettop(L);
-  moonpad_string json = mp_encode_event(L, binding, 3, where, service->options.max_event_bytes);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, mp_service_options(service)->max_event_bytes);
   moonpad_error error;
   if (mp_append_event_now(box->session, NULL, json, true, &outcome->event, &error) != MOONPAD_OK) {
     mp_raise_append(L, outcome, box->session, &error, 3);
@@ -357,7 +356,7 @@ static void push_pending_event(lua_State *L, mp_lua *binding, moonpad_session *s
 static moonpad_status update(lua_State *L, mp_lua *binding, const char *where, moonpad_session *session,
                              mp_outcome *outcome, moonpad_error *error) {
   if (lua_isnil(L, 3)) return moonpad_update_session(session, &outcome->event, error);
-  moonpad_string json = mp_encode_event(L, binding, 3, where, session->service->options.max_event_bytes);
+  moonpad_string json = mp_encode_event(L, binding, 3, where, mp_session_options(session)->max_event_bytes);
   return mp_update_session_with(session, json, &outcome->event, error);
 }
 
@@ -378,7 +377,7 @@ bool mp_encode_update(lua_State *L, mp_lua *binding, moonpad_session *session, c
     *json = moonpad_text("{\"author\":\"system\"}");
     return moonpad_changes_pending(*changes);
   }
-  *json = mp_encode_event(L, binding, 3, where, session->service->options.max_event_bytes);
+  *json = mp_encode_event(L, binding, 3, where, mp_session_options(session)->max_event_bytes);
   return true;
 }
 
@@ -458,7 +457,7 @@ static int drained_refresh(lua_State *L) {
   static const mp_store_call_type type = {sizeof(refresh_call), ask_refresh, give_refreshed, release_refresh, false};
   luaL_checkstack(L, 20, NULL);
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:refresh");
-  refresh_call *call = (refresh_call *)mp_store_call_push(L, &type, box->session->service);
+  refresh_call *call = (refresh_call *)mp_store_call_push(L, &type, moonpad_session_service(box->session));
   call->call.session = mp_session_box_retain(box);
   mp_refresh_begin(&call->refreshing, box->session);
   return mp_ask_service(L, &call->call);

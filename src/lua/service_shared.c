@@ -113,8 +113,8 @@ static int write_shared_state(lua_State *L, mp_lua *binding, moonpad_service *se
   moonpad_type type_of_state;
   mp_buffer_clear(&binding->text);
   mp_check(L,
-           mp_encode(L, binding, state, mp_value_path_state(), MP_ENCODE_SHARED, service->options.max_value_bytes,
-                     &binding->text, &type_of_state, &error),
+           mp_encode(L, binding, state, mp_value_path_state(), MP_ENCODE_SHARED,
+                     mp_service_options(service)->max_value_bytes, &binding->text, &type_of_state, &error),
            &error);
   if (type_of_state != MOONPAD_OBJECT) mp_raise_argument(L, "%s: state: expects a table of state keys", options.where);
   if (binding->removed_keys.length > 0) {

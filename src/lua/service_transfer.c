@@ -2,7 +2,6 @@
 #include "lua/service.h"
 
 #include "lua/store_call.h"
-#include "service/history/export.h"
 
 /* ---- Export ---- */
 
@@ -134,7 +133,7 @@ static int give_export(lua_State *L, mp_store_call *call) {
 static int drained_export(lua_State *L) {
   static const mp_store_call_type type = {sizeof(export_call), ask_export, give_export, release_call, false};
   mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:export");
-  export_call *call = (export_call *)mp_store_call_push(L, &type, box->session->service);
+  export_call *call = (export_call *)mp_store_call_push(L, &type, moonpad_session_service(box->session));
   call->origin = mp_session_reference(box->session);
   call->shared = new_shared(call->call.env, call->call.service);
   if (call->origin == NULL || call->shared == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");

@@ -18,7 +18,7 @@ mp_lua_session *mp_push_session(lua_State *L, mp_lua *binding) {
 }
 
 int mp_finish_session(lua_State *L, mp_lua *binding, const mp_lua_session *session) {
-  mp_report_memory(L, binding, sizeof(moonpad_session) + 2 * session->box->session->state_bytes);
+  mp_report_memory(L, binding, mp_session_memory(session->box->session));
   return 1;
 }
 

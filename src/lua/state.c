@@ -6,7 +6,6 @@
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"
-#include "service/changes/scalar.h"
 
 /* ---- Handles ---- */
 

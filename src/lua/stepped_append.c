@@ -5,7 +5,7 @@
 #include "lua/event.h"
 
 bool mp_appends_in_step(lua_State *L, const moonpad_service *service) {
-  return !service->store->in_memory && mp_may_yield_to_step(L);
+  return !mp_service_is_in_memory(service) && mp_may_yield_to_step(L);
 }
 
 /* One that nobody waits for any more is stored all the same. */

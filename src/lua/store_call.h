@@ -9,7 +9,6 @@
 #include <assert.h>
 
 #include "lua/handles.h"
-#include "service/service.h"
 
 typedef struct mp_store_call mp_store_call;
 
@@ -73,7 +72,7 @@ static inline void mp_store_call_keep(mp_store_call *call, moonpad_string *strin
 int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory);
 /* The same for a call that asks its service. */
 static inline int mp_ask_service(lua_State *L, mp_store_call *call) {
-  return mp_store_call_make(L, call, call->service->store->in_memory);
+  return mp_store_call_make(L, call, mp_service_is_in_memory(call->service));
 }
 
 /* May a call that is made now yield until it is done? Pushes nothing. Raises -. */

@@ -2,13 +2,10 @@
 ** The transactions of tool calls, for the runner's contexts: see service/transaction.h. For the Lua
 ** layer, not for users.
 */
-#include "service/changes/transaction.h"
-
 #include "lua/arguments.h"
 #include "lua/codec.h"
 #include "lua/event.h"
 #include "lua/handles.h"
-#include "service/changes/child_writes.h"
 
 /*
 ** core.callChanges(state): a state object over another one, that of the answer which the call
