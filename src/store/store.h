@@ -1,23 +1,33 @@
 /*
-** What a store does, and all that it does. It keeps rows and runs transactions; it knows no
-** rule of moonpad: conflicts, sums, limits, ids, expiry are decided in src/service. Rules reach
-** a store as a transaction function, which it calls between its own begin and commit, or as
-** plans (store/plan.h).
+** src/store: how sessions, events and state are kept. store.h is the interface between the service
+** and a store; memory/ and sqlite/ are two stores; parts.h and plan.h help to write one.
+** What does not belong here: any rule of moonpad. Conflicts, sums, limits, generated ids and expiry
+** are decided in src/service, which hands a store functions to call inside a transaction.
+** Arrows: the service includes store/; store/ includes core/ and base/, never the service.
 **
-** A transaction is asked whole questions, so that a store behind a network needs one round trip for
-** each: `look` is all that a rule wants to know, `apply` all that it has decided.
+** How a store is used. `write` and `read` (mp_store_ops) run a transaction: the store begins it,
+** calls the service's function with an mp_tx, and commits or rolls back. Inside, the function puts
+** questions to the mp_tx (mp_tx_ops). Each question is a whole one, so that a store behind a network
+** needs one round trip for it: `look` answers all that a rule wants to know, `apply` stores all that
+** the rule has decided.
 **
-** Scopes inside a store: a session, a user (appName, userId) and an app each have a head: an
-** internal integer id, never reused, and a revision that counts every change. A state row is
-** (scope, owner, key without prefix) -> value, revision. A removed key leaves a row without a value
-** (a tombstone) that keeps the revision, until tombstones are purged: then the head remembers up to
-** which one.
+** The data. A head is the row that counts the changes of one session, one user (appName, userId)
+** or one app: an integer id, never reused, and a revision. A state row is (scope, owner's id, key
+** without prefix) -> (value, revision of the owner's head at its last change). A removed key leaves
+** a tombstone: a row without a value. Tombstones may be purged; the head then remembers up to which
+** revision (`forgotten`). A session also has its events, numbered by its revision, and a base state:
+** its own state at `base_revision`, before the first event that is still there.
 **
-** Everything is found by a place, which has names and ids: a store uses what suits it.
+** Statuses. Every function returns MOONPAD_OK or a failure, and fills `error` (which may be NULL)
+** when it fails. Where "no message" is said, `error` is left as it was: the caller words the message.
+** Any function may fail with the store's own errors: storage, busy, corrupt, no_memory,
+** limit, unsupported.
 **
-** All functions return MOONPAD_OK or a status, and then have filled `error` (which may be NULL).
-** Tables of functions begin with their size and only grow, at their end; what an older store lacks
-** is taken for NULL. docs/storage.md tells how to write a store.
+** Threads. The functions of mp_store_ops may be called from any thread. An mp_tx is used by one
+** thread, only while its transaction function runs, one question at a time.
+**
+** Tables of functions begin with their size and grow at their end only. A table that ends before an
+** operation counts as having NULL there (MP_HAS). docs/storage.md tells how to write a store.
 */
 #ifndef MP_STORE_STORE_H
 #define MP_STORE_STORE_H
@@ -29,54 +39,63 @@
 typedef struct mp_store mp_store;
 typedef struct mp_tx mp_tx;
 
-/* No session counts further, on any store. */
+/* The highest revision of a session, on every store: 34 bits. */
 #define MP_MAX_REVISION INT64_C(0x3FFFFFFFF)
 
-/* ---- places and heads ---- */
+/* ---- addresses and heads ---- */
 
-/* Where something is. Strings are borrowed. Ids are of this creation; 0: not known. */
+/*
+** The address of a session, a user or an app: names and ids, so that a store uses what suits it.
+** The strings are borrowed. Whoever knows an id means that creation: a session that was deleted and
+** created again under the same names has another id.
+*/
 typedef struct mp_session_ref {
-  moonpad_session_name name; /* of a user without session_id, of an app without user_id */
-  int64_t session;
-  int64_t user;
-  int64_t app;
+  moonpad_session_name name; /* of a user: no session_id; of an app: no user_id either */
+  int64_t session;           /* the session's id; 0: not known */
+  int64_t user;              /* the user's id; 0: not known */
+  int64_t app;               /* the app's id; 0: not known */
 } mp_session_ref;
 
-/* What a store knows of a session without its state and events. */
+/* A session without its state and events, and the revisions of its user and app. */
 typedef struct mp_session_row {
   int64_t id;
-  int64_t user; /* its user's id */
-  int64_t app;  /* its app's id */
+  int64_t user; /* the id of its user */
+  int64_t app;  /* the id of its app */
   int64_t revision;
-  /* of the base state: events (base_revision, revision] are there; 0 until it is trimmed */
+  /* Revision of the base state. The events (base_revision, revision] exist. 0 until trimmed. */
   int64_t base_revision;
   int64_t user_revision;
   int64_t app_revision;
-  int64_t conversation_count;
-  double create_time;
-  double last_update_time;
+  int64_t conversation_count; /* messages of the user */
+  double create_time;         /* seconds since 1970 */
+  double last_update_time;    /* seconds since 1970 */
 } mp_session_row;
 
-/* A set of heads. */
+/* Bits for sets of heads. */
 #define MP_HEAD(scope) (1U << (scope))
 #define MP_ALL_HEADS   (MP_HEAD(MP_SCOPE_SESSION) | MP_HEAD(MP_SCOPE_USER) | MP_HEAD(MP_SCOPE_APP))
 
 /* ---- rows ---- */
 
-/* What can be told of an event without its JSON. */
+/* Kinds of events: what a walk can select without reading the JSON. */
 #define MP_EVENT_USER_MESSAGE   1U /* counts for conversation_count */
 #define MP_EVENT_SESSION_CHANGE 2U /* changes keys of the session's own state */
 
 typedef struct mp_event_row {
-  int64_t revision;
-  double timestamp;
-  moonpad_string id;
-  /* the whole event, compact, `revision` not included; data NULL: not asked for */
+  int64_t revision;  /* unique in its session, like the id */
+  double timestamp;  /* seconds since 1970 */
+  moonpad_string id; /* any bytes, NUL too */
+  /* The whole event as compact JSON, without `revision`. data NULL: the query did not ask for it. */
   moonpad_string json;
-  uint64_t digest; /* of what the caller gave, where it gave an id; 0 otherwise */
-  /* These two are read back only where a query asks for them; else they are NULL and 0. */
-  moonpad_string invocation; /* its invocationId as the JSON spells it, without quotes */
-  unsigned kinds;            /* MP_EVENT_... */
+  /* Hash of the event as the caller gave it, where the caller gave the id too; otherwise 0. */
+  uint64_t digest;
+  /*
+  ** The invocationId as the JSON spells it, without quotes; empty: the event has none. Read back
+  ** only where the query asks for tags; otherwise data is NULL.
+  */
+  moonpad_string invocation;
+  /* MP_EVENT_... Read back only where the query asks for tags or kinds; otherwise 0. */
+  unsigned kinds;
 } mp_event_row;
 
 typedef struct mp_listed_session {
@@ -86,9 +105,12 @@ typedef struct mp_listed_session {
 } mp_listed_session;
 
 /*
-** Row callbacks return MOONPAD_OK to go on, MP_STOP to end the walk, which is a success then, or a
-** failure, which ends it and is its result. Strings are borrowed for the call. A callback makes no
-** further calls on the transaction.
+** Callbacks of walks, called once for each row. They return
+** - MOONPAD_OK to go on,
+** - MP_STOP to end the walk, which counts as success,
+** - a failure, which ends the walk and is its result.
+** The row and its strings are borrowed for the call; a value may be retained. A callback must not
+** use the mp_tx.
 */
 #define MP_STOP ((moonpad_status)0x7F)
 static inline moonpad_status mp_walk_end(moonpad_status status) {
@@ -100,66 +122,75 @@ typedef moonpad_status (*mp_each_session)(void *context, const mp_listed_session
 
 /* ---- look: all that a rule wants to know ---- */
 
-#define MP_EVERY_KEY INT64_C(-1) /* that has a value */
-#define MP_NO_KEYS   INT64_MAX
+/* Values of mp_look.since other than a revision. */
+#define MP_EVERY_KEY INT64_C(-1) /* every key that has a value */
+#define MP_NO_KEYS   INT64_MAX   /* none */
 
+/*
+** The question. Answers that are rows go to the callbacks in this order: keys of the app, of the
+** user, of the session; the event by id; the recent events. Keys of one scope come in any order.
+** MP_STOP from each_state ends the walk over keys, from each_event the walk over events.
+*/
 typedef struct mp_look {
-  mp_session_ref ref; /* by ref.session where that is known, else by name */
-  unsigned heads;     /* MP_ALL_HEADS, or MP_HEAD of a user or an app alone */
-  bool create;        /* such a user or app is made when missing; only inside `write` */
-  /* rows whose revision is greater go to each_state, tombstones too; or the two above */
+  mp_session_ref ref; /* of a session by id if that is known, else by name; others by name */
+  unsigned heads;     /* MP_ALL_HEADS: a session with its user and app; or one of a user, an app */
+  bool create;        /* creates a missing user or app (not a session); only inside `write` */
+  /*
+  ** Which keys of each scope go to each_state: the rows, tombstones included, with a greater
+  ** revision; or MP_EVERY_KEY; or MP_NO_KEYS.
+  */
   int64_t since[MP_STORED_SCOPES];
   /*
-  ** Keys that are wanted whatever their revision. Found are the value, one reference for the
-  ** caller, and the revision of the row, tombstone or not; NULL and 0: there is none. When `look`
-  ** fails, none of them holds a reference.
+  ** Keys that are wanted whatever their revision. The caller fills in scope and key; the store sets
+  ** value (one reference for the caller; NULL for a tombstone) and revision (0 if there is no row,
+  ** and value NULL). If `look` fails, no value is set.
   */
   mp_state_row *keys;
   size_t key_count;
-  moonpad_string event_id; /* an event that is wanted; data NULL: none */
-  int64_t recent;          /* the last events that are wanted, in order; 0: none */
-  mp_each_state each_state;
-  mp_each_event each_event; /* the one by id before the recent ones */
-  void *context;
+  moonpad_string event_id;  /* the event with this id goes to each_event; data NULL: none */
+  int64_t recent;           /* so many of the last events go to each_event, oldest first; 0: none */
+  mp_each_state each_state; /* NULL is allowed if `since` is MP_NO_KEYS for every head */
+  mp_each_event each_event; /* NULL is allowed if no event is wanted */
+  void *context;            /* for both callbacks */
 } mp_look;
 
-/*
-** What it found. The store clears it first: where a head was not asked for, or nothing was found,
-** its members are 0.
-*/
+/* The answer. The store zeroes it first; what was not asked for or not found stays 0. */
 typedef struct mp_facts {
   mp_session_row row;
-  /* tombstones up to this revision have been purged; 0: none */
+  /* Tombstones up to this revision have been purged; 0: none have. */
   int64_t forgotten[MP_STORED_SCOPES];
   /*
-  ** When it was last used, in seconds; 0: not known. Of a session then its last_update_time counts;
-  ** the state of a user or an app is left alone.
+  ** When the head was last used, in seconds since 1970; 0: not known. The service then takes the
+  ** last_update_time of a session, and does not expire the state of a user or an app.
   */
   double touched[MP_STORED_SCOPES];
-  /* every key with a value was given: MP_EVERY_KEY, or `since` lies before `forgotten` */
+  /*
+  ** each_state got every key that has a value, not only the changes: `since` was MP_EVERY_KEY, or
+  ** lies before `forgotten`, so that tombstones may be missing.
+  */
   bool whole[MP_STORED_SCOPES];
 } mp_facts;
 
 /* ---- walks ---- */
 
 typedef struct mp_event_query {
-  int64_t first; /* first <= revision <= last */
+  int64_t first; /* only events with first <= revision <= last */
   int64_t last;
   bool newest_first;
-  bool without_json;
-  unsigned kinds;    /* only events that have one of these, and kinds are read back; 0: all */
+  bool without_json; /* the JSON is not read back */
+  unsigned kinds;    /* only events of one of these kinds, and kinds are read back; 0: all events */
   bool tags;         /* kinds and invocation are read back */
-  moonpad_string id; /* only the event of this id; data NULL: all */
+  moonpad_string id; /* only the event with this id; data NULL: all */
 } mp_event_query;
 
 typedef struct mp_list_query {
   moonpad_string app_name;
-  bool has_user_id;
+  bool has_user_id; /* only sessions of user_id */
   moonpad_string user_id;
-  /* ascending by (last_update_time, user_id, session_id) in byte order, or the exact reverse */
+  /* Order: ascending by (last_update_time, user_id, session_id), bytewise; or the exact reverse. */
   bool newest_first;
-  int64_t limit;  /* 0: all */
-  bool has_after; /* only what comes strictly after this place in the order */
+  int64_t limit;  /* at most so many sessions; 0: all */
+  bool has_after; /* only sessions strictly after this position in the order; it need not exist */
   double after_time;
   moonpad_string after_user_id;
   moonpad_string after_session_id;
@@ -167,109 +198,123 @@ typedef struct mp_list_query {
 } mp_list_query;
 
 /*
-** A listing with the states of all that is listed: the app's keys first, a user's keys before the
-** first of its sessions, a session's own keys after it. No tombstones.
+** Receives a list of sessions, and on request the state that belongs to them: the app's keys first,
+** a user's keys before the first of its sessions, a session's own keys after the session. Keys with
+** values only, no tombstones.
 */
 typedef struct mp_listing {
   mp_each_session session;
-  mp_each_state state; /* NULL: no keys are asked for */
-  void *context;
+  mp_each_state state; /* NULL: no keys are wanted */
+  void *context;       /* for both */
 } mp_listing;
 
 /* ---- apply: all that a rule has decided ---- */
 
+/* All strings and values are borrowed for the call. */
 typedef struct mp_batch {
   mp_session_ref ref;
-  /* of `heads`: the revisions (and of a session the other numbers) as they become */
+  /* The ids, the new revisions of `heads`, and if a session is one of them its other numbers. */
   const mp_session_row *row;
-  unsigned heads;           /* that change */
-  double touched;           /* these heads are used now, in seconds; 0: leave that */
-  const mp_state_row *keys; /* without a value: a tombstone */
+  unsigned heads;           /* the heads that change */
+  double touched;           /* `heads` are used now, in seconds since 1970; 0: leave as it is */
+  const mp_state_row *keys; /* rows to write; without a value: a tombstone */
   size_t key_count;
-  /* of the session's base state; without a value: the row is removed */
-  const mp_state_row *base_keys;
+  const mp_state_row *base_keys; /* of the session's base state; without a value: removes the key */
   size_t base_key_count;
-  const mp_event_row *events; /* in order, behind those that are there */
+  const mp_event_row *events; /* to append, in order of their revisions */
   size_t event_count;
 } mp_batch;
 
 /* ---- housekeeping ---- */
 
 typedef struct mp_touch {
-  mp_session_ref ref;
+  mp_session_ref ref; /* with the ids of `heads` */
   unsigned heads;
-  double time; /* seconds */
+  double time; /* when they were used, in seconds since 1970 */
 } mp_touch;
 
 #define MP_TOKEN_BYTES 16
 
+/*
+** What a transaction can be asked. Later questions of a transaction see what it has written before.
+** After a failure of the store's own the transaction function returns, and all is rolled back.
+*/
 typedef struct mp_tx_ops {
   size_t size;
+
   /* ---- reading ---- */
+
   /*
-  ** No such session, user or app: MOONPAD_NOT_FOUND with no message. A missing wanted key or event
-  ** is none.
+  ** Answers a whole question (mp_look, mp_facts). A wanted key or event that does not exist is no
+  ** error. No such session, user or app: MOONPAD_NOT_FOUND, no message.
   */
   moonpad_status (*look)(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error);
+  /* Lists sessions in the order of the query. An unknown app or user has none: MOONPAD_OK. */
   moonpad_status (*each_listed)(mp_tx *tx, const mp_list_query *query, const mp_listing *listing, moonpad_error *error);
-  /* In order, or the newest first. */
+  /* Walks over the events of a session (by id), in order of revision or its reverse. */
   moonpad_status (*each_event)(mp_tx *tx, const mp_session_ref *session, const mp_event_query *query,
                                mp_each_event each, void *context, moonpad_error *error);
   /*
-  ** The revision of the first event of an invocation, spelt as in mp_event_row. None:
-  ** MOONPAD_NOT_FOUND with no message.
+  ** Finds the first event of an invocation, spelt as in mp_event_row and not empty, and sets
+  ** *revision. None: MOONPAD_NOT_FOUND, no message.
   */
   moonpad_status (*find_invocation)(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,
                                     int64_t *revision, moonpad_error *error);
-  /* The session's own state at base_revision. */
+  /* Walks over the base state of a session (by id). */
   moonpad_status (*each_base_key)(mp_tx *tx, const mp_session_ref *session, mp_each_state each, void *context,
                                   moonpad_error *error);
 
   /* ---- writing (only inside `write`) ---- */
+
   /*
-  ** Makes a session's row (revision 0, last_update_time = create_time), its user and app where they
-  ** are missing. It exists: ALREADY_EXISTS with no message.
+  ** Creates a session with revision 0 and last_update_time = create_time, and its user and app if
+  ** they are missing. Sets *row. It exists already: MOONPAD_ALREADY_EXISTS, no message.
   */
   moonpad_status (*create_session)(mp_tx *tx, const moonpad_session_name *name, double create_time, mp_session_row *row,
                                    moonpad_error *error);
-  /* With its events, state and base state. */
+  /* Removes a session (by id) with its events, state and base state. Its user and app stay. */
   moonpad_status (*remove_session)(mp_tx *tx, const mp_session_ref *session, moonpad_error *error);
   /*
-  ** Found by name: with all its sessions and its state. *sessions: how many it had. No such user:
-  ** MOONPAD_NOT_FOUND with no message.
+  ** Removes a user (by name) with its state and all its sessions, and sets *sessions to the number
+  ** of these. No such user: MOONPAD_NOT_FOUND, no message.
   */
   moonpad_status (*remove_user)(mp_tx *tx, const mp_session_ref *user, int64_t *sessions, moonpad_error *error);
-  /* An event's id is there already: ALREADY_EXISTS. */
+  /*
+  ** Stores a batch. The session has an event with that id or revision: MOONPAD_ALREADY_EXISTS or
+  ** MOONPAD_INVALID_ARGUMENT. A revision above MP_MAX_REVISION: MOONPAD_LIMIT.
+  */
   moonpad_status (*apply)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
   /*
-  ** The base state, and the events up to a revision, of one session become those of another, which
-  ** has none.
+  ** Copies the base state, and the events up to revision `last`, of one session to another that has
+  ** neither (both by id). The head of the other is left to the caller.
   */
   moonpad_status (*copy_history)(mp_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                  moonpad_error *error);
 
-  /* ---- housekeeping (only inside `write`); each may be NULL: the store has no such thing ---- */
-  /*
-  ** Deletes the events up to a revision. The base state that they lead to is applied by the caller.
-  */
+  /* ---- housekeeping (only inside `write`); NULL: the store does not have it ---- */
+
+  /* Deletes the events up to revision `last`. The caller applies the base state they lead to. */
   moonpad_status (*trim)(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error);
   /*
-  ** Deletes the tombstones of one scope up to a revision, which the head then remembers
-  ** as forgotten.
+  ** Deletes the tombstones of one scope up to revision `last`, or to the head's revision if that is
+  ** lower, and raises the head's `forgotten` to it.
   */
   moonpad_status (*purge)(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last, moonpad_error *error);
+  /* Sets when heads were last used. Those that do not exist any more are skipped. */
   moonpad_status (*touch)(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
   /*
-  ** Removes at most `limit` sessions that were last used before a time, or the state of so many
-  ** users or apps: their heads stay, count up by one, and have forgotten all up to that revision.
-  ** *removed: how many.
+  ** Removes what was last used before a time, at most `limit` of them, and sets *removed to their
+  ** number. MP_SCOPE_SESSION: sessions, whole. MP_SCOPE_USER, MP_SCOPE_APP: all state rows of users
+  ** or apps that have any; the head stays, its revision counts up by one, `forgotten` becomes that
+  ** revision, and when it was last used is not known any more. A head of which that is not known
+  ** (`touched` 0) is left alone; of a session last_update_time counts then.
   */
   moonpad_status (*sweep)(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
                           moonpad_error *error);
   /*
-  ** Notes that a call without an event has been done, so that it is not done twice when its
-  ** answer was lost: ALREADY_EXISTS with no message when it is noted already. Forgets those noted
-  ** before `expired`.
+  ** The idempotency key of a call without an event. Stores `token` with the time `now`. A token that
+  ** was stored before `expired` counts as absent and may be deleted; one that was stored later is
+  ** MOONPAD_ALREADY_EXISTS, no message: the call has been done.
   */
   moonpad_status (*claim_token)(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                 moonpad_error *error);
@@ -280,49 +325,61 @@ struct mp_tx {
 };
 
 /*
-** A transaction function: reads and writes through `tx`. If it returns anything but MOONPAD_OK,
-** all that it wrote is undone and that status is the result. It may be called more than once (a
-** store that retries, or whose commit was lost), and on another thread than the caller's: it starts
-** afresh each time, takes no lock of the service, and never calls out to the host.
+** A transaction function: reads and writes through `tx`. Whatever it returns but MOONPAD_OK rolls
+** the transaction back and is the result of `write` or `read`.
+** A store may call it more than once (it retries, several transactions share a commit, an answer
+** was lost) and on another thread than the caller's. So it starts afresh each time, takes no lock of
+** the service, and never calls the host.
 */
 typedef moonpad_status (*mp_tx_function)(mp_tx *tx, void *context, moonpad_error *error);
 
 struct mp_plan; /* store/plan.h */
 
+/* What a store can be asked. Any thread, but for `free`. */
 typedef struct mp_store_ops {
   size_t size;
-  /* Any thread. MOONPAD_OK: committed, and durable as configured. After `close`: MOONPAD_CLOSED. */
+  /*
+  ** Runs a transaction that may write. MOONPAD_OK: it is committed, and durable as configured. No
+  ** other `write` changes what it has read before it ends (serializable). After `close`:
+  ** MOONPAD_CLOSED.
+  */
   moonpad_status (*write)(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
-  /* One consistent snapshot. Any thread. */
+  /* Runs a transaction that reads one consistent snapshot. After `close`: MOONPAD_CLOSED. */
   moonpad_status (*read)(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
-  /* NULL: there is none. */
+  /* Writes a consistent copy to a new file. NULL: the store does not have it. */
   moonpad_status (*backup)(mp_store *store, moonpad_string path, moonpad_error *error);
-  /* Waits for transactions under way; every later one is MOONPAD_CLOSED. Idempotent. Any thread. */
+  /*
+  ** Waits for the transactions that run; every later call is MOONPAD_CLOSED. A second call waits
+  ** for the first.
+  */
   void (*close)(mp_store *store);
-  /* Closed before, and used by nobody. */
+  /* Frees a store that has been closed and that nobody uses any more. Once. */
   void (*free)(mp_store *store);
   /*
-  ** Stores what the service has decided in sight of what a session object holds, without asking:
-  ** all plans in one transaction and one round trip. Each has its own outcome; one that is refused
-  ** touches nothing, and the service then decides under `write`. A failure is of all of them. NULL
-  ** where `write` costs no more. Any thread.
+  ** Appends that the service has decided from what session objects hold, without looking first: all
+  ** plans in one transaction and one round trip. Each plan has its own outcome. A refused one writes
+  ** nothing, and the service decides it again under `write`. A failure is one of all plans. NULL:
+  ** `write` is as cheap (a store without a network).
   */
   moonpad_status (*append)(mp_store *store, struct mp_plan *plans, size_t count, moonpad_error *error);
 } mp_store_ops;
 
 struct mp_store {
   const mp_store_ops *ops;
-  /* its calls wait for nothing but each other: they are made where they are asked for */
+  /*
+  ** Its calls wait for nothing but each other, neither disk nor network. The service then makes them
+  ** on the caller's thread.
+  */
   bool in_memory;
 };
 
-/* Has a table (of `type`) an operation, which an older or smaller store may lack? */
+/* Does a table (of `type`) have an operation? An older or smaller store may lack it. */
 #define MP_HAS(type, table, operation)                                                                                 \
   ((table)->size >= offsetof(type, operation) + sizeof((table)->operation) && (table)->operation != NULL)
 
 /*
-** An opener. `rest` is the URL after "SCHEME:". The store keeps a reference to `env`. `options` is
-** complete. *store is NULL when it fails. Passwords never appear in messages.
+** Opens a store. `rest` is the URL after "SCHEME:". The store retains `env` and takes its memory from
+** it. `options` is complete. On failure *store is NULL. Messages never show a password.
 */
 typedef moonpad_status (*mp_store_open)(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                         mp_store **store, moonpad_error *error);
@@ -331,10 +388,10 @@ moonpad_status mp_memory_open(mp_env *env, moonpad_string rest, const moonpad_op
 moonpad_status mp_sqlite_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                               moonpad_error *error);
 
-/* What a module hands in through moonpad_options.stores. */
-#define MP_STORE_VERSION 3 /* of this header; counts up when what is here changes */
+/* What a program hands in as the opener of a store (moonpad_options.stores). */
+#define MP_STORE_VERSION 3 /* counts up when a store built with an older header would go wrong */
 struct moonpad_store_opener {
-  unsigned version; /* MP_STORE_VERSION of whoever made it: another one is `unsupported` */
+  unsigned version; /* MP_STORE_VERSION at its build; any other is refused with `unsupported` */
   mp_store_open open;
 };
 
