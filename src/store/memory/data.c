@@ -1,6 +1,6 @@
 /*
-** Apps, users and sessions of the memory store. Every insertion reserves all that it needs first;
-** nothing after that can fail.
+** Apps, users and sessions. A creation reserves all that it needs before it changes anything, so
+** that nothing after that can fail.
 */
 #include "store/memory/data.h"
 
@@ -51,8 +51,8 @@ void mp_memory_data_free(mp_memory_data *data) {
   mp_buffer_free(&data->name);
 }
 
-bool mp_memory_data_name(mp_memory_data *data, moonpad_string app, const moonpad_string *user,
-                         const moonpad_string *session, moonpad_string *name) {
+bool mp_memory_data_compose_name(mp_memory_data *data, moonpad_string app, const moonpad_string *user,
+                                 const moonpad_string *session, moonpad_string *name) {
   mp_buffer_clear(&data->name);
   mp_buffer_add_string(&data->name, app);
   if (user != NULL) {
@@ -67,7 +67,7 @@ bool mp_memory_data_name(mp_memory_data *data, moonpad_string app, const moonpad
   return !data->name.failed;
 }
 
-/* What follows `owner` and its NUL. */
+/* The part of a composed name behind its owner's name and the NUL. */
 static moonpad_string last_name(const mp_key *name, const mp_key *owner) {
   moonpad_string text = mp_key_text(name);
   text.data += owner->length + 1;
@@ -83,35 +83,41 @@ moonpad_string mp_memory_session_id(const mp_memory_session *session) {
   return last_name(session->name, session->user->name);
 }
 
-mp_memory_app *mp_memory_data_app(const mp_memory_data *data, moonpad_string name) {
+mp_memory_app *mp_memory_data_find_app(const mp_memory_data *data, moonpad_string name) {
   return mp_map_get(&data->apps, name);
 }
 
-mp_memory_user *mp_memory_data_user(const mp_memory_data *data, moonpad_string name) {
+mp_memory_user *mp_memory_data_find_user(const mp_memory_data *data, moonpad_string name) {
   mp_memory_user *user = mp_map_get(&data->users, name);
   return user == NULL || user->deleted ? NULL : user;
 }
 
-mp_memory_session *mp_memory_data_session(const mp_memory_data *data, moonpad_string name) {
+mp_memory_session *mp_memory_data_find_session(const mp_memory_data *data, moonpad_string name) {
   mp_memory_session *session = mp_map_get(&data->sessions, name);
   return session == NULL || session->deleted ? NULL : session;
 }
 
-mp_memory_scope mp_memory_data_scope(const mp_memory_data *data, mp_scope scope, int64_t id) {
+mp_memory_head mp_memory_data_head(const mp_memory_data *data, mp_scope scope, int64_t id) {
   mp_memory_session *session = scope == MP_SCOPE_SESSION ? mp_memory_data_session_by_id(data, id) : NULL;
   mp_memory_user *user = scope == MP_SCOPE_USER ? mp_memory_data_user_by_id(data, id) : NULL;
   mp_memory_app *app = scope == MP_SCOPE_APP ? mp_memory_data_app_by_id(data, id) : NULL;
   if (session != NULL) {
-    return (mp_memory_scope){&session->keys, &session->row.revision, &session->forgotten, &session->touched};
+    return (mp_memory_head){&session->keys, &session->row.revision, &session->forgotten, &session->touched};
   }
-  if (user != NULL) return (mp_memory_scope){&user->keys, &user->revision, &user->forgotten, &user->touched};
-  if (app != NULL) return (mp_memory_scope){&app->keys, &app->revision, &app->forgotten, &app->touched};
-  return (mp_memory_scope){NULL, NULL, NULL, NULL};
+  if (user != NULL) return (mp_memory_head){&user->keys, &user->revision, &user->forgotten, &user->touched};
+  if (app != NULL) return (mp_memory_head){&app->keys, &app->revision, &app->forgotten, &app->touched};
+  return (mp_memory_head){NULL, NULL, NULL, NULL};
 }
 
-/* Room in both tables, the name and `size` zeroed bytes: all that an insertion needs. */
-static void *make_item(mp_memory_data *data, mp_map *map, mp_memory_slots *slots, moonpad_string text, size_t size,
-                       mp_key **name) {
+mp_memory_keys *mp_memory_data_keys(const mp_memory_data *data, mp_scope scope, int64_t id, bool is_base) {
+  if (!is_base) return mp_memory_data_head(data, scope, id).keys;
+  mp_memory_session *session = mp_memory_data_session_by_id(data, id);
+  return session == NULL ? NULL : &session->base_keys;
+}
+
+/* Allocates all that a creation needs: room in both tables, the name, `size` zeroed bytes. */
+static void *create_item(mp_memory_data *data, mp_map *map, mp_memory_slots *slots, moonpad_string text, size_t size,
+                         mp_key **name) {
   if (!mp_map_reserve(map, 1) || !mp_memory_slots_reserve(data->env, slots)) return NULL;
   void *item = mp_allocate_zeroed(data->env, size);
   if (item == NULL) return NULL;
@@ -124,24 +130,24 @@ static void *make_item(mp_memory_data *data, mp_map *map, mp_memory_slots *slots
   return item;
 }
 
-mp_memory_app *mp_memory_data_make_app(mp_memory_data *data, moonpad_string name) {
+mp_memory_app *mp_memory_data_create_app(mp_memory_data *data, moonpad_string name) {
   mp_key *key;
-  mp_memory_app *app = make_item(data, &data->apps, &data->app_slots, name, sizeof *app, &key);
+  mp_memory_app *app = create_item(data, &data->apps, &data->app_slots, name, sizeof *app, &key);
   if (app == NULL) return NULL;
   app->name = key;
-  app->id = mp_memory_slots_take(&data->app_slots, app);
+  app->id = mp_memory_slots_add(&data->app_slots, app);
   mp_memory_keys_init(&app->keys, data->env);
   return app;
 }
 
-mp_memory_user *mp_memory_data_make_user(mp_memory_data *data, mp_memory_app *app, moonpad_string name,
-                                         mp_memory_user **replaced) {
+mp_memory_user *mp_memory_data_create_user(mp_memory_data *data, mp_memory_app *app, moonpad_string name,
+                                           mp_memory_user **replaced) {
   mp_key *key;
   *replaced = mp_map_get(&data->users, name);
-  mp_memory_user *user = make_item(data, &data->users, &data->user_slots, name, sizeof *user, &key);
+  mp_memory_user *user = create_item(data, &data->users, &data->user_slots, name, sizeof *user, &key);
   if (user == NULL) return NULL;
   user->name = key;
-  user->id = mp_memory_slots_take(&data->user_slots, user);
+  user->id = mp_memory_slots_add(&data->user_slots, user);
   mp_memory_keys_init(&user->keys, data->env);
   user->app = app;
   user->next = app->users;
@@ -150,17 +156,17 @@ mp_memory_user *mp_memory_data_make_user(mp_memory_data *data, mp_memory_app *ap
   return user;
 }
 
-mp_memory_session *mp_memory_data_make_session(mp_memory_data *data, mp_memory_user *user, moonpad_string name,
-                                               const mp_session_row *row, mp_memory_session **replaced) {
+mp_memory_session *mp_memory_data_create_session(mp_memory_data *data, mp_memory_user *user, moonpad_string name,
+                                                 const mp_session_row *row, mp_memory_session **replaced) {
   mp_key *key;
   *replaced = mp_map_get(&data->sessions, name);
-  mp_memory_session *session = make_item(data, &data->sessions, &data->session_slots, name, sizeof *session, &key);
+  mp_memory_session *session = create_item(data, &data->sessions, &data->session_slots, name, sizeof *session, &key);
   if (session == NULL) return NULL;
   session->name = key;
   mp_memory_keys_init(&session->keys, data->env);
   mp_memory_keys_init(&session->base_keys, data->env);
   session->row = *row;
-  session->row.id = mp_memory_slots_take(&data->session_slots, session);
+  session->row.id = mp_memory_slots_add(&data->session_slots, session);
   session->user = user;
   session->next = user->sessions;
   if (session->next != NULL) session->next->previous = session;
@@ -181,15 +187,12 @@ static void unlink_session(mp_memory_session *session) {
 
 void mp_memory_data_undo_create_app(mp_memory_data *data, mp_memory_app *app) {
   mp_map_remove(&data->apps, mp_key_text(app->name));
-  mp_memory_slots_drop(&data->app_slots, app->id);
+  mp_memory_slots_remove(&data->app_slots, app->id);
   free_app(data->env, app);
 }
 
-/*
-** The name is again that of what was replaced, if anything was: it is there, so this only changes
-** its value.
-*/
-static void give_name_back(mp_map *map, mp_key *name, void *replaced) {
+/* The name becomes that of what was replaced again. It is in the map, so this cannot fail. */
+static void restore_name(mp_map *map, mp_key *name, void *replaced) {
   if (replaced != NULL) {
     (void)mp_map_put(map, name, replaced);
   } else {
@@ -198,15 +201,15 @@ static void give_name_back(mp_map *map, mp_key *name, void *replaced) {
 }
 
 void mp_memory_data_undo_create_user(mp_memory_data *data, mp_memory_user *user, mp_memory_user *replaced) {
-  give_name_back(&data->users, user->name, replaced);
-  mp_memory_slots_drop(&data->user_slots, user->id);
+  restore_name(&data->users, user->name, replaced);
+  mp_memory_slots_remove(&data->user_slots, user->id);
   unlink_user(user);
   free_user(data->env, user);
 }
 
 void mp_memory_data_undo_create_session(mp_memory_data *data, mp_memory_session *session, mp_memory_session *replaced) {
-  give_name_back(&data->sessions, session->name, replaced);
-  mp_memory_slots_drop(&data->session_slots, session->row.id);
+  restore_name(&data->sessions, session->name, replaced);
+  mp_memory_slots_remove(&data->session_slots, session->row.id);
   unlink_session(session);
   mp_memory_session_free(data->env, session);
 }
@@ -214,14 +217,14 @@ void mp_memory_data_undo_create_session(mp_memory_data *data, mp_memory_session 
 void mp_memory_data_remove_user(mp_memory_data *data, mp_memory_user *user) {
   moonpad_string name = mp_key_text(user->name);
   if (mp_map_get(&data->users, name) == user) mp_map_remove(&data->users, name);
-  mp_memory_slots_drop(&data->user_slots, user->id);
+  mp_memory_slots_remove(&data->user_slots, user->id);
   unlink_user(user);
   free_user(data->env, user);
 }
 
-void mp_memory_data_remove(mp_memory_data *data, mp_memory_session *session) {
+void mp_memory_data_remove_session(mp_memory_data *data, mp_memory_session *session) {
   moonpad_string name = mp_key_text(session->name);
   if (mp_map_get(&data->sessions, name) == session) mp_map_remove(&data->sessions, name);
-  mp_memory_slots_drop(&data->session_slots, session->row.id);
+  mp_memory_slots_remove(&data->session_slots, session->row.id);
   unlink_session(session);
 }

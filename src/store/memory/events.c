@@ -1,9 +1,9 @@
 /*
-** Events in pages of row pointers: small ones first, so that a short session stays small, then
-** of a fixed size, so that appending never copies the history. Ids that are made from the time rise
-** from event to event: as long as they do, an id above the last one is new, and any other is found
-** by halving. From the first id on that does not rise, an index of hashes and 32-bit row numbers
-** finds an event.
+** Pages of pointers to events: small pages first, so that a short session stays small, then pages
+** of a fixed size, so that appending never copies the history.
+** Finding an id: generated ids are made from the time and ascend. As long as all ids do (the sorted
+** prefix), an id above the last one is new, and any other is found by binary search. Events from the
+** first id on that does not ascend are in a hash index of 32-bit row numbers.
 */
 #include <inttypes.h>
 #include <stddef.h>
@@ -17,16 +17,16 @@
 #define PAGE_BITS       10 /* ...up to pages of 1024 */
 #define GROWING_PAGES   (PAGE_BITS - FIRST_PAGE_BITS)
 #define FIRST_INDEX     16
-#define MAX_INDEX       (UINT32_C(1) << 31) /* places */
+#define MAX_INDEX       (UINT32_C(1) << 31) /* slots */
 #define MAX_ROWS        (MAX_INDEX / 4 * 3)
 
 static size_t page_rows(size_t page) {
   return page < GROWING_PAGES ? (size_t)1 << (FIRST_PAGE_BITS + page) : (size_t)1 << PAGE_BITS;
 }
 
-/* The page of a row, and its place there. */
+/* The page of a row; *offset: its index in that page. */
 static size_t page_of(uint32_t row, uint32_t *offset) {
-  /* so that page n begins at a power of two */
+  /* Shifted so that each of the growing pages begins at a power of two. */
   uint32_t shifted = row + (UINT32_C(1) << FIRST_PAGE_BITS);
   if (shifted >> PAGE_BITS != 0) {
     *offset = shifted & ((UINT32_C(1) << PAGE_BITS) - 1);
@@ -57,15 +57,15 @@ static bool has_id(const mp_memory_event *event, moonpad_string id) {
   return event->id_length == id.length && mp_same_bytes(event->bytes + event->id_offset, id.data, id.length);
 }
 
-/* ---- the rows of which the ids rise ---- */
+/* ---- the sorted prefix ---- */
 
-static bool is_above_rising(const mp_memory_events *events, moonpad_string id) {
-  return events->rising == 0 || mp_text_compare(id_of(event_at(events, events->rising - 1)), id) < 0;
+static bool is_above_sorted(const mp_memory_events *events, moonpad_string id) {
+  return events->sorted == 0 || mp_text_compare(id_of(event_at(events, events->sorted - 1)), id) < 0;
 }
 
-static const mp_memory_event *find_rising(const mp_memory_events *events, moonpad_string id) {
-  if (is_above_rising(events, id)) return NULL;
-  uint32_t low = 0, high = events->rising - 1;
+static const mp_memory_event *find_sorted(const mp_memory_events *events, moonpad_string id) {
+  if (is_above_sorted(events, id)) return NULL;
+  uint32_t low = 0, high = events->sorted - 1;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
     if (mp_text_compare(id_of(event_at(events, middle)), id) < 0) {
@@ -78,33 +78,30 @@ static const mp_memory_event *find_rising(const mp_memory_events *events, moonpa
   return has_id(found, id) ? found : NULL;
 }
 
-/* ---- the index of all other rows ---- */
+/* ---- the index of all other events ---- */
 
-/*
-** The place in the index of the event with that id, or the empty one where it would go. The index
-** has an empty place.
-*/
-static mp_memory_event_place *probe(const mp_memory_events *events, moonpad_string id, uint32_t hash) {
+/* The slot of the event with that id, or the empty slot where it would go. There is an empty one. */
+static mp_memory_event_slot *probe(const mp_memory_events *events, moonpad_string id, uint32_t hash) {
   uint32_t mask = events->index_capacity - 1;
   for (uint32_t i = hash & mask;; i = (i + 1) & mask) {
-    mp_memory_event_place *place = &events->index[i];
-    if (place->row == 0 || (place->hash == hash && has_id(event_at(events, place->row - 1), id))) return place;
+    mp_memory_event_slot *slot = &events->index[i];
+    if (slot->row == 0 || (slot->hash == hash && has_id(event_at(events, slot->row - 1), id))) return slot;
   }
 }
 
-/* Room for one more, at most three quarters full. */
+/* Makes room for one more event; the index is at most three quarters full. */
 static bool reserve_index(mp_env *env, mp_memory_events *events) {
-  if (events->count - events->rising < events->index_capacity / 4 * 3) return true;
+  if (events->count - events->sorted < events->index_capacity / 4 * 3) return true;
   uint32_t capacity = events->index_capacity == 0 ? FIRST_INDEX : events->index_capacity * 2;
-  size_t places = capacity;
-  if (places > SIZE_MAX / sizeof(mp_memory_event_place)) return false;
-  mp_memory_event_place *index = mp_allocate_zeroed(env, places * sizeof *index);
+  size_t slots = capacity;
+  if (slots > SIZE_MAX / sizeof(mp_memory_event_slot)) return false;
+  mp_memory_event_slot *index = mp_allocate_zeroed(env, slots * sizeof *index);
   if (index == NULL) return false;
   for (uint32_t i = 0; i < events->index_capacity; i++) {
     if (events->index[i].row == 0) continue;
-    uint32_t place = events->index[i].hash & (capacity - 1);
-    while (index[place].row != 0) place = (place + 1) & (capacity - 1);
-    index[place] = events->index[i];
+    uint32_t slot = events->index[i].hash & (capacity - 1);
+    while (index[slot].row != 0) slot = (slot + 1) & (capacity - 1);
+    index[slot] = events->index[i];
   }
   mp_release(env, events->index);
   events->index = index;
@@ -112,20 +109,20 @@ static bool reserve_index(mp_env *env, mp_memory_events *events) {
   return true;
 }
 
-/* Empties a place and moves back those behind it that it kept from their own. */
-static void close_place(mp_memory_events *events, uint32_t hole) {
+/* Empties a slot, and moves slots behind it back that belong nearer to their hash. */
+static void empty_slot(mp_memory_events *events, uint32_t empty) {
   uint32_t mask = events->index_capacity - 1;
-  for (uint32_t i = (hole + 1) & mask; events->index[i].row != 0; i = (i + 1) & mask) {
-    if (((i - events->index[i].hash) & mask) < ((i - hole) & mask)) continue;
-    events->index[hole] = events->index[i];
-    hole = i;
+  for (uint32_t i = (empty + 1) & mask; events->index[i].row != 0; i = (i + 1) & mask) {
+    if (((i - events->index[i].hash) & mask) < ((i - empty) & mask)) continue;
+    events->index[empty] = events->index[i];
+    empty = i;
   }
-  events->index[hole].row = 0;
+  events->index[empty].row = 0;
 }
 
 /* ---- rows ---- */
 
-/* A page for the next row. */
+/* Makes sure that the next row has a page. */
 static bool reserve_page(mp_env *env, mp_memory_events *events) {
   uint32_t offset;
   if (page_of(events->count, &offset) < events->page_count) return true;
@@ -140,19 +137,19 @@ static bool reserve_page(mp_env *env, mp_memory_events *events) {
   return true;
 }
 
-/* Where a text begins in the JSON; its end where it is no part of it. */
+/* Where `text` lies in the JSON; json.length if it is no part of it. */
 static size_t offset_in(moonpad_string json, moonpad_string text) {
-  uintptr_t offset = (uintptr_t)text.data - (uintptr_t)json.data; /* huge where it begins before */
+  uintptr_t offset = (uintptr_t)text.data - (uintptr_t)json.data; /* wraps around if it lies before */
   return offset <= json.length && text.length <= json.length - offset ? (size_t)offset : json.length;
 }
 
-static mp_memory_event *make_event(mp_env *env, mp_memory_events *events, const mp_event_row *row) {
+static mp_memory_event *create_event(mp_env *env, mp_memory_events *events, const mp_event_row *row) {
   size_t header = offsetof(mp_memory_event, bytes), end = row->json.length;
   size_t id_offset = offset_in(row->json, row->id), invocation_offset = offset_in(row->json, row->invocation);
   size_t id_bytes = id_offset == end ? row->id.length : 0;
   size_t invocation_bytes = invocation_offset == end ? row->invocation.length : 0;
   if (end > SIZE_MAX - sizeof(mp_memory_event) - id_bytes - invocation_bytes) return NULL;
-  mp_memory_event *event = mp_arena_take(env, &events->blocks, header + end + id_bytes + invocation_bytes);
+  mp_memory_event *event = mp_memory_arena_allocate(env, &events->arena, header + end + id_bytes + invocation_bytes);
   if (event == NULL) return NULL;
   event->revision = row->revision;
   event->timestamp = row->timestamp;
@@ -185,58 +182,55 @@ static moonpad_status check_row(const mp_memory_events *events, const mp_event_r
   return MOONPAD_OK;
 }
 
-/*
-** The place in the index for an id that does not rise; NULL: without memory. `taken`: the id is
-** there already.
-*/
-static mp_memory_event_place *place_for(mp_env *env, mp_memory_events *events, moonpad_string id, uint32_t hash,
-                                        bool *taken) {
+/* The slot for an id outside the sorted prefix. NULL: out of memory. *exists: the id is taken. */
+static mp_memory_event_slot *slot_for(mp_env *env, mp_memory_events *events, moonpad_string id, uint32_t hash,
+                                      bool *exists) {
   if (!reserve_index(env, events)) return NULL;
-  mp_memory_event_place *place = probe(events, id, hash);
-  *taken = place->row != 0 || find_rising(events, id) != NULL;
-  return place;
+  mp_memory_event_slot *slot = probe(events, id, hash);
+  *exists = slot->row != 0 || find_sorted(events, id) != NULL;
+  return slot;
 }
 
 moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, const mp_event_row *row,
                                        moonpad_error *error) {
   moonpad_status status = check_row(events, row, error);
   if (status != MOONPAD_OK) return status;
-  bool rises = events->rising == events->count && is_above_rising(events, row->id), taken = false;
-  uint32_t hash = rises ? 0 : hash_of(row->id), offset;
-  mp_memory_event_place *place = rises ? NULL : place_for(env, events, row->id, hash, &taken);
-  if (taken) {
+  bool extends_sorted = events->sorted == events->count && is_above_sorted(events, row->id), exists = false;
+  uint32_t hash = extends_sorted ? 0 : hash_of(row->id), offset;
+  mp_memory_event_slot *slot = extends_sorted ? NULL : slot_for(env, events, row->id, hash, &exists);
+  if (exists) {
     return mp_fail(error, MOONPAD_ALREADY_EXISTS, "an event with the id %s is already in this session",
                    mp_quote(row->id).text);
   }
-  if ((!rises && place == NULL) || !reserve_page(env, events)) return mp_no_memory(error);
-  mp_memory_event *event = make_event(env, events, row);
+  if ((!extends_sorted && slot == NULL) || !reserve_page(env, events)) return mp_no_memory(error);
+  mp_memory_event *event = create_event(env, events, row);
   if (event == NULL) return mp_no_memory(error);
   size_t page = page_of(events->count, &offset);
   events->pages[page][offset] = event;
   events->count++;
-  if (rises) {
-    events->rising++;
+  if (extends_sorted) {
+    events->sorted++;
   } else {
-    place->hash = hash;
-    place->row = events->count;
+    slot->hash = hash;
+    slot->row = events->count;
   }
   return MOONPAD_OK;
 }
 
-void mp_memory_events_undo(mp_env *env, mp_memory_events *events) {
+void mp_memory_events_undo_append(mp_env *env, mp_memory_events *events) {
   mp_memory_event *event = event_at(events, events->count - 1);
-  if (events->rising == events->count) {
-    events->rising--;
+  if (events->sorted == events->count) {
+    events->sorted--;
   } else {
     moonpad_string id = id_of(event);
-    close_place(events, (uint32_t)(probe(events, id, hash_of(id)) - events->index));
+    empty_slot(events, (uint32_t)(probe(events, id, hash_of(id)) - events->index));
   }
-  mp_arena_give_back(env, &events->blocks, event);
+  mp_memory_arena_release_last(env, &events->arena, event);
   events->count--;
 }
 
 void mp_memory_events_free(mp_env *env, mp_memory_events *events) {
-  mp_arena_free(env, &events->blocks);
+  mp_memory_arena_free(env, &events->arena);
   for (size_t page = 0; page < events->page_count; page++) mp_release(env, events->pages[page]);
   mp_release(env, events->pages);
   mp_release(env, events->index);
@@ -259,23 +253,23 @@ static mp_event_row row_of(const mp_memory_event *event) {
 }
 
 static const mp_memory_event *find_id(const mp_memory_events *events, moonpad_string id) {
-  const mp_memory_event *found = find_rising(events, id);
-  if (found != NULL || events->count == events->rising) return found;
+  const mp_memory_event *found = find_sorted(events, id);
+  if (found != NULL || events->count == events->sorted) return found;
   uint32_t row = probe(events, id, hash_of(id))->row;
   return row == 0 ? NULL : event_at(events, row - 1);
 }
 
 /*
-** The first row of at least that revision. As a rule revisions have no gaps, and the place follows
-** from the number.
+** The first row of at least that revision. Revisions without gaps, which is the rule, give the row
+** directly; otherwise a binary search does.
 */
 static uint32_t first_row(const mp_memory_events *events, int64_t revision) {
   if (events->count == 0 || revision <= event_at(events, 0)->revision) return 0;
   int64_t lowest = event_at(events, 0)->revision;
   int64_t highest = event_at(events, events->count - 1)->revision;
   if (revision > highest) return events->count;
-  uint64_t guess = (uint64_t)revision - (uint64_t)lowest;
-  if ((uint64_t)highest - (uint64_t)lowest == events->count - 1) return (uint32_t)guess;
+  uint64_t distance = (uint64_t)revision - (uint64_t)lowest;
+  if ((uint64_t)highest - (uint64_t)lowest == events->count - 1) return (uint32_t)distance;
   uint32_t low = 0;
   uint32_t high = events->count;
   while (low < high) {

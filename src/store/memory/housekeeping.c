@@ -1,84 +1,84 @@
-/* Removing, trimming, purging and sweeping in the memory store. */
+/* Removing, trimming, purging, touching, sweeping; idempotency keys. */
 #include "base/error.h"
 #include "store/memory/log.h"
 
 moonpad_status mp_memory_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error) {
-  moonpad_status status = mp_memory_reserve_step(tx, error);
+  moonpad_status status = mp_memory_log_reserve(tx, error);
   if (status != MOONPAD_OK) return status;
   mp_memory_store *store = mp_memory_store_of(tx);
   mp_memory_session *session = scope == MP_SCOPE_SESSION ? mp_memory_data_session_by_id(&store->data, id) : NULL;
   mp_memory_user *user = scope == MP_SCOPE_USER ? mp_memory_data_user_by_id(&store->data, id) : NULL;
   if (session != NULL) {
     session->deleted = true;
-    mp_memory_add_step(store, MP_STEP_DELETE)->was.session = session;
+    mp_memory_log_add(store, MP_STEP_DELETE_SESSION)->was.session = session;
   }
   if (user != NULL) {
     user->deleted = true;
-    mp_memory_add_step(store, MP_STEP_DELETE_USER)->was.user.user = user;
+    mp_memory_log_add(store, MP_STEP_DELETE_USER)->was.user.user = user;
   }
   return session == NULL && user == NULL ? MOONPAD_NOT_FOUND : MOONPAD_OK;
 }
 
 /*
-** Puts a copy without the tombstones up to `purged` in the place of a scope's keys; or with
-** `all` nothing.
+** Replaces the keys of a head by a copy without the tombstones up to revision `purged`; with `all`,
+** by none.
 */
-static moonpad_status replace_keys(mp_tx *tx, const mp_memory_scope *scope, int64_t purged, bool all,
+static moonpad_status replace_keys(mp_tx *tx, const mp_memory_head *head, int64_t purged, bool all,
                                    moonpad_error *error) {
-  moonpad_status status = mp_memory_reserve_step(tx, error);
+  moonpad_status status = mp_memory_log_reserve(tx, error);
   if (status != MOONPAD_OK) return status;
   mp_memory_store *store = mp_memory_store_of(tx);
   mp_memory_keys *before = mp_allocate(store->env, sizeof *before);
   if (before == NULL) return mp_no_memory(error);
   mp_memory_keys fresh;
   mp_memory_keys_init(&fresh, store->env);
-  if (!all && !mp_memory_keys_copy(&fresh, scope->keys, purged)) {
+  if (!all && !mp_memory_keys_copy(&fresh, head->keys, purged)) {
     mp_memory_keys_free(&fresh);
     mp_release(store->env, before);
     return mp_no_memory(error);
   }
-  *before = *scope->keys;
-  mp_memory_step *step = mp_memory_add_step(store, MP_STEP_KEYS);
-  step->was.keys.place = scope->keys;
+  *before = *head->keys;
+  mp_memory_step *step = mp_memory_log_add(store, MP_STEP_REPLACE_KEYS);
+  step->was.keys.target = head->keys;
   step->was.keys.before = before;
-  step->was.keys.forgotten = scope->forgotten;
-  step->was.keys.forgotten_before = *scope->forgotten;
-  step->was.keys.touched = scope->touched;
-  step->was.keys.touched_before = *scope->touched;
-  *scope->keys = fresh;
-  if (purged > *scope->forgotten) *scope->forgotten = purged;
-  if (all) *scope->touched = 0; /* nothing is left that has been used */
+  step->was.keys.forgotten = head->forgotten;
+  step->was.keys.forgotten_before = *head->forgotten;
+  step->was.keys.touched = head->touched;
+  step->was.keys.touched_before = *head->touched;
+  *head->keys = fresh;
+  if (purged > *head->forgotten) *head->forgotten = purged;
+  if (all) *head->touched = 0; /* no key is left that was used */
   return MOONPAD_OK;
 }
 
-moonpad_status mp_memory_purge(mp_tx *tx, const mp_session_ref *place, mp_scope kind, int64_t last,
+moonpad_status mp_memory_purge(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last,
                                moonpad_error *error) {
-  int64_t id = kind == MP_SCOPE_SESSION ? place->session : kind == MP_SCOPE_USER ? place->user : place->app;
-  mp_memory_scope scope = mp_memory_data_scope(&mp_memory_store_of(tx)->data, kind, id);
-  if (scope.keys == NULL) return MOONPAD_NOT_FOUND;
-  return replace_keys(tx, &scope, last < *scope.revision ? last : *scope.revision, false, error);
+  int64_t id = scope == MP_SCOPE_SESSION ? ref->session : scope == MP_SCOPE_USER ? ref->user : ref->app;
+  mp_memory_head head = mp_memory_data_head(&mp_memory_store_of(tx)->data, scope, id);
+  if (head.keys == NULL) return MOONPAD_NOT_FOUND;
+  return replace_keys(tx, &head, last < *head.revision ? last : *head.revision, false, error);
 }
 
-moonpad_status mp_memory_trim(mp_tx *tx, const mp_session_ref *place, int64_t last, moonpad_error *error) {
-  moonpad_status status = mp_memory_reserve_step(tx, error);
+moonpad_status mp_memory_trim(mp_tx *tx, const mp_session_ref *ref, int64_t last, moonpad_error *error) {
+  moonpad_status status = mp_memory_log_reserve(tx, error);
   if (status != MOONPAD_OK) return status;
   mp_memory_store *store = mp_memory_store_of(tx);
-  mp_memory_session *session = mp_memory_data_session_by_id(&store->data, place->session);
+  mp_memory_session *session = mp_memory_data_session_by_id(&store->data, ref->session);
   if (session == NULL) return MOONPAD_NOT_FOUND;
-  mp_memory_events kept = {0};
+  mp_memory_events left = {0};
   mp_memory_events *before = mp_allocate(store->env, sizeof *before);
   status =
-      before == NULL ? mp_no_memory(error) : mp_memory_events_copy(store->env, &kept, &session->events, last, error);
+      before == NULL ? mp_no_memory(error) : mp_memory_events_copy(store->env, &left, &session->events, last, error);
   if (status != MOONPAD_OK) {
-    mp_memory_events_free(store->env, &kept);
+    mp_memory_events_free(store->env, &left);
     mp_release(store->env, before);
     return status;
   }
   *before = session->events;
-  mp_memory_step *step = mp_memory_add_step(store, MP_STEP_EVENTS);
-  step->was.events.place = &session->events;
+  mp_memory_step *step = mp_memory_log_add(store, MP_STEP_REPLACE_EVENTS);
+  step->was.events.target = &session->events;
   step->was.events.before = before;
-  session->events = kept;
+  session->events = left;
   return MOONPAD_OK;
 }
 
@@ -89,16 +89,16 @@ moonpad_status mp_memory_touch(mp_tx *tx, const mp_touch *touches, size_t count,
   for (size_t i = 0; i < count; i++) {
     const mp_touch *touch = &touches[i];
     const int64_t ids[] = {touch->ref.session, touch->ref.user, touch->ref.app};
-    for (int kind = 0; kind < MP_STORED_SCOPES; kind++) {
-      moonpad_status status = mp_memory_reserve_step(tx, error);
+    for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+      moonpad_status status = mp_memory_log_reserve(tx, error);
       if (status != MOONPAD_OK) return status;
-      if ((touch->heads & MP_HEAD(kind)) == 0) continue;
-      mp_memory_scope scope = mp_memory_data_scope(&store->data, (mp_scope)kind, ids[kind]);
-      if (scope.keys == NULL) continue;
-      mp_memory_step *step = mp_memory_add_step(store, MP_STEP_TOUCH);
-      step->was.touched.place = scope.touched;
-      step->was.touched.before = *scope.touched;
-      *scope.touched = touch->time;
+      if ((touch->heads & MP_HEAD(scope)) == 0) continue;
+      mp_memory_head head = mp_memory_data_head(&store->data, (mp_scope)scope, ids[scope]);
+      if (head.keys == NULL) continue;
+      mp_memory_step *step = mp_memory_log_add(store, MP_STEP_TOUCH);
+      step->was.touched.target = head.touched;
+      step->was.touched.before = *head.touched;
+      *head.touched = touch->time;
     }
   }
   return MOONPAD_OK;
@@ -124,23 +124,22 @@ static moonpad_status sweep_sessions(sweeping *sweep, const mp_memory_user *user
   return status;
 }
 
-static moonpad_status count_up(mp_tx *tx, const mp_memory_scope *scope, moonpad_error *error) {
-  moonpad_status status = mp_memory_reserve_step(tx, error);
+static moonpad_status count_up(mp_tx *tx, const mp_memory_head *head, moonpad_error *error) {
+  moonpad_status status = mp_memory_log_reserve(tx, error);
   if (status != MOONPAD_OK) return status;
-  mp_memory_step *step = mp_memory_add_step(mp_memory_store_of(tx), MP_STEP_REVISION);
-  step->was.revision.place = scope->revision;
-  step->was.revision.before = (*scope->revision)++;
+  mp_memory_step *step = mp_memory_log_add(mp_memory_store_of(tx), MP_STEP_SET_REVISION);
+  step->was.revision.target = head->revision;
+  step->was.revision.before = (*head->revision)++;
   return MOONPAD_OK;
 }
 
-/* State that nobody has ever touched is as old as can be told: it is left alone. */
-static moonpad_status sweep_keys(sweeping *sweep, mp_scope kind, int64_t id, moonpad_error *error) {
-  mp_memory_scope scope = mp_memory_data_scope(&mp_memory_store_of(sweep->tx)->data, kind, id);
-  bool is_due =
-      scope.keys != NULL && scope.keys->newest != NULL && *scope.touched != 0 && *scope.touched < sweep->before;
+/* State of which nobody knows when it was used (`touched` 0) is left alone. */
+static moonpad_status sweep_keys(sweeping *sweep, mp_scope scope, int64_t id, moonpad_error *error) {
+  mp_memory_head head = mp_memory_data_head(&mp_memory_store_of(sweep->tx)->data, scope, id);
+  bool is_due = head.keys != NULL && head.keys->newest != NULL && *head.touched != 0 && *head.touched < sweep->before;
   if (!is_due || sweep->removed >= sweep->limit) return MOONPAD_OK;
-  moonpad_status status = count_up(sweep->tx, &scope, error);
-  if (status == MOONPAD_OK) status = replace_keys(sweep->tx, &scope, *scope.revision, true, error);
+  moonpad_status status = count_up(sweep->tx, &head, error);
+  if (status == MOONPAD_OK) status = replace_keys(sweep->tx, &head, *head.revision, true, error);
   if (status == MOONPAD_OK) sweep->removed++;
   return status;
 }
@@ -167,37 +166,17 @@ moonpad_status mp_memory_sweep(mp_tx *tx, mp_scope scope, double touched_before,
 
 /* ---- tokens ---- */
 
-/* As a rule behind the newest; but a clock may have been set back. */
-static void link_token(mp_memory_store *store, mp_memory_token *token) {
-  mp_memory_token *older = store->newest_token;
-  while (older != NULL && older->time > token->time) older = older->older;
-  token->older = older;
-  token->newer = older != NULL ? older->newer : store->oldest_token;
-  *(older != NULL ? &older->newer : &store->oldest_token) = token;
-  *(token->newer != NULL ? &token->newer->older : &store->newest_token) = token;
-}
-
-/* Those that are forgotten are of no use to anybody: that this is not undone does not matter. */
+/* Nobody needs an expired token: that its removal is not undone does not matter. */
 moonpad_status mp_memory_claim_token(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                      moonpad_error *error) {
-  moonpad_status status = mp_memory_reserve_step(tx, error);
+  moonpad_status status = mp_memory_log_reserve(tx, error);
   if (status != MOONPAD_OK) return status;
   mp_memory_store *store = mp_memory_store_of(tx);
   moonpad_string text = {(const char *)token, MP_TOKEN_BYTES};
-  while (store->oldest_token != NULL && store->oldest_token->time < expired) {
-    mp_memory_drop_token(store, store->oldest_token);
-  }
-  if (mp_map_get(&store->tokens, text) != NULL) return MOONPAD_ALREADY_EXISTS;
-  void *room;
-  mp_key *key = mp_key_new_with(store->env, text, mp_hash(text.data, text.length), sizeof(mp_memory_token), &room);
-  if (key == NULL || !mp_map_put(&store->tokens, key, room)) {
-    mp_key_release(store->env, key);
-    return mp_no_memory(error);
-  }
-  mp_memory_token *noted = room;
-  noted->key = key;
-  noted->time = now;
-  link_token(store, noted);
-  mp_memory_add_step(store, MP_STEP_TOKEN)->was.token = key;
+  mp_memory_tokens_expire(&store->tokens, expired);
+  if (mp_memory_tokens_has(&store->tokens, text)) return MOONPAD_ALREADY_EXISTS;
+  mp_key *key = mp_memory_tokens_add(&store->tokens, text, now);
+  if (key == NULL) return mp_no_memory(error);
+  mp_memory_log_add(store, MP_STEP_ADD_TOKEN)->was.token = key;
   return MOONPAD_OK;
 }

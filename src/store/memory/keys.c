@@ -1,7 +1,4 @@
-/*
-** State keys: a hash map, and a list in the order of writing that makes "what changed since" cost
-** no more than what changed.
-*/
+/* The state of one owner: a hash map, and a list in the order of writing. */
 #include "store/memory/keys.h"
 
 void mp_memory_keys_init(mp_memory_keys *keys, mp_env *env) {
@@ -35,16 +32,16 @@ static void unlink_entry(mp_memory_keys *keys, mp_memory_key *entry) {
   if (entry->older != NULL) entry->older->newer = entry->newer;
 }
 
-/* `newer` NULL: as the newest. */
+/* Links an entry behind `newer`; NULL: as the newest. */
 static void link_entry_after(mp_memory_keys *keys, mp_memory_key *entry, mp_memory_key *newer) {
-  mp_memory_key **place = newer == NULL ? &keys->newest : &newer->older;
+  mp_memory_key **link = newer == NULL ? &keys->newest : &newer->older;
   entry->newer = newer;
-  entry->older = *place;
+  entry->older = *link;
   if (entry->older != NULL) entry->older->newer = entry;
-  *place = entry;
+  *link = entry;
 }
 
-static mp_memory_key *make_entry(mp_memory_keys *keys, moonpad_string text, uint64_t hash, mp_key *shared) {
+static mp_memory_key *create_entry(mp_memory_keys *keys, moonpad_string text, uint64_t hash, mp_key *shared) {
   mp_env *env = keys->map.env;
   if (!mp_map_reserve(&keys->map, 1)) return NULL;
   mp_memory_key *entry = mp_allocate_zeroed(env, sizeof *entry);
@@ -64,9 +61,9 @@ bool mp_memory_keys_write(mp_memory_keys *keys, moonpad_string key, mp_key *shar
   uint64_t hash = mp_hash(key.data, key.length);
   mp_memory_key *entry = mp_map_get_hashed(&keys->map, key.data, key.length, hash);
   undo->keys = keys;
-  undo->made = entry == NULL;
+  undo->created = entry == NULL;
   if (entry == NULL) {
-    entry = make_entry(keys, key, hash, shared);
+    entry = create_entry(keys, key, hash, shared);
     if (entry == NULL) return false;
   } else {
     undo->newer = entry->newer;
@@ -82,7 +79,7 @@ bool mp_memory_keys_write(mp_memory_keys *keys, moonpad_string key, mp_key *shar
   return true;
 }
 
-void mp_memory_keys_keep(mp_memory_key_undo *undo) {
+void mp_memory_keys_commit(mp_memory_key_undo *undo) {
   mp_value_release(undo->keys->map.env, undo->value);
 }
 
@@ -92,8 +89,8 @@ void mp_memory_keys_undo(mp_memory_key_undo *undo) {
   mp_env *env = keys->map.env;
   unlink_entry(keys, entry);
   mp_value_release(env, entry->value);
-  if (undo->made) {
-    /* its text is what the map looks for while it lets go of it */
+  if (undo->created) {
+    /* Retained: the map still compares this text while it releases its own reference. */
     mp_key *key = mp_key_retain(entry->key);
     mp_map_remove(&keys->map, mp_key_text(key));
     mp_key_release(env, key);

@@ -1,9 +1,8 @@
-/* Listing the sessions of an app: finds what may be listed; store/parts.c sorts and gives. */
+/* Listing the sessions of an app. What is found here is sorted and limited in store/parts.c. */
 #include "base/error.h"
-#include "store/memory/data.h"
-#include "store/parts.h"
+#include "store/memory/memory.h"
 
-static void add(mp_sorting *sorting, const mp_memory_user *user) {
+static void add_sessions(mp_sorting *sorting, const mp_memory_user *user) {
   for (const mp_memory_session *session = user->sessions; session != NULL; session = session->next) {
     if (session->deleted) continue;
     mp_listed_session listed = {mp_memory_session_row(session), mp_memory_user_id(user), mp_memory_session_id(session)};
@@ -11,15 +10,16 @@ static void add(mp_sorting *sorting, const mp_memory_user *user) {
   }
 }
 
-moonpad_status mp_memory_list(mp_memory_data *data, const mp_list_query *query, mp_each_session each, void *context,
-                              moonpad_error *error) {
+moonpad_status mp_memory_each_session(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
+                                      moonpad_error *error) {
+  mp_memory_data *data = &mp_memory_store_of(tx)->data;
   mp_sorting sorting = {.env = data->env, .query = query};
   moonpad_string name;
   const moonpad_string *user_id = query->has_user_id ? &query->user_id : NULL;
-  if (!mp_memory_data_name(data, query->app_name, user_id, NULL, &name)) return mp_no_memory(error);
-  const mp_memory_user *user = query->has_user_id ? mp_memory_data_user(data, name) : NULL;
-  const mp_memory_app *app = query->has_user_id ? NULL : mp_memory_data_app(data, name);
-  if (user != NULL) add(&sorting, user);
-  for (user = app == NULL ? NULL : app->users; user != NULL; user = user->next) add(&sorting, user);
+  if (!mp_memory_data_compose_name(data, query->app_name, user_id, NULL, &name)) return mp_no_memory(error);
+  const mp_memory_user *user = query->has_user_id ? mp_memory_data_find_user(data, name) : NULL;
+  const mp_memory_app *app = query->has_user_id ? NULL : mp_memory_data_find_app(data, name);
+  if (user != NULL) add_sessions(&sorting, user);
+  for (user = app == NULL ? NULL : app->users; user != NULL; user = user->next) add_sessions(&sorting, user);
   return mp_sorting_give(&sorting, each, context, error);
 }
