@@ -7,20 +7,20 @@
 **
 ** How a store is used. `write` and `read` (mp_store_ops) run a transaction: the store begins it,
 ** calls the service's function with an mp_tx, and commits or rolls back. Inside, the function puts
-** questions to the mp_tx (mp_tx_ops). Each question is a whole one, so that a store behind a network
-** needs one round trip for it: `look` answers all that a rule wants to know, `apply` stores all that
-** the rule has decided.
+** questions to the mp_tx (mp_tx_ops). Each question is a whole one, so that a store behind a
+** network needs one round trip for it: `look` answers all that a rule wants to know, `apply` stores
+** all that the rule has decided.
 **
 ** The data. A head is the row that counts the changes of one session, one user (appName, userId)
 ** or one app: an integer id, never reused, and a revision. A state row is (scope, owner's id, key
 ** without prefix) -> (value, revision of the owner's head at its last change). A removed key leaves
 ** a tombstone: a row without a value. Tombstones may be purged; the head then remembers up to which
-** revision (`forgotten`). A session also has its events, numbered by its revision, and a base state:
-** its own state at `base_revision`, before the first event that is still there.
+** revision (`forgotten`). A session also has its events, numbered by its revision, and a base
+** state: its own state at `base_revision`, before the first event that is still there.
 **
 ** Statuses. Every function returns MOONPAD_OK or a failure, and fills `error` (which may be NULL)
-** when it fails. Where "no message" is said, `error` is left as it was: the caller words the message.
-** Any function may fail with the store's own errors: storage, busy, corrupt, no_memory,
+** when it fails. Where "no message" is said, `error` is left as it was: the caller words the
+** message. Any function may fail with the store's own errors: storage, busy, corrupt, no_memory,
 ** limit, unsupported.
 **
 ** Threads. The functions of mp_store_ops may be called from any thread. An mp_tx is used by one
@@ -85,7 +85,9 @@ typedef struct mp_event_row {
   int64_t revision;  /* unique in its session, like the id */
   double timestamp;  /* seconds since 1970 */
   moonpad_string id; /* any bytes, NUL too */
-  /* The whole event as compact JSON, without `revision`. data NULL: the query did not ask for it. */
+  /*
+  ** The whole event as compact JSON, without `revision`. data NULL: the query did not ask for it.
+  */
   moonpad_string json;
   /* Hash of the event as the caller gave it, where the caller gave the id too; otherwise 0. */
   uint64_t digest;
@@ -312,9 +314,9 @@ typedef struct mp_tx_ops {
   moonpad_status (*sweep)(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
                           moonpad_error *error);
   /*
-  ** The idempotency key of a call without an event. Stores `token` with the time `now`. A token that
-  ** was stored before `expired` counts as absent and may be deleted; one that was stored later is
-  ** MOONPAD_ALREADY_EXISTS, no message: the call has been done.
+  ** The idempotency key of a call without an event. Stores `token` with the time `now`. A token
+  ** that was stored before `expired` counts as absent and may be deleted; one that was stored later
+  ** is MOONPAD_ALREADY_EXISTS, no message: the call has been done.
   */
   moonpad_status (*claim_token)(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                 moonpad_error *error);
@@ -328,8 +330,8 @@ struct mp_tx {
 ** A transaction function: reads and writes through `tx`. Whatever it returns but MOONPAD_OK rolls
 ** the transaction back and is the result of `write` or `read`.
 ** A store may call it more than once (it retries, several transactions share a commit, an answer
-** was lost) and on another thread than the caller's. So it starts afresh each time, takes no lock of
-** the service, and never calls the host.
+** was lost) and on another thread than the caller's. So it starts afresh each time, takes no lock
+** of the service, and never calls the host.
 */
 typedef moonpad_status (*mp_tx_function)(mp_tx *tx, void *context, moonpad_error *error);
 
@@ -357,9 +359,9 @@ typedef struct mp_store_ops {
   void (*free)(mp_store *store);
   /*
   ** Appends that the service has decided from what session objects hold, without looking first: all
-  ** plans in one transaction and one round trip. Each plan has its own outcome. A refused one writes
-  ** nothing, and the service decides it again under `write`. A failure is one of all plans. NULL:
-  ** `write` is as cheap (a store without a network).
+  ** plans in one transaction and one round trip. Each plan has its own outcome. A refused one
+  ** writes nothing, and the service decides it again under `write`. A failure is one of all plans.
+  ** NULL: `write` is as cheap (a store without a network).
   */
   moonpad_status (*append)(mp_store *store, struct mp_plan *plans, size_t count, moonpad_error *error);
 } mp_store_ops;
@@ -367,8 +369,8 @@ typedef struct mp_store_ops {
 struct mp_store {
   const mp_store_ops *ops;
   /*
-  ** Its calls wait for nothing but each other, neither disk nor network. The service then makes them
-  ** on the caller's thread.
+  ** Its calls wait for nothing but each other, neither disk nor network. The service then makes
+  ** them on the caller's thread.
   */
   bool in_memory;
 };
@@ -378,8 +380,8 @@ struct mp_store {
   ((table)->size >= offsetof(type, operation) + sizeof((table)->operation) && (table)->operation != NULL)
 
 /*
-** Opens a store. `rest` is the URL after "SCHEME:". The store retains `env` and takes its memory from
-** it. `options` is complete. On failure *store is NULL. Messages never show a password.
+** Opens a store. `rest` is the URL after "SCHEME:". The store retains `env` and takes its memory
+** from it. `options` is complete. On failure *store is NULL. Messages never show a password.
 */
 typedef moonpad_status (*mp_store_open)(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                         mp_store **store, moonpad_error *error);

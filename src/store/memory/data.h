@@ -62,8 +62,8 @@ void mp_memory_data_init(mp_memory_data *data, mp_env *env);
 void mp_memory_data_free(mp_memory_data *data);
 
 /*
-** Composes the name under which an app (user and session NULL), a user (session NULL) or a session is
-** found. *name is borrowed until the next call. False when out of memory.
+** Composes the name under which an app (user and session NULL), a user (session NULL) or a session
+** is found. *name is borrowed until the next call. False when out of memory.
 */
 bool mp_memory_data_compose_name(mp_memory_data *data, moonpad_string app, const moonpad_string *user,
                                  const moonpad_string *session, moonpad_string *name);

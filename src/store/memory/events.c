@@ -2,8 +2,8 @@
 ** Pages of pointers to events: small pages first, so that a short session stays small, then pages
 ** of a fixed size, so that appending never copies the history.
 ** Finding an id: generated ids are made from the time and ascend. As long as all ids do (the sorted
-** prefix), an id above the last one is new, and any other is found by binary search. Events from the
-** first id on that does not ascend are in a hash index of 32-bit row numbers.
+** prefix), an id above the last one is new, and any other is found by binary search. Events from
+** the first id on that does not ascend are in a hash index of 32-bit row numbers.
 */
 #include <inttypes.h>
 #include <stddef.h>
@@ -80,7 +80,9 @@ static const mp_memory_event *find_sorted(const mp_memory_events *events, moonpa
 
 /* ---- the index of all other events ---- */
 
-/* The slot of the event with that id, or the empty slot where it would go. There is an empty one. */
+/*
+** The slot of the event with that id, or the empty slot where it would go. There is an empty one.
+*/
 static mp_memory_event_slot *probe(const mp_memory_events *events, moonpad_string id, uint32_t hash) {
   uint32_t mask = events->index_capacity - 1;
   for (uint32_t i = hash & mask;; i = (i + 1) & mask) {
@@ -139,7 +141,8 @@ static bool reserve_page(mp_env *env, mp_memory_events *events) {
 
 /* Where `text` lies in the JSON; json.length if it is no part of it. */
 static size_t offset_in(moonpad_string json, moonpad_string text) {
-  uintptr_t offset = (uintptr_t)text.data - (uintptr_t)json.data; /* wraps around if it lies before */
+  /* Wraps around to a huge number if the text lies before the JSON. */
+  uintptr_t offset = (uintptr_t)text.data - (uintptr_t)json.data;
   return offset <= json.length && text.length <= json.length - offset ? (size_t)offset : json.length;
 }
 

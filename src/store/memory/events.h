@@ -41,8 +41,8 @@ typedef struct mp_memory_events {
 } mp_memory_events;
 
 /*
-** Errors: invalid_argument (the revision does not come after the last one), already_exists (the id),
-** limit, no_memory. On failure nothing has changed.
+** Errors: invalid_argument (the revision does not come after the last one), already_exists (the
+** id), limit, no_memory. On failure nothing has changed.
 */
 moonpad_status mp_memory_events_append(mp_env *env, mp_memory_events *events, const mp_event_row *row,
                                        moonpad_error *error);

@@ -1,4 +1,6 @@
-/* The state of one owner in the memory store: a hash map of keys, and the order of their writing. */
+/*
+** The state of one owner in the memory store: a hash map of keys, and the order of their writing.
+*/
 #ifndef MP_STORE_MEMORY_KEYS_H
 #define MP_STORE_MEMORY_KEYS_H
 
@@ -16,11 +18,15 @@ typedef struct mp_memory_key {
 typedef struct mp_memory_keys {
   mp_map map; /* text -> mp_memory_key */
   mp_memory_key *newest;
-  /* A key was written with a lower revision than one before it: the list is not sorted by revision. */
+  /*
+  ** A key was written with a lower revision than one before it: the list is not sorted by revision.
+  */
   bool unordered;
 } mp_memory_keys;
 
-/* What one write replaced. Writes are undone in reverse order, so `newer` is valid again by then. */
+/*
+** What one write replaced. Writes are undone in reverse order, so `newer` is valid again by then.
+*/
 typedef struct mp_memory_key_undo {
   mp_memory_keys *keys;
   mp_memory_key *entry;
@@ -36,8 +42,8 @@ void mp_memory_keys_free(mp_memory_keys *keys);
 /* NULL: the key was never written. */
 mp_memory_key *mp_memory_keys_find(const mp_memory_keys *keys, moonpad_string key);
 /*
-** Writes a key, or with NULL as value its tombstone. `shared` (may be NULL) is a counted key with the
-** same text, to be retained instead of a copy. False when out of memory: nothing has changed.
+** Writes a key, or with NULL as value its tombstone. `shared` (may be NULL) is a counted key with
+** the same text, to be retained instead of a copy. False when out of memory: nothing has changed.
 */
 bool mp_memory_keys_write(mp_memory_keys *keys, moonpad_string key, mp_key *shared, mp_value *value, int64_t revision,
                           mp_memory_key_undo *undo);
@@ -50,8 +56,8 @@ moonpad_status mp_memory_keys_each(const mp_memory_keys *keys, mp_scope scope, i
                                    void *context, moonpad_error *error);
 
 /*
-** Copies all rows but the tombstones up to revision `purged` to `to`, which is empty. False when out
-** of memory: the caller frees `to`.
+** Copies all rows but the tombstones up to revision `purged` to `to`, which is empty. False when
+** out of memory: the caller frees `to`.
 */
 bool mp_memory_keys_copy(mp_memory_keys *to, const mp_memory_keys *from, int64_t purged);
 

@@ -83,7 +83,9 @@ moonpad_status mp_memory_write_key(mp_tx *tx, mp_owner owner, const mp_state_row
   mp_memory_keys *keys = mp_memory_data_keys(&mp_memory_store_of(tx)->data, owner.scope, owner.id, owner.is_base);
   if (keys == NULL) return MOONPAD_NOT_FOUND;
   mp_key *shared = NULL;
-  /* A key of the base state that is in the current state too, which is the rule, shares its text. */
+  /*
+  ** A key of the base state that is in the current state too, which is the rule, shares its text.
+  */
   if (owner.is_base) {
     const mp_memory_key *current = mp_memory_keys_find(&session_by_id(tx, owner.id)->keys, write->key);
     shared = current == NULL ? NULL : current->key;
