@@ -74,7 +74,7 @@ static bool close_in_the_middle(void *context, bool asks) {
   if (!pthread_equal(pthread_self(), self->main) || self->left == 0 || --self->left > 0) return true;
   self->closer = (task){.service = self->service};
   task_start(&self->closer, run_close);
-  while (!atomic_load(&self->service->closed)) sched_yield();
+  while (!atomic_load(&self->service->executor.closed)) sched_yield();
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 
+#include "service/queue_poll.h"
 #include "service/service.h"
 #include "thread_support.h"
 
@@ -110,7 +111,7 @@ static void test_closing_finishes_what_is_submitted(void **state) {
   }
   task closer = {.service = self->service};
   task_start(&closer, run_close);
-  while (!atomic_load(&self->service->closed)) sched_yield();
+  while (!atomic_load(&self->service->executor.closed)) sched_yield();
   job late = jobs[0];
   FAILS(MOONPAD_CLOSED, mp_submit(self->service, &late.task, &failure));
   assert_int_not_equal(sem_trywait(&closer.done), 0);
@@ -239,7 +240,7 @@ static void test_what_is_abandoned_is_dropped(void **state) {
   let_end(&before);
   let_end(&polled);
   let_end(&left);
-  mp_queue_drop_left(queue);
+  mp_queue_drop_abandoned(queue);
   assert_int_equal(left.dropped, 1);
   assert_true(mp_task_take(&before.job.task));
   assert_true(is_readable(fd));

@@ -88,7 +88,7 @@ static bool is_awaited(shared_export *shared) {
   if (task == NULL || task->taker != MP_TAKEN_BY_NONE) return task != NULL;
   moonpad_queue *queue = task->queue;
   mp_task_wait(task);
-  mp_queue_drop_left(queue);
+  mp_queue_drop_abandoned(queue);
   return false;
 }
 

@@ -176,7 +176,7 @@ static bool submit(lua_State *L, mp_store_call *call) {
   mp_lua_service *stepper = stepper_of(L);
   if (stepper == NULL || mp_need_queue(stepper, NULL) != MOONPAD_OK) return false;
   if (call->string_count > 0 && !copy_strings(call)) return false;
-  mp_queue_drop_left(stepper->queue);
+  mp_queue_drop_abandoned(stepper->queue);
   call->task = (mp_task){
       .run = run, .drop = drop, .queue = stepper->queue, .taker = MP_TAKEN_BY_STEP, .writes = call->type->writes};
   call->is_under_way = mp_submit(stepper->service, &call->task, NULL) == MOONPAD_OK;

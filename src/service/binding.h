@@ -21,7 +21,7 @@
 #include "service/changes/transaction.h"
 #include "service/history/export.h"
 #include "service/history/rewind.h"
-#include "service/queue.h"
+#include "service/queue_poll.h"
 #include "service/service.h"
 #include "service/session/session.h"
 
@@ -48,16 +48,18 @@ static inline bool mp_service_is_in_memory(const moonpad_service *service) {
 
 /* Any thread. */
 static inline bool mp_service_is_closed(const moonpad_service *service) {
-  return atomic_load(&service->closed);
+  return mp_check_open(service, NULL) != MOONPAD_OK;
 }
 
 /*
 ** ---- Waiting for a store without holding the thread ----
 **
-** service/executor.h: mp_task, mp_submit.
-** service/queue.h:    mp_task_take, mp_task_wait, mp_task_abandon, mp_queue_drop_left;
-**                     mp_queue_poll, mp_queue_await; mp_queue_add_due, mp_queue_remove_due;
-**                     mp_queue_retain, mp_queue_release.
+** service/task.h:       mp_task.
+** service/service.h:    mp_submit.
+** service/queue.h:      mp_task_take, mp_task_wait, mp_task_abandon, mp_queue_drop_abandoned;
+**                       mp_queue_await; mp_queue_add_due, mp_queue_remove_due; mp_queue_retain,
+**                       mp_queue_release.
+** service/queue_poll.h: mp_queue_poll.
 */
 
 /*

@@ -1,111 +1,72 @@
 /*
-** The executor of a service: threads that do what may wait for a store, so that nobody else has to.
-** A *task* is submitted on one thread, runs on a worker, and then stands in a completion queue
-** (queue.h) until the thread that it is for polls. What a task does is not known here.
+** The executor of a service: threads that do what may wait for a store, so that the host's threads
+** need not wait. They are started when there is work for them. What a task is: task.h.
 */
 #ifndef MP_SERVICE_EXECUTOR_H
 #define MP_SERVICE_EXECUTOR_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
-#include "moonpad.h"
+#include "service/task.h"
 
 /*
-** SQLite writes one after the other: more help where some read meanwhile, or a store is far away.
+** SQLite has one writer at a time. More workers help where some read meanwhile, or where a store is
+** behind a network.
 */
 #define MP_WORKERS 4
-/* So many of them write at a time: while a file is locked, somebody can still read. */
+/* At most so many run tasks that write: while a file is locked, somebody can still read. */
 #define MP_WRITERS (MP_WORKERS - 1)
 
-typedef struct mp_task mp_task;
-
-/* Who takes a task out of its queue once it is done. */
-typedef enum mp_task_taker {
-  MP_TAKEN_BY_POLL = 0,
-  MP_TAKEN_BY_STEP, /* mp_task_take; a poll leaves it there */
-  MP_TAKEN_BY_NONE  /* who waited has gone: the next poll drops it, and is not called for that */
-} mp_task_taker;
-
-/*
-** Something to be done. It is a part of what its submitter knows about it, which stays until
-** `finish` or `drop` is called, one of them and once, and gives it back. What needs the
-** submitter's own thread (a session object, a Lua state) is read before it is submitted and
-** changed by `finish`.
-*/
-struct mp_task {
-  /* On a worker, without a lock; may ask the store. It must not let go of the service. */
-  void (*run)(mp_task *task);
-  /* With the mutex held, after `run`; NULL: it goes into its queue. It may be submitted anew. */
-  void (*ended)(moonpad_service *service, mp_task *task);
-  /* On the thread that polls `queue`. What became of it: a poll counts what failed. */
-  moonpad_status (*finish)(mp_task *task);
-  /*
-  ** Instead of `finish`, where nobody takes it any more: on the thread that polls or frees
-  ** the queue.
-  */
-  void (*drop)(mp_task *task);
-  moonpad_queue *queue; /* gets it when it is done; NULL: nobody does, and `run` is all */
-  bool writes;          /* it may wait for a lock that others hold: see MP_WRITERS */
-  mp_task_taker taker;  /* changed by mp_task_abandon only once it has been submitted */
-  /* The executor's own, guarded by its mutex. */
-  mp_task *next;
-  mp_task *previous;
-  uint64_t number; /* in the order in which those of its queue were done; 0: it is not */
-};
-
-typedef struct mp_task_list {
-  mp_task *first;
-  mp_task *last;
-  size_t count;
-} mp_task_list;
-void mp_task_push(mp_task_list *list, mp_task *task);
-void mp_task_unlink(mp_task_list *list, mp_task *task);
-/* NULL: there is none. */
-mp_task *mp_task_pop(mp_task_list *list);
-
 typedef struct mp_executor {
-  pthread_mutex_t mutex;   /* guards all of this, and the service's queues */
-  pthread_cond_t work;     /* for workers: there is some */
-  pthread_cond_t finished; /* for whoever waits for tasks of somebody else's: some are done */
+  pthread_mutex_t mutex;   /* guards all of this and every queue of the service */
+  pthread_cond_t work;     /* for workers: a task waits */
+  pthread_cond_t finished; /* for anybody who waits until a task is done */
   mp_task_list waiting;
-  pthread_t workers[MP_WORKERS]; /* started by the tasks that need one */
-  unsigned worker_count;
-  unsigned idle;    /* of them */
-  unsigned running; /* tasks, on whatever thread */
-  unsigned writing; /* of these, on workers */
-  bool stopping;    /* takes no more tasks; the workers end when nothing waits any more */
-  bool ended;       /* they have */
+  pthread_t workers[MP_WORKERS];
+  unsigned worker_count; /* threads that have been started */
+  unsigned idle;         /* of these, how many wait for work */
+  unsigned running;      /* tasks that run now, on workers and at once */
+  unsigned writing;      /* of these, how many write, on workers */
+  bool ended;            /* the workers have been joined */
+  /* Takes no more tasks; the workers end once none is waiting. Set with the mutex held. */
+  atomic_bool closed;
 } mp_executor;
 
-/* Starts no thread. False when the system has no room for it. */
+/* Starts no thread. False: the system has no mutex or condition variable left. */
 bool mp_executor_init(mp_executor *executor);
 void mp_executor_destroy(mp_executor *executor);
 
-/*
-** Hands over a task. Errors: closed, no_memory (no thread can be started); it has not been
-** taken then.
-*/
-moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error);
-/*
-** The same for a task that waits for nothing, such as one whose store answers from memory: it is
-** run at once, by the caller. Errors: closed.
-*/
-moonpad_status mp_run_at_once(moonpad_service *service, mp_task *task, moonpad_error *error);
+/* Errors: closed. Any thread. */
+moonpad_status mp_executor_check_open(const mp_executor *executor, moonpad_error *error);
 
 /*
-** The same for a task that another task runs, with others in one go. With the mutex held: from
-** `accept` on it counts as under way, until it is `done`, or withdrawn.
+** Hands over a task, to be run on a worker. Any thread. Errors: closed (the service, or the task's
+** queue), no_memory (no worker could be started); the task has not been taken then.
 */
-moonpad_status mp_task_accept(moonpad_service *service, mp_task *task, moonpad_error *error);
-void mp_task_withdraw(mp_task *task);
-void mp_task_done(moonpad_service *service, mp_task *task);
-/* With the mutex held. False: there is no thread, and none can be started; it was not taken. */
-bool mp_executor_push(moonpad_service *service, mp_task *task);
+moonpad_status mp_executor_submit(mp_executor *executor, mp_task *task, moonpad_error *error);
+/*
+** Runs the task before it returns, on the caller's thread: for a task that waits for nothing, as on
+** a store in memory. Errors: closed.
+*/
+moonpad_status mp_executor_run(mp_executor *executor, mp_task *task, moonpad_error *error);
 
 /*
-** From now on the service is closed. Finishes what has been submitted, then ends the threads; what
-** is done stays in the queues. Idempotent; any thread but a worker.
+** For a task that another task runs, with more of them in one go (asynchronous appends). All with
+** the mutex held. From `accept` on the task's queue counts it as under way, until `done` puts it
+** into the queue, or `withdraw` takes it back. Errors of `accept`: closed.
 */
-void mp_executor_stop(moonpad_service *service);
+moonpad_status mp_executor_accept(mp_executor *executor, mp_task *task, moonpad_error *error);
+void mp_executor_withdraw(mp_task *task);
+void mp_executor_done(mp_executor *executor, mp_task *task);
+/* With the mutex held: lets a worker run it. False: there is no worker and none can be started. */
+bool mp_executor_push(mp_executor *executor, mp_task *task);
+
+/*
+** Closes it, waits until all tasks that were submitted are done, and ends the threads. What is done
+** stays in the queues. May be called again, and by several threads at a time: each returns once the
+** threads have ended. Any thread but a worker.
+*/
+void mp_executor_stop(mp_executor *executor);
 
 #endif

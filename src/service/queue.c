@@ -11,11 +11,6 @@
 #endif
 
 #include "base/error.h"
-#include "service/service.h"
-
-static pthread_mutex_t *mutex_of(const moonpad_queue *queue) {
-  return &queue->service->executor.mutex;
-}
 
 /* ---- The file descriptor: readable while something is done ---- */
 
@@ -62,7 +57,7 @@ static void close_fds(moonpad_queue *queue) {
 moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *error) {
   int code = 0, fds[2];
   *fd = -1;
-  pthread_mutex_lock(mutex_of(queue));
+  pthread_mutex_lock(queue->mutex);
   if (queue->read_fd < 0) {
     if (make_fds(fds)) {
       queue->read_fd = fds[0];
@@ -73,15 +68,11 @@ moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *er
     }
   }
   *fd = queue->read_fd;
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
   if (code == 0) return MOONPAD_OK;
   char reason[100];
   if (strerror_r(code, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "error %d", code);
   return mp_fail(error, MOONPAD_STORAGE, "no file descriptor for a queue: %s", reason);
-}
-
-moonpad_status moonpad_fd(moonpad_service *service, int *fd, moonpad_error *error) {
-  return moonpad_queue_fd(&service->queue, fd, error);
 }
 
 /* ---- What is done ---- */
@@ -98,7 +89,7 @@ void mp_queue_put(moonpad_queue *queue, mp_task *task) {
   task->number = ++queue->last_number;
   mp_task_push(&queue->done, task);
   if (task->taker == MP_TAKEN_BY_NONE) {
-    queue->left++;
+    queue->abandoned++;
   } else {
     add_wanted(queue);
   }
@@ -108,7 +99,7 @@ void mp_queue_put(moonpad_queue *queue, mp_task *task) {
 void mp_queue_take(moonpad_queue *queue, mp_task *task) {
   mp_task_unlink(&queue->done, task);
   if (task->taker == MP_TAKEN_BY_NONE) {
-    queue->left--;
+    queue->abandoned--;
   } else {
     remove_wanted(queue);
   }
@@ -116,78 +107,78 @@ void mp_queue_take(moonpad_queue *queue, mp_task *task) {
 
 void mp_queue_add_due(moonpad_queue *queue) {
   if (queue->closed) return; /* nobody polls it any more */
-  pthread_mutex_lock(mutex_of(queue));
+  pthread_mutex_lock(queue->mutex);
   queue->due++;
   queue->due_number = ++queue->last_number;
   add_wanted(queue);
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
 }
 
 void mp_queue_remove_due(moonpad_queue *queue) {
   if (queue->closed) return; /* its service, and so the mutex, may be gone */
-  pthread_mutex_lock(mutex_of(queue));
+  pthread_mutex_lock(queue->mutex);
   queue->due--;
   remove_wanted(queue);
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
 }
 
 bool mp_task_take(mp_task *task) {
   moonpad_queue *queue = task->queue;
-  pthread_mutex_lock(mutex_of(queue));
+  pthread_mutex_lock(queue->mutex);
   bool is_done = task->number != 0;
   if (is_done) mp_queue_take(queue, task);
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
   return is_done;
 }
 
 void mp_task_abandon(mp_task *task) {
   moonpad_queue *queue = task->queue;
-  pthread_mutex_lock(mutex_of(queue));
+  pthread_mutex_lock(queue->mutex);
   bool is_done = task->number != 0;
   if (is_done) mp_queue_take(queue, task);
   task->taker = MP_TAKEN_BY_NONE;
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
   if (is_done) task->drop(task);
 }
 
 void mp_task_wait(const mp_task *task) {
-  mp_executor *executor = &task->queue->service->executor;
-  pthread_mutex_lock(&executor->mutex);
-  while (task->number == 0) pthread_cond_wait(&executor->finished, &executor->mutex);
-  pthread_mutex_unlock(&executor->mutex);
+  moonpad_queue *queue = task->queue;
+  pthread_mutex_lock(queue->mutex);
+  while (task->number == 0) pthread_cond_wait(&queue->ready, queue->mutex);
+  pthread_mutex_unlock(queue->mutex);
 }
 
-/* The first that is for a poll, or for nobody. */
+/* The first that a poll finishes or drops. */
 static mp_task *find_up_to(const moonpad_queue *queue, uint64_t last) {
   mp_task *task = queue->done.first;
   while (task != NULL && task->taker == MP_TAKEN_BY_STEP) task = task->next;
   return task != NULL && task->number <= last ? task : NULL;
 }
 
-static mp_task *take_up_to(moonpad_queue *queue, uint64_t last) {
-  pthread_mutex_lock(mutex_of(queue));
+mp_task *mp_queue_next(moonpad_queue *queue, uint64_t last) {
+  pthread_mutex_lock(queue->mutex);
   mp_task *task = find_up_to(queue, last);
   if (task != NULL) mp_queue_take(queue, task);
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
   return task;
 }
 
-static mp_task *take_left(moonpad_queue *queue) {
+static mp_task *take_abandoned(moonpad_queue *queue) {
   mp_task *task = NULL;
-  pthread_mutex_lock(mutex_of(queue));
-  if (queue->left > 0) {
+  pthread_mutex_lock(queue->mutex);
+  if (queue->abandoned > 0) {
     for (task = queue->done.first; task->taker != MP_TAKEN_BY_NONE;) task = task->next;
     mp_queue_take(queue, task);
   }
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
   return task;
 }
 
-void mp_queue_drop_left(moonpad_queue *queue) {
-  for (mp_task *task; (task = take_left(queue)) != NULL;) task->drop(task);
+void mp_queue_drop_abandoned(moonpad_queue *queue) {
+  for (mp_task *task; (task = take_abandoned(queue)) != NULL;) task->drop(task);
 }
 
-/* Nothing is under way, and nobody polls: no lock is needed. */
+/* Nothing is under way, and nobody polls any more, so no lock is needed. */
 static void drop_done(moonpad_queue *queue) {
   for (mp_task *task; (task = queue->done.first) != NULL;) {
     mp_queue_take(queue, task);
@@ -208,7 +199,7 @@ static struct timespec time_after(int64_t timeout_ms) {
   return time;
 }
 
-/* Is anything there for somebody to take that came after `seen`? */
+/* Is anything done for somebody to take, or due, with a number above `seen`? */
 static bool has_news(const moonpad_queue *queue, uint64_t seen) {
   if (queue->due > 0 && queue->due_number > seen) return true;
   const mp_task *task = queue->done.last;
@@ -216,67 +207,35 @@ static bool has_news(const moonpad_queue *queue, uint64_t seen) {
   return task != NULL && task->number > seen;
 }
 
-/* With the mutex held: until there is news; nothing under way: not at all. */
+/* With the mutex held. Does not wait when nothing is under way. */
 static void wait_for_news(moonpad_queue *queue, uint64_t seen, int64_t timeout_ms) {
   if (timeout_ms <= 0 || queue->under_way == 0 || has_news(queue, seen)) return;
   struct timespec deadline = time_after(timeout_ms);
   while (!has_news(queue, seen) && queue->under_way > 0) {
-    if (pthread_cond_timedwait(&queue->ready, mutex_of(queue), &deadline) == ETIMEDOUT) return;
+    if (pthread_cond_timedwait(&queue->ready, queue->mutex, &deadline) == ETIMEDOUT) return;
   }
 }
 
 bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
-  pthread_mutex_lock(mutex_of(queue));
+  pthread_mutex_lock(queue->mutex);
   bool had_reason = queue->under_way > 0 || has_news(queue, queue->awaited_number);
   wait_for_news(queue, queue->awaited_number, timeout_ms);
   queue->awaited_number = queue->last_number;
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
   return had_reason;
 }
 
 /*
-** Waits, if at all, for the first one. What a step is to take ends that, too, unless it was
-** there when such a wait ended the last time: somebody who polls and never steps must not spin. The
-** number of the last one that is done.
+** What a step is to take ends the wait as well, unless it was there already when such a wait ended
+** the last time: a thread that polls and never steps must not spin.
 */
-static uint64_t wait_for_done(moonpad_queue *queue, int64_t timeout_ms) {
-  pthread_mutex_lock(mutex_of(queue));
+uint64_t mp_queue_wait(moonpad_queue *queue, int64_t timeout_ms) {
+  pthread_mutex_lock(queue->mutex);
   if (find_up_to(queue, UINT64_MAX) == NULL) wait_for_news(queue, queue->polled_number, timeout_ms);
   uint64_t last = queue->last_number;
   if (timeout_ms > 0) queue->polled_number = last;
-  pthread_mutex_unlock(mutex_of(queue));
+  pthread_mutex_unlock(queue->mutex);
   return last;
-}
-
-size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed) {
-  size_t count = 0;
-  *failed = 0;
-  /* Whoever is told may let go of both. */
-  moonpad_service *service = moonpad_service_retain(queue->service);
-  mp_queue_retain(queue);
-  mp_queue_drop_left(queue);
-  /* What they submit is for the next time: there might be no end to it. */
-  uint64_t last = wait_for_done(queue, timeout_ms);
-  for (mp_task *task; (task = take_up_to(queue, last)) != NULL;) {
-    if (task->taker == MP_TAKEN_BY_NONE) {
-      task->drop(task);
-      continue;
-    }
-    count++;
-    if (task->finish(task) != MOONPAD_OK) ++*failed;
-  }
-  mp_queue_release(queue);
-  moonpad_service_release(service);
-  return count;
-}
-
-size_t moonpad_queue_poll(moonpad_queue *queue, int64_t timeout_ms) {
-  size_t failed;
-  return mp_queue_poll(queue, timeout_ms, &failed);
-}
-
-size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms) {
-  return moonpad_queue_poll(&service->queue, timeout_ms);
 }
 
 /* ---- Beginning and end ---- */
@@ -290,11 +249,12 @@ static bool init_condition(pthread_cond_t *condition) {
   return made;
 }
 
-bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service) {
+bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service, pthread_mutex_t *mutex) {
   memset(queue, 0, sizeof *queue);
   atomic_init(&queue->references, 1);
   queue->env = env;
   queue->service = service;
+  queue->mutex = mutex;
   queue->read_fd = queue->write_fd = -1;
   return init_condition(&queue->ready);
 }
@@ -315,32 +275,4 @@ void mp_queue_release(moonpad_queue *queue) {
   mp_env *env = queue->env;
   mp_release(env, queue);
   mp_env_release(env);
-}
-
-moonpad_status moonpad_queue_new(moonpad_service *service, moonpad_queue **queue, moonpad_error *error) {
-  *queue = NULL;
-  moonpad_status status = mp_check_open(service, error);
-  if (status != MOONPAD_OK) return status;
-  moonpad_queue *made = mp_allocate(service->env, sizeof *made);
-  if (made == NULL) return mp_no_memory(error);
-  if (!mp_queue_init(made, service->env, service)) {
-    mp_release(service->env, made);
-    return mp_no_memory(error);
-  }
-  mp_env_retain(service->env);
-  moonpad_service_retain(service);
-  *queue = made;
-  return MOONPAD_OK;
-}
-
-void moonpad_queue_free(moonpad_queue *queue) {
-  if (queue == NULL) return;
-  pthread_mutex_lock(mutex_of(queue));
-  queue->closed = true;
-  while (queue->under_way > 0) pthread_cond_wait(&queue->ready, mutex_of(queue));
-  pthread_mutex_unlock(mutex_of(queue));
-  mp_queue_destroy(queue);
-  moonpad_service *service = queue->service;
-  mp_queue_release(queue);
-  moonpad_service_release(service);
 }

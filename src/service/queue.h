@@ -1,75 +1,84 @@
 /*
-** Completion queues: what is done, until the thread that it is for polls. A service has one of
-** its own; a thread may have another (moonpad_queue_new). The mutex of the executor guards what
-** is inside.
+** Completion queues: tasks that are done, until the thread that polls the queue takes them. Each
+** service has one queue; a thread may have one of its own (moonpad_queue_new, contract 6).
+** queue_poll.h has what also needs the service.
 */
 #ifndef MP_SERVICE_QUEUE_H
 #define MP_SERVICE_QUEUE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/env.h"
-#include "service/executor.h"
+#include "service/task.h"
 
 struct moonpad_queue {
-  atomic_uint references; /* session objects know it longer than it can be polled */
+  atomic_uint references; /* session objects may hold it after it was closed */
   mp_env *env;
-  moonpad_service *service; /* counted, save by the service's own queue */
-  pthread_cond_t ready;     /* for whoever waits for it: something is done */
+  /*
+  ** Counted by a queue that moonpad_queue_new made, not by the service's own. Once the queue is
+  ** closed, the service may be gone, and `mutex` with it.
+  */
+  moonpad_service *service;
+  pthread_mutex_t *mutex; /* the executor's; guards all that follows */
+  pthread_cond_t ready;   /* for anybody who waits for the queue: something is done */
   mp_task_list done;
-  /* of these, and what is due: somebody takes them, which the file descriptor says */
-  size_t wanted;
-  size_t left;      /* the others: a poll drops them */
-  size_t under_way; /* tasks that will be done */
-  size_t due;       /* steps that have something to do, of which no task tells */
-  uint64_t due_number;
+  size_t wanted;       /* of `done` and `due`: somebody is to take them, the fd is readable */
+  size_t abandoned;    /* the others of `done`: a poll drops them */
+  size_t under_way;    /* tasks that are not done yet and will come here */
+  size_t due;          /* steps that have something to do without any task (mp_queue_add_due) */
+  uint64_t due_number; /* the last of them, in the order of `last_number` */
   uint64_t last_number;
-  /* What was done when a wait ended the last time: a step may not have taken it yet. */
-  uint64_t awaited_number; /* of mp_queue_await */
-  uint64_t polled_number;  /* of a poll that may wait */
+  /* `last_number` when a wait returned the last time: older things do not end the next wait. */
+  uint64_t awaited_number; /* a wait of mp_queue_await */
+  uint64_t polled_number;  /* a wait of a poll */
   bool closed;
   int read_fd; /* -1: nobody has asked for it */
   int write_fd;
 };
 
-/* `service` is not counted here. False when the system has no room for it. */
-bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service);
-/* Nothing is under way for it, nobody waits for it. What is done is dropped. */
+/* `env` is not counted here. False: the system has no condition variable left. */
+bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service, pthread_mutex_t *mutex);
+/* Nothing may be under way for it, and nobody wait for it. Drops what is done. */
 void mp_queue_destroy(moonpad_queue *queue);
-/* Of one that moonpad_queue_new has made, or NULL. */
+/* Of a queue that moonpad_queue_new made, or NULL. The last release also releases `env`. */
 moonpad_queue *mp_queue_retain(moonpad_queue *queue);
 void mp_queue_release(moonpad_queue *queue);
 
-/* With the mutex held. */
+/* With the mutex held: puts in a task that is done. */
 void mp_queue_put(moonpad_queue *queue, mp_task *task);
-/* With the mutex held: takes out one that is in it. */
+/* With the mutex held: takes out a task that is in it. */
 void mp_queue_take(moonpad_queue *queue, mp_task *task);
 
-/* Takes out a task of a step. False: it is not done yet. On the thread that polls its queue. */
+/* The following are for the thread that polls the queue. */
+
+/* Takes out a task of a step (MP_TAKEN_BY_STEP). False: it is not done yet. */
 bool mp_task_take(mp_task *task);
-/*
-** Nobody waits for a task of a step any more: it is dropped, now where it is done, else by a later
-** poll. On the thread that polls its queue.
-*/
+/* Nobody waits for a task of a step any more. Drops it, now if it is done, else in a later poll. */
 void mp_task_abandon(mp_task *task);
-/* Until it is done. Who waits does not take it. */
+/* Waits until the task is done, and does not take it out. */
 void mp_task_wait(const mp_task *task);
-/* Drops what was abandoned and is done. */
-void mp_queue_drop_left(moonpad_queue *queue);
+/* Drops abandoned tasks that are done. */
+void mp_queue_drop_abandoned(moonpad_queue *queue);
+/*
+** Takes out the next task for a poll to finish or drop that was done up to number `last`; NULL:
+** there is none.
+*/
+mp_task *mp_queue_next(moonpad_queue *queue, uint64_t last);
+/* Waits for such a task, at most so long, and not when nothing is under way. The last number. */
+uint64_t mp_queue_wait(moonpad_queue *queue, int64_t timeout_ms);
 
 /*
-** A step has something to do, of which no task tells: as when one is done that a step takes.
-** Taken back once, before the queue is released; after moonpad_queue_free that is only for order's
-** sake. On the thread that polls the queue.
+** Says that a step has something to do, although no task of it is done: the fd becomes readable.
+** Taken back with mp_queue_remove_due, before the queue is released; after moonpad_queue_free both
+** do nothing.
 */
 void mp_queue_add_due(moonpad_queue *queue);
 void mp_queue_remove_due(moonpad_queue *queue);
 
-/* As moonpad_queue_poll. *failed: how many of them. */
-size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed);
 /*
-** Waits for something to be done that was not when this returned the last time, and has not been
-** taken; for so long at most, and not at all when nothing is under way: false then.
+** Waits, at most so long, until something is done or due that was not yet when this returned the
+** last time. Does not wait, and returns false, when nothing is under way and nothing is new.
 */
 bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms);
 

@@ -103,7 +103,7 @@ static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_
 static bool init_asynchronous(moonpad_service *service) {
   mp_backlog_init(&service->backlog, service);
   if (!mp_executor_init(&service->executor)) return false;
-  if (mp_queue_init(&service->queue, service->env, service)) return true;
+  if (mp_queue_init(&service->queue, service->env, service, &service->executor.mutex)) return true;
   mp_executor_destroy(&service->executor);
   return false;
 }
@@ -155,13 +155,16 @@ moonpad_status mp_service_open_beside(const moonpad_service *host, moonpad_servi
 
 void moonpad_service_close(moonpad_service *service) {
   if (service == NULL) return;
-  mp_executor_stop(service);
+  mp_executor_stop(&service->executor);
   service->store->ops->close(service->store);
 }
 
 moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *error) {
-  if (!atomic_load(&service->closed)) return MOONPAD_OK;
-  return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
+  return mp_executor_check_open(&service->executor, error);
+}
+
+moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error) {
+  return mp_executor_submit(&service->executor, task, error);
 }
 
 moonpad_service *moonpad_service_retain(moonpad_service *service) {

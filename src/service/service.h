@@ -23,7 +23,6 @@
 #ifndef MP_SERVICE_SERVICE_H
 #define MP_SERVICE_SERVICE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/number.h"
@@ -47,14 +46,15 @@ struct moonpad_service {
   mp_env *env;
   moonpad_options options;
   mp_store *store;
-  mp_executor executor; /* its mutex guards all that follows; `closed` may be read without */
-  moonpad_queue queue;  /* of whoever has none of its own */
+  mp_executor executor; /* its mutex guards all that follows */
+  moonpad_queue queue;  /* for threads that have no queue of their own */
   mp_backlog backlog;
-  atomic_bool closed;
 };
 
 /* For calls that may ask no store, which would say so itself. */
 moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *error);
+/* Hands over a task, to be run on a worker: see mp_executor_submit. */
+moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error);
 
 /*
 ** A store in memory with the hooks and limits of another service: values may go from the one to

@@ -147,12 +147,13 @@ static void store_some(mp_task *task) {
 }
 
 /* Goes on behind what others have submitted meanwhile; there is never a second one under way. */
-static void store_more(moonpad_service *service, mp_task *task) {
+static void store_more(mp_task *task) {
   mp_backlog *backlog = (mp_backlog *)task;
-  for (mp_task *job; (job = mp_task_pop(&backlog->batch)) != NULL;) mp_task_done(service, job);
+  mp_executor *executor = &backlog->service->executor;
+  for (mp_task *job; (job = mp_task_pop(&backlog->batch)) != NULL;) mp_executor_done(executor, job);
   /* Whoever closes the service waits once for somebody else's lock, however much is queued. */
-  backlog->locked_out = service->executor.stopping && backlog->error.code == MOONPAD_BUSY;
-  backlog->scheduled = backlog->waiting.first != NULL && mp_executor_push(service, task);
+  backlog->locked_out = atomic_load(&executor->closed) && backlog->error.code == MOONPAD_BUSY;
+  backlog->scheduled = backlog->waiting.first != NULL && mp_executor_push(executor, task);
 }
 
 static void store_alone(mp_task *task) {
@@ -294,13 +295,13 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
 /* With the mutex held. */
 static moonpad_status add_to_backlog(moonpad_service *service, mp_job *job, moonpad_error *error) {
   mp_backlog *backlog = &service->backlog;
-  moonpad_status status = mp_task_accept(service, &job->task, error);
+  moonpad_status status = mp_executor_accept(&service->executor, &job->task, error);
   if (status != MOONPAD_OK) return status;
   mp_task_push(&backlog->waiting, &job->task);
-  if (!backlog->scheduled) backlog->scheduled = mp_executor_push(service, &backlog->task);
+  if (!backlog->scheduled) backlog->scheduled = mp_executor_push(&service->executor, &backlog->task);
   if (backlog->scheduled) return MOONPAD_OK;
   mp_task_unlink(&backlog->waiting, &job->task);
-  mp_task_withdraw(&job->task);
+  mp_executor_withdraw(&job->task);
   return mp_no_memory(error);
 }
 
@@ -316,7 +317,7 @@ static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
   link_job(job);
   session->jobs_in_flight++;
   if (service->store->in_memory) {
-    status = mp_run_at_once(service, &job->task, error);
+    status = mp_executor_run(&service->executor, &job->task, error);
   } else {
     pthread_mutex_lock(&service->executor.mutex);
     status = add_to_backlog(service, job, error);
