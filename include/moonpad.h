@@ -600,6 +600,39 @@ MOONPAD_API void moonpad_changes_free(moonpad_changes *changes);
 MOONPAD_API moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                moonpad_value *value, moonpad_error *error);
 /*
+** Is the key there, pending writes included? A stored null is. Counts as a read of the key. On
+** failure *there is false.
+*/
+MOONPAD_API moonpad_status moonpad_changes_has(moonpad_changes *changes, moonpad_string key, bool *there,
+                                               moonpad_error *error);
+
+/*
+** All keys that have a value, prefixes in place, pending writes included, sorted by their bytes.
+** Counts as a read of every key, those included that are not there.
+*/
+typedef struct moonpad_key_list moonpad_key_list;
+MOONPAD_API moonpad_status moonpad_changes_keys(moonpad_changes *changes, moonpad_key_list **keys,
+                                                moonpad_error *error);
+MOONPAD_API size_t moonpad_key_list_count(const moonpad_key_list *list);
+/* Borrowed from the list; {NULL, 0} beyond its end. */
+MOONPAD_API moonpad_string moonpad_key_list_at(const moonpad_key_list *list, size_t index);
+MOONPAD_API void moonpad_key_list_free(moonpad_key_list *list);
+
+/*
+** What is pending: `delta` becomes a JSON object of what the written keys are to hold, as they show
+** it here and now, `removed` (may be NULL) a JSON array of the keys that are to be removed, both
+** sorted. It is no read.
+*/
+MOONPAD_API moonpad_status moonpad_changes_delta(moonpad_changes *changes, moonpad_buffer *delta,
+                                                 moonpad_buffer *removed, moonpad_error *error);
+
+/*
+** The merged state, pending writes included, as one JSON object with sorted keys. Counts as a read
+** of every key.
+*/
+MOONPAD_API moonpad_status moonpad_changes_state(moonpad_changes *changes, moonpad_buffer *json, moonpad_error *error);
+
+/*
 ** Sets a value or, with a path, one place inside it (the places above it must be there). Arrays and
 ** objects are given as JSON text.
 */

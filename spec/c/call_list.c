@@ -310,6 +310,48 @@ static moonpad_status call_get_pending(call_scene *scene, moonpad_error *error) 
   return answer_value(scene, moonpad_changes_get(scene->changes, T("log"), T(""), &value, error), &value);
 }
 
+static moonpad_status call_has(call_scene *scene, moonpad_error *error) {
+  bool there = true;
+  moonpad_status status = moonpad_changes_has(scene->changes, T("late"), &there, error);
+  FILE *to = answer_of(scene);
+  if (status == MOONPAD_OK) fprintf(to, "%d", there);
+  fclose(to);
+  assert_true(status == MOONPAD_OK || !there);
+  return status;
+}
+
+static moonpad_status call_keys(call_scene *scene, moonpad_error *error) {
+  moonpad_key_list *keys = NULL;
+  moonpad_status status = moonpad_changes_keys(scene->changes, &keys, error);
+  assert_true((status == MOONPAD_OK) == (keys != NULL));
+  FILE *to = answer_of(scene);
+  for (size_t i = 0; keys != NULL && i < moonpad_key_list_count(keys); i++) {
+    call_print_string(to, moonpad_key_list_at(keys, i));
+    fputc('\n', to);
+  }
+  fclose(to);
+  moonpad_key_list_free(keys);
+  return status;
+}
+
+static moonpad_status call_delta(call_scene *scene, moonpad_error *error) {
+  moonpad_buffer delta = {0}, removed = {0};
+  moonpad_status status = moonpad_changes_delta(scene->changes, &delta, &removed, error);
+  assert_true((status == MOONPAD_OK) == (delta.data != NULL));
+  assert_true((status == MOONPAD_OK) == (removed.data != NULL));
+  FILE *to = answer_of(scene);
+  if (status == MOONPAD_OK) fprintf(to, "%s\n%s\n", delta.data, removed.data);
+  fclose(to);
+  moonpad_buffer_free(&delta);
+  moonpad_buffer_free(&removed);
+  return status;
+}
+
+static moonpad_status call_changed_state(call_scene *scene, moonpad_error *error) {
+  moonpad_buffer json = {0};
+  return answer_buffer(scene, moonpad_changes_state(scene->changes, &json, error), &json);
+}
+
 /* ---- The session object ---- */
 
 static moonpad_status call_read(call_scene *scene, moonpad_error *error) {
@@ -488,6 +530,10 @@ const every_call every_calls[] = {
     {"append item", call_append_item, false},
     {"get inside", call_get_inside, false},
     {"get pending", call_get_pending, false},
+    {"has", call_has, false},
+    {"keys", call_keys, false},
+    {"delta", call_delta, false},
+    {"changed state", call_changed_state, false},
     {"read", call_read, false},
     {"read inside", call_read_inside, false},
     {"state", call_state, false},

@@ -29,6 +29,12 @@ moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key,
   return status;
 }
 
+moonpad_status moonpad_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error) {
+  *there = false;
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
+  return status == MOONPAD_OK ? mp_changes_has(changes, key, there, error) : status;
+}
+
 /* Where a path into the value of a key leads. */
 typedef struct destination {
   /* what holds the last step; NULL: the way there leads through something that is no table */
@@ -148,5 +154,73 @@ moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string k
   if (items == NULL) return mp_no_memory(error);
   status = mp_changes_add(changes, key, MP_APPEND, items, error);
   mp_value_release(changes->env, items);
+  return status;
+}
+
+/* ---- all keys at once ---- */
+
+struct moonpad_key_list {
+  mp_entries keys;
+};
+
+moonpad_status moonpad_changes_keys(moonpad_changes *changes, moonpad_key_list **keys, moonpad_error *error) {
+  *keys = NULL;
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
+  if (status != MOONPAD_OK) return status;
+  moonpad_key_list *list = mp_allocate(changes->env, sizeof *list);
+  if (list == NULL) return mp_no_memory(error);
+  status = mp_changes_keys(changes, &list->keys, error);
+  if (status != MOONPAD_OK) {
+    mp_release(changes->env, list);
+    return status;
+  }
+  mp_env_retain(changes->env);
+  *keys = list;
+  return MOONPAD_OK;
+}
+
+size_t moonpad_key_list_count(const moonpad_key_list *list) {
+  return list->keys.count;
+}
+
+moonpad_string moonpad_key_list_at(const moonpad_key_list *list, size_t index) {
+  return index < list->keys.count ? list->keys.items[index].key : moonpad_text(NULL);
+}
+
+void moonpad_key_list_free(moonpad_key_list *list) {
+  if (list == NULL) return;
+  mp_env *env = list->keys.env;
+  mp_entries_free(&list->keys);
+  mp_release(env, list);
+  mp_env_release(env);
+}
+
+moonpad_status moonpad_changes_delta(moonpad_changes *changes, moonpad_buffer *delta, moonpad_buffer *removed,
+                                     moonpad_error *error) {
+  memset(delta, 0, sizeof *delta);
+  if (removed != NULL) memset(removed, 0, sizeof *removed);
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
+  if (status != MOONPAD_OK) return status;
+  mp_buffer out, keys;
+  mp_buffer_init(&out, changes->env);
+  mp_buffer_init(&keys, changes->env);
+  status = mp_changes_write_delta(changes, &out, removed == NULL ? NULL : &keys, error);
+  if (status == MOONPAD_OK && removed != NULL) status = mp_buffer_hand_over(&keys, removed, error);
+  if (status == MOONPAD_OK) status = mp_buffer_hand_over(&out, delta, error);
+  if (status != MOONPAD_OK) moonpad_buffer_free(removed);
+  mp_buffer_free(&keys);
+  mp_buffer_free(&out);
+  return status;
+}
+
+moonpad_status moonpad_changes_state(moonpad_changes *changes, moonpad_buffer *json, moonpad_error *error) {
+  memset(json, 0, sizeof *json);
+  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
+  if (status != MOONPAD_OK) return status;
+  mp_buffer out;
+  mp_buffer_init(&out, changes->env);
+  status = mp_changes_write_all(changes, true, &out, error);
+  if (status == MOONPAD_OK) status = mp_buffer_hand_over(&out, json, error);
+  mp_buffer_free(&out);
   return status;
 }

@@ -354,12 +354,7 @@ moonpad_status moonpad_session_state(moonpad_session *session, moonpad_buffer *j
   memset(json, 0, sizeof *json);
   moonpad_changes *own = mp_session_own_changes(session);
   if (own == NULL) return mp_no_memory(error);
-  mp_buffer out;
-  mp_buffer_init(&out, session->env);
-  moonpad_status status = mp_changes_write_all(own, true, &out, error);
-  if (status == MOONPAD_OK) status = mp_buffer_hand_over(&out, json, error);
-  mp_buffer_free(&out);
-  return status;
+  return moonpad_changes_state(own, json, error);
 }
 
 static bool look_up_state(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error) {
