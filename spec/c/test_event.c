@@ -9,10 +9,11 @@
 
 #include <cmocka.h>
 
+#include "core/digest.h"
 #include "core/event.h"
 #include "core/event_fields.h"
-#include "core/json.h"
-#include "core/scan.h"
+#include "core/event_read.h"
+#include "core/json_compact.h"
 #include "counting_allocator.h"
 #include "repeatable_random.h"
 

@@ -11,7 +11,22 @@
 
 #include "base/buffer.h"
 #include "base/utf8.h"
-#include "core/json.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_path.h"
+#include "core/json_reader.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
+#include "core/json_reader.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
+#include "core/json_reader.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
 #include "repeatable_random.h"
 
 /* The text in a block of just its size, so that a read beyond its end is seen by the sanitizers. */

@@ -1,6 +1,7 @@
 /*
 ** Transactions over a change set, with memory and without: what was pending before is never lost.
 */
+#include "core/tree_write.h"
 #include "counting_allocator.h"
 #include "service/changes/change_set.h"
 #include "service/changes/child_writes.h"

@@ -16,8 +16,9 @@
 
 #include <cmocka.h>
 
-#include "core/json.h"
+#include "core/json_write.h"
 #include "core/patch.h"
+#include "core/tree_write.h"
 
 typedef struct test_memory {
   long living;

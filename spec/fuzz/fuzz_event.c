@@ -4,7 +4,8 @@
 ** returned, and which may come a second time. Now and then SQLite has its turn.
 */
 #include "core/event.h"
-#include "core/json.h"
+#include "core/json_compact.h"
+#include "core/json_trusted.h"
 #include "fuzz.h"
 
 #define EVENTS_PER_SERVICE 500

@@ -1,7 +1,7 @@
 /* Lists of keys and values. */
 #include "core/entries.h"
 
-#include "core/json.h"
+#include "core/json_write.h"
 
 #define FEW_TO_LOOK_THROUGH 8 /* more are found by hash */
 

@@ -95,9 +95,7 @@ size_t mp_entries_bytes(const mp_entries *list, mp_scope scope);
 static inline mp_state_row mp_row_of(const mp_entry *entry) {
   return (mp_state_row){entry->scope, mp_scope_strip(entry->scope, entry->key), entry->value, entry->revision};
 }
-/*
-** All of a list, which is to stay as long. The caller frees the array; NULL when out of memory.
-*/
+/* All of a list, which is to stay as long. The caller frees the array; NULL when out of memory. */
 mp_state_row *mp_rows_of(const mp_entries *list);
 
 #endif

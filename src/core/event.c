@@ -2,7 +2,8 @@
 #include "core/event.h"
 
 #include "base/error.h"
-#include "core/json.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
 
 void mp_event_draft_free(mp_event_draft *draft) {
   mp_entries_free(&draft->delta);

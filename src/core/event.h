@@ -9,7 +9,6 @@
 #include "base/number.h"
 #include "base/uuid.h"
 #include "core/entries.h"
-#include "core/json.h"
 
 /* Members of an object of the event, as they stand in its text; neighbours are one piece. */
 #define MP_EVENT_SPANS 20 /* between fields that are taken out, of which there are fewer */
@@ -45,15 +44,6 @@ typedef struct mp_event_draft {
   char timestamp_made[MP_NUMBER_BYTES];
 } mp_event_draft;
 
-/*
-** Reads an event. `own` says that the text is compact valid JSON without duplicate keys
-** that this library's encoder made: it is not checked again for that, only for being an
-** event. On success the caller frees the draft, before or after which the text may go, but it
-** is not to be written from then; on failure nothing is left. Errors: invalid_argument naming
-** the path, no_memory.
-*/
-moonpad_status mp_event_draft_read(mp_env *env, moonpad_string json, bool own, mp_event_draft *draft,
-                                   moonpad_error *error);
 void mp_event_draft_free(mp_event_draft *draft);
 /* For what was not given. */
 void mp_event_draft_make_id(mp_event_draft *draft, double now);

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "core/json.h"
+#include "core/json_trusted.h"
 
 #define NO_OPENING        '\0'
 #define OPENING_ANYTHING  NO_OPENING

@@ -4,13 +4,22 @@
 ** not come through is looked at again with more patience: it is compacted first, which also finds
 ** what is wrong with it.
 */
+#include "core/event_read.h"
+
 #include <string.h>
 
 #include "base/error.h"
-#include "core/event.h"
 #include "core/event_fields.h"
-#include "core/json.h"
-#include "core/scan.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_scan.h"
+#include "core/json_trusted.h"
+#include "core/json_trusted.h"
+#include "core/json_trusted.h"
 
 /* Room for what surrounds a value inside an event, so that a value of the full depth fits. */
 #define EVENT_MAX_DEPTH (MOONPAD_MAX_DEPTH + 8)
@@ -489,13 +498,13 @@ static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json,
   return status;
 }
 
-moonpad_status mp_event_draft_read(mp_env *env, moonpad_string json, bool own, mp_event_draft *draft,
+moonpad_status mp_event_draft_read(mp_env *env, moonpad_string json, bool is_trusted, mp_event_draft *draft,
                                    moonpad_error *error) {
   init_draft(draft, env);
-  moonpad_status status = read_canonical(draft, json, own, own ? error : NULL);
+  moonpad_status status = read_canonical(draft, json, is_trusted, is_trusted ? error : NULL);
   if (status == MOONPAD_OK) return MOONPAD_OK;
   mp_event_draft_free(draft);
-  if (own || status == MOONPAD_NO_MEMORY) return status == MOONPAD_NO_MEMORY ? mp_no_memory(error) : status;
+  if (is_trusted || status == MOONPAD_NO_MEMORY) return status == MOONPAD_NO_MEMORY ? mp_no_memory(error) : status;
   moonpad_type type;
   init_draft(draft, env);
   status = mp_json_compact(env, json, EVENT_MAX_DEPTH, "event", &draft->compact, &type, error);

@@ -1,7 +1,10 @@
 /* Checking JSON text and writing it compact, in one canonical spelling. */
+#include "core/json_compact.h"
+
 #include "base/error.h"
 #include "base/map.h"
-#include "core/json.h"
+#include "core/json_reader.h"
+#include "core/json_write.h"
 
 /* Objects of up to this many keys are searched key by key; larger ones get a hash table. */
 #define INLINE_KEYS 8

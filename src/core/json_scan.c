@@ -1,69 +1,242 @@
-/* Escapes and long numbers of JSON. */
+/* Scanning JSON in canonical spelling. Nesting is limited, and so is the recursion here. */
 #include "core/json_scan.h"
 
+#include <string.h>
+
 #include "base/number.h"
+#include "base/utf8.h"
 
-/* Four hexadecimal digits, or -1. */
-static int32_t parse_hex(const char *at, const char *end) {
-  if (end - at < 4) return -1;
-  int32_t code = 0;
-  for (size_t i = 0; i < 4; i++) {
-    char byte = at[i], letter = (char)(byte | 0x20);
-    int32_t digit;
-    if (byte >= '0' && byte <= '9') {
-      digit = byte - '0';
-    } else if (letter >= 'a' && letter <= 'f') {
-      digit = letter - 'a' + 10;
+void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, mp_scan_kind kind) {
+  scan->at = text.data;
+  scan->end = text.data + text.length;
+  scan->escaped = false;
+  scan->kind = kind;
+  scan->depth = 0;
+  scan->max_depth = max_depth;
+  scan->deepest = 0;
+  scan->key_count = 0;
+}
+
+/* ---- strings ---- */
+
+/*
+** The escapes that are written: all others have a shorter spelling, or are rare enough to
+** be compacted.
+*/
+static bool is_written_escape(char name) {
+  return name == '"' || name == '\\' || name == 'n' || name == 't' || name == 'r' || name == 'b' || name == 'f';
+}
+
+/* At the backslash; gives the place behind the escape, or NULL. */
+static const char *escape_end(const mp_scan *scan, const char *at) {
+  uint32_t code;
+  if (scan->kind == MP_SCAN_VALID) return mp_json_escape(&at, scan->end, &code) == NULL ? at : NULL;
+  if (scan->end - at < 2) return NULL;
+  return scan->kind == MP_SCAN_TRUSTED || is_written_escape(at[1]) ? at + 2 : NULL;
+}
+
+const char *mp_scan_long_string_end(mp_scan *scan, const char *begin) {
+  size_t length = (size_t)(scan->end - begin), position = 0;
+  uint64_t beyond = 0;
+  scan->escaped = false;
+  for (;;) {
+    position = mp_json_plain_end(begin, position, length, &beyond);
+    if (position == length) return NULL;
+    if (begin[position] == '"') break;
+    const char *behind = begin[position] == '\\' ? escape_end(scan, begin + position) : NULL;
+    if (behind == NULL) return NULL;
+    scan->escaped = true;
+    position = (size_t)(behind - begin);
+  }
+  bool valid = scan->kind == MP_SCAN_TRUSTED || !mp_json_beyond_ascii(beyond) ||
+               mp_utf8_valid_prefix(begin, position) == position;
+  return valid ? begin + position : NULL;
+}
+
+/* ---- numbers ---- */
+
+/* More digits than these may have a shorter spelling, or none that reads back the same. */
+#define SURE_FLOAT_DIGITS 15
+
+static bool is_as_formatted(const mp_number_text *number) {
+  char formatted[MP_NUMBER_BYTES];
+  moonpad_value value = mp_json_number(number);
+  if (value.type == MOONPAD_ABSENT) return false;
+  size_t length = value.type == MOONPAD_INTEGER ? mp_format_integer(value.as.integer, formatted)
+                                                : mp_format_float(value.as.number, formatted);
+  return length == (size_t)(number->end - number->begin) && memcmp(formatted, number->begin, length) == 0;
+}
+
+/*
+** Digits that stand for a number of their own, and do not end in needless zeros, are what
+** formatting that number gives.
+*/
+static inline bool is_surely_canonical(const mp_number_text *number) {
+  if (number->has_exponent || number->whole[0] == '0') return false; /* 0, -0, 0.5, 0.000001 */
+  if (number->fraction_digits == 0) return number->whole_digits <= MP_SHORT_INTEGER;
+  return number->whole_digits + number->fraction_digits <= SURE_FLOAT_DIGITS &&
+         (number->end[-1] != '0' || number->fraction_digits == 1);
+}
+
+bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical) {
+  mp_number_text number;
+  if (!mp_json_scan_number(scan->at, scan->end, &number)) return false;
+  *text = (moonpad_string){number.begin, (size_t)(number.end - number.begin)};
+  scan->at = number.end;
+  *canonical = scan->kind == MP_SCAN_TRUSTED || is_surely_canonical(&number) || is_as_formatted(&number);
+  return true;
+}
+
+/* ---- arrays and objects ---- */
+
+static bool scan_object(mp_scan *scan, uint64_t *digest) {
+  mp_scan_inside inside;
+  moonpad_string key, text;
+  uint64_t sum = MP_DIGEST_OBJECT, value;
+  if (!mp_scan_enter(scan, &inside)) return false;
+  for (;;) {
+    mp_scan_step step = mp_scan_next(scan, &inside, '}');
+    if (step == MP_SCAN_DONE) break;
+    if (step == MP_SCAN_FAILED || !mp_scan_key(scan, &key)) return false;
+    uint64_t hash = mp_digest_text(key);
+    if (!mp_scan_add_key(scan, &inside, hash) || !mp_scan_value(scan, &text, &value)) return false;
+    sum += mp_digest_mix(hash, value);
+  }
+  *digest = mp_digest_object_end(sum);
+  return true;
+}
+
+static bool scan_array(mp_scan *scan, uint64_t *digest) {
+  mp_scan_inside inside;
+  moonpad_string text;
+  uint64_t chain = MP_DIGEST_ARRAY, item;
+  if (!mp_scan_enter(scan, &inside)) return false;
+  for (;;) {
+    mp_scan_step step = mp_scan_next(scan, &inside, ']');
+    if (step == MP_SCAN_DONE) break;
+    if (step == MP_SCAN_FAILED || !mp_scan_value(scan, &text, &item)) return false;
+    chain = mp_digest_mix(chain, item);
+  }
+  *digest = mp_digest_array_end(chain);
+  return true;
+}
+
+static bool scan_word(mp_scan *scan, const char *word, size_t length) {
+  if ((size_t)(scan->end - scan->at) < length || memcmp(scan->at, word, length) != 0) return false;
+  scan->at += length;
+  return true;
+}
+
+/* A number or word. */
+static bool scan_scalar(mp_scan *scan, uint64_t *digest) {
+  moonpad_string text = {scan->at, 4};
+  bool canonical = true;
+  switch (*scan->at) {
+  case 't':
+    if (!scan_word(scan, "true", 4)) return false;
+    break;
+  case 'f':
+    text.length = 5;
+    if (!scan_word(scan, "false", 5)) return false;
+    break;
+  case 'n':
+    if (!scan_word(scan, "null", 4)) return false;
+    break;
+  default:
+    if (!mp_scan_number(scan, &text, &canonical) || !canonical) return false;
+    break;
+  }
+  *digest = mp_digest_text(text);
+  return true;
+}
+
+bool mp_scan_any(mp_scan *scan, uint64_t *digest) {
+  if (scan->at >= scan->end) return false;
+  if (*scan->at == '{') return scan_object(scan, digest);
+  if (*scan->at == '[') return scan_array(scan, digest);
+  return scan_scalar(scan, digest);
+}
+
+uint64_t mp_json_digest(moonpad_string json) {
+  mp_scan scan;
+  moonpad_string all;
+  uint64_t digest = 0;
+  mp_scan_init(&scan, json, MP_JSON_DEPTH_LIMIT, MP_SCAN_TRUSTED);
+  (void)mp_scan_value(&scan, &all, &digest); /* trusted: it is valid */
+  return digest;
+}
+
+/*
+** ---- only checked: where the text has been read to stays in a register, and the NUL behind it
+** ends every look ahead ----
+*/
+
+MP_INLINE const char *check_string(mp_scan *scan, const char *at) {
+  const char *quote = *at == '"' ? mp_scan_string_end(scan, at + 1) : NULL;
+  return quote == NULL ? NULL : quote + 1;
+}
+
+MP_INLINE const char *check_key(mp_scan *scan, const char *at) {
+  at = check_string(scan, at);
+  return at != NULL && *at == ':' ? at + 1 : NULL;
+}
+
+static const char *check_word(const char *at, const char *word, size_t length) {
+  return strncmp(at, word, length) == 0 ? at + length : NULL;
+}
+
+static const char *check_number(const mp_scan *scan, const char *at) {
+  mp_number_text number;
+  if (!mp_json_scan_number(at, scan->end, &number)) return NULL;
+  bool may_be_too_large = number.has_exponent || number.whole_digits > 300;
+  return may_be_too_large && mp_json_long_number(number).type == MOONPAD_ABSENT ? NULL : number.end;
+}
+
+MP_INLINE const char *check_scalar(mp_scan *scan, const char *at) {
+  switch (*at) {
+  case '"':
+    return check_string(scan, at);
+  case 't':
+    return check_word(at, "true", 4);
+  case 'f':
+    return check_word(at, "false", 5);
+  case 'n':
+    return check_word(at, "null", 4);
+  default:
+    return check_number(scan, at);
+  }
+}
+
+/* The place behind the value, or NULL. */
+static const char *check_value(mp_scan *scan, const char *at) {
+  /* what ends the innermost object or array, and those around it */
+  char outer[MP_JSON_DEPTH_LIMIT], closer = '\0';
+  unsigned depth = 0;
+  for (;;) {
+    char byte = *at;
+    if (byte == '{' || byte == '[') {
+      if (depth == MP_JSON_DEPTH_LIMIT) return NULL;
+      outer[depth++] = closer;
+      closer = byte == '{' ? '}' : ']';
+      if (*++at != closer) {
+        if (byte == '{') at = check_key(scan, at);
+        if (at == NULL) return NULL;
+        continue;
+      }
     } else {
-      return -1;
+      at = check_scalar(scan, at);
+      if (at == NULL) return NULL;
     }
-    code = code << 4 | digit;
+    for (; depth > 0 && *at == closer; at++) closer = outer[--depth];
+    if (depth == 0) return at;
+    if (*at++ != ',') return NULL;
+    if (closer == '}') at = check_key(scan, at);
+    if (at == NULL) return NULL;
   }
-  return code;
 }
 
-static const char *unicode_escape(const char **at, const char *end, uint32_t *code) {
-  const char *begin = *at;
-  int32_t unit = parse_hex(begin + 2, end), low = -1;
-  if (unit < 0) return "\\u without four hexadecimal digits";
-  size_t length = 6;
-  if (unit >= 0xD800 && unit <= 0xDFFF) {
-    if (unit < 0xDC00 && end - begin >= 12 && begin[6] == '\\' && begin[7] == 'u') low = parse_hex(begin + 8, end);
-    if (low < 0xDC00 || low > 0xDFFF) return "a surrogate without its other half";
-    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
-    length = 12;
-  }
-  *code = (uint32_t)unit;
-  *at = begin + length;
-  return NULL;
-}
-
-const char *mp_json_escape(const char **at, const char *end, uint32_t *code) {
-  static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-  if (end - *at < 2) {
-    *at = end;
-    return "the text ends inside a string";
-  }
-  char name = (*at)[1];
-  if (name == 'u') return unicode_escape(at, end, code);
-  const char *found = name == '\0' ? NULL : strchr(names, name);
-  if (found == NULL) return "an escape that JSON does not have";
-  *code = (uint32_t)meanings[found - names];
-  *at += 2;
-  return NULL;
-}
-
-moonpad_value mp_json_long_number(mp_number_text number) {
-  size_t length = (size_t)(number.end - number.begin);
-  int64_t integer;
-  double found;
-  if (mp_number_is_integer(&number)) {
-    if (mp_parse_integer(number.begin, length, &integer)) return moonpad_integer(integer);
-  } else if (!number.has_exponent && mp_join_float(number.whole, number.whole_digits, number.fraction_digits, &found)) {
-    return moonpad_float(number.whole != number.begin ? -found : found);
-  }
-  if (mp_parse_float(number.begin, length, &found)) return moonpad_float(found);
-  moonpad_value none = moonpad_null_value();
-  none.type = MOONPAD_ABSENT;
-  return none;
+bool mp_scan_check(moonpad_string text) {
+  mp_scan scan;
+  mp_scan_init(&scan, text, MP_JSON_DEPTH_LIMIT, MP_SCAN_VALID);
+  return text.length != 0 && check_value(&scan, scan.at) == scan.end;
 }

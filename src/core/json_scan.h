@@ -1,150 +1,167 @@
 /*
-** What all that read JSON share: where plain text in a string ends, found sixteen or eight bytes
-** at a time, what an escape stands for, and which number is written.
+** One pass over JSON text that is already compact, as this library writes it. It checks the
+** text, digests it on the way where that is wanted, and copies nothing. Text that is valid but
+** spelt otherwise fails here as invalid text does: mp_json_compact tells them apart and says what
+** is wrong.
 */
 #ifndef MP_CORE_JSON_SCAN_H
 #define MP_CORE_JSON_SCAN_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "base/digits.h"
+#include "core/digest.h"
+#include "core/json_lex.h"
 #include "moonpad.h"
 
-#if defined(__SSE2__) && defined(__GNUC__)
-#include <emmintrin.h>
-#endif
+/* Of the objects that are open at one time; canonical text with more is not scanned. */
+#define MP_SCAN_KEYS 128
 
-static inline bool mp_json_is_special(unsigned char byte) {
-  return byte < 0x20 || byte == '"' || byte == '\\';
+/* What is checked besides that the text is compact. */
+typedef enum mp_scan_kind {
+  MP_SCAN_CANONICAL, /* that it is valid, spelt as this library spells it, and no key comes twice */
+  MP_SCAN_VALID,     /* that it is valid, see mp_scan_check */
+  MP_SCAN_TRUSTED    /* nothing: this library wrote it */
+} mp_scan_kind;
+
+typedef struct mp_scan {
+  const char *at;
+  const char *end;
+  mp_scan_kind kind;
+  bool escaped; /* the last string may hold escapes */
+  unsigned depth;
+  unsigned max_depth;
+  unsigned deepest; /* where `depth` has been; may be set back */
+  size_t key_count;
+  uint64_t keys[MP_SCAN_KEYS]; /* hashes; where no key may come twice */
+} mp_scan;
+
+void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, mp_scan_kind kind);
+/*
+** Is the text one value, valid and compact (keys may come twice)? Then it may be walked over
+** without looking, as our own is: what comes out of a file may have been damaged, or edited by
+** hand. A NUL must follow the text.
+*/
+bool mp_scan_check(moonpad_string text);
+
+/* The next byte, NUL at the end. */
+static inline char mp_scan_peek(const mp_scan *scan) {
+  return scan->at < scan->end ? *scan->at : '\0';
 }
 
-#if defined(__SSE2__) && defined(__GNUC__)
-#define MP_SCANS_16 1
-/*
-** A bit for each of sixteen bytes that is '"', '\\' or a control character; `*high` gets those
-** beyond ASCII.
-*/
-static inline unsigned mp_json_special_16(const char *text, unsigned *high) {
-  __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)text);
-  __m128i quote = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), backslash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
-  __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1F)), bytes);
-  *high = (unsigned)_mm_movemask_epi8(bytes);
-  return (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, backslash), control));
-}
-#endif
+/* ---- strings ---- */
+
+/* The long way of mp_scan_string_end: with escapes, beyond ASCII, near the end of the text. */
+const char *mp_scan_long_string_end(mp_scan *scan, const char *begin);
 
 /*
-** The offset of the first '"', '\' or control character at or after `position`, or `length`.
-** `*beyond` gets bits of 0x80 where there was more than ASCII (maybe also for what follows within
-** the same eight bytes).
+** The closing quote of the string of which the characters begin there; NULL: there is none, or one
+** is not as it should be.
 */
-MP_INLINE size_t mp_json_plain_end(const char *text, size_t position, size_t length, uint64_t *beyond) {
+MP_INLINE const char *mp_scan_string_end(mp_scan *scan, const char *begin) {
 #if defined(MP_SCANS_16)
-  while (length - position >= 16) {
-    unsigned high, special = mp_json_special_16(text + position, &high);
+  for (const char *at = begin; scan->end - at >= 16; at += 16) {
+    unsigned high, special = mp_json_special_16(at, &high);
     if (special != 0) {
       unsigned offset = (unsigned)__builtin_ctz(special);
-      if ((high & ((1u << offset) - 1)) != 0) *beyond |= 0x80;
-      return position + offset;
+      if (at[offset] != '"' || (high & ((1u << offset) - 1)) != 0) break;
+      scan->escaped = false;
+      return at + offset;
     }
-    if (high != 0) *beyond |= 0x80;
-    position += 16;
+    if (high != 0) break;
   }
 #endif
-  const uint64_t ones = MP_EVERY_BYTE(1), tops = MP_EVERY_BYTE(0x80);
-  while (length - position >= 8) {
-    uint64_t word;
-    memcpy(&word, text + position, sizeof word);
-    uint64_t quote = word ^ MP_EVERY_BYTE('"'), backslash = word ^ MP_EVERY_BYTE('\\');
-    uint64_t special =
-        ((word - MP_EVERY_BYTE(0x20)) & ~word) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash);
-    *beyond |= word;
-    if ((special & tops) != 0) {
-#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-      /* the lowest mark is always a true one */
-      return position + (size_t)__builtin_ctzll(special & tops) / 8;
-#else
-      break;
-#endif
-    }
-    position += 8;
-  }
-  while (position < length && !mp_json_is_special((unsigned char)text[position])) {
-    *beyond |= (unsigned char)text[position++];
-  }
-  return position;
-}
-
-static inline bool mp_json_beyond_ascii(uint64_t beyond) {
-  return (beyond & MP_EVERY_BYTE(0x80)) != 0;
+  return mp_scan_long_string_end(scan, begin);
 }
 
 /*
-** Goes over the escape at the backslash `*at`: `code` is the character. Else the problem, with
-** `*at` where it is.
+** At a key: goes over it and the colon. `key` is what stands between the quotes, escapes included.
 */
-const char *mp_json_escape(const char **at, const char *end, uint32_t *code);
-
-/* ---- numbers ---- */
-
-typedef struct mp_number_text {
-  const char *begin;
-  const char *end;
-  const char *whole; /* behind the sign */
-  size_t whole_digits;
-  size_t fraction_digits;
-  bool has_exponent;
-} mp_number_text;
-
-static inline bool mp_number_is_integer(const mp_number_text *number) {
-  return number->fraction_digits == 0 && !number->has_exponent;
-}
-
-/* False: `end` of the number is where a digit is missing, or a zero that must not be there. */
-MP_INLINE bool mp_json_scan_number(const char *begin, const char *end, mp_number_text *number) {
-  const char *at = begin < end && *begin == '-' ? begin + 1 : begin;
-  number->begin = begin;
-  number->end = number->whole = at;
-  number->whole_digits = mp_count_digits(at, end);
-  number->fraction_digits = 0;
-  number->has_exponent = false;
-  if (number->whole_digits == 0 || (number->whole_digits > 1 && *at == '0')) return false;
-  at += number->whole_digits;
-  if (at < end && *at == '.') {
-    number->end = ++at;
-    number->fraction_digits = mp_count_digits(at, end);
-    if (number->fraction_digits == 0) return false;
-    at += number->fraction_digits;
-  }
-  if (at < end && (*at == 'e' || *at == 'E')) {
-    at++;
-    if (at < end && (*at == '+' || *at == '-')) at++;
-    number->end = at;
-    size_t digits = mp_count_digits(at, end);
-    if (digits == 0) return false;
-    number->has_exponent = true;
-    at += digits;
-  }
-  number->end = at;
+MP_INLINE bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
+  if (mp_scan_peek(scan) != '"') return false;
+  const char *begin = scan->at + 1, *quote = mp_scan_string_end(scan, begin);
+  if (quote == NULL || scan->end - quote < 2 || quote[1] != ':') return false;
+  scan->at = quote + 2;
+  key->data = begin;
+  key->length = (size_t)(quote - begin);
   return true;
 }
 
-#define MP_SHORT_INTEGER 18 /* digits that fit into 64 bits, whatever they are */
+/* ---- values ---- */
 
-/* The long way of mp_json_number. */
-moonpad_value mp_json_long_number(mp_number_text number);
+/* The long way of mp_scan_value: all but a string. */
+bool mp_scan_any(mp_scan *scan, uint64_t *digest);
 
 /*
-** An integer where it is written as one and fits into 64 bits, else a float; absent: too large for
-** a double.
+** Any value. `text` gets where it stands, `digest` a hash that does not depend on the order of
+** members. False: not valid, or not canonical.
 */
-MP_INLINE moonpad_value mp_json_number(const mp_number_text *number) {
-  if (!mp_number_is_integer(number) || number->whole_digits > MP_SHORT_INTEGER) return mp_json_long_number(*number);
-  int64_t magnitude = (int64_t)mp_digits_value(0, number->whole, number->whole_digits);
-  return moonpad_integer(number->whole != number->begin ? -magnitude : magnitude);
+MP_INLINE bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {
+  const char *begin = scan->at;
+  text->data = begin;
+  if (mp_scan_peek(scan) == '"') {
+    const char *quote = mp_scan_string_end(scan, begin + 1);
+    if (quote == NULL) return false;
+    scan->at = quote + 1;
+    text->length = (size_t)(scan->at - begin);
+    *digest = mp_digest_text(*text);
+    return true;
+  }
+  if (!mp_scan_any(scan, digest)) return false;
+  text->length = (size_t)(scan->at - begin);
+  return true;
 }
+/*
+** At a number: the same, but *canonical may come out false, which is not a failure; `digest` is
+** that of the text as it stands.
+*/
+bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical);
+
+/* Walking an array or object whose members the caller scans one by one. */
+typedef enum mp_scan_step { MP_SCAN_FAILED, MP_SCAN_NEXT, MP_SCAN_DONE } mp_scan_step;
+typedef struct mp_scan_inside {
+  size_t first_key;
+  bool begun;
+} mp_scan_inside;
+/* At '{' or '['. */
+static inline bool mp_scan_enter(mp_scan *scan, mp_scan_inside *inside) {
+  if (scan->depth >= scan->max_depth) return false;
+  scan->depth++;
+  if (scan->depth > scan->deepest) scan->deepest = scan->depth;
+  inside->first_key = scan->key_count;
+  inside->begun = false;
+  scan->at++;
+  return true;
+}
+/* MP_SCAN_NEXT: at the key of a member, or at an item. `close` is what ends the object or array. */
+MP_INLINE mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, char close) {
+  char byte = mp_scan_peek(scan);
+  if (byte == close) {
+    scan->at++;
+    scan->depth--;
+    scan->key_count = inside->first_key;
+    return MP_SCAN_DONE;
+  }
+  if (!inside->begun) {
+    inside->begun = true;
+    return MP_SCAN_NEXT;
+  }
+  if (byte != ',') return MP_SCAN_FAILED;
+  scan->at++;
+  return MP_SCAN_NEXT;
+}
+/*
+** The same hash twice in one object is most likely the same key; who is to say so for sure has more
+** time. False: that, or too many keys to tell.
+*/
+static inline bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
+  if (scan->kind != MP_SCAN_CANONICAL) return true;
+  if (scan->key_count == MP_SCAN_KEYS) return false;
+  for (size_t i = inside->first_key; i < scan->key_count; i++) {
+    if (scan->keys[i] == hash) return false;
+  }
+  scan->keys[scan->key_count++] = hash;
+  return true;
+}
+
+/* The digest of any trusted JSON value. */
+uint64_t mp_json_digest(moonpad_string json);
 
 #endif

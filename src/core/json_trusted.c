@@ -1,9 +1,10 @@
 /*
 ** JSON text that this library wrote (compact, valid): walked without decoding it, and taken apart.
 */
+#include "core/json_trusted.h"
+
 #include "base/utf8.h"
-#include "core/json.h"
-#include "core/scan.h"
+#include "core/json_lex.h"
 
 /* ---- where a value ends ---- */
 
@@ -132,13 +133,4 @@ bool mp_literal_text(moonpad_string inside, mp_buffer *scratch, moonpad_string *
   mp_json_trusted_string((moonpad_string){inside.data - 1, inside.length + 2}, scratch);
   *text = mp_buffer_text(scratch);
   return !scratch->failed;
-}
-
-uint64_t mp_json_digest(moonpad_string json) {
-  mp_scan scan;
-  moonpad_string all;
-  uint64_t digest = 0;
-  mp_scan_init(&scan, json, MP_JSON_DEPTH_LIMIT, MP_SCAN_TRUSTED);
-  (void)mp_scan_value(&scan, &all, &digest); /* our own text: it is valid */
-  return digest;
 }

@@ -3,8 +3,15 @@
 
 #include "base/error.h"
 #include "base/number.h"
-#include "core/json.h"
+#include "core/json_path.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
 #include "core/tree_private.h"
+#include "core/tree_write.h"
 
 /* ---- Life ---- */
 

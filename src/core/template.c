@@ -9,8 +9,10 @@
 
 #include "base/error.h"
 #include "base/options.h"
-#include "core/json.h"
 #include "core/json_path.h"
+#include "core/json_write.h"
+#include "core/json_write.h"
+#include "core/json_write.h"
 #include "core/template_scan.h"
 
 #define PLACE_BYTES 700 /* two quoted names and some words */
@@ -217,12 +219,12 @@ static moonpad_status add_placeholder(renderer *render, const mp_placeholder *at
 static moonpad_status render_all(renderer *render) {
   mp_template_scanner scanner;
   mp_placeholder at;
-  mp_scan_result found;
+  mp_template_found found;
   moonpad_status status = MOONPAD_OK;
   size_t done = 0;
   mp_template_scanner_init(&scanner, render->env, render->source, render->options.syntax);
-  while (status == MOONPAD_OK && (found = mp_template_scan(&scanner, &at)) != MP_SCAN_END) {
-    if (found == MP_SCAN_NO_MEMORY) {
+  while (status == MOONPAD_OK && (found = mp_template_scan(&scanner, &at)) != MP_TEMPLATE_END) {
+    if (found == MP_TEMPLATE_NO_MEMORY) {
       status = mp_no_memory(render->error);
       break;
     }
@@ -274,16 +276,16 @@ moonpad_status mp_template_artifacts(moonpad_string source, const moonpad_templa
                                      bool (*found)(void *context, moonpad_string file), void *context) {
   mp_template_scanner scanner;
   mp_placeholder at;
-  mp_scan_result result;
+  mp_template_found result;
   mp_env *env = mp_env_new(NULL);
   if (env == NULL) return MOONPAD_NO_MEMORY;
   mp_template_scanner_init(&scanner, env, source, options != NULL ? options->syntax : MOONPAD_TEMPLATE_BOTH);
-  while ((result = mp_template_scan(&scanner, &at)) == MP_SCAN_FOUND) {
+  while ((result = mp_template_scan(&scanner, &at)) == MP_TEMPLATE_PLACEHOLDER) {
     if (at.artifact && !at.escaped && at.file.length != 0 && !found(context, at.file)) break;
   }
   mp_template_scanner_free(&scanner);
   mp_env_release(env);
-  return result == MP_SCAN_NO_MEMORY ? MOONPAD_NO_MEMORY : MOONPAD_OK;
+  return result == MP_TEMPLATE_NO_MEMORY ? MOONPAD_NO_MEMORY : MOONPAD_OK;
 }
 
 moonpad_status moonpad_render(moonpad_string source, const moonpad_template_options *options,

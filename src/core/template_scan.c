@@ -213,19 +213,19 @@ static size_t next_opening(mp_template_scanner *scanner) {
   return scanner->next_brace < scanner->next_angle ? scanner->next_brace : scanner->next_angle;
 }
 
-mp_scan_result mp_template_scan(mp_template_scanner *scanner, mp_placeholder *placeholder) {
+mp_template_found mp_template_scan(mp_template_scanner *scanner, mp_placeholder *placeholder) {
   moonpad_string source = scanner->source;
   for (size_t at = next_opening(scanner); at < source.length; at = next_opening(scanner)) {
     scanner->position = at + 1;
     if (!read_placeholder(source, at, placeholder) || is_doubled(source, placeholder)) continue;
     bool is_markup;
-    if (!check_markup(scanner, placeholder, &is_markup)) return MP_SCAN_NO_MEMORY;
+    if (!check_markup(scanner, placeholder, &is_markup)) return MP_TEMPLATE_NO_MEMORY;
     if (is_markup) continue;
     placeholder->escaped = at > 0 && source.data[at - 1] == '\\';
     scanner->position = placeholder->end;
-    return MP_SCAN_FOUND;
+    return MP_TEMPLATE_PLACEHOLDER;
   }
-  return MP_SCAN_END;
+  return MP_TEMPLATE_END;
 }
 
 void mp_template_scanner_init(mp_template_scanner *scanner, mp_env *env, moonpad_string source,

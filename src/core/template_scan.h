@@ -21,7 +21,11 @@ typedef struct mp_placeholder {
   bool escaped;
 } mp_placeholder;
 
-typedef enum mp_scan_result { MP_SCAN_END = 0, MP_SCAN_FOUND, MP_SCAN_NO_MEMORY } mp_scan_result;
+typedef enum mp_template_found {
+  MP_TEMPLATE_END = 0,
+  MP_TEMPLATE_PLACEHOLDER,
+  MP_TEMPLATE_NO_MEMORY
+} mp_template_found;
 
 typedef struct mp_template_scanner {
   moonpad_string source;
@@ -41,6 +45,6 @@ typedef struct mp_template_scanner {
 void mp_template_scanner_init(mp_template_scanner *scanner, mp_env *env, moonpad_string source,
                               moonpad_template_syntax syntax);
 void mp_template_scanner_free(mp_template_scanner *scanner);
-mp_scan_result mp_template_scan(mp_template_scanner *scanner, mp_placeholder *placeholder);
+mp_template_found mp_template_scan(mp_template_scanner *scanner, mp_placeholder *placeholder);
 
 #endif

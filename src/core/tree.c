@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 #include "base/number.h"
-#include "core/json.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
 
 #define LINEAR_SEARCH_LIMIT 8
 #define PLAIN_STEP_LIMIT    60 /* longer names are shown quoted, which shortens them */

@@ -64,19 +64,6 @@ moonpad_status mp_node_index(mp_node *node, int64_t index, mp_item *item, moonpa
 moonpad_status mp_node_member_at(mp_node *node, size_t position, moonpad_string *key, mp_item *item,
                                  moonpad_error *error);
 
-/*
-** Writes; `value` NULL removes. Takes its own reference. Errors: invalid_argument (stale node,
-** index into an object, key into an array, a hole, too deep; the message names the path),
-** no_memory. An empty object whose first write is at index 1 becomes an array. Removing what is not
-** there does nothing.
-*/
-moonpad_status mp_node_set_member(mp_node *node, moonpad_string key, mp_value *value, moonpad_error *error);
-moonpad_status mp_node_set_index(mp_node *node, int64_t index, mp_value *value, moonpad_error *error);
-/*
-** Puts the items of a JSON array behind those of an array, or into an empty object, which becomes
-** one. On failure some of them may be there.
-*/
-moonpad_status mp_node_extend(mp_node *node, const mp_value *items, moonpad_error *error);
 /* Is `child` what is now at that place of `node`? Then assigning it there changes nothing. */
 bool mp_node_holds_member(mp_node *node, moonpad_string key, const mp_node *child);
 bool mp_node_holds_index(mp_node *node, int64_t index, const mp_node *child);
@@ -97,11 +84,5 @@ void mp_node_member_path(const mp_node *node, moonpad_string key, mp_buffer *out
 void mp_node_index_path(const mp_node *node, int64_t index, mp_buffer *out);
 
 mp_env *mp_node_env(const mp_node *node);
-
-/* ---- for change sets ---- */
-
-bool mp_tree_is_dirty(const mp_node *root);
-/* What is there now becomes what later changes are measured against. */
-void mp_tree_mark_clean(mp_node *root);
 
 #endif

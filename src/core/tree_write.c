@@ -1,10 +1,11 @@
 /* Writing into nodes, and the record of what was done since a tree was last clean. */
-#include "core/tree_private.h"
+#include "core/tree_write.h"
 
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/json.h"
+#include "core/json_trusted.h"
+#include "core/tree_private.h"
 
 #define PATH_SHOWN 600 /* bytes of a path in a message: the reason behind it must fit too */
 

@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "core/json.h"
+#include "core/json_compact.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
 
 #define HEADER_BYTES offsetof(mp_value, bytes)
 

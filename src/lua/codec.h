@@ -2,7 +2,6 @@
 #ifndef MP_LUA_CODEC_H
 #define MP_LUA_CODEC_H
 
-#include "core/json.h"
 #include "lua/binding.h"
 
 /* ---- Lua to JSON ---- */

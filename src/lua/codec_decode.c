@@ -2,7 +2,10 @@
 ** JSON text of others to Lua values, made compact first and then read by codec_own.c; scalars; deep
 ** copies of Lua values.
 */
-#include "core/scan.h"
+#include "core/json_compact.h"
+#include "core/json_compact.h"
+#include "core/json_compact.h"
+#include "core/json_scan.h"
 #include "lua/arguments.h"
 #include "lua/codec.h"
 #include "lua/errors.h"

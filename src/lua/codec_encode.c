@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "core/json_write.h"
 #include "lua/encoder.h"
 #include "lua/handles.h"
 

@@ -6,7 +6,8 @@
 ** find out.
 */
 #include "base/bytes.h"
-#include "core/json_scan.h"
+#include "core/json_lex.h"
+#include "core/json_trusted.h"
 #include "lua/codec.h"
 
 /* Members that an object is given room for before they have been read. */

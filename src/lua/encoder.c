@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/digits.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "core/json_scan.h"
+#include "core/json_trusted.h"
+#include "core/json_write.h"
 #include "lua/encoder.h"
 #include "lua/handles.h"
 

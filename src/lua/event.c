@@ -4,8 +4,8 @@
 */
 #include "lua/event.h"
 
-#include "core/event.h"
-#include "core/json.h"
+#include "core/event_read.h"
+#include "core/json_trusted.h"
 #include "lua/errors.h"
 
 void mp_release_outcome(mp_outcome *outcome) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/utf8.h"
+#include "core/tree_write.h"
 #include "lua/codec.h"
 #include "lua/errors.h"
 #include "lua/handles.h"

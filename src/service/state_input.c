@@ -2,7 +2,8 @@
 #include "service/state_input.h"
 
 #include "base/error.h"
-#include "core/json.h"
+#include "core/json_compact.h"
+#include "core/json_trusted.h"
 
 static moonpad_status add_entry(moonpad_service *service, mp_entries *entries, moonpad_string key, moonpad_string value,
                                 moonpad_error *error) {

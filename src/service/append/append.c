@@ -5,7 +5,8 @@
 #include "service/append/append.h"
 
 #include "base/error.h"
-#include "core/json.h"
+#include "core/event_read.h"
+#include "core/json_scan.h"
 #include "service/changes/change_set.h"
 
 /* ---- prepare ---- */

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/json.h"
 #include "core/json_path.h"
+#include "core/tree_write.h"
 #include "service/changes/change_set.h"
 
 moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,

@@ -4,6 +4,7 @@
 #include "service/changes/changes.h"
 
 #include "base/error.h"
+#include "core/tree_write.h"
 #include "service/changes/change_set.h"
 
 /* ---- life ---- */

@@ -2,6 +2,7 @@
 #include "service/changes/changes.h"
 
 #include "base/error.h"
+#include "core/tree_write.h"
 #include "service/changes/change_set.h"
 #include "service/changes/scalar.h"
 

@@ -2,6 +2,7 @@
 #include "service/changes/transaction.h"
 
 #include "base/error.h"
+#include "core/tree_write.h"
 #include "service/changes/change_set.h"
 
 static const char is_between[] = "none of its call's functions is running";

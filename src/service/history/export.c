@@ -2,7 +2,7 @@
 #include "service/history/export.h"
 
 #include "base/error.h"
-#include "core/json.h"
+#include "core/json_write.h"
 #include "service/history/history.h"
 #include "service/history/replay.h"
 

@@ -5,8 +5,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/event.h"
-#include "core/json.h"
+#include "core/event_read.h"
+#include "core/json_compact.h"
+#include "core/json_trusted.h"
 #include "service/history/export.h"
 #include "service/history/replay.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/json.h"
+#include "core/json_write.h"
 #include "service/append/append.h"
 #include "service/history/history.h"
 #include "service/history/replay.h"

@@ -2,7 +2,8 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "core/event.h"
-#include "core/json.h"
+#include "core/json_reader.h"
+#include "core/json_write.h"
 #include "service/session/session.h"
 
 struct moonpad_session_list {

@@ -1,8 +1,16 @@
 /* Events: reading, writing, copying. */
 #include "base/error.h"
 #include "core/event.h"
-#include "core/json.h"
-#include "core/scan.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_compact.h"
+#include "core/json_lex.h"
+#include "core/json_scan.h"
+#include "core/json_trusted.h"
+#include "core/json_trusted.h"
+#include "core/json_trusted.h"
 #include "store/sqlite/sqlite.h"
 
 /* ---- reading ---- */

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "core/scan.h"
+#include "core/json_scan.h"
 #include "store/sqlite/sqlite.h"
 
 /* Columns as in SESSION_COLUMNS of sqlite_statement.c. */

@@ -1,14 +1,12 @@
-/* Writing JSON, and paths. */
-#include "core/json.h"
+/* Writing JSON: strings with their escapes, and numbers. */
+#include "core/json_write.h"
 
 #include "base/error.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "core/json_scan.h"
+#include "core/json_lex.h"
 
 static const char hex_digits[] = "0123456789abcdef";
-
-/* ---- writing ---- */
 
 /* Writes the escape of a special byte; returns its length. */
 static size_t write_escape(char out[6], unsigned char byte) {
@@ -67,43 +65,4 @@ void mp_json_write_integer(mp_buffer *out, int64_t integer) {
 
 void mp_json_write_float(mp_buffer *out, double number) {
   if (mp_buffer_room(out, MP_NUMBER_BYTES)) out->length += mp_format_float(number, out->data + out->length);
-}
-
-/* ---- paths ---- */
-
-#define INDEX_DIGITS 18
-
-/* At '['. False, and nothing taken, unless an index of digits follows. */
-static bool take_index(moonpad_string *rest, mp_path_step *step) {
-  size_t i = 1;
-  int64_t index = 0;
-  for (; i < rest->length && i <= INDEX_DIGITS && rest->data[i] >= '0' && rest->data[i] <= '9'; i++) {
-    index = index * 10 + (rest->data[i] - '0');
-  }
-  if (index == 0 || i >= rest->length || rest->data[i] != ']') return false;
-  step->is_index = true;
-  step->index = index;
-  step->name.data = NULL;
-  step->name.length = 0;
-  rest->data += i + 1;
-  rest->length -= i + 1;
-  return true;
-}
-
-bool mp_path_next(mp_path *path, bool first, mp_path_step *step) {
-  moonpad_string *rest = &path->rest;
-  if (rest->length == 0) return false;
-  if (rest->data[0] == '[') return take_index(rest, step);
-  size_t begin = first ? 0 : 1;
-  if (!first && rest->data[0] != '.') return false;
-  size_t end = begin;
-  while (end < rest->length && rest->data[end] != '.' && rest->data[end] != '[' && rest->data[end] != ']') end++;
-  if (end == begin || (end < rest->length && rest->data[end] == ']')) return false;
-  step->is_index = false;
-  step->index = 0;
-  step->name.data = rest->data + begin;
-  step->name.length = end - begin;
-  rest->data += end;
-  rest->length -= end;
-  return true;
 }

@@ -2,11 +2,11 @@
 ** The strict pull reader of JSON. It builds nothing and does not recurse: its stack is one bool for
 ** each open array or object.
 */
-#include "core/json.h"
+#include "core/json_reader.h"
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "core/json_scan.h"
+#include "core/json_lex.h"
 
 enum { EXPECT_VALUE = 0, EXPECT_FIRST_ITEM, EXPECT_FIRST_KEY, EXPECT_AFTER, EXPECT_NOTHING };
 
