@@ -1,13 +1,14 @@
 /*
-** The Lua module `moonpad.http_core`: clients and requests as userdata. It stands alone, so that
-** the core needs no libcurl. What goes wrong comes back as nil, message, kind; only wrong arguments
-** raise. lua/moonpad/http.lua is what people use.
+** The Lua module `moonpad.http_core`: clients and requests as userdata. It is a library of its own,
+** so that the core needs no libcurl. Failures come back as nil, message, kind; only wrong arguments
+** raise. What people use is lua/moonpad/http.
 */
 #include <lauxlib.h>
 #include <limits.h>
 #include <lua.h>
 
 #include "http/client.h"
+#include "http/library.h"
 
 #define CLIENT_TYPE  "moonpad.http_client"
 #define REQUEST_TYPE "moonpad.http_request"
@@ -39,7 +40,7 @@ static int push_failure(lua_State *L, mp_http_failure failure, const char *messa
 
 /* ---- Clients ---- */
 
-/* prepare(): what fails is told by client() */
+/* prepare(): initialises libcurl. If that fails, client() says so. */
 static int prepare(lua_State *L) {
   (void)L;
   mp_http_prepare();
@@ -69,10 +70,7 @@ static int client_close(lua_State *L) {
   return 0;
 }
 
-/*
-** client:wait(seconds, seen): sleeps until the count of activity is another one than `seen`, at
-** most that long
-*/
+/* client:wait(seconds, seen): sleeps until activity() differs from `seen`, at most so long */
 static int client_wait(lua_State *L) {
   mp_http_client *client = check_client(L);
   lua_Number seconds = luaL_checknumber(L, 2);
@@ -80,7 +78,7 @@ static int client_wait(lua_State *L) {
   return 0;
 }
 
-/* client:activity() -> a number that has changed whenever something has happened to a request */
+/* client:activity() -> a number that changes whenever something happens to a request */
 static int client_activity(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)mp_http_activity(check_client(L)));
   return 1;
@@ -89,8 +87,8 @@ static int client_activity(lua_State *L) {
 /* ---- Starting ---- */
 
 /*
-** The array of "Name: value" strings in options.headers as C strings. Leaves what keeps them alive
-** on the stack.
+** The array of "Name: value" strings in options.headers as C strings. The Lua values that keep them
+** alive stay on the stack.
 */
 static const char *const *read_headers(lua_State *L) {
   if (lua_getfield(L, 2, "headers") == LUA_TNIL) lua_newtable(L);
@@ -107,7 +105,7 @@ static const char *const *read_headers(lua_State *L) {
   return headers;
 }
 
-/* Leaves the string on the stack, which keeps it alive. */
+/* The string stays on the stack, which keeps it alive. */
 static const char *text_option(lua_State *L, const char *name, size_t *length) {
   if (lua_getfield(L, 2, name) == LUA_TNIL) return NULL;
   if (lua_type(L, -1) != LUA_TSTRING) luaL_error(L, "%s: expected a string", name);
@@ -153,7 +151,7 @@ static int client_start(lua_State *L) {
   request_handle *handle = lua_newuserdatauv(L, sizeof *handle, 1);
   handle->request = NULL;
   luaL_setmetatable(L, REQUEST_TYPE);
-  /* The request holds its client, so that the client is not collected under a transfer. */
+  /* The request refers to its client: so the client is not collected during a transfer. */
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
   mp_http_failure failure;
@@ -179,7 +177,7 @@ static int request_close(lua_State *L) {
   return 0;
 }
 
-/* request:status() -> integer, or nil while the headers are not all there */
+/* request:status() -> integer, or nil until all headers have arrived */
 static int request_status(lua_State *L) {
   long status = mp_http_status(check_request(L));
   if (status == 0) return 0;
@@ -209,7 +207,7 @@ static void add_header(lua_State *L, const char *name, const char *value) {
   lua_rawset(L, -3);
 }
 
-/* request:headers() -> { [lower-case name] = value }, or nil while they are not all there */
+/* request:headers() -> { [lower-case name] = value }, or nil until all have arrived */
 static int request_headers(lua_State *L) {
   mp_http_request *request = check_request(L);
   if (mp_http_status(request) == 0) return 0;
@@ -223,18 +221,18 @@ static int request_headers(lua_State *L) {
   return 1;
 }
 
-/* request:redirect() -> absolute URL or nil; of a request that is done */
+/* request:redirect() -> absolute URL or nil; once the request is done */
 static int request_redirect(lua_State *L) {
   lua_pushstring(L, mp_http_redirect(check_request(L)));
   return 1;
 }
 
-/* request:read() -> what has come in since the last time, or nil */
+/* request:read() -> what has arrived since the last call, or nil */
 static int request_read(lua_State *L) {
   mp_http_request *request = check_request(L);
   moonpad_string unread = mp_http_unread(request);
   if (unread.length == 0) return 0;
-  /* First the copy: were there no memory for it, nothing would be lost. */
+  /* Copy before consuming: if that raises for want of memory, nothing is lost. */
   lua_pushlstring(L, unread.data, unread.length);
   mp_http_consume(request);
   return 1;
@@ -245,7 +243,7 @@ static int request_done(lua_State *L) {
   return 1;
 }
 
-/* request:failure() -> message, kind; nothing when it has not failed */
+/* request:failure() -> message, kind; or nothing: it has not failed */
 static int request_failure(lua_State *L) {
   const char *message;
   mp_http_failure failure = mp_http_failure_of(check_request(L), &message);

@@ -1,15 +1,15 @@
-/* One request: what libcurl is told, what its callbacks keep, and what its owner reads. */
-#include "http/request.h"
+/* One request: what libcurl is told, what its callbacks store, and what the owner reads. */
+#include "http/request_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* As much as any server has reason to send; libcurl limits single lines only. */
+/* More than any server has reason to send. libcurl limits single lines only. */
 #define MAX_HEADER_BYTES ((size_t)256 * 1024)
-/* Memory above this is given back when what it held has been read. */
+/* A larger buffer is freed once its contents have been read. */
 #define KEPT_CAPACITY ((size_t)64 * 1024)
 
-/* ---- What libcurl calls, in the client's thread ---- */
+/* ---- Callbacks of libcurl, on the client's thread ---- */
 
 static size_t take_body(char *data, size_t size, size_t count, void *context) {
   mp_http_request *request = context;
@@ -30,7 +30,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *context) {
   return CURL_WRITEFUNC_ERROR;
 }
 
-/* The owner must not ask the handle while the transfer is under way, so it gets a copy. */
+/* The owner must not use the easy handle while the transfer is under way: it gets a copy. */
 static bool copy_headers(mp_http_request *request) {
   struct curl_header *header = NULL;
   while ((header = curl_easy_nextheader(request->easy, CURLH_HEADER, -1, header)) != NULL) {
@@ -61,7 +61,7 @@ static size_t take_header(char *data, size_t size, size_t count, void *context) 
   bool is_end = length == 0 || data[0] == '\r' || data[0] == '\n';
   long status = 0;
   curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
-  /* Answers below 200 announce another one. */
+  /* A status below 200 announces another answer. */
   if (!is_end || status < 200 || end_headers(request, status)) return length;
   request->cause = MP_HTTP_NO_MEMORY;
   return CURL_WRITEFUNC_ERROR;
@@ -80,7 +80,7 @@ static CURLcode set_method(CURL *easy, const mp_http_options *options) {
   return code;
 }
 
-/* libcurl speaks of speed: less than a byte a second, for so many seconds. */
+/* libcurl has this as a speed: less than a byte a second, for so many seconds. */
 static long idle_seconds(long milliseconds) {
   return milliseconds <= 0 ? 0 : (milliseconds + 999) / 1000;
 }
@@ -92,7 +92,7 @@ static void set_times(CURL *easy, const mp_http_options *options) {
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, idle_seconds(options->idle_timeout));
 #if LIBCURL_VERSION_NUM >= 0x075700
-  /* Breaking off a request must not wait for a name server. */
+  /* Freeing a request must not wait for a name server. */
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 #endif
 }
@@ -100,14 +100,14 @@ static void set_times(CURL *easy, const mp_http_options *options) {
 static CURLcode set_authorities(CURL *easy, const char *ca_file) {
   if (ca_file != NULL) return curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
   const curl_version_info_data *library = curl_version_info(CURLVERSION_NOW);
-  /* With a folder beside the file, libcurl would load the file anew for each connection. */
+  /* With a folder set as well, libcurl would load the file again for each connection. */
   bool has_file = library != NULL && library->age >= CURLVERSION_SEVENTH && library->cainfo != NULL;
   return has_file ? curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) : CURLE_OK;
 }
 
 /*
-** Redirections are the caller's: libcurl would hand every header but Authorization and Cookie on to
-** any host.
+** Redirects are left to the caller: libcurl would send every header but Authorization and Cookie to
+** whatever host it is redirected to.
 */
 static CURLcode set_safety(CURL *easy, const mp_http_options *options) {
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -176,7 +176,7 @@ void mp_http_request_destroy(mp_http_request *request) {
 
 /* ---- Its end ---- */
 
-mp_http_failure mp_http_judge(CURLcode result) {
+mp_http_failure mp_http_failure_of_result(CURLcode result) {
   switch (result) {
   case CURLE_OK:
     return MP_HTTP_NO_FAILURE;
@@ -214,8 +214,8 @@ static bool ends_user_info(char byte) {
 }
 
 /*
-** libcurl quotes a proxy that it does not understand, password and all: nothing in front of an @
-** is told.
+** libcurl quotes a proxy URL that it cannot parse, password and all. So everything in front of an @
+** is hidden.
 */
 static void hide_user_info(char *message) {
   for (char *at = strchr(message, '@'); at != NULL; at = strchr(at + 1, '@')) {
@@ -226,9 +226,8 @@ static void hide_user_info(char *message) {
 }
 
 /*
-** libcurl before 8.6 says "out of memory" of a line of headers or trailers that is longer than
-** it takes. Where the request has been sent, and there is as much memory as such a line would need,
-** that is what it was.
+** libcurl before 8.6 reports a line of headers or trailers that is too long as "out of memory". It
+** was such a line if the request had been sent and there is memory enough for one.
 */
 static bool is_line_too_large(const mp_http_request *request, mp_http_failure failure) {
   if (failure == MP_HTTP_LIMIT) return true;
@@ -250,7 +249,7 @@ void mp_http_request_end(mp_http_request *request, mp_http_failure failure, cons
     message = "the server sent a header line that is too large";
   }
   if (failure == MP_HTTP_NO_MEMORY) message = "out of memory";
-  /* libcurl has put more than the name of the error there, when it knows more. */
+  /* `message` is then what libcurl knows beyond the name of the error. */
   bool is_told = request->message[0] != '\0' && failure != MP_HTTP_LIMIT && failure != MP_HTTP_NO_MEMORY &&
                  failure != MP_HTTP_CLOSED;
   if (!is_told) snprintf(request->message, sizeof request->message, "%s", message);
@@ -292,7 +291,7 @@ const char *mp_http_redirect(mp_http_request *request) {
   return url;
 }
 
-/* The owner reads without the lock: what it does with the bytes may free other requests. */
+/* Moves the bytes, so that the owner reads without the lock. */
 static void take_unread(mp_http_request *request) {
   mp_http_client *client = request->client;
   pthread_mutex_lock(&client->lock);

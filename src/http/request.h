@@ -1,67 +1,61 @@
-/* What a client, its thread and its requests know of each other. */
+/*
+** One request, as its owner sees it: what is asked for, and what has come of the answer. It is
+** started and freed with client.h. A request belongs to one thread, its owner's.
+*/
 #ifndef MP_HTTP_REQUEST_H
 #define MP_HTTP_REQUEST_H
 
-#include <curl/curl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/types.h>
+#include "base/buffer.h"
 
-#include "http/client.h"
+typedef struct mp_http_request mp_http_request;
 
-#if LIBCURL_VERSION_NUM < 0x075500
-#error "moonpad's HTTP client needs libcurl 7.85 or later"
-#endif
+/* Why a request failed, as far as a program may want to tell failures apart. */
+typedef enum mp_http_failure {
+  MP_HTTP_NO_FAILURE,
+  MP_HTTP_ADDRESS,  /* not a URL of http or https */
+  MP_HTTP_RESOLVE,  /* the name of the host, or of the proxy, has no address */
+  MP_HTTP_CONNECT,  /* no connection could be made, or it could not be secured */
+  MP_HTTP_TLS,      /* the certificate of the other side was refused */
+  MP_HTTP_TIMEOUT,  /* one of the three times of mp_http_options has passed */
+  MP_HTTP_TRANSFER, /* the connection broke, or what came over it is not HTTP */
+  MP_HTTP_LIMIT,    /* more header bytes than a client should accept */
+  MP_HTTP_NO_MEMORY,
+  MP_HTTP_CLOSED /* the client was closed, or cannot be used any more */
+} mp_http_failure;
 
-struct mp_http_client {
-  atomic_uint references; /* the owner's, and one for each request */
-  mp_env *env;
-  CURLM *multi;
-  pid_t process;
-  pthread_t thread;
-  pthread_mutex_t lock; /* guards what follows, and the fields of requests that say so */
-  pthread_cond_t changed;
-  uint64_t activity;
-  bool is_closing;
-  mp_http_request *queued; /* for the thread to begin with */
+/* Everything is copied. Times are in milliseconds, 0 for none. */
+typedef struct mp_http_options {
+  const char *url;
+  const char *method;
+  const char *const *headers; /* "Name: value", ends with NULL */
+  const char *body;           /* NULL: none */
+  size_t body_length;
+  const char *ca_file; /* NULL: the system's */
+  long timeout;        /* of the whole request */
+  long connect_timeout;
+  long idle_timeout; /* without a byte arriving */
+  size_t max_unread; /* bytes; the transfer pauses while more than this waits to be read */
+} mp_http_options;
 
-  mp_http_request *running; /* the thread's own list */
-};
+/* 0 until all headers of the final answer have arrived. */
+long mp_http_status(mp_http_request *request);
+/* The headers of the final answer, once there is a status: name, NUL, value, NUL, name, ... */
+moonpad_string mp_http_headers(const mp_http_request *request);
 
-struct mp_http_request {
-  mp_http_client *client;
-  mp_http_request *previous; /* in `queued` (one way only) or `running` */
-  mp_http_request *next;
-  CURL *easy; /* the thread's, until `is_done` */
-  struct curl_slist *headers_sent;
-  size_t max_unread;
-  mp_buffer taken; /* what the owner is reading; the owner's */
-  size_t header_bytes;
-  mp_http_failure cause; /* what a callback has found wrong; the thread's */
+/* What has arrived and has not been consumed yet. Valid until it is consumed. */
+moonpad_string mp_http_unread(mp_http_request *request);
+void mp_http_consume(mp_http_request *request);
 
-  /* Guarded by the client's lock. */
-  mp_buffer unread;
-  bool is_paused;
-  bool may_resume;
-  bool is_abandoned; /* its owner has let go: the thread frees it */
-  bool is_done;      /* the thread has let go: what follows does not change any more */
-  long status;
-  mp_buffer headers;
-  mp_http_failure failure;
-  char message[CURL_ERROR_SIZE];
-};
-
-/* Makes the request with its easy handle. NULL when out of memory. */
-mp_http_request *mp_http_request_new(mp_http_client *client, const mp_http_options *options);
-/* Nobody else knows it any more. */
-void mp_http_request_destroy(mp_http_request *request);
-/* Notes how the transfer ended. The handle is out of the multi handle. With the lock held. */
-void mp_http_request_end(mp_http_request *request, mp_http_failure failure, const char *message);
-/* The same for libcurl's results. */
-mp_http_failure mp_http_judge(CURLcode result);
-
-void mp_http_client_release(mp_http_client *client);
-/* Tells the owner that something has happened. With the lock held. */
-void mp_http_note(mp_http_client *client);
+/* Has the transfer ended? What is unread can still be read. */
+bool mp_http_is_done(mp_http_request *request);
+/*
+** Of a transfer that has ended. The message holds no credentials; valid as long as the request.
+*/
+mp_http_failure mp_http_failure_of(mp_http_request *request, const char **message);
+/*
+** Where the answer of a transfer that has ended redirects to: an absolute URL, or NULL. Valid as
+** long as the request.
+*/
+const char *mp_http_redirect(mp_http_request *request);
 
 #endif

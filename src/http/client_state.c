@@ -1,0 +1,16 @@
+/* What a client and its requests share. */
+#include "http/client_state.h"
+
+void mp_http_note(mp_http_client *client) {
+  client->activity++;
+  pthread_cond_signal(&client->changed);
+}
+
+void mp_http_client_release(mp_http_client *client) {
+  if (atomic_fetch_sub(&client->references, 1) != 1) return;
+  pthread_cond_destroy(&client->changed);
+  pthread_mutex_destroy(&client->lock);
+  mp_env *env = client->env;
+  mp_release(env, client);
+  mp_env_release(env);
+}
