@@ -45,7 +45,7 @@ SONAME := libmoonpad.so.0
 # ---- Files ----
 
 LIBRARY_SOURCES := $(sort $(wildcard src/base/*.c src/core/*.c src/service/*.c src/service/*/*.c src/store/*.c src/store/*/*.c))
-MODULE_SOURCES := $(sort $(wildcard src/lua/*.c))
+MODULE_SOURCES := $(sort $(wildcard src/lua/*.c src/lua/*/*.c))
 LUA_FILES := $(sort $(shell find lua/moonpad -name '*.lua' 2>/dev/null))
 TEST_SOURCES := $(sort $(wildcard spec/c/test_*.c))
 TEST_SUPPORT := $(filter-out $(TEST_SOURCES),$(sort $(wildcard spec/c/*.c)))

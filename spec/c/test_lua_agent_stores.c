@@ -6,7 +6,7 @@
 
 #include "agent_scene.h"
 #include "fault_steps.h"
-#include "lua/store_call.h"
+#include "lua/async/store_call.h"
 #include "lua_support.h"
 
 int luaopen_moonpad_agent_stores_core(lua_State *L);

@@ -1,8 +1,8 @@
 /*
 ** The Lua module `moonpad.agent_stores_core`: the stores of artifacts and of memories as userdata.
 ** It stands alone, so that the core does without them; how a call is made, at once or on a worker
-** while its coroutine waits, it is told by moonpad.core (lua/store_call.h). What goes wrong comes
-** back as nil, message, code; wrong arguments raise, which lua/moonpad/artifacts.lua and
+** while its coroutine waits, it is told by moonpad.core (lua/async/store_call.h). What goes wrong
+** comes back as nil, message, code; wrong arguments raise, which lua/moonpad/artifacts.lua and
 ** memory.lua, what people use, have checked before, and so does a call that is cancelled.
 **
 ** Every function has two upvalues: the mp_store_calls, and the name of its type.
@@ -13,7 +13,7 @@
 #include "agent_stores/artifacts.h"
 #include "agent_stores/memories.h"
 #include "base/error.h"
-#include "lua/store_call.h"
+#include "lua/async/store_call.h"
 
 #define ARTIFACTS_TYPE "moonpad.artifacts"
 #define MEMORIES_TYPE  "moonpad.memories"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lua/handles.h"
+#include "lua/base/handles.h"
 #include "lua/sources.h"
 
 #include "moonpad_lua.h"

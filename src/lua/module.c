@@ -1,7 +1,7 @@
 /* The module `moonpad.core`. */
-#include "lua/clock.h"
-#include "lua/handles.h"
-#include "lua/store_call.h"
+#include "lua/async/store_call.h"
+#include "lua/base/clock.h"
+#include "lua/base/handles.h"
 
 #include "moonpad_lua.h"
 

@@ -4,7 +4,7 @@
 */
 #include <stdio.h>
 
-#include "lua/handles.h"
+#include "lua/base/handles.h"
 
 #include "base/error.h"
 #include "base/options.h"

@@ -1,0 +1,60 @@
+/*
+** Asynchronous appends that this Lua state has begun: those of appendEventAsync and
+** updateSessionAsync, which polls complete, and those of stepped runs, whose steps wait for them.
+*/
+#ifndef MP_LUA_PENDING_H
+#define MP_LUA_PENDING_H
+
+#include "lua/base/handles.h"
+
+typedef enum mp_append_state {
+  MP_APPEND_WAITS = 0,
+  MP_APPEND_STORED,
+  MP_APPEND_FAILED,
+  MP_APPEND_DROPPED /* before anybody has heard what became of it */
+} mp_append_state;
+
+/*
+** What is known of an append. Its object in Lua holds it, and the append itself until it is done:
+** either may go first.
+*/
+typedef struct mp_lua_append {
+  unsigned references;
+  mp_env *env;
+  mp_job *job; /* NULL once it is done */
+  /* held until then: a session object that is collected must not wait for the disk */
+  mp_session_box *session;
+  mp_append_state state;
+  /* the event, or the keys that conflicted; no event: there was no memory for it */
+  mp_outcome stored;
+  moonpad_error *error; /* NULL: there was no memory for it */
+  mp_buffer refused;    /* of a conflict: the event that was to be appended */
+} mp_lua_append;
+
+/*
+** A stepped run waits for appends of a session object: it is told when one is done that somebody
+** else has found done, in whose queue nothing tells of it any more.
+*/
+typedef struct mp_append_wait {
+  mp_session_box *session; /* counted; NULL: it does not wait */
+  moonpad_queue *due;      /* counted; NULL: it has not been told */
+  struct mp_append_wait *next;
+  struct mp_append_wait *previous;
+} mp_append_wait;
+void mp_append_wait_begin(mp_append_wait *wait, mp_session_box *session);
+/* Before the run looks for itself, or goes away. What was told is taken back. */
+void mp_append_wait_end(mp_append_wait *wait);
+
+/* One reference for the caller; NULL when out of memory. */
+mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_box *session);
+void mp_lua_append_release(mp_lua_append *append);
+/*
+** Begins it. What completes it is told in the queue of `service`, which is this Lua state's.
+** `way` says how; its watch is set here. Raises -.
+*/
+moonpad_status mp_lua_append_begin(mp_lua_append *append, mp_lua_service *service, moonpad_changes *changes,
+                                   moonpad_string event, mp_async_way way, moonpad_error *error);
+/* Why there is no event. */
+moonpad_error mp_lua_append_error(const mp_lua_append *append);
+
+#endif

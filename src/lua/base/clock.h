@@ -1,0 +1,16 @@
+/* Time for the Lua layer, and clocks for tests. */
+#ifndef MP_LUA_CLOCK_H
+#define MP_LUA_CLOCK_H
+
+#include "lua/base/binding.h"
+
+/* Now, by the clock of whoever is asked. Raises e where that gives no time. */
+double mp_check_now(lua_State *L, mp_env *env);
+/* Lets the thread sleep; a signal ends it early. */
+void mp_sleep(double seconds);
+/* Adds `clock` to the module table at the top. Raises m. */
+void mp_clock_module(lua_State *L, int binding_index);
+/* Makes `options` use the clock at `index`. Raises e. */
+void mp_use_clock(lua_State *L, int index, const char *where, moonpad_options *options);
+
+#endif

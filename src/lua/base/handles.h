@@ -1,0 +1,169 @@
+/*
+** The userdata types of the module. Several Lua objects may stand on one C object (a session,
+** its state, its events, nodes in it), and the collector finalizes them in an order of its own: so
+** each holds a counted box, and the C object goes with the last of them.
+**
+** Every userdata is made empty, then filled: one with a NULL pointer in it is closed, and every
+** function says so.
+*/
+#ifndef MP_LUA_HANDLES_H
+#define MP_LUA_HANDLES_H
+
+#include "lua/base/binding.h"
+
+typedef struct mp_session_box {
+  unsigned references;
+  mp_env *env;
+  moonpad_session *session; /* NULL until it has been got */
+  struct mp_append_wait *waits;
+} mp_session_box;
+
+typedef struct mp_changes_box {
+  unsigned references;
+  mp_env *env;
+  mp_session_box *session;  /* NULL: of no session */
+  moonpad_changes *changes; /* NULL until begun */
+  bool owned;               /* else the session's own change set */
+  /* counted: of the answer that this call belongs to; NULL: of no call */
+  struct mp_changes_box *below;
+  char *reason; /* given to mp_changes_end, which wants it to stay */
+} mp_changes_box;
+
+typedef struct mp_lua_service {
+  moonpad_service *service;
+  moonpad_queue *queue; /* for what this Lua state does asynchronously; NULL until it does */
+  bool closed;
+} mp_lua_service; /* user value 1: its URL without password */
+
+typedef struct mp_lua_session {
+  mp_session_box *box;
+} mp_lua_session; /* user values: 1 state, 2 events, made when first asked for */
+
+typedef struct mp_lua_events {
+  mp_session_box *box;
+} mp_lua_events;
+
+#define MP_STATE_KEYS 16
+
+typedef struct mp_lua_state {
+  const void *type; /* marks a state object: faster to ask for than its metatable */
+  mp_changes_box *box;
+  bool read_only;
+  /*
+  ** used by index lately, by the address of the string; none has the name of a method. They live as
+  ** long as the box.
+  */
+  mp_change *keys[MP_STATE_KEYS];
+} mp_lua_state;
+
+typedef struct mp_lua_node {
+  mp_node *node;
+  mp_changes_box *box; /* keeps the change set that the node belongs to */
+  bool read_only;
+} mp_lua_node;
+
+/*
+** What an append gives. It is in a box that is made before: to make one afterwards may run a
+** finalizer, which may append.
+*/
+typedef struct mp_outcome {
+  moonpad_event *event;
+  mp_env *env; /* of the keys, counted; NULL: there are none */
+  /* taken over from the session object, which forgets them at the next append */
+  mp_key **conflicts;
+  size_t conflict_count;
+} mp_outcome;
+
+/* ---- Boxes (raise nothing) ---- */
+
+/* One reference for the caller; NULL when out of memory. */
+mp_session_box *mp_session_box_new(mp_lua *binding);
+mp_session_box *mp_session_box_retain(mp_session_box *box);
+void mp_session_box_release(mp_session_box *box);
+
+mp_changes_box *mp_changes_box_new(mp_lua *binding, mp_session_box *session);
+mp_changes_box *mp_changes_box_retain(mp_changes_box *box);
+void mp_changes_box_release(mp_changes_box *box);
+
+/* What limits a value of its state: see mp_encode. */
+int64_t mp_value_limit(const mp_changes_box *box);
+
+/* ---- Services ---- */
+
+/* Pushes an empty service object. Raises m. */
+mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding);
+/*
+** A service has one object in a Lua state, which is what scripts key their things by. Notes the
+** one at the top, which has its service already. Raises m.
+*/
+void mp_know_service(lua_State *L, const mp_lua_service *handle);
+/* Pushes the object of a service, or nothing. Raises -. */
+bool mp_push_known_service(lua_State *L, moonpad_service *service);
+/* One queue per Lua state and service: what others do through the service completes elsewhere. */
+moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error);
+/* The open service at argument 1; `where` is "service:getSession". Raises e. */
+moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where);
+
+/* ---- Sessions ---- */
+
+/* Pushes a session object with an empty box, to be filled by the caller. Raises m. */
+mp_lua_session *mp_push_session(lua_State *L, mp_lua *binding);
+/* Tells the collector about a session that was just got; returns 1, for `return`. */
+int mp_finish_session(lua_State *L, mp_lua *binding, const mp_lua_session *session);
+/* The session at `index`. Raises e. */
+mp_session_box *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where);
+/* The same, or NULL when there is something else. Raises e: when it is closed. */
+mp_session_box *mp_test_session(lua_State *L, mp_lua *binding, int index);
+
+/* Pushes the list of a session's events. Raises m. */
+void mp_push_events(lua_State *L, mp_lua *binding, mp_session_box *box);
+
+/* ---- State objects ---- */
+
+/* Pushes an empty state object. Raises m. */
+mp_lua_state *mp_push_state(lua_State *L, mp_lua *binding);
+/* Pushes the state object of a session's own pending writes. Raises e. */
+void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_box *box);
+/* The state object at `index`. Raises e. */
+mp_lua_state *mp_check_state(lua_State *L, mp_lua *binding, int index, const char *where);
+/* Pushes what is pending as a table: removals are moonpad.removed. Raises e. */
+void mp_push_delta(lua_State *L, mp_lua *binding, moonpad_changes *changes);
+/* Writes the value at `index` (nil removes). `last_writer_wins`: never conflicts. Raises e. */
+void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, moonpad_string key, int index,
+                    bool last_writer_wins);
+/*
+** Writes the pairs of the table at `index` into it, all or nothing; keys must be strings. Raises e.
+*/
+void mp_state_update(lua_State *L, mp_lua *binding, mp_lua_state *state, int index);
+
+/* ---- Nodes ---- */
+
+/* To be called before a slot is read whose node may be pushed. Raises m. */
+void mp_prepare_node(lua_State *L, mp_lua *binding);
+/*
+** The node at that index, to be looked at: its key counts as read. NULL: there is none, or a
+** closed one.
+*/
+mp_lua_node *mp_read_node(lua_State *L, mp_lua *binding, int index);
+/* Pushes what a slot holds: nil, a scalar, or the node's one userdata. Raises m. */
+void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes_box *box, bool read_only);
+
+/* ---- Errors that concern handles ---- */
+
+/*
+** "service.getSession: call it with a colon, service:getSession(...)", or that the object is
+** closed. Raises e.
+*/
+_Noreturn void mp_raise_self(lua_State *L, int index, const char *where);
+/* Takes the keys of a conflict over, before anything that may run a finalizer. Raises -. */
+void mp_take_conflicts(mp_outcome *outcome, moonpad_session *session);
+/* Pushes why an append failed, as an error object: see below. Raises m. */
+void mp_push_append_error(lua_State *L, const mp_outcome *outcome, const moonpad_error *error, int event_index);
+/*
+** Raises why an append failed; a conflict names its keys and carries the event at `event_index`
+** (0: none).
+*/
+_Noreturn void mp_raise_append(lua_State *L, mp_outcome *outcome, moonpad_session *session, const moonpad_error *error,
+                               int event_index);
+
+#endif

@@ -1,0 +1,37 @@
+/* Events as Lua tables (contract 3). */
+#ifndef MP_LUA_EVENT_H
+#define MP_LUA_EVENT_H
+
+#include "lua/base/handles.h"
+#include "lua/codec/codec.h"
+
+/* Pushes a box for what an append gives: its event is to be given to mp_push_stored. Raises m. */
+mp_outcome *mp_box_push_outcome(lua_State *L, mp_lua *binding);
+/* Gives back what is in one. Raises -. */
+void mp_release_outcome(mp_outcome *outcome);
+#define MP_STORED_WITHOUT_MEMORY "the event has been stored, but there is no memory left to show it"
+/* Empties the box at `index`, and keeps it for the next append. It holds no conflicts. Raises -. */
+void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
+
+/*
+** Pushes a stored event as a table of its own, with methods and `revision`. The text must not move
+** meanwhile. Raises e.
+*/
+void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
+
+/*
+** Pushes the event of the outcome in the box at `index`, which a successful append has filled, and
+** empties the box; returns 1, for `return`. Raises e.
+*/
+int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
+
+/*
+** Writes the event table at `index` to binding->text: see mp_encode. `where` names the call.
+** Raises e.
+*/
+moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const char *where, int64_t limit);
+
+/* Is the table at `index` a partial event? Raises -. */
+bool mp_is_partial_event(lua_State *L, int index);
+
+#endif

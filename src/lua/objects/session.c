@@ -1,0 +1,178 @@
+/* Session objects (contract 2). */
+#include "lua/base/errors.h"
+#include "lua/base/handles.h"
+#include "lua/codec/codec.h"
+
+enum { USER_STATE = 1, USER_EVENTS, USER_COUNT = USER_EVENTS };
+
+/* ---- Handles ---- */
+
+mp_lua_session *mp_push_session(lua_State *L, mp_lua *binding) {
+  mp_lua_session *session = lua_newuserdatauv(L, sizeof *session, USER_COUNT);
+  session->box = NULL;
+  mp_push_anchor(L, MP_ANCHOR_SESSION_META);
+  lua_setmetatable(L, -2);
+  session->box = mp_session_box_new(binding);
+  if (session->box == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  return session;
+}
+
+int mp_finish_session(lua_State *L, mp_lua *binding, const mp_lua_session *session) {
+  mp_report_memory(L, binding, mp_session_memory(session->box->session));
+  return 1;
+}
+
+mp_session_box *mp_test_session(lua_State *L, mp_lua *binding, int index) {
+  mp_lua_session *session = mp_test_userdata(L, index, binding->session_meta);
+  if (session == NULL) return NULL;
+  if (session->box == NULL || session->box->session == NULL) {
+    mp_raise_status(L, MOONPAD_CLOSED, "the session object is closed");
+  }
+  return session->box;
+}
+
+mp_session_box *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where) {
+  mp_session_box *box = mp_test_session(L, binding, index);
+  if (box == NULL) mp_raise_argument(L, "%s: expects a session object, got %s", where, mp_describe(L, index));
+  return box;
+}
+
+static int session_gc(lua_State *L) {
+  mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
+  mp_lua_session *session = mp_test_userdata(L, 1, binding->session_meta);
+  if (session == NULL) return 0;
+  mp_session_box *box = session->box;
+  session->box = NULL;
+  mp_session_box_release(box);
+  return 0;
+}
+
+/* ---- Fields ---- */
+
+typedef void (*push_field)(lua_State *L, const moonpad_session *session);
+
+static void push_text(lua_State *L, moonpad_string text) {
+  lua_pushlstring(L, text.data, text.length);
+}
+static void push_id(lua_State *L, const moonpad_session *session) {
+  push_text(L, moonpad_session_id(session));
+}
+static void push_app_name(lua_State *L, const moonpad_session *session) {
+  push_text(L, moonpad_session_app_name(session));
+}
+static void push_user_id(lua_State *L, const moonpad_session *session) {
+  push_text(L, moonpad_session_user_id(session));
+}
+static void push_last_update_time(lua_State *L, const moonpad_session *session) {
+  lua_pushnumber(L, moonpad_session_last_update_time(session));
+}
+static void push_create_time(lua_State *L, const moonpad_session *session) {
+  lua_pushnumber(L, moonpad_session_create_time(session));
+}
+static void push_revision(lua_State *L, const moonpad_session *session) {
+  lua_pushinteger(L, moonpad_session_revision(session));
+}
+static void push_conversation_count(lua_State *L, const moonpad_session *session) {
+  lua_pushinteger(L, moonpad_session_conversation_count(session));
+}
+static void push_save_key(lua_State *L, const moonpad_session *session) {
+  push_app_name(L, session);
+  lua_pushliteral(L, "/");
+  push_user_id(L, session);
+  lua_concat(L, 3);
+}
+
+/* Position 0 is `state`, 1 is `events`: objects that are kept. */
+static const struct {
+  const char *name;
+  push_field push;
+} fields[] = {{"state", NULL},
+              {"events", NULL},
+              {"id", push_id},
+              {"appName", push_app_name},
+              {"userId", push_user_id},
+              {"lastUpdateTime", push_last_update_time},
+              {"createTime", push_create_time},
+              {"revision", push_revision},
+              {"conversationCount", push_conversation_count},
+              {"saveKey", push_save_key}};
+#define FIELD_COUNT ((int)(sizeof fields / sizeof *fields))
+
+static int push_kept(lua_State *L, mp_lua *binding, mp_session_box *box, int user_value) {
+  if (lua_getiuservalue(L, 1, user_value) == LUA_TUSERDATA) return 1;
+  lua_pop(L, 1);
+  if (user_value == USER_STATE)
+    mp_push_session_state(L, binding, box);
+  else
+    mp_push_events(L, binding, box);
+  /* A finalizer that ran meanwhile may have asked for it, too. */
+  if (lua_getiuservalue(L, 1, user_value) == LUA_TUSERDATA) return 1;
+  lua_pop(L, 1);
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, 1, user_value);
+  return 1;
+}
+
+static mp_session_box *check_self(lua_State *L, mp_lua *binding) {
+  return mp_check_session(L, binding, 1, "session");
+}
+
+/* Upvalue 2: name -> position in `fields`. */
+static int session_index(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_session_box *box = check_self(L, binding);
+  lua_settop(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNUMBER) {
+    lua_pushnil(L);
+    return 1;
+  }
+  int position = (int)lua_tointeger(L, -1);
+  if (position < USER_COUNT) return push_kept(L, binding, box, position + 1);
+  fields[position].push(L, box->session);
+  return 1;
+}
+
+static int session_newindex(lua_State *L) {
+  check_self(L, mp_lua_of(L));
+  const char *field = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "field";
+  if (strcmp(field, "state") == 0) {
+    mp_raise_argument(L, "session.state: assign to its keys (session.state.key = value, or session.state:update{...})");
+  }
+  if (strcmp(field, "events") == 0) {
+    mp_raise_argument(L, "session.events: events are added by service:appendEvent");
+  }
+  mp_raise_argument(L, "session.%s: the fields of a session object cannot be assigned; state goes into session.state",
+                    field);
+}
+
+static int session_tostring(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_lua_session *session = mp_test_userdata(L, 1, binding->session_meta);
+  if (session == NULL || session->box == NULL || session->box->session == NULL) {
+    lua_pushliteral(L, "moonpad.session (closed)");
+    return 1;
+  }
+  const moonpad_session *held = session->box->session;
+  lua_settop(L, 1);
+  lua_pushliteral(L, "moonpad.session (");
+  push_save_key(L, held);
+  lua_pushliteral(L, "/");
+  push_id(L, held);
+  lua_pushfstring(L, ", revision %I)", (LUAI_UACINT)moonpad_session_revision(held));
+  lua_concat(L, 5);
+  return 1;
+}
+
+void mp_session_setup(lua_State *L, int binding_index) {
+  static const luaL_Reg methods[] = {
+      {"__newindex", session_newindex}, {"__tostring", session_tostring}, {"__gc", session_gc}, {NULL, NULL}};
+  mp_set_functions(L, binding_index, methods);
+  lua_pushvalue(L, binding_index);
+  lua_createtable(L, 0, FIELD_COUNT);
+  for (int i = 0; i < FIELD_COUNT; i++) {
+    lua_pushinteger(L, i);
+    lua_setfield(L, -2, fields[i].name);
+  }
+  lua_pushcclosure(L, session_index, 2);
+  lua_setfield(L, -2, "__index");
+}

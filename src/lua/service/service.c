@@ -1,0 +1,213 @@
+/*
+** Service objects: opening, closing, and what they are (contract 2, 5). Their calls are
+** in the other files of this folder.
+*/
+#include "lua/service/service.h"
+#include "lua/base/clock.h"
+
+/* ---- Handles ---- */
+
+mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding) {
+  (void)binding;
+  mp_lua_service *service = lua_newuserdatauv(L, sizeof *service, 1);
+  service->service = NULL;
+  service->queue = NULL;
+  service->closed = false;
+  mp_push_anchor(L, MP_ANCHOR_SERVICE_META);
+  lua_setmetatable(L, -2);
+  return service;
+}
+
+void mp_know_service(lua_State *L, const mp_lua_service *handle) {
+  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+  lua_pushvalue(L, -2);
+  lua_rawsetp(L, -2, handle->service);
+  lua_pop(L, 1);
+}
+
+bool mp_push_known_service(lua_State *L, moonpad_service *service) {
+  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+  lua_rawgetp(L, -1, service);
+  lua_remove(L, -2);
+  const mp_lua_service *handle = lua_touserdata(L, -1);
+  if (handle != NULL && handle->service == service) return true; /* else it was finalized by hand */
+  lua_pop(L, 1);
+  return false;
+}
+
+moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where) {
+  mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
+  if (service == NULL) mp_raise_self(L, 1, where);
+  if (service->closed || service->service == NULL) {
+    mp_raise_status(L, MOONPAD_CLOSED, "%s: the service is closed", where);
+  }
+  return service->service;
+}
+
+moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where, int last) {
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_refuse_more(L, last, where);
+  return service;
+}
+
+/* service:close(), <close>. Closed for everybody who shares it; closing twice is no error. */
+static int service_close(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
+  if (service == NULL) mp_raise_self(L, 1, "service:close");
+  service->closed = true;
+  if (service->service != NULL) moonpad_service_close(service->service);
+  return 0;
+}
+
+static int service_gc(lua_State *L) {
+  mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
+  mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
+  if (service == NULL) return 0;
+  moonpad_service *held = service->service;
+  moonpad_queue *queue = service->queue;
+  service->service = NULL;
+  service->queue = NULL;
+  service->closed = true;
+  moonpad_queue_free(queue);
+  moonpad_service_release(held);
+  return 0;
+}
+
+static int service_tostring(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
+  if (service == NULL || service->closed || service->service == NULL) {
+    lua_pushliteral(L, "moonpad.service (closed)");
+  } else if (lua_getiuservalue(L, 1, 1) == LUA_TSTRING) {
+    lua_pushfstring(L, "moonpad.service (%s)", lua_tostring(L, -1));
+  } else {
+    lua_pushliteral(L, "moonpad.service");
+  }
+  return 1;
+}
+
+/* ---- Opening ---- */
+
+/* Pushes the URL without what stands before an '@' in its authority: there a password may be. */
+static void push_safe_url(lua_State *L, moonpad_string url) {
+  const char *authority = strstr(url.data, "://");
+  const char *at = authority != NULL ? strrchr(authority, '@') : NULL;
+  if (at == NULL) {
+    lua_pushlstring(L, url.data, url.length);
+    return;
+  }
+  lua_pushlstring(L, url.data, (size_t)(authority + 3 - url.data));
+  lua_pushstring(L, at + 1);
+  lua_concat(L, 2);
+}
+
+static void read_count(mp_options_table config, const char *field, int64_t *value) {
+  int64_t given;
+  if (!mp_field_integer(config, field, &given)) return;
+  if (given < 0) mp_raise_argument(config.L, "%s: %s: must not be negative", config.where, field);
+  *value = given;
+}
+
+/* What the config of every service has. */
+static void read_store_config(mp_options_table config, moonpad_options *options) {
+  static const char *const durabilities[] = {"full", "normal", NULL};
+  options->durability = (moonpad_durability)mp_field_choice(config, "durability", durabilities, 0);
+  read_count(config, "busyTimeoutMs", &options->busy_timeout_ms);
+}
+
+static void read_config(lua_State *L, int index, moonpad_options *options) {
+  static const char *const known[] = {"durability",      "busyTimeoutMs", "onConflict",
+                                      "numRecentEvents", "maxValueBytes", "maxEventBytes",
+                                      "maxStateBytes",   "clock",         NULL};
+  static const char *const later[] = {"maxEvents",          "eventTtlSeconds", "sessionTtlSeconds",
+                                      "userTtlSeconds",     "appTtlSeconds",   "sweepIntervalSeconds",
+                                      "maxSessionsPerUser", "onMaxSessions",   NULL};
+  static const char *const conflicts[] = {"error", "overwrite", NULL};
+  mp_refuse_later_fields(L, index, "open", later);
+  mp_options_table config = mp_check_options(L, index, "open", known);
+  read_store_config(config, options);
+  options->on_conflict = (moonpad_on_conflict)mp_field_choice(config, "onConflict", conflicts, 0);
+  read_count(config, "numRecentEvents", &options->num_recent_events);
+  read_count(config, "maxValueBytes", &options->max_value_bytes);
+  read_count(config, "maxEventBytes", &options->max_event_bytes);
+  read_count(config, "maxStateBytes", &options->max_state_bytes);
+  int clock = mp_field_index(config, "clock");
+  if (clock != 0) mp_use_clock(L, clock, "open", options);
+}
+
+/* core.open(url [, config]) */
+static int open_service(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_string url = mp_argument_string(L, 1, "open", "url");
+  moonpad_options options;
+  moonpad_options_init(&options);
+  mp_refuse_more(L, 2, "open");
+  lua_settop(L, 2);
+  if (!lua_isnil(L, 2)) read_config(L, 2, &options);
+  mp_lua_service *service = mp_push_service(L, binding);
+  push_safe_url(L, url);
+  lua_setiuservalue(L, -2, 1);
+  moonpad_error error;
+  mp_check(L, moonpad_open(url, &options, &service->service, &error), &error);
+  mp_know_service(L, service);
+  return 1;
+}
+
+/*
+** core.checkStore(where, url, config, later) -> durability, busyTimeoutMs: of a service that
+** another module opens; `later` names a field that a later version will have.
+*/
+static int check_store(lua_State *L) {
+  static const char *const known[] = {"durability", "busyTimeoutMs", NULL};
+  const char *where = luaL_checkstring(L, 1);
+  const char *const later[] = {luaL_checkstring(L, 4), NULL};
+  moonpad_options options;
+  moonpad_options_init(&options);
+  mp_argument_string(L, 2, where, "url");
+  if (!lua_isnil(L, 3)) {
+    mp_refuse_later_fields(L, 3, where, later);
+    read_store_config(mp_check_options(L, 3, where, known), &options);
+  }
+  lua_pushstring(L, options.durability == MOONPAD_DURABILITY_FULL ? "full" : "normal");
+  lua_pushinteger(L, options.busy_timeout_ms);
+  return 2;
+}
+
+/* core.openBeside(session): a service in memory with the hooks and limits of the session's own */
+static int open_beside(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_session_box *session = mp_check_session(L, binding, 1, "core.openBeside");
+  mp_lua_service *service = mp_push_service(L, binding);
+  moonpad_error error;
+  mp_check(L, mp_service_open_beside(moonpad_session_service(session->session), &service->service, &error), &error);
+  return 1;
+}
+
+/* ---- Registration ---- */
+
+void mp_service_setup(lua_State *L, int binding_index) {
+  static const luaL_Reg events[] = {
+      {"__gc", service_gc}, {"__close", service_close}, {"__tostring", service_tostring}, {NULL, NULL}};
+  mp_set_functions(L, binding_index, events);
+  lua_newtable(L);
+  mp_push_function(L, binding_index, service_close);
+  lua_setfield(L, -2, "close");
+  mp_set_functions(L, binding_index, mp_service_session_calls);
+  mp_set_functions(L, binding_index, mp_service_history_calls);
+  mp_set_functions(L, binding_index, mp_service_shared_calls);
+  mp_set_functions(L, binding_index, mp_service_transfer_calls);
+  mp_set_functions(L, binding_index, mp_service_async_calls);
+  lua_setfield(L, -2, "__index");
+}
+
+void mp_service_module(lua_State *L, int binding_index) {
+  mp_push_function(L, binding_index, open_service);
+  lua_setfield(L, -2, "open");
+  mp_push_function(L, binding_index, check_store);
+  lua_setfield(L, -2, "checkStore");
+  mp_push_function(L, binding_index, open_beside);
+  lua_setfield(L, -2, "openBeside");
+  mp_push_function(L, binding_index, mp_idle);
+  lua_setfield(L, -2, "idle");
+}
