@@ -45,6 +45,8 @@ extern "C" {
 #define MOONPAD_VERSION_MINOR 1
 #define MOONPAD_VERSION_PATCH 0
 #define MOONPAD_VERSION       "0.1.0"
+/* 0.1.0 is 1000, 1.2.3 is 1002003: newer versions have larger numbers. */
+#define MOONPAD_VERSION_NUMBER (MOONPAD_VERSION_MAJOR * 1000000 + MOONPAD_VERSION_MINOR * 1000 + MOONPAD_VERSION_PATCH)
 
 #if defined(__GNUC__)
 #define MOONPAD_API __attribute__((visibility("default")))
@@ -245,6 +247,8 @@ typedef enum moonpad_on_conflict {
 } moonpad_on_conflict;
 
 #define MOONPAD_ALL_EVENTS INT64_C(-1)
+/* Of an option that the service has as well: as the service has it. */
+#define MOONPAD_DEFAULT INT64_MIN
 
 /* Later versions append fields: see "Option structs". */
 /*
@@ -291,6 +295,8 @@ static inline void moonpad_options_init(moonpad_options *options) {
 
 /* The version of the library that is running, "0.1.0". */
 MOONPAD_API const char *moonpad_version(void);
+/* The same as MOONPAD_VERSION_NUMBER counts it. */
+MOONPAD_API int moonpad_version_number(void);
 
 /*
 ** Opens a store: "memory:", "sqlite:PATH", "sqlite::memory:", "sqlite:///relative",
@@ -378,7 +384,7 @@ MOONPAD_API moonpad_status moonpad_create_session(moonpad_service *service, cons
 /* Later versions append fields: see "Option structs". */
 typedef struct moonpad_get_options {
   size_t size;
-  /* the last n; 0 none; MOONPAD_ALL_EVENTS; other negative numbers are invalid */
+  /* the last n; 0 none; MOONPAD_ALL_EVENTS; MOONPAD_DEFAULT: as the service has it */
   int64_t num_recent_events;
   bool has_after_timestamp;
   double after_timestamp; /* inclusive; used when has_after_timestamp */
@@ -387,7 +393,7 @@ typedef struct moonpad_get_options {
 static inline void moonpad_get_options_init(moonpad_get_options *options) {
   memset(options, 0, sizeof *options);
   options->size = sizeof *options;
-  options->num_recent_events = MOONPAD_ALL_EVENTS;
+  options->num_recent_events = MOONPAD_DEFAULT;
 }
 
 /*

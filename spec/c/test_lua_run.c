@@ -618,11 +618,39 @@ static void test_tells_when_the_next_run_can_begin(void **context) {
   close_diary(L);
 }
 
+/* It answers how much it was shown. */
+static const char forgetful[] =
+    "local service = moonpad.open('memory:', { numRecentEvents = 2 })\n"
+    "local agent = moonpad.agent { name = 'Mira', model = function(request) return 'saw ' .. #request.contents end }\n"
+    "runner = moonpad.runner { appName = 'village', agent = agent, sessionService = service }\n";
+
+static void test_how_much_history_a_run_sees(void **context) {
+  (void)context;
+  static const int64_t given[] = {MOONPAD_DEFAULT, MOONPAD_DEFAULT, MOONPAD_DEFAULT, MOONPAD_ALL_EVENTS, 0, INT64_MAX};
+  static const char *const seen[] = {"saw 1\"", "saw 3\"", "saw 3\"", "saw 3\"", "saw 1\"", "saw 11\""};
+  char text[1024];
+  lua_State *L = new_state();
+  run(L, forgetful);
+  lua_getglobal(L, "runner");
+  for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+    moonpad_lua_run_options options = options_for("Hello");
+    assert_true(options.num_recent_events == MOONPAD_DEFAULT);
+    options.num_recent_events = given[i];
+    moonpad_lua_run *answered = start_ok(L, &options);
+    assert_true(next_event(L, answered, text));
+    if (strstr(text, seen[i]) == NULL) fail_msg("run %zu: %s", i, text);
+    assert_false(next_event(L, answered, text));
+    moonpad_lua_run_free(L, answered);
+  }
+  lua_close(L);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tells_when_to_step),
       cmocka_unit_test(test_tells_when_the_next_run_can_begin),
       cmocka_unit_test(test_whole_run),
+      cmocka_unit_test(test_how_much_history_a_run_sees),
       cmocka_unit_test(test_event_that_removes),
       cmocka_unit_test(test_content_as_json),
       cmocka_unit_test(test_cancelling),

@@ -1,7 +1,7 @@
 /*
 ** Option structs of programs that were built with another header than the library. Each struct
 ** lies in a block of exactly its size, so that AddressSanitizer finds a byte that is read or
-** written beyond it. scripts/grown_options.sh has the rest: real programs with real headers.
+** written beyond it. scripts/check_abi.sh has the rest: real programs with real headers.
 */
 #include "service_support.h"
 
@@ -232,6 +232,50 @@ static void test_no_struct_ends_with_bytes_that_nobody_sets(void **state) {
   assert_true(ENDS_WITH(moonpad_template_options, agent_name));
 }
 
+/* How many events a session with three shows of a service whose default is two. */
+static size_t shown_events(moonpad_service *service, const moonpad_get_options *options) {
+  moonpad_session_name name = host_name("s");
+  moonpad_session *session = NULL;
+  OK(moonpad_get_session(service, &name, options, &session, &failure));
+  size_t count = host_event_count(session);
+  moonpad_session_free(session);
+  return count;
+}
+
+static void test_options_of_a_get_that_say_nothing_leave_it_to_the_service(void **state) {
+  host *self = *state;
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  moonpad_options options = self->options;
+  options.num_recent_events = 2;
+  OK(moonpad_open(T("memory:"), &options, &service, &failure));
+  OK(moonpad_create_session(service, &name, T(""), &session, &failure));
+  for (int i = 0; i < 3; i++) OK(moonpad_append_event(session, T("{\"timestamp\":10}"), NULL, &failure));
+  moonpad_session_free(session);
+  moonpad_get_options get;
+  moonpad_get_options_init(&get);
+  assert_int_equal(shown_events(service, NULL), 2);
+  assert_int_equal(shown_events(service, &get), 2);
+  get.has_after_timestamp = true;
+  get.after_timestamp = 10;
+  assert_int_equal(shown_events(service, &get), 2);
+  /* What a program says counts, whatever header it was built with. */
+  static const int64_t given[] = {MOONPAD_ALL_EVENTS, 0, 1, INT64_MAX};
+  static const size_t shown[] = {3, 0, 1, 3};
+  for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+    moonpad_get_options_init(&get);
+    get.num_recent_events = given[i];
+    assert_int_equal(shown_events(service, &get), shown[i]);
+  }
+  get.num_recent_events = MOONPAD_DEFAULT + 1;
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_get_session(service, &name, &get, &session, &failure));
+  moonpad_service_release(service);
+  /* The service itself has nobody to leave it to. */
+  options.num_recent_events = MOONPAD_DEFAULT;
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_open(T("memory:"), &options, &service, &failure));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_an_older_struct_lacks_has_its_default),
@@ -240,6 +284,8 @@ int main(void) {
                                       host_teardown),
       cmocka_unit_test(test_init_writes_the_callers_struct_and_no_more),
       cmocka_unit_test(test_no_struct_ends_with_bytes_that_nobody_sets),
+      cmocka_unit_test_setup_teardown(test_options_of_a_get_that_say_nothing_leave_it_to_the_service, host_setup_memory,
+                                      host_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

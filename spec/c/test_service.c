@@ -12,6 +12,10 @@
 static void test_the_library_names_its_version_and_its_statuses(void **state) {
   (void)state;
   assert_string_equal(moonpad_version(), MOONPAD_VERSION);
+  int major, minor, patch;
+  assert_int_equal(sscanf(MOONPAD_VERSION, "%d.%d.%d", &major, &minor, &patch), 3);
+  assert_int_equal(moonpad_version_number(), major * 1000000 + minor * 1000 + patch);
+  assert_int_equal(moonpad_version_number(), MOONPAD_VERSION_NUMBER);
   static const char *const names[] = {
       "ok",   "invalid_argument", "not_found", "already_exists", "conflict", "template",  "model",      "tool", "limit",
       "busy", "closed",           "cancelled", "storage",        "corrupt",  "no_memory", "unsupported"};
@@ -312,7 +316,7 @@ static void test_get_session(void **state) {
   moonpad_get_options options;
   moonpad_get_options_init(&options);
   assert_int_equal(options.size, sizeof options);
-  assert_int_equal(options.num_recent_events, MOONPAD_ALL_EVENTS);
+  assert_true(options.num_recent_events == MOONPAD_DEFAULT);
   assert_false(options.has_after_timestamp);
   static const struct {
     int64_t recent;

@@ -138,7 +138,7 @@ static void push_options(lua_State *L, const moonpad_lua_run_options *options) {
   set_text(L, "newMessage", options->new_message);
   set_json(L, "newMessage", options->new_content);
   set_json(L, "stateDelta", options->state_delta);
-  if (options->num_recent_events == MOONPAD_ALL_EVENTS) return;
+  if (options->num_recent_events == MOONPAD_DEFAULT || options->num_recent_events == MOONPAD_ALL_EVENTS) return;
   lua_pushinteger(L, options->num_recent_events);
   lua_setfield(L, -2, "numRecentEvents");
 }

@@ -12,6 +12,10 @@ const char *moonpad_version(void) {
   return MOONPAD_VERSION;
 }
 
+int moonpad_version_number(void) {
+  return MOONPAD_VERSION_NUMBER;
+}
+
 static moonpad_status check_options(const moonpad_options *given, moonpad_options *options, moonpad_error *error) {
   moonpad_options_init(options);
   moonpad_status status = mp_take_options("moonpad_options", MP_SIZE_UP_TO(moonpad_options, log_context), given,

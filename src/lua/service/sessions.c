@@ -106,7 +106,6 @@ static int get_session(lua_State *L) {
                                mp_field_string(options, "sessionId")};
   moonpad_get_options choice;
   moonpad_get_options_init(&choice);
-  choice.num_recent_events = mp_service_options(service)->num_recent_events;
   if (mp_field_integer(options, "numRecentEvents", &choice.num_recent_events) && choice.num_recent_events < 0) {
     mp_raise_argument(L, "%s: numRecentEvents: must not be negative", where);
   }

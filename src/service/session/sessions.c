@@ -199,10 +199,10 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   *session = NULL;
   moonpad_get_options options;
   moonpad_get_options_init(&options);
-  options.num_recent_events = service->options.num_recent_events;
   moonpad_status status = mp_take_options("moonpad_get_options", MP_SIZE_UP_TO(moonpad_get_options, after_timestamp),
                                           given_options, &options, sizeof options, error);
   if (status != MOONPAD_OK) return status;
+  if (options.num_recent_events == MOONPAD_DEFAULT) options.num_recent_events = service->options.num_recent_events;
   if (options.num_recent_events < MOONPAD_ALL_EVENTS) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "numRecentEvents: must not be negative");
   }
