@@ -23,6 +23,8 @@
 #include "service/history/rewind.h"
 #include "service/queue_poll.h"
 #include "service/service.h"
+#include "service/session/events.h"
+#include "service/session/refresh.h"
 #include "service/session/session.h"
 
 /*
@@ -65,13 +67,12 @@ static inline bool mp_service_is_closed(const moonpad_service *service) {
 /*
 ** ---- A session object ----
 **
-** service/session/session.h: mp_session_reference.
-** Its events:  mp_session_event_text, mp_session_event_is_ready; mp_event_read,
-**              mp_event_read_begin, mp_event_read_run, mp_event_read_end.
-** A refresh:   mp_refreshing, mp_refresh_begin, mp_refresh_read, mp_refresh_fits, mp_refresh_apply,
-**              mp_refresh_end.
-** Its appends under way: mp_session_drain, mp_session_try_drain, mp_session_drain_abandoned,
-**              mp_session_queues_nothing.
+** service/session/session.h: mp_session_reference; of its appends in flight mp_session_drain,
+**   mp_session_try_drain, mp_session_drain_abandoned, mp_session_queues_nothing.
+** service/session/events.h: mp_session_event_text, mp_session_event_is_ready; mp_event_read,
+**   mp_event_read_begin, mp_event_read_run, mp_event_read_end.
+** service/session/refresh.h: mp_refreshing, mp_refresh_begin, mp_refresh_read, mp_refresh_fits,
+**   mp_refresh_apply, mp_refresh_end.
 */
 
 static inline mp_env *mp_session_env(const moonpad_session *session) {
@@ -84,12 +85,12 @@ static inline const moonpad_options *mp_session_options(const moonpad_session *s
 
 /* The queue that its asynchronous appends complete in; NULL: the service's own. Borrowed. */
 static inline moonpad_queue *mp_session_queue(const moonpad_session *session) {
-  return session->queue;
+  return session->in_flight.completions;
 }
 
 /* About how much memory it takes, for the collector. */
 static inline size_t mp_session_memory(const moonpad_session *session) {
-  return sizeof *session + 2 * session->state_bytes;
+  return sizeof *session + 2 * session->view.state_bytes;
 }
 
 /* Moves the keys of the last conflict to the caller. NULL: there are none. */

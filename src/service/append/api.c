@@ -3,18 +3,18 @@
 #include "service/append/append.h"
 #include "service/changes/change_set.h"
 
-#define SPARE_BYTES 65536 /* beyond it, the memory of a large event is given back */
+#define SCRATCH_BYTES 65536 /* beyond it, the memory of a large event is given back */
 
 /* What one append wrote its event into serves the next one. */
-static void lend_spare(moonpad_session *session, mp_append *append) {
-  append->json = session->spare;
+static void borrow_scratch(moonpad_session *session, mp_append *append) {
+  append->json = session->scratch;
   mp_buffer_clear(&append->json);
-  mp_buffer_init(&session->spare, session->env);
+  mp_buffer_init(&session->scratch, session->env);
 }
 
-static void take_spare_back(moonpad_session *session, mp_append *append) {
-  if (append->json.capacity > SPARE_BYTES) return;
-  session->spare = append->json;
+static void give_scratch_back(moonpad_session *session, mp_append *append) {
+  if (append->json.capacity > SCRATCH_BYTES) return;
+  session->scratch = append->json;
   mp_buffer_init(&append->json, append->env);
 }
 
@@ -88,7 +88,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
   if (append.draft.partial) {
     status = pass_partial(session, event, stored, error);
   } else {
-    lend_spare(session, &append);
+    borrow_scratch(session, &append);
     status = store_append(&append, error);
     mp_append_keep_conflicts(&append, session);
     if (status != MOONPAD_OK) mp_append_forget_outcome(&append);
@@ -100,7 +100,7 @@ static moonpad_status append_now(moonpad_session *session, moonpad_changes *chan
       ** error either.
       */
     }
-    take_spare_back(session, &append);
+    give_scratch_back(session, &append);
   }
   mp_append_free(&append);
   return status;

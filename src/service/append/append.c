@@ -52,7 +52,7 @@ static moonpad_status add_given(mp_append *append, moonpad_session *session, con
                                 moonpad_error *error) {
   for (size_t i = 0; i < append->draft.delta.count; i++) {
     mp_entry *given = &append->draft.delta.items[i];
-    mp_view_entry *entry = mp_view_touch_hashed(&session->view, append->env, given->key, given->hash);
+    mp_view_entry *entry = mp_view_touch_hashed(&session->view, given->key, given->hash);
     mp_operation *operation =
         entry == NULL ? NULL
                       : add_operation(append, given->value == NULL ? MP_REMOVE : MP_SET, entry, given, given->value);
@@ -192,7 +192,7 @@ static void init_append(mp_append *append, moonpad_session *session, moonpad_cha
   append->changes = changes;
   append->expected_revision = expected_revision;
   append->names = mp_session_names(session);
-  append->state_bytes = session->state_bytes;
+  append->state_bytes = session->view.state_bytes;
   mp_buffer_init(&append->json, append->env);
   append->stored = (moonpad_string){"", 0};
   append->timestamp = 0;
@@ -537,16 +537,16 @@ moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
 /* The view takes over the draft's reference, where it has one. */
 static void show_result(moonpad_session *session, mp_operation *operation, int64_t revision) {
   if (operation->given != NULL && operation->kind == MP_SET) {
-    mp_view_move(session, operation->entry, operation->value, revision);
+    mp_view_move(&session->view, operation->entry, operation->value, revision);
     operation->given->value = operation->value = operation->result = NULL;
   } else {
-    mp_view_set(session, operation->entry, operation->result, revision);
+    mp_view_set(&session->view, operation->entry, operation->result, revision);
   }
 }
 
 void mp_append_apply(mp_append *append, moonpad_session *session) {
-  bool complete = mp_view_reserve(session, &append->others);
-  if (complete) mp_view_apply(session, &append->others, &append->row);
+  bool complete = mp_changed_keys_reserve(&append->others, &session->view);
+  if (complete) mp_changed_keys_apply(&append->others, &session->view, &append->row);
   for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     show_result(session, operation, mp_row_revision(&append->row, operation->scope));

@@ -11,29 +11,20 @@
 
 #define BATCH 64
 
-/*
-** What made an append of a session object fail: those behind it were built on it, and fail with
-** it, until none is under way. Only whoever stores them uses it meanwhile.
-*/
-typedef struct mp_failure {
-  moonpad_error error; /* code MOONPAD_OK: nothing */
-  bool is_final;       /* else it was found in a transaction that may be undone */
-} mp_failure;
-
 /* One of them, from its call until it is polled. */
 struct mp_job {
-  mp_task task; /* the first member */
-  mp_job *next; /* of the session object: queued later */
+  mp_in_flight in_flight; /* the first member */
   mp_append append;
-  mp_buffer event; /* what the append reads from */
-  /* NULL once the object has been freed, which waits until the job is done */
-  moonpad_session *session;
+  mp_buffer event;     /* what the append reads from */
   mp_failure *failure; /* the session object's */
   mp_async_way way;
   moonpad_error error; /* code MOONPAD_OK: stored */
-  bool applied;        /* the session object shows the outcome */
-  bool is_abandoned;   /* nobody waits for it */
 };
+
+/* NULL once it has been freed. */
+static moonpad_session *session_of(const mp_job *job) {
+  return job->in_flight.owner == NULL ? NULL : job->in_flight.owner->session;
+}
 
 /* ---- Storing, on a worker ---- */
 
@@ -172,6 +163,7 @@ void mp_backlog_init(mp_backlog *backlog, moonpad_service *service) {
 
 /* ---- Queueing, on the host's thread ---- */
 
+static void apply_job(mp_in_flight *append, moonpad_session *session);
 static moonpad_status finish_job(mp_task *task);
 static void drop_job(mp_task *task);
 
@@ -207,7 +199,7 @@ static void freeze_until_stored(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     append->operations[i].previous_value = mp_value_retain(append->operations[i].entry->value);
   }
-  session->has_unshown = true;
+  session->in_flight.has_unshown = true;
   session->frozen = append->changes;
   append->changes = NULL; /* it may be freed before the append is stored */
   if (session->frozen != NULL) mp_changes_freeze(session->frozen);
@@ -216,7 +208,7 @@ static void freeze_until_stored(mp_append *append, moonpad_session *session) {
 static void thaw(moonpad_session *session) {
   if (session->frozen != NULL) mp_changes_thaw(session->frozen);
   session->frozen = NULL;
-  session->has_unshown = false;
+  session->in_flight.has_unshown = false;
 }
 
 /* It may be being stored by now, which uses nothing of this. */
@@ -224,26 +216,11 @@ static void show_expected(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     operation->previous_value = mp_value_retain(operation->entry->value);
-    mp_view_expect(session, operation->entry, operation->expected);
+    mp_view_expect(&session->view, operation->entry, operation->expected);
     operation->expected = NULL;
     if (append->changes != NULL) mp_changes_stored(append->changes, operation->entry);
   }
   append->changes = NULL;
-}
-
-static void unlink_job(mp_job *job) {
-  moonpad_session *session = job->session;
-  if (session == NULL) return;
-  mp_job *before = NULL; /* as a rule it is the first */
-  for (mp_job *at = session->first_job; at != job; at = at->next) before = at;
-  *(before == NULL ? &session->first_job : &before->next) = job->next;
-  if (session->last_job == job) session->last_job = before;
-}
-
-static void link_job(mp_job *job) {
-  moonpad_session *session = job->session;
-  *(session->last_job == NULL ? &session->first_job : &session->last_job->next) = job;
-  session->last_job = job;
 }
 
 static moonpad_status read_job(mp_job *job, moonpad_session *session, moonpad_changes *changes, moonpad_string event,
@@ -259,10 +236,7 @@ static moonpad_status read_job(mp_job *job, moonpad_session *session, moonpad_ch
   } else if (job->way.apart) {
     status = mp_append_refuse_shared_keys(&job->append, error);
   }
-  if (status == MOONPAD_OK && session->failure == NULL) {
-    session->failure = mp_allocate_zeroed(session->env, sizeof *session->failure);
-    if (session->failure == NULL) status = mp_no_memory(error);
-  }
+  if (status == MOONPAD_OK && !mp_in_flight_reserve_failure(&session->in_flight)) status = mp_no_memory(error);
   if (status != MOONPAD_OK) mp_append_free(&job->append);
   return status;
 }
@@ -271,65 +245,71 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
                                mp_async_way way, mp_job **made, moonpad_error *error) {
   mp_job *job = mp_allocate(session->env, sizeof *job); /* field by field: most of it is room */
   if (job == NULL) return mp_no_memory(error);
-  job->next = NULL;
+  job->in_flight.next = NULL;
+  job->in_flight.owner = NULL;
+  job->in_flight.apply = apply_job;
+  job->in_flight.is_applied = job->in_flight.is_abandoned = false;
   mp_buffer_init(&job->event, session->env);
   job->way = way;
   job->error.code = MOONPAD_OK;
   job->error.message[0] = '\0';
-  job->applied = job->is_abandoned = false;
   moonpad_status status = read_job(job, session, changes, event, error);
   if (status != MOONPAD_OK) {
     mp_buffer_free(&job->event);
     mp_release(session->env, job);
     return status;
   }
-  job->task = (mp_task){.run = store_alone, .finish = finish_job, .drop = drop_job};
-  job->task.taker = job->way.when_stored ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_POLL;
-  job->task.queue = session->queue != NULL ? session->queue : &session->service->queue;
-  job->session = session;
-  job->failure = session->failure;
+  mp_task *task = &job->in_flight.task;
+  moonpad_queue *completions = session->in_flight.completions;
+  *task = (mp_task){.run = store_alone, .finish = finish_job, .drop = drop_job};
+  task->taker = job->way.when_stored ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_POLL;
+  task->queue = completions != NULL ? completions : &session->service->queue;
+  job->failure = session->in_flight.failure;
   *made = job;
   return MOONPAD_OK;
 }
 
 /* With the mutex held. */
-static moonpad_status add_to_backlog(moonpad_service *service, mp_job *job, moonpad_error *error) {
+static moonpad_status push_to_backlog(moonpad_service *service, mp_task *task, moonpad_error *error) {
   mp_backlog *backlog = &service->backlog;
-  moonpad_status status = mp_executor_accept(&service->executor, &job->task, error);
+  moonpad_status status = mp_executor_accept(&service->executor, task, error);
   if (status != MOONPAD_OK) return status;
-  mp_task_push(&backlog->waiting, &job->task);
+  mp_task_push(&backlog->waiting, task);
   if (!backlog->scheduled) backlog->scheduled = mp_executor_push(&service->executor, &backlog->task);
   if (backlog->scheduled) return MOONPAD_OK;
-  mp_task_unlink(&backlog->waiting, &job->task);
-  mp_executor_withdraw(&job->task);
+  mp_task_unlink(&backlog->waiting, task);
+  mp_executor_withdraw(task);
   return mp_no_memory(error);
+}
+
+static moonpad_status add_to_backlog(moonpad_service *service, mp_job *job, moonpad_error *error) {
+  pthread_mutex_lock(&service->executor.mutex);
+  moonpad_status status = push_to_backlog(service, &job->in_flight.task, error);
+  pthread_mutex_unlock(&service->executor.mutex);
+  return status;
 }
 
 /*
 ** Whether the service has been closed is asked where the job is queued: afterwards nobody would
 ** store it.
 */
-static moonpad_status enqueue(mp_job *job, moonpad_error *error) {
-  moonpad_session *session = job->session;
+static moonpad_status enqueue(mp_job *job, moonpad_session *session, moonpad_error *error) {
   moonpad_service *service = session->service;
+  mp_task *task = &job->in_flight.task;
   moonpad_status status = job->way.when_stored ? MOONPAD_OK : expect_results(&job->append, error);
   if (status != MOONPAD_OK) return status;
-  link_job(job);
-  session->jobs_in_flight++;
+  mp_in_flight_link(&session->in_flight, &job->in_flight);
   if (service->store->in_memory) {
-    status = mp_executor_run(&service->executor, &job->task, error);
+    status = mp_executor_run(&service->executor, task, error);
   } else {
-    pthread_mutex_lock(&service->executor.mutex);
     status = add_to_backlog(service, job, error);
-    pthread_mutex_unlock(&service->executor.mutex);
   }
   if (status == MOONPAD_OK && job->way.when_stored) {
     freeze_until_stored(&job->append, session);
   } else if (status == MOONPAD_OK) {
     show_expected(&job->append, session);
   } else {
-    unlink_job(job);
-    session->jobs_in_flight--;
+    mp_in_flight_withdraw(&job->in_flight);
   }
   return status;
 }
@@ -340,7 +320,7 @@ moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *
   if (way.when_stored || mp_session_queues_nothing(session)) mp_session_drain(session);
   moonpad_status status = make_job(session, changes, event, way, &job, error);
   if (status != MOONPAD_OK) return status;
-  status = enqueue(job, error);
+  status = enqueue(job, session, error);
   if (status != MOONPAD_OK) {
     free_job(job);
     return status;
@@ -380,8 +360,8 @@ moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the queue belongs to another service than the session object");
   }
   mp_queue_retain(queue);
-  mp_queue_release(session->queue);
-  session->queue = queue;
+  mp_queue_release(session->in_flight.completions);
+  session->in_flight.completions = queue;
   return MOONPAD_OK;
 }
 /* ---- Outcomes, on the host's thread ---- */
@@ -390,15 +370,18 @@ static void take_in_own(const mp_append *append, moonpad_session *session) {
   for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
     const mp_operation *operation = &append->operations[i];
     int64_t revision = mp_row_revision(&append->row, operation->scope);
-    mp_view_set(session, operation->entry, operation->result, revision);
+    mp_view_set(&session->view, operation->entry, operation->result, revision);
   }
 }
 
 /* Those behind it were built on it, and fail with it. */
-static void take_back(mp_job *job, moonpad_session *session) {
-  session->has_failed = true;
-  for (; job != NULL; job = job->next) {
-    for (size_t i = 0; i < job->append.count; i++) mp_view_expect_nothing(session, job->append.operations[i].entry);
+static void show_stored_again(mp_in_flight *first, moonpad_session *session) {
+  session->in_flight.has_failed = true;
+  for (mp_in_flight *at = first; at != NULL; at = at->next) {
+    mp_append *append = &((mp_job *)at)->append;
+    for (size_t i = 0; i < append->count; i++) {
+      mp_view_expect_nothing(&session->view, append->operations[i].entry);
+    }
   }
 }
 
@@ -409,38 +392,24 @@ static void apply_shown(mp_job *job, moonpad_session *session) {
   /*
   ** Without memory for that, the object still holds the older revision and will ask for it again.
   */
-  bool knows_others = append->has_looked && mp_view_reserve(session, &append->others);
-  if (knows_others) mp_view_apply(session, &append->others, &append->row);
+  bool knows_others = append->has_looked && mp_changed_keys_reserve(&append->others, &session->view);
+  if (knows_others) mp_changed_keys_apply(&append->others, &session->view, &append->row);
   if (is_stored) take_in_own(append, session);
-  if (!is_stored && !session->has_failed) take_back(job, session);
-  for (size_t i = 0; i < append->count; i++) mp_view_expect_done(session, append->operations[i].entry);
+  if (!is_stored && !session->in_flight.has_failed) show_stored_again(&job->in_flight, session);
+  for (size_t i = 0; i < append->count; i++) mp_view_expect_done(&session->view, append->operations[i].entry);
   if (knows_others) session->row = append->row;
 }
 
-static void apply_job(mp_job *job, moonpad_session *session) {
-  if (job->applied) return;
-  job->applied = true;
-  session->jobs_in_flight--;
+static void apply_job(mp_in_flight *append, moonpad_session *session) {
+  mp_job *job = (mp_job *)append;
   if (!job->way.when_stored) {
     apply_shown(job, session);
-  } else {
-    job->append.changes = session->frozen;
-    if (job->error.code == MOONPAD_OK) mp_append_apply(&job->append, session);
-    job->append.changes = NULL;
-    thaw(session);
+    return;
   }
-  if (session->jobs_in_flight > 0) return;
-  session->failure->error.code = MOONPAD_OK;
-  session->failure->is_final = session->has_failed = false;
-}
-
-/* Those of one session object are done in order, whatever queues they are in. */
-static void apply_up_to(mp_job *last) {
-  moonpad_session *session = last->session;
-  if (session == NULL) return;
-  mp_job *job = session->first_job;
-  for (; job != last; job = job->next) apply_job(job, session);
-  apply_job(last, session);
+  job->append.changes = session->frozen;
+  if (job->error.code == MOONPAD_OK) mp_append_apply(&job->append, session);
+  job->append.changes = NULL;
+  thaw(session);
 }
 
 /* What the operation was to leave there, one reference for the caller; false: nobody knows. */
@@ -475,11 +444,12 @@ static void report(mp_job *job) {
   bool is_stored = job->error.code == MOONPAD_OK;
   const moonpad_error *error = is_stored ? NULL : &job->error;
   if (job->way.watch != NULL) {
-    job->way.watch->done(job->way.context, &job->append, job->session, error);
+    job->way.watch->done(job->way.context, &job->append, session_of(job), error);
     return;
   }
-  if (job->error.code == MOONPAD_CONFLICT && job->append.conflict_count > 0 && job->session != NULL) {
-    mp_append_keep_conflicts(&job->append, job->session);
+  moonpad_session *session = session_of(job);
+  if (job->error.code == MOONPAD_CONFLICT && job->append.conflict_count > 0 && session != NULL) {
+    mp_append_keep_conflicts(&job->append, session);
   }
   if (job->way.callback == NULL) {
     log_failure(job);
@@ -487,14 +457,14 @@ static void report(mp_job *job) {
   }
   moonpad_event event;
   if (is_stored) mp_append_borrow_event(&job->append, &event);
-  job->way.callback(job->way.context, job->session, is_stored ? &event : NULL, error);
+  job->way.callback(job->way.context, session, is_stored ? &event : NULL, error);
 }
 
 static moonpad_status finish_job(mp_task *task) {
   mp_job *job = (mp_job *)task;
   moonpad_status status = job->error.code;
-  apply_up_to(job);
-  unlink_job(job);
+  mp_in_flight_apply(&job->in_flight);
+  mp_in_flight_unlink(&job->in_flight);
   report(job);
   free_job(job);
   return status;
@@ -502,30 +472,30 @@ static moonpad_status finish_job(mp_task *task) {
 
 static void drop_job(mp_task *task) {
   mp_job *job = (mp_job *)task;
-  apply_up_to(job);
-  unlink_job(job);
+  mp_in_flight_apply(&job->in_flight);
+  mp_in_flight_unlink(&job->in_flight);
   log_failure(job);
   if (job->way.watch != NULL) job->way.watch->dropped(job->way.context);
   free_job(job);
 }
 
 bool mp_job_poll(mp_job *last) {
-  /* whoever is told may let go of it */
+  /* Who is told may release the service. */
   moonpad_service *service = moonpad_service_retain(last->append.service);
   pthread_mutex_t *mutex = &service->executor.mutex;
   pthread_mutex_lock(mutex);
-  bool is_done = last->task.number != 0;
+  bool is_done = last->in_flight.task.number != 0;
   pthread_mutex_unlock(mutex);
   for (bool is_last = !is_done; !is_last;) {
-    mp_job *job = last->session == NULL ? last : last->session->first_job;
-    is_last = job == last;
+    mp_in_flight *append = last->in_flight.owner == NULL ? &last->in_flight : last->in_flight.owner->first;
+    is_last = append == &last->in_flight;
     pthread_mutex_lock(mutex);
-    mp_queue_take(job->task.queue, &job->task);
+    mp_queue_take(append->task.queue, &append->task);
     pthread_mutex_unlock(mutex);
-    if (job->task.taker == MP_TAKEN_BY_NONE) {
-      drop_job(&job->task);
+    if (append->task.taker == MP_TAKEN_BY_NONE) {
+      drop_job(&append->task);
     } else {
-      finish_job(&job->task);
+      finish_job(&append->task);
     }
   }
   moonpad_service_release(service);
@@ -533,79 +503,5 @@ bool mp_job_poll(mp_job *last) {
 }
 
 void mp_job_abandon(mp_job *job) {
-  /* whoever is told may let go of it */
-  moonpad_service *service = moonpad_service_retain(job->append.service);
-  job->is_abandoned = true;
-  mp_task_abandon(&job->task);
-  moonpad_service_release(service);
-}
-
-/* With the mutex held. Not for everybody's: there may always be more of those. */
-static void wait_for_jobs(const moonpad_session *session) {
-  mp_executor *executor = &session->service->executor;
-  while (session->last_job->task.number == 0) pthread_cond_wait(&executor->finished, &executor->mutex);
-}
-
-/* Applying gives back memory, so it is done without the mutex. */
-void mp_session_drain(moonpad_session *session) {
-  if (session->jobs_in_flight == 0) return;
-  pthread_mutex_t *mutex = &session->service->executor.mutex;
-  pthread_mutex_lock(mutex);
-  wait_for_jobs(session);
-  pthread_mutex_unlock(mutex);
-  apply_up_to(session->last_job);
-}
-
-bool mp_session_try_drain(moonpad_session *session) {
-  if (session->jobs_in_flight == 0) return true;
-  mp_job *last = NULL;
-  pthread_mutex_t *mutex = &session->service->executor.mutex;
-  pthread_mutex_lock(mutex);
-  for (mp_job *job = session->first_job; job != NULL && job->task.number != 0; job = job->next) last = job;
-  pthread_mutex_unlock(mutex);
-  if (last != NULL) apply_up_to(last);
-  return session->jobs_in_flight == 0;
-}
-
-/*
-** Of those that were abandoned: the first that a step was to take and that is done; those under way
-** go to a step, or to nobody.
-*/
-static mp_job *find_for_step(moonpad_session *session, bool is_awaited) {
-  mp_job *found = NULL;
-  pthread_mutex_t *mutex = &session->service->executor.mutex;
-  pthread_mutex_lock(mutex);
-  for (mp_job *job = session->first_job; job != NULL && found == NULL; job = job->next) {
-    mp_task *task = &job->task;
-    if (!job->is_abandoned) continue;
-    if (task->number == 0) {
-      task->taker = is_awaited ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_NONE;
-    } else if (task->taker == MP_TAKEN_BY_STEP) {
-      found = job;
-    }
-  }
-  pthread_mutex_unlock(mutex);
-  return found;
-}
-
-bool mp_session_drain_abandoned(moonpad_session *session, bool is_awaited) {
-  for (mp_job *job; (job = find_for_step(session, is_awaited)) != NULL;) mp_job_abandon(job);
-  return mp_session_try_drain(session);
-}
-
-static void leave_jobs(moonpad_session *session) {
-  pthread_mutex_t *mutex = &session->service->executor.mutex;
-  pthread_mutex_lock(mutex);
-  wait_for_jobs(session);
-  for (mp_job *job = session->first_job; job != NULL; job = job->next) job->session = NULL;
-  pthread_mutex_unlock(mutex);
-  session->first_job = session->last_job = NULL;
-}
-
-void mp_session_detach_appends(moonpad_session *session) {
-  /* One that a transaction has made and frees again must not ask for the lock (service.h). */
-  if (session->first_job != NULL) leave_jobs(session);
-  mp_release(session->env, session->failure);
-  mp_queue_release(session->queue);
-  session->queue = NULL;
+  mp_in_flight_abandon(&job->in_flight);
 }

@@ -75,7 +75,7 @@ moonpad_status mp_changes_peek(moonpad_changes *changes, moonpad_string key, moo
   }
   if (status != MOONPAD_OK) return status;
   if (change == NULL) {
-    mp_view_entry *entry = mp_map_get(changes->view, key);
+    mp_view_entry *entry = mp_map_get(&changes->view->entries, key);
     if (entry != NULL && entry->value != NULL) *value = entry->value->as;
     return MOONPAD_OK;
   }

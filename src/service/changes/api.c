@@ -224,3 +224,38 @@ moonpad_status moonpad_changes_state(moonpad_changes *changes, moonpad_buffer *j
   mp_buffer_free(&out);
   return status;
 }
+
+/* ---- the change set of a session object itself ---- */
+
+moonpad_status moonpad_session_changes(moonpad_session *session, moonpad_changes **changes, moonpad_error *error) {
+  *changes = mp_session_own_changes(session);
+  return *changes == NULL ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+moonpad_status moonpad_session_read(moonpad_session *session, moonpad_string key, moonpad_string path,
+                                    moonpad_value *value, moonpad_error *error) {
+  moonpad_changes *own = mp_session_own_changes(session);
+  value->type = MOONPAD_ABSENT;
+  if (own == NULL) return mp_no_memory(error);
+  return moonpad_changes_get(own, key, path, value, error);
+}
+
+moonpad_status moonpad_session_state(moonpad_session *session, moonpad_buffer *json, moonpad_error *error) {
+  memset(json, 0, sizeof *json);
+  moonpad_changes *own = mp_session_own_changes(session);
+  if (own == NULL) return mp_no_memory(error);
+  return moonpad_changes_state(own, json, error);
+}
+
+static bool look_up_state(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error) {
+  return mp_changes_peek(context, name, value, error) == MOONPAD_OK;
+}
+
+moonpad_status moonpad_session_render(moonpad_session *session, moonpad_string source,
+                                      const moonpad_template_options *options, moonpad_buffer *result,
+                                      moonpad_error *error) {
+  memset(result, 0, sizeof *result);
+  moonpad_changes *own = mp_session_own_changes(session);
+  if (own == NULL) return mp_no_memory(error);
+  return moonpad_render(source, options, look_up_state, own, result, error);
+}

@@ -63,8 +63,8 @@ struct moonpad_changes {
   moonpad_session *session; /* NULL: detached, or `left` */
   bool session_freed;       /* the session object has been freed */
   mp_key *branch;           /* of a parallel agent, like "team.writer"; NULL: none */
-  mp_map *view;             /* the session's, or private_view */
-  mp_map private_view;
+  mp_view *view;            /* the session's, or private_view */
+  mp_view private_view;
   mp_map map; /* key -> mp_change */
   size_t pending_count;
   /* that its transactions commit to (transaction.h); NULL: it lies over the view itself */
@@ -121,8 +121,6 @@ void mp_changes_thaw(moonpad_changes *changes);
 moonpad_status mp_changes_refuse_if_session_freed(const moonpad_changes *changes, moonpad_error *error);
 /* Can what is pending become an event? Waits where that is happening already. */
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
-/* The session object is about to be freed: its change sets forget what they hold of it. */
-void mp_changes_session_freed(moonpad_session *session);
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
 moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
 /*
@@ -152,7 +150,7 @@ void mp_call_end(moonpad_changes *changes);
 ** The view is about to show another value there: transactions under way keep the one that they
 ** began with.
 */
-void mp_changes_keep_version(const moonpad_session *session, const mp_view_entry *entry);
+void mp_changes_keep_version(void *session, const mp_view_entry *entry);
 /* Notes the base on first contact. */
 void mp_change_touch(mp_change *change, bool reading);
 /*
@@ -188,9 +186,5 @@ void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry);
 ** what the session object has taken in.
 */
 void mp_changes_note_clean(moonpad_changes *changes);
-/*
-** After a refresh: what is pending counts as decided in sight of what the session object holds now.
-*/
-void mp_changes_rebase(moonpad_changes *changes);
 
 #endif

@@ -14,19 +14,11 @@ static moonpad_changes *changes_new(mp_env *env, moonpad_session *session) {
   if (changes == NULL) return NULL;
   changes->env = mp_env_retain(env);
   changes->session = session;
-  mp_map_init(&changes->private_view, env);
+  mp_view_init(&changes->private_view, env);
   mp_map_init(&changes->map, env);
   mp_buffer_init(&changes->scratch, env);
   changes->view = session == NULL ? &changes->private_view : &session->view;
   return changes;
-}
-
-moonpad_status moonpad_changes_begin(moonpad_session *session, moonpad_changes **changes, moonpad_error *error) {
-  *changes = changes_new(session->env, session);
-  if (*changes == NULL) return mp_no_memory(error);
-  (*changes)->next = session->sets;
-  session->sets = *changes;
-  return MOONPAD_OK;
 }
 
 moonpad_status mp_changes_new_detached(mp_env *env, moonpad_changes **changes, moonpad_error *error) {
@@ -48,15 +40,6 @@ static void change_free(mp_change *change) {
   mp_release(env, change);
 }
 
-static void unlink_from_session(moonpad_changes *changes) {
-  if (changes->session == NULL) return;
-  moonpad_changes **link = &changes->session->sets;
-  while (*link != NULL && *link != changes) link = &(*link)->next;
-  if (*link == changes) *link = changes->next;
-  if (changes->session->own == changes) changes->session->own = NULL;
-  if (changes->session->frozen == changes) changes->session->frozen = NULL;
-}
-
 /* What it knows of keys, whose entries are the session object's. */
 static void forget_keys(moonpad_changes *changes) {
   size_t position = 0;
@@ -64,7 +47,28 @@ static void forget_keys(moonpad_changes *changes) {
   mp_map_free(&changes->map);
 }
 
-void mp_changes_session_freed(moonpad_session *session) {
+/* ---- what a session object tells its change sets ---- */
+
+/* After a refresh: what is pending counts as decided in sight of what the object holds now. */
+static void rebase(moonpad_changes *changes) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
+    mp_change *change = slot->value;
+    if (!change->touched) continue;
+    change->base = mp_snapshot_revision(changes->session, change->entry->scope);
+  }
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    changes->all_base[scope] = mp_snapshot_revision(changes->session, (mp_scope)scope);
+  }
+}
+
+static void refreshed(moonpad_session *session) {
+  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) rebase(changes);
+}
+
+/* It is about to be freed: its change sets forget what they hold of it. */
+static void freeing(moonpad_session *session) {
+  moonpad_changes_free(session->own);
   for (moonpad_changes *changes; (changes = session->sets) != NULL;) {
     session->sets = changes->next;
     mp_changes_thaw(changes);
@@ -79,6 +83,38 @@ void mp_changes_session_freed(moonpad_session *session) {
   }
 }
 
+static void link_to_session(moonpad_changes *changes, moonpad_session *session) {
+  static const mp_session_hooks hooks = {refreshed, freeing};
+  changes->next = session->sets;
+  session->sets = changes;
+  session->hooks = &hooks;
+  session->view.will_change = mp_changes_keep_version;
+  session->view.context = session;
+}
+
+static void unlink_from_session(moonpad_changes *changes) {
+  moonpad_session *session = changes->session;
+  if (session == NULL) return;
+  moonpad_changes **link = &session->sets;
+  while (*link != NULL && *link != changes) link = &(*link)->next;
+  if (*link == changes) *link = changes->next;
+  if (session->own == changes) session->own = NULL;
+  if (session->frozen == changes) session->frozen = NULL;
+  if (session->sets == NULL) session->view.will_change = NULL;
+}
+
+moonpad_status moonpad_changes_begin(moonpad_session *session, moonpad_changes **changes, moonpad_error *error) {
+  *changes = changes_new(session->env, session);
+  if (*changes == NULL) return mp_no_memory(error);
+  link_to_session(*changes, session);
+  return MOONPAD_OK;
+}
+
+moonpad_changes *mp_session_own_changes(moonpad_session *session) {
+  if (session->own == NULL) moonpad_changes_begin(session, &session->own, NULL);
+  return session->own;
+}
+
 void moonpad_changes_free(moonpad_changes *changes) {
   if (changes == NULL) return;
   mp_call_end(changes);
@@ -88,7 +124,7 @@ void moonpad_changes_free(moonpad_changes *changes) {
   mp_key_release(env, changes->branch);
   mp_value_release(env, changes->lent);
   mp_buffer_free(&changes->scratch);
-  mp_view_free(&changes->private_view, env);
+  mp_view_free(&changes->private_view);
   mp_release(env, changes);
   mp_env_release(env);
 }
@@ -110,7 +146,7 @@ mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key) {
   uint64_t hash = mp_hash(key.data, key.length);
   mp_change *change = mp_map_get_hashed(&changes->map, key.data, key.length, hash);
   if (change != NULL) return change;
-  mp_view_entry *entry = mp_view_touch(changes->view, changes->env, key);
+  mp_view_entry *entry = mp_view_touch(changes->view, key);
   if (entry == NULL) return NULL;
   change = mp_allocate_zeroed(changes->env, sizeof *change);
   if (change == NULL) return NULL;
@@ -367,17 +403,5 @@ void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry) {
 void mp_changes_note_clean(moonpad_changes *changes) {
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     changes->all_base[scope] = changes->clean_at[scope] = mp_snapshot_revision(changes->session, (mp_scope)scope);
-  }
-}
-
-void mp_changes_rebase(moonpad_changes *changes) {
-  size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
-    mp_change *change = slot->value;
-    if (!change->touched) continue;
-    change->base = mp_snapshot_revision(changes->session, change->entry->scope);
-  }
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    changes->all_base[scope] = mp_snapshot_revision(changes->session, (mp_scope)scope);
   }
 }

@@ -17,6 +17,8 @@ moonpad_status mp_changes_new_detached(mp_env *env, moonpad_changes **changes, m
 /* Of a detached one: what was set so far becomes what it holds, nothing is pending any more. */
 void mp_changes_promote(moonpad_changes *changes);
 mp_env *mp_changes_env(const moonpad_changes *changes);
+/* The change set of a session object itself, made when first used. NULL when out of memory. */
+moonpad_changes *mp_session_own_changes(moonpad_session *session);
 /*
 ** Makes it one of a branch of a parallel agent ("team.writer"; empty: none). Appends by branches
 ** beside it do not count as its own: a write that depends on a read which they have overtaken

@@ -24,7 +24,7 @@ static bool shows_key(const moonpad_changes *changes, const mp_view_entry *entry
 /* Every change has an entry in the view, so the view names all keys there are. */
 static moonpad_status add_keys(const moonpad_changes *changes, mp_entries *keys, moonpad_error *error) {
   size_t position = 0;
-  for (const mp_map_slot *slot; (slot = mp_map_next(changes->view, &position)) != NULL;) {
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->view->entries, &position)) != NULL;) {
     const mp_view_entry *entry = slot->value;
     if (!shows_key(changes, entry)) continue;
     if (mp_entries_add_owned(keys, mp_key_retain(entry->key)) == NULL) return mp_no_memory(error);
@@ -83,7 +83,8 @@ static moonpad_status write_shown(const moonpad_changes *changes, mp_entries *ke
     mp_entry *key = &keys->items[i];
     mp_change *change = find_change(changes, key->owned);
     if (change == NULL) {
-      const mp_view_entry *entry = mp_map_get_hashed(changes->view, key->key.data, key->key.length, key->hash);
+      const mp_view_entry *entry =
+          mp_map_get_hashed(&changes->view->entries, key->key.data, key->key.length, key->hash);
       key->value = mp_value_retain(entry->value);
       continue;
     }

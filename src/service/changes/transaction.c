@@ -128,7 +128,8 @@ const mp_version *mp_change_version(const mp_change *change, const moonpad_chang
   return stored != NULL && !was_pending ? stored : seen;
 }
 
-void mp_changes_keep_version(const moonpad_session *session, const mp_view_entry *entry) {
+void mp_changes_keep_version(void *context, const mp_view_entry *entry) {
+  const moonpad_session *session = context;
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
     if (changes->open == 0) continue;
     mp_change *change = mp_change_of(changes, mp_key_text(entry->key));

@@ -5,6 +5,7 @@
 #include "core/json_write.h"
 #include "service/history/history.h"
 #include "service/history/replay.h"
+#include "service/session/cursor.h"
 
 struct moonpad_export {
   const moonpad_session *session; /* used while the export is opened, not afterwards */

@@ -1,7 +1,9 @@
 /* Event cursors: a history of any length, read in pages whose text is lent (contract 6). */
+#include "service/session/cursor.h"
+
 #include "base/error.h"
 #include "base/options.h"
-#include "service/session/session.h"
+#include "service/session/events.h"
 
 #define FIRST_PAGE 16 /* events: the first look may be the only one */
 #define LAST_PAGE  256
@@ -10,9 +12,9 @@
 struct moonpad_event_cursor {
   moonpad_service *service;
   mp_env *env;
-  mp_key *names[3];     /* of the session: app, user, id */
-  mp_session_ref place; /* it; its strings are those */
-  int64_t *chosen;      /* revisions, ascending: what comes before `first` */
+  mp_key *names[3];   /* of the session: app, user, id */
+  mp_session_ref ref; /* it; its strings are those */
+  int64_t *chosen;    /* revisions, ascending: what comes before `first` */
   size_t chosen_count;
   int64_t first; /* of a run of revisions without gaps */
   size_t count;  /* events in all */
@@ -31,7 +33,7 @@ moonpad_event_cursor *mp_event_cursor_new(const moonpad_session *session, int64_
   cursor->names[0] = mp_key_retain(session->app_name);
   cursor->names[1] = mp_key_retain(session->user_id);
   cursor->names[2] = mp_key_retain(session->id);
-  cursor->place = mp_session_ref_of(session);
+  cursor->ref = mp_session_ref_of(session);
   cursor->first = first;
   cursor->count = last < first ? 0 : (size_t)(last - first + 1);
   cursor->page_size = FIRST_PAGE;
@@ -119,7 +121,7 @@ typedef struct page_read {
 static moonpad_status read_page(mp_tx *tx, void *context, moonpad_error *error) {
   const page_read *read = context;
   const moonpad_event_cursor *cursor = read->cursor;
-  return mp_page_read(cursor->page, tx, &cursor->place, read->first, read->last, error);
+  return mp_page_read(cursor->page, tx, &cursor->ref, read->first, read->last, error);
 }
 
 static bool make_room(moonpad_event_cursor *cursor) {

@@ -129,8 +129,8 @@ static moonpad_status list_state(void *context, const mp_state_row *row, moonpad
 }
 
 static moonpad_status show(moonpad_session *session, const mp_changed_keys *state, moonpad_error *error) {
-  if (!mp_view_reserve(session, state)) return mp_no_memory(error);
-  mp_view_apply(session, state, &session->row);
+  if (!mp_changed_keys_reserve(state, &session->view)) return mp_no_memory(error);
+  mp_changed_keys_apply(state, &session->view, &session->row);
   return MOONPAD_OK;
 }
 
