@@ -1,4 +1,7 @@
-/* SQLite without memory: its n-th allocation fails, or all from the n-th on. One thread. */
+/*
+** SQLite without memory: its n-th allocation fails, or all from the n-th on. SQLite has one allocator
+** for the whole process, which only counts its calls here, not the blocks that are alive.
+*/
 #ifndef SQLITE_MEMORY_H
 #define SQLITE_MEMORY_H
 
@@ -10,50 +13,38 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-static struct {
-  sqlite3_mem_methods under;
-  long countdown; /* 0: nothing fails */
-  bool lasting, has_failed;
-} sqlite_memory;
+#include "counting_allocator.h"
 
-static bool sqlite_memory_refuses(void) {
-  if (sqlite_memory.countdown == 0) return false;
-  if (sqlite_memory.countdown > 1) {
-    sqlite_memory.countdown--;
-    return false;
-  }
-  sqlite_memory.has_failed = true;
-  if (!sqlite_memory.lasting) sqlite_memory.countdown = 0;
-  return true;
-}
+static counting_allocator sqlite_memory;
+static sqlite3_mem_methods sqlite_memory_under;
 
 static void *sqlite_memory_allocate(int size) {
-  return sqlite_memory_refuses() ? NULL : sqlite_memory.under.xMalloc(size);
+  return counting_refuses(&sqlite_memory) ? NULL : sqlite_memory_under.xMalloc(size);
 }
 
 static void *sqlite_memory_resize(void *block, int size) {
-  return sqlite_memory_refuses() ? NULL : sqlite_memory.under.xRealloc(block, size);
+  return counting_refuses(&sqlite_memory) ? NULL : sqlite_memory_under.xRealloc(block, size);
 }
 
 /* Once, before SQLite is used. */
 static inline void sqlite_memory_install(void) {
-  assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &sqlite_memory.under), SQLITE_OK);
-  sqlite3_mem_methods failing = sqlite_memory.under;
+  counting_init(&sqlite_memory);
+  assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &sqlite_memory_under), SQLITE_OK);
+  sqlite3_mem_methods failing = sqlite_memory_under;
   failing.xMalloc = sqlite_memory_allocate;
   failing.xRealloc = sqlite_memory_resize;
   assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &failing), SQLITE_OK);
 }
 
 static inline void sqlite_memory_arm(long n, bool lasting) {
-  sqlite_memory.countdown = n;
-  sqlite_memory.lasting = lasting;
-  sqlite_memory.has_failed = false;
+  counting_arm_as(&sqlite_memory, (size_t)n, lasting);
 }
 
 /* Nothing fails any more. Has something failed since it was armed? */
 static inline bool sqlite_memory_disarm(void) {
-  sqlite_memory.countdown = 0;
-  return sqlite_memory.has_failed;
+  bool has_failed = counting_has_failed(&sqlite_memory);
+  counting_disarm(&sqlite_memory);
+  return has_failed;
 }
 
 #endif

@@ -8,33 +8,16 @@
 #include <string.h>
 
 #include "agent_scene.h"
+#include "counted_env.h"
 #include "fault_steps.h"
 #include "faulty_vfs.h"
+#include "sqlite_memory.h"
 
 #define ONE_BY_ONE 12
 
 /* ---- What fails ---- */
 
-static counting_allocator own;    /* what moonpad allocates */
-static counting_allocator sqlite; /* what SQLite allocates, by the one allocator of the process */
-static sqlite3_mem_methods under_sqlite;
-
-static void *sqlite_allocate(int size) {
-  return counting_refuses(&sqlite) ? NULL : under_sqlite.xMalloc(size);
-}
-
-static void *sqlite_resize(void *block, int size) {
-  return counting_refuses(&sqlite) ? NULL : under_sqlite.xRealloc(block, size);
-}
-
-static void install_sqlite_allocator(void) {
-  counting_init(&sqlite);
-  assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &under_sqlite), SQLITE_OK);
-  sqlite3_mem_methods failing = under_sqlite;
-  failing.xMalloc = sqlite_allocate;
-  failing.xRealloc = sqlite_resize;
-  assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &failing), SQLITE_OK);
-}
+static counting_allocator own; /* what moonpad allocates */
 
 /* Either an allocator or a kind of disk operation. */
 typedef struct fault {
@@ -46,10 +29,8 @@ typedef struct fault {
 static void arm(const fault *self, long n) {
   if (self->allocator == NULL) {
     faulty_vfs_arm(self->kind, n, self->lasting);
-  } else if (self->lasting) {
-    counting_arm_lasting(self->allocator, (size_t)n);
   } else {
-    counting_arm(self->allocator, (size_t)n);
+    counting_arm_as(self->allocator, (size_t)n, self->lasting);
   }
 }
 
@@ -57,7 +38,7 @@ static void arm(const fault *self, long n) {
 static bool disarm(const fault *self) {
   bool has_failed = self->allocator == NULL ? faulty_vfs_has_failed() : counting_has_failed(self->allocator);
   faulty_vfs_arm(FAULT_NONE, 0, false);
-  if (self->allocator != NULL) counting_arm(self->allocator, 0);
+  if (self->allocator != NULL) counting_disarm(self->allocator);
   return has_failed;
 }
 
@@ -362,19 +343,9 @@ static long fail_opening(trial *self) {
 
 /* ---- The tests ---- */
 
-static mp_env *counted_env(void) {
-  moonpad_options options;
-  moonpad_options_init(&options);
-  counting_init(&own);
-  options.allocator = &own.hooks;
-  mp_env *env = mp_env_new(&options);
-  assert_non_null(env);
-  return env;
-}
-
 static void fail_allocations(counting_allocator *allocator) {
   sqlite3_int64 used = sqlite3_memory_used();
-  trial self = {.url = "sqlite::memory:", .fault = {.allocator = allocator}, .env = counted_env()};
+  trial self = {.url = "sqlite::memory:", .fault = {.allocator = allocator}, .env = counted_env(&own)};
   assert_true(fail_every_call(&self) > 0 && fail_opening(&self) > 0);
   mp_env_release(self.env);
   assert_int_equal(own.alive, 0);
@@ -388,7 +359,7 @@ static void test_own_allocations(void **state) {
 
 static void test_allocations_of_sqlite(void **state) {
   (void)state;
-  fail_allocations(&sqlite);
+  fail_allocations(&sqlite_memory);
 }
 
 /*
@@ -398,7 +369,7 @@ static void test_allocations_of_sqlite(void **state) {
 static void test_each_allocation_of_a_write_of_memories(void **state) {
   static moonpad_status (*const written[])(const agent_scene *, mp_buffer *, moonpad_error *) = {write_batch,
                                                                                                  delete_user_memories};
-  trial self = {.url = "sqlite::memory:", .fault = {.allocator = &sqlite}, .env = counted_env()};
+  trial self = {.url = "sqlite::memory:", .fault = {.allocator = &sqlite_memory}, .env = counted_env(&own)};
   (void)state;
   for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
     const call one = {"a write of memories", written[i]};
@@ -417,7 +388,7 @@ static void test_disk(void **state) {
   char file_url[160];
   snprintf(file_url, sizeof file_url, "sqlite:%s", place->path);
   for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
-    trial self = {.url = file_url, .path = place->path, .fault = {.kind = (fault_kind)kind}, .env = counted_env()};
+    trial self = {.url = file_url, .path = place->path, .fault = {.kind = (fault_kind)kind}, .env = counted_env(&own)};
     assert_true(fail_every_call(&self) + fail_opening(&self) > 0);
     mp_env_release(self.env);
   }
@@ -427,7 +398,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
   const struct CMUnitTest tests[] = {TEST(test_own_allocations), TEST(test_allocations_of_sqlite),
                                      TEST(test_each_allocation_of_a_write_of_memories), TEST(test_disk)};
-  install_sqlite_allocator();
+  sqlite_memory_install();
   faulty_vfs_install();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,22 +14,11 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/env.h"
 #include "base/error.h"
 #include "base/map.h"
 #include "base/uuid.h"
-#include "counting_allocator.h"
+#include "counted_env.h"
 #include "repeatable_random.h"
-
-static mp_env *new_env(counting_allocator *counter) {
-  moonpad_options options;
-  memset(&options, 0, sizeof options);
-  counting_init(counter);
-  options.allocator = &counter->hooks;
-  mp_env *env = mp_env_new(&options);
-  assert_non_null(env);
-  return env;
-}
 
 /* ---- env ---- */
 
@@ -78,7 +67,7 @@ static void hooks_of_the_host_are_used(void **state) {
 static void an_env_is_counted_and_freed_by_its_own_allocator(void **state) {
   (void)state;
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   unsigned char bytes[16];
   mp_random(env, bytes);
   mp_log(env, MOONPAD_OK, "nobody hears this");
@@ -100,7 +89,7 @@ static void an_env_is_counted_and_freed_by_its_own_allocator(void **state) {
 static void reserve_doubles_and_leaves_the_array_on_failure(void **state) {
   (void)state;
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   void *items = NULL;
   size_t capacity = 0;
   assert_true(mp_reserve(env, &items, &capacity, 8, 1));
@@ -123,7 +112,7 @@ static void reserve_doubles_and_leaves_the_array_on_failure(void **state) {
 static void a_buffer_grows_and_is_handed_over(void **state) {
   (void)state;
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   mp_buffer buffer;
   moonpad_buffer result;
   mp_buffer_init(&buffer, env);
@@ -144,7 +133,7 @@ static void a_buffer_grows_and_is_handed_over(void **state) {
 static void a_failed_buffer_stays_failed_until_cleared(void **state) {
   (void)state;
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   mp_buffer buffer;
   moonpad_buffer result = {0};
   moonpad_error error;
@@ -240,7 +229,7 @@ static void a_map_does_as_a_plain_array_would(void **state) {
   static char things[1000];
   static void *expected[KEYS];
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   mp_map map;
   mp_map_init(&map, env);
   assert_null(mp_map_get(&map, moonpad_text("a")));
@@ -270,7 +259,7 @@ static void a_map_does_as_a_plain_array_would(void **state) {
 static void reserved_insertions_cannot_fail(void **state) {
   (void)state;
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   mp_key *keys[100];
   mp_map map;
   mp_map_init(&map, env);

@@ -9,9 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/env.h"
 #include "core/entries.h"
-#include "counting_allocator.h"
+#include "counted_env.h"
 
 #define T(text) moonpad_text(text)
 #define MANY    500
@@ -24,11 +23,7 @@ typedef struct scene {
 
 static int set_up(void **state) {
   scene *s = calloc(1, sizeof *s);
-  moonpad_options options;
-  memset(&options, 0, sizeof options);
-  counting_init(&s->counter);
-  options.allocator = &s->counter.hooks;
-  s->env = mp_env_new(&options);
+  s->env = counted_env(&s->counter);
   mp_entries_init(&s->list, s->env);
   *state = s;
   return 0;
@@ -277,7 +272,7 @@ static void without_memory_it_stays_as_it_was(void **state) {
     size_t count = s->list.count, alive = s->counter.alive;
     counting_arm_lasting(&s->counter, 1);
     mp_entry *entry = mp_entries_add_owned(&s->list, key);
-    counting_arm(&s->counter, 0);
+    counting_disarm(&s->counter);
     if (entry == NULL) {
       refused++;
       assert_int_equal(s->list.count, count);
@@ -299,7 +294,7 @@ static void it_finds_without_memory(void **state) {
   for (int i = 0; i < 100; i++) assert_int_equal(find(s, numbered(text, i))->revision, i);
   assert_null(find(s, T("none")));
   assert_true(counting_has_failed(&s->counter));
-  counting_arm(&s->counter, 0);
+  counting_disarm(&s->counter);
 }
 
 int main(void) {

@@ -14,7 +14,7 @@
 #include "core/event_fields.h"
 #include "core/event_read.h"
 #include "core/json_compact.h"
-#include "counting_allocator.h"
+#include "counted_env.h"
 #include "repeatable_random.h"
 
 #define DEPTH (MOONPAD_MAX_DEPTH + 8) /* of an event */
@@ -293,11 +293,7 @@ static void mutated_events_are_read_alike(void **state) {
 static void nothing_is_left_when_memory_runs_out(void **state) {
   (void)state;
   counting_allocator counter;
-  counting_init(&counter);
-  moonpad_options options;
-  moonpad_options_init(&options);
-  options.allocator = &counter.hooks;
-  mp_env *env = mp_env_new(&options);
+  mp_env *env = counted_env(&counter);
   for (size_t i = 0; i < EVENTS; i++) {
     size_t alive = counter.alive;
     moonpad_status status = MOONPAD_NO_MEMORY;
@@ -306,7 +302,7 @@ static void nothing_is_left_when_memory_runs_out(void **state) {
       moonpad_error error;
       counting_arm(&counter, n);
       status = mp_event_draft_read(env, moonpad_text(events[i]), false, &draft, &error);
-      counting_arm(&counter, 0);
+      counting_disarm(&counter);
       if (status == MOONPAD_OK) {
         mp_event_draft_free(&draft);
       } else {

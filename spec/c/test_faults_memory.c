@@ -5,9 +5,9 @@
 ** again, and all of it is given back. Which are tried: fault_steps.h.
 */
 #include "call_support.h"
-#include "counting_allocator.h"
 #include "fault_steps.h"
 #include "faulty_vfs.h"
+#include "sqlite_memory.h"
 #include "sqlite_support.h"
 
 /* How many allocations fail one by one: a trial without a file takes a tenth of one with it. */
@@ -15,29 +15,6 @@
 #define ONE_BY_ONE_IN_FILE   12
 
 static counting_allocator own; /* what moonpad allocates */
-/* what SQLite allocates: it has one allocator for the whole process */
-static counting_allocator sqlite;
-
-/* ---- SQLite's allocator ---- */
-
-static sqlite3_mem_methods under_sqlite;
-
-static void *sqlite_allocate(int size) {
-  return counting_refuses(&sqlite) ? NULL : under_sqlite.xMalloc(size);
-}
-
-static void *sqlite_resize(void *block, int size) {
-  return counting_refuses(&sqlite) ? NULL : under_sqlite.xRealloc(block, size);
-}
-
-static void install_sqlite_allocator(void) {
-  counting_init(&sqlite);
-  assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &under_sqlite), SQLITE_OK);
-  sqlite3_mem_methods failing = under_sqlite;
-  failing.xMalloc = sqlite_allocate;
-  failing.xRealloc = sqlite_resize;
-  assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &failing), SQLITE_OK);
-}
 
 /* ---- Failing ---- */
 
@@ -64,14 +41,10 @@ static bool fail_once(const trial *self, long n, bool lasting) {
   moonpad_error error;
   counting_init(&own);
   call_scene_make(&scene, &self->setting);
-  if (lasting) {
-    counting_arm_lasting(self->failing, (size_t)n);
-  } else {
-    counting_arm(self->failing, (size_t)n);
-  }
+  counting_arm_as(self->failing, (size_t)n, lasting);
   moonpad_status status = call_run(&scene, self->expected.call, &error);
   bool has_failed = counting_has_failed(self->failing);
-  counting_arm(self->failing, 0);
+  counting_disarm(self->failing);
   if (status == MOONPAD_OK) {
     call_expect_after(&self->expected, n, &scene);
   } else {
@@ -120,14 +93,14 @@ static void test_sqlite_store(void **state) {
 
 static void test_sqlite_itself(void **state) {
   const sqlite_place *place = *state;
-  fail_each(call_in_file(place->path), &sqlite, ONE_BY_ONE_IN_FILE);
+  fail_each(call_in_file(place->path), &sqlite_memory, ONE_BY_ONE_IN_FILE);
 }
 
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
   const struct CMUnitTest tests[] = {TEST(test_memory_store), TEST(test_plans), TEST(test_sqlite_store),
                                      TEST(test_sqlite_itself)};
-  install_sqlite_allocator();
+  sqlite_memory_install();
   faulty_vfs_install(); /* fails nothing here, and does not wait for the disk */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

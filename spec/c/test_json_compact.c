@@ -16,18 +16,10 @@
 #include "base/utf8.h"
 #include "core/json_compact.h"
 #include "core/json_lex.h"
-#include "core/json_compact.h"
-#include "core/json_lex.h"
-#include "core/json_compact.h"
-#include "core/json_lex.h"
 #include "core/json_scan.h"
 #include "core/json_trusted.h"
 #include "core/json_write.h"
-#include "core/json_trusted.h"
-#include "core/json_write.h"
-#include "core/json_trusted.h"
-#include "core/json_write.h"
-#include "counting_allocator.h"
+#include "counted_env.h"
 #include "fault_steps.h"
 
 /* The text in a block of just its size, so that a read beyond its end is seen by the sanitizers. */
@@ -365,11 +357,7 @@ static void damage(char *text, size_t *length) {
 static void damaged_text_is_refused_or_canonical(void **state) {
   (void)state;
   counting_allocator counter;
-  moonpad_options options;
-  memset(&options, 0, sizeof options);
-  counting_init(&counter);
-  options.allocator = &counter.hooks;
-  mp_env *env = mp_env_new(&options);
+  mp_env *env = counted_env(&counter);
   size_t accepted = 0;
   for (int round = 0; round < valgrind_rounds(20000); round++) {
     pair both;
@@ -517,11 +505,7 @@ static void compacting_survives_lack_of_memory(void **state) {
       "\"k14\":1,\"k15\":1,\"k16\":1,\"k17\":1E2,\"long\":\"\\u0020 a string with escapes that needs more room than "
       "the first that the scratch buffer is given, so that it grows\"}";
   counting_allocator counter;
-  moonpad_options options;
-  memset(&options, 0, sizeof options);
-  counting_init(&counter);
-  options.allocator = &counter.hooks;
-  mp_env *env = mp_env_new(&options);
+  mp_env *env = counted_env(&counter);
   moonpad_status status = MOONPAD_NO_MEMORY;
   size_t n = 1;
   for (; status != MOONPAD_OK; n++) {

@@ -594,7 +594,7 @@ static void many_operations(scene *self, size_t fail_at, bool *done) {
   counting_arm(&self->memory, fail_at);
   moonpad_status status = self->store->ops->write(self->store, send_in, &all, &error);
   *done = !counting_has_failed(&self->memory);
-  counting_arm(&self->memory, 0);
+  counting_disarm(&self->memory);
   dump_all(self, &after);
   if (status == MOONPAD_OK) {
     assert_int_equal(plain.plan.outcome, MP_OUTCOME_STORED);

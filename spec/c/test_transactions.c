@@ -100,7 +100,7 @@ static void arm(void) {
 
 static void disarm(void) {
   fault.has_happened = counting_has_failed(&counter);
-  counting_arm(&counter, 0);
+  counting_disarm(&counter);
 }
 
 typedef void scene_test(scene *self);
@@ -141,7 +141,7 @@ static void a_rollback_needs_no_memory(void **state) {
   PENDING(self.target, FIRST);
   counting_arm_lasting(&counter, 1);
   mp_transaction_rollback(call);
-  counting_arm(&counter, 0);
+  counting_disarm(&counter);
   PENDING(call, FIRST);
   mp_transaction_begin(call);
   write_second(call);
@@ -164,7 +164,7 @@ static void a_rollback_to_nothing_drops_all(void **state) {
   write_first(call);
   counting_arm_lasting(&counter, 1);
   mp_transaction_rollback(call);
-  counting_arm(&counter, 0);
+  counting_disarm(&counter);
   assert_false(moonpad_changes_pending(call));
   assert_false(moonpad_changes_pending(self.target));
   PENDING(call, "{}[]");

@@ -507,10 +507,9 @@ static void a_stale_node_without_a_label_still_explains_itself(void **state) {
   plant *p = plant_new(w, "{\"a\":{\"b\":1}}");
   mp_node *a = mp_node_retain(down(p->root, "a"));
   down(p->root, "a");
-  w->memory.goes_on = true;
-  w->memory.until_failure = 0;
+  counting_arm_lasting(&w->memory, 1);
   assert_ok(mp_node_set_member(p->root, moonpad_text("a"), NULL, NULL));
-  w->memory.until_failure = -1;
+  counting_disarm(&w->memory);
   assert_stale(w, a, "{\"b\":1}", "a part of state[\"cart\"]");
   mp_node_release(a);
   plant_free(p);
@@ -523,15 +522,15 @@ static void removed_members_take_no_room(void **state) {
   plant *p = plant_new(*state, "{\"stay\":{}}");
   mp_node *stay = down(p->root, "stay");
   char statement[64];
-  long before = 0;
+  size_t before = 0;
   for (int i = 0; i < 20000; i++) {
     snprintf(statement, sizeof(statement), "k%d=1", i);
     assert_ok(write_one(p->w, p->root, statement));
     snprintf(statement, sizeof(statement), "k%d=-", i);
     assert_ok(write_one(p->w, p->root, statement));
-    if (i == 100) before = p->w->memory.living;
+    if (i == 100) before = p->w->memory.alive;
   }
-  assert_true(p->w->memory.living < before + 100);
+  assert_true(p->w->memory.alive < before + 100);
   assert_ptr_equal(down(p->root, "stay"), stay);
   assert_ok(write_all(p->w, stay, "x=1"));
   assert_text(p->root, "{\"stay\":{\"x\":1}}");

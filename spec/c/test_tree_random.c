@@ -73,14 +73,13 @@ static void trees_do_what_the_model_does(void **state) {
 
 /* Does one write; if memory was out, nothing may have changed. False: out of memory. */
 static bool write_or_nothing(world *w, plant *p, const char *statement) {
-  long until = w->memory.until_failure;
-  w->memory.until_failure = -1;
+  w->memory.paused = true;
   char *before = text_of(p->root);
-  w->memory.until_failure = until;
+  w->memory.paused = false;
   moonpad_status status = write_one(w, p->root, statement);
   if (status != MOONPAD_OK) {
     assert_int_equal(status, MOONPAD_NO_MEMORY);
-    w->memory.until_failure = -1;
+    w->memory.paused = true;
     assert_text(p->root, before);
   }
   free(before);
@@ -145,12 +144,11 @@ static bool run_scenario(world *w) {
               write_each(w, source, scenario_source, COUNT_OF(scenario_source)) &&
               write_each(w, target, scenario_target, COUNT_OF(scenario_target)) && read_all(w, source);
   if (done) {
-    long until = w->memory.until_failure;
-    w->memory.until_failure = -1;
+    w->memory.paused = true;
     char *before = text_of(source->root);
-    w->memory.until_failure = until;
+    w->memory.paused = false;
     done = patch_over(w, target, source);
-    w->memory.until_failure = -1;
+    w->memory.paused = true;
     assert_text(source->root, before);
     free(before);
   }

@@ -11,20 +11,9 @@
 
 #include <math.h>
 
-#include "base/env.h"
 #include "core/scope.h"
 #include "core/value.h"
-#include "counting_allocator.h"
-
-static mp_env *new_env(counting_allocator *counter) {
-  moonpad_options options;
-  memset(&options, 0, sizeof options);
-  counting_init(counter);
-  options.allocator = &counter->hooks;
-  mp_env *env = mp_env_new(&options);
-  assert_non_null(env);
-  return env;
-}
+#include "counted_env.h"
 
 /* ---- scopes ---- */
 
@@ -131,7 +120,7 @@ static void values_write_themselves_and_read_back(void **state) {
       {MOONPAD_OBJECT, "{\"b\":[1,1.0,null],\"a\":\"\"}"},
   };
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     mp_value *value;
     moonpad_string json = moonpad_text(cases[i].json);
@@ -164,7 +153,7 @@ static void check_refused(mp_env *env, moonpad_value given, const char *message)
 static void what_a_caller_gives_is_checked(void **state) {
   (void)state;
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   moonpad_value absent = moonpad_null_value();
   absent.type = MOONPAD_ABSENT;
   check_refused(env, absent, "state[\"k\"]: there is no value; to delete a key, remove it");
@@ -193,7 +182,7 @@ static void making_values_survives_lack_of_memory(void **state) {
   static const char *const texts[] = {
       "null", "12", "1.5", "\"plain\"", "\"with\\nescape\"", " { \"k\\u0041\" : [ 1 ] } "};
   counting_allocator counter;
-  mp_env *env = new_env(&counter);
+  mp_env *env = counted_env(&counter);
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     mp_value *value = NULL;
     moonpad_status status = MOONPAD_NO_MEMORY;
@@ -217,7 +206,7 @@ static void making_values_survives_lack_of_memory(void **state) {
   moonpad_value integer = moonpad_integer(1);
   mp_value *value;
   assert_int_equal(mp_value_copy_in(env, &integer, NULL, &value, NULL), MOONPAD_NO_MEMORY);
-  counting_arm(&counter, 0);
+  counting_disarm(&counter);
   mp_env_release(env);
   assert_int_equal(counter.alive, 0);
   moonpad_options options;

@@ -19,47 +19,10 @@
 #include "core/json_write.h"
 #include "core/patch.h"
 #include "core/tree_write.h"
-
-typedef struct test_memory {
-  long living;
-  long until_failure; /* -1: never */
-  bool goes_on;       /* every later allocation fails too */
-  bool has_failed;
-} test_memory;
-
-static inline bool memory_is_out(test_memory *memory) {
-  if (memory->until_failure < 0) return false;
-  if (memory->until_failure > 0) {
-    memory->until_failure--;
-    return false;
-  }
-  if (!memory->goes_on) memory->until_failure = -1;
-  memory->has_failed = true;
-  return true;
-}
-
-static inline void *test_allocate(void *context, size_t size) {
-  test_memory *memory = context;
-  if (memory_is_out(memory)) return NULL;
-  memory->living++;
-  return malloc(size);
-}
-
-static inline void *test_resize(void *context, void *block, size_t size) {
-  test_memory *memory = context;
-  if (memory_is_out(memory)) return NULL;
-  if (block == NULL) memory->living++;
-  return realloc(block, size);
-}
-
-static inline void test_release(void *context, void *block) {
-  test_memory *memory = context;
-  if (block != NULL) memory->living--;
-  free(block);
-}
+#include "counted_env.h"
 
 typedef struct world {
-  test_memory memory;
+  counting_allocator memory;
   mp_env *env;
   moonpad_error error;
   int asked;
@@ -69,20 +32,13 @@ typedef struct world {
 static inline world *world_new(void) {
   world *w = calloc(1, sizeof(world));
   if (w == NULL) abort();
-  w->memory.until_failure = -1;
-  moonpad_allocator allocator = {test_allocate, test_resize, test_release, &w->memory};
-  moonpad_options options;
-  memset(&options, 0, sizeof(options));
-  options.size = sizeof(options);
-  options.allocator = &allocator;
-  w->env = mp_env_new(&options);
-  assert_non_null(w->env);
+  w->env = counted_env(&w->memory);
   return w;
 }
 
 static inline void world_free(world *w) {
   mp_env_release(w->env);
-  assert_int_equal(w->memory.living, 0);
+  assert_int_equal(w->memory.alive, 0);
   free(w);
 }
 
@@ -360,19 +316,18 @@ static inline int tear_down_world(void **state) {
 #define assert_ok(call) assert_int_equal(call, MOONPAD_OK)
 
 /*
-** Runs it with each allocation failing, once and for good, until none does any more: more than
-** so many.
+** Runs it on a new world for each allocation, which fails once, and then for good, until none does
+** any more: more than so many. `run` returns false when it was out of memory. For what it needs
+** memory for itself, to compare texts for instance, it pauses: w->memory.paused = true.
 */
-static inline void fail_each_allocation(bool (*run)(world *w), long more_than) {
-  for (int goes_on = 0; goes_on < 2; goes_on++) {
-    long n = 0;
+static inline void fail_each_allocation(bool (*run)(world *w), size_t more_than) {
+  for (int lasting = 0; lasting < 2; lasting++) {
+    size_t n = 1;
     for (;; n++) {
       world *w = world_new();
-      w->memory.goes_on = goes_on == 1;
-      w->memory.until_failure = n;
+      counting_arm_as(&w->memory, n, lasting == 1);
       bool done = run(w);
-      bool has_failed = w->memory.has_failed;
-      w->memory.until_failure = -1;
+      bool has_failed = counting_has_failed(&w->memory);
       world_free(w);
       if (done && !has_failed) break;
     }
