@@ -1,6 +1,7 @@
 /* A host for tests of the public C API, and what is asked of its service in few words. */
 #include "service_support.h"
 
+#include <poll.h>
 #include <stdio.h>
 
 #include "example_store.h"
@@ -129,6 +130,11 @@ int host_setup(void **state, const char *url) {
   return 0;
 }
 
+void host_reopen(host *self) {
+  moonpad_service_release(self->service);
+  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+}
+
 int host_setup_memory(void **state) {
   return host_setup(state, "memory:");
 }
@@ -235,10 +241,20 @@ void expect_stored(host *self, const char *id, const char *expected, int line) {
   moonpad_session_free(session);
 }
 
+static void write_event(char event[512], const char *delta) {
+  snprintf(event, 512, "{\"author\":\"agent\",\"actions\":{\"stateDelta\":%s}}", delta);
+}
+
 void host_append(moonpad_session *session, const char *delta) {
   char event[512];
-  snprintf(event, sizeof event, "{\"author\":\"agent\",\"actions\":{\"stateDelta\":%s}}", delta);
+  write_event(event, delta);
   OK(moonpad_append_event(session, T(event), NULL, &failure));
+}
+
+void host_append_async(moonpad_session *session, const char *delta, moonpad_append_callback callback, void *context) {
+  char event[512];
+  write_event(event, delta);
+  OK(moonpad_append_event_async(session, T(event), callback, context, &failure));
 }
 
 size_t host_event_count(moonpad_session *session) {
@@ -264,6 +280,20 @@ const char *host_in_event(const moonpad_event *event, const char *path) {
     strcpy(text, "other");
   moonpad_buffer_free(&scratch);
   return text;
+}
+
+moonpad_queue *host_queue(host *self) {
+  moonpad_queue *queue = NULL;
+  OK(moonpad_queue_new(self->service, &queue, &failure));
+  assert_non_null(queue);
+  return queue;
+}
+
+bool is_readable(int fd, int timeout_ms) {
+  struct pollfd asked = {.fd = fd, .events = POLLIN};
+  int found = poll(&asked, 1, timeout_ms);
+  assert_true(found >= 0);
+  return found == 1 && (asked.revents & POLLIN) != 0;
 }
 
 void set_json(moonpad_changes *changes, const char *key, const char *path, const char *json) {

@@ -51,6 +51,9 @@ int host_teardown(void **state);
 */
 void host_at_memory(host *self, bool (*at_memory)(void *context, bool asks), void *context);
 
+/* Releases the service and opens it again, with the options as they are now. */
+void host_reopen(host *self);
+
 /* A test on the store of a URL, in which FILE stands for a path in a folder of its own. */
 #define ON_STORE(test, store_url)                                                                                      \
   { #test " on " store_url, test, host_setup_store, host_teardown, (void *)(store_url) }
@@ -88,6 +91,7 @@ moonpad_session *host_get(host *self, const char *id);
 moonpad_value host_read(moonpad_session *session, const char *key, const char *path);
 /* An event of "agent" with this stateDelta. */
 void host_append(moonpad_session *session, const char *delta);
+void host_append_async(moonpad_session *session, const char *delta, moonpad_append_callback callback, void *context);
 size_t host_event_count(moonpad_session *session);
 /* A string or integer inside an event, as text; overwritten by the next call. */
 const char *host_in_event(const moonpad_event *event, const char *path);
@@ -97,6 +101,14 @@ void expect_state(moonpad_session *session, const char *expected, int line);
 void expect_stored(host *self, const char *id, const char *expected, int line);
 #define STATE(session, expected)   expect_state((session), (expected), __LINE__)
 #define STORED(self, id, expected) expect_stored((self), (id), (expected), __LINE__)
+
+/* ---- What is done later ---- */
+
+/* Far beyond what anything takes, in milliseconds: it is never waited for that long. */
+#define PATIENCE_MS 60000
+
+moonpad_queue *host_queue(host *self); /* a completion queue of its service, to be freed */
+bool is_readable(int fd, int timeout_ms);
 
 /* What a change set is told and shows; `json` is JSON. */
 void set_json(moonpad_changes *changes, const char *key, const char *path, const char *json);

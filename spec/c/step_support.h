@@ -10,8 +10,6 @@
 #include "service/changes/changes.h"
 #include "thread_support.h"
 
-#define PATIENCE_MS 60000 /* far beyond what an append takes: it is never waited for that long */
-
 /* What its watch is told. */
 typedef struct told {
   int done, dropped;

@@ -4,8 +4,6 @@
 */
 #include "step_support.h"
 
-#include <poll.h>
-
 /* ---- While it is under way ---- */
 
 typedef struct under_way {
@@ -322,11 +320,6 @@ static void test_the_session_object_goes_meanwhile(void **state) {
 
 /* ---- Nobody waits for it any more ---- */
 
-static bool is_readable(int fd) {
-  struct pollfd asked = {.fd = fd, .events = POLLIN};
-  return poll(&asked, 1, 0) == 1;
-}
-
 static void test_one_that_is_abandoned_is_finished(void **state) {
   host *self = *state;
   int fd;
@@ -343,7 +336,7 @@ static void test_one_that_is_abandoned_is_finished(void **state) {
     mp_session_drain(one.session);
     assert_true(mp_session_try_drain(one.session));
     expect_outcome(&one, fails);
-    assert_false(is_readable(fd));
+    assert_false(is_readable(fd, 0));
     assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 0);
     assert_int_equal(one.got.dropped, 1);
     assert_int_equal(one.got.done, 0);
@@ -445,7 +438,7 @@ static void test_it_is_looked_for_without_waiting(void **state) {
     gate_wait(&gate);
     assert_false(mp_session_try_drain(one.session));
     assert_false(mp_job_poll(one.job));
-    assert_false(is_readable(fd));
+    assert_false(is_readable(fd, 0));
     if (abandons) mp_job_abandon(one.job);
     expect_shown(&one, before_it);
     assert_int_equal(moonpad_poll(self->service, 0), 0);
@@ -454,9 +447,9 @@ static void test_it_is_looked_for_without_waiting(void **state) {
     while (!mp_session_try_drain(one.session)) moonpad_poll(self->service, PATIENCE_MS);
     gate_free(&gate);
     expect_outcome(&one, false);
-    assert_int_equal(is_readable(fd), !abandons);
+    assert_int_equal(is_readable(fd, 0), !abandons);
     if (!abandons) assert_true(mp_job_poll(one.job));
-    assert_false(is_readable(fd));
+    assert_false(is_readable(fd, 0));
     moonpad_poll(self->service, 0);
     assert_int_equal(one.got.dropped, abandons);
     assert_int_equal(one.got.done, !abandons);

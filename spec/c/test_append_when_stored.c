@@ -187,9 +187,8 @@ static char *play(host *self, const script *played, bool when_stored) {
 
 static void test_it_comes_to_the_same_as_one_that_waits(void **state) {
   host *self = *state;
-  moonpad_service_release(self->service);
   self->options.max_state_bytes = 4000;
-  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+  host_reopen(self);
   for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
     char *now = play(self, &scripts[i], false), *later = play(self, &scripts[i], true);
     if (strcmp(now, later) != 0) fail_msg("%s\nis not\n%s", later, now);

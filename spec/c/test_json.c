@@ -13,28 +13,12 @@
 #include "base/utf8.h"
 #include "core/json_compact.h"
 #include "core/json_lex.h"
-#include "core/json_compact.h"
-#include "core/json_lex.h"
-#include "core/json_compact.h"
-#include "core/json_lex.h"
 #include "core/json_path.h"
 #include "core/json_reader.h"
 #include "core/json_trusted.h"
 #include "core/json_write.h"
-#include "core/json_reader.h"
-#include "core/json_trusted.h"
-#include "core/json_write.h"
-#include "core/json_reader.h"
-#include "core/json_trusted.h"
-#include "core/json_write.h"
+#include "exact_copy.h"
 #include "repeatable_random.h"
-
-/* The text in a block of just its size, so that a read beyond its end is seen by the sanitizers. */
-static moonpad_string exact_copy(moonpad_string text) {
-  char *copy = malloc(text.length == 0 ? 1 : text.length);
-  if (text.length != 0) memcpy(copy, text.data, text.length);
-  return (moonpad_string){copy, text.length};
-}
 
 /* ---- the reader ---- */
 

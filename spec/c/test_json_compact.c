@@ -20,14 +20,8 @@
 #include "core/json_trusted.h"
 #include "core/json_write.h"
 #include "counted_env.h"
+#include "exact_copy.h"
 #include "fault_steps.h"
-
-/* The text in a block of just its size, so that a read beyond its end is seen by the sanitizers. */
-static moonpad_string exact_copy(moonpad_string text) {
-  char *copy = malloc(text.length == 0 ? 1 : text.length);
-  if (text.length != 0) memcpy(copy, text.data, text.length);
-  return (moonpad_string){copy, text.length};
-}
 
 static moonpad_status compact(mp_env *env, moonpad_string text, mp_buffer *out, moonpad_type *type,
                               moonpad_error *error) {

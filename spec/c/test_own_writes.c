@@ -5,7 +5,7 @@
 #include "step_support.h"
 
 #include "repeatable_random.h"
-#include "service/changes/change_set.h"
+#include "service/session/own_writes.h"
 
 /* ---- The rule, against a list of all writes ---- */
 
@@ -116,28 +116,29 @@ static void note_status(void *context, moonpad_session *session, const moonpad_e
   *(moonpad_status *)context = error == NULL ? MOONPAD_OK : error->code;
 }
 
-static moonpad_status commit_now(host *self, moonpad_changes *changes) {
-  (void)self;
+static moonpad_status commit_now(host *self, moonpad_session *session, moonpad_changes *changes) {
+  (void)self, (void)session;
   return moonpad_changes_commit(changes, T(plain_event), NULL, &failure);
 }
 
-static moonpad_status commit_async(host *self, moonpad_changes *changes) {
+static moonpad_status commit_async(host *self, moonpad_session *session, moonpad_changes *changes) {
+  (void)session;
   moonpad_status stored = MOONPAD_OK;
   moonpad_status status = moonpad_changes_commit_async(changes, T(plain_event), note_status, &stored, &failure);
   while (status == MOONPAD_OK && moonpad_poll(self->service, PATIENCE_MS) == 0) continue;
   return status == MOONPAD_OK ? stored : status;
 }
 
-static moonpad_status commit_in_step(host *self, moonpad_changes *changes) {
+static moonpad_status commit_in_step(host *self, moonpad_session *session, moonpad_changes *changes) {
   told got = {0};
   mp_job *job;
-  moonpad_status status = step_try_append(changes->session, changes, plain_event, &got, &job);
+  moonpad_status status = step_try_append(session, changes, plain_event, &got, &job);
   if (status != MOONPAD_OK) return status;
   step_wait(self, job);
   return got.status;
 }
 
-typedef moonpad_status (*commit)(host *self, moonpad_changes *changes);
+typedef moonpad_status (*commit)(host *self, moonpad_session *session, moonpad_changes *changes);
 static const commit ways[] = {commit_now, commit_async, commit_in_step};
 #define WAYS (sizeof ways / sizeof *ways)
 
@@ -154,7 +155,7 @@ static bool store_with_memory_for(host *self, commit way, const char *branch, lo
   set_number(waiting, "k", 5);
   set_number(writer, "k", 2);
   self->allowed = allocations;
-  moonpad_status status = way(self, writer);
+  moonpad_status status = way(self, session, writer);
   bool is_enough = self->allowed > 0;
   self->allowed = -1;
   moonpad_session *theirs = host_get(self, "s");

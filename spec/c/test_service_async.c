@@ -39,8 +39,6 @@ static void complete(void *context, moonpad_session *session, const moonpad_even
   done->thread = pthread_self();
 }
 
-#define PATIENCE_MS 60000 /* far beyond what an append takes: it is never waited for that long */
-
 static void poll_until(host *self, completion *done, int count) {
   while (done->count < count && moonpad_poll(self->service, PATIENCE_MS) > 0) continue;
   assert_int_equal(done->count, count);
@@ -49,9 +47,7 @@ static void poll_until(host *self, completion *done, int count) {
 }
 
 static void append_async(request *asked, const char *delta) {
-  char event[256];
-  snprintf(event, sizeof event, "{\"author\":\"agent\",\"actions\":{\"stateDelta\":%s}}", delta);
-  OK(moonpad_append_event_async(asked->session, T(event), complete, asked, &failure));
+  host_append_async(asked->session, delta, complete, asked);
 }
 
 static void test_async_appends_complete_in_order(void **state) {
@@ -241,8 +237,7 @@ static void test_close_and_free_wait_for_asynchronous_appends(void **state) {
   for (int i = 0; i < 10; i++) assert_int_equal(done.statuses[i], MOONPAD_OK);
   moonpad_session_free(kept);
   if (self->folder[0] == '\0') return;
-  moonpad_service_release(self->service);
-  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+  host_reopen(self);
   kept = host_get(self, "kept");
   assert_int_equal(moonpad_session_revision(kept), 10);
   moonpad_session_free(kept);
@@ -308,8 +303,7 @@ static void test_what_was_never_polled_is_dropped_without_a_callback(void **stat
     request asked[3] = {{&done, session, 0}, {&done, session, 1}, {&done, session, 2}};
     append_and_free(asked, 3);
     if (closes) moonpad_service_close(self->service);
-    moonpad_service_release(self->service);
-    OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+    host_reopen(self);
     assert_int_equal(moonpad_poll(self->service, 0), 0);
     assert_int_equal(done.count, 0);
     assert_int_equal(self->warnings, 0);

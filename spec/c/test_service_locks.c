@@ -16,7 +16,6 @@
 #include "service/session/session.h"
 #include "thread_support.h"
 
-#define PATIENCE_MS      60000 /* far beyond what anything takes: never waited for that long */
 #define PATIENCE_SECONDS (PATIENCE_MS / 1000)
 
 /* ---- Completions ---- */
@@ -41,9 +40,7 @@ static void note_outcome(void *context, moonpad_session *session, const moonpad_
 }
 
 static void append_async(moonpad_session *session, const char *delta, outcome *got) {
-  char event[256];
-  snprintf(event, sizeof event, "{\"author\":\"agent\",\"actions\":{\"stateDelta\":%s}}", delta);
-  OK(moonpad_append_event_async(session, T(event), note_outcome, got, &failure));
+  host_append_async(session, delta, note_outcome, got);
 }
 
 static void poll_for(host *self, size_t count) {
@@ -51,11 +48,6 @@ static void poll_for(host *self, size_t count) {
   while (polled < count && (more = moonpad_poll(self->service, PATIENCE_MS)) > 0) polled += more;
   assert_int_equal(polled, count);
   assert_int_equal(moonpad_poll(self->service, 0), 0);
-}
-
-static void reopen(host *self) {
-  moonpad_service_release(self->service);
-  OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
 }
 
 /* ---- Closing in the middle of an asynchronous append ---- */
@@ -115,7 +107,7 @@ static bool close_at(host *self, long n, bool is_first) {
   }
   moonpad_changes_free(changes);
   moonpad_session_free(session);
-  reopen(self);
+  host_reopen(self);
   return got_so_far;
 }
 
@@ -480,7 +472,7 @@ static void test_without_memory_appends_are_not_tried_one_by_one(void **state) {
 
 static void reopen_impatient(host *self) {
   self->options.busy_timeout_ms = 0;
-  reopen(self);
+  host_reopen(self);
 }
 
 /* All of them got the same. */

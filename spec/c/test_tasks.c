@@ -1,29 +1,12 @@
 /* The executor: tasks, what runs them, and who takes them out of their queues. */
 #include "service_support.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 
 #include "service/queue_poll.h"
 #include "service/service.h"
 #include "thread_support.h"
-
-#define PATIENCE_MS 60000 /* far beyond what anything takes: never waited for that long */
-
-static moonpad_queue *make_queue(host *self) {
-  moonpad_queue *queue = NULL;
-  OK(moonpad_queue_new(self->service, &queue, &failure));
-  assert_non_null(queue);
-  return queue;
-}
-
-static bool is_readable(int fd) {
-  struct pollfd asked = {.fd = fd, .events = POLLIN};
-  int found = poll(&asked, 1, 0);
-  assert_true(found >= 0);
-  return found == 1 && (asked.revents & POLLIN) != 0;
-}
 
 typedef struct job {
   mp_task task; /* the first member */
@@ -58,7 +41,7 @@ static void test_tasks_wait_side_by_side(void **state) {
   sem_t begun, go_on;
   int finished = 0, dropped = 0;
   size_t failed = 0, polled = 0;
-  moonpad_queue *queue = make_queue(self);
+  moonpad_queue *queue = host_queue(self);
   assert_int_equal(sem_init(&begun, 0, 0), 0);
   assert_int_equal(sem_init(&go_on, 0, 0), 0);
   for (int i = 0; i < JOBS; i++) {
@@ -174,7 +157,7 @@ static void pause_for_a_moment(void) {
 
 static void test_a_step_takes_its_tasks_itself(void **state) {
   host *self = *state;
-  moonpad_queue *own = make_queue(self);
+  moonpad_queue *own = host_queue(self);
   for (int i = 0; i < 2; i++) {
     moonpad_queue *queue = i == 0 ? own : &self->service->queue;
     held_task first, second, polled;
@@ -186,19 +169,19 @@ static void test_a_step_takes_its_tasks_itself(void **state) {
     hold(self, &polled, queue, MP_TAKEN_BY_POLL);
     assert_false(mp_task_take(&first.job.task));
     let_end(&second);
-    assert_true(is_readable(fd));
+    assert_true(is_readable(fd, 0));
     /* A poll leaves it there, and does not count it. */
     assert_int_equal(mp_queue_poll(queue, 0, &failed), 0);
     assert_int_equal(failed, 0);
-    assert_true(is_readable(fd));
+    assert_true(is_readable(fd, 0));
     let_end(&polled);
     let_end(&first);
     assert_int_equal(mp_queue_poll(queue, 0, &failed), 1);
     assert_int_equal(failed, 1);
     assert_true(mp_task_take(&first.job.task));
-    assert_true(is_readable(fd));
+    assert_true(is_readable(fd, 0));
     assert_true(mp_task_take(&second.job.task));
-    assert_false(is_readable(fd));
+    assert_false(is_readable(fd, 0));
     assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
     expect_told(&first, 0, 0);
     expect_told(&second, 0, 0);
@@ -209,7 +192,7 @@ static void test_a_step_takes_its_tasks_itself(void **state) {
 
 static void test_what_is_abandoned_is_dropped(void **state) {
   host *self = *state;
-  moonpad_queue *queue = make_queue(self);
+  moonpad_queue *queue = host_queue(self);
   held_task before, after, left, polled;
   int fd;
   OK(moonpad_queue_fd(queue, &fd, &failure));
@@ -219,20 +202,20 @@ static void test_what_is_abandoned_is_dropped(void **state) {
   hold(self, &polled, queue, MP_TAKEN_BY_POLL);
   /* One that is done is dropped at once. */
   let_end(&after);
-  assert_true(is_readable(fd));
+  assert_true(is_readable(fd, 0));
   mp_task_abandon(&after.job.task);
   assert_int_equal(after.dropped, 1);
-  assert_false(is_readable(fd));
+  assert_false(is_readable(fd, 0));
   /* The other one calls for no poll, and is dropped by the next. */
   mp_task_abandon(&before.job.task);
   let_end(&before);
   assert_int_equal(before.dropped, 0);
-  assert_false(is_readable(fd));
+  assert_false(is_readable(fd, 0));
   let_end(&polled);
-  assert_true(is_readable(fd));
+  assert_true(is_readable(fd, 0));
   assert_int_equal(moonpad_queue_poll(queue, 0), 1);
   assert_int_equal(before.dropped, 1);
-  assert_false(is_readable(fd));
+  assert_false(is_readable(fd, 0));
   /* Or without one, which leaves what is for others. */
   hold(self, &before, queue, MP_TAKEN_BY_STEP);
   hold(self, &polled, queue, MP_TAKEN_BY_POLL);
@@ -243,9 +226,9 @@ static void test_what_is_abandoned_is_dropped(void **state) {
   mp_queue_drop_abandoned(queue);
   assert_int_equal(left.dropped, 1);
   assert_true(mp_task_take(&before.job.task));
-  assert_true(is_readable(fd));
+  assert_true(is_readable(fd, 0));
   assert_int_equal(moonpad_queue_poll(queue, 0), 1);
-  assert_false(is_readable(fd));
+  assert_false(is_readable(fd, 0));
   expect_told(&before, 0, 0);
   expect_told(&after, 0, 1);
   expect_told(&left, 0, 1);
@@ -255,7 +238,7 @@ static void test_what_is_abandoned_is_dropped(void **state) {
 
 static void test_a_freed_queue_drops_the_tasks_of_steps(void **state) {
   host *self = *state;
-  moonpad_queue *queue = make_queue(self);
+  moonpad_queue *queue = host_queue(self);
   held_task done, abandoned, polled;
   hold(self, &done, queue, MP_TAKEN_BY_STEP);
   hold(self, &abandoned, queue, MP_TAKEN_BY_STEP);
@@ -317,7 +300,7 @@ static void expect_one_poll_to_come_back(host *self, held_task *polled, moonpad_
 
 static void test_a_poll_comes_back_for_a_step_once(void **state) {
   host *self = *state;
-  moonpad_queue *queue = make_queue(self);
+  moonpad_queue *queue = host_queue(self);
   held_task first, second, abandoned, polled;
   hold(self, &first, queue, MP_TAKEN_BY_STEP);
   hold(self, &second, queue, MP_TAKEN_BY_STEP);
@@ -349,21 +332,21 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
 
 static void test_what_is_due_without_a_task(void **state) {
   host *self = *state;
-  moonpad_queue *queue = make_queue(self);
+  moonpad_queue *queue = host_queue(self);
   held_task polled;
   int fd;
   mp_queue_add_due(queue);
   OK(moonpad_queue_fd(queue, &fd, &failure));
-  assert_true(is_readable(fd));
+  assert_true(is_readable(fd, 0));
   mp_queue_add_due(queue);
   mp_queue_remove_due(queue);
-  assert_true(is_readable(fd));
+  assert_true(is_readable(fd, 0));
   /* It ends a poll that waits, which neither counts nor takes it, and not the next one. */
   submit_behind(self, &polled, queue, run_held_for_long, NULL);
   expect_one_poll_to_come_back(self, &polled, queue);
-  assert_true(is_readable(fd));
+  assert_true(is_readable(fd, 0));
   mp_queue_remove_due(queue);
-  assert_false(is_readable(fd));
+  assert_false(is_readable(fd, 0));
   /* Other waits see what is new, too. */
   mp_queue_add_due(queue);
   assert_true(mp_queue_await(queue, PATIENCE_MS));
@@ -382,7 +365,7 @@ static void test_writers_leave_a_worker_free(void **state) {
   sem_t begun, go_on, read;
   int finished = 0, dropped = 0;
   size_t failed = 0, polled = 0;
-  moonpad_queue *queue = make_queue(self);
+  moonpad_queue *queue = host_queue(self);
   assert_int_equal(sem_init(&begun, 0, 0), 0);
   assert_int_equal(sem_init(&go_on, 0, 0), 0);
   assert_int_equal(sem_init(&read, 0, 0), 0);
