@@ -5,7 +5,7 @@
 
 #include "call_parts.h"
 #include "call_support.h"
-#include "service/append/async.h"
+#include "service/binding.h"
 
 #define T(text) moonpad_text(text)
 

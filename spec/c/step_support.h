@@ -6,8 +6,7 @@
 
 #include <stdio.h>
 
-#include "service/append/async.h"
-#include "service/changes/changes.h"
+#include "service/binding.h"
 #include "thread_support.h"
 
 /* What its watch is told. */

@@ -3,9 +3,6 @@
 
 #include <stdio.h>
 
-#include "service/append/append.h"
-#include "service/history/rewind.h"
-
 /* ---- History ---- */
 
 static moonpad_session *with_history(host *self) {
@@ -58,34 +55,6 @@ static void test_history(void **state) {
   OK(moonpad_rewind(session, T("i1"), NULL, &failure));
   STORED(self, "s", "{\"gone\":[1],\"k\":0,\"user:u\":1}");
   moonpad_session_free(session);
-}
-
-/* What is asked with an object of its own needs no more of the other one than whose it is. */
-static void test_a_reference_asks_for_the_session_object(void **state) {
-  host *self = *state;
-  moonpad_session *session = with_history(self), *reference = mp_session_reference(session), *other;
-  other = host_get(self, "s");
-  host_append(session, "{\"k\":2}");
-  moonpad_buffer json = {0};
-  OK(moonpad_state_at(reference, 3, &json, &failure));
-  GIVES(json, "{\"k\":2,\"new\":2.0}");
-
-  mp_buffer event;
-  mp_buffer_init(&event, session->env);
-  int64_t expected_revision = 0;
-  mp_rewind_target target = {.invocation = T("i1")};
-  OK(mp_rewind_read(reference, &target, &event, &expected_revision, &failure));
-  assert_int_equal(expected_revision, 3);
-  moonpad_session_free(session);
-  OK(moonpad_refresh(other, &failure));
-  OK(mp_append_event_expecting(other, mp_buffer_text(&event), expected_revision, NULL, &failure));
-  STATE(other, "{\"gone\":[1],\"k\":0,\"user:u\":1}");
-  FAILS(MOONPAD_CONFLICT, mp_append_event_expecting(other, mp_buffer_text(&event), expected_revision, NULL, &failure));
-  target = (mp_rewind_target){.revision = 9};
-  FAILS(MOONPAD_NOT_FOUND, mp_rewind_read(reference, &target, &event, &expected_revision, &failure));
-  mp_buffer_free(&event);
-  moonpad_session_free(reference);
-  moonpad_session_free(other);
 }
 
 /* Keys that had gone when it was forked come back as well. */
@@ -672,7 +641,6 @@ static void test_an_import_announces_the_messages_that_it_has(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_EVERY_STORE(test_history),
-      ON_EVERY_STORE(test_a_reference_asks_for_the_session_object),
       ON_EVERY_STORE(test_a_fork_goes_back_as_its_origin_does),
       ON_EVERY_STORE(test_rewind_to_a_revision),
       ON_EVERY_STORE(test_rewind_goes_back_to_the_base_at_most),

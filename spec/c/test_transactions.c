@@ -3,8 +3,7 @@
 */
 #include "core/tree_write.h"
 #include "counting_allocator.h"
-#include "service/changes/child_writes.h"
-#include "service/changes/transaction.h"
+#include "service/binding.h"
 #include "service_support.h"
 
 static counting_allocator counter;

@@ -1,0 +1,102 @@
+/*
+** What the Lua binding asks of a service besides moonpad.h (service/binding.h), and no C host can:
+** change sets that end with their run or belong to no session, calls over a change set, a rewind
+** that is read on one thread and appended on another. Appends of a step are in test_append_*.c,
+** transactions in test_transactions.c.
+*/
+#include "service_support.h"
+
+#include "service/binding.h"
+
+/* ---- Change sets that cannot be committed ---- */
+
+static void expect_no_commit(moonpad_changes *changes, moonpad_status status, const char *message) {
+  moonpad_event *event = (moonpad_event *)1;
+  FAILS(status, moonpad_changes_commit(changes, T("{}"), &event, &failure));
+  assert_string_equal(failure.message, message);
+  assert_null(event);
+  FAILS(status, moonpad_changes_commit_async(changes, T("{}"), NULL, NULL, &failure));
+  assert_string_equal(failure.message, message);
+}
+
+static void test_a_commit_is_refused_in_both_ways(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "");
+  moonpad_changes *ended = NULL, *detached = NULL;
+  OK(moonpad_changes_begin(session, &ended, &failure));
+  OK(mp_changes_new_detached(mp_service_env(self->service), &detached, &failure));
+  mp_changes_end(ended, "its invocation has ended");
+  expect_no_commit(ended, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: its invocation has ended");
+  expect_no_commit(detached, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
+  assert_int_equal(moonpad_poll(self->service, 0), 0);
+  moonpad_changes_free(detached);
+  moonpad_changes_free(ended);
+  moonpad_session_free(session);
+}
+
+static void test_a_call_is_closed_when_its_session_is_freed(void **state) {
+  host *self = *state;
+  const char *message = "the session object of this change set has been freed";
+  moonpad_session *session = host_create(self, "s", "{\"o\":{}}");
+  moonpad_changes *below = NULL, *call = NULL;
+  moonpad_value value = moonpad_integer(1);
+  OK(moonpad_changes_begin(session, &below, &failure));
+  set_json(below, "o", "a", "[1]");
+  OK(mp_changes_over(below, &call, &failure));
+  mp_transaction_begin(call);
+  set_json(call, "o", "a[2]", "[2]");
+  moonpad_session_free(session);
+  assert_false(moonpad_changes_pending(call));
+  FAILS(MOONPAD_CLOSED, moonpad_changes_set(call, T("o"), T("a[3]"), &value, &failure));
+  assert_string_equal(failure.message, message);
+  FAILS(MOONPAD_CLOSED, moonpad_changes_remove(call, T("o"), T(""), &failure));
+  FAILS(MOONPAD_CLOSED, moonpad_changes_get(call, T("o"), T("a"), &value, &failure));
+  assert_int_equal(value.type, MOONPAD_ABSENT);
+  expect_no_commit(call, MOONPAD_CLOSED, message);
+  moonpad_changes_free(call);
+  expect_no_commit(below, MOONPAD_CLOSED, message);
+  moonpad_changes_free(below);
+}
+
+/* ---- History ---- */
+
+/* What is asked with an object of its own needs no more of the other one than whose it is. */
+static void test_a_reference_asks_for_the_session_object(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"k\":0,\"gone\":[1]}");
+  OK(moonpad_append_event(session,
+                          T("{\"invocationId\":\"i1\",\"actions\":{\"stateDelta\":{\"k\":1,\"gone\":null}},"
+                            "\"removedStateKeys\":[\"gone\"]}"),
+                          NULL, &failure));
+  moonpad_session *reference = mp_session_reference(session), *other = host_get(self, "s");
+  host_append(session, "{\"k\":2}");
+  moonpad_buffer json = {0};
+  OK(moonpad_state_at(reference, 2, &json, &failure));
+  GIVES(json, "{\"k\":2}");
+
+  mp_buffer event;
+  mp_buffer_init(&event, mp_session_env(session));
+  int64_t expected_revision = 0;
+  mp_rewind_target target = {.invocation = T("i1")};
+  OK(mp_rewind_read(reference, &target, &event, &expected_revision, &failure));
+  assert_int_equal(expected_revision, 2);
+  moonpad_session_free(session);
+  OK(moonpad_refresh(other, &failure));
+  OK(mp_append_event_expecting(other, mp_buffer_text(&event), expected_revision, NULL, &failure));
+  STATE(other, "{\"gone\":[1],\"k\":0}");
+  FAILS(MOONPAD_CONFLICT, mp_append_event_expecting(other, mp_buffer_text(&event), expected_revision, NULL, &failure));
+  target = (mp_rewind_target){.revision = 9};
+  FAILS(MOONPAD_NOT_FOUND, mp_rewind_read(reference, &target, &event, &expected_revision, &failure));
+  mp_buffer_free(&event);
+  moonpad_session_free(reference);
+  moonpad_session_free(other);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      ON_EVERY_STORE(test_a_commit_is_refused_in_both_ways),
+      ON_EVERY_STORE(test_a_call_is_closed_when_its_session_is_freed),
+      ON_EVERY_STORE(test_a_reference_asks_for_the_session_object),
+  };
+  return HOST_RUN(tests);
+}
