@@ -229,7 +229,7 @@ $(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS)
 $(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS) $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -o $@ $(filter-out %/module.o,$(filter %.o %.a,$^)) -lcmocka $(LIBS)
+	$(Q)$(LINK) -o $@ $(filter-out %/module.o $(BUILD)/obj/src/agent_stores/lua_%,$(filter %.o %.a,$^)) -lcmocka $(LIBS)
 
 $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)

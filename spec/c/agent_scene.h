@@ -7,8 +7,7 @@
 
 #include <stdio.h>
 
-#include "agent_stores/artifacts.h"
-#include "agent_stores/memories.h"
+#include "agent_stores/open.h"
 #include "counting_allocator.h"
 #include "sqlite_support.h"
 

@@ -1,6 +1,6 @@
 /*
-** What a search has found, in one block: each match is its timestamp, then each text behind its
-** length.
+** The results of a search in one buffer: of each match the timestamp, then three texts, each behind
+** its length.
 */
 #include "agent_stores/memories.h"
 

@@ -1,6 +1,6 @@
 /*
-** What a store of memories does: it remembers what was said in the sessions of a user, and finds it
-** again. What an event said, and what a query looks for, is decided by the caller
+** What a store of memories does: it stores what was said in the sessions of a user, and searches
+** it. Which words an event has, and which a query looks for, the caller decides
 ** (lua/moonpad/memory.lua).
 **
 ** Threads, ownership and errors are those of artifacts.h.
@@ -10,7 +10,7 @@
 
 #include "base/buffer.h"
 
-/* One creation of a session: when its id is used again, what the former one left stays apart. */
+/* One creation of a session. A later session of the same id is another one. */
 typedef struct mp_memories_session {
   moonpad_string app_name;
   moonpad_string user_id;
@@ -18,32 +18,32 @@ typedef struct mp_memories_session {
   double create_time;
 } mp_memories_session;
 
-/* What an event said. */
+/* What one event said. */
 typedef struct mp_memories_entry {
   int64_t revision; /* of the event */
   double timestamp;
   moonpad_string author;
   moonpad_string content; /* JSON */
-  moonpad_string text;    /* what is searched: words with blanks between them */
+  moonpad_string text;    /* what a search looks at: words with blanks between them */
 } mp_memories_entry;
 
 typedef struct mp_memories_batch {
-  const mp_memories_entry *added; /* those that are there already stay as they are */
+  const mp_memories_entry *added; /* one whose revision is stored already changes nothing */
   size_t added_count;
-  const int64_t *removed; /* revisions; taken away before others are added */
+  const int64_t *removed; /* revisions; removed before others are added */
   size_t removed_count;
-  int64_t indexed; /* up to this revision nothing needs to be looked at again; -1: as it was */
+  int64_t indexed; /* the watermark: events up to it have been looked at; -1: unchanged */
 } mp_memories_batch;
 
 typedef struct mp_memories_query {
   moonpad_string app_name;
   moonpad_string user_id;
-  const moonpad_string *phrases; /* plain text, whatever is in it: never the syntax of a query */
+  const moonpad_string *phrases; /* plain text: nothing in it is syntax of a query */
   size_t phrase_count;
   int64_t limit; /* how many at most */
 } mp_memories_query;
 
-/* One of what is found. */
+/* One result of a search. */
 typedef struct mp_memories_match {
   moonpad_string session_id;
   moonpad_string author;
@@ -53,31 +53,30 @@ typedef struct mp_memories_match {
 
 typedef struct mp_memories mp_memories;
 
-/* What an implementation hands over. Later calls are appended: ask with MP_HAS (store/store.h). */
+/* What a store implements. New members are appended: ask with MP_HAS (store/store.h). */
 typedef struct mp_memories_ops {
-  size_t size; /* of this table, as the implementation knows it */
-  /* The highest `indexed` that was written for a session, 0 when there is none. */
+  size_t size; /* of this table, as the store was built with it */
+  /* The highest watermark that was written for a session; 0: none was. */
   moonpad_status (*indexed)(mp_memories *memories, const mp_memories_session *session, int64_t *indexed,
                             moonpad_error *error);
-  /* All of a batch or nothing; the same batch again changes nothing. */
+  /* Stores all of a batch or nothing. The same batch again changes nothing. */
   moonpad_status (*write)(mp_memories *memories, const mp_memories_session *session, const mp_memories_batch *batch,
                           moonpad_error *error);
   /*
-  ** The memories of a user in which one of the phrases is found, the best first: those with more of
-  ** them and with rarer ones. `matches`, which is the caller's, is read with
-  ** mp_memories_next_match.
+  ** Finds the memories of a user that hold at least one of the phrases, the best first: those that
+  ** hold more of them, and rarer ones. The caller reads its `matches` with mp_memories_next_match.
   */
   moonpad_status (*search)(mp_memories *memories, const mp_memories_query *query, mp_buffer *matches,
                            moonpad_error *error);
   /*
-  ** All memories of a user, and what had been indexed of the user's sessions; `*count` tells how
-  ** many memories there were.
+  ** Deletes all memories of a user, and the watermarks of the user's sessions. *count: how many
+  ** memories there were.
   */
   moonpad_status (*delete_user)(mp_memories *memories, moonpad_string app_name, moonpad_string user_id, int64_t *count,
                                 moonpad_error *error);
   /* Waits for calls under way; every later one is `closed`. Idempotent. */
   void (*close)(mp_memories *memories);
-  /* Used by nobody any more; closed or not. */
+  /* Nobody uses it any more; it need not be closed. */
   void (*free)(mp_memories *memories);
 } mp_memories_ops;
 
@@ -86,22 +85,12 @@ struct mp_memories {
   bool in_memory; /* as of mp_store (store/store.h) */
 };
 
-/* As mp_artifacts_open. Errors: unsupported, too, where the store has no means to search. */
-moonpad_status mp_memories_open(mp_env *env, moonpad_string url, const moonpad_options *options, mp_memories **memories,
-                                moonpad_error *error);
-
-/* An implementation's own opener; `rest` is the URL after its scheme. */
-typedef moonpad_status (*mp_memories_opener)(mp_env *env, moonpad_string rest, const moonpad_options *options,
-                                             mp_memories **memories, moonpad_error *error);
-moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
-                                       mp_memories **memories, moonpad_error *error);
-
-/* ---- What `search` has found: implementations write it, callers read it ---- */
+/* ---- The results of `search`: stores write them, callers read them ---- */
 
 void mp_memories_add_match(mp_buffer *matches, const mp_memories_match *match);
 /*
-** The match at `*at`, which is 0 at first and then behind it; false at the end. It points into
-** `matches`.
+** Reads the match at position *at, which is 0 at first, and moves *at behind it. False: there are
+** no more. The match points into `matches`.
 */
 bool mp_memories_next_match(const mp_buffer *matches, size_t *at, mp_memories_match *match);
 

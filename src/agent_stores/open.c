@@ -1,17 +1,23 @@
-/* From a URL to a store: a server's store is one more row. */
-#include "agent_stores/artifacts.h"
-#include "agent_stores/memories.h"
+/* From a URL to a store. Another store is another row of `schemes`. */
+#include "agent_stores/open.h"
+
+#include "agent_stores/sqlite_stores.h"
 #include "base/error.h"
 #include "base/url.h"
 
-typedef struct scheme {
-  const char *name;
-  const char *rest; /* stands for the rest of the URL, where there must be none; else NULL */
-  mp_artifacts_opener artifacts;
-  mp_memories_opener memories;
-} scheme;
+typedef moonpad_status (*artifacts_opener)(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                           mp_artifacts **artifacts, moonpad_error *error);
+typedef moonpad_status (*memories_opener)(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                          mp_memories **memories, moonpad_error *error);
 
-static const scheme schemes[] = {
+typedef struct agent_scheme {
+  const char *name;
+  const char *rest; /* used in place of the rest of the URL, which must be empty then; else NULL */
+  artifacts_opener artifacts;
+  memories_opener memories;
+} agent_scheme;
+
+static const agent_scheme schemes[] = {
     {"memory:", ":memory:", mp_sqlite_artifacts_open, mp_sqlite_memories_open},
     {"sqlite:", NULL, mp_sqlite_artifacts_open, mp_sqlite_memories_open},
 };
@@ -30,12 +36,12 @@ static moonpad_status refuse(const char *what, moonpad_string name, moonpad_erro
                  mp_quote(name).text);
 }
 
-/* `what` names the call of Lua. */
-static moonpad_status find(const char *what, moonpad_string url, const scheme **found, moonpad_string *rest,
+/* `what` is the name of the Lua function, for messages. */
+static moonpad_status find(const char *what, moonpad_string url, const agent_scheme **found, moonpad_string *rest,
                            moonpad_error *error) {
   moonpad_string name = mp_url_scheme(url);
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-    const scheme *at = &schemes[i];
+    const agent_scheme *at = &schemes[i];
     if (!is_same(name, at->name)) continue;
     *found = at;
     *rest = (moonpad_string){url.data + name.length, url.length - name.length};
@@ -52,7 +58,7 @@ static moonpad_status find(const char *what, moonpad_string url, const scheme **
 
 moonpad_status mp_artifacts_open(mp_env *env, moonpad_string url, const moonpad_options *options,
                                  mp_artifacts **artifacts, moonpad_error *error) {
-  const scheme *found;
+  const agent_scheme *found;
   moonpad_string rest;
   *artifacts = NULL;
   moonpad_status status = find("artifactService", url, &found, &rest, error);
@@ -61,7 +67,7 @@ moonpad_status mp_artifacts_open(mp_env *env, moonpad_string url, const moonpad_
 
 moonpad_status mp_memories_open(mp_env *env, moonpad_string url, const moonpad_options *options, mp_memories **memories,
                                 moonpad_error *error) {
-  const scheme *found;
+  const agent_scheme *found;
   moonpad_string rest;
   *memories = NULL;
   moonpad_status status = find("memoryService", url, &found, &rest, error);

@@ -1,9 +1,9 @@
 /*
-** Artifacts: a row for each version of each file. Versions are counted under the write lock, so two
-** who save at once get two of them. The key holds each name in a column of its own: nothing is
-** joined, so no character in one can be mistaken for the border to the next.
+** Artifacts in SQLite: a row for each version of each file. Versions are counted under the write
+** lock, so two writers at once get two versions. Each name has a column of its own: names are never
+** joined, so no character in one can reach another user's files.
 */
-#include "agent_stores/artifacts.h"
+#include "agent_stores/sqlite_stores.h"
 #include "agent_stores/sqlite_tables.h"
 #include "base/error.h"
 
@@ -47,7 +47,7 @@ typedef struct saving {
   int64_t version;
 } saving;
 
-/* An empty one is not the same as none. */
+/* No bytes are stored as an empty BLOB, not as NULL. */
 static int bind_bytes(sqlite3_stmt *statement, int index, moonpad_string bytes) {
   return sqlite3_bind_blob64(statement, index, bytes.length == 0 ? "" : bytes.data, bytes.length, SQLITE_STATIC);
 }
@@ -106,14 +106,14 @@ static moonpad_string column_bytes(sqlite3_stmt *statement, int column) {
   return bytes;
 }
 
-/* Copies one row; the pointers are set when nothing moves any more. */
+/* Copies a row into `bytes`; load sets the pointers once the buffer no longer moves. */
 static moonpad_status copy_row(sqlite3_stmt *statement, loading *wanted, moonpad_error *error) {
   enum { TEXT, MIME_TYPE, DISPLAY_NAME, DATA };
   mp_artifact *artifact = wanted->artifact;
   artifact->is_text = sqlite3_column_type(statement, TEXT) != SQLITE_NULL;
   artifact->has_display_name = sqlite3_column_type(statement, DISPLAY_NAME) != SQLITE_NULL;
   /*
-  ** As bytes: to end a long text with a NUL SQLite may need memory, and it would tell of that
+  ** Read as a blob: to end a long text with a NUL, SQLite may need memory, and would report that
   ** too late.
   */
   artifact->data = column_bytes(statement, artifact->is_text ? TEXT : DATA);
@@ -163,7 +163,7 @@ static moonpad_status load(mp_artifacts *artifacts, const mp_artifact_name *name
   moonpad_status status = mp_sqlite_read(file_of(artifacts), load_version, &wanted, error);
   *found = status == MOONPAD_OK && wanted.found;
   /*
-  ** Nothing at all was copied where all three are empty, and there is then no memory to point into.
+  ** If all three strings are empty, nothing was copied, and there is no memory to point into.
   */
   if (*found && bytes->length > 0) point_into(artifact, bytes);
   return status;
@@ -249,16 +249,16 @@ static moonpad_status delete_file(mp_artifacts *artifacts, const mp_artifact_nam
   return status;
 }
 
-typedef struct forgetting {
+typedef struct artifacts_deletion {
   const mp_artifact_name *name;
   int64_t files;
-} forgetting;
+} artifacts_deletion;
 
 #define OF_USER " WHERE app_name = ?1 AND user_id = ?2"
 
 static moonpad_status delete_files(mp_tx *tx, void *context, moonpad_error *error) {
   static const char count[] = "SELECT count(*) FROM (SELECT DISTINCT session_id, filename FROM artifacts" OF_USER ")";
-  forgetting *wanted = context;
+  artifacts_deletion *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, count, error);
   if (statement == NULL) return connection->failure;
@@ -272,7 +272,7 @@ static moonpad_status delete_files(mp_tx *tx, void *context, moonpad_error *erro
 
 static moonpad_status delete_user(mp_artifacts *artifacts, const mp_artifact_name *name, int64_t *files,
                                   moonpad_error *error) {
-  forgetting wanted = {name, 0};
+  artifacts_deletion wanted = {name, 0};
   moonpad_status status = mp_sqlite_write(file_of(artifacts), delete_files, &wanted, error);
   *files = status == MOONPAD_OK ? wanted.files : 0;
   return status;

@@ -1,14 +1,14 @@
 /*
-** Memories: a row for each event that said something, and its text in an FTS5 index. Each user of
-** each app is an owner with a number; the index has that number as a word in a column of its own,
-** so that a search walks the matches of its owner and not those of everybody. What is searched for
-** goes in as quoted strings: it is never syntax.
+** Memories in SQLite: a row for each event that said something, and its text in an FTS5 index. Each
+** user of each app is an owner with a number. The index has that number as a word in a column of
+** its own, so that a search visits the matches of one owner only. Phrases are passed to FTS5 as
+** quoted strings, so nothing in them is syntax.
 */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent_stores/memories.h"
+#include "agent_stores/sqlite_stores.h"
 #include "agent_stores/sqlite_tables.h"
 #include "base/error.h"
 
@@ -43,15 +43,15 @@ typedef struct sqlite_memories {
   mp_memories base; /* first */
   mp_env *env;
   mp_store *file;
-  atomic_bool is_stale; /* what the writing connection's FTS5 has in memory */
+  atomic_bool has_leftovers; /* FTS5 of the writing connection holds rows: see drop_pending */
 } sqlite_memories;
 
 /* ---- Transactions ---- */
 
 /*
-** What fails for want of memory or disk inside of FTS5 makes SQLite roll back at once, and FTS5,
-** which is told of it in the middle of its work, keeps some of what it had yet to write. The next
-** one to write would write that. One more transaction that is rolled back makes FTS5 drop it.
+** When FTS5 runs out of memory or disk, SQLite rolls back at once. FTS5, which is in the middle of
+** its work then, keeps some rows that it had not written yet, and the next transaction would write
+** them. Rolling back one more transaction makes FTS5 drop them.
 */
 static int drop_pending(mp_sqlite_connection *connection) {
   int code = sqlite3_exec(connection->db, "BEGIN; DELETE FROM memory_text WHERE rowid = -1", NULL, NULL, NULL);
@@ -62,12 +62,12 @@ static int drop_pending(mp_sqlite_connection *connection) {
   return code;
 }
 
-static moonpad_status freshen(mp_sqlite_connection *connection, void *context, moonpad_error *error) {
+static moonpad_status drop_leftovers(mp_sqlite_connection *connection, void *context, moonpad_error *error) {
   sqlite_memories *store = context;
-  if (!atomic_load(&store->is_stale)) return MOONPAD_OK;
+  if (!atomic_load(&store->has_leftovers)) return MOONPAD_OK;
   int code = drop_pending(connection);
   if (code != SQLITE_OK) return mp_sqlite_fail(connection, code, error);
-  atomic_store(&store->is_stale, false);
+  atomic_store(&store->has_leftovers, false);
   return MOONPAD_OK;
 }
 
@@ -81,11 +81,11 @@ typedef struct transaction {
 static moonpad_status run(mp_tx *tx, void *context, moonpad_error *error) {
   const transaction *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  /* since we waited for our turn */
-  if (atomic_load(&wanted->store->is_stale)) return mp_no_memory(error);
+  /* another transaction has failed while this one waited */
+  if (atomic_load(&wanted->store->has_leftovers)) return mp_no_memory(error);
   moonpad_status status = wanted->function(tx, wanted->context, error);
   if (status != MOONPAD_OK && sqlite3_get_autocommit(connection->db) && drop_pending(connection) != SQLITE_OK) {
-    atomic_store(&wanted->store->is_stale, true);
+    atomic_store(&wanted->store->has_leftovers, true);
   }
   return status;
 }
@@ -93,8 +93,8 @@ static moonpad_status run(mp_tx *tx, void *context, moonpad_error *error) {
 static moonpad_status write_with(mp_memories *memories, mp_tx_function function, void *context, moonpad_error *error) {
   sqlite_memories *store = (sqlite_memories *)memories;
   transaction wanted = {store, function, context};
-  if (atomic_load(&store->is_stale)) {
-    moonpad_status status = mp_sqlite_run_exclusive((mp_sqlite *)store->file, freshen, store, error);
+  if (atomic_load(&store->has_leftovers)) {
+    moonpad_status status = mp_sqlite_run_exclusive((mp_sqlite *)store->file, drop_leftovers, store, error);
     if (status != MOONPAD_OK) return status;
   }
   return mp_sqlite_write(store->file, run, &wanted, error);
@@ -102,7 +102,7 @@ static moonpad_status write_with(mp_memories *memories, mp_tx_function function,
 
 static moonpad_status read_with(mp_memories *memories, mp_tx_function function, void *context, moonpad_error *error) {
   mp_store *file = ((sqlite_memories *)memories)->file;
-  /* Without a file, all is done by the writing connection. */
+  /* Without a file there is only the writing connection. */
   if (file->in_memory) return write_with(memories, function, context, error);
   return mp_sqlite_read(file, function, context, error);
 }
@@ -232,8 +232,8 @@ static moonpad_status run_with(mp_sqlite_connection *connection, const char *sql
   return mp_sqlite_tables_finish(connection, statement, code, error);
 }
 
-static moonpad_status take_away(mp_sqlite_connection *connection, int64_t session, int64_t revision,
-                                moonpad_error *error) {
+static moonpad_status remove_memory(mp_sqlite_connection *connection, int64_t session, int64_t revision,
+                                    moonpad_error *error) {
   moonpad_status status =
       run_with(connection,
                "DELETE FROM memory_text WHERE rowid = (SELECT id FROM memories WHERE session = ?1 AND revision = ?2)",
@@ -252,13 +252,13 @@ static moonpad_status write_batch(mp_tx *tx, void *context, moonpad_error *error
   if (status == MOONPAD_OK) status = make_session(connection, wanted->session, owner, &session, error);
   owner_word word = word_of(owner);
   for (size_t i = 0; i < batch->removed_count && status == MOONPAD_OK; i++) {
-    status = take_away(connection, session, batch->removed[i], error);
+    status = remove_memory(connection, session, batch->removed[i], error);
   }
   for (size_t i = 0; i < batch->added_count && status == MOONPAD_OK; i++) {
     status = add(connection, session, word.text, &batch->added[i], error);
   }
   if (status != MOONPAD_OK || batch->indexed < 0) return status;
-  /* Two who index the same session at once: the one who saw more is right. */
+  /* Where two writers index the same session at once, the higher watermark is right. */
   return run_with(connection, "UPDATE memory_sessions SET indexed_revision = max(indexed_revision, ?2) WHERE id = ?1",
                   session, batch->indexed, error);
 }
@@ -276,7 +276,7 @@ typedef struct searching {
   mp_buffer *matches;
 } searching;
 
-/* In FTS5 a string in double quotes is plain text; a quote in it is doubled. */
+/* In FTS5 a string in double quotes is plain text. A quote in it is doubled. */
 static void add_quoted(mp_buffer *match, moonpad_string phrase) {
   mp_buffer_add_char(match, '"');
   for (size_t i = 0; i < phrase.length; i++) {
@@ -300,7 +300,7 @@ static void write_match(mp_buffer *match, int64_t owner, const mp_memories_query
 
 static moonpad_status collect(mp_sqlite_connection *connection, moonpad_string expression, const searching *wanted,
                               moonpad_error *error) {
-  /* The best are chosen first; only they are looked up. */
+  /* The inner query chooses the best; only these are looked up in the other tables. */
   static const char sql[] =
       "SELECT s.session_id, m.author, m.timestamp, m.content"
       " FROM (SELECT rowid AS id, bm25(memory_text, 0.0, 1.0) AS score FROM memory_text WHERE memory_text MATCH ?1"
@@ -345,12 +345,12 @@ static moonpad_status search(mp_memories *memories, const mp_memories_query *que
   return read_with(memories, search_owner, &wanted, error);
 }
 
-/* ---- Forgetting a user ---- */
+/* ---- Deleting a user ---- */
 
-typedef struct forgetting {
+typedef struct memories_deletion {
   moonpad_string names[2]; /* app, user */
   int64_t count;
-} forgetting;
+} memories_deletion;
 
 #define OF_OWNER " IN (SELECT id FROM memory_sessions WHERE owner = ?1)"
 
@@ -362,14 +362,14 @@ static moonpad_status count_memories(mp_sqlite_connection *connection, int64_t o
   return mp_sqlite_tables_integer(connection, statement, sqlite3_bind_int64(statement, 1, owner), 0, count, error);
 }
 
-static moonpad_status forget_owner(mp_tx *tx, void *context, moonpad_error *error) {
+static moonpad_status delete_owner(mp_tx *tx, void *context, moonpad_error *error) {
   static const char *const deletions[] = {
       ("DELETE FROM memory_text WHERE rowid IN (SELECT id FROM memories WHERE session" OF_OWNER ")"),
       ("DELETE FROM memories WHERE session" OF_OWNER),
       "DELETE FROM memory_sessions WHERE owner = ?1",
       "DELETE FROM memory_owners WHERE id = ?1",
   };
-  forgetting *wanted = context;
+  memories_deletion *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   int64_t owner = 0;
   wanted->count = 0;
@@ -386,8 +386,8 @@ static moonpad_status forget_owner(mp_tx *tx, void *context, moonpad_error *erro
 
 static moonpad_status delete_user(mp_memories *memories, moonpad_string app_name, moonpad_string user_id,
                                   int64_t *count, moonpad_error *error) {
-  forgetting wanted = {{app_name, user_id}, 0};
-  moonpad_status status = write_with(memories, forget_owner, &wanted, error);
+  memories_deletion wanted = {{app_name, user_id}, 0};
+  moonpad_status status = write_with(memories, delete_owner, &wanted, error);
   *count = status == MOONPAD_OK ? wanted.count : 0;
   return status;
 }
@@ -422,7 +422,7 @@ moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const m
   *memories = NULL;
   if (store == NULL) return mp_no_memory(error);
   store->base.ops = &ops;
-  atomic_init(&store->is_stale, false);
+  atomic_init(&store->has_leftovers, false);
   store->env = mp_env_retain(env);
   moonpad_status status = mp_sqlite_tables_open(env, rest, options, &tables, &store->file, error);
   if (status == MOONPAD_OK) {

@@ -1,4 +1,4 @@
-/* Opening the tables that lie beside the sessions, and what artifacts and memories share. */
+/* Opening the tables of artifacts or memories, and running statements on them. */
 #include "agent_stores/sqlite_tables.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ sqlite3_stmt *mp_sqlite_tables_prepare(mp_sqlite_connection *connection, const c
   sqlite3_stmt *statement = NULL;
   int code = sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL);
   if (code == SQLITE_OK) return statement;
-  /* The SQL never changes, so it is the tables that are not as they should be. */
+  /* The SQL is constant, so it must be the tables that are wrong. */
   if ((code & 0xFF) == SQLITE_ERROR) {
     mp_sqlite_corrupt(connection, sqlite3_errmsg(connection->db), error);
   } else {
@@ -82,8 +82,9 @@ static moonpad_status make_tables(mp_tx *tx, void *context, moonpad_error *error
 }
 
 /*
-** New tables make SQLite prepare every statement anew when it is next run. ROLLBACK has to be ready
-** before: without memory the transaction that failed would stay open.
+** Since there are new tables, SQLite would prepare the cached ROLLBACK again when it is next run.
+** If that failed for want of memory, a failed transaction would stay open. So it is dropped from
+** the cache here; the next transaction prepares it before it begins.
 */
 static void forget_rollback(mp_sqlite_connection *connection) {
   sqlite3_finalize(connection->statements[MP_SQL_ROLLBACK]);
