@@ -392,12 +392,24 @@ describe("bin/moonpad", function()
       assert.same({ "user: Hello", "user: Hello" }, (stored "Guide"))
     end)
 
+    -- A test that would wait in vain for what nobody shows says so before it begins.
+    local function needTerminal(script)
+      local command = ("cd %s && %s -qec 'echo at a terminal' /dev/null 2>&1"):format(quote(folder), script)
+      local pipe = assert(io.popen(command))
+      local said = pipe:read "a"
+      pipe:close()
+      assert(said:find("at a terminal", 1, true),
+             ("a terminal is needed here, which `%s` (Debian: bsdutils) makes of /dev/ptmx: %s"):format(script, said))
+    end
+
     -- Starts the command at a terminal, which is shown in the file "out".
     local function startAtTerminal(more, script, words)
+      script = script or "script"
+      needTerminal(script)
       -- Ctrl-C reaches the shell around the command as well, and not every shell outlives it.
       local command = ("trap : INT; (%s); echo code $?"):format(commandLine(words or line(more), environment()))
       return assert(io.popen(("cd %s && (TERM=dumb %s -qec %s /dev/null; echo '<the terminal is gone>') > out 2>&1")
-        :format(quote(folder), script or "script", quote(command)), "w"))
+        :format(quote(folder), script, quote(command)), "w"))
     end
 
     local function waitForScreen(text)
@@ -410,18 +422,24 @@ describe("bin/moonpad", function()
 
     local function waitForPrompts(count)
       waitUntil(count .. " prompts", function()
-        return select(2, read(folder .. "/out"):gsub("\n> ", "")) == count
+        local screen = read(folder .. "/out")
+        assert(not screen:find("<the terminal is gone>", 1, true), screen)
+        return select(2, screen:gsub("\n> ", "")) == count
       end)
     end
 
     it("where no terminal can be made, this says at once why", function()
       write(folder .. "/none", "#!/bin/sh\necho 'script: failed to create pseudo-terminal' >&2\nexit 1\n")
       assert(os.execute("chmod +x " .. quote(folder .. "/none")))
-      local input = startAtTerminal(nil, "./none")
-      local ok, problem = pcall(waitForScreen, "/rewind")
-      input:close()
-      assert.is_false(ok)
-      assert.matches("script: failed to create pseudo-terminal", tostring(problem), 1, true)
+      for script, why in pairs {
+        ["./none"] = "script: failed to create pseudo-terminal", ["./no-such-command"] = "not found",
+      } do
+        local ok, problem = pcall(startAtTerminal, nil, script)
+        assert.is_false(ok)
+        for _, text in ipairs { "a terminal is needed", script, "bsdutils", "/dev/ptmx", why } do
+          assert.matches(text, tostring(problem), 1, true)
+        end
+      end
     end)
 
     it("at a terminal Ctrl-C cancels the turn, and the conversation goes on", function()
