@@ -109,7 +109,7 @@ test-lua: all $(SPEC_MODULE) ## runs the Lua specs alone
 test-c: tests ## runs the C tests alone
 	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test c; scripts/total.sh $(BUILD)/test-results test-c
 
-check: ## installs what is missing, then warnings, format, lint, sanitizers, valgrind, installation
+check: ## installs what is missing, then warnings, format, lint, sanitizers, valgrind, installation (MOONPAD_TURN=all: whole)
 	@scripts/deps.sh check
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/check.sh
 
@@ -117,9 +117,9 @@ fuzz: ## feeds random input to the fuzz targets: TARGET=json RUNS=1000000, or TI
 	@scripts/deps.sh check
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh $(if $(TIME),-t $(TIME) $(if $(RUNS),-r $(RUNS)),-r $(or $(RUNS),1000000)) $(TARGET)
 
-soak: all tests ## goes on with random tests, faults and fuzzing: make soak MINUTES=60
+soak: all tests ## all of `check` whole, then goes on with random tests, faults and fuzzing: make soak MINUTES=60
 	@scripts/deps.sh check
-	@scripts/soak.sh -b $(BUILD) -m $(or $(MINUTES),60)
+	@JOBS=$(JOBS) scripts/soak.sh -b $(BUILD) -m $(or $(MINUTES),60)
 
 format: ## formats all C files in place
 	@find include src spec bench examples -name '*.[ch]' | xargs clang-format -i

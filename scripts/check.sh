@@ -1,7 +1,14 @@
 #!/bin/bash
 # What `make check` runs: everything that must hold besides the tests of a plain build. Each check, and each test of the test
 # runs among them, is counted in $BUILD/test-results; the last line is the total of them all.
-#   BUILD=build JOBS=2 scripts/check.sh [NAME...]      with names: only these checks
+#   BUILD=build JOBS=2 MOONPAD_TURN=3 scripts/check.sh [NAME...]      with names: only these checks
+#
+# Some tests take turns where each takes many times as long, so that all is over in a quarter of an hour:
+#   - gc, asan: of what a spec file repeats on each store and in each way, one variant, which spec/support/turns.lua
+#     chooses; what is close to C is run whole (`whole` below). gc leaves some whole files to other turns.
+#   - valgrind: the programs that take longest, one in four.
+# The turn, a number, comes from the commit: a commit has the same one each time. MOONPAD_TURN=NUMBER asks for another
+# one, MOONPAD_TURN=all for everything, as `make soak` does. Twelve turns in succession run everything.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -14,6 +21,22 @@ mkdir -p "$results"
 # The builds below are runs of make of their own.
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
+TURNS=12
+
+turn_of_commit() {
+  local hash
+  # Not the number of commits: a clone may have but the last one.
+  if hash=$(git rev-parse HEAD 2>/dev/null); then
+    echo $((16#${hash:0:7} % TURNS + 1))
+  else
+    echo $(($(date +%s) / 86400 % TURNS + 1))
+  fi
+}
+
+turn=${MOONPAD_TURN:-$(turn_of_commit)}
+[[ $turn =~ ^([0-9]{1,9}|all)$ ]] || { echo "MOONPAD_TURN=$turn: neither a number nor all" >&2; exit 2; }
+[ "$turn" = all ] || turn=$((10#$turn))
+
 c_files() { find include src spec bench examples -name '*.[ch]' 2>/dev/null | sort; }
 build_in() { # FOLDER TARGETS AND VARIABLES...
   local folder=$1
@@ -24,7 +47,8 @@ build_in() { # FOLDER TARGETS AND VARIABLES...
 # ---- The checks: one function each, silent work, an exit code ----
 
 warnings_gcc() { build_in gcc CC=gcc WERROR=1 all tests; }
-warnings_clang() { build_in clang CC=clang WERROR=1 all tests; }
+# clang warns of the same things whether it optimizes or not.
+warnings_clang() { build_in clang CC=clang WERROR=1 CFLAGS=-O0 all tests; }
 
 format() {
   c_files | xargs clang-format --dry-run -Werror &&
@@ -90,13 +114,25 @@ fuzz() {
     BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 5000 stateful
 }
 
+# Close to C: finalizers, the codec, nodes, state, sessions, what is under way.
+whole="append_spec async_spec binding_spec closing_spec codec_spec conflict_spec copy_spec errors_spec \
+  event_tables_spec events_spec export_spec finalizers_spec history_spec hostile_values_spec kept_node_calls_spec \
+  kept_node_spec nesting_spec node_spec property_spec proxies_spec session_spec shared_state_spec state_spec \
+  state_values_spec template_spec update_session_spec"
+# The same calls of C, with a server each.
+gc_in_turns="hostile_answers_spec models_anthropic_spec models_gemini_spec models_openai_spec"
+# Each part of four takes about as long as the others.
+valgrind_in_turns="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
+  test_sqlite_life test_threads test_migration test_faults_memory \
+  test_patch_random test_service_plans test_lua_embed test_store_transactions"
+
 # What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what goes in and comes out is guarded, and nothing inside
 # is reported, so there is nothing to suppress.
 threaded="test_threads test_lua_threads test_service_async test_append_when_stored test_append_under_way \
   test_service_locks test_queue test_tasks test_run_again test_sqlite_life test_sqlite_files test_agent_stores \
   test_lua_agent_stores test_lua_run"
 tsan_build() {
-  # shellcheck disable=SC2046 # a list of words
+  # shellcheck disable=SC2046,SC2086 # lists of words
   build_in tsan CC=gcc SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
 }
 
@@ -195,16 +231,21 @@ links() {
 
 check() { # NAME "WHAT IT SAYS" FUNCTION
   wanted "$1" || return 0
-  local log=$results/check-$1.log
+  local log=$results/check-$1.log begun=$SECONDS
   if "$3" >"$log" 2>&1; then
-    printf '  ok      %s\n' "$2"
+    printf '  ok      %s, %d s\n' "$2" $((SECONDS - begun))
     echo "1 0 0" >"$results/check-$1.count"
   else
-    printf '  FAILED  %s\n' "$2"
-    sed 's/^/    | /' "$log" | tail -n 100
+    printf '  FAILED  %s, %d s\n%s\n' "$2" $((SECONDS - begun)) "$(sed 's/^/    | /' "$log" | tail -n 100)"
     echo "0 1 0" >"$results/check-$1.count"
     echo "$2" >"$results/check-$1.failed"
   fi
+}
+
+# The same for what needs one processor: as many at a time as there are. `wait` ends them.
+check_beside() { # NAME "WHAT IT SAYS" FUNCTION
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  check "$@" &
 }
 
 only="$*"
@@ -212,15 +253,20 @@ wanted() { [ -z "$only" ] || [[ " $only " == *" $1 "* ]]; }
 
 tests() { # NAME ARGUMENTS OF run_tests.sh...
   wanted "$1" || return 0
-  local name=$1
+  local name=$1 begun=$SECONDS
   shift
-  JOBS=$jobs scripts/run_tests.sh -r "$results" -l "check-$name" "$@" && return
-  # What could not begin has counted nothing.
-  ls "$results/check-$name"-*.count >/dev/null 2>&1 || echo "0 1 0" >"$results/check-$name-begin.count"
+  JOBS=$jobs scripts/run_tests.sh -r "$results" -l "check-$name" "$@" ||
+    # What could not begin has counted nothing.
+    ls "$results/check-$name"-*.count >/dev/null 2>&1 || echo "0 1 0" >"$results/check-$name-begin.count"
+  echo "check-$name took $((SECONDS - begun)) s"
 }
 
 rm -f "$results"/check-*
-echo "Checking moonpad (logs in $results)"
+if [ "$turn" = all ]; then
+  echo "Checking moonpad whole (logs in $results)"
+else
+  echo "Checking moonpad, turn $turn (MOONPAD_TURN=$turn does it again, MOONPAD_TURN=all is whole; logs in $results)"
+fi
 make -j"$jobs" BUILD="$build" all tests >"$results/check-build.log" 2>&1 || {
   tail -n 50 "$results/check-build.log"
   echo "The build failed: nothing was checked."
@@ -229,26 +275,27 @@ make -j"$jobs" BUILD="$build" all tests >"$results/check-build.log" 2>&1 || {
 
 check gcc "no warning from gcc" warnings_gcc
 check clang "no warning from clang" warnings_clang
-check format "C files are formatted as .clang-format says, and no line is too long" format
-check lint "no warning from luacheck" lint
-check headers "public headers compile alone as C11 and as C++17" headers
-check layers "the core knows no Lua, the libraries export only the API" layers
-check abi "programs built with an older or newer header run with this library" abi
-check readme "the examples of README.md print what it says" readme
-check guide "the examples of docs/c.md compile and print what it says" guide
-check links "links between the pages lead to files" links
-check rockspec "the rockspec builds and installs without a network" rockspec
-check install "an installed moonpad links, loads and is removed again" installation
+check_beside rockspec "the rockspec builds and installs without a network" rockspec
+check_beside abi "programs built with an older or newer header run with this library" abi
+check_beside format "C files are formatted as .clang-format says, and no line is too long" format
+check_beside lint "no warning from luacheck" lint
+check_beside headers "public headers compile alone as C11 and as C++17" headers
+check_beside layers "the core knows no Lua, the libraries export only the API" layers
+check_beside readme "the examples of README.md print what it says" readme
+check_beside guide "the examples of docs/c.md compile and print what it says" guide
+check_beside links "links between the pages lead to files" links
+check_beside install "an installed moonpad links, loads and is removed again" installation
+wait
 
 # The long ones. Each of them has work for all processors.
-tests gc -b "$build" -g lua
+tests gc -b "$build" -g -t "$turn" -a "$whole" -p "$gc_in_turns" lua
 check asan-build "builds with AddressSanitizer and UBSan" asan_build
-tests asan -b "$build/check/asan" -s lua c
+tests asan -b "$build/check/asan" -s -t "$turn" -a "$whole" lua c
 check tsan-build "builds with ThreadSanitizer" tsan_build
 TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
 check fuzz "random input finds nothing in the fuzz targets" fuzz
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others wait for their turn.
-tests valgrind -b "$build" \
+tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" \
   -w "valgrind -q --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 
 scripts/total.sh "$results" check

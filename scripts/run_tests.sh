@@ -1,24 +1,34 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
-#   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-g] [-s] lua|c...
-# Each spec file and each C test program is a process of its own; JOBS of them (all processors) run at a time. Each
-# leaves RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count ("PASSED FAILED PENDING"), which
+#   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-g] [-s]
+#                        [-t TURN [-a NAMES] [-p NAMES]] lua|c...
+# Each spec file and each C test program is a process of its own. Two for each of JOBS (all processors) run at a time,
+# because they wait for files and sockets about as long as they compute; with -w, one. Each leaves
+# RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count ("PASSED FAILED PENDING LEFT"), which
 # scripts/total.sh adds up, and RESULTS/LABEL-SUITE.failed, which names what failed. What crashes, finds nothing to run
-# or exits with an error that no test explains counts as one failure more.
+# or exits with an error that no test explains counts as one failure more. LEFT are tests that another turn runs; the
+# seconds are those that passed and, in brackets, those of processors.
 # Exit code: 0 when nothing failed.
 #   -w   put before each C test program (valgrind and its options)
 #   -g   Lua specs with a collector that never rests (spec/helper.lua)
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
 #   -o   only these: "json_spec test_json"
+#   -t   a number: of what Lua specs repeat on each store and in each way, only what has its turn (spec/support/turns.lua);
+#        without it, or with "all", everything
+#   -a   these spec files are run whole in each turn
+#   -p   these files take turns as well, one in PARTS of them each time
 set -u
 # The specs talk to servers on this machine, whatever proxy its user has.
 export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
 cd "$(dirname "$0")/.." || exit 1
 
-build=build results="" label=test launcher="" sanitized="" only=""
-while getopts b:r:l:w:o:gs option; do
+PARTS=4
+
+build=build results="" label=test launcher="" sanitized="" only="" turn=all whole="" parted=""
+while getopts b:r:l:w:o:t:a:p:gs option; do
   case $option in
     b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;; o) only=$OPTARG ;;
+    t) turn=$OPTARG ;; a) whole=$OPTARG ;; p) parted=$OPTARG ;;
     # What is freed is overwritten, so that nobody who goes on with it finds what was there.
     g) export MOONPAD_GC=aggressive MALLOC_PERTURB_=165 ;; s) sanitized=yes ;; *) exit 2 ;;
   esac
@@ -28,6 +38,7 @@ shift $((OPTIND - 1))
 mkdir -p "$results" || exit 1
 case $build in /*) folder=$build ;; *) folder=$PWD/$build ;; esac
 at_once=${JOBS:-$(nproc)}
+[ -n "$launcher" ] || at_once=$((2 * at_once))
 
 # Specs start further processes: they find the same modules as the specs themselves.
 export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$folder/?.so;;" MOONPAD_BUILD="$folder"
@@ -47,14 +58,17 @@ limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 # ---- One spec file, one C program: writes the counts, and a line for each test that failed ----
 
 run_lua() { # FILE LOG COUNTS
-  local code passed=0 failed=0 pending=0
+  local code passed=0 failed=0 pending=0 left=0
+  # Whoever calls this may have a turn of its own: only -t counts.
+  export MOONPAD_TURN=$turn
+  if [ "$turn" = all ] || [[ " $whole " == *" $(name_of "$1") "* ]]; then MOONPAD_TURN=""; fi
   # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over .busted.
   limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" -o scripts/busted_output.lua \
     -Xoutput "$3" "$1" >"$2" 2>&1
   code=$?
-  [ ! -s "$3" ] || read -r passed failed pending <"$3"
+  [ ! -s "$3" ] || read -r passed failed pending left <"$3"
   if [ $((passed + failed + pending)) -eq 0 ] || { [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; }; then
-    printf '%d 1 %d\n%s: exit code %d, which no failed test explains\n' "$passed" "$pending" "$1" "$code" >"$3"
+    printf '%d 1 %d %d\n%s: exit code %d, which no failed test explains\n' "$passed" "$pending" "$left" "$1" "$code" >"$3"
     tail -n 1 "$3" >>"$2"
   fi
 }
@@ -75,21 +89,22 @@ run_c() { # NAME LOG COUNTS
     failed=$((failed + 1))
     echo "exit code $code, which no failed test explains" >>"$2"
   fi
-  echo "$passed $failed $pending" >"$3"
+  echo "$passed $failed $pending 0" >"$3"
   sed -n "s/^\[  FAILED  \] /$1: /p; s/^exit code\|^ended because/$1: &/p" "$2" >>"$3"
 }
 
 run_one() { # SUITE FILE
-  local name log counts passed failed pending begun=$SECONDS
+  local name log counts passed failed pending left took others="" TIMEFORMAT="%0R s (%U + %S)"
   name=$(name_of "$2")
   log=$results/$label-$name.log counts=$parts/$1.${2//\//-}
-  printf '0 1 0\n%s: ended without a result\n' "$2" >"$counts"
-  case $1 in
+  printf '0 1 0 0\n%s: ended without a result\n' "$2" >"$counts"
+  took=$({ time case $1 in
     lua) run_lua "$2" "$log" "$counts" ;;
     c) run_c "$name" "$log" "$counts" ;;
-  esac
-  read -r passed failed pending <"$counts"
-  printf '  %-28s %4d passed, %d failed, %d s\n' "$name" "$passed" "$failed" $((SECONDS - begun))
+  esac; } 2>&1)
+  read -r passed failed pending left <"$counts"
+  [ "$left" -eq 0 ] || others=", $left in other turns"
+  printf '  %-28s %4d passed, %d failed%s, %s\n' "$name" "$passed" "$failed" "$others" "$took"
   [ "$failed" -eq 0 ] || sed 's/^/    | /' "$log"
 }
 
@@ -97,27 +112,54 @@ run_one() { # SUITE FILE
 
 name_of() { basename "${1%.*}"; } # FILE
 
-files() { # SUITE
-  local file
-  case $1 in
-    lua) find spec examples/spec -name '*_spec.lua' | sort ;;
-    c) printf '%s\n' spec/c/test_*.c ;;
-  esac | while read -r file; do
-    [ -n "$only" ] && [[ " $only " != *" $(name_of "$file") "* ]] || echo "$file"
+# These take longest, here or there: they begin first, so that no processor is left with one of them in the end.
+longest="test_agent_faults test_faults_disk test_store_history test_sqlite_faults test_faults_memory test_migration \
+  test_threads test_sqlite_life test_patch_random test_service_plans shared_tables_spec sibling_property_spec \
+  tool_calls_spec tool_conflicts_spec stepped_calls_spec limits_spec hostile_answers_spec finalizers_spec game_loop_spec"
+
+# The position of a word in a list of words, from 0 on; else that of no word.
+position() { # WORD LIST
+  local word count=0
+  for word in $2; do
+    [ "$word" != "$1" ] || break
+    count=$((count + 1))
   done
+  echo $count
+}
+
+is_due() { # NAME
+  [ "$turn" = all ] || [[ " $parted " != *" $1 "* ]] || [ $(($(position "$1" "$parted") % PARTS)) -eq $((turn % PARTS)) ]
+}
+
+# All that there is, as lines "SUITE FILE", what takes longest first.
+files() { # SUITES...
+  local suite file name
+  for suite in "$@"; do
+    case $suite in
+      lua) find spec examples/spec -name '*_spec.lua' ;;
+      c) printf '%s\n' spec/c/test_*.c ;;
+    esac | sort | while read -r file; do
+      name=$(name_of "$file")
+      [ -n "$only" ] && [[ " $only " != *" $name "* ]] || echo "$(position "$name" "$longest") $suite $file"
+    done
+  done | sort -s -n -k 1,1 | cut -d ' ' -f 2-
 }
 
 record() { # SUITE: adds up what its parts have counted
-  local passed failed pending more=""
-  read -r passed failed pending < <(awk 'FNR == 1 { p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' /dev/null "$parts/$1".*)
+  local passed failed pending left more="" resting=""
+  read -r passed failed pending left < <(awk 'FNR == 1 { p += $1; f += $2; s += $3; l += $4 }
+    END { print p + 0, f + 0, s + 0, l + 0 }' /dev/null "$parts/$1".*)
   tail -qn +2 /dev/null "$parts/$1".* >"$results/$label-$1.failed"
   if [ $((passed + failed)) -eq 0 ]; then
     echo "no test was run" | tee "$results/$label-$1.failed"
     failed=1
   fi
-  echo "$passed $failed $pending" >"$results/$label-$1.count"
+  echo "$passed $failed $pending $left" >"$results/$label-$1.count"
   [ "$pending" -eq 0 ] || more=", $pending pending"
+  [ "$left" -eq 0 ] || more="$more, $left of $((passed + failed + pending + left)) in other turns"
+  [ ! -e "$parts/resting.$1" ] || resting=$(paste -s -d ' ' "$parts/resting.$1")
   echo "$label, $1 tests: $passed passed, $failed failed$more"
+  [ -z "$resting" ] || echo "$label, $1 tests: turn $turn leaves to other turns: $resting"
   [ "$failed" -eq 0 ]
 }
 
@@ -128,13 +170,20 @@ for suite in "$@"; do
 done
 parts=$(mktemp -d) || exit 1
 trap 'rm -rf "$parts"' EXIT
-echo "$label: running the tests of: $*"
-for suite in "$@"; do
-  for file in $(files "$suite"); do
-    while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n; done
-    run_one "$suite" "$file" &
-  done
-done
+if [ "$turn" = all ]; then
+  echo "$label: running the tests of: $*"
+else
+  echo "$label: running the tests of: $* (turn $turn)"
+fi
+while read -r suite file; do
+  name=$(name_of "$file")
+  if ! is_due "$name"; then
+    echo "$name" >>"$parts/resting.$suite"
+    continue
+  fi
+  while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n; done
+  run_one "$suite" "$file" </dev/null &
+done < <(files "$@")
 wait
 status=0
 for suite in "$@"; do record "$suite" || status=1; done

@@ -1,13 +1,16 @@
 #!/bin/bash
-# Goes on for as long as one likes with what `make test` and `make check` do for a little while: chance with other seeds, more
-# power cuts, more kills, more random input. Stops at the first failure, with what it takes to see it again.
-#   scripts/soak.sh [-b BUILD] [-m MINUTES]      default: build, 60
+# First `make check` whole, whatever takes turns there (scripts/check.sh). Then, for as long as one likes, what `make test` and
+# `make check` do for a little while: chance with other seeds, more power cuts, more kills, more random input. Stops at the
+# first failure, with what it takes to see it again.
+#   scripts/soak.sh [-b BUILD] [-m MINUTES]      default: build, 60 after the checks
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=build minutes=60
 while getopts b:m: option; do
   case $option in b) build=$OPTARG ;; m) minutes=$OPTARG ;; *) exit 2 ;; esac
 done
+MOONPAD_TURN=all BUILD=$build scripts/check.sh || { echo "soak: the checks failed"; exit 1; }
+
 case $build in /*) folder=$build ;; *) folder=$PWD/$build ;; esac
 export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$folder/?.so;;" MOONPAD_BUILD="$folder"
 export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost

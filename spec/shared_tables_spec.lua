@@ -3,6 +3,7 @@
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
 
 local raises = checks.raises
 
@@ -99,6 +100,11 @@ support.each_store(function(open)
   end
 end)
 
+-- Four tests copy in Lua until the limit of a copy is reached: they take turns.
+local function isDue(index)
+  return turns.isDue(index, 4)
+end
+
 describe("tables without end", function()
   -- A run of an agent whose model calls the tool `t` once, where it is given no other.
   local function run(definition, plugins)
@@ -153,7 +159,7 @@ describe("tables without end", function()
     end
   end)
 
-  it("as a model's answer end the run", function()
+  turns.it("as a model's answer end the run", isDue(1), function()
     for _, answer in ipairs {
       { content = { parts = { { functionCall = { name = "t", args = shared(60) } } } } },
       { content = { parts = { { text = "x" } } }, partial = true, customMetadata = { shared(60) } },
@@ -164,7 +170,7 @@ describe("tables without end", function()
     end
   end)
 
-  it("that callbacks and plugins answer end the run", function()
+  turns.it("that callbacks and plugins answer end the run", isDue(2), function()
     local response = { content = { parts = { { text = "x" } } }, customMetadata = named(60) }
     for _, definition in ipairs {
       { beforeModelCallback = function() return response end },
@@ -188,7 +194,7 @@ describe("tables without end", function()
 end)
 
 describe("tables without end", function()
-  it("are not copied", function()
+  turns.it("are not copied", isDue(3), function()
     raises("invalid_argument", { "toTable", "1000000 tables" }, moonpad.toTable, shared(60))
     raises("invalid_argument", "1000000 tables", require "moonpad.copy", shared(60))
     raises("invalid_argument", "event: more than 1000000 tables", moonpad.event, {
@@ -199,7 +205,7 @@ describe("tables without end", function()
     raises("invalid_argument", { "toTable", "1000000 tables" }, moonpad.toTable, nodes)
   end)
 
-  it("are no schema", function()
+  turns.it("are no schema", isDue(4), function()
     local definition = { type = "object" }
     for _ = 1, 60 do definition = { type = "object", properties = { a = definition, b = definition } } end
     raises("invalid_argument", "schemas", moonpad.tool, { name = "t", description = "d", parameters = definition,

@@ -6,6 +6,7 @@ local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
 local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
 
 local PATIENCE <const> = 60 -- seconds, far beyond what anything takes: never waited for that long
 
@@ -301,12 +302,13 @@ local function outcome(call, ...)
 end
 
 local STORES = {
-  ["a slow store"] = function() return slow_store.open "slow:1:memory:" end,
-  ["SQLite"] = function() return moonpad.open("sqlite:" .. support.tmpdir() .. "/s.db", { durability = "normal" }) end,
+  { "a slow store", function() return slow_store.open "slow:1:memory:" end },
+  { "SQLite", function() return moonpad.open("sqlite:" .. support.tmpdir() .. "/s.db", { durability = "normal" }) end },
 }
 
-for store, open in pairs(STORES) do
-  describe("a call of a stepped run on " .. store, function()
+for index, store in ipairs(STORES) do
+  local title, open = table.unpack(store)
+  turns.describe("a call of a stepped run on " .. title, turns.isDue(index, #STORES), function()
     local service, session
     before_each(function()
       service = open()

@@ -6,6 +6,7 @@ local moonpad = require "moonpad"
 local scene = require "spec.support.run_scene"
 local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
 
 local custom, options, raises, runnerOf = scene.custom, scene.options, checks.raises, scene.runnerOf
 
@@ -34,10 +35,9 @@ describe("what happens in a run", function()
   end)
 
   local stores = { "slow:0:memory:", "memory:", "sqlite:FILE", "slow:2:memory:", "slow:0:sqlite:FILE" }
-  for index = 1, checks.scaled(#stores) do
-    local store = stores[index]
+  for index, store in ipairs(stores) do
     for driver in pairs(scene.drivers) do
-      it(("is the same on %s, driven by %s"):format(store, driver), function()
+      turns.it(("is the same on %s, driven by %s"):format(store, driver), turns.isDue(index, #stores), function()
         local got = scene.play(store, driver)
         assert.same(expected.log, got.log)
         assert.same(expected.events, got.events)

@@ -2,6 +2,7 @@
 local busted = require "busted"
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
+local turns = require "spec.support.turns"
 
 local support = {}
 
@@ -76,14 +77,14 @@ local function freshUrl(url)
 end
 
 ---Describes a block once per store, or with the environment's STORE, which is one of the list
----above, on that one alone. `open(config)` gives a fresh, empty service; it is closed after
----the test.
+---above, on that one alone. The stores take turns (spec/support/turns.lua). `open(config)` gives a
+---fresh, empty service; it is closed after the test.
 ---@param block fun(open: fun(config?: table): moonpad.Service, store: string)
 function support.each_store(block)
   local only = os.getenv "STORE"
-  for _, store in ipairs(STORES) do
+  for number, store in ipairs(STORES) do
     if only and only ~= store then goto continue end
-    busted.describe("on " .. store, function()
+    turns.describe("on " .. store, turns.isDue(number, #STORES), function()
       local opened = {}
       busted.after_each(function()
         for index = #opened, 1, -1 do

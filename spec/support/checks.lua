@@ -1,6 +1,7 @@
 --- What specs share: short ways to make sessions, to expect errors and to compare values exactly.
 local assert = require "luassert"
 local moonpad = require "moonpad"
+local turns = require "spec.support.turns"
 
 local checks = {}
 
@@ -122,13 +123,13 @@ function checks.scaled(count)
   return RESTLESS and math.max(1, count // SCALE) or count
 end
 
----Says of each of many cases of one kind whether to try it.
+---Says of each of many cases of one kind whether to try it: others in each turn.
 ---@return fun(): boolean
 function checks.chooser()
-  local asked = 0
+  local asked = -1 - turns.number
   return function()
     asked = asked + 1
-    return (asked - 1) % checks.stride == 0
+    return asked % checks.stride == 0
   end
 end
 

@@ -3,6 +3,7 @@
 local busted = require "busted"
 local moonpad = require "moonpad"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
 
 local toolCalls = {}
 
@@ -149,12 +150,12 @@ function toolCalls.run(way, runner, options)
   return events
 end
 
----Describes a block on each store and in each way to drive a run.
+---Describes a block on each store and in each way to drive a run. Both take turns.
 ---@param block fun(way: string, open: fun(config?: table): moonpad.Service)
 function toolCalls.everywhere(block)
   support.each_store(function(open)
-    for _, way in ipairs(toolCalls.WAYS) do
-      busted.describe("in " .. way, function() block(way, open) end)
+    for index, way in ipairs(toolCalls.WAYS) do
+      turns.describe("in " .. way, turns.isDue(index, #toolCalls.WAYS), function() block(way, open) end)
     end
   end)
 end
