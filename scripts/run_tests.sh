@@ -94,7 +94,7 @@ run_c() { # NAME LOG COUNTS
 }
 
 run_one() { # SUITE FILE
-  local name log counts passed failed pending left took others="" TIMEFORMAT="%0R s (%U + %S)"
+  local name log counts passed failed pending left took others="" TIMEFORMAT="%0R s (%1U + %1S)"
   name=$(name_of "$2")
   log=$results/$label-$name.log counts=$parts/$1.${2//\//-}
   printf '0 1 0 0\n%s: ended without a result\n' "$2" >"$counts"
