@@ -1,6 +1,12 @@
 /*
-** For tests of the stores of artifacts and memories: opening them on a URL, one set of calls, and
-** all that they hold as a text that can be compared.
+** For tests of the stores of artifacts and memories (src/agent_stores): opening both on a URL, and
+** short forms of their calls. These tests are called test_agent_*.c, which are linked with the
+** stores. To add
+**   a test: in test_agent_stores.c, TEST(test_x) runs it on every URL that they are served by. Both
+**           stores are open as self->scene; when it ends, all that they allocated must be free.
+**   a call: a function that makes it once, and its row in calls[] of test_agent_faults.c. It is
+**           made with each allocation of moonpad and of SQLite and each operation of the disk
+**           failing, and must do all of its work or nothing.
 */
 #ifndef AGENT_SCENE_H
 #define AGENT_SCENE_H

@@ -2,6 +2,19 @@
 ** Every call of the C API once, on a scene that is always the same: for tests that let something
 ** fail in the middle of a call and then compare what there is with what there was before, and with
 ** what there is when nothing fails.
+**
+** To add a call, write into call_list.c a function that makes it once and keeps its answer as text:
+**
+**   static moonpad_status call_state_at(call_scene *scene, moonpad_error *error) {
+**     moonpad_buffer json = {0};
+**     return answer_buffer(scene, moonpad_state_at(scene->session, 2, &json, error), &json);
+**   }
+**
+** and a row into every_calls[]: {"state at", call_state_at, CALL_WAITS}. From then on it is run
+** with each allocation failing (test_faults_memory.c), with each operation of the disk failing
+** (test_faults_disk.c), and beside a call that fails (test_run_again.c). A call that fails must
+** change nothing, and work when it is made again; answer_...() checks that it has given nothing.
+** What has to be there before a call belongs into call_scene_make.
 */
 #ifndef CALL_SUPPORT_H
 #define CALL_SUPPORT_H
@@ -72,9 +85,11 @@ typedef struct every_call {
   const char *name;
   moonpad_status (*run)(call_scene *scene, moonpad_error *error);
   /*
-  ** What an asynchronous one has taken is gone when it fails: from the change set, or from what
-  ** is pending on the object itself. Of one that catches up nothing is; without memory at its end,
-  ** the object shows only at the next refresh what others have changed.
+  ** CALL_WAITS      is done when it returns
+  ** CALL_IS_ASYNC   when it fails, what was pending in the change set is gone
+  ** CALL_TAKES_OWN  when it fails, what was pending on the session object itself is gone
+  ** CALL_CATCHES_UP when it fails nothing is gone; without memory at its end, the object shows what
+  **                 others have changed only at its next refresh
   */
   enum { CALL_WAITS, CALL_IS_ASYNC, CALL_TAKES_OWN, CALL_CATCHES_UP } is_async;
 } every_call;

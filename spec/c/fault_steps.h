@@ -2,7 +2,14 @@
 ** Which of many possible faults a test tries. The first ones are tried one by one, those behind
 ** them more and more rarely, by chance. From the environment: MOONPAD_SEED, which ones;
 ** MOONPAD_FAULTS, how many times as many as usual. Where each takes many times as long, under a
-** sanitizer and under valgrind, there are fewer.
+** sanitizer and under valgrind, there are fewer. A test lets something fail like this:
+**
+**   fault_seed();
+**   for (long n = 1; fail_once(n); n = fault_after(n, 100)) continue;    (the first 100 one by one)
+**
+** where fail_once arms one fault, makes the call, compares, and returns false when the call ended
+** before the n-th allocation or operation. What can fail: moonpad's own allocations
+** (counting_allocator.h), SQLite's (sqlite_memory.h), the disk (faulty_vfs.h).
 */
 #ifndef FAULT_STEPS_H
 #define FAULT_STEPS_H

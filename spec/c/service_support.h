@@ -1,6 +1,24 @@
 /*
 ** For tests of the public C API: a service with every hook of the host injected, and short forms
-** for what is asked of it.
+** for what is asked of it. A test that runs on every store:
+**
+**   static void test_a_number_is_stored(void **state) {
+**     host *self = *state;
+**     moonpad_session *session = host_create(self, "s", "{\"k\":1}");
+**     host_append(session, "{\"k\":2}");
+**     STORED(self, "s", "{\"k\":2}");
+**     FAILS(MOONPAD_NOT_FOUND, moonpad_rewind_to_revision(session, 9, NULL, &failure));
+**     moonpad_session_free(session);
+**   }
+**
+**   int main(void) {
+**     const struct CMUnitTest tests[] = {ON_EVERY_STORE(test_a_number_is_stored)};
+**     return HOST_RUN(tests);
+**   }
+**
+** `STORE=memory: build/spec/c/test_service` runs a program on one store only. When a test ends,
+** every block that its service allocated must be free. ON_EVERY_STORE is the one list of stores: a
+** new one is added there.
 */
 #ifndef SERVICE_SUPPORT_H
 #define SERVICE_SUPPORT_H

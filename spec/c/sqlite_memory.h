@@ -1,6 +1,6 @@
 /*
-** SQLite without memory: its n-th allocation fails, or all from the n-th on. SQLite has one allocator
-** for the whole process, which only counts its calls here, not the blocks that are alive.
+** SQLite without memory: its n-th allocation fails, or all from the n-th on. SQLite has one
+** allocator for the whole process. Only its calls are counted here, not the blocks that are alive.
 */
 #ifndef SQLITE_MEMORY_H
 #define SQLITE_MEMORY_H

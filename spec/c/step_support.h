@@ -1,4 +1,18 @@
-/* For tests of appends of a step of a run: of what is shown only once it is stored. */
+/*
+** For tests of appends of a step of a run (service/binding.h): nothing is shown of one before it is
+** stored, and whoever began it learns of its end by a watch. A test:
+**
+**   told got = {0};
+**   moonpad_changes *changes = begin_changes(session);
+**   set_number(changes, "k", 2);
+**   mp_job *job = step_append(session, changes, plain_event, &got);    (begins it)
+**   ... the session object shows the old k, and the change set takes no writes
+**   step_wait(self, job);                                              (polls until it is done)
+**   assert_int_equal(got.status, MOONPAD_OK);
+**   moonpad_changes_free(changes);
+**
+** ON_OTHER_THREADS runs it on the stores that are asked on other threads.
+*/
 #ifndef STEP_SUPPORT_H
 #define STEP_SUPPORT_H
 

@@ -104,7 +104,19 @@ static void disarm(void) {
 
 typedef void scene_test(scene *self);
 
-/* A test that is run on a new scene for each allocation: it fails once, and for good. */
+/*
+** A test that is run on a new scene for each allocation, which fails once, and then for good. Only
+** what is between arm() and disarm() may be without memory:
+**
+**   static void without_memory_a_removal_changes_nothing(scene *self) {
+**     arm();
+**     moonpad_status status = moonpad_changes_remove(self->target, T("k"), T(""), &failure);
+**     disarm();
+**     PENDING(self->target, status == MOONPAD_OK ? "{}[\"k\"]" : "{}[]");
+**   }
+**
+** and in main: AT_EACH_ALLOCATION(without_memory_a_removal_changes_nothing).
+*/
 #define AT_EACH_ALLOCATION(test)                                                                                       \
   { #test, fail_each_allocation, NULL, NULL, (void *)(test) }
 

@@ -1,6 +1,21 @@
 /*
 ** Trees against a model that is simple enough to be seen right (plain nodes, nothing lazy, no
-** counting): random models, and random writes to a tree and its model alike.
+** counting): random models, and random writes to a tree and its model alike. A law that is to hold
+** for any tree:
+**
+**   random_world *r = random_new(4711);                    (a seed of the test's own)
+**   for (int round = 0; round < 1000; round++) {
+**     model *pattern = model_composite(r, 4), *m = NULL;   (a random value, at most 4 deep)
+**     char *base = model_text(r, pattern);
+**     plant *p = changed_copy(r, base, pattern, &m);       (a tree over it, written to at random)
+**     compare(r, p->root, m);                              (... or whatever the law says)
+**     plant_free(p);
+**     free(base);
+**     models_free(r);
+**   }
+**   random_free(r);
+**
+** A new kind of write goes into write_something(), which makes it in the tree and in the model.
 */
 #ifndef SPEC_TREE_MODEL_H
 #define SPEC_TREE_MODEL_H

@@ -1,7 +1,15 @@
 /*
-** What the tests of trees share: an allocator that counts and can be told to fail, trees that
-** are easy to plant, and a small language of writes: "cart[1].name=\"x\"; cart[2]=-; list+=[1]"
-** sets, removes, appends (JSON without spaces or ';').
+** What the tests of trees (core/tree.h) and patches (core/patch.h) share: an env that counts its
+** blocks, trees that are easy to plant, and a small language of writes:
+** "cart[1].name=\"x\"; cart[2]=-; list+=[1]" sets, removes, appends (JSON without spaces or ';').
+** A test, to be listed with set_up_world and tear_down_world:
+**
+**   static void a_removal_shortens(void **state) {
+**     plant *p = plant_new(*state, "[1,2,3]");
+**     assert_ok(write_all(p->w, p->root, "[3]=-"));
+**     assert_text(p->root, "[1,2]");
+**     plant_free(p);
+**   }
 */
 #ifndef SPEC_TREE_SUPPORT_H
 #define SPEC_TREE_SUPPORT_H

@@ -1,6 +1,25 @@
 /*
 ** What the fuzz targets share. Each is a program of libFuzzer: `make fuzz`, and as a regression in
-** `make check`.
+** `make check`. To add a target, write spec/fuzz/fuzz_NAME.c:
+**
+**   #include "fuzz.h"
+**
+**   int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+**     moonpad_buffer json;
+**     moonpad_error error;
+**     moonpad_status status = moonpad_json_string(input_text(data, size), &json, &error);
+**     if (status != MOONPAD_OK) {
+**       expect_error(&error, status, MOONPAD_INVALID_ARGUMENT, MOONPAD_NO_MEMORY);
+**     } else {
+**       HOLDS(json.length >= size + 2 && json.data[0] == '"');
+**     }
+**     moonpad_buffer_free(&json);
+**     return 0;
+**   }
+**
+** and make a folder spec/fuzz/corpus/NAME with at least one seed: a file that is an input, under
+** any name. NAME.dict may hold words for libFuzzer to try. README.md has a row for each target. To
+** add a seed to a target, put one more file there: an input that led to a defect, for instance.
 */
 #ifndef FUZZ_H
 #define FUZZ_H
