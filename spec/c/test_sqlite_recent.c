@@ -29,16 +29,16 @@ static void expect_list(const mp_sqlite_recent *recent, const char *expected) {
 static void test_the_last_one_first(void **state) {
   (void)state;
   mp_sqlite_recent recent;
-  mp_sqlite_recent_start(&recent, 7);
+  mp_sqlite_recent_reset(&recent, 7);
   expect_list(&recent, "[7,7]");
-  mp_sqlite_recent_note(&recent, moonpad_text("a"), 8);
-  mp_sqlite_recent_note(&recent, moonpad_text("b c"), 9);
-  mp_sqlite_recent_note(&recent, moonpad_text(""), 10);
+  mp_sqlite_recent_add(&recent, moonpad_text("a"), 8);
+  mp_sqlite_recent_add(&recent, moonpad_text("b c"), 9);
+  mp_sqlite_recent_add(&recent, moonpad_text(""), 10);
   recent.as_of = 10;
   expect_list(&recent, "[10,7,\"\",10,\"b c\",9,\"a\",8]");
-  mp_sqlite_recent_note(&recent, moonpad_text("a"), 11);
-  mp_sqlite_recent_note(&recent, moonpad_text("b"), 11);
-  mp_sqlite_recent_note(&recent, moonpad_text("a"), 12);
+  mp_sqlite_recent_add(&recent, moonpad_text("a"), 11);
+  mp_sqlite_recent_add(&recent, moonpad_text("b"), 11);
+  mp_sqlite_recent_add(&recent, moonpad_text("a"), 12);
   recent.as_of = 12;
   expect_list(&recent, "[12,7,\"a\",12,\"b\",11,\"\",10,\"b c\",9]");
 }
@@ -47,10 +47,10 @@ static void test_what_does_not_fit(void **state) {
   (void)state;
   mp_sqlite_recent recent;
   char key[200];
-  mp_sqlite_recent_start(&recent, 0);
+  mp_sqlite_recent_reset(&recent, 0);
   for (int i = 1; i <= 100; i++) {
     snprintf(key, sizeof key, "key%03d", i);
-    mp_sqlite_recent_note(&recent, moonpad_text(key), i);
+    mp_sqlite_recent_add(&recent, moonpad_text(key), i);
   }
   assert_in_range(recent.length, MP_SQLITE_RECENT_BYTES - 14, MP_SQLITE_RECENT_BYTES);
   moonpad_string listed;
@@ -63,21 +63,21 @@ static void test_what_does_not_fit(void **state) {
   ** One that is older than others, as an import writes it, raises the floor no higher than it
   ** is itself.
   */
-  mp_sqlite_recent_start(&recent, 0);
-  mp_sqlite_recent_note(&recent, moonpad_text("first"), 5);
+  mp_sqlite_recent_reset(&recent, 0);
+  mp_sqlite_recent_add(&recent, moonpad_text("first"), 5);
   for (int i = 0; i < 40; i++) {
     snprintf(key, sizeof key, "key%03d", i);
-    mp_sqlite_recent_note(&recent, moonpad_text(key), 3);
+    mp_sqlite_recent_add(&recent, moonpad_text(key), 3);
   }
   assert_int_equal(recent.floor, 5);
   /* What cannot be listed leaves the others alone. */
   memset(key, 'k', sizeof key);
   const moonpad_string odd[] = {{"\"", 1}, {"a\\b", 3}, {"\n", 1}, {"\0", 1}, {key, sizeof key}};
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-    mp_sqlite_recent_start(&recent, 3);
-    mp_sqlite_recent_note(&recent, moonpad_text("k"), 4);
-    mp_sqlite_recent_note(&recent, odd[i], 6);
-    mp_sqlite_recent_note(&recent, odd[i], 5);
+    mp_sqlite_recent_reset(&recent, 3);
+    mp_sqlite_recent_add(&recent, moonpad_text("k"), 4);
+    mp_sqlite_recent_add(&recent, odd[i], 6);
+    mp_sqlite_recent_add(&recent, odd[i], 5);
     recent.as_of = 6;
     expect_list(&recent, "[6,6,\"k\",4]");
   }

@@ -1,7 +1,7 @@
 /*
-** A consistent copy in a new file. The source is read in one snapshot on a connection of its
-** own, so writers go on all the while and the copy never has to start over; a database in memory
-** has one connection only and is copied in turn with the transactions.
+** A consistent copy in a new file. The source is read in one snapshot, on a connection of its own,
+** so that writers go on meanwhile and the copy never starts over. A database in memory has one
+** connection only, and is copied in turn with the transactions.
 */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "base/utf8.h"
 #include "store/sqlite/sqlite.h"
 
-#define PAGES_AT_A_TIME 256
+#define PAGES_PER_STEP 256
 
 static moonpad_status check_path(moonpad_string path, moonpad_error *error) {
   if (path.length == 0) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "backup: the path is empty");
@@ -30,8 +30,8 @@ static moonpad_status path_error(const char *path, const char *what, moonpad_err
   return mp_fail(error, MOONPAD_STORAGE, "%s: %s: %s", path, what, reason);
 }
 
-/* Makes the empty file, as readable for others as the source is; fails when there is one. */
-static moonpad_status claim(mp_sqlite *store, const char *path, moonpad_error *error) {
+/* Creates the empty file with the permissions of the source. Fails if it exists. */
+static moonpad_status create_target(mp_sqlite *store, const char *path, moonpad_error *error) {
   struct stat source;
   mode_t mode = 0600;
   if (!store->in_memory && stat(store->path, &source) == 0) mode = source.st_mode & 0666;
@@ -44,18 +44,18 @@ static moonpad_status claim(mp_sqlite *store, const char *path, moonpad_error *e
   return mp_fail(error, MOONPAD_ALREADY_EXISTS, "%s: already exists; give the backup a path that does not", path);
 }
 
-/* A new file lasts only once its folder has been written. */
+/* A new file survives a loss of power only after its folder has been synced. */
 static moonpad_status sync_folder(char *path, moonpad_error *error) {
   char *slash = strrchr(path, '/');
-  char kept = '\0';
+  char saved = '\0';
   if (slash != NULL) {
-    kept = slash[1];
+    saved = slash[1];
     slash[1] = '\0';
   }
   int folder = open(slash == NULL ? "." : path, O_RDONLY | O_CLOEXEC);
-  if (slash != NULL) slash[1] = kept;
+  if (slash != NULL) slash[1] = saved;
   bool failed = folder < 0 || fsync(folder) != 0;
-  /* Some file systems cannot sync a folder, and say so. */
+  /* Some file systems cannot sync a folder, and report EINVAL. */
   moonpad_status status =
       failed && errno != EINVAL ? path_error(path, "the backup's folder cannot be synced", error) : MOONPAD_OK;
   if (folder >= 0) close(folder);
@@ -73,9 +73,9 @@ static moonpad_status copy_pages(mp_sqlite_connection *source, mp_sqlite_connect
   if (backup == NULL) return mp_sqlite_fail(target, sqlite3_extended_errcode(target->db), error);
   int code;
   do {
-    code = sqlite3_backup_step(backup, PAGES_AT_A_TIME);
+    code = sqlite3_backup_step(backup, PAGES_PER_STEP);
   } while (code == SQLITE_OK);
-  /* SQLite has committed and synced the target by then */
+  /* At SQLITE_DONE, SQLite has committed and synced the target. */
   int finished = sqlite3_backup_finish(backup);
   if (code == SQLITE_DONE) code = finished;
   return code == SQLITE_OK ? MOONPAD_OK : copy_error(source, target, code, error);
@@ -97,7 +97,7 @@ static moonpad_status copy_snapshot(mp_sqlite *store, char *path, moonpad_error 
   if (status != MOONPAD_OK) return status;
   status = mp_sqlite_check_files(store, error);
   if (status == MOONPAD_OK) status = mp_sqlite_execute(source, "BEGIN", error);
-  /* The snapshot is taken by the first look. */
+  /* The first read takes the snapshot. */
   if (status == MOONPAD_OK) status = mp_sqlite_check_version(source, error);
   if (status == MOONPAD_OK) status = copy_to(source, path, error);
   mp_sqlite_disconnect(source);
@@ -116,7 +116,7 @@ static void remove_partial(mp_env *env, const char *path) {
 }
 
 static moonpad_status back_up(mp_sqlite *store, char *path, moonpad_error *error) {
-  moonpad_status status = claim(store, path, error);
+  moonpad_status status = create_target(store, path, error);
   if (status != MOONPAD_OK) return status;
   status = store->in_memory ? mp_sqlite_run_exclusive(store, copy_to, path, error) : copy_snapshot(store, path, error);
   if (status == MOONPAD_OK) status = sync_folder(path, error);
@@ -130,10 +130,10 @@ moonpad_status mp_sqlite_backup(mp_store *base, moonpad_string path, moonpad_err
   if (status != MOONPAD_OK) return status;
   char *name = mp_sqlite_file_name(store->env, path);
   if (name == NULL) return mp_no_memory(error);
-  status = mp_sqlite_enter(store, error);
+  status = mp_sqlite_begin_call(store, error);
   if (status == MOONPAD_OK) {
     status = back_up(store, name, error);
-    mp_sqlite_leave(store);
+    mp_sqlite_end_call(store);
   }
   mp_release(store->env, name);
   return status;

@@ -1,4 +1,4 @@
-/* Events: reading, writing, copying. */
+/* Reads, writes and copies events. */
 #include "base/error.h"
 #include "core/event.h"
 #include "core/json_compact.h"
@@ -15,8 +15,8 @@
 
 /* ---- reading ---- */
 
-static moonpad_status json_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column,
-                              moonpad_string *json, moonpad_error *error) {
+static moonpad_status read_json(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column,
+                                moonpad_string *json, moonpad_error *error) {
   *json = mp_sqlite_column_text(statement, column);
   if (json->data == NULL) return mp_no_memory(error);
   if (json->data[0] == '{' && mp_scan_check(*json)) return MOONPAD_OK;
@@ -59,33 +59,32 @@ static bool asks_for_kinds(const mp_event_query *query) {
 }
 
 /*
-** Columns as in EVENTS of sqlite_statement.c: the JSON, and where the query asks for them
-** kinds and invocation. What was written with schema 1 has those in its JSON only, which is read
-** for them then.
+** Columns: EVENTS of statement.c, then the JSON, and if the query asks for them kinds and
+** invocation. A row of schema 1 has these in its JSON only, and they are read from there.
 */
-static moonpad_status event_of(mp_sqlite_connection *connection, sqlite3_stmt *statement, const mp_event_query *query,
-                               mp_event_row *row, moonpad_error *error) {
+static moonpad_status read_event(mp_sqlite_connection *connection, sqlite3_stmt *statement, const mp_event_query *query,
+                                 mp_event_row *row, moonpad_error *error) {
   *row = (mp_event_row){.revision = sqlite3_column_int64(statement, 0) & MP_MAX_REVISION,
                         .timestamp = sqlite3_column_double(statement, 1),
                         .id = mp_sqlite_column_bytes(statement, 2),
                         .digest = (uint64_t)sqlite3_column_int64(statement, 3)};
   if (row->id.data == NULL) row->id.data = "";
-  bool asks = asks_for_kinds(query), told = !asks || sqlite3_column_type(statement, 5) != SQLITE_NULL;
-  if (told && asks) row->kinds = (unsigned)sqlite3_column_int(statement, 5);
-  if (told && query->tags) row->invocation = mp_sqlite_column_bytes(statement, 6);
+  bool asks = asks_for_kinds(query), has_columns = !asks || sqlite3_column_type(statement, 5) != SQLITE_NULL;
+  if (has_columns && asks) row->kinds = (unsigned)sqlite3_column_int(statement, 5);
+  if (has_columns && query->tags) row->invocation = mp_sqlite_column_bytes(statement, 6);
   if (query->tags && row->invocation.data == NULL) row->invocation.data = "";
-  if (told && query->without_json) return MOONPAD_OK;
-  moonpad_status status = json_of(connection, statement, 4, &row->json, error);
-  if (status != MOONPAD_OK || told) return status;
+  if (has_columns && query->without_json) return MOONPAD_OK;
+  moonpad_status status = read_json(connection, statement, 4, &row->json, error);
+  if (status != MOONPAD_OK || has_columns) return status;
   row->kinds = kinds_of(row->json);
   row->invocation = invocation_of(row->json);
   return MOONPAD_OK;
 }
 
-static moonpad_status give_event(mp_sqlite_connection *connection, sqlite3_stmt *statement, const mp_sqlite_walk *walk,
-                                 moonpad_error *error) {
+static moonpad_status call_with_event(mp_sqlite_connection *connection, sqlite3_stmt *statement,
+                                      const mp_sqlite_walk *walk, moonpad_error *error) {
   mp_event_row row;
-  moonpad_status status = event_of(connection, statement, walk->events, &row, error);
+  moonpad_status status = read_event(connection, statement, walk->events, &row, error);
   return status == MOONPAD_OK ? mp_give_event(row, walk->events, walk->event, walk->context, error) : status;
 }
 
@@ -100,9 +99,9 @@ static sqlite3_stmt *event_by_id(mp_sqlite_connection *connection, int64_t sessi
 
 static sqlite3_stmt *events_between(mp_sqlite_connection *connection, int64_t session, const mp_event_query *query,
                                     moonpad_error *error) {
-  bool some = query->newest_first || query->without_json || asks_for_kinds(query);
+  bool has_options = query->newest_first || query->without_json || asks_for_kinds(query);
   mp_sqlite_statement_id id = query->newest_first ? MP_SQL_SOME_EVENTS_NEWEST
-                              : some              ? MP_SQL_SOME_EVENTS
+                              : has_options       ? MP_SQL_SOME_EVENTS
                                                   : MP_SQL_EACH_EVENT;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
   if (statement == NULL) return NULL;
@@ -110,7 +109,7 @@ static sqlite3_stmt *events_between(mp_sqlite_connection *connection, int64_t se
   int64_t last = query->last > MP_MAX_REVISION ? MP_MAX_REVISION : query->last;
   sqlite3_bind_int64(statement, 1, mp_sqlite_position(session, first));
   sqlite3_bind_int64(statement, 2, mp_sqlite_position(session, last));
-  if (some) {
+  if (has_options) {
     sqlite3_bind_int(statement, 3, !query->without_json);
     sqlite3_bind_int(statement, 4, (int)query->kinds);
     sqlite3_bind_int(statement, 5, asks_for_kinds(query));
@@ -127,7 +126,7 @@ moonpad_status mp_sqlite_each_event(mp_tx *tx, int64_t session, const mp_event_q
                                                    : events_between(connection, session, query, error);
   if (statement == NULL) return connection->failure;
   mp_sqlite_walk walk = {.event = each, .context = context, .events = query};
-  return mp_sqlite_walk_rows(connection, statement, give_event, &walk, error);
+  return mp_sqlite_walk_rows(connection, statement, call_with_event, &walk, error);
 }
 
 moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,
@@ -143,7 +142,7 @@ moonpad_status mp_sqlite_find_invocation(mp_tx *tx, const mp_session_ref *sessio
   mp_event_row row;
   do {
     status = mp_sqlite_step_to_row(connection, statement, error);
-    if (status == MOONPAD_OK) status = event_of(connection, statement, &query, &row, error);
+    if (status == MOONPAD_OK) status = read_event(connection, statement, &query, &row, error);
   } while (status == MOONPAD_OK && mp_text_compare(row.invocation, invocation) != 0);
   if (status == MOONPAD_OK) *revision = row.revision;
   sqlite3_reset(statement);
@@ -172,9 +171,9 @@ moonpad_status mp_sqlite_append_event(mp_tx *tx, int64_t session, const mp_event
   }
   sqlite3_bind_int(statement, 6, (int)row->kinds);
   int code = mp_sqlite_bind_text(statement, 2, row->id);
-  bool none = row->invocation.length == 0;
-  if (code == SQLITE_OK && none) code = sqlite3_bind_null(statement, 5);
-  if (code == SQLITE_OK && !none) code = mp_sqlite_bind_text(statement, 5, row->invocation);
+  bool has_invocation = row->invocation.length != 0;
+  if (code == SQLITE_OK && !has_invocation) code = sqlite3_bind_null(statement, 5);
+  if (code == SQLITE_OK && has_invocation) code = mp_sqlite_bind_text(statement, 5, row->invocation);
   if (code == SQLITE_OK) code = mp_sqlite_bind_text(statement, 7, row->json);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
   moonpad_status status = code == SQLITE_DONE ? MOONPAD_OK : event_failure(connection, code, row, error);
@@ -184,7 +183,7 @@ moonpad_status mp_sqlite_append_event(mp_tx *tx, int64_t session, const mp_event
 
 /* ---- copying ---- */
 
-#define COPIED_AT_ONCE 64
+#define EVENTS_PER_COPY 64
 
 static moonpad_status copy_base_state(mp_sqlite_connection *connection, int64_t from, int64_t to,
                                       moonpad_error *error) {
@@ -207,9 +206,9 @@ moonpad_status mp_sqlite_copy_history(mp_tx *tx, const mp_session_ref *from, con
     sqlite3_bind_int64(statement, 1, origin + first);
     sqlite3_bind_int64(statement, 2, origin + last);
     sqlite3_bind_int64(statement, 3, copy - origin);
-    sqlite3_bind_int(statement, 4, COPIED_AT_ONCE);
+    sqlite3_bind_int(statement, 4, EVENTS_PER_COPY);
     status = mp_sqlite_run(connection, statement, error);
-    if (status != MOONPAD_OK || sqlite3_changes(connection->db) < COPIED_AT_ONCE) return status;
+    if (status != MOONPAD_OK || sqlite3_changes(connection->db) < EVENTS_PER_COPY) return status;
     first = sqlite3_last_insert_rowid(connection->db) - copy + 1;
   }
   return status;

@@ -1,9 +1,8 @@
 /*
-** Are the files that are open still those under their names? SQLite does not look: it goes on with
-** files that were deleted or moved, where nobody will find what is written, and a connection that
-** is opened later finds other files under the same names. All three have to be there: who deletes
-** the log takes commits away that are in it alone, and who deletes the shared memory lets others
-** write past our locks.
+** Do the paths still name the files that were opened? SQLite does not check: it goes on with files
+** that were deleted or moved, where nobody will find what is written, and a connection that is
+** opened later finds other files under the same paths. All three files count: commits that are in
+** the WAL only are lost with it, and without the shared memory file others do not see our locks.
 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* for statx, where there is one */
@@ -19,9 +18,9 @@
 static const char *const suffixes[MP_SQLITE_FILES] = {"", "-wal", "-shm"};
 
 /*
-** Which file has this name? 0, or errno. `stat` would ask for the times as well, and Linux then
-** gives the next write to the file a finer one: with a log that is written all the time, that made
-** a commit with durability "full" a third slower.
+** Which file does this path name? 0, or errno. Not `stat`, which reads the times as well: Linux
+** then gives the next write to the file a timestamp of finer granularity, which made a commit with
+** durability "full" a third slower, as the WAL is written all the time.
 */
 static int identify(const char *path, mp_sqlite_identity *identity) {
 #ifdef STATX_INO
@@ -37,7 +36,7 @@ static int identify(const char *path, mp_sqlite_identity *identity) {
   return 0;
 }
 
-static char *name_of(mp_env *env, const char *path, const char *suffix) {
+static char *add_suffix(mp_env *env, const char *path, const char *suffix) {
   size_t length = strlen(path);
   char *name = mp_allocate(env, length + strlen(suffix) + 1);
   if (name == NULL) return NULL;
@@ -46,13 +45,24 @@ static char *name_of(mp_env *env, const char *path, const char *suffix) {
   return name;
 }
 
+char *mp_sqlite_file_name(mp_env *env, moonpad_string path) {
+  bool special = path.data[0] == ':' || (path.length >= 5 && memcmp(path.data, "file:", 5) == 0);
+  char *name = mp_allocate(env, path.length + 3);
+  if (name == NULL) return NULL;
+  memcpy(name, "./", 2);
+  size_t before = special ? 2 : 0;
+  memcpy(name + before, path.data, path.length);
+  name[before + path.length] = '\0';
+  return name;
+}
+
 moonpad_status mp_sqlite_remember_files(mp_sqlite *store, moonpad_error *error) {
   int has_moved = 0;
   for (size_t i = 0; i < MP_SQLITE_FILES; i++) {
     mp_sqlite_file *file = &store->files[i];
-    file->path = name_of(store->env, store->path, suffixes[i]);
+    file->path = add_suffix(store->env, store->path, suffixes[i]);
     if (file->path == NULL) return mp_no_memory(error);
-    /* else it is of another VFS than SQLite's own */
+    /* Fails when the VFS is not SQLite's own and keeps the file elsewhere. */
     file->is_known = identify(file->path, &file->opened) == 0;
   }
   sqlite3_file_control(store->writer->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
@@ -60,15 +70,16 @@ moonpad_status mp_sqlite_remember_files(mp_sqlite *store, moonpad_error *error) 
   return mp_fail(error, MOONPAD_STORAGE, "%s: was deleted or replaced while it was opened", store->path);
 }
 
-void mp_sqlite_forget_files(mp_sqlite *store) {
+void mp_sqlite_free_files(mp_sqlite *store) {
   for (size_t i = 0; i < MP_SQLITE_FILES; i++) mp_release(store->env, store->files[i].path);
 }
 
-static bool is_same(const mp_sqlite_identity *a, const mp_sqlite_identity *b) {
+static bool is_same_file(const mp_sqlite_identity *a, const mp_sqlite_identity *b) {
   return a->number == b->number && a->device == b->device;
 }
 
-static moonpad_status tell(const mp_sqlite *store, const mp_sqlite_file *file, int number, moonpad_error *error) {
+static moonpad_status changed_error(const mp_sqlite *store, const mp_sqlite_file *file, int number,
+                                    moonpad_error *error) {
   if (number == 0) {
     return mp_fail(error, MOONPAD_STORAGE,
                    "%s: another file has been put in its place since the service was opened: close the service",
@@ -84,32 +95,32 @@ static moonpad_status tell(const mp_sqlite *store, const mp_sqlite_file *file, i
                  mp_sqlite_system_message(number, reason, sizeof reason));
 }
 
-static moonpad_status check(const mp_sqlite *store, size_t count, moonpad_error *error) {
+static moonpad_status check_paths(const mp_sqlite *store, size_t count, moonpad_error *error) {
   mp_sqlite_identity found;
   for (size_t i = 0; i < count; i++) {
     const mp_sqlite_file *file = &store->files[i];
     if (!file->is_known) continue;
     int number = identify(file->path, &found);
-    if (number != 0 || !is_same(&file->opened, &found)) return tell(store, file, number, error);
+    if (number != 0 || !is_same_file(&file->opened, &found)) return changed_error(store, file, number, error);
   }
   return MOONPAD_OK;
 }
 
 moonpad_status mp_sqlite_check_file(const mp_sqlite *store, moonpad_error *error) {
-  return check(store, 1, error);
+  return check_paths(store, 1, error);
 }
 
 moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *error) {
-  return check(store, MP_SQLITE_FILES, error);
+  return check_paths(store, MP_SQLITE_FILES, error);
 }
 
-/* Is there a log or shared memory under our names that somebody else has made and written to? */
-static bool has_foreign_log(const mp_sqlite *store) {
+/* Does PATH-wal or PATH-shm name a file that somebody else has created and written to? */
+static bool has_foreign_wal(const mp_sqlite *store) {
   mp_sqlite_identity found;
   for (size_t i = 1; i < MP_SQLITE_FILES; i++) {
     const mp_sqlite_file *file = &store->files[i];
-    if (!file->is_known || identify(file->path, &found) != 0 || is_same(&file->opened, &found)) continue;
-    if (found.size > 0) return true; /* an empty one is what a failed opening leaves */
+    if (!file->is_known || identify(file->path, &found) != 0 || is_same_file(&file->opened, &found)) continue;
+    if (found.size > 0) return true; /* a failed opening leaves an empty one */
   }
   return false;
 }
@@ -119,20 +130,20 @@ static bool is_later(struct timespec a, struct timespec b) {
 }
 
 /*
-** Whoever opens the file that has our name now takes our log for that file's, and writes to it.
-** Nobody has, if the log was last written before that file came there (which sets its ctime).
+** Whoever opens the file that has our path now takes our WAL for that file's, and writes to it.
+** Nobody has if the WAL was last written before that file got the path (which sets its ctime).
 */
-static bool log_may_be_shared(const mp_sqlite *store) {
-  struct stat data, log;
-  if (stat(store->files[0].path, &data) != 0 || stat(store->files[1].path, &log) != 0) return false;
-  return is_later(log.st_mtim, data.st_ctim);
+static bool wal_may_be_shared(const mp_sqlite *store) {
+  struct stat data, wal;
+  if (stat(store->files[0].path, &data) != 0 || stat(store->files[1].path, &wal) != 0) return false;
+  return is_later(wal.st_mtim, data.st_ctim);
 }
 
 /*
-** Nobody else has the file open, by whatever name, nor can open it before we close it. SQLite asks
-** the same when it closes.
+** True: nobody else has the file open, by whatever path, nor can open it before we close it. SQLite
+** tries the same lock when it closes.
 */
-static bool has_file_alone(sqlite3 *db) {
+static bool lock_exclusively(sqlite3 *db) {
   sqlite3_file *file = NULL;
   int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
   if (code != SQLITE_OK || file == NULL || file->pMethods == NULL) return false;
@@ -140,17 +151,17 @@ static bool has_file_alone(sqlite3 *db) {
 }
 
 /*
-** When the last connection to a file is closed, SQLite writes the log back and removes it, but not
-** when the file has been moved: then the log stays, and whatever file is put there next gets its
-** commits. So we write it back ourselves, and empty it. Nor does SQLite look whether the log is
-** still the one that we have written: a foreign one is left alone.
+** When the last connection to a file is closed, SQLite writes the WAL back and deletes it, but not
+** when the file has been moved: then the WAL stays, and its commits go into whatever file gets the
+** path next. So it is written back and emptied here. SQLite does not check either that the WAL is
+** still the one we have written: a foreign one is left alone.
 */
-void mp_sqlite_write_back_log(mp_sqlite *store) {
+void mp_sqlite_write_back_moved_file(mp_sqlite *store) {
   sqlite3 *db = store->writer->db;
-  if (has_foreign_log(store)) {
+  if (has_foreign_wal(store)) {
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-  } else if (mp_sqlite_check_file(store, NULL) != MOONPAD_OK && !log_may_be_shared(store) && has_file_alone(db)) {
-    store->writer->checkpointing = true; /* do not wait long for readers */
+  } else if (mp_sqlite_check_file(store, NULL) != MOONPAD_OK && !wal_may_be_shared(store) && lock_exclusively(db)) {
+    store->writer->checkpointing = true; /* the busy handler does not wait long for readers */
     sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
   }
 }

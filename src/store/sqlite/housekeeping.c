@@ -1,11 +1,11 @@
-/* What was last used when, and what is no longer needed. */
+/* Trimming, purging, touching, sweeping; idempotency keys. */
 #include <math.h>
 
 #include "base/error.h"
 #include "store/sqlite/sqlite.h"
 
-static int64_t id_of(const mp_session_ref *place, mp_scope scope) {
-  return scope == MP_SCOPE_USER ? place->user : scope == MP_SCOPE_APP ? place->app : place->session;
+static int64_t id_of(const mp_session_ref *ref, mp_scope scope) {
+  return scope == MP_SCOPE_USER ? ref->user : scope == MP_SCOPE_APP ? ref->app : ref->session;
 }
 
 moonpad_status mp_sqlite_trim(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error) {
@@ -15,10 +15,10 @@ moonpad_status mp_sqlite_trim(mp_tx *tx, const mp_session_ref *session, int64_t 
                             mp_sqlite_position(session->session, last), error);
 }
 
-moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last,
+moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last,
                                moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  int64_t id = id_of(place, scope);
+  int64_t id = id_of(ref, scope);
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_PURGE, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_int64(statement, 1, (int)scope);
@@ -26,7 +26,7 @@ moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_session_ref *place, mp_scope 
   sqlite3_bind_int64(statement, 3, last);
   moonpad_status status = mp_sqlite_run(connection, statement, error);
   mp_sqlite_head *head;
-  if (status == MOONPAD_OK) status = mp_sqlite_head_of(connection, scope, id, NULL, &head, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_load_head(connection, scope, id, NULL, &head, error);
   if (status != MOONPAD_OK) return status;
   if (last > head->revision) last = head->revision;
   if (last <= head->forgotten) return MOONPAD_OK;
@@ -39,7 +39,7 @@ moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_session_ref *place, mp_scope 
 static moonpad_status touch_head(mp_sqlite_connection *connection, mp_scope scope, int64_t id, double time,
                                  moonpad_error *error) {
   mp_sqlite_head *head;
-  moonpad_status status = mp_sqlite_head_of(connection, scope, id, NULL, &head, error);
+  moonpad_status status = mp_sqlite_load_head(connection, scope, id, NULL, &head, error);
   if (status != MOONPAD_OK) return status;
   head->touched = time;
   return mp_sqlite_write_head(connection, scope, head, error);
@@ -57,7 +57,9 @@ moonpad_status mp_sqlite_touch(mp_tx *tx, const mp_touch *touches, size_t count,
   return status;
 }
 
-/* *id: behind it; then what was found. NOT_FOUND, without a message, when there is none. */
+/*
+** Searches behind *id, and sets it to what it finds. MOONPAD_NOT_FOUND, no message: there is none.
+*/
 static moonpad_status next_unused(mp_sqlite_connection *connection, mp_scope scope, double before, int64_t *id,
                                   moonpad_error *error) {
   static const mp_sqlite_statement_id next[] = {MP_SQL_NEXT_UNUSED_SESSION, MP_SQL_NEXT_UNUSED_USER,
@@ -74,12 +76,12 @@ static moonpad_status next_unused(mp_sqlite_connection *connection, mp_scope sco
 
 static moonpad_status remove_state(mp_sqlite_connection *connection, mp_scope scope, int64_t id, moonpad_error *error) {
   mp_sqlite_head *head;
-  moonpad_status status = mp_sqlite_head_of(connection, scope, id, NULL, &head, error);
+  moonpad_status status = mp_sqlite_load_head(connection, scope, id, NULL, &head, error);
   if (status == MOONPAD_OK) status = mp_sqlite_run_with(connection, MP_SQL_DELETE_STATE, scope, id, error);
   if (status != MOONPAD_OK) return status;
   head->forgotten = ++head->revision;
   head->touched = 0;
-  mp_sqlite_recent_start(&head->recent, head->revision);
+  mp_sqlite_recent_reset(&head->recent, head->revision);
   return mp_sqlite_write_head(connection, scope, head, error);
 }
 
@@ -100,22 +102,22 @@ moonpad_status mp_sqlite_sweep(mp_tx *tx, mp_scope scope, double touched_before,
 
 /* ---- tokens ---- */
 
-/* They have no order by time, so all are looked at: not for each that comes. */
-static moonpad_status forget_tokens(mp_sqlite_connection *connection, double now, double expired,
-                                    moonpad_error *error) {
-  if (fabs(now - connection->tokens_forgotten) < (now - expired) / 8) return MOONPAD_OK;
+/* Tokens have no index by time, so this reads all of them: not for each new token. */
+static moonpad_status delete_expired_tokens(mp_sqlite_connection *connection, double now, double expired,
+                                            moonpad_error *error) {
+  if (fabs(now - connection->tokens_expired_at) < (now - expired) / 8) return MOONPAD_OK;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_FORGET_TOKENS, error);
   if (statement == NULL) return connection->failure;
   sqlite3_bind_double(statement, 1, expired);
   moonpad_status status = mp_sqlite_run(connection, statement, error);
-  if (status == MOONPAD_OK) connection->tokens_forgotten = now;
+  if (status == MOONPAD_OK) connection->tokens_expired_at = now;
   return status;
 }
 
 moonpad_status mp_sqlite_claim_token(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                      moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  moonpad_status status = forget_tokens(connection, now, expired, error);
+  moonpad_status status = delete_expired_tokens(connection, now, expired, error);
   if (status != MOONPAD_OK) return status;
   sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_CLAIM_TOKEN, error);
   if (statement == NULL) return connection->failure;

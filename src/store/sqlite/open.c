@@ -1,4 +1,4 @@
-/* From a URL to a store, and its end. */
+/* From a URL to an open store; closing and freeing it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -37,26 +37,15 @@ moonpad_status mp_sqlite_path_of_url(moonpad_string rest, moonpad_string *path, 
   return MOONPAD_OK;
 }
 
-char *mp_sqlite_file_name(mp_env *env, moonpad_string path) {
-  bool special = path.data[0] == ':' || (path.length >= 5 && memcmp(path.data, "file:", 5) == 0);
-  char *name = mp_allocate(env, path.length + 3);
-  if (name == NULL) return NULL;
-  memcpy(name, "./", 2);
-  size_t before = special ? 2 : 0;
-  memcpy(name + before, path.data, path.length);
-  name[before + path.length] = '\0';
-  return name;
-}
-
 static bool is_in_memory(moonpad_string path) {
   return path.length == sizeof in_memory - 1 && memcmp(path.data, in_memory, path.length) == 0;
 }
 
 /*
-** From here on the path is the one that SQLite found, absolute and without links: readers are
-** opened later, when the host may be in another folder.
+** Replaces the path by the one that SQLite found, absolute and without links: readers are opened
+** later, when the host may have changed its working directory.
 */
-static moonpad_status settle_path(mp_sqlite *store, moonpad_error *error) {
+static moonpad_status resolve_path(mp_sqlite *store, moonpad_error *error) {
   const char *found = sqlite3_db_filename(store->writer->db, "main");
   size_t size = strlen(found) + 1;
   char *path = mp_allocate(store->env, size);
@@ -68,19 +57,19 @@ static moonpad_status settle_path(mp_sqlite *store, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-/* Why a file or folder cannot be used so; 0: it can. */
-static int obstacle(const char *path, int mode) {
+/* The error number with which the access is denied; 0: it is allowed. */
+static int check_access(const char *path, int mode) {
   return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
 }
 
 /*
-** Who only reads needs the log and the locks as well: without them it would miss what others write,
-** or see half of it.
+** Reading alone needs the WAL and the locks too: without them it would miss what others write, or
+** see half of it.
 */
 static moonpad_status check_writable(mp_sqlite *store, moonpad_error *error) {
   char reason[128];
   if (sqlite3_db_readonly(store->writer->db, "main") == 1) {
-    int number = obstacle(store->path, W_OK);
+    int number = check_access(store->path, W_OK);
     if (number == 0 || strerror_r(number, reason, sizeof reason) != 0) strcpy(reason, "as SQLite says");
     return mp_fail(error, MOONPAD_STORAGE,
                    "%s: the file is read-only (%s), and even reading it needs the -wal and -shm files beside it to be "
@@ -89,10 +78,10 @@ static moonpad_status check_writable(mp_sqlite *store, moonpad_error *error) {
   }
   char *slash = strrchr(store->path, '/');
   if (slash == NULL) return MOONPAD_OK;
-  char kept = slash[1];
+  char saved = slash[1];
   slash[1] = '\0';
-  int number = obstacle(store->path, W_OK | X_OK);
-  slash[1] = kept;
+  int number = check_access(store->path, W_OK | X_OK);
+  slash[1] = saved;
   if (number == 0) return MOONPAD_OK;
   if (strerror_r(number, reason, sizeof reason) != 0) reason[0] = '\0';
   return mp_fail(
@@ -106,33 +95,50 @@ static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {
       mp_sqlite_connect(store, store->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &store->writer, error);
   if (status != MOONPAD_OK) return status;
   if (!store->in_memory) {
-    status = settle_path(store, error);
+    status = resolve_path(store, error);
     if (status == MOONPAD_OK) status = mp_sqlite_check_header(store->writer, error);
     if (status == MOONPAD_OK) status = check_writable(store, error);
   }
   if (status == MOONPAD_OK) status = mp_sqlite_prepare_file(store->writer, error);
   if (status != MOONPAD_OK) return status;
-  store->writer->rows = mp_allocate_zeroed(store->env, sizeof *store->writer->rows);
-  if (store->writer->rows == NULL) return mp_no_memory(error);
-  mp_sqlite_keep_wal_short(store->writer);
+  store->writer->cache = mp_allocate_zeroed(store->env, sizeof *store->writer->cache);
+  if (store->writer->cache == NULL) return mp_no_memory(error);
+  mp_sqlite_limit_wal(store->writer);
   bool full = store->durability == MOONPAD_DURABILITY_FULL;
   status = mp_sqlite_execute(store->writer, full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", error);
   if (status == MOONPAD_OK && !store->in_memory) {
-    /*
-    ** SQLite makes the log and the shared memory when it first reads; from then on its locks
-    ** keep them.
-    */
+    /* The first read creates PATH-wal and PATH-shm; from then on SQLite's locks protect them. */
     status = mp_sqlite_check_version(store->writer, error);
     if (status == MOONPAD_OK) status = mp_sqlite_remember_files(store, error);
   }
   return status;
 }
 
+void mp_sqlite_close(mp_store *base) {
+  mp_sqlite *store = (mp_sqlite *)base;
+  pthread_mutex_lock(&store->mutex);
+  bool first = !store->closing;
+  store->closing = true;
+  while (first ? store->writing || store->calls > 0 : !store->closed) {
+    pthread_cond_wait(&store->idle, &store->mutex);
+  }
+  pthread_mutex_unlock(&store->mutex);
+  if (!first) return;
+  mp_sqlite_close_readers(store);
+  mp_sqlite_write_back_moved_file(store);
+  mp_sqlite_disconnect(store->writer);
+  store->writer = NULL;
+  pthread_mutex_lock(&store->mutex);
+  store->closed = true;
+  pthread_cond_broadcast(&store->idle);
+  pthread_mutex_unlock(&store->mutex);
+}
+
 static void free_store(mp_store *base) {
   mp_sqlite *store = (mp_sqlite *)base;
   mp_env *env = store->env;
   mp_sqlite_disconnect(store->writer);
-  mp_sqlite_forget_files(store);
+  mp_sqlite_free_files(store);
   pthread_cond_destroy(&store->idle);
   pthread_mutex_destroy(&store->mutex);
   mp_release(env, store->path);
@@ -175,13 +181,13 @@ moonpad_status mp_sqlite_open(mp_env *env, moonpad_string rest, const moonpad_op
   *store = NULL;
   moonpad_status status = mp_sqlite_path_of_url(rest, &path, error);
   if (status != MOONPAD_OK) return status;
-  mp_sqlite *made = new_store(env, path, options);
-  if (made == NULL) return mp_no_memory(error);
-  status = open_file(made, error);
+  mp_sqlite *opened = new_store(env, path, options);
+  if (opened == NULL) return mp_no_memory(error);
+  status = open_file(opened, error);
   if (status == MOONPAD_OK) {
-    *store = &made->base;
+    *store = &opened->base;
   } else {
-    free_store(&made->base);
+    free_store(&opened->base);
   }
   return status;
 }

@@ -1,9 +1,10 @@
 /*
-** The keys of a scope that were changed last, so that who is a little behind reads these instead
-** of every key. Each head keeps them as [AS_OF,FLOOR,"KEY",REVISION,...]: whatever was changed
-** after FLOOR is among them, the head's revision being AS_OF; at another one somebody has changed
-** the head who does not know of this. A key that is written again moves to the front, so one that
-** is written all the time takes up one place; those that no longer fit raise the floor.
+** The keys of a head that were changed last: a reader that is a little behind reads these rows
+** instead of every key. The head stores them as [AS_OF,FLOOR,"KEY",REVISION,...]. All keys that
+** were changed after FLOOR are in the list, provided that the head's revision is AS_OF: otherwise a
+** version of moonpad that does not know the list has changed the head. A key that is written again
+** moves to the front, so a key that is written all the time is in the list once. An entry that no
+** longer fits is dropped, and its revision becomes the floor.
 */
 #include <string.h>
 
@@ -13,7 +14,7 @@
 
 #define MOST_DIGITS 18
 
-/* A key that needs no escapes in JSON, and leaves room for others. */
+/* A key that needs no escapes in JSON, and is short enough to leave room for others. */
 static bool is_listable(moonpad_string key) {
   if (key.length > MP_SQLITE_RECENT_BYTES / 2) return false;
   for (size_t i = 0; i < key.length; i++) {
@@ -22,13 +23,13 @@ static bool is_listable(moonpad_string key) {
   return true;
 }
 
-static bool take(moonpad_string text, size_t *at, char expected) {
+static bool skip(moonpad_string text, size_t *at, char expected) {
   if (*at >= text.length || text.data[*at] != expected) return false;
   ++*at;
   return true;
 }
 
-static bool take_number(moonpad_string text, size_t *at, int64_t *number) {
+static bool read_number(moonpad_string text, size_t *at, int64_t *number) {
   size_t count = mp_count_digits(text.data + *at, text.data + text.length);
   if (count == 0 || count > MOST_DIGITS) return false;
   *number = (int64_t)mp_digits_value(0, text.data + *at, count);
@@ -36,56 +37,56 @@ static bool take_number(moonpad_string text, size_t *at, int64_t *number) {
   return true;
 }
 
-static bool take_entry(moonpad_string text, size_t *at, moonpad_string *key, int64_t *revision) {
-  if (!take(text, at, ',') || !take(text, at, '"')) return false;
+static bool read_entry(moonpad_string text, size_t *at, moonpad_string *key, int64_t *revision) {
+  if (!skip(text, at, ',') || !skip(text, at, '"')) return false;
   const char *end = memchr(text.data + *at, '"', text.length - *at);
   if (end == NULL) return false;
   *key = (moonpad_string){text.data + *at, (size_t)(end - text.data) - *at};
   *at += key->length + 1;
-  return take(text, at, ',') && take_number(text, at, revision);
+  return skip(text, at, ',') && read_number(text, at, revision);
 }
 
 static bool read_list(mp_sqlite_recent *recent, moonpad_string text) {
   size_t at = 0;
   moonpad_string key;
   int64_t revision;
-  bool begins = take(text, &at, '[') && take_number(text, &at, &recent->as_of) && take(text, &at, ',') &&
-                take_number(text, &at, &recent->floor);
+  bool begins = skip(text, &at, '[') && read_number(text, &at, &recent->as_of) && skip(text, &at, ',') &&
+                read_number(text, &at, &recent->floor);
   if (!begins) return false;
   const char *entries = text.data + at;
   while (at < text.length && text.data[at] == ',') {
-    if (!take_entry(text, &at, &key, &revision) || !is_listable(key)) return false;
+    if (!read_entry(text, &at, &key, &revision) || !is_listable(key)) return false;
   }
   recent->length = (size_t)(text.data + at - entries);
-  if (!take(text, &at, ']') || at != text.length || recent->length > MP_SQLITE_RECENT_BYTES) return false;
+  if (!skip(text, &at, ']') || at != text.length || recent->length > MP_SQLITE_RECENT_BYTES) return false;
   memcpy(recent->entries, entries, recent->length);
   return true;
 }
 
 void mp_sqlite_recent_read(mp_sqlite_recent *recent, moonpad_string text, int64_t revision) {
   if (text.length > 0 && read_list(recent, text) && recent->as_of == revision) return;
-  mp_sqlite_recent_start(recent, revision);
+  mp_sqlite_recent_reset(recent, revision);
 }
 
-void mp_sqlite_recent_start(mp_sqlite_recent *recent, int64_t revision) {
+void mp_sqlite_recent_reset(mp_sqlite_recent *recent, int64_t revision) {
   recent->as_of = recent->floor = revision;
   recent->length = 0;
 }
 
 bool mp_sqlite_recent_next(const mp_sqlite_recent *recent, size_t *position, moonpad_string *key, int64_t *revision) {
-  return take_entry((moonpad_string){recent->entries, recent->length}, position, key, revision);
+  return read_entry((moonpad_string){recent->entries, recent->length}, position, key, revision);
 }
 
-/* ---- changing it: entries are told apart by their quotes, which no key has ---- */
+/* ---- changing the list: no key in it has a quote, so quotes separate the entries ---- */
 
-/* Where the entry of a key begins; where the list ends when there is none. *end: where it ends. */
+/* Where the entry of a key begins, and in *end where it ends; the end of the list: it has none. */
 static size_t find_entry(const mp_sqlite_recent *recent, moonpad_string key, size_t *end) {
   const char *list_end = recent->entries + recent->length, *at = recent->entries;
   while (at < list_end) {
     const char *name = at + 2, *name_end = name;
     while (*name_end != '"') name_end++;
     for (at = name_end + 1; at < list_end && *at != '"';) at++;
-    if (at < list_end) at--; /* at the comma */
+    if (at < list_end) at--; /* back to the comma */
     if ((size_t)(name_end - name) != key.length || memcmp(name, key.data, key.length) != 0) continue;
     *end = (size_t)(at - recent->entries);
     return (size_t)(name - 2 - recent->entries);
@@ -94,7 +95,7 @@ static size_t find_entry(const mp_sqlite_recent *recent, moonpad_string key, siz
   return recent->length;
 }
 
-/* The list has an entry. */
+/* Drops the last entry of a list that is not empty. */
 static void drop_last(mp_sqlite_recent *recent) {
   size_t at = recent->length;
   while (recent->entries[at - 1] != '"') at--;
@@ -104,7 +105,7 @@ static void drop_last(mp_sqlite_recent *recent) {
   recent->length = at - 2;
 }
 
-void mp_sqlite_recent_note(mp_sqlite_recent *recent, moonpad_string key, int64_t revision) {
+void mp_sqlite_recent_add(mp_sqlite_recent *recent, moonpad_string key, int64_t revision) {
   if (!is_listable(key)) {
     if (revision > recent->floor) recent->floor = revision;
     return;
@@ -115,13 +116,13 @@ void mp_sqlite_recent_note(mp_sqlite_recent *recent, moonpad_string key, int64_t
   size_t end, begin = find_entry(recent, key, &end);
   while (begin + length + recent->length - end > MP_SQLITE_RECENT_BYTES) {
     if (begin < end && end == recent->length) {
-      recent->length = end = begin; /* its old place is the last one */
+      recent->length = end = begin; /* the key's old entry is the last one: drop it */
       continue;
     }
     drop_last(recent);
     if (begin > recent->length) begin = end = recent->length;
   }
-  /* What is before its old place moves to behind its new one, in front. */
+  /* The entries before the old one move back; the new one goes to the front. */
   memmove(recent->entries + begin + length, recent->entries + end, recent->length - end);
   memmove(recent->entries + length, recent->entries, begin);
   recent->length += length - (end - begin);

@@ -1,25 +1,27 @@
 /*
-** Schema 2: the tables of a file, whether a file that is there has them, and how one of schema 1
-** gets them.
+** The tables (schema 2): creates them in an empty file, checks them in any other, and migrates a
+** file of schema 1.
 **
-** Why so: what an append costs is the pages that its commit writes (about 3 us each on the machine
-** of limits.md), so what one append changes lies close together. State of all scopes is one table,
-** and the revision of a user or an app is a row among its keys, on the page that is written anyway;
-** three state tables, with the revisions kept in `users` and `apps`, made an append half as slow
-** again. Events are a rowid table by (session << 34 | revision): an event of 400 bytes needs no
-** overflow page as it would WITHOUT ROWID, and a session's events lie side by side. Virtual columns
-** keep session and revision readable and cost nothing. `sessions` has no index by time: every
-** append would have to move its session in it, while a list sorts what it shows. There are no
-** foreign keys: sessions alone are deleted, by four statements over key ranges, and looking up the
-** parent of every event and key would cost each append more than that.
-**
-** There is no index of state by revision either: every write would move its key in it, which costs
-** a quarter to a third more pages. Instead each head lists the keys that were changed last, in a
-** row that is written anyway.
-**
-** What may be asked of an event without its JSON stands before it, for a column behind a long text
-** is found by going through its overflow pages. A file of schema 1 gets the same columns behind it:
-** adding a column rewrites no row, whatever the size of the file. So no SQL relies on their order.
+** Why the tables are as they are. The cost of an append is the number of pages that its commit
+** writes (about 3 us each when measured), so what one append changes is stored close together.
+** - The state of all scopes is one table, and the head of a user or an app is a row among its keys,
+**   on a page that is written anyway. Three state tables, with the revisions in `users` and `apps`,
+**   made an append half as slow again.
+** - Events are a rowid table by (session << 34 | revision). An event of 400 bytes needs no overflow
+**   page, as it would WITHOUT ROWID, and the events of a session are neighbours. Virtual columns
+**   keep session and revision readable, and cost nothing.
+** - `sessions` has no index by time: every append would move its session in it. A list sorts
+** instead.
+** - There are no foreign keys: only sessions and users are deleted, by a few statements over key
+**   ranges. A parent lookup for every event and key would cost each append more than that.
+** - State has no index by revision: every write would move its key in it, which costs a quarter to
+** a
+**   third more pages. Instead each head lists the keys that were changed last (recent.c), in a row
+**   that is written anyway.
+** - The columns of an event that are read without its JSON are stored before it: a column behind a
+**   long text is found by going through its overflow pages. A file of schema 1 gets the same
+** columns
+**   behind it, because adding a column rewrites no row. So no SQL relies on the order of columns.
 */
 #include <string.h>
 #include <sys/stat.h>
@@ -32,7 +34,7 @@
 #define STRINGIZE(x)   #x
 #define NUMBER(x)      STRINGIZE(x)
 
-/* In an empty file. */
+/* For an empty file. */
 static const char create_tables[] =
     "CREATE TABLE apps(\n"
     "  id INTEGER PRIMARY KEY AUTOINCREMENT,\n"
@@ -93,7 +95,7 @@ static const char create_tables[] =
     "CREATE UNIQUE INDEX events_by_id ON events(session, id);"
     "PRAGMA application_id = " NUMBER(APPLICATION_ID);
 
-/* In a file of schema 1. */
+/* For a file of schema 1. */
 static const char add_columns[] = "ALTER TABLE sessions ADD COLUMN recent TEXT;"
                                   "ALTER TABLE sessions ADD COLUMN touched REAL;"
                                   "ALTER TABLE sessions ADD COLUMN forgotten INTEGER;"
@@ -102,7 +104,7 @@ static const char add_columns[] = "ALTER TABLE sessions ADD COLUMN recent TEXT;"
                                   "ALTER TABLE events ADD COLUMN invocation TEXT;"
                                   "ALTER TABLE events ADD COLUMN kinds INTEGER";
 
-/* After either. */
+/* Then, for both. */
 static const char complete_tables[] =
     "CREATE TABLE tokens(\n"
     "  -- calls without an event that have been done: repeated, they are not done twice\n"
@@ -111,6 +113,7 @@ static const char complete_tables[] =
     ") STRICT, WITHOUT ROWID;"
     "PRAGMA user_version = " NUMBER(SCHEMA_VERSION);
 
+/* By schema. */
 static const int table_counts[] = {[1] = 6, [2] = 7};
 static const char count_tables[] = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
                                    "('apps', 'users', 'sessions', 'state', 'base_state', 'events', 'tokens')";
@@ -135,9 +138,9 @@ static uint32_t big_endian(const unsigned char *bytes) {
 
 #define HEADER_BYTES      108 /* the header of the file, and that of the first page's tree */
 #define SMALLEST_DATABASE 512
-#define HALF_WRITTEN_LOOK 5
+#define HEADER_ATTEMPTS   5
 
-/* Has SQLite something to put right before the file may be judged? */
+/* Is there a WAL or a rollback journal, so that the file alone says nothing yet? */
 static bool has_journal(const char *path) {
   static const char *const suffixes[] = {"-wal", "-journal"};
   char name[4096];
@@ -151,17 +154,17 @@ static bool has_journal(const char *path) {
   return false;
 }
 
-static bool is_cut_short(const unsigned char *header, int64_t size) {
+static bool is_truncated(const unsigned char *header, int64_t size) {
   int64_t page_size = header[16] << 8 | header[17];
   if (page_size == 1) page_size = 65536;
-  bool counts = memcmp(header + 24, header + 92, 4) ==
-                0; /* otherwise an old SQLite wrote last, which left the page count as it was */
-  return counts && (int64_t)big_endian(header + 28) * page_size > size;
+  /* Otherwise an old version of SQLite wrote last, and did not update the page count. */
+  bool has_page_count = memcmp(header + 24, header + 92, 4) == 0;
+  return has_page_count && (int64_t)big_endian(header + 28) * page_size > size;
 }
 
 /*
-** Through SQLite's own descriptor: closing another one on this file would drop the locks of the
-** whole process.
+** Reads through SQLite's own descriptor: closing another one of this file would drop the POSIX
+** locks of the whole process.
 */
 static moonpad_status read_header(mp_sqlite_connection *connection, unsigned char *header, int64_t *size,
                                   moonpad_error *error) {
@@ -172,14 +175,14 @@ static moonpad_status read_header(mp_sqlite_connection *connection, unsigned cha
   int code = sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
   if (code == SQLITE_OK) code = file->pMethods->xFileSize(file, &bytes);
   if (code == SQLITE_OK && bytes >= HEADER_BYTES) code = file->pMethods->xRead(file, header, HEADER_BYTES, 0);
-  /* SQLite says that one byte is none, for the sake of an old bug of some file systems. */
+  /* SQLite reports one byte as none, because of an old bug of some file systems. */
   if (bytes == 0 && stat(connection->path, &status) == 0) bytes = status.st_size;
   *size = bytes;
   return code == SQLITE_OK ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
 }
 
-static moonpad_status judge_header(mp_sqlite_connection *connection, const unsigned char *header, int64_t size,
-                                   moonpad_error *error) {
+static moonpad_status check_header_bytes(mp_sqlite_connection *connection, const unsigned char *header, int64_t size,
+                                         moonpad_error *error) {
   if (size < SMALLEST_DATABASE || memcmp(header, "SQLite format 3", 16) != 0) {
     return mp_fail(error, MOONPAD_CORRUPT, "%s: not a database", connection->path);
   }
@@ -187,7 +190,7 @@ static moonpad_status judge_header(mp_sqlite_connection *connection, const unsig
   if (application_id == APPLICATION_ID) {
     return version > SCHEMA_VERSION ? newer(connection, version, error) : MOONPAD_OK;
   }
-  /* no leaf, or one with cells */
+  /* The first page's tree is no leaf, or a leaf with cells. */
   bool has_tables = header[100] != 13 || header[103] != 0 || header[104] != 0;
   return application_id != 0 || has_tables ? not_ours(connection, error) : MOONPAD_OK;
 }
@@ -196,15 +199,15 @@ moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_
   unsigned char header[HEADER_BYTES];
   int64_t size = 0;
   /*
-  ** Whoever creates the file right now may have written its first page and not the last: that is
-  ** over in an instant.
+  ** Somebody who creates the file right now may have written its first page and not yet the last.
+  ** That is over in an instant, so it is tried again.
   */
-  for (int look = 0; look < HALF_WRITTEN_LOOK; look++) {
-    bool unsettled = has_journal(connection->path);
+  for (int attempt = 0; attempt < HEADER_ATTEMPTS; attempt++) {
+    bool journaled = has_journal(connection->path);
     moonpad_status status = read_header(connection, header, &size, error);
     if (status != MOONPAD_OK || size == 0) return status;
-    status = judge_header(connection, header, size, error);
-    if (status != MOONPAD_OK || unsettled || !is_cut_short(header, size)) return status;
+    status = check_header_bytes(connection, header, size, error);
+    if (status != MOONPAD_OK || journaled || !is_truncated(header, size)) return status;
     mp_sqlite_sleep(4000);
   }
   return mp_fail(error, MOONPAD_CORRUPT, "%s: the database is damaged: the file is cut short at %lld bytes",
@@ -213,62 +216,63 @@ moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_
 
 /* ---- with SQLite ---- */
 
-typedef struct file_facts {
+typedef struct file_info {
   int64_t application_id;
   int64_t version;
-  int64_t objects; /* tables, indexes... of anybody */
-  int64_t tables;  /* of ours */
-} file_facts;
+  int64_t objects; /* tables, indexes and so on, of anybody */
+  int64_t tables;  /* tables of moonpad */
+} file_info;
 
-static moonpad_status read_facts(mp_sqlite_connection *connection, file_facts *facts, moonpad_error *error) {
-  moonpad_status status = mp_sqlite_query_integer(connection, "PRAGMA application_id", &facts->application_id, error);
-  if (status == MOONPAD_OK) status = mp_sqlite_query_integer(connection, "PRAGMA user_version", &facts->version, error);
+static moonpad_status read_info(mp_sqlite_connection *connection, file_info *info, moonpad_error *error) {
+  moonpad_status status = mp_sqlite_query_integer(connection, "PRAGMA application_id", &info->application_id, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_query_integer(connection, "PRAGMA user_version", &info->version, error);
   if (status == MOONPAD_OK) {
-    status = mp_sqlite_query_integer(connection, "SELECT count(*) FROM sqlite_schema", &facts->objects, error);
+    status = mp_sqlite_query_integer(connection, "SELECT count(*) FROM sqlite_schema", &info->objects, error);
   }
-  if (status == MOONPAD_OK) status = mp_sqlite_query_integer(connection, count_tables, &facts->tables, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_query_integer(connection, count_tables, &info->tables, error);
   return status;
 }
 
-static bool is_empty(const file_facts *facts) {
-  return facts->application_id == 0 && facts->version == 0 && facts->objects == 0;
+static bool is_empty(const file_info *info) {
+  return info->application_id == 0 && info->version == 0 && info->objects == 0;
 }
 
-static moonpad_status judge_facts(mp_sqlite_connection *connection, const file_facts *facts, moonpad_error *error) {
-  if (facts->application_id != APPLICATION_ID) return not_ours(connection, error);
-  if (facts->version > SCHEMA_VERSION) return newer(connection, facts->version, error);
-  if (facts->version < 1 || facts->tables < table_counts[facts->version]) {
+static moonpad_status check_info(mp_sqlite_connection *connection, const file_info *info, moonpad_error *error) {
+  if (info->application_id != APPLICATION_ID) return not_ours(connection, error);
+  if (info->version > SCHEMA_VERSION) return newer(connection, info->version, error);
+  if (info->version < 1 || info->tables < table_counts[info->version]) {
     return mp_sqlite_corrupt(connection, "tables of moonpad are missing", error);
   }
   return MOONPAD_OK;
 }
 
 /*
-** Runs between a BEGIN and a COMMIT. *sql: what the file needs, which is run if it may be;
-** NULL: nothing.
+** Called inside a transaction. Sets *sql to create_tables or add_columns if the file needs one of
+** them, and with `may_change` runs it.
 */
-static moonpad_status judge_or_change(mp_sqlite_connection *connection, bool may_change, const char **sql,
+static moonpad_status check_or_change(mp_sqlite_connection *connection, bool may_change, const char **sql,
                                       moonpad_error *error) {
-  file_facts facts = {0, 0, 0, 0};
-  moonpad_status status = read_facts(connection, &facts, error);
+  file_info info = {0, 0, 0, 0};
+  moonpad_status status = read_info(connection, &info, error);
   if (status != MOONPAD_OK) return status;
-  if (is_empty(&facts)) {
+  if (is_empty(&info)) {
     *sql = create_tables;
   } else {
-    status = judge_facts(connection, &facts, error);
-    if (status == MOONPAD_OK && facts.version < SCHEMA_VERSION) *sql = add_columns;
+    status = check_info(connection, &info, error);
+    if (status == MOONPAD_OK && info.version < SCHEMA_VERSION) *sql = add_columns;
   }
   if (status != MOONPAD_OK || !may_change || *sql == NULL) return status;
   status = mp_sqlite_execute(connection, *sql, error);
   return status == MOONPAD_OK ? mp_sqlite_execute(connection, complete_tables, error) : status;
 }
 
-static moonpad_status look(mp_sqlite_connection *connection, const char *begin, bool may_change, const char **sql,
-                           moonpad_error *error) {
+/* The same in a transaction of its own. */
+static moonpad_status inspect(mp_sqlite_connection *connection, const char *begin, bool may_change, const char **sql,
+                              moonpad_error *error) {
   *sql = NULL;
   moonpad_status status = mp_sqlite_execute(connection, begin, error);
   if (status != MOONPAD_OK) return status;
-  status = judge_or_change(connection, may_change, sql, error);
+  status = check_or_change(connection, may_change, sql, error);
   if (status == MOONPAD_OK) status = mp_sqlite_execute(connection, "COMMIT", error);
   if (status != MOONPAD_OK && !sqlite3_get_autocommit(connection->db)) {
     sqlite3_exec(connection->db, "ROLLBACK", NULL, NULL, NULL);
@@ -279,23 +283,23 @@ static moonpad_status look(mp_sqlite_connection *connection, const char *begin, 
 static moonpad_status create(mp_sqlite_connection *connection, moonpad_error *error) {
   const char *sql;
   /*
-  ** Made in the file itself, before WAL is switched on: from the first moment its header says whose
-  ** it is.
+  ** Before WAL is turned on, so that the tables are created in the file itself: its header says
+  ** from the first moment that it is moonpad's.
   */
   moonpad_status status = mp_sqlite_execute(connection, "PRAGMA encoding = 'UTF-8'", error);
-  return status == MOONPAD_OK ? look(connection, "BEGIN EXCLUSIVE", true, &sql, error) : status;
+  return status == MOONPAD_OK ? inspect(connection, "BEGIN EXCLUSIVE", true, &sql, error) : status;
 }
 
-/* Somebody else may have done it by the time we may write. */
+/* Another process may have migrated the file by the time this one gets the lock. */
 static moonpad_status migrate(mp_sqlite_connection *connection, moonpad_error *error) {
   const char *sql;
   moonpad_error cause = {MOONPAD_OK, ""};
-  moonpad_status status = look(connection, "BEGIN EXCLUSIVE", true, &sql, &cause);
+  moonpad_status status = inspect(connection, "BEGIN EXCLUSIVE", true, &sql, &cause);
   if (status == MOONPAD_OK) return MOONPAD_OK;
   return mp_fail(error, status, "%s (while it was migrated to schema %d)", cause.message, SCHEMA_VERSION);
 }
 
-/* The change of journal is not waited for by SQLite while another process does the same. */
+/* SQLite does not wait here while another process changes the journal mode, so this does. */
 static moonpad_status use_wal(mp_sqlite_connection *connection, moonpad_error *error) {
   double until = mp_sqlite_monotonic() + (double)connection->store->busy_timeout_ms * 1e-3;
   for (;;) {
@@ -322,11 +326,11 @@ static moonpad_status use_wal(mp_sqlite_connection *connection, moonpad_error *e
 moonpad_status mp_sqlite_prepare_file(mp_sqlite_connection *connection, moonpad_error *error) {
   const char *sql;
   /*
-  ** A file that turns out not to be ours keeps the WAL that it has. An empty one, which SQLite
-  ** makes in order to look, goes when it is closed.
+  ** A file that is not moonpad's keeps the WAL that it has. (An empty one, which SQLite creates to
+  ** read the file, disappears when it is closed.)
   */
   if (has_journal(connection->path)) sqlite3_db_config(connection->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-  moonpad_status status = look(connection, "BEGIN", false, &sql, error);
+  moonpad_status status = inspect(connection, "BEGIN", false, &sql, error);
   if (status == MOONPAD_OK && sql == create_tables) status = create(connection, error);
   if (status == MOONPAD_OK && sql == add_columns) status = migrate(connection, error);
   if (status == MOONPAD_OK && !connection->store->in_memory) status = use_wal(connection, error);

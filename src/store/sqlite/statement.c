@@ -1,11 +1,12 @@
 /*
-** The SQL of every transaction. A statement is prepared when a connection first needs it, and kept.
+** The SQL of every transaction. A connection prepares a statement when it first needs it, and keeps
+** it. Every function that runs one leaves it reset: an open statement would keep the snapshot.
 */
 #include "store/sqlite/sqlite.h"
 
 #include "base/error.h"
 
-/* The heads of the user and the app of `sessions s`: rows of `state` that may not be there yet. */
+/* The heads of the user and the app of `sessions s`: rows of `state`, which may not exist yet. */
 #define SHARED_HEADS                                                                                                   \
   " LEFT JOIN state u1 ON u1.scope = 1 AND u1.owner = s.user AND u1.key = 0"                                           \
   " LEFT JOIN state a1 ON a1.scope = 2 AND a1.owner = s.app AND a1.key = 0"
@@ -14,20 +15,20 @@
   "s.id, s.user, s.app, s.revision, s.base_revision, u1.revision, a1.revision, s.conversation_count, s.create_time,"   \
   " s.last_update_time"
 #define HEAD_COLUMNS(row, recent) row ".revision, " row ".forgotten, " row ".touched, " row "." recent
-/* Of the session, its user and its app. */
+/* The columns of the session's, its user's and its app's head. */
 #define ALL_HEADS HEAD_COLUMNS("s", "recent") ", " HEAD_COLUMNS("u1", "value") ", " HEAD_COLUMNS("a1", "value")
 
 #define EVENTS(columns, condition) "SELECT position, timestamp, id, digest, " columns " FROM events WHERE " condition
 /*
-** Of some kinds (?4) or (0) of all. With JSON (?3), kinds (?5) and invocation (?6) or (0)
-** without; the JSON also where nothing else tells the kinds.
+** ?4: kinds, or 0 for all events. ?3, ?5, ?6: with JSON, with kinds, with invocation (1), or
+** without (0). A row of schema 1 has its kinds in the JSON only, so that is read for them, too.
 */
 #define SOME_EVENTS                                                                                                    \
   EVENTS("CASE WHEN ?3 OR (?5 AND kinds IS NULL) THEN event END, CASE WHEN ?5 THEN kinds END,"                         \
          " CASE WHEN ?6 THEN invocation END",                                                                          \
          "position BETWEEN ?1 AND ?2 AND (?4 = 0 OR kinds IS NULL OR kinds & ?4) ORDER BY position")
 
-/* The tables are walked in the order written: CROSS JOIN keeps SQLite to it. */
+/* CROSS JOIN: SQLite joins the tables in the order written. */
 #define LIST(scope, comparison, direction)                                                                             \
   "SELECT " SESSION_COLUMNS ", u.user_id, s.session_id FROM apps a " scope                                             \
   " AND (s.last_update_time, u.user_id, s.session_id) " comparison " (?2, ?3, ?4)"                                     \
@@ -39,7 +40,7 @@
   "CROSS JOIN users u CROSS JOIN sessions s" SHARED_HEADS                                                              \
   " WHERE a.app_name = ?1 AND u.app = a.id AND u.user_id = ?6 AND s.user = u.id"
 
-/* The first with state behind ?1 that was last used before ?2. */
+/* The first user or app after id ?1 that has state and was last used before ?2. */
 #define NEXT_UNUSED(table, scope)                                                                                      \
   "SELECT o.id FROM " table " o CROSS JOIN state h WHERE o.id > ?1 AND h.scope = " scope                               \
   " AND h.owner = o.id AND h.key = 0 AND h.touched < ?2 AND EXISTS"                                                    \
@@ -71,7 +72,7 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_READ_KEY] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key = ?3",
     [MP_SQL_READ_KEY_SINCE] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key = ?3"
                               " AND revision > ?4",
-    /* Text sorts after numbers: key >= '' leaves out the row that is no key. */
+    /* Text sorts after numbers: key >= '' leaves out the head, whose key is the number 0. */
     [MP_SQL_EACH_KEY] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key >= ''"
                         " AND value IS NOT NULL",
     [MP_SQL_EACH_KEY_SINCE] = "SELECT key, value, revision FROM state WHERE scope = ?1 AND owner = ?2 AND key >= ''"
@@ -99,14 +100,11 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_DELETE_USER] = "DELETE FROM users WHERE id = ?1",
     [MP_SQL_COPY_BASE_STATE] = "INSERT INTO base_state(session, key, value)"
                                " SELECT ?2, key, value FROM base_state WHERE session = ?1",
-    /* SQLite keeps what it selects until all is selected, so it is not all at once. */
+    /* In parts (LIMIT): SQLite holds all that it selects in memory before it inserts. */
     [MP_SQL_COPY_EVENTS] = "INSERT INTO events(position, id, timestamp, digest, invocation, kinds, event)"
                            " SELECT position + ?3, id, timestamp, digest, invocation, kinds, event FROM events"
                            " WHERE position BETWEEN ?1 AND ?2 ORDER BY position LIMIT ?4",
-    /*
-    ** All columns are given, so replacing the row is updating it; SQLite then looks for its place
-    ** once instead of twice.
-    */
+    /* REPLACE with all columns is an update; SQLite then searches the row once instead of twice. */
     [MP_SQL_WRITE_KEY] = "REPLACE INTO state(scope, owner, key, value, revision) VALUES(?1, ?2, ?3, ?4, ?5)",
     [MP_SQL_WRITE_BASE_KEY] = "REPLACE INTO base_state(session, key, value) VALUES(?1, ?2, ?3)",
     [MP_SQL_REMOVE_BASE_KEY] = "DELETE FROM base_state WHERE session = ?1 AND key = ?2",
@@ -133,7 +131,7 @@ sqlite3_stmt *mp_sqlite_statement(mp_sqlite_connection *connection, mp_sqlite_st
   if (*statement != NULL) return *statement;
   int code = sqlite3_prepare_v3(connection->db, texts[id], -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
   if (code == SQLITE_OK) return *statement;
-  /* the SQL never changes, so it is the tables that are not as they should be */
+  /* The SQL is fixed, so an error in it means that the tables are damaged. */
   if ((code & 0xFF) == SQLITE_ERROR) {
     mp_sqlite_corrupt(connection, sqlite3_errmsg(connection->db), error);
   } else {
@@ -152,6 +150,33 @@ moonpad_status mp_sqlite_run(mp_sqlite_connection *connection, sqlite3_stmt *sta
 moonpad_status mp_sqlite_run_id(mp_sqlite_connection *connection, mp_sqlite_statement_id id, moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
   return statement == NULL ? connection->failure : mp_sqlite_run(connection, statement, error);
+}
+
+moonpad_status mp_sqlite_run_with(mp_sqlite_connection *connection, mp_sqlite_statement_id id, int64_t first,
+                                  int64_t second, moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
+  if (statement == NULL) return connection->failure;
+  sqlite3_bind_int64(statement, 1, first);
+  if (sqlite3_bind_parameter_count(statement) > 1) sqlite3_bind_int64(statement, 2, second);
+  return mp_sqlite_run(connection, statement, error);
+}
+
+moonpad_status mp_sqlite_step_to_row(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error) {
+  int code = sqlite3_step(statement);
+  if (code == SQLITE_ROW) return MOONPAD_OK;
+  return code == SQLITE_DONE ? MOONPAD_NOT_FOUND : mp_sqlite_fail(connection, code, error);
+}
+
+moonpad_status mp_sqlite_walk_rows(mp_sqlite_connection *connection, sqlite3_stmt *statement,
+                                   mp_sqlite_row_function row, const mp_sqlite_walk *walk, moonpad_error *error) {
+  for (;;) {
+    moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+    bool at_end = status == MOONPAD_NOT_FOUND;
+    if (status == MOONPAD_OK) status = row(connection, statement, walk, error);
+    if (status == MOONPAD_OK) continue;
+    sqlite3_reset(statement);
+    return at_end ? MOONPAD_OK : status;
+  }
 }
 
 int mp_sqlite_bind_text(sqlite3_stmt *statement, int index, moonpad_string text) {

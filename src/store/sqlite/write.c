@@ -1,13 +1,10 @@
-/* Heads and state: writing. */
+/* Writes heads, sessions and state; removes sessions and users. */
 #include "base/error.h"
 #include "store/sqlite/sqlite.h"
 
 /* ---- apps and users ---- */
 
-/*
-** The statement is bound: an id, then HEAD_COLUMNS. NOT_FOUND without a message when there is
-** no row.
-*/
+/* Columns: an id, then HEAD_COLUMNS. MOONPAD_NOT_FOUND, no message: there is no row. */
 static moonpad_status find_head(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_scope scope,
                                 mp_head *head, moonpad_error *error) {
   moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
@@ -16,7 +13,7 @@ static moonpad_status find_head(mp_sqlite_connection *connection, sqlite3_stmt *
     head->revision = sqlite3_column_int64(statement, 1);
     head->forgotten = sqlite3_column_int64(statement, 2);
     head->touched = sqlite3_column_double(statement, 3);
-    mp_sqlite_keep_head(connection, statement, 1, scope, head->id);
+    mp_sqlite_cache_head_columns(connection, statement, 1, scope, head->id);
   }
   sqlite3_reset(statement);
   return status;
@@ -27,11 +24,11 @@ static moonpad_status insert(mp_sqlite_connection *connection, sqlite3_stmt *sta
   moonpad_status status = mp_sqlite_run(connection, statement, error);
   if (status != MOONPAD_OK) return status;
   *head = (mp_head){.id = sqlite3_last_insert_rowid(connection->db)};
-  (void)mp_sqlite_rows_new_head(connection->rows, scope, head->id);
+  (void)mp_sqlite_cache_add_head(connection->cache, scope, head->id);
   return MOONPAD_OK;
 }
 
-/* Bound to the app's name, or to an app and the user's. */
+/* Binds the name of an app (`app` 0), or an app and the name of its user. */
 static sqlite3_stmt *head_statement(mp_sqlite_connection *connection, mp_sqlite_statement_id id, int64_t app,
                                     moonpad_string name, moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
@@ -46,12 +43,12 @@ moonpad_status mp_sqlite_find_shared(mp_tx *tx, mp_scope scope, int64_t app, moo
   bool is_user = scope == MP_SCOPE_USER;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   mp_sqlite_statement_id find = is_user ? MP_SQL_FIND_USER : MP_SQL_FIND_APP;
-  mp_sqlite_statement_id make = is_user ? MP_SQL_CREATE_USER : MP_SQL_CREATE_APP;
+  mp_sqlite_statement_id insertion = is_user ? MP_SQL_CREATE_USER : MP_SQL_CREATE_APP;
   sqlite3_stmt *statement = head_statement(connection, find, app, name, error);
   if (statement == NULL) return connection->failure;
   moonpad_status status = find_head(connection, statement, scope, head, error);
   if (status != MOONPAD_NOT_FOUND || !create) return status;
-  statement = head_statement(connection, make, app, name, error);
+  statement = head_statement(connection, insertion, app, name, error);
   if (statement == NULL) return connection->failure;
   return insert(connection, statement, scope, head, error);
 }
@@ -104,8 +101,8 @@ moonpad_status mp_sqlite_insert_session(mp_tx *tx, moonpad_string session_id, mp
     return mp_fail(error, MOONPAD_LIMIT, "%s: the file has had %lld sessions, more than it can count", connection->path,
                    (long long)MP_SQLITE_MAX_SESSION);
   }
-  (void)mp_sqlite_rows_new_head(connection->rows, MP_SCOPE_SESSION, row->id);
-  mp_sqlite_rows_keep(connection->rows, row);
+  (void)mp_sqlite_cache_add_head(connection->cache, MP_SCOPE_SESSION, row->id);
+  mp_sqlite_cache_add_session(connection->cache, row);
   return MOONPAD_OK;
 }
 
@@ -122,38 +119,38 @@ static moonpad_status update_session(mp_sqlite_connection *connection, const mp_
   bind_time(statement, 6, head->touched);
   mp_sqlite_bind_text(statement, 7, mp_sqlite_recent_write(&head->recent, text));
   moonpad_status status = mp_sqlite_run(connection, statement, error);
-  if (status == MOONPAD_OK) mp_sqlite_rows_update(connection->rows, row);
+  if (status == MOONPAD_OK) mp_sqlite_cache_update_session(connection->cache, row);
   return status;
 }
 
 /* ---- heads ---- */
 
 /*
-** A head that stays as it is takes note, too, of keys that are newer than what its list is
-** complete for.
+** Adds the written keys to the list of recent changes, also where the head itself does not change:
+** a key that is newer than the floor has to be in the list.
 */
 static moonpad_status update_head(mp_sqlite_connection *connection, mp_scope scope, const mp_batch *batch,
                                   moonpad_error *error) {
   const mp_session_row *row = batch->row;
   const int64_t revisions[] = {row->revision, row->user_revision, row->app_revision};
-  bool changes = (batch->heads & MP_HEAD(scope)) != 0, noted = false;
+  bool changes = (batch->heads & MP_HEAD(scope)) != 0, listed = false;
   mp_sqlite_head *head;
-  moonpad_status status = mp_sqlite_head_of(connection, scope, mp_row_id(row, scope), NULL, &head, error);
+  moonpad_status status = mp_sqlite_load_head(connection, scope, mp_row_id(row, scope), NULL, &head, error);
   if (status != MOONPAD_OK) return status;
   for (size_t i = 0; i < batch->key_count; i++) {
     const mp_state_row *write = &batch->keys[i];
     if (write->scope != scope || write->revision <= head->recent.floor) continue;
-    mp_sqlite_recent_note(&head->recent, write->key, write->revision);
-    noted = true;
+    mp_sqlite_recent_add(&head->recent, write->key, write->revision);
+    listed = true;
   }
-  if (!changes) return noted ? mp_sqlite_write_head(connection, scope, head, error) : MOONPAD_OK;
+  if (!changes) return listed ? mp_sqlite_write_head(connection, scope, head, error) : MOONPAD_OK;
   head->revision = head->recent.as_of = revisions[scope];
   if (batch->touched != 0) head->touched = batch->touched;
   if (scope == MP_SCOPE_SESSION) return update_session(connection, row, head, error);
   return mp_sqlite_write_head(connection, scope, head, error);
 }
 
-/* Where one of these fails nothing stays of the transaction, nor of what is remembered of it. */
+/* If one of these fails, the transaction is rolled back and the cache is cleared with it. */
 moonpad_status mp_sqlite_update_heads(mp_tx *tx, const mp_batch *batch, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   unsigned heads = batch->heads;
@@ -166,15 +163,6 @@ moonpad_status mp_sqlite_update_heads(mp_tx *tx, const mp_batch *batch, moonpad_
 
 /* ---- removing ---- */
 
-moonpad_status mp_sqlite_run_with(mp_sqlite_connection *connection, mp_sqlite_statement_id id, int64_t first,
-                                  int64_t second, moonpad_error *error) {
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, id, error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, first);
-  if (sqlite3_bind_parameter_count(statement) > 1) sqlite3_bind_int64(statement, 2, second);
-  return mp_sqlite_run(connection, statement, error);
-}
-
 static moonpad_status remove_history(mp_sqlite_connection *connection, int64_t session, moonpad_error *error) {
   int64_t first = mp_sqlite_position(session, 0), last = mp_sqlite_position(session, MP_MAX_REVISION);
   moonpad_status status = mp_sqlite_run_with(connection, MP_SQL_DELETE_EVENTS, first, last, error);
@@ -184,7 +172,7 @@ static moonpad_status remove_history(mp_sqlite_connection *connection, int64_t s
 moonpad_status mp_sqlite_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error) {
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   bool is_session = scope == MP_SCOPE_SESSION;
-  mp_sqlite_rows_drop(connection->rows, scope, id);
+  mp_sqlite_cache_remove_head(connection->cache, scope, id);
   moonpad_status status = is_session ? remove_history(connection, id, error) : MOONPAD_OK;
   if (status == MOONPAD_OK) status = mp_sqlite_run_with(connection, MP_SQL_DELETE_STATE, scope, id, error);
   mp_sqlite_statement_id last = is_session ? MP_SQL_DELETE_SESSION : MP_SQL_DELETE_USER;
@@ -194,7 +182,7 @@ moonpad_status mp_sqlite_remove(mp_tx *tx, mp_scope scope, int64_t id, moonpad_e
 /* ---- state ---- */
 
 /*
-** A composite is bound as it is, a scalar as JSON in the connection's scratch. NULL: a removed key.
+** A composite is JSON already; a scalar is written to the connection's scratch. NULL: a tombstone.
 */
 static int bind_value(mp_sqlite_connection *connection, sqlite3_stmt *statement, int index, const mp_value *value) {
   if (value == NULL) return sqlite3_bind_null(statement, index);
