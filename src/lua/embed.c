@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "lua/base/handles.h"
+#include "lua/module.h"
 #include "lua/sources.h"
 
 #include "moonpad_lua.h"

@@ -3,7 +3,7 @@
 ** given way in the middle of its own work, or whose turn has come. Each run has one such object, so
 ** that to tell allocates nothing in Lua and no finalizer runs.
 */
-#include "lua/base/handles.h"
+#include "lua/async/due.h"
 
 typedef struct mp_due {
   moonpad_queue *queue; /* counted; NULL: it is not due */

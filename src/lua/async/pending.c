@@ -25,41 +25,10 @@ mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_box *session) {
   return append;
 }
 
-void mp_append_wait_begin(mp_append_wait *wait, mp_session_box *session) {
-  *wait = (mp_append_wait){.session = mp_session_box_retain(session), .next = session->waits};
-  if (wait->next != NULL) wait->next->previous = wait;
-  session->waits = wait;
-}
-
-void mp_append_wait_end(mp_append_wait *wait) {
-  mp_session_box *session = wait->session;
-  if (session == NULL) return;
-  wait->session = NULL;
-  if (wait->next != NULL) wait->next->previous = wait->previous;
-  if (wait->previous != NULL) {
-    wait->previous->next = wait->next;
-  } else {
-    session->waits = wait->next;
-  }
-  moonpad_queue *due = wait->due;
-  wait->due = NULL;
-  if (due != NULL) mp_queue_remove_due(due);
-  mp_queue_release(due);
-  mp_session_box_release(session);
-}
-
-static void tell_waits(const mp_session_box *session) {
-  for (mp_append_wait *wait = session->waits; wait != NULL; wait = wait->next) {
-    if (wait->due != NULL || mp_session_queue(session->session) == NULL) continue;
-    wait->due = mp_queue_retain(mp_session_queue(session->session));
-    mp_queue_add_due(wait->due);
-  }
-}
-
 /* The append itself needs it no longer. */
 static void let_go(mp_lua_append *append) {
   mp_session_box *session = append->session;
-  tell_waits(session);
+  mp_append_wait_tell(session);
   append->session = NULL;
   append->job = NULL;
   mp_session_box_release(session);

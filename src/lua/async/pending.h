@@ -5,7 +5,7 @@
 #ifndef MP_LUA_PENDING_H
 #define MP_LUA_PENDING_H
 
-#include "lua/base/handles.h"
+#include "lua/async/append_wait.h"
 
 typedef enum mp_append_state {
   MP_APPEND_WAITS = 0,
@@ -30,20 +30,6 @@ typedef struct mp_lua_append {
   moonpad_error *error; /* NULL: there was no memory for it */
   mp_buffer refused;    /* of a conflict: the event that was to be appended */
 } mp_lua_append;
-
-/*
-** A stepped run waits for appends of a session object: it is told when one is done that somebody
-** else has found done, in whose queue nothing tells of it any more.
-*/
-typedef struct mp_append_wait {
-  mp_session_box *session; /* counted; NULL: it does not wait */
-  moonpad_queue *due;      /* counted; NULL: it has not been told */
-  struct mp_append_wait *next;
-  struct mp_append_wait *previous;
-} mp_append_wait;
-void mp_append_wait_begin(mp_append_wait *wait, mp_session_box *session);
-/* Before the run looks for itself, or goes away. What was told is taken back. */
-void mp_append_wait_end(mp_append_wait *wait);
 
 /* One reference for the caller; NULL when out of memory. */
 mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_box *session);

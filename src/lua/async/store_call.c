@@ -1,9 +1,7 @@
 /* Calls that ask a store: made at once, or on a worker while the coroutine yields. */
 #include "lua/async/store_call.h"
 
-#include "lua/async/pending.h"
 #include "lua/base/errors.h"
-#include "lua/service/service.h"
 
 /* Their addresses are core.ASKS_STORE and core.CANCEL. */
 static const char asks_store = 0;
@@ -79,7 +77,7 @@ static mp_store_call *take_spare(lua_State *L, mp_lua *binding, const mp_store_c
   mp_store_call *call = binding->spare_call;
   if (call == NULL || type->size > SPARE_CALL_BYTES) return NULL;
   binding->spare_call = NULL;
-  mp_lua_push_binding(L);
+  mp_lua_push_found(L);
   lua_getiuservalue(L, -1, MP_ANCHOR_SPARE_CALL);
   lua_pushnil(L);
   lua_setiuservalue(L, -3, MP_ANCHOR_SPARE_CALL);
@@ -110,7 +108,8 @@ mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, 
 
 /* It is done. Memory and userdata are kept for the next one, unless Lua is still to close it. */
 static void give_back(lua_State *L, mp_store_call *call) {
-  mp_lua *binding = mp_lua_push_binding(L);
+  mp_lua_push_found(L);
+  mp_lua *binding = lua_touserdata(L, -1);
   bool is_kept = !call->is_marked && !binding->keeps_no_call && binding->spare_call == NULL;
   if (is_kept && call->type->size <= SPARE_CALL_BYTES) {
     empty(call);
@@ -251,65 +250,7 @@ int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
   return make(L, call, in_memory);
 }
 
-/* ---- Waiting for a session object ---- */
-
-typedef struct settling {
-  mp_session_box *session;
-  mp_append_wait wait;
-  int (*next)(lua_State *L);
-  int top;
-} settling;
-
-/* What was abandoned is nobody's again, unless others wait for it as well. */
-static void stop_settling(void *payload) {
-  settling *wait = payload;
-  mp_session_box *session = wait->session;
-  wait->session = NULL;
-  mp_append_wait_end(&wait->wait);
-  if (session != NULL) mp_session_drain_abandoned(session->session, session->waits != NULL);
-  mp_session_box_release(session);
-}
-
-static int go_on_settling(lua_State *L, int status, lua_KContext context) {
-  settling *wait = (settling *)context;
-  (void)status;
-  mp_append_wait_end(&wait->wait);
-  if (mp_is_cancelled(L, wait->top)) {
-    mp_box_release(wait);
-    mp_raise_cancelled(L);
-  }
-  if (wait->session == NULL) mp_raise_finalized(L);
-  if (!mp_session_drain_abandoned(wait->session->session, true)) {
-    mp_append_wait_begin(&wait->wait, wait->session);
-    return mp_yield_to_step(L, context, go_on_settling);
-  }
-  int (*next)(lua_State *) = wait->next;
-  mp_box_release(wait);
-  lua_settop(L, wait->top - 1);
-  return next(L);
-}
-
-int mp_when_drained(lua_State *L, mp_session_box *session, int (*next)(lua_State *L)) {
-  if (mp_session_try_drain(session->session)) return next(L);
-  if (!mp_may_yield_to_step(L)) {
-    mp_session_drain(session->session);
-    return next(L);
-  }
-  settling *wait = mp_box_push(L, sizeof *wait, stop_settling);
-  wait->next = next;
-  wait->top = lua_gettop(L);
-  wait->session = mp_session_box_retain(session);
-  return go_on_settling(L, LUA_YIELD, (lua_KContext)wait);
-}
-
 /* ---- For the scheduler ---- */
-
-/* core.isSettled(session, isAwaited) */
-static int is_drained(lua_State *L) {
-  mp_session_box *session = mp_check_session(L, mp_lua_of(L), 1, "core.isSettled");
-  lua_pushboolean(L, mp_session_drain_abandoned(session->session, lua_toboolean(L, 2)));
-  return 1;
-}
 
 /* core.stepWith(service | nil) -> previous */
 static int step_with(lua_State *L) {
@@ -342,6 +283,4 @@ void mp_store_call_module(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "storeCalls");
   mp_push_function(L, binding_index, step_with);
   lua_setfield(L, -2, "stepWith");
-  mp_push_function(L, binding_index, is_drained);
-  lua_setfield(L, -2, "isSettled");
 }

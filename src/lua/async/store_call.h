@@ -1,7 +1,13 @@
 /*
-** Calls that ask a store. Where a run is stepped nobody may hold its thread: such a call is made
-** on a worker of the executor, and the coroutine yields core.ASKS_STORE until it is done. Anywhere
-** else, where Lua cannot yield, and where the store answers from memory, it is made at once.
+** What belongs in this room: how Lua waits without holding its thread: calls that ask a store,
+** appends under way, runs that are due.
+** What does not: which call of a service asks what (lua/service).
+** Arrows: to codec and base; stepped_append -> pending -> append_wait, drain -> store_call.
+**
+** This header: calls that ask a store. Where a run is stepped nobody may hold its thread: such a
+** call is made on a worker of the executor, and the coroutine yields core.ASKS_STORE until it is
+** done. Anywhere else, where Lua cannot yield, and where the store answers from memory, it is made
+** at once.
 */
 #ifndef MP_LUA_STORE_CALL_H
 #define MP_LUA_STORE_CALL_H
@@ -95,12 +101,6 @@ _Noreturn void mp_raise_cancelled(lua_State *L);
 ** been finalized.
 */
 _Noreturn void mp_raise_finalized(lua_State *L);
-
-/*
-** Goes on with `next`, a C function's second half, once no append of the session object is under
-** way: waits for them as a store call does. The session is to stay on the stack. Raises e.
-*/
-int mp_when_drained(lua_State *L, mp_session_box *session, int (*next)(lua_State *L));
 
 /* For other modules: light userdata, core.storeCalls. */
 typedef struct mp_store_calls {

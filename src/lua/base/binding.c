@@ -1,9 +1,6 @@
 /* The binding of one Lua state: its metatables, scratch memory and boxes. */
 #include "lua/base/binding.h"
 
-#include "lua/async/store_call.h"
-#include "lua/base/errors.h"
-
 /* The version is part of the name: another version's binding has another layout. */
 #define REGISTRY_NAME "moonpad.binding " MOONPAD_VERSION
 
@@ -58,7 +55,7 @@ void mp_box_release(void *payload) {
   release_box((box *)(void *)((char *)payload - offsetof(box, payload)));
 }
 
-static int box_gc(lua_State *L) {
+int mp_box_gc(lua_State *L) {
   release_box(lua_touserdata(L, 1));
   return 0;
 }
@@ -123,90 +120,8 @@ void mp_set_functions(lua_State *L, int binding_index, const luaL_Reg *functions
   luaL_setfuncs(L, functions, 1);
 }
 
-/* Makes a table that is its own anchor, leaves it on the stack and gives its address. */
-static const void *anchor_table(lua_State *L, int binding_index, mp_anchor anchor, const char *name) {
-  lua_newtable(L);
-  if (name != NULL) {
-    lua_pushstring(L, name);
-    lua_setfield(L, -2, "__name");
-  }
-  lua_pushvalue(L, -1);
-  lua_setiuservalue(L, binding_index, (int)anchor);
-  return lua_topointer(L, -1);
-}
-
-static const void *anchor_type(lua_State *L, int binding_index, mp_anchor anchor, const char *name,
-                               void (*setup)(lua_State *L, int binding_index)) {
-  const void *address = anchor_table(L, binding_index, anchor, name);
-  if (setup != NULL) setup(L, binding_index);
-  lua_pop(L, 1);
-  return address;
-}
-
-static void anchor_weak(lua_State *L, int binding_index, mp_anchor anchor, const char *mode) {
-  anchor_table(L, binding_index, anchor, NULL);
-  lua_createtable(L, 0, 1);
-  lua_pushstring(L, mode);
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  lua_pop(L, 1);
-}
-
-static void anchor_names(lua_State *L, int binding_index) {
-  static const char *const names[] = {LUA_LOADED_TABLE, "cjson",       "cjson.safe", "array_mt",
-                                      "empty_array_mt", "empty_array", NULL};
-  anchor_table(L, binding_index, MP_ANCHOR_NAMES, NULL);
-  for (int i = 0; names[i] != NULL; i++) {
-    lua_pushstring(L, names[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_pop(L, 1);
-}
-
-static void anchor_strings(lua_State *L, int binding_index) {
-  lua_createtable(L, MP_STRING_REVISION, 0);
-  lua_pushliteral(L, "revision");
-  lua_rawseti(L, -2, MP_STRING_REVISION);
-  lua_setiuservalue(L, binding_index, MP_ANCHOR_STRINGS);
-}
-
-static void box_setup(lua_State *L, int binding_index) {
-  (void)binding_index;
-  lua_pushcfunction(L, box_gc);
-  lua_setfield(L, -2, "__gc");
-  lua_pushcfunction(L, box_gc);
-  lua_setfield(L, -2, "__close");
-}
-
-static void event_setup(lua_State *L, int binding_index) {
-  anchor_table(L, binding_index, MP_ANCHOR_EVENT_METHODS, NULL);
-  lua_setfield(L, -2, "__index");
-}
-
-static void build(lua_State *L, mp_lua *binding, int index) {
-  binding->removed = (void *)&removed_mark;
-  anchor_type(L, index, MP_ANCHOR_BOX_META, "moonpad.box", box_setup);
-  anchor_weak(L, index, MP_ANCHOR_NODES, "v");
-  anchor_weak(L, index, MP_ANCHOR_READ_ONLY_NODES, "v");
-  anchor_weak(L, index, MP_ANCHOR_SERVICES, "v");
-  anchor_weak(L, index, MP_ANCHOR_THREADS, "k");
-  anchor_names(L, index);
-  anchor_strings(L, index);
-  binding->array_meta = anchor_type(L, index, MP_ANCHOR_ARRAY_META, "moonpad.array", NULL);
-  binding->event_meta = anchor_type(L, index, MP_ANCHOR_EVENT_META, "moonpad.event", event_setup);
-  binding->error_meta = anchor_type(L, index, MP_ANCHOR_ERROR_META, "moonpad.error", mp_error_setup);
-  binding->service_meta = anchor_type(L, index, MP_ANCHOR_SERVICE_META, "moonpad.service", mp_service_setup);
-  binding->session_meta = anchor_type(L, index, MP_ANCHOR_SESSION_META, "moonpad.session", mp_session_setup);
-  binding->events_meta = anchor_type(L, index, MP_ANCHOR_EVENTS_META, "moonpad.events", mp_events_setup);
-  binding->state_meta = anchor_type(L, index, MP_ANCHOR_STATE_META, "moonpad.state", mp_state_setup);
-  binding->node_meta = anchor_type(L, index, MP_ANCHOR_NODE_META, "moonpad.node", mp_node_setup);
-  binding->pending_meta = anchor_type(L, index, MP_ANCHOR_PENDING_META, "moonpad.pendingAppend", mp_pending_setup);
-  anchor_type(L, index, MP_ANCHOR_CALL_META, "moonpad.storeCall", mp_store_call_setup);
-  binding->due_meta = anchor_type(L, index, MP_ANCHOR_DUE_META, "moonpad.due", mp_due_setup);
-}
-
 /* Another copy of this library, of the same version, may have made it. */
-static bool push_found(lua_State *L) {
+bool mp_lua_push_found(lua_State *L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key) == LUA_TUSERDATA) return true;
   lua_pop(L, 1);
   if (lua_getfield(L, LUA_REGISTRYINDEX, REGISTRY_NAME) == LUA_TUSERDATA) {
@@ -218,31 +133,27 @@ static bool push_found(lua_State *L) {
   return false;
 }
 
-mp_lua *mp_lua_push_binding(lua_State *L) {
-  luaL_checkstack(L, 12, NULL);
-  if (push_found(L)) return lua_touserdata(L, -1);
+mp_lua *mp_lua_push_new(lua_State *L) {
   mp_lua *binding = lua_newuserdatauv(L, sizeof(mp_lua), MP_ANCHOR_COUNT);
   memset(binding, 0, sizeof *binding);
-  int index = lua_gettop(L);
+  binding->removed = (void *)&removed_mark;
   lua_createtable(L, 0, 2);
   lua_pushcfunction(L, binding_gc);
   lua_setfield(L, -2, "__gc");
-  lua_setmetatable(L, index);
+  lua_setmetatable(L, -2);
   binding->env = mp_env_new(NULL);
   if (binding->env == NULL) luaL_error(L, "not enough memory");
   mp_buffer_init(&binding->text, binding->env);
   mp_buffer_init(&binding->spare, binding->env);
   mp_buffer_init(&binding->removed_keys, binding->env);
-  build(L, binding, index);
-  if (push_found(L)) { /* a finalizer has opened the module meanwhile */
-    lua_replace(L, index);
-    return lua_touserdata(L, index);
-  }
+  return binding;
+}
+
+void mp_lua_register(lua_State *L, int index) {
   lua_pushvalue(L, index);
   lua_setfield(L, LUA_REGISTRYINDEX, REGISTRY_NAME);
   lua_pushvalue(L, index);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &registry_key);
-  return binding;
 }
 
 mp_lua *mp_lua_find_binding(lua_State *L) {
@@ -254,7 +165,7 @@ mp_lua *mp_lua_find_binding(lua_State *L) {
 }
 
 void mp_push_anchor_anywhere(lua_State *L, mp_anchor anchor) {
-  mp_lua_push_binding(L);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key);
   lua_getiuservalue(L, -1, (int)anchor);
   lua_remove(L, -2);
 }

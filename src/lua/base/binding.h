@@ -1,7 +1,12 @@
 /*
-** What the binding keeps per Lua state: one userdata in the registry, found again when the
-** module is opened once more (busted does so for every spec file). Every C function of the module
-** has that userdata as its first upvalue.
+** What belongs in this room: what every file of src/lua stands on: the record of a Lua state, the
+** userdata types and their checks (handles.h), error objects, arguments, clocks.
+** What does not: what a type can do (lua/objects, lua/service), values as text (lua/codec).
+** Arrows: to nothing else of src/lua; handles -> arguments -> errors -> binding.
+**
+** This header: what the binding keeps per Lua state: one userdata in the registry, found again when
+** the module is opened once more (busted does so for every spec file). Every C function of the
+** module has that userdata as its first upvalue.
 **
 ** Comments say what a function may raise, as the Lua manual does: `-` nothing, `m` memory errors,
 ** `e` any error.
@@ -135,8 +140,13 @@ typedef struct mp_lua {
   size_t unseen;
 } mp_lua;
 
-/* Pushes the binding of this Lua state, made when there is none. Raises m. */
-mp_lua *mp_lua_push_binding(lua_State *L);
+/*
+** For module.c, which makes the one of a Lua state: pushes one that holds no metatables yet; makes
+** the one at `index` that of the Lua state; pushes that, if there is one. All raise m.
+*/
+mp_lua *mp_lua_push_new(lua_State *L);
+void mp_lua_register(lua_State *L, int index);
+bool mp_lua_push_found(lua_State *L);
 
 /* The binding of this Lua state if there is one already, else NULL. Raises -. */
 mp_lua *mp_lua_find_binding(lua_State *L);
@@ -152,7 +162,9 @@ static inline void mp_push_anchor(lua_State *L, mp_anchor anchor) {
   lua_getiuservalue(L, lua_upvalueindex(1), (int)anchor);
 }
 
-/* The same inside one of another module, whose upvalues are its own. Raises m. */
+/*
+** The same inside one of another module, whose upvalues are its own; this module is open. Raises -.
+*/
 void mp_push_anchor_anywhere(lua_State *L, mp_anchor anchor);
 
 /* The userdata at `index` if `metatable` is its metatable, else NULL. Raises -. */
@@ -178,6 +190,8 @@ void *mp_box_payload(lua_State *L, int index);
 void *mp_box_test(lua_State *L, int index, void (*release)(void *payload));
 /* Raises -. */
 void mp_box_release(void *payload);
+/* The finalizer of boxes. */
+int mp_box_gc(lua_State *L);
 /* A box with an empty buffer. Raises m. */
 mp_buffer *mp_box_push_buffer(lua_State *L, mp_lua *binding);
 
@@ -194,25 +208,5 @@ void mp_report_memory(lua_State *L, mp_lua *binding, size_t bytes);
 void mp_set_functions(lua_State *L, int binding_index, const luaL_Reg *functions);
 /* Pushes one such function. Raises m. */
 void mp_push_function(lua_State *L, int binding_index, lua_CFunction function);
-
-/* Each fills the metatable at the top of the stack, once per Lua state. Raises m. */
-void mp_service_setup(lua_State *L, int binding_index);
-void mp_session_setup(lua_State *L, int binding_index);
-void mp_events_setup(lua_State *L, int binding_index);
-void mp_state_setup(lua_State *L, int binding_index);
-void mp_node_setup(lua_State *L, int binding_index);
-void mp_pending_setup(lua_State *L, int binding_index);
-void mp_due_setup(lua_State *L, int binding_index);
-void mp_error_setup(lua_State *L, int binding_index);
-
-/* Each adds functions to the module table at the top of the stack. Raises m. */
-void mp_service_module(lua_State *L, int binding_index);
-void mp_context_module(lua_State *L, int binding_index);
-void mp_transaction_module(lua_State *L, int binding_index);
-void mp_error_module(lua_State *L, int binding_index);
-void mp_codec_module(lua_State *L, int binding_index);
-void mp_event_module(lua_State *L, int binding_index);
-void mp_due_module(lua_State *L, int binding_index);
-void mp_pending_module(lua_State *L, int binding_index);
 
 #endif

@@ -1,8 +1,7 @@
-/* Counted boxes behind userdata, and errors about handles. */
+/* The userdata types: made, found, checked; counted boxes behind them; errors about them. */
 #include "lua/base/handles.h"
 
-#include "lua/base/errors.h"
-#include "lua/codec/codec.h"
+#include "lua/base/arguments.h"
 
 /* ---- Boxes ---- */
 
@@ -52,8 +51,116 @@ void mp_changes_box_release(mp_changes_box *box) {
   mp_env_release(env);
 }
 
-int64_t mp_value_limit(const mp_changes_box *box) {
-  return box->session == NULL ? MP_LIMIT_TEXT : mp_session_options(box->session->session)->max_value_bytes;
+/* ---- Services ---- */
+
+mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding) {
+  (void)binding;
+  mp_lua_service *service = lua_newuserdatauv(L, sizeof *service, 1);
+  service->service = NULL;
+  service->queue = NULL;
+  service->closed = false;
+  mp_push_anchor(L, MP_ANCHOR_SERVICE_META);
+  lua_setmetatable(L, -2);
+  return service;
+}
+
+void mp_know_service(lua_State *L, const mp_lua_service *handle) {
+  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+  lua_pushvalue(L, -2);
+  lua_rawsetp(L, -2, handle->service);
+  lua_pop(L, 1);
+}
+
+bool mp_push_known_service(lua_State *L, moonpad_service *service) {
+  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+  lua_rawgetp(L, -1, service);
+  lua_remove(L, -2);
+  const mp_lua_service *handle = lua_touserdata(L, -1);
+  if (handle != NULL && handle->service == service) return true; /* else it was finalized by hand */
+  lua_pop(L, 1);
+  return false;
+}
+
+moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where) {
+  mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
+  if (service == NULL) mp_raise_self(L, 1, where);
+  if (service->closed || service->service == NULL) {
+    mp_raise_status(L, MOONPAD_CLOSED, "%s: the service is closed", where);
+  }
+  return service->service;
+}
+
+moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where, int last) {
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_refuse_more(L, last, where);
+  return service;
+}
+
+moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error) {
+  if (handle->queue != NULL) return MOONPAD_OK;
+  return moonpad_queue_new(handle->service, &handle->queue, error);
+}
+
+/* ---- Sessions ---- */
+
+mp_lua_session *mp_push_session(lua_State *L, mp_lua *binding) {
+  mp_lua_session *session = lua_newuserdatauv(L, sizeof *session, MP_SESSION_USER_VALUES);
+  session->box = NULL;
+  mp_push_anchor(L, MP_ANCHOR_SESSION_META);
+  lua_setmetatable(L, -2);
+  session->box = mp_session_box_new(binding);
+  if (session->box == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  return session;
+}
+
+int mp_finish_session(lua_State *L, mp_lua *binding, const mp_lua_session *session) {
+  mp_report_memory(L, binding, mp_session_memory(session->box->session));
+  return 1;
+}
+
+mp_session_box *mp_test_session(lua_State *L, mp_lua *binding, int index) {
+  mp_lua_session *session = mp_test_userdata(L, index, binding->session_meta);
+  if (session == NULL) return NULL;
+  if (session->box == NULL || session->box->session == NULL) {
+    mp_raise_status(L, MOONPAD_CLOSED, "the session object is closed");
+  }
+  return session->box;
+}
+
+mp_session_box *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where) {
+  mp_session_box *box = mp_test_session(L, binding, index);
+  if (box == NULL) mp_raise_argument(L, "%s: expects a session object, got %s", where, mp_describe(L, index));
+  return box;
+}
+
+mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
+                                    const char *where) {
+  mp_session_box *box = mp_check_session(L, binding, index, where);
+  if (moonpad_session_service(box->session) != service) {
+    mp_raise_argument(L, "%s: the session object was got from another service", where);
+  }
+  return box;
+}
+
+/* ---- States ---- */
+
+const char mp_state_type = 0;
+
+mp_lua_state *mp_push_state(lua_State *L, mp_lua *binding) {
+  (void)binding;
+  mp_lua_state *state = lua_newuserdatauv(L, sizeof *state, 0);
+  memset(state, 0, sizeof *state);
+  state->type = &mp_state_type;
+  mp_push_anchor(L, MP_ANCHOR_STATE_META);
+  lua_setmetatable(L, -2);
+  return state;
+}
+
+mp_lua_state *mp_check_state(lua_State *L, mp_lua *binding, int index, const char *where) {
+  mp_lua_state *state = mp_test_userdata(L, index, binding->state_meta);
+  if (state == NULL) mp_raise_self(L, index, where);
+  if (state->box == NULL) mp_raise_status(L, MOONPAD_CLOSED, "%s: the state object is closed", where);
+  return state;
 }
 
 /* ---- Errors ---- */

@@ -37,13 +37,17 @@ typedef struct mp_lua_service {
 
 typedef struct mp_lua_session {
   mp_session_box *box;
-} mp_lua_session; /* user values: 1 state, 2 events, made when first asked for */
+} mp_lua_session;
+/* Of its userdata: 1 state, 2 events, made when first asked for. */
+#define MP_SESSION_USER_VALUES 2
 
 typedef struct mp_lua_events {
   mp_session_box *box;
 } mp_lua_events;
 
 #define MP_STATE_KEYS 16
+/* Its address marks state objects. */
+extern const char mp_state_type;
 
 typedef struct mp_lua_state {
   const void *type; /* marks a state object: faster to ask for than its metatable */
@@ -85,9 +89,6 @@ mp_changes_box *mp_changes_box_new(mp_lua *binding, mp_session_box *session);
 mp_changes_box *mp_changes_box_retain(mp_changes_box *box);
 void mp_changes_box_release(mp_changes_box *box);
 
-/* What limits a value of its state: see mp_encode. */
-int64_t mp_value_limit(const mp_changes_box *box);
-
 /* ---- Services ---- */
 
 /* Pushes an empty service object. Raises m. */
@@ -103,6 +104,8 @@ bool mp_push_known_service(lua_State *L, moonpad_service *service);
 moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error);
 /* The open service at argument 1; `where` is "service:getSession". Raises e. */
 moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where);
+/* The same, with no argument behind `last` (self is 1). Raises e. */
+moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where, int last);
 
 /* ---- Sessions ---- */
 
@@ -114,40 +117,28 @@ int mp_finish_session(lua_State *L, mp_lua *binding, const mp_lua_session *sessi
 mp_session_box *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where);
 /* The same, or NULL when there is something else. Raises e: when it is closed. */
 mp_session_box *mp_test_session(lua_State *L, mp_lua *binding, int index);
-
-/* Pushes the list of a session's events. Raises m. */
-void mp_push_events(lua_State *L, mp_lua *binding, mp_session_box *box);
+/* The session at `index`, which must be one of this service. Raises e. */
+mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
+                                    const char *where);
 
 /* ---- State objects ---- */
 
 /* Pushes an empty state object. Raises m. */
 mp_lua_state *mp_push_state(lua_State *L, mp_lua *binding);
-/* Pushes the state object of a session's own pending writes. Raises e. */
-void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_box *box);
 /* The state object at `index`. Raises e. */
 mp_lua_state *mp_check_state(lua_State *L, mp_lua *binding, int index, const char *where);
-/* Pushes what is pending as a table: removals are moonpad.removed. Raises e. */
-void mp_push_delta(lua_State *L, mp_lua *binding, moonpad_changes *changes);
-/* Writes the value at `index` (nil removes). `last_writer_wins`: never conflicts. Raises e. */
-void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, moonpad_string key, int index,
-                    bool last_writer_wins);
-/*
-** Writes the pairs of the table at `index` into it, all or nothing; keys must be strings. Raises e.
-*/
-void mp_state_update(lua_State *L, mp_lua *binding, mp_lua_state *state, int index);
-
 /* ---- Nodes ---- */
 
-/* To be called before a slot is read whose node may be pushed. Raises m. */
-void mp_prepare_node(lua_State *L, mp_lua *binding);
 /*
 ** The node at that index, to be looked at: its key counts as read. NULL: there is none, or a
-** closed one.
+** closed one. Raises -.
 */
-mp_lua_node *mp_read_node(lua_State *L, mp_lua *binding, int index);
-/* Pushes what a slot holds: nil, a scalar, or the node's one userdata. Raises m. */
-void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes_box *box, bool read_only);
-
+static inline mp_lua_node *mp_read_node(lua_State *L, const mp_lua *binding, int index) {
+  mp_lua_node *proxy = mp_test_userdata(L, index, binding->node_meta);
+  if (proxy == NULL || proxy->node == NULL) return NULL;
+  mp_node_note_read(proxy->node);
+  return proxy;
+}
 /* ---- Errors that concern handles ---- */
 
 /*

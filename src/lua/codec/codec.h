@@ -1,4 +1,11 @@
-/* Lua values to JSON text and back, exactly, in one pass (contract 1.2). */
+/*
+** Lua values to JSON text and back, exactly, in one pass (contract 1.2).
+**
+** What belongs here: values, deep copies and events as Lua tables and as text.
+** What does not: proxies themselves (lua/objects), where a text comes from or goes to.
+** Arrows: to base and src/core; event -> encode, trusted; decode -> encode, trusted; encode ->
+** spans -> encoder.
+*/
 #ifndef MP_LUA_CODEC_H
 #define MP_LUA_CODEC_H
 
@@ -111,5 +118,8 @@ void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value);
 ** Raises e.
 */
 void mp_push_copy(lua_State *L, mp_lua *binding, int index);
+
+/* Adds functions to the module table at the top. Raises m. */
+void mp_codec_module(lua_State *L, int binding_index);
 
 #endif

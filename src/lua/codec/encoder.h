@@ -66,11 +66,6 @@ moonpad_status mp_encode_userdata(mp_encoder *e, int index);
 typedef enum mp_array_mark { MP_MARK_NONE, MP_MARK_ARRAY, MP_MARK_ARRAY_IF_EMPTY } mp_array_mark;
 mp_array_mark mp_encoder_mark(mp_encoder *e, int table);
 
-/* Begins a segment at the end of the text; false without memory. */
-bool mp_push_segment(const mp_encoder *e, moonpad_string name);
-/* Puts the segments, of which the text from `begin` on consists, in their order. */
-void mp_order_segments(mp_encoder *e, size_t begin, mp_segment *segments, size_t count);
-
 /* Adds a key to binding->removed_keys. */
 void mp_encoder_note_removed(mp_encoder *e, moonpad_string key);
 /* Is an event being written, with all its rules? */

@@ -34,4 +34,7 @@ moonpad_string mp_encode_event(lua_State *L, mp_lua *binding, int index, const c
 /* Is the table at `index` a partial event? Raises -. */
 bool mp_is_partial_event(lua_State *L, int index);
 
+/* Adds functions to the module table at the top. Raises m. */
+void mp_event_module(lua_State *L, int binding_index);
+
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "lua/codec/encoder.h"
+#include "lua/codec/spans.h"
 
 /*
 ** The first eight bytes of a name as a number, zeros after a shorter one: two names that differ

@@ -6,11 +6,12 @@
 
 #include "base/uuid.h"
 #include "core/template.h"
+#include "lua/async/drain.h"
 #include "lua/async/stepped_append.h"
 #include "lua/base/arguments.h"
 #include "lua/base/clock.h"
-#include "lua/base/handles.h"
 #include "lua/codec/event.h"
+#include "lua/objects/objects.h"
 
 /* ---- State objects ---- */
 

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "lua/async/store_call.h"
 #include "lua/base/errors.h"
-#include "lua/base/handles.h"
 #include "lua/codec/event.h"
+#include "lua/objects/objects.h"
 
 void mp_push_events(lua_State *L, mp_lua *binding, mp_session_box *box) {
   (void)binding;

@@ -4,8 +4,8 @@
 #include "base/utf8.h"
 #include "core/tree_write.h"
 #include "lua/base/errors.h"
-#include "lua/base/handles.h"
 #include "lua/codec/codec.h"
+#include "lua/objects/objects.h"
 
 /* ---- One userdata per node ---- */
 
@@ -64,19 +64,16 @@ void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes
     mp_push_value(L, binding, &item->scalar);
 }
 
-mp_lua_node *mp_read_node(lua_State *L, mp_lua *binding, int index) {
-  mp_lua_node *proxy = mp_test_userdata(L, index, binding->node_meta);
-  if (proxy == NULL || proxy->node == NULL) return NULL;
-  mp_node_note_read(proxy->node);
-  return proxy;
-}
-
 /* Whoever writes through a node has looked at it as well (contract 1.4 point 3). */
 static mp_lua_node *check_node(lua_State *L, mp_lua *binding, int index) {
   mp_lua_node *proxy = mp_read_node(L, binding, index);
   if (proxy != NULL) return proxy;
   bool is_closed = mp_test_userdata(L, index, binding->node_meta) != NULL;
   mp_raise_argument(L, "expects a state node, got %s", is_closed ? "a closed one" : mp_describe(L, index));
+}
+
+int64_t mp_value_limit(const mp_changes_box *box) {
+  return box->session == NULL ? MP_LIMIT_TEXT : mp_session_options(box->session->session)->max_value_bytes;
 }
 
 /* Integers, and floats that are integers, as in Lua's tables. */

@@ -1,41 +1,9 @@
 /* Session objects (contract 2). */
 #include "lua/base/errors.h"
-#include "lua/base/handles.h"
 #include "lua/codec/codec.h"
+#include "lua/objects/objects.h"
 
-enum { USER_STATE = 1, USER_EVENTS, USER_COUNT = USER_EVENTS };
-
-/* ---- Handles ---- */
-
-mp_lua_session *mp_push_session(lua_State *L, mp_lua *binding) {
-  mp_lua_session *session = lua_newuserdatauv(L, sizeof *session, USER_COUNT);
-  session->box = NULL;
-  mp_push_anchor(L, MP_ANCHOR_SESSION_META);
-  lua_setmetatable(L, -2);
-  session->box = mp_session_box_new(binding);
-  if (session->box == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
-  return session;
-}
-
-int mp_finish_session(lua_State *L, mp_lua *binding, const mp_lua_session *session) {
-  mp_report_memory(L, binding, mp_session_memory(session->box->session));
-  return 1;
-}
-
-mp_session_box *mp_test_session(lua_State *L, mp_lua *binding, int index) {
-  mp_lua_session *session = mp_test_userdata(L, index, binding->session_meta);
-  if (session == NULL) return NULL;
-  if (session->box == NULL || session->box->session == NULL) {
-    mp_raise_status(L, MOONPAD_CLOSED, "the session object is closed");
-  }
-  return session->box;
-}
-
-mp_session_box *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where) {
-  mp_session_box *box = mp_test_session(L, binding, index);
-  if (box == NULL) mp_raise_argument(L, "%s: expects a session object, got %s", where, mp_describe(L, index));
-  return box;
-}
+enum { USER_STATE = 1, USER_EVENTS, USER_COUNT = MP_SESSION_USER_VALUES };
 
 static int session_gc(lua_State *L) {
   mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));

@@ -4,23 +4,10 @@
 
 #include "core/scope.h"
 #include "lua/base/errors.h"
-#include "lua/base/handles.h"
 #include "lua/codec/codec.h"
+#include "lua/objects/objects.h"
 
 /* ---- Handles ---- */
-
-/* Its address marks state objects. */
-static const char state_type = 0;
-
-mp_lua_state *mp_push_state(lua_State *L, mp_lua *binding) {
-  (void)binding;
-  mp_lua_state *state = lua_newuserdatauv(L, sizeof *state, 0);
-  memset(state, 0, sizeof *state);
-  state->type = &state_type;
-  mp_push_anchor(L, MP_ANCHOR_STATE_META);
-  lua_setmetatable(L, -2);
-  return state;
-}
 
 void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_box *box) {
   mp_lua_state *state = mp_push_state(L, binding);
@@ -33,13 +20,6 @@ void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_box *box) {
     state->box = NULL;
     mp_raise(L, &error);
   }
-}
-
-mp_lua_state *mp_check_state(lua_State *L, mp_lua *binding, int index, const char *where) {
-  mp_lua_state *state = mp_test_userdata(L, index, binding->state_meta);
-  if (state == NULL) mp_raise_self(L, index, where);
-  if (state->box == NULL) mp_raise_status(L, MOONPAD_CLOSED, "%s: the state object is closed", where);
-  return state;
 }
 
 static int state_gc(lua_State *L) {
@@ -86,7 +66,7 @@ static int push_key(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
 /* The open state object at argument 1, or NULL. */
 static mp_lua_state *quick_state(lua_State *L) {
   mp_lua_state *state = lua_touserdata(L, 1);
-  if (state == NULL || lua_rawlen(L, 1) != sizeof *state || state->type != &state_type) return NULL;
+  if (state == NULL || lua_rawlen(L, 1) != sizeof *state || state->type != &mp_state_type) return NULL;
   return state->box == NULL ? NULL : state;
 }
 

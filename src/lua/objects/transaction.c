@@ -3,9 +3,9 @@
 ** the Lua layer, not for users.
 */
 #include "lua/base/arguments.h"
-#include "lua/base/handles.h"
 #include "lua/codec/codec.h"
 #include "lua/codec/event.h"
+#include "lua/objects/objects.h"
 
 /*
 ** core.callChanges(state): a state object over another one, that of the answer which the call

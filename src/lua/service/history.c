@@ -1,6 +1,7 @@
 /* service: history, backup, expiry. */
-#include "lua/service/service.h"
+#include "lua/service/calls.h"
 
+#include "lua/async/drain.h"
 #include "lua/async/stepped_append.h"
 
 /* What the calls of this file need and give. */

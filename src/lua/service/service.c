@@ -4,51 +4,9 @@
 */
 #include "lua/service/service.h"
 #include "lua/base/clock.h"
+#include "lua/service/calls.h"
 
-/* ---- Handles ---- */
-
-mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding) {
-  (void)binding;
-  mp_lua_service *service = lua_newuserdatauv(L, sizeof *service, 1);
-  service->service = NULL;
-  service->queue = NULL;
-  service->closed = false;
-  mp_push_anchor(L, MP_ANCHOR_SERVICE_META);
-  lua_setmetatable(L, -2);
-  return service;
-}
-
-void mp_know_service(lua_State *L, const mp_lua_service *handle) {
-  mp_push_anchor(L, MP_ANCHOR_SERVICES);
-  lua_pushvalue(L, -2);
-  lua_rawsetp(L, -2, handle->service);
-  lua_pop(L, 1);
-}
-
-bool mp_push_known_service(lua_State *L, moonpad_service *service) {
-  mp_push_anchor(L, MP_ANCHOR_SERVICES);
-  lua_rawgetp(L, -1, service);
-  lua_remove(L, -2);
-  const mp_lua_service *handle = lua_touserdata(L, -1);
-  if (handle != NULL && handle->service == service) return true; /* else it was finalized by hand */
-  lua_pop(L, 1);
-  return false;
-}
-
-moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where) {
-  mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
-  if (service == NULL) mp_raise_self(L, 1, where);
-  if (service->closed || service->service == NULL) {
-    mp_raise_status(L, MOONPAD_CLOSED, "%s: the service is closed", where);
-  }
-  return service->service;
-}
-
-moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where, int last) {
-  moonpad_service *service = mp_check_service(L, binding, where);
-  mp_refuse_more(L, last, where);
-  return service;
-}
+/* ---- Its end ---- */
 
 /* service:close(), <close>. Closed for everybody who shares it; closing twice is no error. */
 static int service_close(lua_State *L) {

@@ -1,16 +1,9 @@
 /* service: sessions and appends. */
-#include "lua/service/service.h"
+#include "lua/service/calls.h"
 
+#include "lua/async/drain.h"
 #include "lua/async/stepped_append.h"
-
-mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
-                                    const char *where) {
-  mp_session_box *box = mp_check_session(L, binding, index, where);
-  if (moonpad_session_service(box->session) != service) {
-    mp_raise_argument(L, "%s: the session object was got from another service", where);
-  }
-  return box;
-}
+#include "lua/objects/objects.h"
 
 /* ---- Create, get, delete ---- */
 

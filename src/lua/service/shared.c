@@ -1,5 +1,5 @@
 /* service: state of users and apps. */
-#include "lua/service/service.h"
+#include "lua/service/calls.h"
 
 #include "lua/async/store_call.h"
 

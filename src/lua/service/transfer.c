@@ -1,6 +1,7 @@
 /* service: export and import (contract 2). */
-#include "lua/service/service.h"
+#include "lua/service/calls.h"
 
+#include "lua/async/drain.h"
 #include "lua/async/store_call.h"
 
 /* ---- Export ---- */

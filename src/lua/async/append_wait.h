@@ -1,0 +1,23 @@
+/* Stepped runs that wait for the end of a session object's appends. */
+#ifndef MP_LUA_ASYNC_APPEND_WAIT_H
+#define MP_LUA_ASYNC_APPEND_WAIT_H
+
+#include "lua/base/handles.h"
+
+/*
+** A stepped run waits for appends of a session object: it is told when one is done that somebody
+** else has found done, in whose queue nothing tells of it any more.
+*/
+typedef struct mp_append_wait {
+  mp_session_box *session; /* counted; NULL: it does not wait */
+  moonpad_queue *due;      /* counted; NULL: it has not been told */
+  struct mp_append_wait *next;
+  struct mp_append_wait *previous;
+} mp_append_wait;
+void mp_append_wait_begin(mp_append_wait *wait, mp_session_box *session);
+/* Before the run looks for itself, or goes away. What was told is taken back. */
+void mp_append_wait_end(mp_append_wait *wait);
+/* One of the session's appends is done: tells the queue of each that waits. Raises -. */
+void mp_append_wait_tell(const mp_session_box *session);
+
+#endif
