@@ -68,7 +68,9 @@ static inline bool mp_service_is_closed(const moonpad_service *service) {
 ** ---- A session object ----
 **
 ** service/session/session.h: mp_session_reference; of its appends in flight mp_session_drain,
-**   mp_session_try_drain, mp_session_drain_abandoned, mp_session_queues_nothing.
+**   mp_session_try_drain, mp_session_drain_abandoned, mp_session_queues_nothing (inline: of
+**   service/session/in_flight.h mp_in_flight_drain, mp_in_flight_try_drain,
+**   mp_in_flight_drain_abandoned).
 ** service/session/events.h: mp_session_event_text, mp_session_event_is_ready; mp_event_read,
 **   mp_event_read_begin, mp_event_read_run, mp_event_read_end.
 ** service/session/refresh.h: mp_refreshing, mp_refresh_begin, mp_refresh_read, mp_refresh_fits,
