@@ -81,7 +81,7 @@ static moonpad_status each_session(mp_tx *tx, const mp_list_query *query, mp_eac
       mp_sorting_add(&sorting, &listed, 0);
     }
   }
-  return mp_sorting_give(&sorting, each, context, error);
+  return mp_sorting_emit(&sorting, each, context, error);
 }
 
 /* ---- keys ---- */
@@ -124,7 +124,7 @@ static moonpad_status each_event(mp_tx *tx, int64_t session, const mp_event_quer
   moonpad_status status = MOONPAD_OK;
   const record *event;
   while (status == MOONPAD_OK && (event = table_next(table_of(tx), EVENT, session, query->newest_first, &at)) != NULL) {
-    status = mp_give_event(event->event, query, each, context, error);
+    status = mp_emit_event(event->event, query, each, context, error);
   }
   return status;
 }

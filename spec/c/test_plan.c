@@ -175,7 +175,7 @@ static void dump_all(scene *self, dump *out) {
 typedef struct plain_plan {
   mp_plan plan;
   mp_guarded operation;
-  mp_piece pieces[2];
+  mp_plan_span spans[2];
   dump told;
   int begun;
 } plain_plan;
@@ -198,20 +198,20 @@ static void plain_plan_of(scene *self, plain_plan *plain, mp_guarded_kind kind, 
   plain->operation = (mp_guarded){.kind = kind, .key = T(key), .base = MP_UNGUARDED};
   if (json != NULL) plain->operation.value = value_of(self, json);
   bool adds = kind == MP_GUARDED_ADD || kind == MP_GUARDED_EXTEND;
-  plain->pieces[0] = (mp_piece){MP_NO_RESULT, T("{\"is\":")};
-  plain->pieces[1] = (mp_piece){adds ? 0 : MP_NO_RESULT, T("}")};
+  plain->spans[0] = (mp_plan_span){MP_NO_RESULT, T("{\"is\":")};
+  plain->spans[1] = (mp_plan_span){adds ? 0 : MP_NO_RESULT, T("}")};
   plain->plan = (mp_plan){.ref = {.name = name, .session = self->row.id},
                           .operations = &plain->operation,
                           .count = 1,
                           .event = {.timestamp = 12, .id = T("mine"), .digest = 5, .invocation = T("inv"), .kinds = 3},
-                          .pieces = plain->pieces,
-                          .piece_count = 2,
+                          .spans = plain->spans,
+                          .span_count = 2,
                           .begin = begin_telling,
                           .each_state = tell_row,
                           .context = plain};
   if (adds) return;
-  plain->pieces[0].text = T("{\"is\":0}");
-  plain->plan.piece_count = 1;
+  plain->spans[0].text = T("{\"is\":0}");
+  plain->plan.span_count = 1;
 }
 
 static void end_plan(scene *self, plain_plan *plain) {
@@ -353,7 +353,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-static void expect_outcome(scene *self, plain_plan *plain, mp_outcome expected) {
+static void expect_outcome(scene *self, plain_plan *plain, mp_plan_outcome expected) {
   dump before, after;
   dump_all(self, &before);
   send_plan(self, &plain->plan);
@@ -436,7 +436,7 @@ static void test_too_long(void **state) {
   static const struct {
     const char *operand;
     int64_t value_limit, event_limit;
-    mp_outcome expected;
+    mp_plan_outcome expected;
   } tried[] = {{"[1,2]", 7, 0, MP_OUTCOME_REFUSED},
                {"[1,2]", 8, 0, MP_OUTCOME_REFUSED},
                {"[1,2]", 9, 14, MP_OUTCOME_REFUSED},
@@ -499,7 +499,7 @@ static void test_forgotten(void **state) {
   static const struct {
     const char *key;
     int64_t base;
-    mp_outcome expected;
+    mp_plan_outcome expected;
   } tried[] = {{"k", 2, MP_OUTCOME_REFUSED},
                {"never", 2, MP_OUTCOME_REFUSED},
                {"old", 0, MP_OUTCOME_REFUSED},
@@ -540,7 +540,8 @@ static void test_several_plans(void **state) {
   assert_string_equal(after.text, "0 0 0, 0 messages, 10, used 0\n");
   all.fails = false;
   write_ok(self, send_in, &all);
-  static const mp_outcome expected[] = {MP_OUTCOME_STORED, MP_OUTCOME_REFUSED, MP_OUTCOME_STORED, MP_OUTCOME_STORED};
+  static const mp_plan_outcome expected[] = {MP_OUTCOME_STORED, MP_OUTCOME_REFUSED, MP_OUTCOME_STORED,
+                                             MP_OUTCOME_STORED};
   for (size_t i = 0; i < 4; i++) {
     assert_int_equal(plans[i].plan.outcome, expected[i]);
     assert_int_equal(plans[i].begun, 2);
@@ -560,12 +561,12 @@ static void test_several_plans(void **state) {
 static void many_operations(scene *self, size_t fail_at, bool *done) {
   enum { MANY = 24 };
   mp_guarded operations[MANY];
-  mp_piece pieces[MANY + 1];
+  mp_plan_span spans[MANY + 1];
   char keys[MANY][8];
   mp_value *one = value_of(self, "1");
   mp_value *items = value_of(self, "[1]");
-  size_t piece_count = 1;
-  pieces[0] = (mp_piece){MP_NO_RESULT, T("[0")};
+  size_t span_count = 1;
+  spans[0] = (mp_plan_span){MP_NO_RESULT, T("[0")};
   for (size_t i = 0; i < MANY; i++) {
     snprintf(keys[i], sizeof keys[i], "k%zu", i);
     mp_guarded_kind kind = (mp_guarded_kind)(i % 4);
@@ -577,16 +578,16 @@ static void many_operations(scene *self, size_t fail_at, bool *done) {
                                                                       : one,
                                  .base = i % 2 == 0 ? 0 : MP_UNGUARDED};
     bool adds = kind == MP_GUARDED_ADD || kind == MP_GUARDED_EXTEND;
-    if (adds) pieces[piece_count++] = (mp_piece){i, T(",")};
+    if (adds) spans[span_count++] = (mp_plan_span){i, T(",")};
   }
-  pieces[piece_count - 1].text = T("]}");
-  pieces[0].text = T("{\"list\":[");
+  spans[span_count - 1].text = T("]}");
+  spans[0].text = T("{\"list\":[");
   plain_plan plain;
   plain_plan_of(self, &plain, MP_GUARDED_SET, "k", "1");
   plain.plan.operations = operations;
   plain.plan.count = MANY;
-  plain.plan.pieces = pieces;
-  plain.plan.piece_count = piece_count;
+  plain.plan.spans = spans;
+  plain.plan.span_count = span_count;
   dump before, after;
   dump_all(self, &before);
   sent all = {self, {&plain.plan}, 1, false};

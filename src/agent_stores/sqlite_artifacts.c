@@ -171,15 +171,15 @@ static moonpad_status load(mp_artifacts *artifacts, const mp_artifact_name *name
 
 /* ---- Listing ---- */
 
-typedef struct listing {
+typedef struct artifacts_listing {
   const mp_artifact_name *name;
   mp_buffer *result;
-} listing;
+} artifacts_listing;
 
 typedef void (*take_row)(sqlite3_stmt *statement, mp_buffer *result);
 
-static moonpad_status collect(mp_sqlite_connection *connection, const char *sql, int names, const listing *wanted,
-                              take_row take, moonpad_error *error) {
+static moonpad_status collect(mp_sqlite_connection *connection, const char *sql, int names,
+                              const artifacts_listing *wanted, take_row take, moonpad_error *error) {
   mp_buffer_clear(wanted->result);
   sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
@@ -204,7 +204,7 @@ static moonpad_status list_filenames(mp_tx *tx, void *context, moonpad_error *er
 
 static moonpad_status list(mp_artifacts *artifacts, const mp_artifact_name *name, mp_buffer *filenames,
                            moonpad_error *error) {
-  listing wanted = {name, filenames};
+  artifacts_listing wanted = {name, filenames};
   return mp_sqlite_read(file_of(artifacts), list_filenames, &wanted, error);
 }
 
@@ -220,7 +220,7 @@ static moonpad_status list_versions(mp_tx *tx, void *context, moonpad_error *err
 
 static moonpad_status versions(mp_artifacts *artifacts, const mp_artifact_name *name, mp_buffer *found,
                                moonpad_error *error) {
-  listing wanted = {name, found};
+  artifacts_listing wanted = {name, found};
   return mp_sqlite_read(file_of(artifacts), list_versions, &wanted, error);
 }
 

@@ -1,4 +1,4 @@
-/* Whole questions, answered from small parts. */
+/* Answers the whole questions of store.h with the small functions of a store. */
 #include "store/parts.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ static const mp_parts *parts_of(mp_tx *tx) {
 
 /* ---- look ---- */
 
-/* An app, and with `user` one of its users. */
+/* An app, and unless `user` is NULL, one of its users. */
 static moonpad_status find_shared(mp_tx *tx, const moonpad_session_name *name, bool create, mp_head *app, mp_head *user,
                                   moonpad_error *error) {
   const mp_parts *parts = parts_of(tx);
@@ -66,7 +66,7 @@ static moonpad_status read_keys(mp_tx *tx, const mp_look *look, const mp_facts *
   return MOONPAD_OK;
 }
 
-static void forget_keys(mp_env *env, mp_look *look) {
+static void release_keys(mp_env *env, mp_look *look) {
   for (size_t i = 0; i < look->key_count; i++) {
     mp_value_release(env, look->keys[i].value);
     look->keys[i].value = NULL;
@@ -97,7 +97,7 @@ moonpad_status mp_parts_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_
   if (status == MOONPAD_OK) status = walk_keys(tx, look, facts, error);
   if (status == MOONPAD_OK) status = read_keys(tx, look, facts, error);
   if (status == MOONPAD_OK) status = find_events(tx, look, &facts->row, error);
-  if (status != MOONPAD_OK) forget_keys(((mp_parts_tx *)tx)->env, look);
+  if (status != MOONPAD_OK) release_keys(((mp_parts_tx *)tx)->env, look);
   return status;
 }
 
@@ -105,7 +105,7 @@ moonpad_status mp_parts_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_
 
 typedef struct seen_users {
   mp_env *env;
-  int64_t *ids; /* a table of places, 0: empty; at most half full */
+  int64_t *ids; /* a hash table, at most half full; 0: an empty slot */
   size_t capacity;
   size_t count;
 } seen_users;
@@ -114,10 +114,10 @@ typedef struct listed_states {
   mp_tx *tx;
   const mp_listing *listing;
   seen_users users;
-  bool app_given;
+  bool app_emitted;
 } listed_states;
 
-static int64_t *user_place(const seen_users *users, int64_t id) {
+static int64_t *user_slot(const seen_users *users, int64_t id) {
   size_t mask = users->capacity - 1;
   size_t at = (size_t)((uint64_t)id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
   while (users->ids[at] != 0 && users->ids[at] != id) at = (at + 1) & mask;
@@ -131,24 +131,24 @@ static bool grow_users(seen_users *users) {
   larger.ids = mp_allocate_zeroed(users->env, larger.capacity * sizeof *larger.ids);
   if (larger.ids == NULL) return false;
   for (size_t i = 0; i < users->capacity; i++) {
-    if (users->ids[i] != 0) *user_place(&larger, users->ids[i]) = users->ids[i];
+    if (users->ids[i] != 0) *user_slot(&larger, users->ids[i]) = users->ids[i];
   }
   mp_release(users->env, users->ids);
   *users = larger;
   return true;
 }
 
-/* Notes a user; *is_new: for the first time. */
+/* Adds a user to those seen. *is_new: it was not among them. */
 static moonpad_status see_user(seen_users *users, int64_t id, bool *is_new, moonpad_error *error) {
   if (!grow_users(users)) return mp_no_memory(error);
-  int64_t *place = user_place(users, id);
-  *is_new = *place == 0;
+  int64_t *slot = user_slot(users, id);
+  *is_new = *slot == 0;
   if (*is_new) users->count++;
-  *place = id;
+  *slot = id;
   return MOONPAD_OK;
 }
 
-static moonpad_status give_keys(const listed_states *states, const mp_session_row *row, mp_scope scope,
+static moonpad_status emit_keys(const listed_states *states, const mp_session_row *row, mp_scope scope,
                                 moonpad_error *error) {
   const mp_listing *listing = states->listing;
   if (listing->state == NULL) return MOONPAD_OK;
@@ -156,24 +156,24 @@ static moonpad_status give_keys(const listed_states *states, const mp_session_ro
       ->each_key(states->tx, owner_of(row, scope), MP_EVERY_KEY, listing->state, listing->context, error);
 }
 
-static moonpad_status give_listed(void *context, const mp_listed_session *listed, moonpad_error *error) {
+static moonpad_status emit_listed(void *context, const mp_listed_session *listed, moonpad_error *error) {
   listed_states *states = context;
   const mp_listing *listing = states->listing;
   bool is_new = false;
   moonpad_status status = MOONPAD_OK;
-  if (!states->app_given) status = give_keys(states, &listed->row, MP_SCOPE_APP, error);
-  states->app_given = true;
+  if (!states->app_emitted) status = emit_keys(states, &listed->row, MP_SCOPE_APP, error);
+  states->app_emitted = true;
   if (status == MOONPAD_OK) status = see_user(&states->users, listed->row.user, &is_new, error);
-  if (status == MOONPAD_OK && is_new) status = give_keys(states, &listed->row, MP_SCOPE_USER, error);
+  if (status == MOONPAD_OK && is_new) status = emit_keys(states, &listed->row, MP_SCOPE_USER, error);
   if (status == MOONPAD_OK) status = listing->session(listing->context, listed, error);
-  return status == MOONPAD_OK ? give_keys(states, &listed->row, MP_SCOPE_SESSION, error) : status;
+  return status == MOONPAD_OK ? emit_keys(states, &listed->row, MP_SCOPE_SESSION, error) : status;
 }
 
 moonpad_status mp_parts_each_listed(mp_tx *tx, const mp_list_query *query, const mp_listing *listing,
                                     moonpad_error *error) {
   mp_env *env = ((mp_parts_tx *)tx)->env;
   listed_states states = {tx, listing, {env, NULL, 0, 0}, false};
-  moonpad_status status = parts_of(tx)->each_session(tx, query, give_listed, &states, error);
+  moonpad_status status = parts_of(tx)->each_session(tx, query, emit_listed, &states, error);
   mp_release(env, states.users.ids);
   return mp_walk_end(status);
 }
@@ -206,13 +206,13 @@ void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed, double
   if (!sorting->failed) sorting->sessions[sorting->count++] = *listed;
 }
 
-moonpad_status mp_sorting_give(mp_sorting *sorting, mp_each_session each, void *context, moonpad_error *error) {
+moonpad_status mp_sorting_emit(mp_sorting *sorting, mp_each_session each, void *context, moonpad_error *error) {
   const mp_list_query *query = sorting->query;
-  size_t count = sorting->count, given = count;
+  size_t count = sorting->count, emitted = count;
   moonpad_status status = sorting->failed ? mp_no_memory(error) : MOONPAD_OK;
   if (count > 1) qsort(sorting->sessions, count, sizeof *sorting->sessions, compare_listed);
-  if (query->limit > 0 && (uint64_t)query->limit < count) given = (size_t)query->limit;
-  for (size_t i = 0; status == MOONPAD_OK && i < given; i++) {
+  if (query->limit > 0 && (uint64_t)query->limit < count) emitted = (size_t)query->limit;
+  for (size_t i = 0; status == MOONPAD_OK && i < emitted; i++) {
     status = each(context, &sorting->sessions[query->newest_first ? count - 1 - i : i], error);
   }
   mp_release(sorting->env, sorting->sessions);

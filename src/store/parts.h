@@ -1,7 +1,7 @@
 /*
-** Whole questions, answered from small parts: for a store on this machine, where many small calls
-** cost no more than one large one. Such a store has a table of parts and takes the mp_parts_...
-** functions for operations of its mp_tx_ops.
+** For a store on this machine, where many small calls cost no more than one large one: it has a
+** table of small functions, mp_parts, and uses the mp_parts_... functions as operations of its
+** mp_tx_ops (store.h), which answer whole questions by calling the small ones.
 */
 #ifndef MP_STORE_PARTS_H
 #define MP_STORE_PARTS_H
@@ -10,7 +10,8 @@
 #include "store/store.h"
 
 /*
-** Whose keys: of a session, a user or an app, by the id of its head; or of a session's base state.
+** Whose keys: those of a session, a user or an app, by the id of its head; or those of a session's
+** base state.
 */
 typedef struct mp_owner {
   int64_t id;
@@ -18,7 +19,7 @@ typedef struct mp_owner {
   bool is_base;
 } mp_owner;
 
-/* What is remembered of a user or an app, as in mp_facts. */
+/* The head of a user or an app. The fields are those of mp_facts. */
 typedef struct mp_head {
   int64_t id;
   int64_t revision;
@@ -27,55 +28,54 @@ typedef struct mp_head {
 } mp_head;
 
 /*
-** By internal id; nothing here has a message when it is not found. A walk gives back what its
-** callback ended it with, MP_STOP too: it may be one of several that a stop ends.
+** The small functions. They take internal ids, and leave `error` alone when they return
+** MOONPAD_NOT_FOUND. A walk returns the status with which its callback ended it, MP_STOP included:
+** the stop may have to end other walks as well.
 */
 typedef struct mp_parts {
   /* By ref->session where that is known, else by name: its row, and what the heads remember. */
   moonpad_status (*find_session)(mp_tx *tx, const mp_session_ref *ref, mp_facts *facts, moonpad_error *error);
   /*
-  ** An app (`app` is 0), or a user of an app. Made when missing and `create`,
-  ** else MOONPAD_NOT_FOUND.
+  ** An app (`app` is 0), or a user of an app. If it is missing: created with `create`, otherwise
+  ** MOONPAD_NOT_FOUND.
   */
   moonpad_status (*find_shared)(mp_tx *tx, mp_scope scope, int64_t app, moonpad_string name, bool create, mp_head *head,
                                 moonpad_error *error);
-  /* The row is as it is to be, but for its id. The name is taken: MOONPAD_ALREADY_EXISTS. */
+  /* Inserts the row and sets its id. MOONPAD_ALREADY_EXISTS: the name is taken. */
   moonpad_status (*insert_session)(mp_tx *tx, moonpad_string session_id, mp_session_row *row, moonpad_error *error);
-  /* A session with all that it has, or a user without sessions with its state. */
+  /* Removes a session with its state and events, or a user that has no sessions with its state. */
   moonpad_status (*remove)(mp_tx *tx, mp_scope scope, int64_t id, moonpad_error *error);
-  /*
-  ** What the batch says of the heads that it changes, if any; the keys have been written already.
-  */
+  /* Stores what the batch says of heads. Its keys have been written already. */
   moonpad_status (*update_heads)(mp_tx *tx, const mp_batch *batch, moonpad_error *error);
-  /* Its callback may read keys. */
+  /* The callback may read keys. */
   moonpad_status (*each_session)(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
                                  moonpad_error *error);
 
-  /* Fills in value and revision if there is a row. */
+  /* Sets value and revision if there is a row. */
   moonpad_status (*read_key)(mp_tx *tx, int64_t id, mp_state_row *wanted, moonpad_error *error);
   /*
-  ** MP_EVERY_KEY: every key that has a value. Otherwise, not of a base state, every row, tombstones
-  ** included, whose revision is greater. No order.
+  ** With MP_EVERY_KEY: all keys that have a value. Otherwise, never for a base state: all rows with
+  ** a greater revision, tombstones included. In any order.
   */
   moonpad_status (*each_key)(mp_tx *tx, mp_owner owner, int64_t since, mp_each_state each, void *context,
                              moonpad_error *error);
   moonpad_status (*write_key)(mp_tx *tx, mp_owner owner, const mp_state_row *write, moonpad_error *error);
 
   moonpad_status (*append_event)(mp_tx *tx, int64_t session, const mp_event_row *row, moonpad_error *error);
-  /* Its callback may append to another session. */
+  /* The callback may append to another session. */
   moonpad_status (*each_event)(mp_tx *tx, int64_t session, const mp_event_query *query, mp_each_event each,
                                void *context, moonpad_error *error);
 } mp_parts;
 
-/* The mp_tx of such a store begins with one of these. */
+/* The mp_tx of such a store begins with this struct. */
 typedef struct mp_parts_tx {
   mp_tx tx;
   mp_env *env;
   const mp_parts *parts;
-  void *data; /* the store's own */
+  void *data; /* private to the store */
 } mp_parts_tx;
 
-/* For a store without housekeeping. Others name what is in it in a table of their own. */
+/* For a store without housekeeping. Others have a table of their own with the same functions. */
 extern const mp_tx_ops mp_parts_ops;
 
 moonpad_status mp_parts_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error);
@@ -96,25 +96,22 @@ moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_session_ref *from, cons
                                      moonpad_error *error);
 
 /*
-** For mp_parts.each_session of a store that does not sort: the sessions of an app are added
-** in any order, and given in that of the query, without those that it leaves out. `touched` is
-** as in mp_facts.
+** For mp_parts.each_session of a store that does not sort: add the sessions of an app in any order,
+** then emit those that the query asks for in the query's order. `touched` is as in mp_facts.
 */
 typedef struct mp_sorting {
   mp_env *env;
   const mp_list_query *query;
-  mp_listed_session *sessions; /* NULL at first; freed when they are given */
+  mp_listed_session *sessions; /* NULL at first; mp_sorting_emit frees it */
   size_t capacity;
   size_t count;
-  bool failed; /* without memory */
+  bool failed; /* out of memory */
 } mp_sorting;
 void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed, double touched);
-moonpad_status mp_sorting_give(mp_sorting *sorting, mp_each_session each, void *context, moonpad_error *error);
+moonpad_status mp_sorting_emit(mp_sorting *sorting, mp_each_session each, void *context, moonpad_error *error);
 
-/*
-** For mp_parts.each_event: gives an event if the query asks for it, with what the query asks for.
-*/
-static inline moonpad_status mp_give_event(mp_event_row event, const mp_event_query *query, mp_each_event each,
+/* For mp_parts.each_event: calls `each` with what the query asks for of an event, if at all. */
+static inline moonpad_status mp_emit_event(mp_event_row event, const mp_event_query *query, mp_each_event each,
                                            void *context, moonpad_error *error) {
   if (event.revision < query->first || event.revision > query->last) return MOONPAD_OK;
   if (query->id.data != NULL && mp_text_compare(event.id, query->id) != 0) return MOONPAD_OK;

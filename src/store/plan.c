@@ -1,21 +1,21 @@
-/* A plan, carried out in a transaction. */
+/* Carrying out a plan in a transaction. */
 #include "store/plan.h"
 
 #include "base/error.h"
 #include "core/operations.h"
 
-#define INLINE_OPERATIONS 8 /* as a rule: more take an allocation */
+#define INLINE_OPERATIONS 8 /* as many need no allocation */
 
-typedef struct running {
+typedef struct plan_run {
   mp_env *env;
   mp_plan *plan;
-  mp_state_row *keys; /* of each operation; inline_keys, or allocated */
+  mp_state_row *keys; /* what is stored of each operation's key; inline_keys, or allocated */
   mp_state_row *writes;
   bool duplicate;
-  mp_buffer event; /* where it is made of more than one piece */
+  mp_buffer event; /* the text, if it has more than one span */
   mp_state_row inline_keys[INLINE_OPERATIONS];
   mp_state_row inline_writes[INLINE_OPERATIONS];
-} running;
+} plan_run;
 
 void mp_plan_forget(mp_env *env, mp_plan *plan) {
   for (size_t i = 0; i < plan->count; i++) {
@@ -26,7 +26,7 @@ void mp_plan_forget(mp_env *env, mp_plan *plan) {
   memset(&plan->facts, 0, sizeof plan->facts);
 }
 
-static bool begin(running *run, mp_env *env, mp_plan *plan) {
+static bool begin(plan_run *run, mp_env *env, mp_plan *plan) {
   run->env = env;
   run->plan = plan;
   run->duplicate = false;
@@ -46,7 +46,7 @@ static bool begin(running *run, mp_env *env, mp_plan *plan) {
   return true;
 }
 
-static void end(running *run) {
+static void end(plan_run *run) {
   if (run->keys != NULL) {
     for (size_t i = 0; i < run->plan->count; i++) mp_value_release(run->env, run->keys[i].value);
   }
@@ -55,27 +55,27 @@ static void end(running *run) {
   mp_buffer_free(&run->event);
 }
 
-/* ---- what is there ---- */
+/* ---- what is stored ---- */
 
-static moonpad_status give_state(void *context, const mp_state_row *row, moonpad_error *error) {
-  const running *run = context;
+static moonpad_status emit_state(void *context, const mp_state_row *row, moonpad_error *error) {
+  const plan_run *run = context;
   return run->plan->each_state(run->plan->context, row, error);
 }
 
 static moonpad_status note_event(void *context, const mp_event_row *row, moonpad_error *error) {
-  running *run = context;
+  plan_run *run = context;
   (void)row, (void)error;
   run->duplicate = true;
   return MOONPAD_OK;
 }
 
-static moonpad_status look(running *run, mp_tx *tx, moonpad_error *error) {
+static moonpad_status look(plan_run *run, mp_tx *tx, moonpad_error *error) {
   const mp_plan *plan = run->plan;
   mp_look asked = {.ref = plan->ref,
                    .heads = MP_ALL_HEADS,
                    .keys = run->keys,
                    .key_count = plan->count,
-                   .each_state = give_state,
+                   .each_state = emit_state,
                    .each_event = note_event,
                    .context = run};
   memcpy(asked.since, plan->held, sizeof asked.since);
@@ -106,8 +106,8 @@ static bool guard_holds(const mp_plan *plan, const mp_guarded *operation, const 
   return operation->base >= (has_row ? found->revision : plan->facts.forgotten[operation->scope]);
 }
 
-/* What the key becomes. That it cannot be computed is no failure: *refused. */
-static moonpad_status compute(running *run, size_t index, bool *refused, moonpad_error *error) {
+/* Computes the new value. If there is none, that is no failure: *refused. */
+static moonpad_status compute(plan_run *run, size_t index, bool *refused, moonpad_error *error) {
   mp_guarded *operation = &run->plan->operations[index];
   const mp_value *there = run->keys[index].value;
   moonpad_error reason;
@@ -126,7 +126,7 @@ static moonpad_status compute(running *run, size_t index, bool *refused, moonpad
   return MOONPAD_OK;
 }
 
-static moonpad_status decide(running *run, bool *refused, moonpad_error *error) {
+static moonpad_status decide(plan_run *run, bool *refused, moonpad_error *error) {
   mp_plan *plan = run->plan;
   moonpad_status status = MOONPAD_OK;
   *refused = !heads_allow(plan, &plan->facts.row);
@@ -140,15 +140,15 @@ static moonpad_status decide(running *run, bool *refused, moonpad_error *error) 
   return status;
 }
 
-/* The event's whole text, in run->event unless it is one piece. */
-static moonpad_status join(running *run, moonpad_string *text, moonpad_error *error) {
+/* The event's whole text: in run->event, unless it is a single span. */
+static moonpad_status join(plan_run *run, moonpad_string *text, moonpad_error *error) {
   const mp_plan *plan = run->plan;
-  *text = plan->pieces[0].text;
-  if (plan->piece_count == 1 && plan->pieces[0].after == MP_NO_RESULT) return MOONPAD_OK;
-  for (size_t i = 0; i < plan->piece_count; i++) {
-    const mp_piece *piece = &plan->pieces[i];
-    if (piece->after != MP_NO_RESULT) mp_value_write(&run->event, plan->operations[piece->after].result);
-    mp_buffer_add_string(&run->event, piece->text);
+  *text = plan->spans[0].text;
+  if (plan->span_count == 1 && plan->spans[0].after == MP_NO_RESULT) return MOONPAD_OK;
+  for (size_t i = 0; i < plan->span_count; i++) {
+    const mp_plan_span *span = &plan->spans[i];
+    if (span->after != MP_NO_RESULT) mp_value_write(&run->event, plan->operations[span->after].result);
+    mp_buffer_add_string(&run->event, span->text);
   }
   *text = mp_buffer_text(&run->event);
   return run->event.failed ? mp_no_memory(error) : MOONPAD_OK;
@@ -156,7 +156,7 @@ static moonpad_status join(running *run, moonpad_string *text, moonpad_error *er
 
 /* ---- storing ---- */
 
-static moonpad_status store(running *run, mp_tx *tx, moonpad_string text, moonpad_error *error) {
+static moonpad_status store(plan_run *run, mp_tx *tx, moonpad_string text, moonpad_error *error) {
   const mp_plan *plan = run->plan;
   mp_session_row *row = &run->plan->facts.row;
   unsigned heads = MP_HEAD(MP_SCOPE_SESSION);
@@ -187,7 +187,7 @@ static moonpad_status store(running *run, mp_tx *tx, moonpad_string text, moonpa
   return tx->ops->apply(tx, &batch, error);
 }
 
-static moonpad_status carry_out(running *run, mp_tx *tx, mp_outcome *outcome, moonpad_error *error) {
+static moonpad_status carry_out(plan_run *run, mp_tx *tx, mp_plan_outcome *outcome, moonpad_error *error) {
   moonpad_status status = look(run, tx, error);
   *outcome = status == MOONPAD_NOT_FOUND ? MP_OUTCOME_MISSING : MP_OUTCOME_DUPLICATE;
   if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
@@ -205,8 +205,8 @@ static moonpad_status carry_out(running *run, mp_tx *tx, mp_outcome *outcome, mo
 }
 
 moonpad_status mp_plan_run(mp_tx *tx, mp_env *env, mp_plan *plan, moonpad_error *error) {
-  running run;
-  mp_outcome outcome = MP_OUTCOME_NOT_TRIED;
+  plan_run run;
+  mp_plan_outcome outcome = MP_OUTCOME_NOT_TRIED;
   moonpad_status status = begin(&run, env, plan) ? carry_out(&run, tx, &outcome, error) : mp_no_memory(error);
   end(&run);
   if (status != MOONPAD_OK || outcome != MP_OUTCOME_STORED) mp_plan_forget(env, plan);

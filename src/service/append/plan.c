@@ -12,26 +12,26 @@ typedef struct sending {
   /* as many as are stored; these three are the ones below, or one allocation */
   mp_guarded *operations;
   size_t *holes; /* in the event's text, of each operation */
-  mp_piece *pieces;
-  size_t piece_count;
+  mp_plan_span *spans;
+  size_t span_count;
   size_t most_bytes; /* that the session's own state can come to */
   unsigned heads;
   mp_guarded inline_operations[MP_INLINE_ENTRIES];
   size_t inline_holes[MP_INLINE_ENTRIES];
-  mp_piece inline_spans[MP_INLINE_ENTRIES + 1];
+  mp_plan_span inline_spans[MP_INLINE_ENTRIES + 1];
 } sending;
 
 static bool reserve(sending *send) {
   size_t count = send->append->stored_count;
   send->operations = send->inline_operations;
   send->holes = send->inline_holes;
-  send->pieces = send->inline_spans;
+  send->spans = send->inline_spans;
   if (count <= MP_INLINE_ENTRIES) return true;
-  size_t each = sizeof *send->operations + sizeof *send->pieces + sizeof *send->holes;
-  send->operations = mp_allocate(send->append->env, count * each + sizeof *send->pieces);
+  size_t each = sizeof *send->operations + sizeof *send->spans + sizeof *send->holes;
+  send->operations = mp_allocate(send->append->env, count * each + sizeof *send->spans);
   if (send->operations == NULL) return false;
-  send->pieces = (mp_piece *)(send->operations + count);
-  send->holes = (size_t *)(send->pieces + count + 1);
+  send->spans = (mp_plan_span *)(send->operations + count);
+  send->holes = (size_t *)(send->spans + count + 1);
   return true;
 }
 
@@ -138,14 +138,14 @@ static bool plan_operations(sending *send) {
 
 static void take_spans(sending *send, moonpad_string text) {
   size_t at = 0;
-  send->pieces[0].after = MP_NO_RESULT;
+  send->spans[0].after = MP_NO_RESULT;
   for (size_t i = 0; i < send->append->stored_count; i++) {
     if (!is_added(&send->operations[i])) continue;
-    send->pieces[send->piece_count - 1].text = (moonpad_string){text.data + at, send->holes[i] - at};
-    send->pieces[send->piece_count++].after = i;
+    send->spans[send->span_count - 1].text = (moonpad_string){text.data + at, send->holes[i] - at};
+    send->spans[send->span_count++].after = i;
     at = send->holes[i];
   }
-  send->pieces[send->piece_count - 1].text = (moonpad_string){text.data + at, text.length - at};
+  send->spans[send->span_count - 1].text = (moonpad_string){text.data + at, text.length - at};
 }
 
 /* The text with what is known of the results, unless what was given stands as it is. */
@@ -167,15 +167,15 @@ static bool make_plan(sending *send) {
   const moonpad_options *options = &append->service->options;
   if (!reserve(send) || !mp_append_reserve_notes(append)) return false;
   if (!plan_operations(send) || !write_event(append, send->operations, send->holes)) return false;
-  send->piece_count = 1;
+  send->span_count = 1;
   take_spans(send, append->stored);
   if (mp_check_event_size(append->service, append->stored.length, NULL) != MOONPAD_OK) return false;
   send->plan = (mp_plan){.ref = mp_session_ref_of_row(&append->names, &append->held),
                          .operations = send->operations,
                          .count = append->stored_count,
                          .event = mp_append_event_row(append, send->heads),
-                         .pieces = send->pieces,
-                         .piece_count = send->piece_count,
+                         .spans = send->spans,
+                         .span_count = send->span_count,
                          .id_given = append->id_given,
                          .max_value_bytes = options->max_value_bytes,
                          .max_event_bytes = options->max_event_bytes,
@@ -205,7 +205,7 @@ static void take_outcome(sending *send) {
     append->operations[i].result = send->operations[i].result;
     send->operations[i].result = NULL;
   }
-  if (send->piece_count > 1) write_event(append, send->operations, send->holes);
+  if (send->span_count > 1) write_event(append, send->operations, send->holes);
 }
 
 moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *error) {
@@ -215,7 +215,7 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
   append->row = append->held;
   if (append->live != NULL) append->others.view = &append->live->view;
   moonpad_status status = make_plan(&send) ? store->ops->append(store, &send.plan, 1, error) : MOONPAD_OK;
-  mp_outcome outcome = status == MOONPAD_OK ? send.plan.outcome : MP_OUTCOME_NOT_TRIED;
+  mp_plan_outcome outcome = status == MOONPAD_OK ? send.plan.outcome : MP_OUTCOME_NOT_TRIED;
   *decided = outcome == MP_OUTCOME_STORED || outcome == MP_OUTCOME_MISSING;
   append->may_be_stored = outcome == MP_OUTCOME_DUPLICATE;
   if (outcome == MP_OUTCOME_STORED) take_outcome(&send);

@@ -290,14 +290,14 @@ moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_ev
                                      void *context, moonpad_error *error) {
   if (query->id.data != NULL) {
     const mp_memory_event *found = find_id(events, query->id);
-    return found == NULL ? MOONPAD_OK : mp_give_event(row_of(found), query, each, context, error);
+    return found == NULL ? MOONPAD_OK : mp_emit_event(row_of(found), query, each, context, error);
   }
   uint32_t first = first_row(events, query->first);
   uint32_t end = query->last == INT64_MAX ? events->count : first_row(events, query->last + 1);
   for (uint32_t i = first; i < end; i++) {
     const mp_memory_event *event = event_at(events, query->newest_first ? end - 1 - (i - first) : i);
     if (query->kinds != 0 && (query->kinds & event->kinds) == 0) continue;
-    moonpad_status status = mp_give_event(row_of(event), query, each, context, error);
+    moonpad_status status = mp_emit_event(row_of(event), query, each, context, error);
     if (status != MOONPAD_OK) return status;
   }
   return MOONPAD_OK;

@@ -21,5 +21,5 @@ moonpad_status mp_memory_each_session(mp_tx *tx, const mp_list_query *query, mp_
   const mp_memory_app *app = query->has_user_id ? NULL : mp_memory_data_find_app(data, name);
   if (user != NULL) add_sessions(&sorting, user);
   for (user = app == NULL ? NULL : app->users; user != NULL; user = user->next) add_sessions(&sorting, user);
-  return mp_sorting_give(&sorting, each, context, error);
+  return mp_sorting_emit(&sorting, each, context, error);
 }

@@ -85,7 +85,7 @@ static moonpad_status call_with_event(mp_sqlite_connection *connection, sqlite3_
                                       const mp_sqlite_walk *walk, moonpad_error *error) {
   mp_event_row row;
   moonpad_status status = read_event(connection, statement, walk->events, &row, error);
-  return status == MOONPAD_OK ? mp_give_event(row, walk->events, walk->event, walk->context, error) : status;
+  return status == MOONPAD_OK ? mp_emit_event(row, walk->events, walk->event, walk->context, error) : status;
 }
 
 static sqlite3_stmt *event_by_id(mp_sqlite_connection *connection, int64_t session, moonpad_string id,
