@@ -230,10 +230,10 @@ static moonpad_status call_commit_async(call_scene *scene, moonpad_error *error)
 /* Nothing is shown before it is stored, and all of it then, as by a commit that waits. */
 static moonpad_status call_commit_when_stored(call_scene *scene, moonpad_error *error) {
   completions noted = {0, {MOONPAD_OK, ""}};
+  mp_append_request request = {.event = T("{\"author\":\"a\"}"), .changes = scene->changes};
   mp_async_way way = {.when_stored = true, .callback = note_completion, .context = &noted};
   mp_job *job;
-  moonpad_status status =
-      mp_append_event_later(scene->session, scene->changes, T("{\"author\":\"a\"}"), way, &job, error);
+  moonpad_status status = mp_append_later(scene->session, &request, &way, &job, error);
   if (status != MOONPAD_OK) return status;
   assert_true(moonpad_changes_pending(scene->changes));
   mp_session_drain(scene->session);

@@ -29,7 +29,8 @@ moonpad_status step_try_append(moonpad_session *session, moonpad_changes *change
                                mp_job **job) {
   mp_async_way way = {.when_stored = true, .watch = &step_watch, .context = got};
   *job = NULL;
-  return mp_append_event_later(session, changes, T(event), way, job, &failure);
+  mp_append_request request = {.event = T(event), .changes = changes};
+  return mp_append_later(session, &request, &way, job, &failure);
 }
 
 mp_job *step_append(moonpad_session *session, moonpad_changes *changes, const char *event, told *got) {

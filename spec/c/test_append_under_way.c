@@ -382,7 +382,7 @@ static void test_the_last_one_is_abandoned(void **state) {
   holder held = {self->service, host_create(self, "s", ""), 0};
   mp_async_way way = {.when_stored = true, .watch = &letting_go, .context = &held};
   mp_job *job;
-  OK(mp_append_event_later(held.session, NULL, T(plain_event), way, &job, &failure));
+  OK(mp_append_later(held.session, &(mp_append_request){.event = T(plain_event)}, &way, &job, &failure));
   mp_session_drain(held.session);
   mp_job_abandon(job);
   assert_int_equal(held.dropped, 1);

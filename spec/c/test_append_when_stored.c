@@ -205,9 +205,9 @@ static void test_a_delta_may_be_decided_in_sight_of_another_revision(void **stat
   for (int64_t expected_revision = 0; expected_revision < 2; expected_revision++) {
     told got = {0};
     mp_job *job;
-    mp_async_way way = {
-        .when_stored = true, .expected_revision = expected_revision, .watch = &step_watch, .context = &got};
-    OK(mp_append_event_later(session, NULL, T(event), way, &job, &failure));
+    mp_append_request request = {.event = T(event), .expected_revision = expected_revision};
+    mp_async_way way = {.when_stored = true, .watch = &step_watch, .context = &got};
+    OK(mp_append_later(session, &request, &way, &job, &failure));
     step_wait(self, job);
     assert_int_equal(got.status, expected_revision == 0 ? MOONPAD_CONFLICT : MOONPAD_OK);
   }
@@ -299,8 +299,9 @@ static void test_what_cannot_begin_leaves_the_change_set_as_it_is(void **state) 
   set_number(changes, "k", 2);
   FAILS(MOONPAD_INVALID_ARGUMENT, step_try_append(session, changes, "nonsense", &got, &job));
   FAILS(MOONPAD_INVALID_ARGUMENT, step_try_append(session, changes, "{\"author\":\"a\",\"partial\":true}", &got, &job));
-  mp_async_way apart = {.when_stored = true, .apart = true, .watch = &step_watch, .context = &got};
-  FAILS(MOONPAD_INVALID_ARGUMENT, mp_append_event_later(session, changes, T(with_delta), apart, &job, &failure));
+  mp_async_way way = {.when_stored = true, .watch = &step_watch, .context = &got};
+  mp_append_request request = {.event = T(with_delta), .changes = changes, .refuses_shared_keys = true};
+  FAILS(MOONPAD_INVALID_ARGUMENT, mp_append_later(session, &request, &way, &job, &failure));
   bool is_stored = false;
   for (long allowed = 0; !is_stored; allowed++) {
     allow(self, allowed);

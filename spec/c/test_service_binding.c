@@ -80,11 +80,13 @@ static void test_a_reference_asks_for_the_session_object(void **state) {
   mp_rewind_target target = {.invocation = T("i1")};
   OK(mp_rewind_read(reference, &target, &event, &expected_revision, &failure));
   assert_int_equal(expected_revision, 2);
+  mp_append_request request = {
+      .event = mp_buffer_text(&event), .is_trusted = true, .expected_revision = expected_revision};
   moonpad_session_free(session);
   OK(moonpad_refresh(other, &failure));
-  OK(mp_append_event_expecting(other, mp_buffer_text(&event), expected_revision, NULL, &failure));
+  OK(mp_append_now(other, &request, NULL, &failure));
   STATE(other, "{\"gone\":[1],\"k\":0}");
-  FAILS(MOONPAD_CONFLICT, mp_append_event_expecting(other, mp_buffer_text(&event), expected_revision, NULL, &failure));
+  FAILS(MOONPAD_CONFLICT, mp_append_now(other, &request, NULL, &failure));
   target = (mp_rewind_target){.revision = 9};
   FAILS(MOONPAD_NOT_FOUND, mp_rewind_read(reference, &target, &event, &expected_revision, &failure));
   mp_buffer_free(&event);

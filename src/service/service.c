@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/url.h"
-#include "service/append/async.h"
 
 const char *moonpad_version(void) {
   return MOONPAD_VERSION;
@@ -105,7 +104,7 @@ static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_
 }
 
 static bool init_asynchronous(moonpad_service *service) {
-  mp_backlog_init(&service->backlog, service);
+  mp_backlog_init(&service->backlog, &service->executor);
   if (!mp_executor_init(&service->executor)) return false;
   if (mp_queue_init(&service->queue, service->env, service, &service->executor.mutex)) return true;
   mp_executor_destroy(&service->executor);

@@ -26,20 +26,10 @@
 #include <stdatomic.h>
 
 #include "base/number.h"
+#include "service/backlog.h"
 #include "service/executor.h"
 #include "service/queue.h"
 #include "store/store.h"
-
-/* Asynchronous appends that wait to be stored (async.c). */
-typedef struct mp_backlog {
-  mp_task task; /* the first member: stores some of them */
-  moonpad_service *service;
-  mp_task_list waiting;
-  mp_task_list batch;  /* what is being stored */
-  moonpad_error error; /* what the store said last, */
-  bool locked_out;     /* since the service is being closed */
-  bool scheduled;      /* the task is submitted, or runs */
-} mp_backlog;
 
 struct moonpad_service {
   atomic_uint references;
@@ -48,10 +38,10 @@ struct moonpad_service {
   mp_store *store;
   mp_executor executor; /* its mutex guards all that follows */
   moonpad_queue queue;  /* for threads that have no queue of their own */
-  mp_backlog backlog;
+  mp_backlog backlog;   /* writes that may share a transaction: asynchronous appends */
 };
 
-/* For calls that may ask no store, which would say so itself. */
+/* For calls that may not ask the store at all, which would refuse by itself. Errors: closed. */
 moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *error);
 /* Hands over a task, to be run on a worker: see mp_executor_submit. */
 moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error);

@@ -64,19 +64,17 @@ static void append_dropped(void *context) {
   let_go(append);
 }
 
-moonpad_status mp_lua_append_begin(mp_lua_append *append, mp_lua_service *service, moonpad_changes *changes,
-                                   moonpad_string event, mp_async_way way, moonpad_error *error) {
+moonpad_status mp_lua_append_begin(mp_lua_append *append, mp_lua_service *service, const mp_append_request *request,
+                                   bool when_stored, moonpad_error *error) {
   static const mp_append_watch watch = {append_done, append_dropped};
   if (service->service == NULL) return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
   moonpad_session *session = append->session->session;
   moonpad_status status = mp_need_queue(service, error);
   if (status == MOONPAD_OK) status = moonpad_session_set_queue(session, service->queue, error);
   if (status != MOONPAD_OK) return status;
-  way.is_trusted = true;
-  way.watch = &watch;
-  way.context = append;
+  mp_async_way way = {.when_stored = when_stored, .watch = &watch, .context = append};
   append->references++;
-  status = mp_append_event_later(session, changes, event, way, &append->job, error);
+  status = mp_append_later(session, request, &way, &append->job, error);
   if (status != MOONPAD_OK) append->references--;
   return status;
 }

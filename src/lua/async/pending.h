@@ -36,10 +36,10 @@ mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_box *session);
 void mp_lua_append_release(mp_lua_append *append);
 /*
 ** Begins it. What completes it is told in the queue of `service`, which is this Lua state's.
-** `way` says how; its watch is set here. Raises -.
+** `when_stored` as in mp_async_way. Raises -.
 */
-moonpad_status mp_lua_append_begin(mp_lua_append *append, mp_lua_service *service, moonpad_changes *changes,
-                                   moonpad_string event, mp_async_way way, moonpad_error *error);
+moonpad_status mp_lua_append_begin(mp_lua_append *append, mp_lua_service *service, const mp_append_request *request,
+                                   bool when_stored, moonpad_error *error);
 /* Why there is no event. */
 moonpad_error mp_lua_append_error(const mp_lua_append *append);
 

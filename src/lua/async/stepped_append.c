@@ -70,12 +70,11 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
   return raise(L, stepped);
 }
 
-int mp_stepped_append_make(lua_State *L, mp_stepped_append *stepped, mp_lua_service *handle, moonpad_changes *changes,
-                           moonpad_string event, mp_async_way way) {
+int mp_stepped_append_make(lua_State *L, mp_stepped_append *stepped, mp_lua_service *handle,
+                           const mp_append_request *request) {
   moonpad_error error;
-  way.when_stored = true;
   stepped->top = lua_gettop(L);
-  mp_check(L, mp_lua_append_begin(stepped->append, handle, changes, event, way, &error), &error);
+  mp_check(L, mp_lua_append_begin(stepped->append, handle, request, true, &error), &error);
   /* So that a coroutine which is closed meanwhile lets go of it at once. */
   lua_toclose(L, stepped->index);
   return wait_for_step(L, stepped);

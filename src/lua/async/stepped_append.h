@@ -33,7 +33,7 @@ mp_stepped_append *mp_stepped_append_push(lua_State *L, mp_lua *binding, mp_sess
 ** The C function's last act. `handle` is the service's in this Lua state. The result is the
 ** stored event. Raises e.
 */
-int mp_stepped_append_make(lua_State *L, mp_stepped_append *stepped, mp_lua_service *handle, moonpad_changes *changes,
-                           moonpad_string event, mp_async_way way);
+int mp_stepped_append_make(lua_State *L, mp_stepped_append *stepped, mp_lua_service *handle,
+                           const mp_append_request *request);
 
 #endif

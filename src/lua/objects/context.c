@@ -103,7 +103,8 @@ static int commit_at_once(lua_State *L) {
   check_open_changes(L, box);
   moonpad_error error;
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", mp_session_options(session)->max_event_bytes);
-  if (mp_append_event_now(session, box->changes, json, true, &outcome->event, &error) != MOONPAD_OK) {
+  mp_append_request request = {.event = json, .is_trusted = true, .changes = box->changes};
+  if (mp_append_now(session, &request, &outcome->event, &error) != MOONPAD_OK) {
     mp_raise_append(L, outcome, session, &error, 2);
   }
   return mp_push_stored(L, binding, box_index, outcome);
@@ -119,8 +120,8 @@ static int commit_in_step(lua_State *L) {
   stepped->event = 2;
   check_open_changes(L, box);
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", mp_session_options(session)->max_event_bytes);
-  mp_async_way way = {0};
-  return mp_stepped_append_make(L, stepped, handle, box->changes, json, way);
+  mp_append_request request = {.event = json, .is_trusted = true, .changes = box->changes};
+  return mp_stepped_append_make(L, stepped, handle, &request);
 }
 
 /* core.commit(state, event) -> stored */

@@ -22,8 +22,8 @@ static int queue_append(lua_State *L) {
   mp_lua_append *append = mp_push_pending(L, binding, mp_check_session(L, binding, 2, where));
   moonpad_error error;
   moonpad_string json = mp_encode_event(L, binding, 3, where, mp_service_options(service)->max_event_bytes);
-  mp_async_way way = {0};
-  mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), NULL, json, way, &error), &error);
+  mp_append_request request = {.event = json, .is_trusted = true};
+  mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), &request, false, &error), &error);
   return 1;
 }
 
@@ -45,15 +45,13 @@ static int queue_update(lua_State *L) {
   mp_check_service(L, binding, where);
   mp_session_box *box = mp_check_session(L, binding, 2, where);
   mp_lua_append *append = mp_push_pending(L, binding, box);
-  moonpad_changes *changes;
-  moonpad_string json;
+  mp_append_request request = {.is_trusted = true, .refuses_shared_keys = true};
   moonpad_error error;
-  if (!mp_encode_update(L, binding, box->session, where, &changes, &json)) {
+  if (!mp_encode_update(L, binding, box->session, where, &request.changes, &request.event)) {
     lua_pushnil(L);
     return 1;
   }
-  mp_async_way way = {.apart = true};
-  mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), changes, json, way, &error), &error);
+  mp_check(L, mp_lua_append_begin(append, lua_touserdata(L, 1), &request, false, &error), &error);
   return 1;
 }
 

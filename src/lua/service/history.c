@@ -147,8 +147,9 @@ static int append_rewind(lua_State *L, mp_store_call *call) {
   mp_check_service(L, binding, where);
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, mp_check_session(L, binding, 2, where));
   if (lua_tointeger(L, REWIND_ATTEMPTS) < MP_REWIND_ATTEMPTS) stepped->on_conflict = rewind_in_step;
-  mp_async_way way = {.expected_revision = rewind->expected_revision};
-  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, mp_buffer_text(&rewind->event), way);
+  mp_append_request request = {
+      .event = mp_buffer_text(&rewind->event), .is_trusted = true, .expected_revision = rewind->expected_revision};
+  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), &request);
 }
 
 /*

@@ -250,8 +250,8 @@ static int append_in_step(lua_State *L) {
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, mp_check_session(L, binding, 2, where));
   stepped->event = 3;
   moonpad_string json = mp_encode_event(L, binding, 3, where, mp_service_options(service)->max_event_bytes);
-  mp_async_way way = {0};
-  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), NULL, json, way);
+  mp_append_request request = {.event = json, .is_trusted = true};
+  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), &request);
 }
 
 /* service:appendEvent(session, event), service:appendEvent{ session =, event = } */
@@ -267,7 +267,8 @@ static int append_event(lua_State *L) {
   int box_index = lua_gettop(L);
   moonpad_string json = mp_encode_event(L, binding, 3, where, mp_service_options(service)->max_event_bytes);
   moonpad_error error;
-  if (mp_append_event_now(box->session, NULL, json, true, &outcome->event, &error) != MOONPAD_OK) {
+  mp_append_request request = {.event = json, .is_trusted = true};
+  if (mp_append_now(box->session, &request, &outcome->event, &error) != MOONPAD_OK) {
     mp_raise_append(L, outcome, box->session, &error, 3);
   }
   return mp_push_stored(L, binding, box_index, outcome);
@@ -349,7 +350,9 @@ static moonpad_status update(lua_State *L, mp_lua *binding, const char *where, m
                              mp_outcome *outcome, moonpad_error *error) {
   if (lua_isnil(L, 3)) return moonpad_update_session(session, &outcome->event, error);
   moonpad_string json = mp_encode_event(L, binding, 3, where, mp_session_options(session)->max_event_bytes);
-  return mp_update_session_with(session, json, &outcome->event, error);
+  mp_append_request request = {.event = json, .is_trusted = true, .refuses_shared_keys = true};
+  moonpad_status status = moonpad_session_changes(session, &request.changes, error);
+  return status == MOONPAD_OK ? mp_append_now(session, &request, &outcome->event, error) : status;
 }
 
 mp_session_box *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad_service *service, const char *where) {
@@ -380,14 +383,12 @@ static int update_in_step(lua_State *L) {
   mp_session_box *box = mp_check_session(L, binding, 2, where);
   mp_stepped_append *stepped = mp_stepped_append_push(L, binding, box);
   stepped->push_event = push_pending_event;
-  moonpad_changes *changes;
-  moonpad_string json;
-  if (!mp_encode_update(L, binding, box->session, where, &changes, &json)) {
+  mp_append_request request = {.is_trusted = true, .refuses_shared_keys = true};
+  if (!mp_encode_update(L, binding, box->session, where, &request.changes, &request.event)) {
     lua_pushnil(L);
     return 1;
   }
-  mp_async_way way = {.apart = true};
-  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), changes, json, way);
+  return mp_stepped_append_make(L, stepped, lua_touserdata(L, 1), &request);
 }
 
 /* service:updateSession(session [, event]) */

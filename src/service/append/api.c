@@ -1,7 +1,7 @@
-/* The synchronous append and its faces (contract 2). */
+/* The synchronous append, and the calls of moonpad.h that make one (contract 2). */
 #include "base/error.h"
 #include "service/append/append.h"
-#include "service/changes/change_set.h"
+#include "service/changes/changes.h"
 
 #define SCRATCH_BYTES 65536 /* beyond it, the memory of a large event is given back */
 
@@ -18,7 +18,7 @@ static void give_scratch_back(moonpad_session *session, mp_append *append) {
   mp_buffer_init(&append->json, append->env);
 }
 
-/* A partial event is given back as it came. */
+/* A partial event is handed back as it came. */
 static moonpad_status pass_partial(const moonpad_session *session, moonpad_string json, moonpad_event **stored,
                                    moonpad_error *error) {
   moonpad_status status = mp_check_open(session->service, error);
@@ -27,15 +27,9 @@ static moonpad_status pass_partial(const moonpad_session *session, moonpad_strin
   return *stored == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
-typedef struct append_way {
-  bool is_trusted; /* the text is what this library's encoder wrote */
-  int64_t expected_revision;
-  bool apart; /* no key may be pending and in the event's own delta */
-} append_way;
-
 /*
-** An object that has not been used for long lies in many lines of memory outside the caches: all
-** are asked for at once, while the event is read.
+** Of an object that has not been used for long no line of memory is in a cache: all are fetched at
+** once, while the event is read.
 */
 static void prefetch(const moonpad_session *session) {
 #if defined(__GNUC__)
@@ -44,19 +38,6 @@ static void prefetch(const moonpad_session *session) {
 #else
   (void)session;
 #endif
-}
-
-moonpad_status mp_append_refuse_shared_keys(const mp_append *append, moonpad_error *error) {
-  if (append->changes == NULL) return MOONPAD_OK;
-  for (size_t i = 0; i < append->draft.delta.count; i++) {
-    const mp_entry *given = &append->draft.delta.items[i];
-    const mp_change *change = mp_map_get_hashed(&append->changes->map, given->key.data, given->key.length, given->hash);
-    if (change == NULL || !change->pending) continue;
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
-                   "event.actions.stateDelta[%s]: this key has a pending write as well: leave one of them out",
-                   mp_quote(given->key).text);
-  }
-  return MOONPAD_OK;
 }
 
 /* As a plan where the store takes plans; what is not that simple is decided in a transaction. */
@@ -70,62 +51,40 @@ static moonpad_status store_append(mp_append *append, moonpad_error *error) {
   return store->ops->write(store, mp_append_run, append, error);
 }
 
-static moonpad_status append_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                 append_way way, moonpad_event **stored, moonpad_error *error) {
+/* It is stored: without memory for the answer the caller gets no event object, yet no error. */
+static moonpad_status store_and_apply(mp_append *append, moonpad_session *session, moonpad_event **stored,
+                                      moonpad_error *error) {
+  borrow_scratch(session, append);
+  moonpad_status status = store_append(append, error);
+  mp_append_keep_conflicts(append, session);
+  if (status == MOONPAD_OK) {
+    mp_append_apply(append, session);
+    if (stored != NULL) *stored = mp_append_event(append);
+  } else {
+    mp_append_forget_outcome(append);
+  }
+  give_scratch_back(session, append);
+  return status;
+}
+
+moonpad_status mp_append_now(moonpad_session *session, const mp_append_request *request, moonpad_event **stored,
+                             moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
   prefetch(session);
   mp_session_drain(session);
   mp_append append;
-  moonpad_status status =
-      mp_append_prepare(&append, session, changes, event, way.is_trusted, way.expected_revision, error);
+  moonpad_status status = mp_append_prepare(&append, session, request, error);
   if (status != MOONPAD_OK) return status;
   append.live = session;
-  if (way.apart) status = mp_append_refuse_shared_keys(&append, error);
-  if (status != MOONPAD_OK) {
-    mp_append_free(&append);
-    return status;
-  }
-  if (append.draft.partial) {
-    status = pass_partial(session, event, stored, error);
-  } else {
-    borrow_scratch(session, &append);
-    status = store_append(&append, error);
-    mp_append_keep_conflicts(&append, session);
-    if (status != MOONPAD_OK) mp_append_forget_outcome(&append);
-    if (status == MOONPAD_OK) {
-      mp_append_apply(&append, session);
-      if (stored != NULL) *stored = mp_append_event(&append);
-      /*
-      ** It is stored: without memory for the answer the caller gets no event object, yet no
-      ** error either.
-      */
-    }
-    give_scratch_back(session, &append);
-  }
+  status = append.draft.partial ? pass_partial(session, request->event, stored, error)
+                                : store_and_apply(&append, session, stored, error);
   mp_append_free(&append);
   return status;
 }
 
-moonpad_status mp_append_event_now(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                   bool is_trusted, moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, changes, event, (append_way){.is_trusted = is_trusted}, stored, error);
-}
-
-moonpad_status mp_append_event_expecting(moonpad_session *session, moonpad_string event, int64_t expected_revision,
-                                         moonpad_event **stored, moonpad_error *error) {
-  return append_now(session, NULL, event, (append_way){.is_trusted = true, .expected_revision = expected_revision},
-                    stored, error);
-}
-
-moonpad_status mp_update_session_with(moonpad_session *session, moonpad_string event, moonpad_event **stored,
-                                      moonpad_error *error) {
-  append_way way = {.is_trusted = true, .apart = true};
-  return append_now(session, session->own, event, way, stored, error);
-}
-
 moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
                                     moonpad_error *error) {
-  return mp_append_event_now(session, NULL, event, false, stored, error);
+  return mp_append_now(session, &(mp_append_request){.event = event}, stored, error);
 }
 
 moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string event, moonpad_event **stored,
@@ -133,12 +92,15 @@ moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string e
   if (stored != NULL) *stored = NULL;
   moonpad_status status = mp_changes_refuse_commit(changes, error);
   if (status != MOONPAD_OK) return status;
-  return mp_append_event_now(changes->session, changes, event, false, stored, error);
+  mp_append_request request = {.event = event, .changes = changes};
+  return mp_append_now(mp_changes_session(changes), &request, stored, error);
 }
 
 moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
   mp_session_drain_unshown(session);
-  if (session->own == NULL || session->own->pending_count == 0) return mp_check_open(session->service, error);
-  return mp_append_event_now(session, session->own, moonpad_text("{\"author\":\"system\"}"), true, stored, error);
+  if (session->own == NULL || !moonpad_changes_pending(session->own)) return mp_check_open(session->service, error);
+  mp_append_request request = {
+      .event = moonpad_text("{\"author\":\"system\"}"), .is_trusted = true, .changes = session->own};
+  return mp_append_now(session, &request, stored, error);
 }

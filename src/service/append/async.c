@@ -1,164 +1,13 @@
-/*
-** Asynchronous appends. The host's thread prepares an append and shows it in the session object at
-** once; the executor stores what is queued, many in one transaction; a poll, on the host's thread
-** again, puts the outcome into the session object and calls back. One that is shown only
-** `when_stored` is for a step to ask for, not for a poll.
-*/
+/* Asynchronous appends, on the host's thread: queueing them, and their outcomes (contract 6). */
 #include "service/append/async.h"
 
 #include "base/error.h"
-#include "service/changes/change_set.h"
-
-#define BATCH 64
-
-/* One of them, from its call until it is polled. */
-struct mp_job {
-  mp_in_flight in_flight; /* the first member */
-  mp_append append;
-  mp_buffer event;     /* what the append reads from */
-  mp_failure *failure; /* the session object's */
-  mp_async_way way;
-  moonpad_error error; /* code MOONPAD_OK: stored */
-};
+#include "service/append/batch.h"
+#include "service/changes/changes.h"
 
 /* NULL once it has been freed. */
 static moonpad_session *session_of(const mp_job *job) {
   return job->in_flight.owner == NULL ? NULL : job->in_flight.owner->session;
-}
-
-/* ---- Storing, on a worker ---- */
-
-typedef struct job_batch {
-  mp_job *jobs[BATCH];
-  size_t count;
-} job_batch;
-
-static bool fails_with_earlier(mp_job *job) {
-  const moonpad_error *earlier = &job->failure->error;
-  if (earlier->code == MOONPAD_OK) return false;
-  mp_fail(&job->error, earlier->code, "an earlier append of this session object failed: %s", earlier->message);
-  return true;
-}
-
-/*
-** One job inside the batch's transaction. A refusal that has written nothing is this job's
-** alone; any other failure ends the batch, which is undone.
-*/
-static moonpad_status run_job(mp_tx *tx, mp_job *job) {
-  if (fails_with_earlier(job)) return MOONPAD_OK;
-  job->error.code = MOONPAD_OK;
-  moonpad_status status = mp_append_run(tx, &job->append, &job->error);
-  if (status == MOONPAD_OK) return MOONPAD_OK;
-  bool refused = status == MOONPAD_CONFLICT || status == MOONPAD_NOT_FOUND || status == MOONPAD_ALREADY_EXISTS ||
-                 status == MOONPAD_INVALID_ARGUMENT || status == MOONPAD_LIMIT;
-  if (!refused || job->append.has_written) return status;
-  job->failure->error = job->error;
-  return MOONPAD_OK;
-}
-
-/* What the jobs have noted in their session objects, the last one first. */
-static void undo_batch(const job_batch *batch) {
-  for (size_t i = batch->count; i-- > 0;) {
-    mp_job *job = batch->jobs[i];
-    mp_append_forget_outcome(&job->append);
-    if (!job->failure->is_final) job->failure->error.code = MOONPAD_OK;
-  }
-}
-
-static moonpad_status run_batch(mp_tx *tx, void *context, moonpad_error *error) {
-  job_batch *batch = context;
-  undo_batch(batch);
-  for (size_t i = 0; i < batch->count; i++) {
-    moonpad_status status = run_job(tx, batch->jobs[i]);
-    if (status != MOONPAD_OK) {
-      if (error != NULL) *error = batch->jobs[i]->error;
-      return status;
-    }
-  }
-  return MOONPAD_OK;
-}
-
-/* What the store said to all of them, or to a job by itself. Those behind it fail because of it. */
-static void fail_job(mp_job *job, const moonpad_error *error) {
-  if (fails_with_earlier(job)) return;
-  job->error = job->failure->error = *error;
-  job->failure->is_final = true;
-}
-
-static moonpad_status write_jobs(mp_store *store, job_batch *batch, moonpad_error *error) {
-  memset(error, 0, sizeof *error);
-  error->code = store->ops->write(store, run_batch, batch, error);
-  if (error->code != MOONPAD_OK) undo_batch(batch);
-  return error->code;
-}
-
-/*
-** A store that refused the batch as a whole is asked again job by job, so that each gets its own
-** answer; no longer once it has said what it would say to all. Who was locked out has waited for as
-** long as each may wait. *error is what the store said last.
-*/
-static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error) {
-  moonpad_status status = write_jobs(store, batch, error);
-  bool to_all = status == MOONPAD_OK || status == MOONPAD_BUSY || status == MOONPAD_CLOSED || batch->count == 1;
-  for (size_t i = 0; i < batch->count; i++) {
-    if (!to_all) {
-      job_batch single = {{batch->jobs[i]}, 1};
-      status = write_jobs(store, &single, error);
-      to_all = status == MOONPAD_BUSY || status == MOONPAD_CLOSED || status == MOONPAD_STORAGE ||
-               status == MOONPAD_NO_MEMORY;
-    }
-    if (status == MOONPAD_OK) {
-      mp_failure *failure = batch->jobs[i]->failure;
-      failure->is_final = failure->error.code != MOONPAD_OK;
-    } else {
-      fail_job(batch->jobs[i], error);
-    }
-  }
-}
-
-static void take_batch(mp_backlog *backlog, job_batch *batch) {
-  pthread_mutex_lock(&backlog->service->executor.mutex);
-  for (batch->count = 0; batch->count < BATCH && backlog->waiting.first != NULL; batch->count++) {
-    mp_task *task = mp_task_pop(&backlog->waiting);
-    mp_task_push(&backlog->batch, task);
-    batch->jobs[batch->count] = (mp_job *)task;
-  }
-  pthread_mutex_unlock(&backlog->service->executor.mutex);
-}
-
-static void store_some(mp_task *task) {
-  mp_backlog *backlog = (mp_backlog *)task;
-  job_batch batch;
-  take_batch(backlog, &batch);
-  if (backlog->locked_out) {
-    for (size_t i = 0; i < batch.count; i++) fail_job(batch.jobs[i], &backlog->error);
-  } else {
-    store_batch(backlog->service->store, &batch, &backlog->error);
-  }
-}
-
-/* Goes on behind what others have submitted meanwhile; there is never a second one under way. */
-static void store_more(mp_task *task) {
-  mp_backlog *backlog = (mp_backlog *)task;
-  mp_executor *executor = &backlog->service->executor;
-  for (mp_task *job; (job = mp_task_pop(&backlog->batch)) != NULL;) mp_executor_done(executor, job);
-  /* Whoever closes the service waits once for somebody else's lock, however much is queued. */
-  backlog->locked_out = atomic_load(&executor->closed) && backlog->error.code == MOONPAD_BUSY;
-  backlog->scheduled = backlog->waiting.first != NULL && mp_executor_push(executor, task);
-}
-
-static void store_alone(mp_task *task) {
-  job_batch batch = {{(mp_job *)task}, 1};
-  moonpad_error error;
-  store_batch(batch.jobs[0]->append.service->store, &batch, &error);
-}
-
-void mp_backlog_init(mp_backlog *backlog, moonpad_service *service) {
-  memset(backlog, 0, sizeof *backlog);
-  backlog->task.run = store_some;
-  backlog->task.writes = true;
-  backlog->task.ended = store_more;
-  backlog->service = service;
 }
 
 /* ---- Queueing, on the host's thread ---- */
@@ -223,26 +72,25 @@ static void show_expected(mp_append *append, moonpad_session *session) {
   append->changes = NULL;
 }
 
-static moonpad_status read_job(mp_job *job, moonpad_session *session, moonpad_changes *changes, moonpad_string event,
+static moonpad_status read_job(mp_job *job, moonpad_session *session, const mp_append_request *request,
                                moonpad_error *error) {
-  mp_buffer_add_string(&job->event, event);
+  mp_append_request copied = *request;
+  mp_buffer_add_string(&job->event, request->event);
   if (job->event.failed) return mp_no_memory(error);
-  moonpad_status status = mp_append_prepare(&job->append, session, changes, mp_buffer_text(&job->event),
-                                            job->way.is_trusted, job->way.expected_revision, error);
+  copied.event = mp_buffer_text(&job->event);
+  moonpad_status status = mp_append_prepare(&job->append, session, &copied, error);
   if (status != MOONPAD_OK) return status;
   if (job->append.draft.partial) {
     status =
         mp_fail(error, MOONPAD_INVALID_ARGUMENT, "a partial event is not stored: append it synchronously or drop it");
-  } else if (job->way.apart) {
-    status = mp_append_refuse_shared_keys(&job->append, error);
   }
   if (status == MOONPAD_OK && !mp_in_flight_reserve_failure(&session->in_flight)) status = mp_no_memory(error);
   if (status != MOONPAD_OK) mp_append_free(&job->append);
   return status;
 }
 
-static moonpad_status make_job(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                               mp_async_way way, mp_job **made, moonpad_error *error) {
+static moonpad_status make_job(moonpad_session *session, const mp_append_request *request, const mp_async_way *way,
+                               mp_job **made, moonpad_error *error) {
   mp_job *job = mp_allocate(session->env, sizeof *job); /* field by field: most of it is room */
   if (job == NULL) return mp_no_memory(error);
   job->in_flight.next = NULL;
@@ -250,10 +98,10 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
   job->in_flight.apply = apply_job;
   job->in_flight.is_applied = job->in_flight.is_abandoned = false;
   mp_buffer_init(&job->event, session->env);
-  job->way = way;
+  job->way = *way;
   job->error.code = MOONPAD_OK;
   job->error.message[0] = '\0';
-  moonpad_status status = read_job(job, session, changes, event, error);
+  moonpad_status status = read_job(job, session, request, error);
   if (status != MOONPAD_OK) {
     mp_buffer_free(&job->event);
     mp_release(session->env, job);
@@ -261,32 +109,12 @@ static moonpad_status make_job(moonpad_session *session, moonpad_changes *change
   }
   mp_task *task = &job->in_flight.task;
   moonpad_queue *completions = session->in_flight.completions;
-  *task = (mp_task){.run = store_alone, .finish = finish_job, .drop = drop_job};
+  *task = (mp_task){.run = mp_job_store, .finish = finish_job, .drop = drop_job};
   task->taker = job->way.when_stored ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_POLL;
   task->queue = completions != NULL ? completions : &session->service->queue;
   job->failure = session->in_flight.failure;
   *made = job;
   return MOONPAD_OK;
-}
-
-/* With the mutex held. */
-static moonpad_status push_to_backlog(moonpad_service *service, mp_task *task, moonpad_error *error) {
-  mp_backlog *backlog = &service->backlog;
-  moonpad_status status = mp_executor_accept(&service->executor, task, error);
-  if (status != MOONPAD_OK) return status;
-  mp_task_push(&backlog->waiting, task);
-  if (!backlog->scheduled) backlog->scheduled = mp_executor_push(&service->executor, &backlog->task);
-  if (backlog->scheduled) return MOONPAD_OK;
-  mp_task_unlink(&backlog->waiting, task);
-  mp_executor_withdraw(task);
-  return mp_no_memory(error);
-}
-
-static moonpad_status add_to_backlog(moonpad_service *service, mp_job *job, moonpad_error *error) {
-  pthread_mutex_lock(&service->executor.mutex);
-  moonpad_status status = push_to_backlog(service, &job->in_flight.task, error);
-  pthread_mutex_unlock(&service->executor.mutex);
-  return status;
 }
 
 /*
@@ -302,7 +130,7 @@ static moonpad_status enqueue(mp_job *job, moonpad_session *session, moonpad_err
   if (service->store->in_memory) {
     status = mp_executor_run(&service->executor, task, error);
   } else {
-    status = add_to_backlog(service, job, error);
+    status = mp_backlog_add(&service->backlog, task, mp_jobs_store, error);
   }
   if (status == MOONPAD_OK && job->way.when_stored) {
     freeze_until_stored(&job->append, session);
@@ -314,11 +142,11 @@ static moonpad_status enqueue(mp_job *job, moonpad_session *session, moonpad_err
   return status;
 }
 
-moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                     mp_async_way way, mp_job **queued, moonpad_error *error) {
+moonpad_status mp_append_later(moonpad_session *session, const mp_append_request *request, const mp_async_way *way,
+                               mp_job **queued, moonpad_error *error) {
   mp_job *job = NULL;
-  if (way.when_stored || mp_session_queues_nothing(session)) mp_session_drain(session);
-  moonpad_status status = make_job(session, changes, event, way, &job, error);
+  if (way->when_stored || mp_session_queues_nothing(session)) mp_session_drain(session);
+  moonpad_status status = make_job(session, request, way, &job, error);
   if (status != MOONPAD_OK) return status;
   status = enqueue(job, session, error);
   if (status != MOONPAD_OK) {
@@ -331,26 +159,29 @@ moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *
 
 moonpad_status moonpad_append_event_async(moonpad_session *session, moonpad_string event,
                                           moonpad_append_callback callback, void *context, moonpad_error *error) {
+  mp_append_request request = {.event = event};
   mp_async_way way = {.callback = callback, .context = context};
-  return mp_append_event_later(session, NULL, event, way, NULL, error);
+  return mp_append_later(session, &request, &way, NULL, error);
 }
 
 moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_string event,
                                             moonpad_append_callback callback, void *context, moonpad_error *error) {
   moonpad_status status = mp_changes_refuse_commit(changes, error);
   if (status != MOONPAD_OK) return status;
+  mp_append_request request = {.event = event, .changes = changes};
   mp_async_way way = {.callback = callback, .context = context};
-  return mp_append_event_later(changes->session, changes, event, way, NULL, error);
+  return mp_append_later(mp_changes_session(changes), &request, &way, NULL, error);
 }
 
 moonpad_status moonpad_update_session_async(moonpad_session *session, moonpad_append_callback callback, void *context,
                                             bool *queued, moonpad_error *error) {
   if (queued != NULL) *queued = false;
   mp_session_drain_unshown(session);
-  if (session->own == NULL || session->own->pending_count == 0) return mp_check_open(session->service, error);
-  mp_async_way way = {.is_trusted = true, .callback = callback, .context = context};
-  moonpad_status status =
-      mp_append_event_later(session, session->own, moonpad_text("{\"author\":\"system\"}"), way, NULL, error);
+  if (session->own == NULL || !moonpad_changes_pending(session->own)) return mp_check_open(session->service, error);
+  mp_append_request request = {
+      .event = moonpad_text("{\"author\":\"system\"}"), .is_trusted = true, .changes = session->own};
+  mp_async_way way = {.callback = callback, .context = context};
+  moonpad_status status = mp_append_later(session, &request, &way, NULL, error);
   if (queued != NULL) *queued = status == MOONPAD_OK;
   return status;
 }
@@ -364,6 +195,7 @@ moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue
   session->in_flight.completions = queue;
   return MOONPAD_OK;
 }
+
 /* ---- Outcomes, on the host's thread ---- */
 
 static void take_in_own(const mp_append *append, moonpad_session *session) {
@@ -410,30 +242,6 @@ static void apply_job(mp_in_flight *append, moonpad_session *session) {
   if (job->error.code == MOONPAD_OK) mp_append_apply(&job->append, session);
   job->append.changes = NULL;
   thaw(session);
-}
-
-/* What the operation was to leave there, one reference for the caller; false: nobody knows. */
-static bool wanted_value(const mp_append *append, const mp_operation *operation, mp_value **value) {
-  bool adds = mp_is_computed(operation->kind);
-  *value = adds ? NULL : mp_value_retain(operation->value);
-  return !adds || mp_apply_pending(append->env, operation->kind, mp_key_text(operation->key), operation->previous_value,
-                                   operation->value, value, NULL) == MOONPAD_OK;
-}
-
-void mp_append_write_refused(const mp_append *append, mp_buffer *out) {
-  size_t count = 0;
-  bool known = true;
-  mp_state_row *delta = mp_allocate(append->env, append->count * sizeof *delta);
-  while (delta != NULL && known && count < append->count) {
-    const mp_operation *operation = &append->operations[count];
-    moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
-    delta[count] = (mp_state_row){.scope = operation->scope, .key = key};
-    known = wanted_value(append, operation, &delta[count].value);
-    if (known) count++;
-  }
-  if (delta != NULL && known) mp_event_draft_write(&append->draft, delta, count, NULL, out);
-  for (size_t i = 0; i < count; i++) mp_value_release(append->env, delta[i].value);
-  mp_release(append->env, delta);
 }
 
 static void log_failure(const mp_job *job) {

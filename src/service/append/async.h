@@ -1,33 +1,17 @@
-/* Asynchronous appends (contract 6). */
+/*
+** Asynchronous appends (contract 6). The host's thread prepares an append and, as a rule, shows it
+** in the session object at once. A worker stores it, together with others (batch.c). Its outcome is
+** put into the session object on the host's thread, in a poll or where somebody waits for it.
+*/
 #ifndef MP_SERVICE_APPEND_ASYNC_H
 #define MP_SERVICE_APPEND_ASYNC_H
 
 #include "service/append/append.h"
 
-/* One of them, from its call until a poll has told of it. */
+/* One of them, from its call until a poll has reported it. */
 typedef struct mp_job mp_job;
 
-/*
-** How one is appended, and who is told what became of it: `callback`, or else `watch`, or else
-** the log.
-*/
-typedef struct mp_async_way {
-  bool is_trusted;           /* as of mp_append_prepare */
-  int64_t expected_revision; /* the same */
-  bool apart;                /* no key may be pending and in the event's own delta */
-  /*
-  ** For a step of a run, which asks with mp_job_poll: nothing of it is shown before it is
-  ** stored. Until then its change set takes no writes, and what is pending there stays so; if it
-  ** fails, nothing has changed. It begins when those of its session object before it are done, and
-  ** all calls that settle these wait for it.
-  */
-  bool when_stored;
-  moonpad_append_callback callback;
-  const struct mp_append_watch *watch;
-  void *context;
-} mp_async_way;
-
-/* For the Lua layer, whose object has to be told in any case. */
+/* For the Lua binding, whose object has to be told in any case. */
 typedef struct mp_append_watch {
   /* In a poll, or in mp_job_poll. error NULL: stored. `session` as in moonpad_append_callback. */
   void (*done)(void *context, mp_append *append, moonpad_session *session, const moonpad_error *error);
@@ -35,31 +19,43 @@ typedef struct mp_append_watch {
   void (*dropped)(void *context);
 } mp_append_watch;
 
-void mp_backlog_init(mp_backlog *backlog, moonpad_service *service);
+/* When it is shown, and who is told the outcome: `watch`, or else `callback`, or else the log. */
+typedef struct mp_async_way {
+  /*
+  ** For a step of a run, which asks with mp_job_poll. Nothing of it is shown before it is stored.
+  ** Until then its change set takes no writes, and what is pending there stays so; if it fails,
+  ** nothing has changed. It begins when the session object's earlier appends are done, and all
+  ** calls that drain these wait for it.
+  */
+  bool when_stored;
+  moonpad_append_callback callback;
+  const mp_append_watch *watch;
+  void *context;
+} mp_async_way;
 
 /*
-** As moonpad_append_event_async; the change set (may be NULL) is clean at once, unless
-** `when_stored`. `job` may be NULL.
+** As moonpad_append_event_async. The event's text is copied. The change set is clean at once,
+** unless `when_stored`. `job` may be NULL.
 */
-moonpad_status mp_append_event_later(moonpad_session *session, moonpad_changes *changes, moonpad_string event,
-                                     mp_async_way way, mp_job **job, moonpad_error *error);
+moonpad_status mp_append_later(moonpad_session *session, const mp_append_request *request, const mp_async_way *way,
+                               mp_job **job, moonpad_error *error);
 
 /*
-** The event that a refused append was to store, as stored events are written: what it was to add
-** to is what the session object showed, which is not to be freed yet. Without memory nothing.
+** The event that a refused append was to store, written as stored events are. What it was to add to
+** is what the session object showed, which must not be freed yet. Without memory it writes nothing.
 */
 void mp_append_write_refused(const mp_append *append, mp_buffer *out);
 
-/*
-** Does at once what the next poll would do for this one, and for those before it of its session
-** object. False: it is not done yet. On the thread that polls.
-*/
-bool mp_job_poll(mp_job *job);
+/* Both on the thread that polls. */
 
 /*
-** Nobody waits for an append `when_stored` any more. It is finished all the same, and its
-** outcome goes into the session object as ever; its watch is told that it was dropped, now or by a
-** later poll, and its failure goes to the log. On the thread that polls.
+** Does at once what the next poll would do for this one, and for those before it of its session
+** object. False: it is not done yet.
+*/
+bool mp_job_poll(mp_job *job);
+/*
+** Nobody waits for an append `when_stored` any more. It is stored and applied all the same; its
+** watch is told that it was dropped, now or by a later poll, and a failure goes to the log.
 */
 void mp_job_abandon(mp_job *job);
 

@@ -66,7 +66,7 @@ static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarde
     planned->value = operation->value;
     return true;
   }
-  planned->base = mp_row_revision(&append->held, operation->scope);
+  planned->base = mp_row_revision(&append->snapshot, operation->scope);
   moonpad_status status = mp_apply_pending(append->env, operation->kind, mp_key_text(operation->key),
                                            operation->entry->value, operation->value, &operation->result, NULL);
   planned->value = operation->result;
@@ -170,7 +170,7 @@ static bool make_plan(sending *send) {
   send->span_count = 1;
   take_spans(send, append->stored);
   if (mp_check_event_size(append->service, append->stored.length, NULL) != MOONPAD_OK) return false;
-  send->plan = (mp_plan){.ref = mp_session_ref_of_row(&append->names, &append->held),
+  send->plan = (mp_plan){.ref = mp_session_ref_of_row(&append->names, &append->snapshot),
                          .operations = send->operations,
                          .count = append->stored_count,
                          .event = mp_append_event_row(append, send->heads),
@@ -183,7 +183,7 @@ static bool make_plan(sending *send) {
                          .each_state = mp_changed_keys_add_row,
                          .context = &append->others};
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    send->plan.held[scope] = mp_row_revision(&append->held, (mp_scope)scope);
+    send->plan.held[scope] = mp_row_revision(&append->snapshot, (mp_scope)scope);
   }
   return true;
 }
@@ -212,7 +212,7 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
   mp_store *store = append->service->store;
   sending send = {.append = append};
   append->has_outcome = true;
-  append->row = append->held;
+  append->row = append->snapshot;
   if (append->live != NULL) append->others.view = &append->live->view;
   moonpad_status status = make_plan(&send) ? store->ops->append(store, &send.plan, 1, error) : MOONPAD_OK;
   mp_plan_outcome outcome = status == MOONPAD_OK ? send.plan.outcome : MP_OUTCOME_NOT_TRIED;

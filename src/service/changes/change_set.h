@@ -113,14 +113,8 @@ void mp_change_put(mp_change *change, mp_value *value, bool last_writer_wins);
 void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
 void mp_change_forget_pending(mp_change *change);
 moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error);
-/* Its writes are being stored: it takes no more of them until it is thawed. Reading goes on. */
-void mp_changes_freeze(moonpad_changes *changes);
-/* It can be written again, unless it has ended meanwhile. */
-void mp_changes_thaw(moonpad_changes *changes);
 /* Its session object has been freed: every call is `closed`. */
 moonpad_status mp_changes_refuse_if_session_freed(const moonpad_changes *changes, moonpad_error *error);
-/* Can what is pending become an event? Waits where that is happening already. */
-moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
 /* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
 moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
 /*
@@ -175,16 +169,5 @@ void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
 /* Adds an increment (a number) or an append (an array of items); `operand` stays the caller's. */
 moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_operation_kind kind, mp_value *operand,
                               moonpad_error *error);
-
-/* The pending changes, sorted by key; the caller frees the array. */
-moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
-                                       moonpad_error *error);
-/* What `changes` had pending of that key is stored now, or on its way: it is clean for it. */
-void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry);
-/*
-** After an append that left nothing pending: what it read before counts as read now, in sight of
-** what the session object has taken in.
-*/
-void mp_changes_note_clean(moonpad_changes *changes);
 
 #endif

@@ -353,16 +353,6 @@ void mp_changes_end(moonpad_changes *changes, const char *reason) {
   changes->ended = reason;
 }
 
-static const char is_being_stored[] = "its event is being stored";
-
-void mp_changes_freeze(moonpad_changes *changes) {
-  if (changes->ended == NULL) changes->ended = is_being_stored;
-}
-
-void mp_changes_thaw(moonpad_changes *changes) {
-  if (changes->ended == is_being_stored) changes->ended = NULL;
-}
-
 void mp_changes_promote(moonpad_changes *changes) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
@@ -372,36 +362,5 @@ void mp_changes_promote(moonpad_changes *changes) {
     change->entry->value = mp_value_retain(change->value);
     if (change->root != NULL) mp_tree_mark_clean(change->root);
     mp_change_clear(change);
-  }
-}
-
-/* ---- after the session object has changed ---- */
-
-/* What was pending is stored now. The nodes live on where they hold what was stored. */
-static void note_stored(mp_change *change) {
-  mp_value *stored = change->entry->value;
-  if (change->root != NULL) {
-    bool same = change->pending && stored != NULL && mp_is_composite(stored->as.type) &&
-                mp_equal_values(change->root_source, stored);
-    if (same && (change->kind == MP_SET || change->kind == MP_APPEND)) {
-      mp_tree_mark_clean(change->root);
-      mp_value_retain(stored);
-      mp_value_release(change->owner->env, change->root_source);
-      change->root_source = stored;
-    } else if (change->root_source != stored) {
-      mp_change_drop_root(change);
-    }
-  }
-  mp_change_clear(change);
-}
-
-void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry) {
-  mp_change *change = mp_map_get_hashed(&changes->map, entry->key->bytes, entry->key->length, entry->key->hash);
-  if (change != NULL && change->pending) note_stored(change);
-}
-
-void mp_changes_note_clean(moonpad_changes *changes) {
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    changes->all_base[scope] = changes->clean_at[scope] = mp_snapshot_revision(changes->session, (mp_scope)scope);
   }
 }

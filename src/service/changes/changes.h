@@ -7,7 +7,11 @@
 #define MP_SERVICE_CHANGES_CHANGES_H
 
 #include "core/entries.h"
+#include "core/operations.h"
 #include "core/tree.h"
+#include "service/session/session.h"
+
+typedef struct mp_change mp_change;
 
 /*
 ** A state object of no session (moonpad.state{...}): starts empty, can be read and written,
@@ -37,7 +41,6 @@ moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_
 ** valid as long as the change set. NULL when out of memory. The key is at most
 ** MOONPAD_MAX_KEY_BYTES long.
 */
-typedef struct mp_change mp_change;
 mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key);
 /* As mp_changes_item. */
 moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *error);
@@ -68,6 +71,49 @@ moonpad_status mp_changes_keys(moonpad_changes *changes, mp_entries *keys, moonp
 moonpad_status mp_changes_write_all(moonpad_changes *changes, bool is_read, mp_buffer *out, moonpad_error *error);
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,
                                       moonpad_error *error);
+
+/*
+** ---- What an append takes from a change set, and leaves in it ----
+*/
+
+/* One key's pending write. The value is borrowed until the key is written again. */
+typedef struct mp_pending_write {
+  mp_view_entry *entry;
+  mp_operation_kind kind;
+  /* As in mp_operation (append/append.h). */
+  mp_value *value;
+  /* The revision of its scope that it was decided in sight of. */
+  int64_t base;
+  /* Whether it depends on what was read. */
+  bool has_read;
+  bool last_writer_wins;
+} mp_pending_write;
+
+/* Can what is pending become an event now? Waits where that is happening already. */
+moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
+moonpad_session *mp_changes_session(const moonpad_changes *changes);
+/* Borrowed; NULL: no branch's. */
+mp_key *mp_changes_branch(const moonpad_changes *changes);
+bool mp_changes_is_pending(const moonpad_changes *changes, moonpad_string key, uint64_t hash);
+/* Would a write of that key depend on something that was read? */
+bool mp_changes_has_read(const moonpad_changes *changes, const mp_view_entry *entry);
+/* The keys with pending writes, sorted; the caller frees the array. */
+moonpad_status mp_changes_pending_list(moonpad_changes *changes, mp_change ***list, size_t *count,
+                                       moonpad_error *error);
+const mp_view_entry *mp_change_entry(const mp_change *change);
+moonpad_status mp_change_pending_write(mp_change *change, mp_pending_write *write, moonpad_error *error);
+
+/* Its writes are being stored: it takes no more of them until it is thawed. Reading goes on. */
+void mp_changes_freeze(moonpad_changes *changes);
+/* It can be written again, unless it has ended meanwhile. */
+void mp_changes_thaw(moonpad_changes *changes);
+/* What was pending of that key is stored now, or in flight: it is clean here. */
+void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry);
+/*
+** An append has been applied. If nothing is pending any more, what was read before counts as read
+** now, in sight of what the session object has taken in.
+*/
+void mp_changes_note_appended(moonpad_changes *changes);
 
 /*
 ** Ends it: pending writes are dropped, its nodes become stale, later writes are invalid_argument

@@ -16,19 +16,6 @@ moonpad_status mp_changes_refuse_if_session_freed(const moonpad_changes *changes
   return mp_fail(error, MOONPAD_CLOSED, "the session object of this change set has been freed");
 }
 
-moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error) {
-  moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
-  if (status != MOONPAD_OK) return status;
-  if (changes->below != NULL) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to a tool call: its answer is committed");
-  }
-  if (changes->session == NULL) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state belongs to no session: it cannot be committed");
-  }
-  mp_session_drain_unshown(changes->session);
-  return mp_changes_refuse_if_ended(changes, error);
-}
-
 /* Does the key still show what was opened? Others may have changed it since. */
 static moonpad_status compare_root(mp_change *change, bool *same, moonpad_error *error) {
   const mp_value *shown;

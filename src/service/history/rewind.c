@@ -167,7 +167,9 @@ static moonpad_status rewind_session(moonpad_session *session, mp_rewind_target 
     int64_t expected_revision;
     status = mp_rewind_read(session, &target, &event, &expected_revision, error);
     if (status == MOONPAD_OK) {
-      status = mp_append_event_expecting(session, mp_buffer_text(&event), expected_revision, stored, error);
+      mp_append_request request = {
+          .event = mp_buffer_text(&event), .is_trusted = true, .expected_revision = expected_revision};
+      status = mp_append_now(session, &request, stored, error);
     }
   }
   mp_buffer_free(&event);

@@ -18,7 +18,7 @@ typedef struct mp_rewind_target {
 
 /*
 ** The first step: asks the store and writes the event that restores the earlier state. The second
-** step is mp_append_event_expecting with *expected_revision. Of the session object only its names
+** step is mp_append_now with *expected_revision. Of the session object only its names
 ** and ids are used, so mp_session_reference will do; its asynchronous appends must be done. Any
 ** thread. Errors: not_found (no such invocation or revision, or it was trimmed); those of the
 ** store.

@@ -1,0 +1,64 @@
+/*
+** When a write conflicts (contract 2.2), and the journal of own writes that tells a conflict from
+** what the session object did itself.
+*/
+#include "service/append/append.h"
+
+/*
+** What has changed since `snapshot` is among the others. A key that the object showed and that the
+** store has not was removed by somebody, at any time until tombstones were purged. Otherwise nobody
+** knows of more than the object did, but for its own appends since.
+*/
+int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) {
+  const mp_key *key = operation->key;
+  mp_entries *found = &append->others.found;
+  const mp_entry *other = found->count == 0 ? NULL : mp_entries_find(found, mp_key_text(key), key->hash);
+  if (other != NULL) return other->revision;
+  bool is_gone = (append->others.whole & MP_HEAD(operation->scope)) != 0 && !operation->was_absent;
+  if (is_gone) return append->facts.forgotten[operation->scope];
+  int64_t own = operation->entry->own.to;
+  return own > operation->known_change ? own : operation->known_change;
+}
+
+/*
+** A delta that was decided in sight of another revision has not seen what the object itself has
+** stored since either.
+*/
+bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation) {
+  static const mp_own_writes none;
+  if (!operation->checked || mp_row_revision(&append->row, operation->scope) <= operation->base) return false;
+  bool decided = append->expected_revision != MP_EXPECT_SNAPSHOT && operation->given != NULL;
+  return mp_own_writes_conflict(decided ? &none : &operation->entry->own, mp_append_last_change(append, operation),
+                                operation->base, operation->has_read, append->branch);
+}
+
+bool mp_append_reserve_notes(mp_append *append) {
+  for (size_t i = 0; append->branch != NULL && i < append->count; i++) {
+    mp_operation *operation = &append->operations[i];
+    if (!mp_own_writes_reserve(append->env, &operation->entry->own, append->branch, &operation->note)) return false;
+  }
+  return true;
+}
+
+/*
+** Of an event that was sent again, because the answer to the first sending was lost. Nobody
+** else's change can be hidden: the first sending had looked. Of user and app keys nobody knows
+** which revision was that one's.
+*/
+static void note_sent_before(mp_append *append, mp_operation *operation) {
+  int64_t revision = append->event_revision, own = operation->entry->own.to;
+  bool is_known = operation->scope == MP_SCOPE_SESSION && operation->checked && !append->id_given;
+  if (!is_known || mp_append_last_change(append, operation) != revision) return;
+  int64_t before = own > operation->known_change ? own : operation->known_change;
+  if (before < revision) mp_own_writes_note(&operation->entry->own, before, revision, &operation->note);
+}
+
+void mp_append_note(mp_append *append) {
+  size_t first = mp_append_first_taken_in(append);
+  for (size_t i = 0; i < first && i < append->stored_count; i++) note_sent_before(append, &append->operations[i]);
+  for (size_t i = first; i < append->count; i++) {
+    mp_operation *operation = &append->operations[i];
+    mp_own_writes_note(&operation->entry->own, mp_append_last_change(append, operation),
+                       mp_row_revision(&append->row, operation->scope), &operation->note);
+  }
+}
