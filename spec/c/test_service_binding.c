@@ -1,12 +1,15 @@
 /*
 ** What the Lua binding asks of a service besides moonpad.h (service/binding.h), and no C host can:
 ** change sets that end with their run or belong to no session, calls over a change set, a rewind
-** that is read on one thread and appended on another. Appends of a step are in test_append_*.c,
-** transactions in test_transactions.c.
+** that is read on one thread and appended on another, exports and refreshes in steps. Appends of a
+** step are in test_append_*.c, transactions in test_transactions.c.
 */
 #include "service_support.h"
 
+#include <stdio.h>
+
 #include "service/binding.h"
+#include "slow_store.h"
 
 /* ---- Change sets that cannot be committed ---- */
 
@@ -94,11 +97,110 @@ static void test_a_reference_asks_for_the_session_object(void **state) {
   moonpad_session_free(other);
 }
 
+/* ---- Calls in steps: another thread asks the store, while the session object can be used ---- */
+
+typedef struct question {
+  moonpad_export *exporting; /* to be loaded, or else: */
+  mp_refreshing *refresh;    /* to be read */
+  moonpad_status status;
+  moonpad_error error;
+} question;
+
+static void *ask(void *context) {
+  question *self = context;
+  self->status = self->exporting != NULL ? mp_export_load(self->exporting, &self->error)
+                                         : mp_refresh_read(self->refresh, &self->error);
+  return NULL;
+}
+
+static moonpad_status ask_elsewhere(question asked) {
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, ask, &asked), 0);
+  pthread_join(thread, NULL);
+  failure = asked.error;
+  return asked.status;
+}
+
+static void expect_id(moonpad_string line, int number) {
+  char text[512], id[32];
+  assert_true(line.length < sizeof text);
+  snprintf(text, sizeof text, "%.*s", (int)line.length, line.data);
+  snprintf(id, sizeof id, "\"id\":\"e%d\"", number);
+  assert_non_null(strstr(text, id));
+}
+
+/* What is ready is answered without the store; a page is loaded elsewhere when it is not. */
+static void test_an_export_is_loaded_in_pages(void **state) {
+  enum { EVENTS = 60 };
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"k\":0}");
+  for (int i = 1; i <= EVENTS; i++) {
+    char event[64];
+    snprintf(event, sizeof event, "{\"id\":\"e%d\",\"author\":\"a\"}", i);
+    OK(moonpad_append_event(session, T(event), NULL, &failure));
+  }
+  moonpad_export *exporting = NULL;
+  OK(moonpad_export_open(session, &exporting, &failure));
+  moonpad_session_free(session);
+  int pages = 0;
+  for (int lines = 0; lines <= EVENTS + 1; lines++) {
+    moonpad_string line;
+    if (!mp_export_is_ready(exporting)) {
+      OK(ask_elsewhere((question){.exporting = exporting}));
+      assert_true(mp_export_is_ready(exporting));
+      pages++;
+    }
+    long asked = slow_store_round_trips();
+    OK(moonpad_export_next(exporting, &line, &failure));
+    assert_int_equal(slow_store_round_trips(), asked);
+    assert_true((line.data == NULL) == (lines > EVENTS));
+    if (lines >= 1 && lines <= EVENTS) expect_id(line, lines);
+  }
+  assert_in_range(pages, 2, EVENTS / 2);
+  moonpad_export_free(exporting);
+}
+
+static void test_a_refresh_is_read_elsewhere(void **state) {
+  host *self = *state;
+  moonpad_session *mine = host_create(self, "s", "{\"k\":0,\"gone\":1}"), *other = host_get(self, "s");
+  mp_refreshing refresh;
+  OK(moonpad_append_event(other,
+                          T("{\"actions\":{\"stateDelta\":{\"k\":1,\"gone\":null,\"user:u\":2}},"
+                            "\"removedStateKeys\":[\"gone\"]}"),
+                          NULL, &failure));
+  mp_refresh_begin(&refresh, mine);
+  OK(ask_elsewhere((question){.refresh = &refresh}));
+  STATE(mine, "{\"gone\":1,\"k\":0}");
+  assert_true(mp_refresh_fits(&refresh, mine));
+  OK(mp_refresh_apply(&refresh, mine, &failure));
+  mp_refresh_end(&refresh);
+  STATE(mine, "{\"k\":1,\"user:u\":2}");
+  assert_int_equal(moonpad_session_revision(mine), 1);
+
+  /* What the object appended meanwhile is newer than the answer. */
+  mp_refresh_begin(&refresh, mine);
+  OK(ask_elsewhere((question){.refresh = &refresh}));
+  host_append(mine, "{\"k\":2}");
+  assert_false(mp_refresh_fits(&refresh, mine));
+  mp_refresh_end(&refresh);
+  STATE(mine, "{\"k\":2,\"user:u\":2}");
+
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  mp_refresh_begin(&refresh, mine);
+  FAILS(MOONPAD_NOT_FOUND, ask_elsewhere((question){.refresh = &refresh}));
+  mp_refresh_end(&refresh);
+  moonpad_session_free(mine);
+  moonpad_session_free(other);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_EVERY_STORE(test_a_commit_is_refused_in_both_ways),
       ON_EVERY_STORE(test_a_call_is_closed_when_its_session_is_freed),
       ON_EVERY_STORE(test_a_reference_asks_for_the_session_object),
+      ON_EVERY_STORE(test_an_export_is_loaded_in_pages),
+      ON_EVERY_STORE(test_a_refresh_is_read_elsewhere),
   };
   return HOST_RUN(tests);
 }
