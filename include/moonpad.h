@@ -1,13 +1,20 @@
 /*
 ** moonpad: an embeddable agent state runtime.
 **
-** This header is the whole C API and its manual. It needs no Lua.
+** This header is the whole C API and its manual. It needs no Lua. "Contract n.n" is a section of
+** docs/contract.md, where a rule comes from; docs/c.md goes through the API by task.
+**
+** Sections: version, limits, errors · text and values · option structs · hooks · service ·
+** sessions · state of a session · change sets · events · asynchronous appends · user and app
+** state · history · export and import · JSON and templates
 **
 ** Conventions
 **   Status     Every call that can fail returns a moonpad_status and takes, last, a
 **              `moonpad_error *` owned by the caller (NULL when the message is of no interest). On
-**              failure nothing has changed and no out parameter is left half-filled: handles are
-**              NULL, counts are 0.
+**              failure nothing has changed and no out parameter is left half-filled: handles and
+**              buffers are NULL, counts are 0, values are MOONPAD_ABSENT.
+**   Arguments  Handles and out parameters must not be NULL, unless a comment says that they may
+**              be.
 **   Strings    Text is (pointer, length) in UTF-8, as moonpad_string; a NUL byte may be part of it.
 **              What the caller passes is copied before the call returns. What moonpad hands out as
 **              moonpad_string or const char * is borrowed: it is valid as long as the function
@@ -16,9 +23,6 @@
 **              is accepted.
 **   Time       Seconds since 1970-01-01 UTC, as double. Durations name their unit
 **              (`busy_timeout_ms`).
-**   Threads    A service may be used from any number of threads. A session, with its change sets
-**              and what was borrowed from it, belongs to one thread at a time; so does an event
-**              cursor, an export, an import.
 **   Revisions  A session counts its events: revision n is the state after its n-th event, 0 the
 **              state it was created with.
 **   JSON       What the caller gives is checked: RFC 8259 in UTF-8, and no key twice in an object
@@ -26,6 +30,25 @@
 **              names the byte, and the key.
 **   State keys carry their scope as a prefix: "user:", "app:", "temp:", none for this session
 **              (contract 1.1).
+**   Paths      reach into a value: "address.city", "items[2].name"; indices count from 1; empty:
+**              the whole value.
+**
+** "Errors:" lists what a function can answer besides MOONPAD_OK. "Store errors" are what any call
+** that asks the store can get:
+**   closed       the service has been closed
+**   busy         another process kept the store locked for longer than busy_timeout_ms
+**   storage      the disk is full, an I/O error, a file that cannot be written or is gone
+**   corrupt      the store is damaged
+**   unsupported  a newer moonpad has brought the file to a schema that this library does not know
+**   limit        what is to be written is larger than the store can keep
+**   no_memory    an allocation failed
+**
+** "Threads:" says who may call it:
+**   any            any thread, several at the same time
+**   the session's  the thread that uses the session object. That, with its change sets and what was
+**                  borrowed from it, belongs to one thread at a time (contract 6). Another thread
+**                  may take it over where both synchronize.
+**   one at a time  the object belongs to one thread at a time, in the same way
 **
 ** There is no global state: clock, id source, allocator and log function are set per service.
 */
@@ -41,6 +64,14 @@
 extern "C" {
 #endif
 
+#if defined(__GNUC__)
+#define MOONPAD_API __attribute__((visibility("default")))
+#else
+#define MOONPAD_API
+#endif
+
+/* ---- Version ---- */
+
 #define MOONPAD_VERSION_MAJOR 0
 #define MOONPAD_VERSION_MINOR 1
 #define MOONPAD_VERSION_PATCH 0
@@ -48,11 +79,14 @@ extern "C" {
 /* 0.1.0 is 1000, 1.2.3 is 1002003: newer versions have larger numbers. */
 #define MOONPAD_VERSION_NUMBER (MOONPAD_VERSION_MAJOR * 1000000 + MOONPAD_VERSION_MINOR * 1000 + MOONPAD_VERSION_PATCH)
 
-#if defined(__GNUC__)
-#define MOONPAD_API __attribute__((visibility("default")))
-#else
-#define MOONPAD_API
-#endif
+/*
+** The version of the library that is running, which may be another one than that of the header: as
+** MOONPAD_VERSION ("0.1.0", a constant) and as MOONPAD_VERSION_NUMBER.
+** Errors: none.
+** Threads: any.
+*/
+MOONPAD_API const char *moonpad_version(void);
+MOONPAD_API int moonpad_version_number(void);
 
 /* ---- Fixed limits (contract 1.1, 1.2, 2). Exceeding one is MOONPAD_INVALID_ARGUMENT. ---- */
 
@@ -60,7 +94,7 @@ extern "C" {
 #define MOONPAD_MAX_NAME_BYTES 255  /* appName, userId, sessionId */
 #define MOONPAD_MAX_DEPTH      128  /* nesting of a value */
 
-/* ---- Errors ---- */
+/* ---- Errors (contract 2.3) ---- */
 
 typedef enum moonpad_status {
   MOONPAD_OK = 0,
@@ -84,24 +118,34 @@ typedef enum moonpad_status {
 
 /*
 ** Filled on failure. `message` is NUL-terminated UTF-8, cut at its end if need be, and never names
-** a password.
+** a password. The keys of a conflict are not in here: the session object has them
+** (moonpad_session_conflict_key).
 */
 typedef struct moonpad_error {
   moonpad_status code;
   char message[1016];
 } moonpad_error;
 
-/* The name of a status as in the contract ("invalid_argument"); a constant. Any thread. */
+/*
+** The name of a status as in the contract ("invalid_argument"): a constant, also for a number that
+** is no status.
+** Errors: none.
+** Threads: any.
+*/
 MOONPAD_API const char *moonpad_status_name(moonpad_status status);
 
-/* ---- Text and values ---- */
+/* ---- Text and values (contract 1.2) ---- */
 
 typedef struct moonpad_string {
   const char *data; /* may be NULL when length is 0 */
   size_t length;    /* bytes */
 } moonpad_string;
 
-/* Wraps a NUL-terminated string; NULL gives the empty string. */
+/*
+** Wraps a NUL-terminated string without copying it; NULL gives the empty string.
+** Errors: none.
+** Threads: any.
+*/
 static inline moonpad_string moonpad_text(const char *text) {
   moonpad_string string;
   string.data = text;
@@ -125,6 +169,9 @@ typedef enum moonpad_type {
 
 /*
 ** A typed scalar or JSON text. Borrowed: the function that fills it says how long `text` is valid.
+** In a value that is given to moonpad, MOONPAD_ARRAY and MOONPAD_OBJECT mean the same: `text` is
+** the JSON of an array or of an object, and which of the two is read off the text. A value that
+** moonpad fills has the type that its text has.
 */
 typedef struct moonpad_value {
   moonpad_type type;
@@ -136,6 +183,13 @@ typedef struct moonpad_value {
   } as;
 } moonpad_value;
 
+/*
+** Values to give to moonpad. A text is not copied here but by the call that takes the value.
+** moonpad_json wraps the JSON of an array or object; JSON of a scalar is invalid_argument where it
+** is given: use the function of its type.
+** Errors: none.
+** Threads: any.
+*/
 static inline moonpad_value moonpad_null_value(void) {
   moonpad_value value;
   value.type = MOONPAD_NULL;
@@ -167,7 +221,6 @@ static inline moonpad_value moonpad_string_value(moonpad_string text) {
   value.as.text = text;
   return value;
 }
-/* An array or object given as JSON text; the type is read off the text when it is stored. */
 static inline moonpad_value moonpad_json(moonpad_string text) {
   moonpad_value value;
   value.type = MOONPAD_OBJECT;
@@ -175,13 +228,21 @@ static inline moonpad_value moonpad_json(moonpad_string text) {
   return value;
 }
 
-/* Bytes that moonpad allocated for the caller; released by moonpad_buffer_free. */
+/*
+** Bytes that moonpad allocated for the caller. They outlive what they were got from, the service
+** included.
+*/
 typedef struct moonpad_buffer {
   char *data;    /* NUL-terminated for convenience; the NUL is not counted */
   size_t length; /* bytes */
   void *owner;   /* private */
 } moonpad_buffer;
 
+/*
+** Gives the bytes back; `buffer` (may be NULL, and may be {0}) is empty then.
+** Errors: none.
+** Threads: any, each buffer by one at a time.
+*/
 MOONPAD_API void moonpad_buffer_free(moonpad_buffer *buffer);
 
 /*
@@ -197,14 +258,29 @@ MOONPAD_API void moonpad_buffer_free(moonpad_buffer *buffer);
 ** Whoever adds a field: put it at the end, beginning where the struct ended before (no field may
 ** lie in what was padding), and let zero bytes (0, NULL, false) be its default, in _init and in the
 ** library. Then a program that does not set it runs with an older library as well. Never remove,
-** move or resize a field.
+** move or resize a field, nor change what a value of it means.
 */
 
-/* ---- Hooks of the host, per service ---- */
+/* All stored events of a session. */
+#define MOONPAD_ALL_EVENTS INT64_C(-1)
+/* Of an option that the service has as well: as the service has it. */
+#define MOONPAD_DEFAULT INT64_MIN
 
-/* None of them may use the service that calls it, or wait for a thread that does. */
+/*
+** ---- Hooks of the host, per service (contract 6) ----
+**
+** They are called on whatever thread needs them: those that call moonpad, and the service's own, at
+** the same time. What `context` points to must outlive the service and all that was got from it.
+*/
 
-/* All three are called from any thread that uses the service. `resize` with NULL allocates. */
+/*
+** Memory of the service and of all that is got from it. `allocate` gives `size` bytes (never 0),
+** aligned for any type, or NULL. `resize` with NULL allocates. `release` never gets NULL. SQLite's
+** own memory does not come from here.
+** May call: no function of moonpad, nor wait for a thread that is in one. It is called in the
+** middle of transactions.
+** Threads: any, several at the same time.
+*/
 typedef struct moonpad_allocator {
   void *(*allocate)(void *context, size_t size);
   void *(*resize)(void *context, void *block, size_t size);
@@ -213,19 +289,42 @@ typedef struct moonpad_allocator {
 } moonpad_allocator;
 
 /*
-** Now, in seconds since 1970. Any thread. NaN, an infinity and a time before 1970 are
-** invalid_argument at the call that asked; a clock that goes backwards is believed.
+** Now, in seconds since 1970: asked for the times of sessions and events, and for UUIDv7. NaN, an
+** infinity and a time before 1970 are invalid_argument at the call that asked; a clock that goes
+** backwards is believed.
+** May call: no function of moonpad, nor wait for a thread that is in one.
+** Threads: any, several at the same time.
 */
 typedef double (*moonpad_clock_function)(void *context);
-/* Fills `bytes` with 16 random bytes, from which UUIDs are made. Any thread. */
-typedef void (*moonpad_random_function)(void *context, unsigned char bytes[16]);
+
 /*
-** Receives warnings that no call can report (a failed asynchronous append without callback...).
-** Any thread.
+** Fills `bytes` with 16 random bytes, from which UUIDs are made.
+** May call: no function of moonpad, nor wait for a thread that is in one.
+** Threads: any, several at the same time.
+*/
+typedef void (*moonpad_random_function)(void *context, unsigned char bytes[16]);
+
+/*
+** Receives what no call can report: an asynchronous append that has failed, and had no callback, or
+** was dropped before it was polled. `message` is borrowed for the call.
+** May call: moonpad_status_name, and no other function of moonpad; it must not wait for a thread
+** that is in one.
+** Threads: any, several at the same time.
 */
 typedef void (*moonpad_log_function)(void *context, moonpad_status status, const char *message);
 
-/* ---- Service (contract 2 and 5) ---- */
+/*
+** A store that comes from outside the library: a module hands over its opener, which
+** src/store/store.h describes with what it may call. `scheme` is the URL's without the colon
+** ("example"); it is looked for before the built-in ones.
+*/
+typedef struct moonpad_store_opener moonpad_store_opener;
+typedef struct moonpad_store_scheme {
+  const char *scheme;
+  const moonpad_store_opener *opener;
+} moonpad_store_scheme;
+
+/* ---- Service: an open store (contract 2 and 5) ---- */
 
 typedef struct moonpad_service moonpad_service;
 typedef struct moonpad_session moonpad_session;
@@ -246,28 +345,13 @@ typedef enum moonpad_on_conflict {
   MOONPAD_ON_CONFLICT_OVERWRITE /* no conflict checks: the last append wins */
 } moonpad_on_conflict;
 
-#define MOONPAD_ALL_EVENTS INT64_C(-1)
-/* Of an option that the service has as well: as the service has it. */
-#define MOONPAD_DEFAULT INT64_MIN
-
 /* Later versions append fields: see "Option structs". */
-/*
-** A store that comes from outside the library: a module hands over its opener, which
-** src/store/store.h describes. It is tried before the built-in ones and the scheme's colon is left
-** out ("example").
-*/
-typedef struct moonpad_store_opener moonpad_store_opener;
-typedef struct moonpad_store_scheme {
-  const char *scheme;
-  const moonpad_store_opener *opener;
-} moonpad_store_scheme;
-
 typedef struct moonpad_options {
   size_t size; /* set by moonpad_options_init */
   moonpad_durability durability;
   moonpad_on_conflict on_conflict;
   int64_t busy_timeout_ms;            /* 5000 */
-  int64_t num_recent_events;          /* default of moonpad_get_session; MOONPAD_ALL_EVENTS */
+  int64_t num_recent_events;          /* of moonpad_get_session by default; MOONPAD_ALL_EVENTS */
   int64_t max_value_bytes;            /* of one state value; 16 MiB; 0 = no limit */
   int64_t max_event_bytes;            /* of one stored event; 64 MiB; 0 = no limit */
   int64_t max_state_bytes;            /* of one session's own state; 256 MiB; 0 = no limit */
@@ -283,6 +367,11 @@ typedef struct moonpad_options {
   size_t store_count;
 } moonpad_options;
 
+/*
+** Sets the size and the defaults. First of all.
+** Errors: none.
+** Threads: any.
+*/
 static inline void moonpad_options_init(moonpad_options *options) {
   memset(options, 0, sizeof *options);
   options->size = sizeof *options;
@@ -293,15 +382,14 @@ static inline void moonpad_options_init(moonpad_options *options) {
   options->max_state_bytes = INT64_C(256) << 20;
 }
 
-/* The version of the library that is running, "0.1.0". */
-MOONPAD_API const char *moonpad_version(void);
-/* The same as MOONPAD_VERSION_NUMBER counts it. */
-MOONPAD_API int moonpad_version_number(void);
-
 /*
 ** Opens a store: "memory:", "sqlite:PATH", "sqlite::memory:", "sqlite:///relative",
-** "sqlite:////absolute". `options` may be NULL. Errors: unsupported (scheme or newer file),
-** corrupt, storage, invalid_argument, no_memory.
+** "sqlite:////absolute". `options` may be NULL. *service is the caller's, one reference.
+** Errors: invalid_argument (an option, or what follows the scheme), unsupported (a scheme that is
+** not built in, a file of a newer schema, an option of a later version), corrupt (not a database of
+** moonpad, or a damaged one; the file is left alone), storage (the file or its folder cannot be
+** used), busy, no_memory.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, moonpad_service **service,
                                         moonpad_error *error);
@@ -309,62 +397,44 @@ MOONPAD_API moonpad_status moonpad_open(moonpad_string url, const moonpad_option
 /*
 ** Closes the store: waits for calls and asynchronous appends under way, then every further call
 ** on the service or its sessions is `closed`. What a session already holds stays readable, and what
-** is pending on it can still be read and changed, but not stored. Idempotent; any thread, several
-** at once: each returns when the store is closed. While somebody else keeps the store locked, it
-** waits for busy_timeout_ms, and what is queued is `busy`.
+** is pending on it can still be read and changed, but not stored. Idempotent, NULL is ignored;
+** where several close, each returns when the store is closed. While somebody else keeps the store
+** locked, it waits for busy_timeout_ms, and what is queued is `busy`.
+** Errors: none.
+** Threads: any.
 */
 MOONPAD_API void moonpad_service_close(moonpad_service *service);
 
 /*
-** A service is counted: every session holds it, and whoever shares it retains it. The last release
-** closes it. Asynchronous appends that nobody has polled until then are stored all the same, and
-** dropped without a callback; those that failed are told to the log hook.
+** A service is counted: every session, cursor, queue, export and import holds it, and whoever
+** shares it retains it. The last release closes it. Asynchronous appends that nobody has polled
+** until then are stored all the same, and dropped without a callback; those that failed are told to
+** the log hook. moonpad_service_retain returns its argument. NULL is ignored.
+** Errors: none.
+** Threads: any.
 */
 MOONPAD_API moonpad_service *moonpad_service_retain(moonpad_service *service);
 MOONPAD_API void moonpad_service_release(moonpad_service *service);
 
-/* ---- What is asynchronous, and where it completes (contract 2, 6) ---- */
+/*
+** A consistent copy of the store in a new file at `path`, while others write.
+** Errors: unsupported (this store has no backup), invalid_argument (the path is empty, has a NUL or
+** is not UTF-8), already_exists (there is such a file), store errors.
+** Threads: any.
+*/
+MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error);
 
 /*
-** An asynchronous append is stored by a thread of the service, which the first one starts; a
-** store that answers from memory needs none. What is done waits in a completion queue: the
-** service's own, or one that a thread has made for itself and given to its sessions
-** (moonpad_session_set_queue). Two threads that append through one service each have a queue then,
-** and poll nothing of the other.
+** ---- Sessions (contract 2) ----
 **
-** To poll calls the callbacks of what is done by now, on this thread, which must be the one that
-** uses their sessions: of one session in the order of its appends. Waits up to `timeout_ms` for the
-** first (0 or less: does not wait; nothing under way for this queue: not at all). Returns how many
-** appends these were, with a callback or without. What is done can be polled after
-** moonpad_service_close, too. A callback may use the service, append anew (which is for the next
-** poll), free sessions and the queue, and let go of the service itself.
+** A session object is a snapshot of a stored session: it changes by its own appends and by
+** moonpad_refresh only. It belongs to one creation: once its session is deleted, it gets not_found
+** from the store, even when the same id exists again.
 */
-MOONPAD_API size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms);
-MOONPAD_API size_t moonpad_queue_poll(moonpad_queue *queue, int64_t timeout_ms);
 
 /*
-** A file descriptor that is readable as long as a poll has something to do: for the poll(2),
-** epoll or kqueue of a host's event loop. It is the library's: wait for it, neither read nor close
-** it. It is made when first asked for, and good until the queue is freed, or the last release of
-** the service. Any thread. Errors: storage (no file descriptor is left); *fd is -1 then.
-*/
-MOONPAD_API moonpad_status moonpad_fd(moonpad_service *service, int *fd, moonpad_error *error);
-MOONPAD_API moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *error);
-
-/*
-** Makes a completion queue for one thread. It holds a reference of the service until it is freed,
-** which waits for the appends that complete in it. What nobody has polled then is stored all the
-** same and dropped without a callback; those that failed are told to the log hook. A session that
-** still has the queue gets `closed` for its next asynchronous append. Errors: closed, no_memory.
-*/
-MOONPAD_API moonpad_status moonpad_queue_new(moonpad_service *service, moonpad_queue **queue, moonpad_error *error);
-MOONPAD_API void moonpad_queue_free(moonpad_queue *queue);
-
-/* ---- Sessions (contract 2) ---- */
-
-/*
-** Who: names are non-empty UTF-8 of at most MOONPAD_MAX_NAME_BYTES without NUL; session_id is
-** trimmed of ASCII blanks.
+** Names are non-empty UTF-8 of at most MOONPAD_MAX_NAME_BYTES without NUL; session_id is trimmed of
+** ASCII blanks. A name that is none is invalid_argument, which names appName, userId or sessionId.
 */
 typedef struct moonpad_session_name {
   moonpad_string app_name;
@@ -375,7 +445,10 @@ typedef struct moonpad_session_name {
 /*
 ** Creates a session. An empty or blank session_id gets a UUIDv4. `state` is a JSON object of
 ** initial state or empty; it is split by scope, "temp:" keys are dropped, and it is revision 0.
-** Errors: already_exists, invalid_argument, limit, store errors.
+** *session is the caller's.
+** Errors: invalid_argument (a name, the state, the clock), already_exists, limit (max_value_bytes,
+** max_state_bytes), store errors.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_session_name *name,
                                                   moonpad_string state, moonpad_session **session,
@@ -387,9 +460,14 @@ typedef struct moonpad_get_options {
   /* the last n; 0 none; MOONPAD_ALL_EVENTS; MOONPAD_DEFAULT: as the service has it */
   int64_t num_recent_events;
   bool has_after_timestamp;
-  double after_timestamp; /* inclusive; used when has_after_timestamp */
+  double after_timestamp; /* inclusive; used when has_after_timestamp; before num_recent_events */
 } moonpad_get_options;
 
+/*
+** Sets the size and the defaults. First of all.
+** Errors: none.
+** Threads: any.
+*/
 static inline void moonpad_get_options_init(moonpad_get_options *options) {
   memset(options, 0, sizeof *options);
   options->size = sizeof *options;
@@ -397,29 +475,40 @@ static inline void moonpad_get_options_init(moonpad_get_options *options) {
 }
 
 /*
-** Reads a session; `options` may be NULL. Absent: MOONPAD_NOT_FOUND and *session is NULL. Costs the
-** size of its state, not of its history.
+** Reads a session; `options` may be NULL. Costs the size of its state, not of its history. *session
+** is the caller's.
+** Errors: not_found (there is no such session), invalid_argument (a name, an option), unsupported
+** (an option of a later version), store errors.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_session_name *name,
                                                const moonpad_get_options *options, moonpad_session **session,
                                                moonpad_error *error);
 
 /*
-** Frees the object (not the stored session); waits for its asynchronous appends. What its change
-** sets have pending is dropped: every call on them is `closed` from then on. They are still to be
-** freed.
+** Frees the object (not the stored session; NULL is ignored), after its asynchronous appends, whose
+** callbacks get NULL for it. What its change sets have pending is dropped: every call on them is
+** `closed` from then on. They are still to be freed.
+** Errors: none.
+** Threads: the session's.
 */
 MOONPAD_API void moonpad_session_free(moonpad_session *session);
 
-/* `existed` may be NULL. User and app state stay. */
+/*
+** Deletes a stored session. `existed` (may be NULL) tells whether there was one. User and app state
+** stay.
+** Errors: invalid_argument (a name), store errors.
+** Threads: any.
+*/
 MOONPAD_API moonpad_status moonpad_delete_session(moonpad_service *service, const moonpad_session_name *name,
                                                   bool *existed, moonpad_error *error);
 
 /*
 ** Forgets a user: all its sessions and its user state, in one transaction. `sessions` (may be
 ** NULL) becomes how many sessions it had; of a user that is not known, 0. Session objects of the
-** user get not_found from then on. Any thread. Errors: invalid_argument, closed, busy, storage,
-** corrupt, no_memory.
+** user get not_found from then on.
+** Errors: invalid_argument (a name), store errors.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_delete_user(moonpad_service *service, moonpad_string app_name,
                                                moonpad_string user_id, int64_t *sessions, moonpad_error *error);
@@ -435,6 +524,11 @@ typedef struct moonpad_list_options {
   moonpad_string after; /* the cursor of the page before, or empty */
 } moonpad_list_options;
 
+/*
+** Sets the size and the defaults. First of all.
+** Errors: none.
+** Threads: any.
+*/
 static inline void moonpad_list_options_init(moonpad_list_options *options) {
   memset(options, 0, sizeof *options);
   options->size = sizeof *options;
@@ -442,20 +536,36 @@ static inline void moonpad_list_options_init(moonpad_list_options *options) {
 
 typedef struct moonpad_session_list moonpad_session_list;
 
-/* Lists sessions of an app with merged state and no events. `options` may be NULL. */
+/*
+** Lists sessions of an app with merged state and no events. `options` may be NULL. *list is the
+** caller's.
+** Errors: invalid_argument (a name, a negative limit, an `after` that is no cursor), unsupported
+** (an option of a later version), store errors.
+** Threads: any.
+*/
 MOONPAD_API moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string app_name,
                                                  const moonpad_list_options *options, moonpad_session_list **list,
                                                  moonpad_error *error);
+/*
+** What is in a list. `_at` gives a session that is borrowed from the list, `_take` takes it out,
+** and the caller frees it: both give NULL beyond the end, and for one that was taken before.
+** `_cursor`, borrowed from the list, is for `after` of the next page; empty when there is none.
+** `_free` frees the list with the sessions in it; NULL is ignored.
+** Errors: none.
+** Threads: one at a time.
+*/
 MOONPAD_API size_t moonpad_session_list_count(const moonpad_session_list *list);
-/* Borrowed from the list. */
 MOONPAD_API moonpad_session *moonpad_session_list_at(const moonpad_session_list *list, size_t index);
-/* Takes a session out of the list: the caller frees it. NULL when it was taken before. */
 MOONPAD_API moonpad_session *moonpad_session_list_take(moonpad_session_list *list, size_t index);
-/* Empty when there is no further page. Borrowed from the list. */
 MOONPAD_API moonpad_string moonpad_session_list_cursor(const moonpad_session_list *list);
 MOONPAD_API void moonpad_session_list_free(moonpad_session_list *list);
 
-/* What a session object holds. Strings are borrowed until it is freed. */
+/*
+** What a session object holds. Strings, and the service, are borrowed until it is freed. Times are
+** seconds since 1970; the conversation count is that of the user's messages so far.
+** Errors: none.
+** Threads: the session's.
+*/
 MOONPAD_API moonpad_string moonpad_session_id(const moonpad_session *session);
 MOONPAD_API moonpad_string moonpad_session_app_name(const moonpad_session *session);
 MOONPAD_API moonpad_string moonpad_session_user_id(const moonpad_session *session);
@@ -466,86 +576,255 @@ MOONPAD_API int64_t moonpad_session_conversation_count(const moonpad_session *se
 MOONPAD_API moonpad_service *moonpad_session_service(const moonpad_session *session);
 
 /*
-** The value of a key (with its prefix), pending writes of the session object included; `path`
-** reaches into it ("address.city", "items[2].name"; indices from 1; empty: the whole) without
-** decoding the rest. Absent: type MOONPAD_ABSENT and MOONPAD_OK. Counts as a read of the key
-** (contract 2.2). The text is valid until the next call on this session. Errors: invalid_argument
-** (bad path), no_memory.
-*/
-MOONPAD_API moonpad_status moonpad_session_read(moonpad_session *session, moonpad_string key, moonpad_string path,
-                                                moonpad_value *value, moonpad_error *error);
-
-/* The merged state as one JSON object, keys sorted. */
-MOONPAD_API moonpad_status moonpad_session_state(moonpad_session *session, moonpad_buffer *json, moonpad_error *error);
-
-/*
 ** Brings the object up to the stored revision; pending writes stay pending and count as decided in
-** sight of the new values. Deleted or expired meanwhile: not_found.
+** sight of the new values (contract 2.2). Waits for its asynchronous appends first.
+** Errors: not_found (deleted meanwhile), store errors.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error);
 
 /*
 ** The keys of the last `conflict` that an append of this session object got; of an asynchronous one
-** they are there from its callback on. Borrowed until its next append.
+** they are there from its callback on. They live on the session object because an error has no
+** memory of its own: borrowed until its next append. {NULL, 0} beyond the last one.
+** Errors: none.
+** Threads: the session's.
 */
 MOONPAD_API size_t moonpad_session_conflict_count(const moonpad_session *session);
 MOONPAD_API moonpad_string moonpad_session_conflict_key(const moonpad_session *session, size_t index);
+
+/* ---- State of a session (contract 1) ---- */
+
+/*
+** The value of a key (with its prefix), pending writes of the session object included; `path`
+** reaches into it without decoding the rest. Absent: type MOONPAD_ABSENT and MOONPAD_OK. Counts as
+** a read of the key (contract 2.2). The text is borrowed until the next call on this session or a
+** change set of it, or a poll of its queue.
+** Errors: invalid_argument (a malformed path into a key that is there; a pending increment or
+** append that does not fit what others have stored since), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_session_read(moonpad_session *session, moonpad_string key, moonpad_string path,
+                                                moonpad_value *value, moonpad_error *error);
+
+/*
+** The merged state as one JSON object, keys sorted, pending writes of the session object included.
+** Counts as a read of every key. `json` is the caller's.
+** Errors: invalid_argument (a pending increment or append does not fit what others have stored
+** since), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_session_state(moonpad_session *session, moonpad_buffer *json, moonpad_error *error);
+
+/*
+** ---- Change sets: pending writes on a session (contract 1.3, 1.4) ----
+**
+** A change set lies over what the session object shows. Nothing is seen by others until it is
+** committed as an event. Several may be open on one session; each is to be freed, before the
+** session or after it. Once the session is freed, every call on them is `closed`, and nothing is
+** pending. Every `key` carries its prefix, every `path` reaches into the key's value.
+*/
+
+/*
+** Opens a change set, which is the caller's.
+** Errors: no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_begin(moonpad_session *session, moonpad_changes **changes,
+                                                 moonpad_error *error);
+/*
+** The session object's own change set, borrowed until the session is freed: what
+** moonpad_session_read reads through, and moonpad_update_session stores.
+** Errors: no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_session_changes(moonpad_session *session, moonpad_changes **changes,
+                                                   moonpad_error *error);
+/*
+** `_discard` drops what is pending. `_free` does, and frees the change set (NULL is ignored); a
+** session object's own one is not to be freed.
+** Errors: none.
+** Threads: the session's.
+*/
+MOONPAD_API void moonpad_changes_discard(moonpad_changes *changes);
+MOONPAD_API void moonpad_changes_free(moonpad_changes *changes);
+
+/*
+** Reads through the pending writes; as moonpad_session_read. The text is borrowed until the next
+** call on this change set or its session, or a poll of the session's queue.
+** Errors: closed (the session has been freed), invalid_argument (a malformed path into a key that
+** is there; a pending increment or append that does not fit what others have stored since),
+** no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                               moonpad_value *value, moonpad_error *error);
+
+/*
+** Is the key there, pending writes included? A stored null is. Counts as a read of the key.
+** Errors: closed (the session has been freed), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_has(moonpad_changes *changes, moonpad_string key, bool *there,
+                                               moonpad_error *error);
+
+typedef struct moonpad_key_list moonpad_key_list;
+
+/*
+** All keys that have a value, prefixes in place, pending writes included, sorted by their bytes.
+** Counts as a read of every key, those included that are not there. *keys is the caller's.
+** Errors: closed (the session has been freed), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_keys(moonpad_changes *changes, moonpad_key_list **keys,
+                                                moonpad_error *error);
+/*
+** What is in the list, which stays as it was made, also when the session has been freed. `_at` is
+** borrowed from the list; {NULL, 0} beyond its end. `_free` ignores NULL.
+** Errors: none.
+** Threads: the session's.
+*/
+MOONPAD_API size_t moonpad_key_list_count(const moonpad_key_list *list);
+MOONPAD_API moonpad_string moonpad_key_list_at(const moonpad_key_list *list, size_t index);
+MOONPAD_API void moonpad_key_list_free(moonpad_key_list *list);
+
+/*
+** What is pending: `delta` becomes a JSON object of what the written keys are to hold, as they show
+** it here and now, `removed` (may be NULL) a JSON array of the keys that are to be removed, both
+** sorted; both are the caller's. It is no read.
+** Errors: closed (the session has been freed), invalid_argument (a pending increment or append does
+** not fit what others have stored since), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_delta(moonpad_changes *changes, moonpad_buffer *delta,
+                                                 moonpad_buffer *removed, moonpad_error *error);
+
+/*
+** The merged state, pending writes included, as one JSON object with sorted keys. Counts as a read
+** of every key. `json` is the caller's.
+** Errors: closed (the session has been freed), invalid_argument (a pending increment or append does
+** not fit what others have stored since), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_state(moonpad_changes *changes, moonpad_buffer *json, moonpad_error *error);
+
+/*
+** Is anything pending? Not when the session has been freed.
+** Errors: none.
+** Threads: the session's.
+*/
+MOONPAD_API bool moonpad_changes_pending(const moonpad_changes *changes);
+
+/*
+** Sets a value or, with a path, one place inside it (the places above it must be there).
+** Errors: closed (the session has been freed), invalid_argument (the key, the path, the value, a
+** path through what is no table, a change set that takes no more writes), limit (a whole value is
+** larger than max_value_bytes; of a place inside, the commit tells), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                               const moonpad_value *value, moonpad_error *error);
+/*
+** Removes a key, or one place inside its value (of an array: the last item only). To remove a place
+** that is not there, or one below it, does nothing; to remove a key that is not there is pending
+** like any other removal.
+** Errors: closed (the session has been freed), invalid_argument (the key, the path, an item that is
+** not the last, a change set that takes no more writes), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
+                                                  moonpad_error *error);
+/*
+** Adds at commit, under the store's lock, to the value stored then; `by` is an integer or a float.
+** A missing key counts from 0. Reads in between see the local sum. No conflict (contract 2.2).
+** Errors: closed (the session has been freed), invalid_argument (the key, `by` is no number, the
+** value there is none, the sum overflows, a change set that takes no more writes), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key,
+                                                     const moonpad_value *by, moonpad_error *error);
+/*
+** Appends an item to an array at commit, under the store's lock; a missing key and an empty object
+** count as an empty array. The array is one level of the value's depth. No conflict.
+** Errors: closed (the session has been freed), invalid_argument (the key, the item, the value there
+** is no array, a change set that takes no more writes), no_memory.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string key,
+                                                  const moonpad_value *item, moonpad_error *error);
+
+/*
+** Appends `event` (a JSON object, "{}" will do) with the pending writes added to its stateDelta, as
+** moonpad_append_event does. On failure the writes stay pending.
+** Errors: those of moonpad_append_event; closed (the session has been freed), too.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string event,
+                                                  moonpad_event **stored, moonpad_error *error);
+
+/*
+** Appends what is pending on the session object itself (written through moonpad_session_changes, or
+** Lua's session.state) as one event by "system". Nothing pending: MOONPAD_OK and *stored is NULL.
+** `stored` may be NULL.
+** Errors: those of moonpad_append_event; closed (the service) also when nothing is pending.
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored,
+                                                  moonpad_error *error);
 
 /* ---- Events (contract 2.1 and 3) ---- */
 
 /*
 ** Appends an event given as a JSON object: the one way in which state changes. A removal in
 ** `actions.stateDelta` is written as null plus the key in the event's `removedStateKeys` list.
-** `stored` (may be NULL) gets the stored event; a partial event comes back unchanged with revision
-** 0. Returns when it is durable. Errors: invalid_argument, not_found, already_exists, conflict,
-** limit, store errors. Memory that ends only after the event is durable is no failure: the status
-** is OK and `stored` gets NULL; the event can be read with moonpad_session_event.
+** `stored` (may be NULL) gets the stored event, which is the caller's; a partial event comes back
+** unchanged with revision 0. Returns when it is durable, after the asynchronous appends of this
+** session object. An event with the id and the content of one that is stored succeeds, and is not
+** applied again. Memory that ends only after the event is durable is no failure: the status is OK
+** and `stored` gets NULL; the event can be read with moonpad_session_event.
+** Errors: invalid_argument (the event, the clock, an increment or append that does not fit what is
+** stored), not_found (the session has been deleted), already_exists (an event of this id with other
+** content), conflict (somebody else has changed a key that it writes, contract 2.2), limit
+** (max_value_bytes, max_event_bytes, max_state_bytes), store errors.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
                                                 moonpad_error *error);
 
 /*
-** Called by a poll and by nothing else. On success `event` is the stored event and `error` is
-** NULL; on failure `event` is NULL and `error` says why. Both are borrowed for the call. `session`
-** is NULL when it has been freed meanwhile.
+** What an event holds. Text is borrowed until the event is freed, or until the call says so that
+** has lent the event. moonpad_event_json is compact and without the revision, which is 0 for a
+** partial event. The time is in seconds since 1970.
+** Errors: none.
+** Threads: one at a time.
 */
-typedef void (*moonpad_append_callback)(void *context, moonpad_session *session, const moonpad_event *event,
-                                        const moonpad_error *error);
-
-/*
-** The same without waiting: the session object changes at once, its revision on completion, which a
-** poll of its queue reports through `callback` (may be NULL), in order per session. If one fails,
-** those queued behind it on this session fail with it, and the session object is as stored. Errors
-** that need no store (a malformed event, a partial one) are returned here and queue nothing.
-*/
-MOONPAD_API moonpad_status moonpad_append_event_async(moonpad_session *session, moonpad_string event,
-                                                      moonpad_append_callback callback, void *context,
-                                                      moonpad_error *error);
-
-/*
-** Where the asynchronous appends of this session object complete from now on: those that are under
-** way stay where they are. NULL: in the service's own queue, as at first. The session object may be
-** freed before the queue or after it. Errors: invalid_argument (a queue of another service).
-*/
-MOONPAD_API moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue *queue,
-                                                     moonpad_error *error);
-
-/* The event as compact JSON, revision not included. Borrowed until the event is freed. */
 MOONPAD_API moonpad_string moonpad_event_json(const moonpad_event *event);
 MOONPAD_API int64_t moonpad_event_revision(const moonpad_event *event);
 MOONPAD_API moonpad_string moonpad_event_id(const moonpad_event *event);
 MOONPAD_API double moonpad_event_timestamp(const moonpad_event *event);
+
+/*
+** Frees an event that is the caller's, not one that a cursor or a callback has lent. NULL is
+** ignored.
+** Errors: none.
+** Threads: one at a time.
+*/
 MOONPAD_API void moonpad_event_free(moonpad_event *event);
 
 /*
 ** How many events the session object shows (filters of moonpad_get_session and its own appends
-** included). Reads the store only when after_timestamp was used.
+** included). Asks the store only where after_timestamp was used, the first time; of a session that
+** has been deleted by then it is 0.
+** Errors: store errors, where it asks the store; else none.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *count, moonpad_error *error);
 
 /*
-** The event at `index` (from 0), read from the store in pages. `event` is the caller's. Trimmed
-** meanwhile: not_found.
+** The event at `index` (from 0), read from the store in pages. `event` is the caller's.
+** Errors: not_found (there are not so many, the session has been deleted, or the event trimmed),
+** store errors.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_session_event(moonpad_session *session, size_t index, moonpad_event **event,
                                                  moonpad_error *error);
@@ -560,6 +839,11 @@ typedef struct moonpad_event_cursor_options {
   bool newest_first;
 } moonpad_event_cursor_options;
 
+/*
+** Sets the size and the defaults. First of all.
+** Errors: none.
+** Threads: any.
+*/
 static inline void moonpad_event_cursor_options_init(moonpad_event_cursor_options *options) {
   memset(options, 0, sizeof *options);
   options->size = sizeof *options;
@@ -569,8 +853,10 @@ static inline void moonpad_event_cursor_options_init(moonpad_event_cursor_option
 ** Opens a cursor over the events that the session object shows now, of a history of any length: it
 ** reads them in pages, of about a mebibyte, and gives them without copying each. What the object
 ** does later is nothing to it, nor what is appended; the object may be freed. `options` may be
-** NULL. Errors: invalid_argument (a negative revision), closed, no_memory, store errors (only
-** where after_timestamp was used).
+** NULL. *cursor is the caller's.
+** Errors: invalid_argument (a negative revision, an option), unsupported (an option of a later
+** version), closed, no_memory; those of moonpad_session_event_count where after_timestamp was used.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_event_cursor_open(moonpad_session *session,
                                                      const moonpad_event_cursor_options *options,
@@ -578,139 +864,165 @@ MOONPAD_API moonpad_status moonpad_event_cursor_open(moonpad_session *session,
 /*
 ** Lends the next event; *event is NULL behind the last one. It is not to be freed, and valid, with
 ** all that is borrowed from it, until the next call on the cursor. After an error the cursor stands
-** where it stood, and the call can be repeated. Errors: not_found (the event has been trimmed, or
-** the session deleted), closed, no_memory, store errors.
+** where it stood, and the call can be repeated.
+** Errors: not_found (the event has been trimmed, or the session deleted), store errors.
+** Threads: one at a time.
 */
 MOONPAD_API moonpad_status moonpad_event_cursor_next(moonpad_event_cursor *cursor, const moonpad_event **event,
                                                      moonpad_error *error);
-/* A cursor holds its service open, as a session does. */
+/*
+** Frees a cursor, which holds its service until then, as a session does. NULL is ignored.
+** Errors: none.
+** Threads: one at a time.
+*/
 MOONPAD_API void moonpad_event_cursor_free(moonpad_event_cursor *cursor);
 
-/* ---- Change sets: pending writes on a session (contract 1.3, 1.4) ---- */
+/*
+** ---- Asynchronous appends, and where they complete (contract 2, 6) ----
+**
+** An asynchronous append is stored by a thread of the service, which the first one starts; a store
+** that answers from memory needs none. The session object shows it at once; its revision, and the
+** event's, are there on completion. What is done waits in a completion queue until a poll of that
+** queue tells of it, on the thread that polls.
+**
+** A service has one queue of its own. That is enough for a program with one thread, or one loop,
+** that uses sessions. A thread that appends beside others makes a queue for itself and gives it to
+** its sessions (moonpad_session_set_queue): what completes in it is told on this thread, and it
+** polls nothing of the others.
+**
+** If an append fails, those queued behind it on this session object fail with it, and the object
+** shows what is stored. A call on the object that asks the store (append, commit, update, refresh,
+** rewind, fork, moonpad_state_at, export) waits for them first.
+*/
 
 /*
-** A change set lies over what the session object shows. Nothing is seen by others until it is
-** committed as an event. Several may be open on one session; each is to be freed, before the
-** session or after it. Once the session is freed, every call on them is `closed`, and nothing is
-** pending. Every `key` carries its prefix, every `path` reaches into the key's value (empty: the
-** whole value).
+** Tells what has become of an append. Called by a poll and by nothing else. On success `event` is
+** the stored event and `error` is NULL; on failure `event` is NULL and `error` says why. Both are
+** borrowed for the call. `session` is NULL when it has been freed meanwhile.
+** May call: everything. It may append anew (which is for the next poll), poll, free the session,
+** its change sets and the queue, close the service and let go of it. No lock is held.
+** Threads: the one that polls.
 */
-MOONPAD_API moonpad_status moonpad_changes_begin(moonpad_session *session, moonpad_changes **changes,
-                                                 moonpad_error *error);
-MOONPAD_API void moonpad_changes_free(moonpad_changes *changes);
+typedef void (*moonpad_append_callback)(void *context, moonpad_session *session, const moonpad_event *event,
+                                        const moonpad_error *error);
 
 /*
-** Reads through the pending writes; as moonpad_session_read. The text is valid until the next call
-** on this change set or its session.
+** moonpad_append_event without waiting. `callback` may be NULL: then the log hook is told of a
+** failure. It is called once where the status is OK, by a poll, in order per session; never
+** otherwise, nor where nobody polls.
+** Errors: what needs no store to be found is returned here and queues nothing: invalid_argument
+** (the event, a partial one too; the clock), closed (the service, or the session's queue has been
+** freed), no_memory. The others of moonpad_append_event come to the callback.
+** Threads: the session's.
 */
-MOONPAD_API moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key, moonpad_string path,
-                                               moonpad_value *value, moonpad_error *error);
-/*
-** Is the key there, pending writes included? A stored null is. Counts as a read of the key. On
-** failure *there is false.
-*/
-MOONPAD_API moonpad_status moonpad_changes_has(moonpad_changes *changes, moonpad_string key, bool *there,
-                                               moonpad_error *error);
+MOONPAD_API moonpad_status moonpad_append_event_async(moonpad_session *session, moonpad_string event,
+                                                      moonpad_append_callback callback, void *context,
+                                                      moonpad_error *error);
 
 /*
-** All keys that have a value, prefixes in place, pending writes included, sorted by their bytes.
-** Counts as a read of every key, those included that are not there.
-*/
-typedef struct moonpad_key_list moonpad_key_list;
-MOONPAD_API moonpad_status moonpad_changes_keys(moonpad_changes *changes, moonpad_key_list **keys,
-                                                moonpad_error *error);
-MOONPAD_API size_t moonpad_key_list_count(const moonpad_key_list *list);
-/* Borrowed from the list; {NULL, 0} beyond its end. */
-MOONPAD_API moonpad_string moonpad_key_list_at(const moonpad_key_list *list, size_t index);
-MOONPAD_API void moonpad_key_list_free(moonpad_key_list *list);
-
-/*
-** What is pending: `delta` becomes a JSON object of what the written keys are to hold, as they show
-** it here and now, `removed` (may be NULL) a JSON array of the keys that are to be removed, both
-** sorted. It is no read.
-*/
-MOONPAD_API moonpad_status moonpad_changes_delta(moonpad_changes *changes, moonpad_buffer *delta,
-                                                 moonpad_buffer *removed, moonpad_error *error);
-
-/*
-** The merged state, pending writes included, as one JSON object with sorted keys. Counts as a read
-** of every key.
-*/
-MOONPAD_API moonpad_status moonpad_changes_state(moonpad_changes *changes, moonpad_buffer *json, moonpad_error *error);
-
-/*
-** Sets a value or, with a path, one place inside it (the places above it must be there). Arrays and
-** objects are given as JSON text.
-*/
-MOONPAD_API moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
-                                               const moonpad_value *value, moonpad_error *error);
-/*
-** Removes a key, or one place inside its value (of an array: the last item only). Removing what is
-** not there, or a place below it, does nothing.
-*/
-MOONPAD_API moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
-                                                  moonpad_error *error);
-/* Adds at commit, under the store's lock; `by` is an integer or a float. */
-MOONPAD_API moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key,
-                                                     const moonpad_value *by, moonpad_error *error);
-/*
-** Appends an item to an array at commit, under the store's lock; the array is one level of the
-** value's depth.
-*/
-MOONPAD_API moonpad_status moonpad_changes_append(moonpad_changes *changes, moonpad_string key,
-                                                  const moonpad_value *item, moonpad_error *error);
-MOONPAD_API bool moonpad_changes_pending(const moonpad_changes *changes);
-/*
-** Appends `event` (a JSON object, "{}" will do) with the pending writes added to its stateDelta. On
-** failure the writes stay pending.
-*/
-MOONPAD_API moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string event,
-                                                  moonpad_event **stored, moonpad_error *error);
-/*
-** As moonpad_append_event_async: the change set is clean at once, and nothing of it is pending
-** after a failure either.
+** moonpad_changes_commit without waiting: the change set is clean at once, and nothing of it is
+** pending after a failure either. `callback` as above.
+** Errors: those of moonpad_append_event_async; closed (the session has been freed), too.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_string event,
                                                         moonpad_append_callback callback, void *context,
                                                         moonpad_error *error);
-MOONPAD_API void moonpad_changes_discard(moonpad_changes *changes);
 
 /*
-** Appends what is pending on the session object itself (written through Lua's session.state, or
-** through moonpad_session_changes) as one event by "system". Nothing pending: MOONPAD_OK and
-** *stored is NULL.
-*/
-MOONPAD_API moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored,
-                                                  moonpad_error *error);
-/*
-** The same as moonpad_append_event_async does it. *queued (may be NULL): false when nothing was
-** pending, and no callback will come.
+** moonpad_update_session without waiting. `callback` as above. *queued (may be NULL): false when
+** nothing was pending, and no callback will come.
+** Errors: those of moonpad_append_event_async.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_update_session_async(moonpad_session *session, moonpad_append_callback callback,
                                                         void *context, bool *queued, moonpad_error *error);
-/* The session object's own change set, borrowed until the session is freed. */
-MOONPAD_API moonpad_status moonpad_session_changes(moonpad_session *session, moonpad_changes **changes,
-                                                   moonpad_error *error);
 
-/* ---- User and app state (contract 2) ---- */
+/*
+** Calls the callbacks of what is done by now in the service's own queue, or in one of a thread: of
+** one session in the order of its appends. Waits up to `timeout_ms` for the first (0 or less: does
+** not wait; nothing under way for this queue: not at all). Returns how many appends these were,
+** with a callback or without. What is done can be polled after moonpad_service_close, too.
+** Errors: none.
+** Threads: the one that uses the sessions whose appends complete in that queue.
+*/
+MOONPAD_API size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms);
+MOONPAD_API size_t moonpad_queue_poll(moonpad_queue *queue, int64_t timeout_ms);
 
-/* The state of an app, or of a user of it, as a JSON object; keys without prefix. */
+/*
+** A file descriptor that is readable as long as a poll has something to do: for the poll(2),
+** epoll or kqueue of a host's event loop. It is the library's: wait for it, neither read nor close
+** it. It is made when first asked for, and good until the queue is freed, or the last release of
+** the service. *fd is -1 on failure.
+** Errors: storage (no file descriptor is left).
+** Threads: any.
+*/
+MOONPAD_API moonpad_status moonpad_fd(moonpad_service *service, int *fd, moonpad_error *error);
+MOONPAD_API moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *error);
+
+/*
+** Makes a completion queue for one thread. It is the caller's, and holds the service until it is
+** freed.
+** Errors: closed, no_memory.
+** Threads: any.
+*/
+MOONPAD_API moonpad_status moonpad_queue_new(moonpad_service *service, moonpad_queue **queue, moonpad_error *error);
+
+/*
+** Frees a queue, after the appends that complete in it. What nobody has polled then is stored all
+** the same and dropped without a callback; those that failed are told to the log hook. A session
+** that still has the queue gets `closed` for its next asynchronous append. NULL is ignored.
+** Errors: none.
+** Threads: the one that polls it.
+*/
+MOONPAD_API void moonpad_queue_free(moonpad_queue *queue);
+
+/*
+** Where the asynchronous appends of this session object complete from now on: those that are under
+** way stay where they are. NULL: in the service's own queue, as at first. The session object may be
+** freed before the queue or after it.
+** Errors: invalid_argument (a queue of another service).
+** Threads: the session's.
+*/
+MOONPAD_API moonpad_status moonpad_session_set_queue(moonpad_session *session, moonpad_queue *queue,
+                                                     moonpad_error *error);
+
+/*
+** ---- User and app state, without a session (contract 2, 6) ----
+**
+** Keys have no prefix here. Each call comes twice; an empty user id is invalid_argument, never the
+** app.
+*/
+
+/*
+** The state of an app, or of a user of it, as a JSON object with sorted keys; "{}" where there is
+** none. `json` is the caller's.
+** Errors: invalid_argument (a name), store errors.
+** Threads: any.
+*/
 MOONPAD_API moonpad_status moonpad_get_app_state(moonpad_service *service, moonpad_string app_name,
                                                  moonpad_buffer *json, moonpad_error *error);
 MOONPAD_API moonpad_status moonpad_get_user_state(moonpad_service *service, moonpad_string app_name,
                                                   moonpad_string user_id, moonpad_buffer *json, moonpad_error *error);
+
 /*
-** Merges a JSON object into it; then removes the keys of `removed` (a JSON array of strings,
-** or empty).
+** Merges a JSON object into it (`state` may be empty), then removes the keys of `removed` (a JSON
+** array of strings, or empty), in one transaction.
+** Errors: invalid_argument (a name, a key, the JSON), limit (max_value_bytes), store errors.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_update_app_state(moonpad_service *service, moonpad_string app_name,
                                                     moonpad_string state, moonpad_string removed, moonpad_error *error);
 MOONPAD_API moonpad_status moonpad_update_user_state(moonpad_service *service, moonpad_string app_name,
                                                      moonpad_string user_id, moonpad_string state,
                                                      moonpad_string removed, moonpad_error *error);
+
 /*
-** Adds to a number at once; *result (may be NULL) is the committed value. A missing key counts
-** from 0.
+** Adds to a number at once; `by` is an integer or a float, *result (may be NULL) the committed
+** value. A missing key counts from 0.
+** Errors: invalid_argument (a name, the key, `by` is no number, the value there is none, the sum
+** overflows), limit (max_value_bytes), store errors.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_increment_app_state(moonpad_service *service, moonpad_string app_name,
                                                        moonpad_string key, const moonpad_value *by,
@@ -723,34 +1035,38 @@ MOONPAD_API moonpad_status moonpad_increment_user_state(moonpad_service *service
 /* ---- History (contract 2) ---- */
 
 /*
-** Session-scope state after `revision` as a JSON object. Unknown or trimmed revision: not_found.
-** Costs the history up to it.
+** Session-scope state after `revision` as a JSON object, which is the caller's. Costs the history
+** up to it.
+** Errors: not_found (there is no such revision, it has been trimmed, or the session deleted), store
+** errors.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_state_at(moonpad_session *session, int64_t revision, moonpad_buffer *json,
                                             moonpad_error *error);
 /*
 ** A new session with the events up to `revision` and the state after them. Empty
-** session_id: UUIDv4.
+** session_id: UUIDv4. *forked is the caller's.
+** Errors: not_found (as moonpad_state_at), already_exists (a session of this id), invalid_argument
+** (the id, the clock), store errors.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_string session_id,
                                         moonpad_session **forked, moonpad_error *error);
 /*
-** Appends one event that restores session-scope state to before the first event of that invocation
-** (`actions.rewindBeforeInvocationId`). History is kept; prompts skip what was rewound. The session
-** object takes the event in as one of its own appends. `stored` (may be NULL) gets the event, which
-** is the caller's. Unknown invocation: not_found.
+** Appends one event that restores session-scope state: moonpad_rewind to before the first event of
+** that invocation (`actions.rewindBeforeInvocationId`), moonpad_rewind_to_revision to after that
+** revision (`actions.rewindToRevision`; 0: as the session was created). History is kept; prompts
+** skip what was rewound. The session object takes the event in as one of its own appends. `stored`
+** (may be NULL) gets the event, which is the caller's.
+** Errors: not_found (there is no such invocation or revision, it has been trimmed, or the session
+** deleted), conflict (others kept appending in between), limit, invalid_argument (the clock), store
+** errors.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_rewind(moonpad_session *session, moonpad_string invocation_id,
                                           moonpad_event **stored, moonpad_error *error);
-/* The same to after that revision (`actions.rewindToRevision`); 0: as the session was created.
-** Unknown or trimmed revision: not_found. */
 MOONPAD_API moonpad_status moonpad_rewind_to_revision(moonpad_session *session, int64_t revision,
                                                       moonpad_event **stored, moonpad_error *error);
-/*
-** A consistent copy of the store in a new file while others write. A store that has
-** none: unsupported.
-*/
-MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error);
 
 /*
 ** ---- Export and import: JSON lines, a header and then the events, exact both ways (contract
@@ -760,65 +1076,111 @@ MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_stri
 /*
 ** Opens an export of the whole stored session, whatever part of its events the object shows, as it
 ** is stored now: without what is pending, and without user and app state. The object may be freed.
-** Errors: not_found (deleted), closed, no_memory, store errors.
+** *exporting is the caller's.
+** Errors: not_found (the session has been deleted), store errors.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **exporting,
                                                moonpad_error *error);
 /*
 ** Lends the next line, with its newline, until the next call on the export; behind the last one
 ** line->data is NULL. Nothing is locked between two calls: events are read in pages, as by an event
-** cursor. After an error the call can be repeated. Errors: not_found (the session has been deleted
-** meanwhile, or an event trimmed), closed, no_memory, store errors.
+** cursor. After an error the call can be repeated.
+** Errors: not_found (the session has been deleted meanwhile, or an event trimmed), store errors.
+** Threads: one at a time.
 */
 MOONPAD_API moonpad_status moonpad_export_next(moonpad_export *exporting, moonpad_string *line, moonpad_error *error);
+/*
+** NULL is ignored.
+** Errors: none.
+** Threads: one at a time.
+*/
 MOONPAD_API void moonpad_export_free(moonpad_export *exporting);
 
 /*
 ** Begins an import, which creates the session that the lines describe. What is not empty in `name`
-** (may be NULL) takes the place of what the header says. Errors: closed, no_memory.
+** (may be NULL) takes the place of what the header says. *importing is the caller's.
+** Errors: closed, no_memory.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_import_begin(moonpad_service *service, const moonpad_session_name *name,
                                                 moonpad_import **importing, moonpad_error *error);
-/* The next line, with or without its newline: the header first. After an error nothing is imported
-** any more, and every further call gives the same. Errors: invalid_argument naming the line, limit,
-** unsupported (a newer format), closed, no_memory. */
+/*
+** Takes the next line, with or without its newline: the header first. After an error nothing is
+** imported any more, and every further call gives the same.
+** Errors: invalid_argument (the line, which it names; the import has been committed), limit
+** (max_event_bytes), unsupported (a newer format), closed, no_memory.
+** Threads: one at a time.
+*/
 MOONPAD_API moonpad_status moonpad_import_line(moonpad_import *importing, moonpad_string line, moonpad_error *error);
-/* Stores the session in one transaction: all or nothing. What failed at the store can be repeated.
-** Errors: already_exists (the session), invalid_argument (lines are missing, or one is as none that
-** was exported), limit, closed, no_memory, store errors. */
+/*
+** Stores the session in one transaction: all or nothing. *session is the caller's. What failed at
+** the store can be repeated.
+** Errors: already_exists (the session), invalid_argument (lines are missing, one is as none that
+** was exported, or the import has been committed), limit (max_value_bytes, max_state_bytes), that
+** of an earlier line, store errors.
+** Threads: one at a time.
+*/
 MOONPAD_API moonpad_status moonpad_import_commit(moonpad_import *importing, moonpad_session **session,
                                                  moonpad_error *error);
-/* What was not committed leaves nothing. */
+/*
+** What was not committed leaves nothing. NULL is ignored.
+** Errors: none.
+** Threads: one at a time.
+*/
 MOONPAD_API void moonpad_import_free(moonpad_import *importing);
 
-/* Both in one call, with functions of the caller, which are called outside any transaction. */
-
-/* Gets one line at a time, with its newline; false stops the export with `storage`. */
+/*
+** Takes one line at a time, with its newline, borrowed for the call; false stops the export with
+** `storage`.
+** May call: everything, on the same session as well, which it may free. No transaction is open, and
+** the export goes on with what was stored when it began.
+** Threads: the one that called moonpad_export_session.
+*/
 typedef bool (*moonpad_write_line)(void *context, moonpad_string line);
-/* Gives the next line, borrowed until the next call; false at the end. */
+
+/*
+** Gives the next line, borrowed until it is called again; false at the end.
+** May call: everything. No transaction is open.
+** Threads: the one that called moonpad_import_session.
+*/
 typedef bool (*moonpad_read_line)(void *context, moonpad_string *line);
 
+/*
+** Export and import in one call, with a function of the caller.
+** Errors: those of the calls above; storage (`write` returned false), too.
+** Threads: the session's for the export, any for the import.
+*/
 MOONPAD_API moonpad_status moonpad_export_session(moonpad_session *session, moonpad_write_line write, void *context,
                                                   moonpad_error *error);
 MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, const moonpad_session_name *name,
                                                   moonpad_read_line read, void *context, moonpad_session **session,
                                                   moonpad_error *error);
 
-/* ---- JSON and templates ---- */
+/*
+** ---- JSON and templates ----
+**
+** What belongs to no service (moonpad_json_read, moonpad_json_string, moonpad_render) takes its
+** memory from malloc.
+*/
 
 /*
 ** Reads a place in JSON text without decoding the rest. `text` of the result is borrowed from
-** `json`, or, where a string has escapes, from `scratch`, which the caller starts as {0} and frees;
-** where `scratch` is NULL, such a string is invalid_argument. Malformed JSON on the way:
-** invalid_argument with its byte. Of keys that come twice it reads the first.
+** `json`, or, where a string has escapes, from `scratch`, which the caller starts as {0} and frees
+** (moonpad_buffer_free); where `scratch` is NULL, such a string is invalid_argument. Of keys that
+** come twice it reads the first. Absent: type MOONPAD_ABSENT and MOONPAD_OK.
+** Errors: invalid_argument (the path; malformed JSON on the way, with its byte; a string with
+** escapes and no `scratch`), no_memory.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_json_read(moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
                                              moonpad_value *value, moonpad_error *error);
 
 /*
 ** Writes a text of the host's as a JSON string, with its quotes: what is put between it and other
-** JSON stays what it was. `json` is the caller's, to be freed with moonpad_buffer_free. Any thread.
+** JSON stays what it was. `json` is the caller's.
 ** Errors: invalid_argument (it is not UTF-8; names the byte), no_memory.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_json_string(moonpad_string text, moonpad_buffer *json, moonpad_error *error);
 
@@ -829,9 +1191,12 @@ typedef enum moonpad_template_syntax {
 } moonpad_template_syntax;
 
 /*
-** Looks a template's root name up ("topic", "user:name", "artifact.FILE"). Sets *value (borrowed
-** until the render call returns); leaves it MOONPAD_ABSENT where there is none. Returns false to
-** stop with the error it filled.
+** Looks a template's root name up ("topic", "user:name", "artifact.FILE"). Sets *value, whose text
+** is borrowed until the function is called again or the render call returns; leaves it
+** MOONPAD_ABSENT where there is none. Returns false to stop with the error it filled, which is
+** never NULL.
+** May call: everything. No lock is held.
+** Threads: the one that called moonpad_render.
 */
 typedef bool (*moonpad_template_lookup)(void *context, moonpad_string name, moonpad_value *value, moonpad_error *error);
 
@@ -842,6 +1207,11 @@ typedef struct moonpad_template_options {
   moonpad_string agent_name; /* named in errors; may be empty */
 } moonpad_template_options;
 
+/*
+** Sets the size and the defaults. First of all.
+** Errors: none.
+** Threads: any.
+*/
 static inline void moonpad_template_options_init(moonpad_template_options *options) {
   memset(options, 0, sizeof *options);
   options->size = sizeof *options;
@@ -849,15 +1219,21 @@ static inline void moonpad_template_options_init(moonpad_template_options *optio
 }
 
 /*
-** Renders a template (contract 4.1). `options` may be NULL. Errors: template, no_memory, what the
-** callback filled.
+** Renders a template (contract 4.1). `options` may be NULL. `result` is the caller's.
+** Errors: template (a placeholder names what is not there), invalid_argument (an option; JSON of
+** the look-up that a path leads into), unsupported (an option of a later version), what the look-up
+** filled, no_memory.
+** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_render(moonpad_string source, const moonpad_template_options *options,
                                           moonpad_template_lookup lookup, void *context, moonpad_buffer *result,
                                           moonpad_error *error);
 /*
-** The same from a session's state; reads by templates do not count as reads (contract 2.2).
-** artifact.* is absent here.
+** The same from a session's state, pending writes of the session object included; reads by
+** templates do not count as reads (contract 2.2). artifact.* is absent here.
+** Errors: those of moonpad_render; invalid_argument (a pending increment or append does not fit
+** what others have stored since), too.
+** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_session_render(moonpad_session *session, moonpad_string source,
                                                   const moonpad_template_options *options, moonpad_buffer *result,

@@ -57,7 +57,7 @@ format() {
 
 lint() { luacheck --no-color -q .; }
 
-# Public headers stand alone, as C11 and as C++17.
+# Public headers stand alone, as C11 and as C++17, and each function in them says its errors and threads.
 headers() {
   local header
   for header in include/*.h; do
@@ -66,6 +66,7 @@ headers() {
       gcc -std=c11 -fsyntax-only -Wall -Wextra -Wstrict-prototypes -Werror -Iinclude $(pkg-config --cflags lua5.4) -x c "$header" ||
       return 1
   done
+  lua5.4 scripts/check_header.lua include/moonpad.h
 }
 
 # Only src/lua and the modules know Lua, the core does without the modules, and the libraries export nothing but the API.
@@ -279,7 +280,7 @@ check_beside rockspec "the rockspec builds and installs without a network" rocks
 check_beside abi "programs built with an older or newer header run with this library" abi
 check_beside format "C files are formatted as .clang-format says, and no line is too long" format
 check_beside lint "no warning from luacheck" lint
-check_beside headers "public headers compile alone as C11 and as C++17" headers
+check_beside headers "public headers compile alone as C11 and as C++17, and say errors and threads" headers
 check_beside layers "the core knows no Lua, the libraries export only the API" layers
 check_beside readme "the examples of README.md print what it says" readme
 check_beside guide "the examples of docs/c.md compile and print what it says" guide

@@ -39,9 +39,9 @@ static bool has(moonpad_changes *changes, const char *key) {
 
 #define SHOWS(changes, expected)                                                                                       \
   do {                                                                                                                 \
-    moonpad_buffer json = {0};                                                                                         \
-    OK(moonpad_changes_state(changes, &json, &failure));                                                               \
-    GIVES(json, expected);                                                                                             \
+    moonpad_buffer merged = {0};                                                                                       \
+    OK(moonpad_changes_state(changes, &merged, &failure));                                                             \
+    GIVES(merged, expected);                                                                                           \
   } while (0)
 
 static void test_pending_writes_are_asked_and_listed(void **state) {
@@ -255,6 +255,35 @@ static void test_on_a_closed_service_they_go_on(void **state) {
   moonpad_session_free(session);
 }
 
+/* Others have put a text where a number is to be added: the sum cannot be shown, the key can. */
+static void test_what_does_not_fit_any_more_is_told_where_it_is_shown(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{\"n\":1}");
+  moonpad_changes *changes = NULL;
+  moonpad_buffer json = {0};
+  moonpad_value value = moonpad_integer(1);
+  OK(moonpad_session_changes(session, &changes, &failure));
+  OK(moonpad_changes_increment(changes, T("n"), &value, &failure));
+  moonpad_session *other = host_get(self, "s");
+  host_append(other, "{\"n\":\"text\"}");
+  moonpad_session_free(other);
+  OK(moonpad_refresh(session, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_get(changes, T("n"), T(""), &value, &failure));
+  assert_int_equal(value.type, MOONPAD_ABSENT);
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_session_read(session, T("n"), T(""), &value, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_delta(changes, &json, NULL, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_state(changes, &json, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_session_state(session, &json, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_session_render(session, T("{n}"), NULL, &json, &failure));
+  assert_null(json.data);
+  FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_commit(changes, T("{}"), NULL, &failure));
+  assert_true(has(changes, "n"));
+  assert_string_equal(keys_of(changes), "<n>");
+  OK(moonpad_changes_remove(changes, T("n"), T(""), &failure));
+  SHOWS(changes, "{}");
+  moonpad_session_free(session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       ON_EVERY_STORE(test_pending_writes_are_asked_and_listed),
@@ -263,6 +292,7 @@ int main(void) {
       ON_EVERY_STORE(test_what_tells_of_a_key_is_a_read_of_it),
       ON_EVERY_STORE(test_of_a_freed_session_they_are_closed),
       ON_EVERY_STORE(test_on_a_closed_service_they_go_on),
+      ON_EVERY_STORE(test_what_does_not_fit_any_more_is_told_where_it_is_shown),
   };
   return HOST_RUN(tests);
 }
