@@ -28,12 +28,12 @@ static moonpad_status find_shared(mp_tx *tx, mp_scope scope, int64_t app, moonpa
   return MOONPAD_OK;
 }
 
-static moonpad_status find_session(mp_tx *tx, const mp_session_ref *place, mp_facts *facts, moonpad_error *error) {
+static moonpad_status find_session(mp_tx *tx, const mp_session_ref *ref, mp_facts *facts, moonpad_error *error) {
   (void)error;
   table *all = table_of(tx);
-  int64_t app = table_id(all, APP, 0, place->name.app_name), user = table_id(all, USER, app, place->name.user_id);
-  const record *session = table_find(all, SESSION, user, place->name.session_id);
-  if (place->session != 0) session = table_by_id(all, place->session);
+  int64_t app = table_id(all, APP, 0, ref->name.app_name), user = table_id(all, USER, app, ref->name.user_id);
+  const record *session = table_find(all, SESSION, user, ref->name.session_id);
+  if (ref->session != 0) session = table_by_id(all, ref->session);
   if (session == NULL) return MOONPAD_NOT_FOUND;
   facts->row = session->session;
   facts->row.user_revision = table_by_id(all, facts->row.user)->revision;

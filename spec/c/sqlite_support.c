@@ -201,7 +201,7 @@ static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_ses
 moonpad_status append_once(mp_tx *tx, void *context, moonpad_error *error) {
   appender *work = context;
   mp_session_row row;
-  mp_session_ref place = place_named("app", "u", work->session_id);
+  mp_session_ref place = ref_named("app", "u", work->session_id);
   mp_state_row counters[MP_STORED_SCOPES] = {{.value = NULL}};
   moonpad_status status = own_session(tx, &place, &row, error);
   if (status != MOONPAD_OK) return status;
@@ -256,7 +256,7 @@ static moonpad_status read_counter(mp_tx *tx, const mp_session_ref *place, mp_sc
 static moonpad_status count_session(mp_tx *tx, void *context, moonpad_error *error) {
   counting *found = context;
   mp_session_row row;
-  mp_session_ref place = place_named("app", "u", found->session_id);
+  mp_session_ref place = ref_named("app", "u", found->session_id);
   moonpad_status status = find_row(tx, &place, &row, error);
   if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
   found->revision = row.revision;
@@ -282,7 +282,7 @@ typedef struct shared_count {
 static moonpad_status count_shared(mp_tx *tx, void *context, moonpad_error *error) {
   shared_count *found = context;
   mp_session_row row;
-  mp_session_ref place = place_named("app", "u", NULL);
+  mp_session_ref place = ref_named("app", "u", NULL);
   moonpad_status status = read_counter(tx, &place, found->scope, &found->counter, &row, error);
   if (status != MOONPAD_OK) return status;
   int64_t revision = found->scope == MP_SCOPE_USER ? row.user_revision : row.app_revision;

@@ -120,11 +120,11 @@ static moonpad_status dump_walked_key(void *context, const mp_state_row *row, mo
   return dump_key_row(&walk->unsorted, row, error);
 }
 
-moonpad_status dump_keys(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t since, store_dump *to,
+moonpad_status dump_keys(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t since, store_dump *to,
                          moonpad_error *error) {
   mp_facts facts;
   key_walk walk = {{NULL, 0, 0}, scope};
-  mp_look look = look_at(place, scope);
+  mp_look look = look_at(ref, scope);
   look.since[scope] = since;
   look.each_state = dump_walked_key;
   look.context = &walk;
@@ -140,9 +140,9 @@ static moonpad_status dump_base_row(void *context, const mp_state_row *row, moon
   return dump_key_row(context, &without_revision, error);
 }
 
-moonpad_status dump_base_keys(mp_tx *tx, const mp_session_ref *place, store_dump *to, moonpad_error *error) {
+moonpad_status dump_base_keys(mp_tx *tx, const mp_session_ref *ref, store_dump *to, moonpad_error *error) {
   store_dump unsorted = {NULL, 0, 0};
-  moonpad_status status = tx->ops->each_base_key(tx, place, dump_base_row, &unsorted, error);
+  moonpad_status status = tx->ops->each_base_key(tx, ref, dump_base_row, &unsorted, error);
   dump_sorted(to, &unsorted);
   return status;
 }
@@ -158,14 +158,14 @@ moonpad_status dump_event(void *context, const mp_event_row *row, moonpad_error 
   return MOONPAD_OK;
 }
 
-moonpad_status dump_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, store_dump *dump,
+moonpad_status dump_events(mp_tx *tx, const mp_session_ref *ref, int64_t first, int64_t last, store_dump *dump,
                            moonpad_error *error) {
-  return walk_events(tx, place, first, last, dump_event, dump, error);
+  return walk_events(tx, ref, first, last, dump_event, dump, error);
 }
 
-moonpad_status dump_query(mp_tx *tx, const mp_session_ref *place, const mp_event_query *query, store_dump *dump,
+moonpad_status dump_query(mp_tx *tx, const mp_session_ref *ref, const mp_event_query *query, store_dump *dump,
                           moonpad_error *error) {
-  return tx->ops->each_event(tx, place, query, dump_event, dump, error);
+  return tx->ops->each_event(tx, ref, query, dump_event, dump, error);
 }
 
 /* ---- everything ---- */
@@ -205,14 +205,14 @@ static void dump_row(store_dump *dump, const mp_session_row *row, bool ids) {
              row->last_update_time);
 }
 
-static moonpad_status dump_scope(mp_tx *tx, const mp_session_ref *place, mp_scope scope, const mp_facts *facts,
+static moonpad_status dump_scope(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, const mp_facts *facts,
                                  store_dump *dump, moonpad_error *error) {
   dump_print(dump, "  forgotten %" PRId64 " touched %a\n", facts->forgotten[scope], facts->touched[scope]);
   dump_print(dump, "  keys\n");
-  TRY(dump_keys(tx, place, scope, MP_EVERY_KEY, dump, error));
+  TRY(dump_keys(tx, ref, scope, MP_EVERY_KEY, dump, error));
   for (int64_t since = 0; since < 8; since += since < 2 ? 1 : 3) {
     dump_print(dump, "  rows since %" PRId64 "\n", since);
-    TRY(dump_keys(tx, place, scope, since, dump, error));
+    TRY(dump_keys(tx, ref, scope, since, dump, error));
   }
   return MOONPAD_OK;
 }
@@ -226,18 +226,18 @@ static moonpad_status dump_app_sessions(mp_tx *tx, const char *app, bool ids, st
   TRY(tx->ops->each_listed(tx, &query, &listing, error));
   for (size_t i = 0; i < listed.count; i++) {
     mp_facts facts;
-    mp_session_ref place = place_named(app, listed.rows[i].user_id, listed.rows[i].session_id);
-    mp_look look = look_at(&place, MP_SCOPE_SESSION);
-    place.session = look.ref.session = listed.rows[i].row.id;
+    mp_session_ref ref = ref_named(app, listed.rows[i].user_id, listed.rows[i].session_id);
+    mp_look look = look_at(&ref, MP_SCOPE_SESSION);
+    ref.session = look.ref.session = listed.rows[i].row.id;
     TRY(tx->ops->look(tx, &look, &facts, error));
     dump_print(dump, " session %zu\n", i);
     dump_row(dump, &listed.rows[i].row, ids);
     dump_row(dump, &facts.row, ids);
-    TRY(dump_scope(tx, &place, MP_SCOPE_SESSION, &facts, dump, error));
+    TRY(dump_scope(tx, &ref, MP_SCOPE_SESSION, &facts, dump, error));
     dump_print(dump, "  base\n");
-    TRY(dump_base_keys(tx, &place, dump, error));
+    TRY(dump_base_keys(tx, &ref, dump, error));
     dump_print(dump, "  events\n");
-    TRY(dump_events(tx, &place, INT64_MIN, INT64_MAX, dump, error));
+    TRY(dump_events(tx, &ref, INT64_MIN, INT64_MAX, dump, error));
   }
   return MOONPAD_OK;
 }
@@ -246,15 +246,15 @@ static moonpad_status dump_shared(mp_tx *tx, const char *app, const char *user, 
                                   moonpad_error *error) {
   mp_facts facts;
   mp_scope scope = user == NULL ? MP_SCOPE_APP : MP_SCOPE_USER;
-  mp_session_ref place = place_named(app, user, NULL);
-  mp_look look = look_at(&place, scope);
+  mp_session_ref ref = ref_named(app, user, NULL);
+  mp_look look = look_at(&ref, scope);
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
   TRY(status);
   int64_t revision = user == NULL ? facts.row.app_revision : facts.row.user_revision;
   dump_print(dump, " %s/%s revision %" PRId64 "\n", app, user == NULL ? "" : user, revision);
   if (ids) dump_print(dump, "  id %" PRId64 "\n", user == NULL ? facts.row.app : facts.row.user);
-  return dump_scope(tx, &place, scope, &facts, dump, error);
+  return dump_scope(tx, &ref, scope, &facts, dump, error);
 }
 
 moonpad_status dump_all(mp_tx *tx, bool ids, store_dump *dump, moonpad_error *error) {

@@ -22,8 +22,8 @@ static moonpad_string draw_app(uint64_t *seed) {
 
 static mp_session_ref draw_session(uint64_t *seed) {
   static const char *const sessions[] = {"s1", "s2", "s"};
-  mp_session_ref place = {.name = {draw_app(seed), draw_user(seed), moonpad_text(sessions[draw(seed, 3)])}};
-  return place;
+  mp_session_ref ref = {.name = {draw_app(seed), draw_user(seed), moonpad_text(sessions[draw(seed, 3)])}};
+  return ref;
 }
 
 /* *value NULL: a tombstone. */
@@ -49,15 +49,15 @@ static moonpad_status shared_step(random_life *life, mp_tx *tx, uint64_t *seed, 
   mp_session_row row;
   bool of_user = draw(seed, 2) == 0;
   mp_scope scope = of_user ? MP_SCOPE_USER : MP_SCOPE_APP;
-  mp_session_ref place = {.name = {.app_name = draw_app(seed), .user_id = draw_user(seed)}};
-  TRY(find_head(tx, &place, scope, true, &row, error));
+  mp_session_ref ref = {.name = {.app_name = draw_app(seed), .user_id = draw_user(seed)}};
+  TRY(find_head(tx, &ref, scope, true, &row, error));
   TRY(draw_value(seed, life->opened->env, &value, error));
   int64_t revision = (of_user ? row.user_revision : row.app_revision) + 1;
-  moonpad_status status = write_value(tx, &place, scope, draw_key(seed), value, revision, error);
+  moonpad_status status = write_value(tx, &ref, scope, draw_key(seed), value, revision, error);
   mp_value_release(life->opened->env, value);
   TRY(status);
   if ((life->has & STORE_PURGE) != 0 && draw(seed, 8) == 0) {
-    TRY(tx->ops->purge(tx, &place, scope, revision - (int64_t)draw(seed, 3), error));
+    TRY(tx->ops->purge(tx, &ref, scope, revision - (int64_t)draw(seed, 3), error));
   }
   return MOONPAD_OK;
 }
@@ -65,12 +65,12 @@ static moonpad_status shared_step(random_life *life, mp_tx *tx, uint64_t *seed, 
 #define MAX_KEYS 4
 
 /* What a service does with an event: keys, base state and event, in one call. */
-static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed, const mp_session_ref *place,
+static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed, const mp_session_ref *ref,
                                    mp_session_row *row, moonpad_error *error) {
   char id[32];
   char json[64];
   mp_state_row keys[MAX_KEYS], base_keys[MAX_KEYS];
-  mp_batch batch = {.ref = *place, .row = row, .heads = MP_HEAD(MP_SCOPE_SESSION)};
+  mp_batch batch = {.ref = *ref, .row = row, .heads = MP_HEAD(MP_SCOPE_SESSION)};
   row->revision++;
   row->last_update_time = (double)draw(seed, 5);
   row->conversation_count += draw(seed, 2);
@@ -96,8 +96,8 @@ static moonpad_status session_step(random_life *life, mp_tx *tx, uint64_t *seed,
   TRY(status);
   if ((life->has & STORE_TRIM) != 0 && draw(seed, 12) == 0) {
     row->base_revision = row->revision - (int64_t)draw(seed, 2);
-    TRY(tx->ops->trim(tx, place, row->base_revision, error));
-    TRY(update_heads(tx, place, row, MP_HEAD(MP_SCOPE_SESSION), error));
+    TRY(tx->ops->trim(tx, ref, row->base_revision, error));
+    TRY(update_heads(tx, ref, row, MP_HEAD(MP_SCOPE_SESSION), error));
   }
   return MOONPAD_OK;
 }
@@ -124,22 +124,22 @@ static moonpad_status life_step(random_life *life, mp_tx *tx, uint64_t *seed, mo
   if (draw(seed, 4) == 0) return shared_step(life, tx, seed, error);
   mp_session_row row;
   mp_session_row again;
-  mp_session_ref place = draw_session(seed);
-  moonpad_status status = find_row(tx, &place, &row, error);
+  mp_session_ref ref = draw_session(seed);
+  moonpad_status status = find_row(tx, &ref, &row, error);
   if (status == MOONPAD_NOT_FOUND) {
-    TRY(make_session(tx, &place, (double)draw(seed, 9), error));
-    TRY(find_row(tx, &place, &row, error));
+    TRY(make_session(tx, &ref, (double)draw(seed, 9), error));
+    TRY(find_row(tx, &ref, &row, error));
   } else {
     TRY(status);
-    EXPECT(MOONPAD_ALREADY_EXISTS, tx->ops->create_session(tx, &place.name, 1.0, &again, error));
+    EXPECT(MOONPAD_ALREADY_EXISTS, tx->ops->create_session(tx, &ref.name, 1.0, &again, error));
   }
   if (draw(seed, 6) == 0) {
-    TRY(tx->ops->remove_session(tx, &place, error));
-    EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &place, &again, error));
+    TRY(tx->ops->remove_session(tx, &ref, error));
+    EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &ref, &again, error));
     return MOONPAD_OK;
   }
-  if (draw(seed, 8) == 0) return fork_step(tx, seed, &place, &row, error);
-  return session_step(life, tx, seed, &place, &row, error);
+  if (draw(seed, 8) == 0) return fork_step(tx, seed, &ref, &row, error);
+  return session_step(life, tx, seed, &ref, &row, error);
 }
 
 moonpad_status lives(mp_tx *tx, void *context, moonpad_error *error) {

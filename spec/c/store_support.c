@@ -3,6 +3,7 @@
 ** fails on purpose does not hit it.
 */
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,57 +112,6 @@ void expect_same_dump(const store_dump *expected, const store_dump *found) {
   if (strcmp(expected->text, found->text) == 0) return;
   print_error("expected:\n%s\nfound:\n%s\n", expected->text, found->text);
   fail_msg("the store does not hold what it should");
-}
-
-/* ---- the allocator: each block is preceded by its size ---- */
-
-#define BLOCK_HEAD 16
-
-static bool counting_refuses(counting_allocator *allocator) {
-  allocator->made++;
-  return allocator->fail_at != 0 && allocator->made >= allocator->fail_at;
-}
-
-static void *counting_resize(void *context, void *block, size_t size) {
-  counting_allocator *allocator = context;
-  if (counting_refuses(allocator)) return NULL;
-  char *whole = block == NULL ? NULL : (char *)block - BLOCK_HEAD;
-  size_t before = 0;
-  if (whole != NULL) memcpy(&before, whole, sizeof before);
-  char *resized = realloc(whole, size + BLOCK_HEAD);
-  if (resized == NULL) return NULL;
-  memcpy(resized, &size, sizeof size);
-  allocator->bytes += size - before;
-  if (block == NULL) allocator->live++;
-  return resized + BLOCK_HEAD;
-}
-
-static void *counting_allocate(void *context, size_t size) {
-  return counting_resize(context, NULL, size);
-}
-
-static void counting_release(void *context, void *block) {
-  counting_allocator *allocator = context;
-  if (block == NULL) return;
-  char *whole = (char *)block - BLOCK_HEAD;
-  size_t size;
-  memcpy(&size, whole, sizeof size);
-  allocator->bytes -= size;
-  allocator->live--;
-  free(whole);
-}
-
-void counting_init(counting_allocator *allocator) {
-  memset(allocator, 0, sizeof *allocator);
-  allocator->hooks.allocate = counting_allocate;
-  allocator->hooks.resize = counting_resize;
-  allocator->hooks.release = counting_release;
-  allocator->hooks.context = allocator;
-}
-
-void counting_arm(counting_allocator *allocator, long fail_at) {
-  allocator->made = 0;
-  allocator->fail_at = fail_at;
 }
 
 /* ---- stores ---- */
@@ -281,13 +231,13 @@ moonpad_session_name session_named(const char *app, const char *user, const char
   return name;
 }
 
-mp_session_ref place_named(const char *app, const char *user, const char *session) {
-  mp_session_ref place = {.name = session_named(app, user, session)};
-  return place;
+mp_session_ref ref_named(const char *app, const char *user, const char *session) {
+  mp_session_ref ref = {.name = session_named(app, user, session)};
+  return ref;
 }
 
-mp_look look_at(const mp_session_ref *place, mp_scope scope) {
-  mp_look look = {.ref = *place, .heads = scope == MP_SCOPE_SESSION ? MP_ALL_HEADS : MP_HEAD(scope)};
+mp_look look_at(const mp_session_ref *ref, mp_scope scope) {
+  mp_look look = {.ref = *ref, .heads = scope == MP_SCOPE_SESSION ? MP_ALL_HEADS : MP_HEAD(scope)};
   for (int i = 0; i < MP_STORED_SCOPES; i++) look.since[i] = MP_NO_KEYS;
   if (scope != MP_SCOPE_SESSION) {
     look.ref.session = 0;
@@ -300,43 +250,43 @@ mp_look look_at(const mp_session_ref *place, mp_scope scope) {
   return look;
 }
 
-moonpad_status find_row(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error) {
+moonpad_status find_row(mp_tx *tx, mp_session_ref *ref, mp_session_row *row, moonpad_error *error) {
   mp_facts facts;
-  mp_look look = look_at(place, MP_SCOPE_SESSION);
+  mp_look look = look_at(ref, MP_SCOPE_SESSION);
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
   *row = facts.row;
-  place->session = row->id;
-  place->user = row->user;
-  place->app = row->app;
+  ref->session = row->id;
+  ref->user = row->user;
+  ref->app = row->app;
   return MOONPAD_OK;
 }
 
-moonpad_status find_head(mp_tx *tx, mp_session_ref *place, mp_scope scope, bool create, mp_session_row *row,
+moonpad_status find_head(mp_tx *tx, mp_session_ref *ref, mp_scope scope, bool create, mp_session_row *row,
                          moonpad_error *error) {
   mp_facts facts;
-  mp_look look = look_at(place, scope);
+  mp_look look = look_at(ref, scope);
   look.create = create;
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
   *row = facts.row;
-  if (scope == MP_SCOPE_USER) place->user = row->user;
-  if (scope == MP_SCOPE_APP) place->app = row->app;
+  if (scope == MP_SCOPE_USER) ref->user = row->user;
+  if (scope == MP_SCOPE_APP) ref->app = row->app;
   return MOONPAD_OK;
 }
 
-/* The row of a scope's head, and the place of that scope. */
-static moonpad_status head_row(mp_tx *tx, const mp_session_ref *place, mp_scope scope, mp_session_ref *at,
+/* The row of a scope's head, and the ref of that scope. */
+static moonpad_status head_row(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, mp_session_ref *at,
                                mp_session_row *row, moonpad_error *error) {
-  *at = look_at(place, scope).ref;
+  *at = look_at(ref, scope).ref;
   return scope == MP_SCOPE_SESSION ? find_row(tx, at, row, error) : find_head(tx, at, scope, false, row, error);
 }
 
-moonpad_status read_one(mp_tx *tx, const mp_session_ref *place, mp_scope scope, moonpad_string key, mp_value **value,
+moonpad_status read_one(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, moonpad_string key, mp_value **value,
                         int64_t *revision, moonpad_error *error) {
   mp_facts facts;
   mp_state_row wanted = {.scope = scope, .key = key};
-  mp_look look = look_at(place, scope);
+  mp_look look = look_at(ref, scope);
   look.keys = &wanted;
   look.key_count = 1;
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
@@ -357,11 +307,11 @@ static moonpad_status pass_event_on(void *context, const mp_event_row *row, moon
   return search->each(search->context, row, error);
 }
 
-moonpad_status find_event(mp_tx *tx, const mp_session_ref *place, moonpad_string id, mp_each_event each, void *context,
+moonpad_status find_event(mp_tx *tx, const mp_session_ref *ref, moonpad_string id, mp_each_event each, void *context,
                           moonpad_error *error) {
   mp_facts facts;
   event_search search = {each, context, false};
-  mp_look look = look_at(place, MP_SCOPE_SESSION);
+  mp_look look = look_at(ref, MP_SCOPE_SESSION);
   look.event_id = id;
   look.each_event = pass_event_on;
   look.context = &search;
@@ -369,10 +319,10 @@ moonpad_status find_event(mp_tx *tx, const mp_session_ref *place, moonpad_string
   return status == MOONPAD_OK && !search.found ? MOONPAD_NOT_FOUND : status;
 }
 
-moonpad_status walk_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, mp_each_event each,
+moonpad_status walk_events(mp_tx *tx, const mp_session_ref *ref, int64_t first, int64_t last, mp_each_event each,
                            void *context, moonpad_error *error) {
   mp_event_query query = {.first = first, .last = last};
-  return tx->ops->each_event(tx, place, &query, each, context, error);
+  return tx->ops->each_event(tx, ref, &query, each, context, error);
 }
 
 /* ---- building ---- */
@@ -387,22 +337,22 @@ mp_event_row event_row(int64_t revision, double timestamp, const char *id, const
   return row;
 }
 
-moonpad_status make_session(mp_tx *tx, mp_session_ref *place, double create_time, moonpad_error *error) {
+moonpad_status make_session(mp_tx *tx, mp_session_ref *ref, double create_time, moonpad_error *error) {
   mp_session_row row;
-  PASS_ON(tx->ops->create_session(tx, &place->name, create_time, &row, error));
-  return find_row(tx, place, &row, error);
+  PASS_ON(tx->ops->create_session(tx, &ref->name, create_time, &row, error));
+  return find_row(tx, ref, &row, error);
 }
 
-moonpad_status need_session(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error) {
-  moonpad_status status = find_row(tx, place, row, error);
+moonpad_status need_session(mp_tx *tx, mp_session_ref *ref, mp_session_row *row, moonpad_error *error) {
+  moonpad_status status = find_row(tx, ref, row, error);
   if (status != MOONPAD_NOT_FOUND) return status;
-  PASS_ON(make_session(tx, place, 1000.5, error));
-  return find_row(tx, place, row, error);
+  PASS_ON(make_session(tx, ref, 1000.5, error));
+  return find_row(tx, ref, row, error);
 }
 
-moonpad_status update_heads(mp_tx *tx, const mp_session_ref *place, const mp_session_row *row, unsigned heads,
+moonpad_status update_heads(mp_tx *tx, const mp_session_ref *ref, const mp_session_row *row, unsigned heads,
                             moonpad_error *error) {
-  mp_batch batch = {.ref = *place, .row = row, .heads = heads};
+  mp_batch batch = {.ref = *ref, .row = row, .heads = heads};
   return tx->ops->apply(tx, &batch, error);
 }
 
@@ -410,28 +360,28 @@ static int64_t *revision_of(mp_session_row *row, mp_scope scope) {
   return scope == MP_SCOPE_USER ? &row->user_revision : scope == MP_SCOPE_APP ? &row->app_revision : &row->revision;
 }
 
-moonpad_status set_revision(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t revision,
+moonpad_status set_revision(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t revision,
                             moonpad_error *error) {
   mp_session_ref at;
   mp_session_row row;
-  PASS_ON(head_row(tx, place, scope, &at, &row, error));
+  PASS_ON(head_row(tx, ref, scope, &at, &row, error));
   *revision_of(&row, scope) = revision;
   return update_heads(tx, &at, &row, MP_HEAD(scope), error);
 }
 
-moonpad_status append_row(mp_tx *tx, const mp_session_ref *place, const mp_event_row *event, moonpad_error *error) {
+moonpad_status append_row(mp_tx *tx, const mp_session_ref *ref, const mp_event_row *event, moonpad_error *error) {
   mp_session_ref at;
   mp_session_row row;
-  PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
+  PASS_ON(head_row(tx, ref, MP_SCOPE_SESSION, &at, &row, error));
   mp_batch batch = {.ref = at, .row = &row, .events = event, .event_count = 1};
   return tx->ops->apply(tx, &batch, error);
 }
 
-moonpad_status append_next(mp_tx *tx, const mp_session_ref *place, const char *id, const char *json,
+moonpad_status append_next(mp_tx *tx, const mp_session_ref *ref, const char *id, const char *json,
                            moonpad_error *error) {
   mp_session_ref at;
   mp_session_row row;
-  PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
+  PASS_ON(head_row(tx, ref, MP_SCOPE_SESSION, &at, &row, error));
   row.revision++;
   row.conversation_count++;
   row.last_update_time += 0.25;
@@ -440,12 +390,12 @@ moonpad_status append_next(mp_tx *tx, const mp_session_ref *place, const char *i
   return tx->ops->apply(tx, &batch, error);
 }
 
-moonpad_status write_value(mp_tx *tx, const mp_session_ref *place, mp_scope scope, moonpad_string key, mp_value *value,
+moonpad_status write_value(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, moonpad_string key, mp_value *value,
                            int64_t revision, moonpad_error *error) {
   mp_session_ref at;
   mp_session_row row;
   mp_state_row write = {scope, key, value, revision};
-  PASS_ON(head_row(tx, place, scope, &at, &row, error));
+  PASS_ON(head_row(tx, ref, scope, &at, &row, error));
   mp_batch batch = {.ref = at, .row = &row, .keys = &write, .key_count = 1};
   if (*revision_of(&row, scope) < revision) {
     *revision_of(&row, scope) = revision;
@@ -454,24 +404,86 @@ moonpad_status write_value(mp_tx *tx, const mp_session_ref *place, mp_scope scop
   return tx->ops->apply(tx, &batch, error);
 }
 
-moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_session_ref *place, mp_scope scope, const char *key,
+moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_session_ref *ref, mp_scope scope, const char *key,
                           const char *text, int64_t revision, moonpad_error *error) {
   mp_value *value = NULL;
   if (text != NULL) {
     value = mp_value_new_string(opened->env, moonpad_text(text));
     if (value == NULL) return mp_no_memory(error);
   }
-  moonpad_status status = write_value(tx, place, scope, moonpad_text(key), value, revision, error);
+  moonpad_status status = write_value(tx, ref, scope, moonpad_text(key), value, revision, error);
   mp_value_release(opened->env, value);
   return status;
 }
 
-moonpad_status write_base(mp_tx *tx, const mp_session_ref *place, moonpad_string key, mp_value *value,
+moonpad_status write_base(mp_tx *tx, const mp_session_ref *ref, moonpad_string key, mp_value *value,
                           moonpad_error *error) {
   mp_session_ref at;
   mp_session_row row;
   mp_state_row write = {.key = key, .value = value};
-  PASS_ON(head_row(tx, place, MP_SCOPE_SESSION, &at, &row, error));
+  PASS_ON(head_row(tx, ref, MP_SCOPE_SESSION, &at, &row, error));
   mp_batch batch = {.ref = at, .row = &row, .base_keys = &write, .base_key_count = 1};
   return tx->ops->apply(tx, &batch, error);
+}
+
+/* ---- a session with something of everything ---- */
+
+mp_event_row event_tagged(int64_t revision, const char *id, const char *json, const char *invocation, unsigned tags) {
+  mp_event_row row = event_row(revision, 0.5 * (double)revision, id, json);
+  row.invocation = moonpad_text(invocation);
+  row.kinds = tags;
+  return row;
+}
+
+static moonpad_status appends_events(mp_tx *tx, const mp_session_ref *ref, moonpad_error *error) {
+  mp_session_row row;
+  mp_session_ref at = *ref;
+  TRY(find_row(tx, &at, &row, error));
+  row.revision = 4;
+  const mp_event_row events[] = {
+      event_tagged(1, "e1", FULL_MESSAGE, "i1", MP_EVENT_USER_MESSAGE),
+      event_tagged(2, "e2", FULL_CHANGE, "i1", MP_EVENT_SESSION_CHANGE),
+      event_tagged(3, "e3", FULL_OF_USER, "i2", 0),
+      event_tagged(4, "e4", FULL_BOTH, "i2", MP_EVENT_USER_MESSAGE | MP_EVENT_SESSION_CHANGE),
+  };
+  mp_batch batch = {.ref = at, .row = &row, .heads = MP_HEAD(MP_SCOPE_SESSION), .events = events, .event_count = 4};
+  return tx->ops->apply(tx, &batch, error);
+}
+
+moonpad_status writes_full_session(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  opened_store *opened = scene->opened;
+  const mp_session_ref *ref = &scene->session;
+  scene->session = ref_named("shop", "ann", "s1");
+  scene->other = ref_named("shop", "ann", "s2");
+  TRY(make_session(tx, &scene->session, 10.0, error));
+  TRY(make_session(tx, &scene->other, 20.0, error));
+  TRY(appends_events(tx, ref, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "a", "old", 2, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "b", "new", 4, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "gone", NULL, 3, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_USER, "a", "users", 6, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_USER, "gone", NULL, 7, error));
+  return write_text(opened, tx, ref, MP_SCOPE_APP, "a", "apps", 9, error);
+}
+
+moonpad_status dump_number(void *context, const mp_event_row *row, moonpad_error *error) {
+  (void)error;
+  dump_print(context, "%" PRId64 " ", row->revision);
+  return MOONPAD_OK;
+}
+
+moonpad_status look_for_events(mp_tx *tx, const mp_session_ref *ref, const char *id, int64_t recent, mp_each_event each,
+                               void *context, moonpad_error *error) {
+  mp_facts facts;
+  mp_look look = look_at(ref, MP_SCOPE_SESSION);
+  look.event_id = moonpad_text(id);
+  look.recent = recent;
+  look.each_event = each;
+  look.context = context;
+  return tx->ops->look(tx, &look, &facts, error);
+}
+
+bool is_silent(const moonpad_error *error) {
+  return error->message[0] == '\0';
 }

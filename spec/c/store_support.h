@@ -1,6 +1,16 @@
 /*
-** For tests of stores: opening them, running transactions, and writing down all that a store holds
-** as text that can be compared.
+** The suite that every store must pass: test_store*.c, which know store/store.h and nothing else.
+**
+** To add a test: write transaction functions (mp_tx_function; their context is a test_scene) that
+** put questions to `tx` in TRY(call), EXPECT(status, call), CHECK(condition), EXPECT_TEXT(dump,
+** "text"). Run them in a `static void test_x(void **state)` with write_ok, read_ok or write_fails,
+** and add STORE_TEST(test_x) to the table in main: it runs on every store of `kinds`, each time a
+** fresh one. To add an operation to mp_tx_ops: forward it in slow_store.c; test it in the
+** test_store_*.c of its subject; if it writes, add it to `writes` in test_store_undo.c (it is then
+** undone, and run without memory) and to the random life in store_life.c. If a store may lack it,
+** give it a STORE_... bit below, and let its tests call store_needs.
+** To add a store: one line in `kinds`, in store_support.c (URL, opener, what is true of it). Then
+** `make tests`, `STORE=URL build/spec/c/test_store`, and the same with the other test_store_*.
 */
 #ifndef STORE_SUPPORT_H
 #define STORE_SUPPORT_H
@@ -13,20 +23,8 @@
 #include <cmocka.h>
 
 #include "base/env.h"
+#include "counting_allocator.h"
 #include "store/store.h"
-
-/* ---- an allocator that counts and fails when told to ---- */
-
-typedef struct counting_allocator {
-  moonpad_allocator hooks;
-  long live;    /* blocks */
-  size_t bytes; /* asked for, without what malloc adds */
-  long made;    /* allocations since it was last armed */
-  long fail_at; /* the allocation, counted from 1, that fails, and all after it; 0: none */
-} counting_allocator;
-
-void counting_init(counting_allocator *allocator);
-void counting_arm(counting_allocator *allocator, long fail_at);
 
 /* ---- stores ---- */
 
@@ -102,49 +100,55 @@ void write_fails(opened_store *opened, moonpad_status status, const char *messag
 
 moonpad_session_name session_named(const char *app, const char *user, const char *session);
 /* By name alone: ids are found out by find_row and find_head. */
-mp_session_ref place_named(const char *app, const char *user, const char *session);
+mp_session_ref ref_named(const char *app, const char *user, const char *session);
 
 /* A look for the heads of a session and nothing else; of a user or an app as in mp_look. */
-mp_look look_at(const mp_session_ref *place, mp_scope scope);
-/* The session's heads, and their ids for the place. */
-moonpad_status find_row(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error);
-/* By the names alone: the head of a user or an app, and its id for the place. */
-moonpad_status find_head(mp_tx *tx, mp_session_ref *place, mp_scope scope, bool create, mp_session_row *row,
+mp_look look_at(const mp_session_ref *ref, mp_scope scope);
+/* The session's heads, and their ids for `ref`. */
+moonpad_status find_row(mp_tx *tx, mp_session_ref *ref, mp_session_row *row, moonpad_error *error);
+/* By the names alone: the head of a user or an app, and its id for `ref`. */
+moonpad_status find_head(mp_tx *tx, mp_session_ref *ref, mp_scope scope, bool create, mp_session_row *row,
                          moonpad_error *error);
 /* One key: *value is a reference for the caller, or NULL. */
-moonpad_status read_one(mp_tx *tx, const mp_session_ref *place, mp_scope scope, moonpad_string key, mp_value **value,
+moonpad_status read_one(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, moonpad_string key, mp_value **value,
                         int64_t *revision, moonpad_error *error);
 /* The event of this id alone goes to `each`. None: MOONPAD_NOT_FOUND. */
-moonpad_status find_event(mp_tx *tx, const mp_session_ref *place, moonpad_string id, mp_each_event each, void *context,
+moonpad_status find_event(mp_tx *tx, const mp_session_ref *ref, moonpad_string id, mp_each_event each, void *context,
                           moonpad_error *error);
 /* Events with first <= revision <= last. */
-moonpad_status walk_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, mp_each_event each,
+moonpad_status walk_events(mp_tx *tx, const mp_session_ref *ref, int64_t first, int64_t last, mp_each_event each,
                            void *context, moonpad_error *error);
+
+/* Is there no message? */
+bool is_silent(const moonpad_error *error);
 
 /* ---- building ---- */
 
 mp_event_row event_row(int64_t revision, double timestamp, const char *id, const char *json);
-/* Makes the session, or finds it; and its ids, for the place. */
-moonpad_status make_session(mp_tx *tx, mp_session_ref *place, double create_time, moonpad_error *error);
-moonpad_status need_session(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error);
-moonpad_status update_heads(mp_tx *tx, const mp_session_ref *place, const mp_session_row *row, unsigned heads,
+/* An event with what a walk can select without its JSON; `tags` are its kinds. */
+mp_event_row event_tagged(int64_t revision, const char *id, const char *json, const char *invocation, unsigned tags);
+
+/* Makes the session, or finds it; and its ids, for `ref`. */
+moonpad_status make_session(mp_tx *tx, mp_session_ref *ref, double create_time, moonpad_error *error);
+moonpad_status need_session(mp_tx *tx, mp_session_ref *ref, mp_session_row *row, moonpad_error *error);
+moonpad_status update_heads(mp_tx *tx, const mp_session_ref *ref, const mp_session_row *row, unsigned heads,
                             moonpad_error *error);
 /* Counts a head up to this revision, or down. */
-moonpad_status set_revision(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t revision,
+moonpad_status set_revision(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t revision,
                             moonpad_error *error);
 /* The event alone, whatever the session's revision is. */
-moonpad_status append_row(mp_tx *tx, const mp_session_ref *place, const mp_event_row *event, moonpad_error *error);
+moonpad_status append_row(mp_tx *tx, const mp_session_ref *ref, const mp_event_row *event, moonpad_error *error);
 /* What a service does: appends the event and counts the session's revision up to it. */
-moonpad_status append_next(mp_tx *tx, const mp_session_ref *place, const char *id, const char *json,
+moonpad_status append_next(mp_tx *tx, const mp_session_ref *ref, const char *id, const char *json,
                            moonpad_error *error);
 /* Writes a key, or with NULL a tombstone. A head with a smaller revision counts up to this one. */
-moonpad_status write_value(mp_tx *tx, const mp_session_ref *place, mp_scope scope, moonpad_string key, mp_value *value,
+moonpad_status write_value(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, moonpad_string key, mp_value *value,
                            int64_t revision, moonpad_error *error);
 /* The same with a string. */
-moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_session_ref *place, mp_scope scope, const char *key,
+moonpad_status write_text(opened_store *opened, mp_tx *tx, const mp_session_ref *ref, mp_scope scope, const char *key,
                           const char *text, int64_t revision, moonpad_error *error);
 /* A key of the base state, or with NULL none. */
-moonpad_status write_base(mp_tx *tx, const mp_session_ref *place, moonpad_string key, mp_value *value,
+moonpad_status write_base(mp_tx *tx, const mp_session_ref *ref, moonpad_string key, mp_value *value,
                           moonpad_error *error);
 
 /* ---- writing down ---- */
@@ -161,16 +165,21 @@ void dump_print(store_dump *dump, const char *format, ...) __attribute__((format
 void dump_bytes(store_dump *dump, moonpad_string bytes);
 
 /* Lines "KEY=VALUE@REVISION", sorted. Strings in '', floats as %a, a tombstone as "removed". */
-moonpad_status dump_keys(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t since, store_dump *dump,
+moonpad_status dump_keys(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t since, store_dump *dump,
                          moonpad_error *error);
-moonpad_status dump_base_keys(mp_tx *tx, const mp_session_ref *place, store_dump *dump, moonpad_error *error);
+moonpad_status dump_base_keys(mp_tx *tx, const mp_session_ref *ref, store_dump *dump, moonpad_error *error);
 /* Lines "REVISION ID TIMESTAMP DIGEST JSON"; without JSON "-" stands there. */
 /* an mp_each_event */
 moonpad_status dump_event(void *dump, const mp_event_row *row, moonpad_error *error);
-moonpad_status dump_events(mp_tx *tx, const mp_session_ref *place, int64_t first, int64_t last, store_dump *dump,
+moonpad_status dump_events(mp_tx *tx, const mp_session_ref *ref, int64_t first, int64_t last, store_dump *dump,
                            moonpad_error *error);
-moonpad_status dump_query(mp_tx *tx, const mp_session_ref *place, const mp_event_query *query, store_dump *dump,
+moonpad_status dump_query(mp_tx *tx, const mp_session_ref *ref, const mp_event_query *query, store_dump *dump,
                           moonpad_error *error);
+/* An mp_each_event: "REVISION ", in the order in which they come. */
+moonpad_status dump_number(void *dump, const mp_event_row *row, moonpad_error *error);
+/* The event with an id (NULL: none) and the `recent` last ones go to `each`, from one look. */
+moonpad_status look_for_events(mp_tx *tx, const mp_session_ref *ref, const char *id, int64_t recent, mp_each_event each,
+                               void *context, moonpad_error *error);
 /* Lines "SCOPE KEY=VALUE@REVISION": an mp_each_state for walks over several scopes. */
 moonpad_status dump_state(void *dump, const mp_state_row *row, moonpad_error *error);
 /* Lines of `unsorted` in order of their bytes; it is empty afterwards. */
@@ -212,6 +221,25 @@ void expect_same_dump(const store_dump *expected, const store_dump *found);
     TRY(dumped);                                                                                                       \
     CHECK(same);                                                                                                       \
   } while (0)
+
+/* ---- a session with something of everything ---- */
+
+#define FULL_MESSAGE                                                                                                   \
+  "{\"author\":\"user\",\"invocationId\":\"i1\",\"content\":{\"role\":\"user\",\"parts\":[{\"text\":\"x\"}]}}"
+#define FULL_CHANGE  "{\"author\":\"bot\",\"invocationId\":\"i1\",\"actions\":{\"stateDelta\":{\"a\":1}}}"
+#define FULL_OF_USER "{\"author\":\"bot\",\"invocationId\":\"i2\",\"actions\":{\"stateDelta\":{\"user:a\":1}}}"
+#define FULL_BOTH                                                                                                      \
+  "{\"author\":\"user\",\"invocationId\":\"i2\",\"content\":{\"role\":\"user\",\"parts\":[{\"text\":\"y\"}]},"         \
+  "\"actions\":{\"stateDelta\":{\"b\":2}}}"
+
+/*
+** A transaction function; its context is a test_scene. Makes session s1 of user ann of app shop
+** (scene->session) and s2 (scene->other), which is empty. s1 has events e1 to e4, which are the
+** texts above, at revision / 2 seconds, and revision 4; its user has revision 7, its app 9. Keys,
+** as SCOPE KEY=VALUE@REVISION: session a='old'@2 b='new'@4 gone=removed@3, user a='users'@6
+** gone=removed@7, app a='apps'@9.
+*/
+moonpad_status writes_full_session(mp_tx *tx, void *scene, moonpad_error *error);
 
 /* A test of the suite: its *state is an opened_store, fresh, of the kind under test. */
 int store_test_setup(void **state);

@@ -29,7 +29,7 @@ typedef struct writer {
 static moonpad_status find_nothing(mp_tx *tx, void *context, moonpad_error *error) {
   const char *name = ((appender *)context)->session_id;
   mp_session_row row;
-  mp_session_ref nobody = place_named("nobody's app", "u", name);
+  mp_session_ref nobody = ref_named("nobody's app", "u", name);
   return find_row(tx, &nobody, &row, error);
 }
 

@@ -396,7 +396,7 @@ static void test_closed_under_way(void **state) {
 /* ---- what the writing connection remembers ---- */
 
 static moonpad_status delete_own(mp_tx *tx, void *context, moonpad_error *error) {
-  mp_session_ref place = place_named("app", "u", context);
+  mp_session_ref place = ref_named("app", "u", context);
   mp_session_row row;
   moonpad_status status = find_row(tx, &place, &row, error);
   if (status == MOONPAD_OK) status = tx->ops->remove_session(tx, &place, error);

@@ -1,8 +1,4 @@
-/*
-** What every store must do with sessions, users, apps and keys. Written
-** against src/store/store.h alone and run on every store, as are
-** test_store_history.c and test_store_transactions.c.
-*/
+/* What every store must do with sessions, users, apps and keys. */
 #include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +18,8 @@ static moonpad_status makes_sessions(mp_tx *tx, void *context, moonpad_error *er
   test_scene *scene = context;
   mp_session_row row;
   mp_session_row found;
-  scene->session = place_named("shop", "ann", "s1");
-  scene->other = place_named("shop", "ann", "s2");
+  scene->session = ref_named("shop", "ann", "s1");
+  scene->other = ref_named("shop", "ann", "s2");
   mp_session_ref by_id = scene->session;
   by_id.session = 1;
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &scene->session, &row, error));
@@ -46,8 +42,7 @@ static moonpad_status updates_one(mp_tx *tx, void *context, moonpad_error *error
   test_scene *scene = context;
   mp_session_row row;
   TRY(find_row(tx, &scene->session, &row, error));
-  row.revision = INT64_C(7000000000);
-  row.base_revision = 6;
+  row.revision = row.base_revision = INT64_C(7000000000); /* a long life, all of it trimmed */
   row.conversation_count = 3;
   row.last_update_time = 1.0 / 3.0;
   row.user_revision = 98; /* their heads do not change */
@@ -60,7 +55,7 @@ static moonpad_status sees_the_update(mp_tx *tx, void *context, moonpad_error *e
   mp_session_row row;
   int64_t id = scene->session.session;
   TRY(find_row(tx, &scene->session, &row, error));
-  CHECK(row.id == id && row.revision == INT64_C(7000000000) && row.base_revision == 6);
+  CHECK(row.id == id && row.revision == INT64_C(7000000000) && row.base_revision == row.revision);
   CHECK(row.conversation_count == 3 && row.last_update_time == 1.0 / 3.0 && row.create_time == 1234.0625);
   CHECK(row.user_revision == 0 && row.app_revision == 0);
   TRY(find_row(tx, &scene->other, &row, error));
@@ -122,8 +117,8 @@ static moonpad_status finds_near_names(mp_tx *tx, void *context, moonpad_error *
   for (size_t i = 0; i < NEAR_NAMES; i++) {
     const char *session = near_names[i][2][0] == '\0' ? "x" : near_names[i][2];
     moonpad_session_name name = session_named(near_names[i][0], near_names[i][1], session);
-    mp_session_ref place = {.name = name};
-    TRY(find_row(tx, &place, &row, error));
+    mp_session_ref ref = {.name = name};
+    TRY(find_row(tx, &ref, &row, error));
     CHECK(row.create_time == (double)i);
   }
   for (size_t i = 0; i < 3; i++) {
@@ -132,8 +127,8 @@ static moonpad_status finds_near_names(mp_tx *tx, void *context, moonpad_error *
   }
   moonpad_session_name name = session_named(longest[0], longest[1], longest[2]);
   if (context != NULL) TRY(tx->ops->create_session(tx, &name, 5.0, &row, error));
-  mp_session_ref place = {.name = name};
-  TRY(find_row(tx, &place, &row, error));
+  mp_session_ref ref = {.name = name};
+  TRY(find_row(tx, &ref, &row, error));
   mp_session_ref shorter = {.name = name};
   shorter.name.session_id.length--;
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &shorter, &row, error));
@@ -149,7 +144,7 @@ static void test_names(void **state) {
 static moonpad_status removes_session(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_session_ref by_name = place_named("shop", "ann", "s1");
+  mp_session_ref by_name = ref_named("shop", "ann", "s1");
   TRY(tx->ops->remove_session(tx, &scene->session, error));
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &by_name, &row, error));
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &scene->session, &row, error));
@@ -160,32 +155,32 @@ static moonpad_status makes_it_again(mp_tx *tx, void *context, moonpad_error *er
   test_scene *scene = context;
   mp_session_row row;
   mp_session_ref before = scene->session;
-  mp_session_ref *place = &scene->session;
-  *place = place_named("shop", "ann", "s1");
-  TRY(make_session(tx, place, 3.0, error));
-  CHECK(place->session != before.session && place->session != scene->other.session);
+  mp_session_ref *ref = &scene->session;
+  *ref = ref_named("shop", "ann", "s1");
+  TRY(make_session(tx, ref, 3.0, error));
+  CHECK(ref->session != before.session && ref->session != scene->other.session);
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &before, &row, error)); /* it is another one */
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 0, &text, error), "");
-  EXPECT_TEXT(dump_base_keys(tx, place, &text, error), "");
-  EXPECT_TEXT(dump_events(tx, place, 0, 99, &text, error), "");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_USER, 0, &text, error), "name='Ann'@1\n");
-  TRY(find_row(tx, place, &row, error));
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_SESSION, 0, &text, error), "");
+  EXPECT_TEXT(dump_base_keys(tx, ref, &text, error), "");
+  EXPECT_TEXT(dump_events(tx, ref, 0, 99, &text, error), "");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_USER, 0, &text, error), "name='Ann'@1\n");
+  TRY(find_row(tx, ref, &row, error));
   CHECK(row.user_revision == 1 && row.revision == 0);
   return MOONPAD_OK;
 }
 
 static moonpad_status fills_session(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  mp_session_ref *place = &scene->session;
+  mp_session_ref *ref = &scene->session;
   mp_value *value = mp_value_new_integer(scene->opened->env, 5);
-  moonpad_status status = write_base(tx, place, moonpad_text("start"), value, error);
+  moonpad_status status = write_base(tx, ref, moonpad_text("start"), value, error);
   mp_value_release(scene->opened->env, value);
   TRY(status);
-  TRY(append_next(tx, place, "e1", "{\"id\":\"e1\"}", error));
-  TRY(write_text(scene->opened, tx, place, MP_SCOPE_SESSION, "cart", "apple", 1, error));
-  TRY(write_text(scene->opened, tx, place, MP_SCOPE_SESSION, "gone", NULL, 1, error));
-  TRY(write_text(scene->opened, tx, place, MP_SCOPE_USER, "name", "Ann", 1, error));
-  return append_next(tx, place, "e2", "{\"id\":\"e2\"}", error);
+  TRY(append_next(tx, ref, "e1", "{\"id\":\"e1\"}", error));
+  TRY(write_text(scene->opened, tx, ref, MP_SCOPE_SESSION, "cart", "apple", 1, error));
+  TRY(write_text(scene->opened, tx, ref, MP_SCOPE_SESSION, "gone", NULL, 1, error));
+  TRY(write_text(scene->opened, tx, ref, MP_SCOPE_USER, "name", "Ann", 1, error));
+  return append_next(tx, ref, "e2", "{\"id\":\"e2\"}", error);
 }
 
 static moonpad_status removes_base_keys(mp_tx *tx, void *context, moonpad_error *error) {
@@ -265,9 +260,9 @@ static moonpad_status makes_shared(mp_tx *tx, void *context, moonpad_error *erro
   test_scene *scene = context;
   mp_session_row row;
   mp_session_ref *ann = &scene->session;
-  mp_session_ref again = place_named("shop", "ann", NULL);
-  mp_session_ref bob = place_named("shop", "bob", NULL);
-  mp_session_ref game = place_named("game", "ann", NULL);
+  mp_session_ref again = ref_named("shop", "ann", NULL);
+  mp_session_ref bob = ref_named("shop", "bob", NULL);
+  mp_session_ref game = ref_named("game", "ann", NULL);
   *ann = again;
   EXPECT(MOONPAD_NOT_FOUND, find_head(tx, ann, MP_SCOPE_APP, false, &row, error));
   EXPECT(MOONPAD_NOT_FOUND, find_head(tx, ann, MP_SCOPE_USER, false, &row, error));
@@ -290,7 +285,7 @@ static moonpad_status makes_shared(mp_tx *tx, void *context, moonpad_error *erro
 static moonpad_status sees_shared(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_session_ref ann = place_named("shop", "ann", NULL);
+  mp_session_ref ann = ref_named("shop", "ann", NULL);
   TRY(find_head(tx, &ann, MP_SCOPE_USER, false, &row, error));
   CHECK(ann.user == scene->session.user && row.user_revision == 11 && row.app_revision == 0);
   TRY(find_head(tx, &ann, MP_SCOPE_APP, false, &row, error));
@@ -301,15 +296,15 @@ static moonpad_status sees_shared(mp_tx *tx, void *context, moonpad_error *error
 static moonpad_status joins_shared(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_session_ref place = place_named("shop", "ann", "s1");
-  TRY(tx->ops->create_session(tx, &place.name, 1.0, &row, error));
+  mp_session_ref ref = ref_named("shop", "ann", "s1");
+  TRY(tx->ops->create_session(tx, &ref.name, 1.0, &row, error));
   CHECK(row.user == scene->session.user && row.app == scene->session.app);
   CHECK(row.user_revision == 11 && row.app_revision == 22);
-  TRY(set_revision(tx, &place, MP_SCOPE_USER, 12, error));
-  TRY(find_row(tx, &place, &row, error));
+  TRY(set_revision(tx, &ref, MP_SCOPE_USER, 12, error));
+  TRY(find_row(tx, &ref, &row, error));
   CHECK(row.user_revision == 12 && row.app_revision == 22);
-  TRY(tx->ops->remove_session(tx, &place, error));
-  return set_revision(tx, &place, MP_SCOPE_USER, 11, error);
+  TRY(tx->ops->remove_session(tx, &ref, error));
+  return set_revision(tx, &ref, MP_SCOPE_USER, 11, error);
 }
 
 static void test_users_and_apps(void **state) {
@@ -325,52 +320,52 @@ static void test_users_and_apps(void **state) {
 static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   opened_store *opened = scene->opened;
-  const mp_session_ref *place = &scene->session;
+  const mp_session_ref *ref = &scene->session;
   TRY(makes_sessions(tx, context, error));
-  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "k", "session", 1, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "k", "session", 1, error));
   TRY(write_text(opened, tx, &scene->other, MP_SCOPE_SESSION, "k", "other", 1, error));
-  TRY(write_text(opened, tx, place, MP_SCOPE_USER, "k", "user", 4, error));
-  TRY(write_text(opened, tx, place, MP_SCOPE_APP, "k", "app", 5, error));
-  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "a", "1", 1, error));
-  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "b", "2", 2, error));
-  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "c", "3", 3, error));
-  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "a", "4", 4, error));
-  TRY(write_text(opened, tx, place, MP_SCOPE_SESSION, "b", NULL, 5, error));
-  return write_text(opened, tx, place, MP_SCOPE_SESSION, "never", NULL, 6, error);
+  TRY(write_text(opened, tx, ref, MP_SCOPE_USER, "k", "user", 4, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_APP, "k", "app", 5, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "a", "1", 1, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "b", "2", 2, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "c", "3", 3, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "a", "4", 4, error));
+  TRY(write_text(opened, tx, ref, MP_SCOPE_SESSION, "b", NULL, 5, error));
+  return write_text(opened, tx, ref, MP_SCOPE_SESSION, "never", NULL, 6, error);
 }
 
 static moonpad_status sees_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_session_ref *place = &scene->session;
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, MP_EVERY_KEY, &text, error), "a='4'@4\nc='3'@3\nk='session'@1\n");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 0, &text, error),
+  const mp_session_ref *ref = &scene->session;
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_SESSION, MP_EVERY_KEY, &text, error), "a='4'@4\nc='3'@3\nk='session'@1\n");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_SESSION, 0, &text, error),
               "a='4'@4\nb=removed@5\nc='3'@3\nk='session'@1\nnever=removed@6\n");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 3, &text, error), "a='4'@4\nb=removed@5\nnever=removed@6\n");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 5, &text, error), "never=removed@6\n");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 6, &text, error), "");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, MP_NO_KEYS, &text, error), "");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_SESSION, 3, &text, error), "a='4'@4\nb=removed@5\nnever=removed@6\n");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_SESSION, 5, &text, error), "never=removed@6\n");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_SESSION, 6, &text, error), "");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_SESSION, MP_NO_KEYS, &text, error), "");
   EXPECT_TEXT(dump_keys(tx, &scene->other, MP_SCOPE_SESSION, MP_EVERY_KEY, &text, error), "k='other'@1\n");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_USER, MP_EVERY_KEY, &text, error), "k='user'@4\n");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_APP, MP_EVERY_KEY, &text, error), "k='app'@5\n");
-  EXPECT_TEXT(dump_base_keys(tx, place, &text, error), "");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_USER, MP_EVERY_KEY, &text, error), "k='user'@4\n");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_APP, MP_EVERY_KEY, &text, error), "k='app'@5\n");
+  EXPECT_TEXT(dump_base_keys(tx, ref, &text, error), "");
   return MOONPAD_OK;
 }
 
 static moonpad_status reads_keys(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_session_ref *place = &scene->session;
+  const mp_session_ref *ref = &scene->session;
   mp_value *value;
   int64_t revision;
-  TRY(read_one(tx, place, MP_SCOPE_SESSION, moonpad_text("a"), &value, &revision, error));
+  TRY(read_one(tx, ref, MP_SCOPE_SESSION, moonpad_text("a"), &value, &revision, error));
   bool right = value != NULL && value->as.type == MOONPAD_STRING && value->as.as.text.length == 1 &&
                value->as.as.text.data[0] == '4' && revision == 4;
   mp_value_release(scene->opened->env, value);
   CHECK(right);
-  TRY(read_one(tx, place, MP_SCOPE_SESSION, moonpad_text("b"), &value, &revision, error));
+  TRY(read_one(tx, ref, MP_SCOPE_SESSION, moonpad_text("b"), &value, &revision, error));
   CHECK(value == NULL && revision == 5);
-  TRY(read_one(tx, place, MP_SCOPE_SESSION, moonpad_text("none"), &value, &revision, error));
+  TRY(read_one(tx, ref, MP_SCOPE_SESSION, moonpad_text("none"), &value, &revision, error));
   CHECK(value == NULL && revision == 0);
-  TRY(read_one(tx, place, MP_SCOPE_USER, moonpad_text("a"), &value, &revision, error));
+  TRY(read_one(tx, ref, MP_SCOPE_USER, moonpad_text("a"), &value, &revision, error));
   CHECK(value == NULL && revision == 0);
   return MOONPAD_OK;
 }
@@ -443,25 +438,25 @@ static moonpad_status writes_odd_keys(mp_tx *tx, void *context, moonpad_error *e
   return MOONPAD_OK;
 }
 
-static moonpad_status every_key(mp_tx *tx, const mp_session_ref *place, mp_each_state each, void *context,
+static moonpad_status every_key(mp_tx *tx, const mp_session_ref *ref, mp_each_state each, void *context,
                                 moonpad_error *error) {
   mp_facts facts;
-  mp_look look = look_at(place, MP_SCOPE_SESSION);
+  mp_look look = look_at(ref, MP_SCOPE_SESSION);
   look.since[MP_SCOPE_SESSION] = MP_EVERY_KEY;
   look.each_state = each;
   look.context = context;
   return tx->ops->look(tx, &look, &facts, error);
 }
 
-/* The value of each odd key is its place in the list. */
+/* The value of each odd key is its index in the list. */
 static moonpad_status checks_odd_row(void *context, const mp_state_row *row, moonpad_error *error) {
   unsigned *seen = context;
   odd_keys odd;
   odd_keys_init(&odd);
   CHECK(row->value != NULL && row->value->as.type == MOONPAD_INTEGER);
-  int64_t place = row->value->as.as.integer;
-  CHECK(place >= 0 && place < 12 && mp_text_compare(row->key, odd.keys[place]) == 0);
-  *seen |= 1U << place;
+  int64_t index = row->value->as.as.integer;
+  CHECK(index >= 0 && index < 12 && mp_text_compare(row->key, odd.keys[index]) == 0);
+  *seen |= 1U << index;
   return MOONPAD_OK;
 }
 
@@ -578,10 +573,10 @@ static moonpad_status checks_value_row(void *context, const mp_state_row *row, m
   expected_values *expected = context;
   char key[24];
   snprintf(key, sizeof key, "%.*s", (int)row->key.length, row->key.data);
-  size_t place = (size_t)strtoul(key + 1, NULL, 10);
-  CHECK(place < expected->count);
-  if (!same_value(row->value, expected->values[place])) {
-    return mp_fail(error, TEST_FAILED, "value %zu came back as something else", place);
+  size_t index = (size_t)strtoul(key + 1, NULL, 10);
+  CHECK(index < expected->count);
+  if (!same_value(row->value, expected->values[index])) {
+    return mp_fail(error, TEST_FAILED, "value %zu came back as something else", index);
   }
   expected->seen++;
   return MOONPAD_OK;

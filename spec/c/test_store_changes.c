@@ -12,26 +12,26 @@
 
 static moonpad_status makes_two(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  scene->session = place_named("shop", "ann", "s1");
-  scene->other = place_named("shop", "bob", "s2");
+  scene->session = ref_named("shop", "ann", "s1");
+  scene->other = ref_named("shop", "bob", "s2");
   TRY(make_session(tx, &scene->session, 1.0, error));
   return make_session(tx, &scene->other, 2.0, error);
 }
 
-/* A row with the place's ids; the rest is for the test to fill in. */
-static mp_session_row row_of(const mp_session_ref *place) {
-  return (mp_session_row){.id = place->session, .user = place->user, .app = place->app};
+/* A row with the ids of `ref`; the rest is for the test to fill in. */
+static mp_session_row row_of(const mp_session_ref *ref) {
+  return (mp_session_row){.id = ref->session, .user = ref->user, .app = ref->app};
 }
 
 /* ---- apply ---- */
 
 static moonpad_status applies_nothing(mp_tx *tx, void *context, moonpad_error *error) {
-  const mp_session_ref *place = &((test_scene *)context)->session;
-  mp_session_row row = row_of(place), found;
-  mp_session_ref at = *place;
+  const mp_session_ref *ref = &((test_scene *)context)->session;
+  mp_session_row row = row_of(ref), found;
+  mp_session_ref at = *ref;
   /* no head changes */
   row.revision = row.user_revision = row.app_revision = row.conversation_count = 50;
-  mp_batch batch = {.ref = *place, .row = &row};
+  mp_batch batch = {.ref = *ref, .row = &row};
   TRY(tx->ops->apply(tx, &batch, error));
   TRY(find_row(tx, &at, &found, error));
   CHECK(found.revision == 0 && found.user_revision == 0 && found.app_revision == 0 && found.conversation_count == 0);
@@ -70,17 +70,17 @@ static moonpad_status applies_everything(mp_tx *tx, void *context, moonpad_error
 
 static moonpad_status sees_everything(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_session_ref *place = &scene->session;
+  const mp_session_ref *ref = &scene->session;
   mp_session_row row;
-  mp_session_ref at = *place;
+  mp_session_ref at = *ref;
   TRY(find_row(tx, &at, &row, error));
   CHECK(row.revision == 2 && row.user_revision == 3 && row.app_revision == 4 && row.conversation_count == 1);
   CHECK(row.last_update_time == 5.0 && row.create_time == 1.0 && row.base_revision == 0);
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_SESSION, 0, &text, error), "a=7@2\nx=removed@1\n");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_USER, 0, &text, error), "a=removed@3\n");
-  EXPECT_TEXT(dump_keys(tx, place, MP_SCOPE_APP, 0, &text, error), "a=7@4\n");
-  EXPECT_TEXT(dump_base_keys(tx, place, &text, error), "a=7@0\ne1=7@0\n");
-  EXPECT_TEXT(dump_events(tx, place, 0, 9, &text, error), "1 e1 0x1p+2 0 {\"n\":1}\n2 e2 0x1.4p+2 0 {\"n\":1}\n");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_SESSION, 0, &text, error), "a=7@2\nx=removed@1\n");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_USER, 0, &text, error), "a=removed@3\n");
+  EXPECT_TEXT(dump_keys(tx, ref, MP_SCOPE_APP, 0, &text, error), "a=7@4\n");
+  EXPECT_TEXT(dump_base_keys(tx, ref, &text, error), "a=7@0\ne1=7@0\n");
+  EXPECT_TEXT(dump_events(tx, ref, 0, 9, &text, error), "1 e1 0x1p+2 0 {\"n\":1}\n2 e2 0x1.4p+2 0 {\"n\":1}\n");
   EXPECT_TEXT(dump_events(tx, &scene->other, 0, 9, &text, error), "");
   EXPECT_TEXT(dump_keys(tx, &scene->other, MP_SCOPE_USER, 0, &text, error), "");
   EXPECT_TEXT(dump_keys(tx, &scene->other, MP_SCOPE_APP, 0, &text, error), "a=7@4\n");
@@ -224,7 +224,7 @@ static void test_copied_history(void **state) {
 
 static moonpad_status makes_users(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  mp_session_ref second = place_named("shop", "ann", "s9"), same_name = place_named("game", "ann", "s1");
+  mp_session_ref second = ref_named("shop", "ann", "s9"), same_name = ref_named("game", "ann", "s1");
   TRY(makes_two(tx, context, error));
   TRY(make_session(tx, &second, 3.0, error));
   TRY(make_session(tx, &same_name, 4.0, error));
@@ -253,7 +253,7 @@ static moonpad_status list_names(mp_tx *tx, const char *app, store_dump *dump, m
 
 static moonpad_status sees_the_others(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
-  mp_session_ref bob = place_named("shop", "bob", NULL), another = place_named("game", "ann", NULL);
+  mp_session_ref bob = ref_named("shop", "bob", NULL), another = ref_named("game", "ann", NULL);
   EXPECT_TEXT(list_names(tx, "game", &text, error), "ann/s1 ");
   EXPECT_TEXT(dump_keys(tx, &bob, MP_SCOPE_USER, 0, &text, error), "of='bob'@1\n");
   EXPECT_TEXT(dump_keys(tx, &bob, MP_SCOPE_APP, 0, &text, error), "of='shop'@1\n");
@@ -265,7 +265,7 @@ static moonpad_status removes_user(mp_tx *tx, void *context, moonpad_error *erro
   test_scene *scene = context;
   mp_session_row row;
   int64_t sessions = 77;
-  mp_session_ref ann = place_named("shop", "ann", NULL), s1 = place_named("shop", "ann", "s1");
+  mp_session_ref ann = ref_named("shop", "ann", NULL), s1 = ref_named("shop", "ann", "s1");
   TRY(tx->ops->remove_user(tx, &ann, &sessions, error));
   CHECK(sessions == 2);
   EXPECT(MOONPAD_NOT_FOUND, find_row(tx, &s1, &row, error));
@@ -278,7 +278,7 @@ static moonpad_status removes_user(mp_tx *tx, void *context, moonpad_error *erro
 static moonpad_status sees_no_user(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   mp_session_row row;
-  mp_session_ref ann = place_named("shop", "ann", NULL);
+  mp_session_ref ann = ref_named("shop", "ann", NULL);
   EXPECT(MOONPAD_NOT_FOUND, find_head(tx, &ann, MP_SCOPE_USER, false, &row, error));
   CHECK(error->message[0] == '\0');
   return MOONPAD_OK;
@@ -286,7 +286,7 @@ static moonpad_status sees_no_user(mp_tx *tx, void *context, moonpad_error *erro
 
 static moonpad_status removes_user_again(mp_tx *tx, void *context, moonpad_error *error) {
   int64_t sessions = 77;
-  mp_session_ref ann = place_named("shop", "ann", NULL);
+  mp_session_ref ann = ref_named("shop", "ann", NULL);
   TRY(sees_no_user(tx, context, error));
   EXPECT(MOONPAD_NOT_FOUND, tx->ops->remove_user(tx, &ann, &sessions, error));
   return MOONPAD_OK;
@@ -295,7 +295,7 @@ static moonpad_status removes_user_again(mp_tx *tx, void *context, moonpad_error
 static moonpad_status removes_nobody(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   int64_t sessions = 77;
-  mp_session_ref nobody = place_named("shop", "nobody", NULL), nowhere = place_named("nowhere", "ann", NULL);
+  mp_session_ref nobody = ref_named("shop", "nobody", NULL), nowhere = ref_named("nowhere", "ann", NULL);
   EXPECT(MOONPAD_NOT_FOUND, tx->ops->remove_user(tx, &nobody, &sessions, error));
   EXPECT(MOONPAD_NOT_FOUND, tx->ops->remove_user(tx, &nowhere, &sessions, error));
   CHECK(error->message[0] == '\0');
@@ -306,7 +306,7 @@ static moonpad_status makes_user_again(mp_tx *tx, void *context, moonpad_error *
   test_scene *scene = context;
   mp_session_ref before = scene->session;
   mp_session_row row;
-  scene->session = place_named("shop", "ann", "s1");
+  scene->session = ref_named("shop", "ann", "s1");
   TRY(make_session(tx, &scene->session, 9.0, error));
   CHECK(scene->session.session != before.session && scene->session.user != before.user);
   TRY(find_row(tx, &scene->session, &row, error));
@@ -327,7 +327,7 @@ static moonpad_status makes_and_removes_user(mp_tx *tx, void *context, moonpad_e
   test_scene *scene = context;
   int64_t sessions;
   mp_session_row row;
-  mp_session_ref cy = place_named("shop", "cy", "s1");
+  mp_session_ref cy = ref_named("shop", "cy", "s1");
   TRY(make_session(tx, &cy, 1.0, error));
   TRY(write_text(scene->opened, tx, &cy, MP_SCOPE_USER, "of", "cy", 1, error));
   TRY(tx->ops->remove_user(tx, &cy, &sessions, error));
@@ -338,7 +338,7 @@ static moonpad_status makes_and_removes_user(mp_tx *tx, void *context, moonpad_e
 }
 
 static moonpad_status removes_the_one_again(mp_tx *tx, void *context, moonpad_error *error) {
-  mp_session_ref ann = place_named("shop", "ann", NULL);
+  mp_session_ref ann = ref_named("shop", "ann", NULL);
   int64_t sessions;
   TRY(write_text(((test_scene *)context)->opened, tx, &ann, MP_SCOPE_USER, "of", "ann again", 1, error));
   TRY(tx->ops->remove_user(tx, &ann, &sessions, error));

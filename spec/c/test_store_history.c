@@ -1,4 +1,4 @@
-/* What every store must do with events and with the listing of sessions. */
+/* What every store must do with events. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 static moonpad_status makes_two_sessions(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  scene->session = place_named("shop", "ann", "s1");
-  scene->other = place_named("shop", "ann", "s2");
+  scene->session = ref_named("shop", "ann", "s1");
+  scene->other = ref_named("shop", "ann", "s2");
   TRY(make_session(tx, &scene->session, 1.0, error));
   return make_session(tx, &scene->other, 1.0, error);
 }
@@ -45,22 +45,22 @@ static moonpad_status appends_some(mp_tx *tx, void *context, moonpad_error *erro
 
 static moonpad_status sees_some(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_session_ref *place = &scene->session;
-  EXPECT_TEXT(dump_events(tx, place, 1, 5, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
-  EXPECT_TEXT(dump_events(tx, place, INT64_MIN, INT64_MAX, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
-  EXPECT_TEXT(dump_events(tx, place, 2, 4, &text, error), EVENT_2 EVENT_3 EVENT_4);
-  EXPECT_TEXT(dump_events(tx, place, 5, 5, &text, error), EVENT_5);
-  EXPECT_TEXT(dump_events(tx, place, 0, 1, &text, error), EVENT_1);
-  EXPECT_TEXT(dump_events(tx, place, 5, 9, &text, error), EVENT_5);
-  EXPECT_TEXT(dump_events(tx, place, 6, 9, &text, error), "");
-  EXPECT_TEXT(dump_events(tx, place, 4, 3, &text, error), "");
-  EXPECT_TEXT(dump_events(tx, place, -5, 0, &text, error), "");
+  const mp_session_ref *ref = &scene->session;
+  EXPECT_TEXT(dump_events(tx, ref, 1, 5, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
+  EXPECT_TEXT(dump_events(tx, ref, INT64_MIN, INT64_MAX, &text, error), EVENT_1 EVENT_2 EVENT_3 EVENT_4 EVENT_5);
+  EXPECT_TEXT(dump_events(tx, ref, 2, 4, &text, error), EVENT_2 EVENT_3 EVENT_4);
+  EXPECT_TEXT(dump_events(tx, ref, 5, 5, &text, error), EVENT_5);
+  EXPECT_TEXT(dump_events(tx, ref, 0, 1, &text, error), EVENT_1);
+  EXPECT_TEXT(dump_events(tx, ref, 5, 9, &text, error), EVENT_5);
+  EXPECT_TEXT(dump_events(tx, ref, 6, 9, &text, error), "");
+  EXPECT_TEXT(dump_events(tx, ref, 4, 3, &text, error), "");
+  EXPECT_TEXT(dump_events(tx, ref, -5, 0, &text, error), "");
   EXPECT_TEXT(dump_events(tx, &scene->other, 0, 9, &text, error), OTHER_1);
-  EXPECT_TEXT(find_event(tx, place, moonpad_text("e3"), dump_event, &text, error), EVENT_3);
-  EXPECT_TEXT(find_event(tx, place, moonpad_text("e5"), dump_event, &text, error), EVENT_5);
+  EXPECT_TEXT(find_event(tx, ref, moonpad_text("e3"), dump_event, &text, error), EVENT_3);
+  EXPECT_TEXT(find_event(tx, ref, moonpad_text("e5"), dump_event, &text, error), EVENT_5);
   EXPECT_TEXT(find_event(tx, &scene->other, moonpad_text("e3"), dump_event, &text, error), OTHER_1);
-  EXPECT(MOONPAD_NOT_FOUND, find_event(tx, place, moonpad_text("e"), dump_event, NULL, error));
-  EXPECT(MOONPAD_NOT_FOUND, find_event(tx, place, moonpad_text("E1"), dump_event, NULL, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_event(tx, ref, moonpad_text("e"), dump_event, NULL, error));
+  EXPECT(MOONPAD_NOT_FOUND, find_event(tx, ref, moonpad_text("E1"), dump_event, NULL, error));
   EXPECT(MOONPAD_NOT_FOUND, find_event(tx, &scene->other, moonpad_text("e1"), dump_event, NULL, error));
   CHECK(error->message[0] == '\0');
   return MOONPAD_OK;
@@ -383,7 +383,7 @@ static moonpad_status appends_short(mp_tx *tx, void *context, moonpad_error *err
   short_history *history = context;
   if (history->first == 1) {
     snprintf(history->name, sizeof history->name, "s%u", history->number);
-    history->session = place_named("shop", "ann", history->name);
+    history->session = ref_named("shop", "ann", history->name);
     TRY(make_session(tx, &history->session, 1.0, error));
   }
   for (int event = history->first; event <= history->last; event++) {
@@ -426,40 +426,6 @@ static void test_short_histories(void **state) {
     write_fails(*state, MOONPAD_LIMIT, "enough", appends_short, &history);
     read_ok(*state, finds_short, &history);
   }
-}
-
-/*
-** An event costs its encoded size and at most 120 bytes, its id in the index and what malloc
-** adds included.
-*/
-static void test_memory_of_events(void **state) {
-  (void)state;
-  counting_allocator allocator;
-  opened_store opened;
-  test_scene scene;
-  memset(&scene, 0, sizeof scene);
-  scene.opened = &opened;
-  counting_init(&allocator);
-  store_open(&opened, memory_kind(), &allocator.hooks);
-  write_ok(&opened, makes_two_sessions, &scene);
-  write_ok(&opened, appends_many, &scene);
-  size_t bytes = allocator.bytes;
-  long live = allocator.live;
-  size_t events = 0;
-  size_t encoded = 0;
-  char id[40];
-  char json[160];
-  for (int i = 0; i < writes_of_many(); i++) write_ok(&opened, appends_many, &scene);
-  for (int64_t number = PER_WRITE + 1; number <= (writes_of_many() + 1) * PER_WRITE; number++, events++) {
-    long_event(number, id, json);
-    encoded += strlen(json);
-  }
-  size_t blocks = (size_t)(allocator.live - live);
-  /* malloc: 8 bytes before, 8 on average behind */
-  size_t grown = allocator.bytes - bytes + blocks * 16;
-  if (grown > encoded + events * 120) fail_msg("%zu bytes for %zu events of %zu", grown, events, encoded);
-  store_close(&opened);
-  assert_int_equal(allocator.live, 0);
 }
 
 /* ---- walks that fail ---- */
@@ -541,159 +507,11 @@ static void test_walks_that_fail(void **state) {
   write_ok(scene.opened, fails_in_walks, &scene);
 }
 
-/* ---- listing ---- */
-
-typedef struct listed_place {
-  double time;
-  const char *user;
-  const char *session;
-} listed_place;
-
-/* In ascending order: by time, then by the bytes of the user id, then of the session id. */
-static const listed_place places[] = {
-    {-5.5, "z", "z"},    {0.0, "ann", "zz"},        {10.0, "Z", "a"},        {10.0, "an", "z"},
-    {10.0, "ann", ""},   {10.0, "ann", "A"},        {10.0, "ann", "a"},      {10.0, "ann", "a b"},
-    {10.0, "ann", "ab"}, {10.0, "ann", "\xc3\xa9"}, {10.0, "ann b", "a"},    {10.0, "ann/", "a"},
-    {10.0, "anna", "0"}, {10.0, "b", "a"},          {10.0, "\xc3\xa9", "a"}, {10.000000000000002, "a", "a"},
-    {11.0, "ann", "b"},  {1e12, "ann", "c"},
-};
-#define PLACES (sizeof places / sizeof *places)
-
-static const char *place_session(size_t place) {
-  return places[place].session[0] == '\0' ? "!" : places[place].session;
-}
-
-static moonpad_status makes_places(mp_tx *tx, void *context, moonpad_error *error) {
-  (void)context;
-  mp_session_row row;
-  for (size_t i = 0; i < PLACES; i++) {
-    /* 7 and 18 have no common factor: each once, in disorder */
-    size_t number = (i * 7 + 3) % PLACES;
-    mp_session_ref place = place_named("shop", places[number].user, place_session(number));
-    mp_session_ref elsewhere = place_named("shop2", places[number].user, place_session(number));
-    TRY(make_session(tx, &place, 77.0, error));
-    TRY(find_row(tx, &place, &row, error));
-    row.last_update_time = places[number].time;
-    row.revision = (int64_t)number;
-    TRY(update_heads(tx, &place, &row, MP_HEAD(MP_SCOPE_SESSION), error));
-    TRY(make_session(tx, &elsewhere, 10.0, error));
-    if (number % 2 == 0) TRY(tx->ops->remove_session(tx, &elsewhere, error));
-  }
-  return MOONPAD_OK;
-}
-
-static moonpad_status list_places(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
-                                  moonpad_error *error) {
-  mp_listing listing = {each, NULL, context};
-  return tx->ops->each_listed(tx, query, &listing, error);
-}
-
-static moonpad_status collect_place(void *context, const mp_listed_session *session, moonpad_error *error) {
-  store_dump *dump = context;
-  CHECK(session->row.create_time == 77.0 && session->row.id != 0);
-  CHECK(session->row.revision >= 0 && session->row.revision < (int64_t)PLACES);
-  size_t place = (size_t)session->row.revision;
-  CHECK(session->row.last_update_time == places[place].time);
-  CHECK(mp_text_compare(session->user_id, moonpad_text(places[place].user)) == 0);
-  CHECK(mp_text_compare(session->session_id, moonpad_text(place_session(place))) == 0);
-  dump_print(dump, "%zu ", place);
-  return MOONPAD_OK;
-}
-
-/* What the listing should say: the places after number `after` (-1: all), of `user` (NULL: all). */
-static void expected_places(const mp_list_query *query, const char *user, int after, store_dump *dump) {
-  int64_t count = 0;
-  dump_print(dump, "%s", "");
-  for (size_t i = 0; i < PLACES; i++) {
-    size_t place = query->newest_first ? PLACES - 1 - i : i;
-    if (user != NULL && strcmp(user, places[place].user) != 0) continue;
-    if (after >= 0 && (query->newest_first ? (int)place >= after : (int)place <= after)) continue;
-    if (query->limit != 0 && count == query->limit) return;
-    dump_print(dump, "%zu ", place);
-    count++;
-  }
-}
-
-static moonpad_status lists(mp_tx *tx, bool newest_first, int64_t limit, const char *user, int after,
-                            moonpad_error *error) {
-  mp_list_query query;
-  memset(&query, 0, sizeof query);
-  query.app_name = moonpad_text("shop");
-  query.newest_first = newest_first;
-  query.limit = limit;
-  query.has_user_id = user != NULL;
-  query.user_id = moonpad_text(user);
-  query.has_after = after >= 0;
-  if (after >= 0) {
-    query.after_time = places[after].time;
-    query.after_user_id = moonpad_text(places[after].user);
-    query.after_session_id = moonpad_text(place_session((size_t)after));
-  }
-  store_dump expected = {NULL, 0, 0};
-  expected_places(&query, user, after, &expected);
-  store_dump found = {NULL, 0, 0};
-  dump_print(&found, "%s", "");
-  moonpad_status status = list_places(tx, &query, collect_place, &found, error);
-  bool same = strcmp(expected.text, found.text) == 0;
-  if (!same)
-    print_error("newest %d limit %d user %s after %d: expected %s, found %s\n", newest_first, (int)limit,
-                user == NULL ? "-" : user, after, expected.text, found.text);
-  dump_free(&expected);
-  dump_free(&found);
-  TRY(status);
-  CHECK(same);
-  return MOONPAD_OK;
-}
-
-static moonpad_status lists_every_way(mp_tx *tx, void *context, moonpad_error *error) {
-  (void)context;
-  static const char *const users[] = {NULL, "ann", "an", "z", "nobody"};
-  static const int64_t limits[] = {0, 1, 3, 1000, INT64_MAX};
-  for (int newest = 0; newest < 2; newest++) {
-    for (size_t user = 0; user < sizeof users / sizeof *users; user++) {
-      for (size_t limit = 0; limit < sizeof limits / sizeof *limits; limit++) {
-        for (int after = -1; after < (int)PLACES; after++) {
-          TRY(lists(tx, newest == 1, limits[limit], users[user], after, error));
-        }
-      }
-    }
-  }
-  return MOONPAD_OK;
-}
-
-/* A cursor may name a session that is not there any more. */
-static moonpad_status lists_after_a_gap(mp_tx *tx, void *context, moonpad_error *error) {
-  (void)context;
-  mp_list_query query;
-  memset(&query, 0, sizeof query);
-  query.app_name = moonpad_text("shop");
-  query.limit = 2;
-  query.has_after = true;
-  query.after_time = 10.0;
-  query.after_user_id = moonpad_text("ann");
-  query.after_session_id = moonpad_text("aa");
-  EXPECT_TEXT(list_places(tx, &query, collect_place, &text, error), "8 9 ");
-  query.newest_first = true;
-  EXPECT_TEXT(list_places(tx, &query, collect_place, &text, error), "7 6 ");
-  query.app_name = moonpad_text("game");
-  EXPECT_TEXT(list_places(tx, &query, collect_place, &text, error), "");
-  return MOONPAD_OK;
-}
-
-static void test_listing(void **state) {
-  write_ok(*state, makes_places, NULL);
-  read_ok(*state, lists_every_way, NULL);
-  write_ok(*state, lists_every_way, NULL);
-  read_ok(*state, lists_after_a_gap, NULL);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       STORE_TEST(test_events),          STORE_TEST(test_events_with_gaps),  STORE_TEST(test_the_last_revision),
       STORE_TEST(test_odd_event_ids),   STORE_TEST(test_events_are_unique), STORE_TEST(test_unsorted_ids),
       STORE_TEST(test_short_histories), STORE_TEST(test_many_events),       STORE_TEST(test_walks_that_fail),
-      STORE_TEST(test_listing),
   };
-  const struct CMUnitTest memory_tests[] = {cmocka_unit_test(test_memory_of_events)};
-  return RUN_ON_EVERY_STORE(tests) + cmocka_run_group_tests_name("memory of events", memory_tests, NULL, NULL);
+  return RUN_ON_EVERY_STORE(tests);
 }

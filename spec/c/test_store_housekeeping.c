@@ -12,8 +12,8 @@
 
 static moonpad_status makes_two(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  scene->session = place_named("shop", "ann", "s1");
-  scene->other = place_named("shop", "bob", "s2");
+  scene->session = ref_named("shop", "ann", "s1");
+  scene->other = ref_named("shop", "bob", "s2");
   TRY(make_session(tx, &scene->session, 1.0, error));
   return make_session(tx, &scene->other, 2.0, error);
 }
@@ -23,13 +23,13 @@ static moonpad_status makes_two(mp_tx *tx, void *context, moonpad_error *error) 
 static moonpad_status writes_tombstones(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   opened_store *opened = scene->opened;
-  const mp_session_ref *place = &scene->session;
+  const mp_session_ref *ref = &scene->session;
   TRY(makes_two(tx, context, error));
   for (mp_scope scope = MP_SCOPE_SESSION; scope < MP_STORED_SCOPES; scope++) {
-    TRY(write_text(opened, tx, place, scope, "stays", "1", 2, error));
-    TRY(write_text(opened, tx, place, scope, "gone", NULL, 3, error));
-    TRY(write_text(opened, tx, place, scope, "gone too", NULL, 5, error));
-    TRY(write_text(opened, tx, place, scope, "later", NULL, 6, error));
+    TRY(write_text(opened, tx, ref, scope, "stays", "1", 2, error));
+    TRY(write_text(opened, tx, ref, scope, "gone", NULL, 3, error));
+    TRY(write_text(opened, tx, ref, scope, "gone too", NULL, 5, error));
+    TRY(write_text(opened, tx, ref, scope, "later", NULL, 6, error));
   }
   return write_text(opened, tx, &scene->other, MP_SCOPE_SESSION, "gone", NULL, 3, error);
 }
@@ -43,11 +43,11 @@ static moonpad_status purges(mp_tx *tx, void *context, moonpad_error *error) {
 }
 
 /* The rows since a revision, and whether they are all that have a value. */
-static moonpad_status dump_since(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t since,
-                                 int64_t forgotten, store_dump *dump, moonpad_error *error) {
+static moonpad_status dump_since(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t since, int64_t forgotten,
+                                 store_dump *dump, moonpad_error *error) {
   mp_facts facts;
   store_dump unsorted = {NULL, 0, 0};
-  mp_look look = look_at(place, scope);
+  mp_look look = look_at(ref, scope);
   look.since[scope] = since;
   look.each_state = dump_state;
   look.context = &unsorted;
@@ -64,19 +64,19 @@ static moonpad_status sees_no_tombstones(mp_tx *tx, void *context, moonpad_error
   static const char *const stays[] = {"session stays='1'@2\nwhole\n", "user stays='1'@2\nwhole\n",
                                       "app stays='1'@2\nwhole\n"};
   static const char *const later[] = {"session later=removed@6\n", "user later=removed@6\n", "app later=removed@6\n"};
-  const mp_session_ref *place = &scene->session;
+  const mp_session_ref *ref = &scene->session;
   for (mp_scope scope = MP_SCOPE_SESSION; scope < MP_STORED_SCOPES; scope++) {
     for (int64_t since = MP_EVERY_KEY; since < 5; since++) {
-      EXPECT_TEXT(dump_since(tx, place, scope, since, 5, &text, error), stays[scope]);
+      EXPECT_TEXT(dump_since(tx, ref, scope, since, 5, &text, error), stays[scope]);
     }
-    EXPECT_TEXT(dump_since(tx, place, scope, 5, 5, &text, error), later[scope]);
-    EXPECT_TEXT(dump_since(tx, place, scope, 6, 5, &text, error), "");
-    EXPECT_TEXT(dump_since(tx, place, scope, MP_NO_KEYS, 5, &text, error), "");
+    EXPECT_TEXT(dump_since(tx, ref, scope, 5, 5, &text, error), later[scope]);
+    EXPECT_TEXT(dump_since(tx, ref, scope, 6, 5, &text, error), "");
+    EXPECT_TEXT(dump_since(tx, ref, scope, MP_NO_KEYS, 5, &text, error), "");
     mp_value *value;
     int64_t revision;
-    TRY(read_one(tx, place, scope, moonpad_text("gone"), &value, &revision, error));
+    TRY(read_one(tx, ref, scope, moonpad_text("gone"), &value, &revision, error));
     CHECK(value == NULL && revision == 0);
-    TRY(read_one(tx, place, scope, moonpad_text("later"), &value, &revision, error));
+    TRY(read_one(tx, ref, scope, moonpad_text("later"), &value, &revision, error));
     CHECK(value == NULL && revision == 6);
   }
   EXPECT_TEXT(dump_since(tx, &scene->other, MP_SCOPE_SESSION, 0, 0, &text, error), "session gone=removed@3\n");
@@ -125,25 +125,19 @@ static moonpad_status appends_six(mp_tx *tx, void *context, moonpad_error *error
   return append_next(tx, &scene->other, "e1", "{}", error);
 }
 
-static moonpad_status trims_to(mp_tx *tx, const mp_session_ref *place, int64_t last, moonpad_error *error) {
+static moonpad_status trims_to(mp_tx *tx, const mp_session_ref *ref, int64_t last, moonpad_error *error) {
   mp_session_row row;
-  mp_session_ref at = *place;
+  mp_session_ref at = *ref;
   TRY(find_row(tx, &at, &row, error));
   row.base_revision = last;
-  TRY(tx->ops->trim(tx, place, last, error));
-  return update_heads(tx, place, &row, MP_HEAD(MP_SCOPE_SESSION), error);
+  TRY(tx->ops->trim(tx, ref, last, error));
+  return update_heads(tx, ref, &row, MP_HEAD(MP_SCOPE_SESSION), error);
 }
 
-static moonpad_status dump_number(void *context, const mp_event_row *row, moonpad_error *error) {
-  (void)error;
-  dump_print(context, "%" PRId64 " ", row->revision);
-  return MOONPAD_OK;
-}
-
-static moonpad_status dump_recent(mp_tx *tx, const mp_session_ref *place, int64_t recent, store_dump *dump,
+static moonpad_status dump_recent(mp_tx *tx, const mp_session_ref *ref, int64_t recent, store_dump *dump,
                                   moonpad_error *error) {
   mp_facts facts;
-  mp_look look = look_at(place, MP_SCOPE_SESSION);
+  mp_look look = look_at(ref, MP_SCOPE_SESSION);
   look.recent = recent;
   look.each_event = dump_number;
   look.context = dump;
@@ -153,19 +147,19 @@ static moonpad_status dump_recent(mp_tx *tx, const mp_session_ref *place, int64_
 static moonpad_status trims(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  const mp_session_ref *place = &scene->session;
-  TRY(trims_to(tx, place, 4, error));
-  EXPECT_TEXT(walk_events(tx, place, 0, 9, dump_number, &text, error), "5 6 ");
-  EXPECT_TEXT(dump_recent(tx, place, 1, &text, error), "6 ");
-  EXPECT_TEXT(dump_recent(tx, place, 5, &text, error), "5 6 ");
-  EXPECT(MOONPAD_NOT_FOUND, find_event(tx, place, moonpad_text("e4"), dump_number, NULL, error));
-  EXPECT_TEXT(find_event(tx, place, moonpad_text("e5"), dump_number, &text, error), "5 ");
+  const mp_session_ref *ref = &scene->session;
+  TRY(trims_to(tx, ref, 4, error));
+  EXPECT_TEXT(walk_events(tx, ref, 0, 9, dump_number, &text, error), "5 6 ");
+  EXPECT_TEXT(dump_recent(tx, ref, 1, &text, error), "6 ");
+  EXPECT_TEXT(dump_recent(tx, ref, 5, &text, error), "5 6 ");
+  EXPECT(MOONPAD_NOT_FOUND, find_event(tx, ref, moonpad_text("e4"), dump_number, NULL, error));
+  EXPECT_TEXT(find_event(tx, ref, moonpad_text("e5"), dump_number, &text, error), "5 ");
   EXPECT_TEXT(walk_events(tx, &scene->other, 0, 9, dump_number, &text, error), "1 ");
-  TRY(append_next(tx, place, "e1", "{}", error)); /* an id that was trimmed is free */
-  EXPECT_TEXT(walk_events(tx, place, 0, 9, dump_number, &text, error), "5 6 7 ");
-  EXPECT_TEXT(find_event(tx, place, moonpad_text("e1"), dump_number, &text, error), "7 ");
-  TRY(trims_to(tx, place, 4, error)); /* once more is nothing */
-  mp_session_ref at = *place;
+  TRY(append_next(tx, ref, "e1", "{}", error)); /* an id that was trimmed is free */
+  EXPECT_TEXT(walk_events(tx, ref, 0, 9, dump_number, &text, error), "5 6 7 ");
+  EXPECT_TEXT(find_event(tx, ref, moonpad_text("e1"), dump_number, &text, error), "7 ");
+  TRY(trims_to(tx, ref, 4, error)); /* once more is nothing */
+  mp_session_ref at = *ref;
   TRY(find_row(tx, &at, &row, error));
   CHECK(row.revision == 7 && row.base_revision == 4);
   return MOONPAD_OK;
@@ -174,13 +168,13 @@ static moonpad_status trims(mp_tx *tx, void *context, moonpad_error *error) {
 static moonpad_status trims_all(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   int64_t revision;
-  const mp_session_ref *place = &scene->session;
-  TRY(trims_to(tx, place, 7, error));
-  EXPECT_TEXT(walk_events(tx, place, 0, 9, dump_number, &text, error), "");
-  EXPECT_TEXT(dump_recent(tx, place, 5, &text, error), "");
-  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_invocation(tx, place, moonpad_text("i"), &revision, error));
-  TRY(append_next(tx, place, "e8", "{}", error));
-  EXPECT_TEXT(walk_events(tx, place, 0, 9, dump_number, &text, error), "8 ");
+  const mp_session_ref *ref = &scene->session;
+  TRY(trims_to(tx, ref, 7, error));
+  EXPECT_TEXT(walk_events(tx, ref, 0, 9, dump_number, &text, error), "");
+  EXPECT_TEXT(dump_recent(tx, ref, 5, &text, error), "");
+  EXPECT(MOONPAD_NOT_FOUND, tx->ops->find_invocation(tx, ref, moonpad_text("i"), &revision, error));
+  TRY(append_next(tx, ref, "e8", "{}", error));
+  EXPECT_TEXT(walk_events(tx, ref, 0, 9, dump_number, &text, error), "8 ");
   return MOONPAD_OK;
 }
 
@@ -195,10 +189,10 @@ static void test_trimming(void **state) {
 /* ---- when something was last used ---- */
 
 /* "SESSION USER APP" */
-static moonpad_status dump_touched(mp_tx *tx, const mp_session_ref *place, store_dump *dump, moonpad_error *error) {
+static moonpad_status dump_touched(mp_tx *tx, const mp_session_ref *ref, store_dump *dump, moonpad_error *error) {
   mp_facts facts, user, app;
-  mp_look look = look_at(place, MP_SCOPE_SESSION);
-  mp_look of_user = look_at(place, MP_SCOPE_USER), of_app = look_at(place, MP_SCOPE_APP);
+  mp_look look = look_at(ref, MP_SCOPE_SESSION);
+  mp_look of_user = look_at(ref, MP_SCOPE_USER), of_app = look_at(ref, MP_SCOPE_APP);
   TRY(tx->ops->look(tx, &look, &facts, error));
   TRY(tx->ops->look(tx, &of_user, &user, error));
   TRY(tx->ops->look(tx, &of_app, &app, error));
@@ -209,10 +203,10 @@ static moonpad_status dump_touched(mp_tx *tx, const mp_session_ref *place, store
   return MOONPAD_OK;
 }
 
-static moonpad_status applies_touching(mp_tx *tx, const mp_session_ref *place, unsigned heads, double touched,
+static moonpad_status applies_touching(mp_tx *tx, const mp_session_ref *ref, unsigned heads, double touched,
                                        moonpad_error *error) {
   mp_session_row row;
-  mp_session_ref at = *place;
+  mp_session_ref at = *ref;
   TRY(find_row(tx, &at, &row, error));
   mp_batch batch = {.ref = at, .row = &row, .heads = heads, .touched = touched};
   return tx->ops->apply(tx, &batch, error);
@@ -220,23 +214,23 @@ static moonpad_status applies_touching(mp_tx *tx, const mp_session_ref *place, u
 
 static moonpad_status touches(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
-  const mp_session_ref *place = &scene->session, *other = &scene->other;
+  const mp_session_ref *ref = &scene->session, *other = &scene->other;
   TRY(makes_two(tx, context, error));
-  EXPECT_TEXT(dump_touched(tx, place, &text, error), "0 0 0");
-  TRY(applies_touching(tx, place, MP_HEAD(MP_SCOPE_SESSION), 10.5, error));
-  EXPECT_TEXT(dump_touched(tx, place, &text, error), "10.5 0 0");
-  TRY(applies_touching(tx, place, MP_ALL_HEADS, 11.0, error));
-  EXPECT_TEXT(dump_touched(tx, place, &text, error), "11 11 11");
-  TRY(applies_touching(tx, place, MP_ALL_HEADS, 0, error));
-  EXPECT_TEXT(dump_touched(tx, place, &text, error), "11 11 11");
-  TRY(applies_touching(tx, place, MP_HEAD(MP_SCOPE_USER), 12.0, error));
-  EXPECT_TEXT(dump_touched(tx, place, &text, error), "11 12 11");
+  EXPECT_TEXT(dump_touched(tx, ref, &text, error), "0 0 0");
+  TRY(applies_touching(tx, ref, MP_HEAD(MP_SCOPE_SESSION), 10.5, error));
+  EXPECT_TEXT(dump_touched(tx, ref, &text, error), "10.5 0 0");
+  TRY(applies_touching(tx, ref, MP_ALL_HEADS, 11.0, error));
+  EXPECT_TEXT(dump_touched(tx, ref, &text, error), "11 11 11");
+  TRY(applies_touching(tx, ref, MP_ALL_HEADS, 0, error));
+  EXPECT_TEXT(dump_touched(tx, ref, &text, error), "11 11 11");
+  TRY(applies_touching(tx, ref, MP_HEAD(MP_SCOPE_USER), 12.0, error));
+  EXPECT_TEXT(dump_touched(tx, ref, &text, error), "11 12 11");
   EXPECT_TEXT(dump_touched(tx, other, &text, error), "0 0 11");
   const mp_touch touched[] = {{*other, MP_HEAD(MP_SCOPE_SESSION) | MP_HEAD(MP_SCOPE_APP), 13.0},
-                              {*place, MP_HEAD(MP_SCOPE_USER), 14.0},
-                              {*place, MP_HEAD(MP_SCOPE_SESSION), 15.0}};
+                              {*ref, MP_HEAD(MP_SCOPE_USER), 14.0},
+                              {*ref, MP_HEAD(MP_SCOPE_SESSION), 15.0}};
   TRY(tx->ops->touch(tx, touched, 3, error));
-  EXPECT_TEXT(dump_touched(tx, place, &text, error), "15 14 13");
+  EXPECT_TEXT(dump_touched(tx, ref, &text, error), "15 14 13");
   EXPECT_TEXT(dump_touched(tx, other, &text, error), "13 0 13");
   TRY(tx->ops->touch(tx, touched, 0, error));
   EXPECT_TEXT(dump_touched(tx, other, &text, error), "13 0 13");
@@ -269,17 +263,17 @@ static moonpad_status makes_what_is_swept(mp_tx *tx, void *context, moonpad_erro
   test_scene *scene = context;
   for (int i = 0; i < SWEPT; i++) {
     char user[] = {'u', (char)('0' + i), '\0'};
-    mp_session_ref place = place_named(i < 5 ? "shop" : "game", user, "s");
-    TRY(make_session(tx, &place, 1.0, error));
-    TRY(append_next(tx, &place, "e1", "{}", error));
-    TRY(write_text(scene->opened, tx, &place, MP_SCOPE_SESSION, "k", "v", 1, error));
-    TRY(write_text(scene->opened, tx, &place, MP_SCOPE_USER, "k", "v", 3, error));
-    TRY(write_text(scene->opened, tx, &place, MP_SCOPE_USER, "gone", NULL, 2, error));
-    const mp_touch touched = {place, MP_HEAD(MP_SCOPE_SESSION) | MP_HEAD(MP_SCOPE_USER), 100.0 + i};
+    mp_session_ref ref = ref_named(i < 5 ? "shop" : "game", user, "s");
+    TRY(make_session(tx, &ref, 1.0, error));
+    TRY(append_next(tx, &ref, "e1", "{}", error));
+    TRY(write_text(scene->opened, tx, &ref, MP_SCOPE_SESSION, "k", "v", 1, error));
+    TRY(write_text(scene->opened, tx, &ref, MP_SCOPE_USER, "k", "v", 3, error));
+    TRY(write_text(scene->opened, tx, &ref, MP_SCOPE_USER, "gone", NULL, 2, error));
+    const mp_touch touched = {ref, MP_HEAD(MP_SCOPE_SESSION) | MP_HEAD(MP_SCOPE_USER), 100.0 + i};
     TRY(tx->ops->touch(tx, &touched, 1, error));
     if (i % 5 != 0) continue;
-    const mp_touch app = {place, MP_HEAD(MP_SCOPE_APP), 200.0 + i};
-    TRY(write_text(scene->opened, tx, &place, MP_SCOPE_APP, "k", "v", 5, error));
+    const mp_touch app = {ref, MP_HEAD(MP_SCOPE_APP), 200.0 + i};
+    TRY(write_text(scene->opened, tx, &ref, MP_SCOPE_APP, "k", "v", 5, error));
     TRY(tx->ops->touch(tx, &app, 1, error));
   }
   return MOONPAD_OK;
@@ -304,7 +298,7 @@ static moonpad_status list_users(mp_tx *tx, store_dump *dump, moonpad_error *err
 static moonpad_status sweeps_sessions(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   int64_t removed = 77;
-  mp_session_ref u0 = place_named("shop", "u0", "s");
+  mp_session_ref u0 = ref_named("shop", "u0", "s");
   TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 100.0, 100, &removed, error)); /* strictly before */
   CHECK(removed == 0);
   for (int64_t left = 7; left > 0; left -= 3) { /* in slices */
@@ -326,7 +320,7 @@ static moonpad_status sweeps_sessions(mp_tx *tx, void *context, moonpad_error *e
 static moonpad_status sweeps_untouched_sessions(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   int64_t removed = 77;
-  mp_session_ref u1 = place_named("shop", "u1", "s");
+  mp_session_ref u1 = ref_named("shop", "u1", "s");
   TRY(make_session(tx, &u1, 1.0, error));
   TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 2.0, 100, &removed, error));
   CHECK(removed == 1);
@@ -345,9 +339,9 @@ static void test_swept_sessions(void **state) {
 /* The head counts up, and has forgotten all: who has seen the state sees that it is gone. */
 static moonpad_status dump_swept(mp_tx *tx, const char *app, const char *user, mp_scope scope, int64_t seen,
                                  store_dump *dump, moonpad_error *error) {
-  mp_session_ref place = place_named(app, user, NULL);
+  mp_session_ref ref = ref_named(app, user, NULL);
   mp_facts facts;
-  mp_look look = look_at(&place, scope);
+  mp_look look = look_at(&ref, scope);
   look.since[scope] = seen;
   look.each_state = dump_state;
   look.context = dump;
@@ -360,7 +354,7 @@ static moonpad_status dump_swept(mp_tx *tx, const char *app, const char *user, m
 static moonpad_status sweeps_users(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   int64_t removed = 77;
-  mp_session_ref u0 = place_named("shop", "u0", "s");
+  mp_session_ref u0 = ref_named("shop", "u0", "s");
   TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 100.0, 100, &removed, error));
   CHECK(removed == 0);
   for (int64_t left = 5; left > 0; left -= 2) {
@@ -397,16 +391,16 @@ static moonpad_status sweeps_apps(mp_tx *tx, void *context, moonpad_error *error
 static moonpad_status sweeps_untouched_state(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   int64_t removed = 77;
-  mp_session_ref place = place_named("else", "ann", NULL);
+  mp_session_ref ref = ref_named("else", "ann", NULL);
   mp_session_row row;
-  TRY(find_head(tx, &place, MP_SCOPE_USER, true, &row, error));
-  TRY(write_text(scene->opened, tx, &place, MP_SCOPE_USER, "k", "v", 1, error));
-  TRY(write_text(scene->opened, tx, &place, MP_SCOPE_APP, "k", "v", 1, error));
+  TRY(find_head(tx, &ref, MP_SCOPE_USER, true, &row, error));
+  TRY(write_text(scene->opened, tx, &ref, MP_SCOPE_USER, "k", "v", 1, error));
+  TRY(write_text(scene->opened, tx, &ref, MP_SCOPE_APP, "k", "v", 1, error));
   TRY(tx->ops->sweep(tx, MP_SCOPE_APP, 1.0, 100, &removed, error));
   CHECK(removed == 0);
   TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 1.0, 100, &removed, error));
   CHECK(removed == 0);
-  EXPECT_TEXT(dump_keys(tx, &place, MP_SCOPE_USER, 0, &text, error), "k='v'@1\n");
+  EXPECT_TEXT(dump_keys(tx, &ref, MP_SCOPE_USER, 0, &text, error), "k='v'@1\n");
   return MOONPAD_OK;
 }
 

@@ -142,7 +142,7 @@ static moonpad_status sees_all_writes(mp_tx *tx, void *context, moonpad_error *e
 
 static moonpad_status makes_counted_session(mp_tx *tx, void *context, moonpad_error *error) {
   store_worker *worker = context;
-  worker->session = place_named("shop", "ann", "s1");
+  worker->session = ref_named("shop", "ann", "s1");
   return make_session(tx, &worker->session, 1.0, error);
 }
 
@@ -232,7 +232,7 @@ static void test_closed_while_in_use(void **state) {
   }
 }
 
-/* ---- backup, opening ---- */
+/* ---- backup ---- */
 
 static void test_backup(void **state) {
   opened_store *opened = *state;
@@ -265,28 +265,10 @@ static void test_backup(void **state) {
   dump_free(&life.inside);
 }
 
-static void test_opening_memory(void **state) {
-  (void)state;
-  moonpad_error error = {MOONPAD_OK, ""};
-  moonpad_options options = store_options(NULL);
-  mp_env *env = mp_env_new(&options);
-  mp_store *store = (mp_store *)&options;
-  assert_int_equal(mp_memory_open(env, moonpad_text("/file"), &options, &store, &error), MOONPAD_INVALID_ARGUMENT);
-  assert_null(store);
-  assert_non_null(strstr(error.message, "/file"));
-  assert_int_equal(mp_memory_open(env, moonpad_text(""), &options, &store, &error), MOONPAD_OK);
-  mp_env_release(env); /* the store holds it */
-  store->ops->close(store);
-  store->ops->free(store);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      STORE_TEST(test_random_life),
-
-      STORE_TEST(test_two_threads), STORE_TEST(test_closed),
+      STORE_TEST(test_random_life), STORE_TEST(test_two_threads),         STORE_TEST(test_closed),
       STORE_TEST(test_backup),      STORE_TEST(test_closed_while_in_use),
   };
-  const struct CMUnitTest memory_tests[] = {cmocka_unit_test(test_opening_memory)};
-  return RUN_ON_EVERY_STORE(tests) + cmocka_run_group_tests_name("opening memory:", memory_tests, NULL, NULL);
+  return RUN_ON_EVERY_STORE(tests);
 }

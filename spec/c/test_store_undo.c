@@ -17,17 +17,17 @@
 static moonpad_status makes_one_of_each(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   mp_session_row row;
-  mp_session_ref *place = &scene->session;
-  *place = place_named("shop", "ann", "s1");
-  TRY(need_session(tx, place, &row, error));
-  TRY(append_next(tx, place, "e1", "{}", error));
-  TRY(write_text(scene->opened, tx, place, MP_SCOPE_SESSION, "a", "1", 1, error));
-  TRY(write_text(scene->opened, tx, place, MP_SCOPE_SESSION, "gone", NULL, 1, error));
-  TRY(write_text(scene->opened, tx, place, MP_SCOPE_USER, "a", "2", 1, error));
-  TRY(write_text(scene->opened, tx, place, MP_SCOPE_USER, "gone", NULL, 1, error));
-  TRY(write_text(scene->opened, tx, place, MP_SCOPE_APP, "a", "3", 1, error));
+  mp_session_ref *ref = &scene->session;
+  *ref = ref_named("shop", "ann", "s1");
+  TRY(need_session(tx, ref, &row, error));
+  TRY(append_next(tx, ref, "e1", "{}", error));
+  TRY(write_text(scene->opened, tx, ref, MP_SCOPE_SESSION, "a", "1", 1, error));
+  TRY(write_text(scene->opened, tx, ref, MP_SCOPE_SESSION, "gone", NULL, 1, error));
+  TRY(write_text(scene->opened, tx, ref, MP_SCOPE_USER, "a", "2", 1, error));
+  TRY(write_text(scene->opened, tx, ref, MP_SCOPE_USER, "gone", NULL, 1, error));
+  TRY(write_text(scene->opened, tx, ref, MP_SCOPE_APP, "a", "3", 1, error));
   if ((scene->opened->kind->has & STORE_TOUCH) == 0) return MOONPAD_OK;
-  mp_touch touch = {*place, MP_ALL_HEADS, 100.0};
+  mp_touch touch = {*ref, MP_ALL_HEADS, 100.0};
   return tx->ops->touch(tx, &touch, 1, error);
 }
 
@@ -39,7 +39,7 @@ typedef struct single_write {
   bool shrugs; /* returns MOONPAD_OK although the write ran out of memory */
 } single_write;
 
-typedef moonpad_status (*one_write)(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error);
+typedef moonpad_status (*one_write)(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error);
 
 static moonpad_status creates(mp_tx *tx, const char *app, const char *user, const char *session, moonpad_error *error) {
   mp_session_row row;
@@ -47,91 +47,91 @@ static moonpad_status creates(mp_tx *tx, const char *app, const char *user, cons
   return tx->ops->create_session(tx, &name, 1.0, &row, error);
 }
 
-static moonpad_status creates_in_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  (void)place, (void)value;
+static moonpad_status creates_in_user(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  (void)ref, (void)value;
   return creates(tx, "shop", "ann", "s2", error);
 }
 
-static moonpad_status creates_in_app(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  (void)place, (void)value;
+static moonpad_status creates_in_app(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  (void)ref, (void)value;
   return creates(tx, "shop", "bob", "s1", error);
 }
 
-static moonpad_status creates_all(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  (void)place, (void)value;
+static moonpad_status creates_all(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  (void)ref, (void)value;
   return creates(tx, "game", "cy", "s1", error);
 }
 
-static moonpad_status removes(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status removes(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  return tx->ops->remove_session(tx, place, error);
+  return tx->ops->remove_session(tx, ref, error);
 }
 
-static moonpad_status removes_the_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status removes_the_user(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   int64_t sessions = 0;
   (void)value;
-  return tx->ops->remove_user(tx, place, &sessions, error);
+  return tx->ops->remove_user(tx, ref, &sessions, error);
 }
 
-static moonpad_status sets_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  return write_value(tx, place, MP_SCOPE_SESSION, moonpad_text("a"), value, 2, error);
+static moonpad_status sets_key(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  return write_value(tx, ref, MP_SCOPE_SESSION, moonpad_text("a"), value, 2, error);
 }
 
-static moonpad_status removes_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status removes_key(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  return write_value(tx, place, MP_SCOPE_SESSION, moonpad_text("a"), NULL, 2, error);
+  return write_value(tx, ref, MP_SCOPE_SESSION, moonpad_text("a"), NULL, 2, error);
 }
 
-static moonpad_status sets_user_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  return write_value(tx, place, MP_SCOPE_USER, moonpad_text("new"), value, 2, error);
+static moonpad_status sets_user_key(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  return write_value(tx, ref, MP_SCOPE_USER, moonpad_text("new"), value, 2, error);
 }
 
-static moonpad_status removes_app_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status removes_app_key(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  return write_value(tx, place, MP_SCOPE_APP, moonpad_text("new"), NULL, 2, error);
+  return write_value(tx, ref, MP_SCOPE_APP, moonpad_text("new"), NULL, 2, error);
 }
 
-static moonpad_status sets_base_key(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  return write_base(tx, place, moonpad_text("a"), value, error);
+static moonpad_status sets_base_key(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  return write_base(tx, ref, moonpad_text("a"), value, error);
 }
 
-static moonpad_status counts_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status counts_user(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  return set_revision(tx, place, MP_SCOPE_USER, 5, error);
+  return set_revision(tx, ref, MP_SCOPE_USER, 5, error);
 }
 
-static moonpad_status counts_app(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status counts_app(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  return set_revision(tx, place, MP_SCOPE_APP, 5, error);
+  return set_revision(tx, ref, MP_SCOPE_APP, 5, error);
 }
 
-static moonpad_status appends(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status appends(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
   mp_event_row event = event_row(2, 5.0, "e2", "{\"id\":\"e2\"}");
-  return append_row(tx, place, &event, error);
+  return append_row(tx, ref, &event, error);
 }
 
-static moonpad_status counts_session(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status counts_session(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  mp_session_row row = {.id = place->session, .user = place->user, .app = place->app};
+  mp_session_row row = {.id = ref->session, .user = ref->user, .app = ref->app};
   row.revision = 9;
   row.base_revision = 8;
   row.conversation_count = 7;
   row.create_time = 1000.5;
   row.last_update_time = 6.0;
-  return update_heads(tx, place, &row, MP_HEAD(MP_SCOPE_SESSION), error);
+  return update_heads(tx, ref, &row, MP_HEAD(MP_SCOPE_SESSION), error);
 }
 
-static moonpad_status makes_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  (void)place, (void)value;
+static moonpad_status makes_user(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  (void)ref, (void)value;
   mp_session_row row;
-  mp_session_ref made = place_named("shop2", "cy", NULL);
+  mp_session_ref made = ref_named("shop2", "cy", NULL);
   return find_head(tx, &made, MP_SCOPE_USER, true, &row, error);
 }
 
 /* All that an append does, at once. */
-static moonpad_status applies_all(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  mp_session_row row = {.id = place->session, .user = place->user, .app = place->app};
+static moonpad_status applies_all(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  mp_session_row row = {.id = ref->session, .user = ref->user, .app = ref->app};
   row.revision = row.user_revision = row.app_revision = 3;
   row.create_time = 1000.5;
   const mp_state_row keys[] = {{MP_SCOPE_SESSION, moonpad_text("a"), value, 3},
@@ -140,52 +140,52 @@ static moonpad_status applies_all(mp_tx *tx, const mp_session_ref *place, mp_val
   const mp_state_row base_keys[] = {{MP_SCOPE_SESSION, moonpad_text("x"), value, 0},
                                     {MP_SCOPE_SESSION, moonpad_text("y"), value, 0}};
   const mp_event_row events[] = {event_row(2, 5.0, "e2", "{\"id\":\"e2\"}"), event_row(3, 5.5, "e3", "{}")};
-  mp_batch batch = {*place, &row, MP_ALL_HEADS, 0, keys, 3, base_keys, 2, events, 2};
+  mp_batch batch = {*ref, &row, MP_ALL_HEADS, 0, keys, 3, base_keys, 2, events, 2};
   return tx->ops->apply(tx, &batch, error);
 }
 
-static moonpad_status copies(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status copies(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  mp_session_ref to = place_named("shop", "ann", "copy");
+  mp_session_ref to = ref_named("shop", "ann", "copy");
   moonpad_status status = make_session(tx, &to, 1.0, error);
-  return status == MOONPAD_OK ? tx->ops->copy_history(tx, place, &to, 1, error) : status;
+  return status == MOONPAD_OK ? tx->ops->copy_history(tx, ref, &to, 1, error) : status;
 }
 
-static moonpad_status trims(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status trims(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  return tx->ops->trim(tx, place, 1, error);
+  return tx->ops->trim(tx, ref, 1, error);
 }
 
-static moonpad_status purges(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status purges(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  return tx->ops->purge(tx, place, MP_SCOPE_SESSION, 1, error);
+  return tx->ops->purge(tx, ref, MP_SCOPE_SESSION, 1, error);
 }
 
-static moonpad_status purges_user(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status purges_user(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  return tx->ops->purge(tx, place, MP_SCOPE_USER, 1, error);
+  return tx->ops->purge(tx, ref, MP_SCOPE_USER, 1, error);
 }
 
-static moonpad_status touches(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
+static moonpad_status touches(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  const mp_touch touch[] = {{*place, MP_HEAD(MP_SCOPE_USER), 5.0}, {*place, MP_HEAD(MP_SCOPE_SESSION), 6.0}};
+  const mp_touch touch[] = {{*ref, MP_HEAD(MP_SCOPE_USER), 5.0}, {*ref, MP_HEAD(MP_SCOPE_SESSION), 6.0}};
   return tx->ops->touch(tx, touch, 2, error);
 }
 
-static moonpad_status sweeps_sessions(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  (void)place, (void)value;
+static moonpad_status sweeps_sessions(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  (void)ref, (void)value;
   int64_t removed = 0;
   return tx->ops->sweep(tx, MP_SCOPE_SESSION, 1e6, 100, &removed, error);
 }
 
-static moonpad_status sweeps_users(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  (void)place, (void)value;
+static moonpad_status sweeps_users(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  (void)ref, (void)value;
   int64_t removed = 0;
   return tx->ops->sweep(tx, MP_SCOPE_USER, 1e6, 100, &removed, error);
 }
 
-static moonpad_status sweeps_apps(mp_tx *tx, const mp_session_ref *place, mp_value *value, moonpad_error *error) {
-  (void)place, (void)value;
+static moonpad_status sweeps_apps(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
+  (void)ref, (void)value;
   int64_t removed = 0;
   return tx->ops->sweep(tx, MP_SCOPE_APP, 1e6, 100, &removed, error);
 }
@@ -228,9 +228,9 @@ static bool has_write(const opened_store *opened, int number) {
 static moonpad_status writes_once(mp_tx *tx, void *context, moonpad_error *error) {
   single_write *write = context;
   mp_session_row row;
-  mp_session_ref place = place_named("shop", "ann", "s1");
-  moonpad_status status = find_row(tx, &place, &row, error);
-  if (status == MOONPAD_OK) status = writes[write->number].write(tx, &place, write->value, error);
+  mp_session_ref ref = ref_named("shop", "ann", "s1");
+  moonpad_status status = find_row(tx, &ref, &row, error);
+  if (status == MOONPAD_OK) status = writes[write->number].write(tx, &ref, write->value, error);
   if (status != MOONPAD_OK) return status == MOONPAD_NO_MEMORY && write->shrugs ? MOONPAD_OK : status;
   return write->fails ? MOONPAD_BUSY : MOONPAD_OK;
 }
@@ -292,8 +292,7 @@ static void hungry_open(hungry_store *hungry, const store_kind *kind) {
 static void hungry_close(hungry_store *hungry) {
   scene_free(&hungry->scene);
   store_close(&hungry->opened);
-  assert_int_equal(hungry->allocator.live, 0);
-  assert_int_equal(hungry->allocator.bytes, 0);
+  assert_int_equal(hungry->allocator.alive, 0);
 }
 
 static void live_without_memory(const store_kind *kind) {
@@ -304,10 +303,10 @@ static void live_without_memory(const store_kind *kind) {
     hungry_store hungry;
     hungry_open(&hungry, kind);
     random_life life = {&hungry.opened, kind->has, 99, 120, false, {NULL, 0, 0}};
-    counting_arm(&hungry.allocator, n);
+    counting_arm_lasting(&hungry.allocator, (size_t)n);
     status = hungry.opened.store->ops->write(hungry.opened.store, lives, &life, &error);
-    long made = hungry.allocator.made;
-    counting_arm(&hungry.allocator, 0);
+    long made = (long)hungry.allocator.calls;
+    counting_disarm(&hungry.allocator);
     if (status == MOONPAD_NO_MEMORY) {
       assert_true(made >= n);
       dump_store(&hungry.opened, true, &hungry.scene.after);
@@ -338,10 +337,10 @@ static bool write_without_memory(const store_kind *kind, int number, long n) {
   hungry_open(&hungry, kind);
   single_write write = {&hungry.opened, mp_value_new_integer(hungry.opened.env, 4), number, false, false};
   moonpad_error error;
-  counting_arm(&hungry.allocator, n);
+  counting_arm_lasting(&hungry.allocator, (size_t)n);
   moonpad_status status = hungry.opened.store->ops->write(hungry.opened.store, writes_once, &write, &error);
-  bool failed = hungry.allocator.made >= n;
-  counting_arm(&hungry.allocator, 0);
+  bool failed = (long)hungry.allocator.calls >= n;
+  counting_disarm(&hungry.allocator);
   assert_int_equal(status, failed ? MOONPAD_NO_MEMORY : MOONPAD_OK);
   dump_store(&hungry.opened, true, &hungry.scene.after);
   if (failed) expect_same_dump(&hungry.scene.before, &hungry.scene.after);
@@ -388,7 +387,7 @@ static void read_without_memory(const store_kind *kind) {
   moonpad_status status = MOONPAD_NO_MEMORY;
   for (long n = 1; status == MOONPAD_NO_MEMORY; n++) {
     dump_free(&hungry.scene.after);
-    counting_arm(&hungry.allocator, n);
+    counting_arm_lasting(&hungry.allocator, (size_t)n);
     status = hungry.opened.store->ops->read(hungry.opened.store, lists_all, &hungry.scene.after, &error);
   }
   assert_int_equal(status, MOONPAD_OK);
@@ -398,7 +397,7 @@ static void read_without_memory(const store_kind *kind) {
   moonpad_string rest = moonpad_text(strchr(kind->url, ':') + 1);
   for (long n = 1; status == MOONPAD_NO_MEMORY; n++) {
     mp_store *store = (mp_store *)&hungry;
-    counting_arm(&hungry.allocator, n);
+    counting_arm_lasting(&hungry.allocator, (size_t)n);
     status = kind->opener->open(hungry.opened.env, rest, &options, &store, &error);
     if (status == MOONPAD_NO_MEMORY) {
       assert_null(store);

@@ -3,13 +3,7 @@
 #include "core/event.h"
 #include "core/json_compact.h"
 #include "core/json_lex.h"
-#include "core/json_compact.h"
-#include "core/json_lex.h"
-#include "core/json_compact.h"
-#include "core/json_lex.h"
 #include "core/json_scan.h"
-#include "core/json_trusted.h"
-#include "core/json_trusted.h"
 #include "core/json_trusted.h"
 #include "store/sqlite/sqlite.h"
 
