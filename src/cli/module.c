@@ -1,7 +1,10 @@
 /*
-** What the command needs of the system and Lua does not have: is there a terminal, has the user
-** pressed Ctrl-C, did all of the output go out. A module of its own, because a signal handler
-** belongs to a program and not to a library.
+** cli/: what the command `moonpad` needs of the system and Lua does not have: is there a terminal,
+** has Ctrl-C been pressed, has all output been written. The Lua module moonpad.cli_core.
+** Here: calls of the operating system, nothing of moonpad. A module of its own, because a signal
+** handler belongs to a program, not to a library.
+** Not here: the command itself (bin/moonpad, lua/moonpad/cli).
+** Arrows: uses Lua and the C library only; lua/moonpad/cli uses it, and nothing in src does.
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -11,12 +14,10 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-/* The one thing that a signal handler can reach is a global. */
+/* A global, because a signal handler can reach nothing else. */
 static volatile sig_atomic_t interrupted_once;
 
-/*
-** Whoever presses Ctrl-C again has an agent that never comes back: nobody has looked at the first.
-*/
+/* A second Ctrl-C ends the program: nobody has noticed the first, so an agent does not return. */
 static void note_interrupt(int signal_number) {
   if (interrupted_once) {
     signal(signal_number, SIG_DFL);
@@ -32,8 +33,8 @@ static int is_terminal(lua_State *L) {
 }
 
 /*
-** catchInterrupts(): from now on SIGINT is noted instead of ending the program. Calls that wait are
-** interrupted by it.
+** catchInterrupts(): from now on SIGINT is noted instead of ending the program. System calls that
+** wait end with EINTR.
 */
 static int catch_interrupts(lua_State *L) {
   struct sigaction action;
@@ -53,8 +54,9 @@ static int interrupted(lua_State *L) {
 }
 
 /*
-** waitForInput(fd): true when a line can be read; false when a signal came first, which is told
-** by that. Between a look for the signal and the wait none can come: nobody would wake up.
+** waitForInput(fd): true when a line can be read; false when a SIGINT came first, which counts as
+** told. SIGINT is blocked between the test for it and the wait: otherwise one that came in between
+** would not end the wait.
 */
 static int wait_for_input(lua_State *L) {
   int fd = (int)luaL_checkinteger(L, 1);
@@ -73,7 +75,7 @@ static int wait_for_input(lua_State *L) {
   return 1;
 }
 
-/* hasLostOutput(): did any write to standard output fail? Each flush knows of its own only. */
+/* hasLostOutput(): did any write to standard output fail? A flush only says how it went itself. */
 static int has_lost_output(lua_State *L) {
   lua_pushboolean(L, fflush(stdout) != 0 || ferror(stdout) != 0);
   return 1;
