@@ -287,7 +287,7 @@ static void try_operation(mp_store_open open, const char *rest, const tried_oper
   plain_plan plain;
   plain_plan_of(&self, &plain, tried->kind, "k", tried->operand);
   plain.operation.scope = scope;
-  plain.plan.held[scope] = has_row ? 2 : 1;
+  plain.plan.snapshot[scope] = has_row ? 2 : 1;
   if (guard != 0) plain.operation.base = guard > 0 ? stored_at : stored_at - 1;
   dump before, after;
   dump_all(&self, &before);
@@ -398,7 +398,7 @@ static void test_tells_what_others_changed(void **state) {
   store_key(self, MP_SCOPE_APP, "shared", "3");
   plain_plan plain;
   plain_plan_of(self, &plain, MP_GUARDED_ADD, "k", "4");
-  plain.plan.held[MP_SCOPE_SESSION] = 1;
+  plain.plan.snapshot[MP_SCOPE_SESSION] = 1;
   send_plan(self, &plain.plan);
   assert_int_equal(plain.plan.outcome, MP_OUTCOME_STORED);
   assert_null(strstr(plain.told.text, "seen"));
@@ -422,7 +422,7 @@ static void test_duplicate(void **state) {
   store_key(self, MP_SCOPE_SESSION, "k", "1"); /* by event e1 */
   plain_plan plain;
   plain_plan_of(self, &plain, MP_GUARDED_SET, "k", "2");
-  plain.plan.held[MP_SCOPE_SESSION] = 1;
+  plain.plan.snapshot[MP_SCOPE_SESSION] = 1;
   plain.plan.event.id = T("e1");
   plain.plan.id_given = true;
   expect_outcome(self, &plain, MP_OUTCOME_DUPLICATE);
@@ -458,7 +458,7 @@ static void test_held_is_ahead(void **state) {
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     plain_plan plain;
     plain_plan_of(self, &plain, MP_GUARDED_SET, "k", "1");
-    plain.plan.held[scope] = 1;
+    plain.plan.snapshot[scope] = 1;
     expect_outcome(self, &plain, MP_OUTCOME_REFUSED);
   }
 }
@@ -511,7 +511,7 @@ static void test_forgotten(void **state) {
     plain_plan plain;
     plain_plan_of(self, &plain, MP_GUARDED_SET, tried[i].key, "2");
     plain.plan.event.id = T(id);
-    plain.plan.held[MP_SCOPE_SESSION] = tried[i].base;
+    plain.plan.snapshot[MP_SCOPE_SESSION] = tried[i].base;
     plain.operation.base = tried[i].base;
     send_plan(self, &plain.plan);
     assert_int_equal(plain.plan.outcome, tried[i].expected);

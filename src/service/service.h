@@ -4,19 +4,17 @@
 ** The order of locks: none is asked for while another one is held. So no two threads can wait for
 ** each other.
 **
-** mp_executor.mutex       What is to be done, and what has been, with all completion queues.
-** Whoever
-**                         holds it asks for no other lock, calls no store and no hook of the host
-**                         (clock, random source, allocator, log, callbacks), and so gives no memory
-**                         back either.
+** mp_executor.mutex       Tasks, waiting and running, and all completion queues. A thread that holds
+**                         it takes no other lock, calls no store and no hook of the host (clock,
+**                         random source, allocator, log, callbacks), and so frees no memory.
 ** a transaction           Of a store in memory: its mutex. Of SQLite: the turn to write, or one of
-**                         the connections that read, and SQLite's own locks on the file. Held
-**                         while a transaction function runs, or what a plan tells is taken in,
-**                         which may call the allocator, but no other hook; takes no lock, begins
-**                         no second transaction and waits for no other thread.
-** mp_sqlite.mutex         SQLite's queue of writers and pool of readers; taken for a moment before
-**                         a transaction begins and after it has ended. As mp_executor.mutex.
-** pool_lock (base/env.c)  Random bytes. As mp_executor.mutex.
+**                         the reading connections, and SQLite's own locks on the file. Held while a
+**                         transaction function runs, or the callbacks of a plan. These may call the
+**                         allocator, but no other hook; they take no lock, begin no second
+**                         transaction and wait for no other thread.
+** mp_sqlite.mutex         SQLite's queue of writers and pool of readers. Held for a moment before a
+**                         transaction begins and after it has ended. Rules as for the first.
+** pool_lock (base/env.c)  Random bytes. Rules as for the first.
 **
 ** The HTTP client (src/http) has locks of its own and never calls this library.
 */

@@ -78,7 +78,7 @@ static moonpad_status look(plan_run *run, mp_tx *tx, moonpad_error *error) {
                    .each_state = emit_state,
                    .each_event = note_event,
                    .context = run};
-  memcpy(asked.since, plan->held, sizeof asked.since);
+  memcpy(asked.since, plan->snapshot, sizeof asked.since);
   if (plan->id_given) asked.event_id = plan->event.id;
   return tx->ops->look(tx, &asked, &run->plan->facts, error);
 }
@@ -94,7 +94,7 @@ static bool heads_allow(const mp_plan *plan, mp_session_row *row) {
     int64_t revision = *head_revision(row, (mp_scope)scope);
     double used = plan->facts.touched[scope];
     if (scope == MP_SCOPE_SESSION && used == 0) used = row->last_update_time;
-    if (revision < plan->held[scope] || revision >= MP_MAX_REVISION) return false;
+    if (revision < plan->snapshot[scope] || revision >= MP_MAX_REVISION) return false;
     if (used != 0 && used < plan->touched_since[scope]) return false;
   }
   return true;

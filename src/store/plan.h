@@ -62,8 +62,8 @@ typedef enum mp_plan_outcome {
 
 typedef struct mp_plan {
   mp_session_ref ref;
-  int64_t held[MP_STORED_SCOPES]; /* revisions of the snapshot */
-  mp_guarded *operations;         /* at most one per key */
+  int64_t snapshot[MP_STORED_SCOPES]; /* revisions that the session object shows */
+  mp_guarded *operations;             /* at most one per key */
   size_t count;
   mp_event_row event; /* without revision and JSON */
   const mp_plan_span *spans;
@@ -75,9 +75,9 @@ typedef struct mp_plan {
   /* Refused if the head was last used before this time: it has expired. Unknown: it has not. */
   double touched_since[MP_STORED_SCOPES];
   /*
-  ** each_state receives what others have changed since `held`, as it was before this plan, its own
-  ** keys included. It is valid only if the plan is stored. `begin` (may be NULL) comes before each
-  ** attempt and makes what an earlier one gave void. Neither may call the store.
+  ** each_state receives what others have changed since `snapshot`, as it was before this plan, its
+  ** own keys included. It is valid only if the plan is stored. `begin` (may be NULL) comes before
+  ** each attempt and makes what an earlier one gave void. Neither may call the store.
   */
   void (*begin)(void *context);
   mp_each_state each_state;

@@ -183,7 +183,7 @@ static bool make_plan(sending *send) {
                          .each_state = mp_changed_keys_add_row,
                          .context = &append->others};
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    send->plan.held[scope] = mp_row_revision(&append->snapshot, (mp_scope)scope);
+    send->plan.snapshot[scope] = mp_row_revision(&append->snapshot, (mp_scope)scope);
   }
   return true;
 }
