@@ -9,6 +9,7 @@ build=build minutes=60
 while getopts b:m: option; do
   case $option in b) build=$OPTARG ;; m) minutes=$OPTARG ;; *) exit 2 ;; esac
 done
+unset MOONPAD_TURN
 MOONPAD_TURN=all BUILD=$build scripts/check.sh || { echo "soak: the checks failed"; exit 1; }
 
 case $build in /*) folder=$build ;; *) folder=$PWD/$build ;; esac

@@ -1,13 +1,17 @@
 --- Tests that are repeated: on each store, in each way to drive a run. `make test` runs all of
 --- them. Where each takes many times as long, under the sanitizers and with a collector that
 --- never rests, MOONPAD_TURN tells whose turn it is: of each list one variant is run. The tests of
---- the others are counted, which scripts/busted_output.lua reports.
+--- the others are counted, which scripts/busted_output.lua reports. Without it, or with "all", all
+--- are run.
 local busted = require "busted"
 
 local turns = {}
 
+local turn
 local text = os.getenv "MOONPAD_TURN" or ""
-local turn = text ~= "" and (math.tointeger(tonumber(text)) or error(("MOONPAD_TURN=%s: not a number"):format(text), 0))
+if text ~= "" and text ~= "all" then
+  turn = math.tointeger(tonumber(text)) or error(("MOONPAD_TURN=%s: neither a number nor all"):format(text), 0)
+end
 
 ---0 where all are run.
 turns.number = turn or 0
