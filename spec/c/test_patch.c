@@ -240,8 +240,8 @@ static void what_does_not_fit_is_an_error(void **state) {
     mp_edit_kind kind;
     const char *path, *value, *message;
   } cases[] = {
-      {"{}", MP_EDIT_SET, "\"p\"\"x\"", "1", "the place \"\\\"p\\\"\\\"x\\\"\" is gone, or holds something else now"},
-      {"{\"p\":7}", MP_EDIT_SET, "\"p\"\"x\"", "1", "is gone, or holds something else now"},
+      {"{}", MP_EDIT_SET, "\"p\"\"x\"", "1", "the value at \"\\\"p\\\"\\\"x\\\"\" is gone, or is something else now"},
+      {"{\"p\":7}", MP_EDIT_SET, "\"p\"\"x\"", "1", "is gone, or is something else now"},
       {"{}", MP_EDIT_REMOVE, "\"p\"\"x\"", NULL, "is gone"},
       {"{}", MP_EDIT_EXTEND, "\"p\"", "[1]", "is gone"},
       {"{\"p\":7}", MP_EDIT_EXTEND, "\"p\"", "[1]", "is gone"},
@@ -251,14 +251,14 @@ static void what_does_not_fit_is_an_error(void **state) {
       {"{\"p\":{\"x\":1}}", MP_EDIT_MAKE_EMPTY, "\"p\"", "[]",
        "state[\"cart\"].p[1]: this is a table with string keys"},
       {"[1]", MP_EDIT_SET, "\"x\"", "1", "state[\"cart\"].x: an array has no string keys"},
-      {"[1]", MP_EDIT_SET, "[2]", "1", "the place \"[2]\" is gone"},
-      {"{}", MP_EDIT_SET, "[1]", "1", "the place \"[1]\" is gone"},
+      {"[1]", MP_EDIT_SET, "[2]", "1", "the value at \"[2]\" is gone"},
+      {"{}", MP_EDIT_SET, "[1]", "1", "the value at \"[1]\" is gone"},
       {"[1]", MP_EDIT_SET, "[2]\"x\"", "1", "is gone"},
       {"{\"x\":1}", MP_EDIT_EXTEND, "", "[1]", "this is a table with string keys"},
-      {"{}", MP_EDIT_SET, "", "1", "the place \"\" is gone"},
-      {"{}", MP_EDIT_REMOVE, "", NULL, "the place \"\" is gone"},
-      {"[]", MP_EDIT_APPEND, "", "[1]", "the place \"\" is gone"},
-      {"[]", MP_EDIT_INCREMENT, "", "1", "the place \"\" is gone"},
+      {"{}", MP_EDIT_SET, "", "1", "the value at \"\" is gone"},
+      {"{}", MP_EDIT_REMOVE, "", NULL, "the value at \"\" is gone"},
+      {"[]", MP_EDIT_APPEND, "", "[1]", "the value at \"\" is gone"},
+      {"[]", MP_EDIT_INCREMENT, "", "1", "the value at \"\" is gone"},
   };
   world *w = *state;
   for (size_t i = 0; i < COUNT_OF(cases); i++) {

@@ -1,4 +1,4 @@
-/* Growing of byte buffers, and handing them to the host. */
+/* Growing byte buffers, and handing their bytes to the host as moonpad_buffer. */
 #include "base/buffer.h"
 
 #include "base/error.h"
@@ -51,7 +51,7 @@ moonpad_status mp_buffer_hand_over(mp_buffer *buffer, moonpad_buffer *result, mo
   buffer->data[buffer->length] = '\0';
   result->data = buffer->data;
   result->length = buffer->length;
-  result->owner = mp_env_retain(buffer->env); /* so that the bytes outlive the service */
+  result->owner = mp_env_retain(buffer->env); /* so that the bytes can outlive the service */
   mp_buffer_init(buffer, buffer->env);
   return MOONPAD_OK;
 }

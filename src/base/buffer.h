@@ -1,6 +1,6 @@
 /*
-** A growing byte buffer. A failed allocation makes it `failed` and further writes do nothing, so
-** that a writer checks once, at its end. So does growing beyond `limit`.
+** A growing byte buffer. When an allocation fails, or the buffer would grow beyond `limit`, it
+** becomes `failed` and ignores further writes: a writer checks once, at its end.
 */
 #ifndef MP_BASE_BUFFER_H
 #define MP_BASE_BUFFER_H
@@ -13,15 +13,15 @@ typedef struct mp_buffer {
   char *data;
   size_t length;
   size_t capacity;
-  mp_env *env; /* not counted: whoever owns the buffer owns the env */
+  mp_env *env; /* borrowed */
   bool failed;
-  bool over_limit; /* why it failed */
-  size_t limit;    /* it does not grow beyond; memory that it has is used. 0: none */
+  bool over_limit; /* it failed because of `limit` */
+  size_t limit;    /* no allocation beyond this many bytes; 0: no limit */
 } mp_buffer;
 
 void mp_buffer_init(mp_buffer *buffer, mp_env *env);
-void mp_buffer_free(mp_buffer *buffer);              /* leaves it empty and usable */
-void mp_buffer_clear(mp_buffer *buffer);             /* length 0, failure forgotten, memory kept */
+void mp_buffer_free(mp_buffer *buffer);              /* it is empty and usable afterwards */
+void mp_buffer_clear(mp_buffer *buffer);             /* length 0, no failure, memory kept */
 bool mp_buffer_grow(mp_buffer *buffer, size_t more); /* the slow path of mp_buffer_room */
 
 /* Makes sure that `more` bytes fit; false (and failed) when they do not. */
@@ -40,7 +40,7 @@ static inline void mp_buffer_add_string(mp_buffer *buffer, moonpad_string text) 
 static inline void mp_buffer_add_char(mp_buffer *buffer, char byte) {
   if (mp_buffer_room(buffer, 1)) buffer->data[buffer->length++] = byte;
 }
-/* A string literal. */
+/* `literal` is a string literal. */
 #define mp_buffer_add_literal(buffer, literal) mp_buffer_add((buffer), (literal), sizeof(literal) - 1)
 
 static inline moonpad_string mp_buffer_text(const mp_buffer *buffer) {
@@ -51,8 +51,8 @@ static inline moonpad_string mp_buffer_text(const mp_buffer *buffer) {
 }
 
 /*
-** Hands the bytes over as a public moonpad_buffer, NUL-terminated; the buffer is empty afterwards.
-** Fails if `failed`.
+** Moves the bytes, NUL-terminated, to a public moonpad_buffer; `buffer` is empty afterwards.
+** Errors: no_memory, also if the buffer has `failed`.
 */
 moonpad_status mp_buffer_hand_over(mp_buffer *buffer, moonpad_buffer *result, moonpad_error *error);
 

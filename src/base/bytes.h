@@ -1,4 +1,6 @@
-/* Comparing and hashing short texts, where a call of the C library costs more than the work. */
+/*
+** Comparing and hashing short byte strings, inline: a library call would cost more than the work.
+*/
 #ifndef MP_BASE_BYTES_H
 #define MP_BASE_BYTES_H
 
@@ -9,7 +11,7 @@
 
 #include "base/multiply.h"
 
-/* On the path of every append, and short where nothing is out of the ordinary. */
+/* For short functions that every append runs through: inlined even if the compiler would not. */
 #if defined(__GNUC__)
 #define MP_INLINE static inline __attribute__((always_inline))
 #else
@@ -28,7 +30,7 @@ static inline uint64_t mp_read_4(const char *data) {
   return word;
 }
 
-/* The lowest byte first, on every machine. */
+/* Little-endian on every machine. */
 static inline uint64_t mp_read_little_8(const char *data) {
   uint64_t word = mp_read_8(data);
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -45,7 +47,7 @@ static inline uint64_t mp_read_little_4(const char *data) {
   return word;
 }
 
-/* Both `length` bytes long. Two words that overlap cover any length up to theirs together. */
+/* Are the first `length` bytes equal? Two words that may overlap cover up to 16 bytes. */
 static inline bool mp_same_bytes(const char *a, const char *b, size_t length) {
   if (length > 16) return memcmp(a, b, length) == 0;
   if (length >= 8) {
@@ -58,8 +60,8 @@ static inline bool mp_same_bytes(const char *a, const char *b, size_t length) {
 }
 
 /*
-** After wyhash: 16 bytes a step, and short texts without a loop. Digests in files are made of it:
-** it never changes.
+** A hash after wyhash: 16 bytes per step, no loop for short texts. Digests in files (core/digest.h)
+** use it, so it must never change.
 */
 static inline uint64_t mp_hash(const char *data, size_t length) {
   const uint64_t first = UINT64_C(0xA0761D6478BD642F), second = UINT64_C(0xE7037ED1A0B428DB);

@@ -12,22 +12,26 @@
 
 #if defined(MP_DIGITS_8)
 /*
-** Four to eight bytes as the first ones of a word, zeros behind them: two words that overlap
-** hold them.
+** Four to eight bytes as the low bytes of a word, the others zero. Two overlapping reads of four
+** bytes cover them.
 */
 static inline uint64_t mp_read_4_to_8(const char *at, size_t count) {
   return mp_read_4(at) | mp_read_4(at + count - 4) << 8 * (count - 4);
 }
 
-/* A mark for the first byte, and maybe for others behind it, that is no digit. */
+/* Marks the top bit of the first byte that is no digit, and maybe of bytes after it. */
 static inline uint64_t mp_mark_no_digit(uint64_t word) {
-  /* 0 to 9, where they are; others carry only upwards */
+  /* digits become 0 to 9; carries of other bytes only go upwards */
   uint64_t digits = word ^ MP_EVERY_BYTE('0');
   return ((digits + MP_EVERY_BYTE(0x76)) | digits) & MP_EVERY_BYTE(0x80);
 }
 #endif
 
-/* How many digits there are before anything else. */
+static inline bool mp_is_digit(int byte) {
+  return byte >= '0' && byte <= '9';
+}
+
+/* How many digits the text begins with. */
 static inline size_t mp_count_digits(const char *at, const char *end) {
   const char *begin = at;
 #if defined(MP_DIGITS_8)
@@ -40,13 +44,13 @@ static inline size_t mp_count_digits(const char *at, const char *end) {
     return (size_t)(at - begin) + (size_t)__builtin_ctzll(others) / 8;
   }
 #endif
-  while (at < end && *at >= '0' && *at <= '9') at++;
+  while (at < end && mp_is_digit(*at)) at++;
   return (size_t)(at - begin);
 }
 
 #if defined(MP_DIGITS_8)
-/* Four to eight digits; moved up, with zeros in front, they are eight. */
-static inline uint64_t mp_few_digits_value(const char *digits, size_t count) {
+/* The value of four to eight digits, padded to eight with zeros in front. */
+static inline uint64_t mp_digits_value_4_to_8(const char *digits, size_t count) {
   uint64_t word = mp_read_4_to_8(digits, count);
   word = (word & MP_EVERY_BYTE(0x0F)) << 8 * (8 - count);
   word = (word * 10 + (word >> 8)) & UINT64_C(0x00FF00FF00FF00FF);
@@ -55,13 +59,13 @@ static inline uint64_t mp_few_digits_value(const char *digits, size_t count) {
 }
 #endif
 
-/* What follows `value` and at most so many digits that it fits. */
+/* `value` followed by `count` more decimal digits. The result must fit into 64 bits. */
 static inline uint64_t mp_digits_value(uint64_t value, const char *digits, size_t count) {
 #if defined(MP_DIGITS_8)
-  for (; count >= 8; digits += 8, count -= 8) value = value * 100000000 + mp_few_digits_value(digits, 8);
+  for (; count >= 8; digits += 8, count -= 8) value = value * 100000000 + mp_digits_value_4_to_8(digits, 8);
   if (count >= 4) {
     static const uint32_t powers[] = {10000, 100000, 1000000, 10000000};
-    return value * powers[count - 4] + mp_few_digits_value(digits, count);
+    return value * powers[count - 4] + mp_digits_value_4_to_8(digits, count);
   }
 #endif
   for (size_t i = 0; i < count; i++) value = value * 10 + (uint64_t)(digits[i] - '0');

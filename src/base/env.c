@@ -1,4 +1,4 @@
-/* The hooks of a host, with the system's where it gave none. */
+/* The hooks of a host; the system's functions stand in for those that it did not give. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* for anonymous mappings and madvise */
 #endif
@@ -21,16 +21,16 @@
 #include "base/number.h"
 
 /*
-** Random bytes are fetched in bulk, because a system call for each id would cost more than the
-** id itself. The pool is one page that the kernel empties in a forked child (which otherwise would
-** hand out its parent's ids), and so it cannot come from the host's allocator; where the kernel
-** cannot do that, there is none.
+** Random bytes are fetched in bulk, because a system call for each id would cost more than the id
+** itself. The pool is a page that the kernel wipes in a forked child, which otherwise would give
+** out the same ids as its parent. So it cannot come from the host's allocator, and if the kernel
+** cannot wipe it there is no pool.
 */
 #define PAGE_BYTES 4096
 #define POOL_BYTES (PAGE_BYTES - 16)
 
 typedef struct random_pool {
-  uint64_t left; /* unused bytes, at the end of `bytes` */
+  uint64_t left; /* number of unused bytes; they are at the end of `bytes` */
   unsigned char bytes[POOL_BYTES];
 } random_pool;
 
@@ -44,7 +44,7 @@ struct mp_env {
   moonpad_log_function log;
   void *log_context;
   pthread_mutex_t pool_lock;
-  random_pool *pool; /* NULL until it is first used, and where there is none */
+  random_pool *pool; /* NULL before the first use, or if there is none */
   uint64_t draws;
 };
 
@@ -95,7 +95,7 @@ void mp_env_release(mp_env *env) {
   if (env == NULL || atomic_fetch_sub_explicit(&env->references, 1, memory_order_acq_rel) != 1) return;
   if (env->pool != NULL) munmap(env->pool, PAGE_BYTES);
   pthread_mutex_destroy(&env->pool_lock);
-  moonpad_allocator allocator = env->allocator; /* it must outlive the block that holds it */
+  moonpad_allocator allocator = env->allocator; /* a copy, because `env` is freed */
   allocator.release(allocator.context, env);
 }
 
@@ -123,7 +123,7 @@ void mp_prepare_pages(void *block, size_t size) {
   if (page_bytes <= 0) return;
   size_t page = (size_t)page_bytes, before = (page - (uintptr_t)block % page) % page;
   if (size < before + page) return;
-  int saved = errno; /* a kernel that does not know it is no error */
+  int saved = errno; /* older kernels do not know this advice: no error */
   (void)madvise((char *)block + before, (size - before) / page * page, MADV_POPULATE_WRITE);
   errno = saved;
 #else
@@ -147,12 +147,13 @@ bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, s
   return true;
 }
 
-bool mp_reserve_beyond(mp_env *env, void **items, const void *few, size_t *capacity, size_t item_size, size_t needed) {
-  if (*items != few) return mp_reserve(env, items, capacity, item_size, needed);
+bool mp_reserve_beyond(mp_env *env, void **items, const void *inline_items, size_t *capacity, size_t item_size,
+                       size_t needed) {
+  if (*items != inline_items) return mp_reserve(env, items, capacity, item_size, needed);
   void *grown = NULL;
   size_t grown_capacity = 0;
   if (!mp_reserve(env, &grown, &grown_capacity, item_size, needed)) return false;
-  memcpy(grown, few, *capacity * item_size);
+  memcpy(grown, inline_items, *capacity * item_size);
   *items = grown;
   *capacity = grown_capacity;
   return true;
@@ -208,10 +209,10 @@ static bool fill_from_system(unsigned char *bytes, size_t length) {
 }
 
 /*
-** A system without any random source still gets ids that differ: time, process, address and
-** count, mixed.
+** The last resort without any random source: ids that differ, made of time, process, address and a
+** count.
 */
-static void fill_from_circumstances(unsigned char bytes[16], const void *where, uint64_t count) {
+static void fill_from_clock(unsigned char bytes[16], const void *where, uint64_t count) {
   struct timespec now = {0, 0};
   clock_gettime(CLOCK_REALTIME, &now);
   uint64_t seed = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
@@ -240,7 +241,7 @@ static bool draw_from_pool(random_pool *pool, unsigned char *bytes, size_t count
   }
   unsigned char *next = pool->bytes + (POOL_BYTES - pool->left);
   memcpy(bytes, next, count);
-  memset(next, 0, count); /* an id that was given is not to be found in memory again */
+  memset(next, 0, count); /* ids that were given out do not stay in memory */
   pool->left -= count;
   return true;
 }
@@ -251,7 +252,7 @@ static void draw(mp_env *env, unsigned char *bytes, size_t count) {
   bool drawn = env->pool != NULL ? draw_from_pool(env->pool, bytes, count) : fill_from_system(bytes, count);
   if (!drawn) {
     unsigned char made_up[16];
-    fill_from_circumstances(made_up, env, env->draws);
+    fill_from_clock(made_up, env, env->draws);
     memcpy(bytes, made_up, count);
   }
   pthread_mutex_unlock(&env->pool_lock);

@@ -1,7 +1,12 @@
 /*
-** What a service was given by its host: allocator, clock, random source, log. Counted,
-** immutable once made, and shared by everything that the service makes, so that a value may
-** outlive the service.
+** src/base: what a C program needs and the C library lacks. Memory, byte buffers, maps, numbers,
+** UTF-8, UUIDs, errors, option structs.
+** Belongs here: helpers that would be just as useful in another program.
+** Does not: anything that knows events, state keys, JSON, stores or Lua.
+** Arrows: base includes moonpad.h (for its plain types), nothing else. All others include base.
+**
+** This file: the hooks that the host gave a service (allocator, clock, random source, log). Counted
+** and immutable. Whatever the service makes keeps a reference, so a value may outlive the service.
 */
 #ifndef MP_BASE_ENV_H
 #define MP_BASE_ENV_H
@@ -10,7 +15,7 @@
 
 typedef struct mp_env mp_env;
 
-/* Takes the hooks out of `options` (NULL: the system's). NULL when out of memory. */
+/* Copies the hooks of `options` (NULL: the system's). NULL when out of memory. */
 mp_env *mp_env_new(const moonpad_options *options);
 mp_env *mp_env_retain(mp_env *env);
 void mp_env_release(mp_env *env);
@@ -22,23 +27,24 @@ void *mp_resize(mp_env *env, void *block, size_t size);
 void mp_release(mp_env *env, void *block);
 
 /*
-** Asks the system to have the whole pages of a block at hand now, rather than one by one as they
-** are first written. No more than advice.
+** Asks the system to map the pages inside a block now, instead of one by one as they are first
+** written. Only advice: may do nothing.
 */
 void mp_prepare_pages(void *block, size_t size);
 
 /*
-** Grows an array of `*capacity` items of `item_size` so that `needed` fit (doubling, at least 8).
-** False when out of memory or overflowing: the array is then as it was.
+** Grows an array of *capacity items so that `needed` fit (doubling, at least 8). False when out of
+** memory or when the size overflows: the array is then unchanged.
 */
 bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, size_t needed);
-/* The same of an array that begins as `few`, of that capacity, inside of what holds it. */
-bool mp_reserve_beyond(mp_env *env, void **items, const void *few, size_t *capacity, size_t item_size, size_t needed);
+/* The same for an array that starts as `inline_items`, a member of its struct. */
+bool mp_reserve_beyond(mp_env *env, void **items, const void *inline_items, size_t *capacity, size_t item_size,
+                       size_t needed);
 
-/* Errors: invalid_argument where the host's clock gives no time since 1970. */
+/* Seconds since 1970. Errors: invalid_argument if the host's clock gives no such time. */
 moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error);
 void mp_random(mp_env *env, unsigned char bytes[16]);
-/* At most 16 bytes: what is not asked for is not paid. */
+/* `count` is at most 16. */
 void mp_random_bytes(mp_env *env, unsigned char *bytes, size_t count);
 void mp_log(mp_env *env, moonpad_status status, const char *message);
 

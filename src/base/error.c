@@ -1,4 +1,4 @@
-/* Error codes and messages. */
+/* Names of status codes, filling errors, and quoting text for messages. */
 #include "base/error.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ const char *moonpad_status_name(moonpad_status status) {
   return "unknown";
 }
 
-/* Where to cut `text` of `length` bytes so that no character is left incomplete at its end. */
+/* The length to which `text` can be cut so that its last character is complete. */
 static size_t character_boundary(const char *text, size_t length) {
   size_t start = length;
   while (start > 0 && length - start < 3 && ((unsigned char)text[start - 1] & 0xC0) == 0x80) start--;
@@ -58,7 +58,7 @@ static size_t character_boundary(const char *text, size_t length) {
 
 moonpad_status mp_fail(moonpad_error *error, moonpad_status status, const char *format, ...) {
   if (error == NULL) return status;
-  char message[sizeof error->message]; /* apart, for an argument may be the old message */
+  char message[sizeof error->message]; /* a copy, because an argument may be the old message */
   va_list arguments;
   va_start(arguments, format);
   int wanted = vsnprintf(message, sizeof message, format, arguments);
@@ -76,8 +76,8 @@ moonpad_status mp_no_memory(moonpad_error *error) {
 }
 
 /*
-** Writes the first character of `text` so that it can be seen; `size` is what it takes of the text,
-** 0 if it is no valid character.
+** Writes the first character of `text` in visible form. `size` is its number of bytes, 0 if it is
+** invalid. Returns the bytes written.
 */
 static size_t quote_character(char *out, const char *text, size_t size) {
   static const char hex[] = "0123456789ABCDEF";

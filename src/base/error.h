@@ -9,8 +9,8 @@
 #if defined(__GNUC__)
 #define MP_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
 /*
-** What leads to a failure is compiled to stand apart: the code that an append goes through is to
-** fit into the processor's cache.
+** Marks functions of failure paths. The compiler moves the code that calls them out of the way, so
+** that the usual path of an append stays in the instruction cache.
 */
 #define MP_COLD __attribute__((cold))
 #else
@@ -19,15 +19,15 @@
 #endif
 
 /*
-** Fills `error` (may be NULL) and returns `status`. A message that is too long is cut at a
-** character boundary.
+** Fills `error` (may be NULL) and returns `status`. A message that is too long ends at a character
+** boundary.
 */
 MP_COLD moonpad_status mp_fail(moonpad_error *error, moonpad_status status, const char *format, ...) MP_PRINTF(3, 4);
 MP_COLD moonpad_status mp_no_memory(moonpad_error *error);
 
 /*
-** For a "%s" in a message: `text` shortened to at most 60 bytes, control characters and invalid
-** UTF-8 made visible as \xNN, in double quotes.
+** For a "%s" in a message: `text` in double quotes, shortened to at most 60 bytes, with control
+** characters and invalid UTF-8 as \xNN.
 */
 typedef struct mp_quoted {
   char text[272];

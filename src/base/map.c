@@ -1,6 +1,6 @@
 /*
-** A hash map with open addressing and linear probing; removal shifts back, so that there are no
-** graves to skip.
+** A hash map with open addressing and linear probing. Removing moves later entries back, so there
+** are no tombstones.
 */
 #include "base/map.h"
 
@@ -44,7 +44,7 @@ static int compare_by_key(const void *a, const void *b) {
   return mp_text_compare(*(const moonpad_string *)a, *(const moonpad_string *)b);
 }
 
-/* As a rule they are in order already. */
+/* The items are usually sorted already, which is checked first. */
 void mp_sort_by_key(void *items, size_t count, size_t item_size) {
   const char *item = items;
   for (size_t i = 1; i < count; i++, item += item_size) {
@@ -79,9 +79,9 @@ static bool rehash(mp_map *map, size_t capacity) {
   size_t mask = capacity - 1;
   for (size_t i = 0; i < map->capacity; i++) {
     if (map->slots[i].key == NULL) continue;
-    size_t place = (size_t)map->slots[i].key->hash & mask;
-    while (slots[place].key != NULL) place = (place + 1) & mask;
-    slots[place] = map->slots[i];
+    size_t slot = (size_t)map->slots[i].key->hash & mask;
+    while (slots[slot].key != NULL) slot = (slot + 1) & mask;
+    slots[slot] = map->slots[i];
   }
   mp_release(map->env, map->slots);
   map->slots = slots;
@@ -113,18 +113,21 @@ bool mp_map_put(mp_map *map, mp_key *key, void *value) {
   return true;
 }
 
-/* Empties slot `hole` and moves back those behind it that it kept from their own place. */
-static void close_hole(mp_map *map, size_t hole) {
+/*
+** Empties slot `gap`. Then moves back each later entry of the run that could be nearer to its home
+** slot, so that probing finds all of them.
+*/
+static void close_gap(mp_map *map, size_t gap) {
   size_t mask = map->capacity - 1;
-  for (size_t i = (hole + 1) & mask; map->slots[i].key != NULL; i = (i + 1) & mask) {
+  for (size_t i = (gap + 1) & mask; map->slots[i].key != NULL; i = (i + 1) & mask) {
     size_t home = (size_t)map->slots[i].key->hash & mask;
-    if (((i - home) & mask) >= ((i - hole) & mask)) {
-      map->slots[hole] = map->slots[i];
-      hole = i;
+    if (((i - home) & mask) >= ((i - gap) & mask)) {
+      map->slots[gap] = map->slots[i];
+      gap = i;
     }
   }
-  map->slots[hole].key = NULL;
-  map->slots[hole].value = NULL;
+  map->slots[gap].key = NULL;
+  map->slots[gap].value = NULL;
 }
 
 void *mp_map_remove(mp_map *map, moonpad_string text) {
@@ -133,9 +136,9 @@ void *mp_map_remove(mp_map *map, moonpad_string text) {
   if (slot->key == NULL) return NULL;
   void *value = slot->value;
   mp_key *key = slot->key;
-  close_hole(map, (size_t)(slot - map->slots));
+  close_gap(map, (size_t)(slot - map->slots));
   map->count--;
-  mp_key_release(map->env, key); /* last, for `text` may be its own */
+  mp_key_release(map->env, key); /* last, because `text` may be the text of this key */
   return value;
 }
 

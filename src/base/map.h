@@ -1,6 +1,6 @@
 /*
-** A hash map from byte strings to pointers. Keys are counted and immutable, so several maps may
-** share one.
+** A hash map from byte strings to pointers. Keys are reference-counted and immutable, so several
+** maps may share a key.
 */
 #ifndef MP_BASE_MAP_H
 #define MP_BASE_MAP_H
@@ -21,8 +21,8 @@ typedef struct mp_key {
 mp_key *mp_key_new(mp_env *env, moonpad_string text);
 mp_key *mp_key_new_hashed(mp_env *env, moonpad_string text, uint64_t hash);
 /*
-** And with `size` bytes of zeros in the same piece of memory, aligned for pointers, which last as
-** long as the key.
+** With `size` bytes of zeros in the same allocation, aligned for pointers: *room. They live as long
+** as the key.
 */
 mp_key *mp_key_new_with(mp_env *env, moonpad_string text, uint64_t hash, size_t size, void **room);
 static inline mp_key *mp_key_retain(mp_key *key) {
@@ -38,9 +38,9 @@ static inline moonpad_string mp_key_text(const mp_key *key) {
   text.length = key->length;
   return text;
 }
-/* Byte order, shorter first among equal prefixes. */
+/* By bytes; a prefix comes before longer texts. As memcmp: negative, 0 or positive. */
 int mp_text_compare(moonpad_string a, moonpad_string b);
-/* Sorts items that begin with their key, a moonpad_string, by that. */
+/* Sorts items whose first member is their key, a moonpad_string, by that key. */
 void mp_sort_by_key(void *items, size_t count, size_t item_size);
 
 typedef struct mp_map_slot {
@@ -59,8 +59,8 @@ void mp_map_init(mp_map *map, mp_env *env);
 void mp_map_free(mp_map *map); /* releases the keys, not the values */
 
 /*
-** The slot that holds the key, or the empty one where it belongs. The map has a free slot; an empty
-** one has no value.
+** The slot of the key, or the empty slot where it would be put. The map must have an empty slot.
+** The value of an empty slot is NULL.
 */
 static inline mp_map_slot *mp_map_slot_of(const mp_map *map, const char *data, size_t length, uint64_t hash) {
   size_t mask = map->capacity - 1;
@@ -80,15 +80,15 @@ static inline void *mp_map_get_hashed(const mp_map *map, const char *data, size_
 /* Makes room for `more` insertions, which then cannot fail. */
 bool mp_map_reserve(mp_map *map, size_t more);
 /*
-** Inserts or replaces; takes a reference of its own to `key`. False when out of memory: the map is
-** as it was. `value` is not NULL.
+** Inserts or replaces. Takes a reference of its own to `key`; `value` must not be NULL. False when
+** out of memory: the map is then unchanged.
 */
 bool mp_map_put(mp_map *map, mp_key *key, void *value);
 /* Removes and returns the value, or NULL. */
 void *mp_map_remove(mp_map *map, moonpad_string text);
 
 /*
-** Walks in no particular order: start with *position = 0; NULL at the end. The map must not
+** Iterates in no particular order: start with *position = 0; NULL at the end. The map must not
 ** change meanwhile.
 */
 const mp_map_slot *mp_map_next(const mp_map *map, size_t *position);

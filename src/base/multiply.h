@@ -1,4 +1,4 @@
-/* The full 128-bit product of two 64-bit numbers, also where the compiler has no such type. */
+/* The 128-bit product of two 64-bit numbers, with or without a 128-bit type of the compiler. */
 #ifndef MP_BASE_MULTIPLY_H
 #define MP_BASE_MULTIPLY_H
 
@@ -26,7 +26,7 @@ static inline mp_wide mp_multiply(uint64_t a, uint64_t b) {
   return product;
 }
 
-/* Both halves folded together: the step of a fast hash. */
+/* Both halves of the product, combined by XOR: the step of mp_hash. */
 static inline uint64_t mp_mix(uint64_t a, uint64_t b) {
   mp_wide product = mp_multiply(a, b);
   return product.high ^ product.low;

@@ -1,6 +1,6 @@
 /*
-** Numbers to text and back. Nothing here asks the locale: no text that is formatted or parsed has a
-** decimal point when the C library sees it.
+** Numbers to text and back. The locale does not matter: no text that the C library gets to parse
+** has a decimal point.
 */
 #include "base/number.h"
 
@@ -18,7 +18,7 @@ static const char two_digits[] =
     "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
     "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 
-/* Writes at the end of `area` and returns where the digits begin. */
+/* Writes digits so that they end at `end`; returns where they begin. */
 static char *write_digits(char *end, uint64_t number) {
   while (number >= 100) {
     end -= 2;
@@ -65,7 +65,7 @@ static int floor_shift(int number, unsigned bits) {
   return number >= 0 ? number >> bits : -((-number + (1 << bits) - 1) >> bits);
 }
 
-/* The upper 64 bits of power * factor, with what is lost kept as a last odd bit. */
+/* The upper 64 bits of power * factor; the lowest bit is set if lower bits were lost. */
 static uint64_t round_to_odd(const uint64_t power[2], uint64_t factor) {
   mp_wide low = mp_multiply(power[1], factor), high = mp_multiply(power[0], factor);
   uint64_t middle = high.low + low.high;
@@ -73,8 +73,8 @@ static uint64_t round_to_odd(const uint64_t power[2], uint64_t factor) {
 }
 
 /*
-** The shortest decimal in the rounding interval of mantissa * 2^exponent, and among these the
-** nearest. All is done in quarters of a unit.
+** The shortest decimal in the rounding interval of mantissa * 2^exponent; of several the nearest.
+** Calculates in quarters of a unit.
 */
 static decimal shortest(uint64_t mantissa, int exponent, bool lower_is_closer) {
   int k = floor_shift(exponent * 1262611 - (lower_is_closer ? 524031 : 0), 22);
@@ -83,7 +83,7 @@ static decimal shortest(uint64_t mantissa, int exponent, bool lower_is_closer) {
   uint64_t lower = round_to_odd(power, (4 * mantissa - 2 + lower_is_closer) << shift);
   uint64_t value = round_to_odd(power, (4 * mantissa) << shift);
   uint64_t upper = round_to_odd(power, (4 * mantissa + 2) << shift);
-  /* the ends of the interval read back as this number only if it is even */
+  /* the ends of the interval belong to it only if the mantissa is even */
   uint64_t odd = mantissa & 1;
   lower += odd;
   upper -= odd;
@@ -116,7 +116,7 @@ static size_t write_zeros(char *out, size_t count) {
   return count;
 }
 
-/* digits.digits, with zeros where the point is beyond them; `point` counts the digits before it. */
+/* Writes "123.45". `point` is the number of digits before the point; zeros fill up. */
 static size_t write_plain(char *out, const char *digits, size_t count, int point) {
   size_t used = 0;
   if (point <= 0) {
@@ -181,19 +181,19 @@ bool mp_parse_integer(const char *text, size_t length, int64_t *integer) {
 }
 
 /*
-** More digits than any double or any middle between two doubles has; what comes after them matters
-** only in being there.
+** More digits than any double, or any midpoint of two doubles, has. Of the digits after these it
+** only matters whether one is not 0.
 */
 #define EXACT_DIGITS  800
 #define HUGE_EXPONENT 100000
 
 typedef struct number_text {
-  /* significant ones; one more for what was left out; the exponent */
+  /* the significant digits; one more if some were left out; the exponent */
   char digits[EXACT_DIGITS + 1 + 16];
   size_t count;
-  uint64_t mantissa; /* of the first 19 */
-  int64_t exponent;  /* of ten, for `digits` as an integer */
-  bool more;         /* digits other than 0 were left out */
+  uint64_t mantissa; /* the first 19 digits */
+  int64_t exponent;  /* of ten, if `digits` is read as an integer */
+  bool more;         /* a digit other than 0 was left out */
 } number_text;
 
 static void take_digit(number_text *number, char digit) {
@@ -207,11 +207,7 @@ static void take_digit(number_text *number, char digit) {
   number->more = number->more || digit != '0';
 }
 
-static bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
-
-/* An exponent too great to count is as good as a great one: no text has so many digits. */
+/* Stops counting at huge exponents: no text has enough digits to make up for them. */
 static int64_t parse_exponent(const char *text, size_t length) {
   size_t i = 0;
   bool negative = text[0] == '-';
@@ -223,25 +219,22 @@ static int64_t parse_exponent(const char *text, size_t length) {
   return negative ? -exponent : exponent;
 }
 
-static void take_number(number_text *number, const char *text, size_t length) {
+static void split_number(number_text *number, const char *text, size_t length) {
   number->count = 0;
   number->mantissa = 0;
   number->exponent = 0;
   number->more = false;
   size_t i = 0;
-  for (; i < length && is_digit(text[i]); i++) take_digit(number, text[i]);
+  for (; i < length && mp_is_digit(text[i]); i++) take_digit(number, text[i]);
   if (i < length && text[i] == '.') {
     size_t point = ++i;
-    for (; i < length && is_digit(text[i]); i++) take_digit(number, text[i]);
+    for (; i < length && mp_is_digit(text[i]); i++) take_digit(number, text[i]);
     number->exponent -= (int64_t)(i - point);
   }
   if (i < length) number->exponent += parse_exponent(text + i + 1, length - i - 1);
 }
 
-/*
-** The C library's own conversion is exact; given only digits and an exponent, it is so in
-** every locale.
-*/
+/* strtod is exact. Given only digits and an exponent, it does not depend on the locale. */
 static double convert_exactly(number_text *number) {
   size_t count = number->count;
   int64_t exponent = number->exponent;
@@ -271,7 +264,7 @@ bool mp_join_float(const char *text, size_t whole, size_t fraction, double *resu
   return true;
 }
 
-/* digits.digits, or digits. */
+/* Reads "123.45" or "123". False if it has another form or too many digits. */
 static bool parse_short_float(const char *text, size_t length, double *result) {
   if (length == 0 || length > 19) return false;
   size_t whole = mp_count_digits(text, text + length), fraction = 0;
@@ -291,12 +284,12 @@ bool mp_parse_float(const char *text, size_t length, double *result) {
     return true;
   }
   number_text number;
-  take_number(&number, text + negative, length - negative);
+  split_number(&number, text + negative, length - negative);
   if (number.count == 0) {
     magnitude = 0.0;
   } else if (FLT_EVAL_METHOD == 0 && number.count <= 19 && number.mantissa <= UINT64_C(1) << 53 &&
              number.exponent >= -22 && number.exponent <= 22) {
-    /* both are exact doubles, so the one operation rounds once */
+    /* both operands are exact doubles, so the result is rounded once */
     magnitude = (double)number.mantissa;
     if (number.exponent < 0) {
       magnitude /= powers[-number.exponent];

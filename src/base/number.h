@@ -1,4 +1,4 @@
-/* Numbers to text and back, exactly, whatever the locale. */
+/* Numbers to text and back: exact, and independent of the locale. */
 #ifndef MP_BASE_NUMBER_H
 #define MP_BASE_NUMBER_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MP_NUMBER_BYTES 40 /* room that either format function may need */
+#define MP_NUMBER_BYTES 40 /* enough for either format function */
 
 /* Writes without a NUL; returns the bytes written. */
 size_t mp_format_integer(int64_t integer, char *out);
@@ -23,11 +23,11 @@ size_t mp_format_float(double number, char *out);
 */
 bool mp_parse_integer(const char *text, size_t length, int64_t *integer);
 /*
-** The same of so many digits, a point and so many digits more; false when there are too many to
-** tell fast.
+** The double of `whole` digits, a point and `fraction` digits. False if there are too many digits
+** for this fast way: then use mp_parse_float.
 */
 bool mp_join_float(const char *text, size_t whole, size_t fraction, double *number);
-/* The nearest double. The text is a valid JSON number. False when it overflows to infinity. */
+/* The nearest double. The text is a valid JSON number. False if it overflows to infinity. */
 bool mp_parse_float(const char *text, size_t length, double *number);
 
 #endif

@@ -1,6 +1,6 @@
 /*
-** Powers of ten for writing doubles, made by this rule: entry k + 292 is 10^k times the power of
-** two that gives it 128 bits, rounded up.
+** Generated: powers of ten for writing doubles. Entry k + 292 is 10^k times the power of two that
+** gives it 128 bits, rounded up.
 */
 #ifndef MP_BASE_NUMBER_TABLE_H
 #define MP_BASE_NUMBER_TABLE_H

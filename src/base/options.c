@@ -1,4 +1,4 @@
-/* Option structs of older and newer programs. */
+/* Reading option structs of older and newer programs. */
 #include "base/options.h"
 
 #include <stdalign.h>
@@ -7,8 +7,8 @@
 #include "base/error.h"
 
 /*
-** No struct will ever be larger: a size beyond is memory that was never set, and is not
-** read further.
+** No option struct will ever be larger. A larger size comes from a struct that was never
+** initialised, and must not be read.
 */
 #define MOST_BYTES 4096
 

@@ -1,6 +1,6 @@
 /*
-** Reading an option struct of a program that may have been built with another header (moonpad.h,
-** "Option structs").
+** Reading an option struct of a program that may have been built with an older or newer header
+** (moonpad.h, "Option structs").
 */
 #ifndef MP_BASE_OPTIONS_H
 #define MP_BASE_OPTIONS_H
@@ -10,15 +10,15 @@
 #include "moonpad.h"
 
 /*
-** The size of a struct whose last field is `field`: what the first version had is the least that
-** is given.
+** The size of a struct whose last field is `field`. The size in the first version is the smallest
+** one that a program can give.
 */
 #define MP_SIZE_UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 
 /*
-** Copies `given` (NULL: nothing), as far as it goes, over `options`, which has `size` bytes and
-** holds the defaults. Both begin with their size. Errors: invalid_argument (a size that cannot be),
-** unsupported (it sets what is not known here).
+** Copies the fields that `given` has over `options`, which has `size` bytes and holds the defaults.
+** Both structs begin with their size; `given` may be NULL. Errors: invalid_argument (an impossible
+** size), unsupported (a field is set that this version does not know).
 */
 moonpad_status mp_take_options(const char *name, size_t first_size, const void *given, void *options, size_t size,
                                moonpad_error *error);

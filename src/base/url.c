@@ -1,4 +1,4 @@
-/* Taking URLs apart. */
+/* Finding the scheme of a URL. */
 #include "base/url.h"
 
 #include <stdbool.h>

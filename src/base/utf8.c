@@ -7,13 +7,9 @@
 
 #define MP_WORD_HIGH_BITS UINT64_C(0x8080808080808080)
 
-static bool is_continuation(unsigned char byte) {
-  return (byte & 0xC0u) == 0x80u;
-}
-
 /*
-** The lowest and highest second byte differ after a few lead bytes: that is what rules out overlong
-** forms, surrogates and what is beyond U+10FFFF.
+** After some lead bytes the range of the second byte is smaller. That rules out overlong forms,
+** surrogates and characters beyond U+10FFFF.
 */
 static bool second_byte_fits(unsigned char lead, unsigned char second) {
   switch (lead) {
@@ -26,11 +22,11 @@ static bool second_byte_fits(unsigned char lead, unsigned char second) {
   case 0xF4:
     return second >= 0x80 && second <= 0x8F;
   default:
-    return is_continuation(second);
+    return mp_utf8_is_continuation(second);
   }
 }
 
-/* The bytes of the valid character at `at`, or 0. */
+/* The number of bytes of the character at `at`, or 0 if it is invalid. */
 static size_t character_length(const unsigned char *at, size_t length) {
   unsigned char lead = at[0];
   if (lead < 0x80) return 1;
@@ -38,7 +34,7 @@ static size_t character_length(const unsigned char *at, size_t length) {
   size_t needed = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   if (length < needed || !second_byte_fits(lead, at[1])) return 0;
   for (size_t i = 2; i < needed; i++) {
-    if (!is_continuation(at[i])) return 0;
+    if (!mp_utf8_is_continuation(at[i])) return 0;
   }
   return needed;
 }
@@ -109,7 +105,7 @@ size_t mp_utf8_encode(uint32_t code_point, char out[4]) {
   return 4;
 }
 
-/* The run that holds the character, or NULL. */
+/* The run that contains the character, or NULL. */
 static const mp_utf8_run *find_run(uint32_t code_point) {
   size_t low = 0, high = sizeof mp_utf8_identifier_runs / sizeof mp_utf8_identifier_runs[0];
   while (low < high) {

@@ -1,7 +1,7 @@
 /*
-** Characters beyond ASCII that identifiers may have, as sorted runs of one kind. Made from the
-** general categories of Unicode 14.0.0 (Python's unicodedata): L* and Nl may start an identifier,
-** Mn, Mc, Nd and Pc may only continue one; neighbours of the same kind are one run.
+** Generated from the general categories of Unicode 14.0.0 (Python's unicodedata): the characters
+** beyond ASCII that identifiers may have, as sorted runs of one kind. L* and Nl may start an
+** identifier, Mn, Mc, Nd and Pc may only continue one.
 */
 #ifndef MP_BASE_UTF8_TABLES_H
 #define MP_BASE_UTF8_TABLES_H

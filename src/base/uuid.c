@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Ids are made for every event, so this goes without branches and without a table. */
+/* Runs for every event, so it has no branches and no table. */
 static void write_uuid(const unsigned char bytes[16], char out[MP_UUID_BYTES]) {
   char digits[32];
   for (size_t i = 0; i < 16; i++) {
@@ -35,7 +35,7 @@ void mp_uuid7(mp_env *env, double now, char out[MP_UUID_BYTES]) {
   unsigned char bytes[16];
   mp_random_bytes(env, bytes + 8, 8);
   double exact = now * 1000.0;
-  uint64_t milliseconds = 0; /* for a clock that shows a time before 1970, or none at all */
+  uint64_t milliseconds = 0; /* if the clock gives a time before 1970, or NaN */
   unsigned fraction = 0;
   if (exact >= 281474976710655.0) {
     milliseconds = UINT64_C(0xFFFFFFFFFFFF);

@@ -1,4 +1,4 @@
-/* UUIDs of RFC 9562 as 36 lower-case characters. */
+/* UUIDs (RFC 9562) as 36 lower-case characters, without a NUL. */
 #ifndef MP_BASE_UUID_H
 #define MP_BASE_UUID_H
 
@@ -8,9 +8,9 @@
 
 void mp_uuid4(mp_env *env, char out[MP_UUID_BYTES]);
 /*
-** Time-ordered: 48 bits of milliseconds from `now` (seconds), 12 bits of their fraction (RFC 9562,
-** 6.2 method 3: ids of one millisecond stay in order, and an index of them grows at its end), then
-** random bits.
+** Ordered by time: 48 bits of milliseconds from `now` (seconds), 12 bits of fraction (RFC 9562, 6.2
+** method 3), then random bits. So ids of one millisecond stay in order, and an index of ids grows
+** at its end.
 */
 void mp_uuid7(mp_env *env, double now, char out[MP_UUID_BYTES]);
 

@@ -1,9 +1,9 @@
-/* Lists of keys and values. */
+/* Lists of state keys: adding, finding by hash, sorting, writing as JSON. */
 #include "core/entries.h"
 
 #include "core/json_write.h"
 
-#define FEW_TO_LOOK_THROUGH 8 /* more are found by hash */
+#define LINEAR_SEARCH_LIMIT 8 /* longer lists get a hash table */
 
 static void drop_index(mp_entries *list) {
   mp_release(list->env, list->index);
@@ -22,7 +22,7 @@ void mp_entries_clear(mp_entries *list) {
 
 void mp_entries_free(mp_entries *list) {
   mp_entries_clear(list);
-  if (list->items != list->few) mp_release(list->env, list->items);
+  if (list->items != list->inline_items) mp_release(list->env, list->items);
   mp_entries_init(list, list->env);
 }
 
@@ -32,8 +32,8 @@ static bool has_key(const mp_entry *entry, moonpad_string key, uint64_t hash) {
   return entry->hash == hash && entry->key.length == key.length && mp_same_bytes(entry->key.data, key.data, key.length);
 }
 
-/* The place in the index of an entry of this key, or the free one where it belongs. */
-static size_t *index_place(const mp_entries *list, moonpad_string key, uint64_t hash) {
+/* The slot of the key in the index, or the empty one where it would be put. */
+static size_t *index_slot(const mp_entries *list, moonpad_string key, uint64_t hash) {
   size_t mask = list->index_size - 1;
   for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
     size_t position = list->index[i];
@@ -43,8 +43,8 @@ static size_t *index_place(const mp_entries *list, moonpad_string key, uint64_t 
 
 static void index_entry(mp_entries *list, size_t position) {
   const mp_entry *entry = &list->items[position];
-  size_t *place = index_place(list, entry->key, entry->hash);
-  if (*place == 0) *place = position + 1;
+  size_t *slot = index_slot(list, entry->key, entry->hash);
+  if (*slot == 0) *slot = position + 1;
 }
 
 static bool make_index(mp_entries *list) {
@@ -58,8 +58,8 @@ static bool make_index(mp_entries *list) {
 }
 
 mp_entry *mp_entries_find(mp_entries *list, moonpad_string key, uint64_t hash) {
-  if (list->count > FEW_TO_LOOK_THROUGH && (list->index != NULL || make_index(list))) {
-    size_t position = *index_place(list, key, hash);
+  if (list->count > LINEAR_SEARCH_LIMIT && (list->index != NULL || make_index(list))) {
+    size_t position = *index_slot(list, key, hash);
     return position == 0 ? NULL : &list->items[position - 1];
   }
   for (size_t i = 0; i < list->count; i++) {
@@ -71,11 +71,11 @@ mp_entry *mp_entries_find(mp_entries *list, moonpad_string key, uint64_t hash) {
 /* ---- adding ---- */
 
 bool mp_entries_grow(mp_entries *list) {
-  return mp_reserve_beyond(list->env, (void **)&list->items, list->few, &list->capacity, sizeof *list->items,
+  return mp_reserve_beyond(list->env, (void **)&list->items, list->inline_items, &list->capacity, sizeof *list->items,
                            list->count * 2);
 }
 
-/* An index that is half full has done its work: whoever searches next makes a larger one. */
+/* An index that is half full is dropped: the next search makes a larger one. */
 void mp_entries_index_last(mp_entries *list) {
   if (list->count > list->index_size / 2) {
     drop_index(list);
@@ -84,7 +84,7 @@ void mp_entries_index_last(mp_entries *list) {
   }
 }
 
-/* ---- all of them ---- */
+/* ---- the whole list ---- */
 
 void mp_entries_sort(mp_entries *list) {
   if (list->index != NULL) drop_index(list);

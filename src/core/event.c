@@ -1,4 +1,4 @@
-/* Life and writing of events (contract 2.1, 3). */
+/* Drafts of events: what was not given, writing them, and questions about stored events. */
 #include "core/event.h"
 
 #include "base/error.h"
@@ -11,7 +11,7 @@ void mp_event_draft_free(mp_event_draft *draft) {
   mp_buffer_free(&draft->unescaped_id);
 }
 
-/* ---- what was not given ---- */
+/* ---- ids and timestamp ---- */
 
 void mp_event_draft_make_id(mp_event_draft *draft, double now) {
   char *literal = draft->id_made;
@@ -42,15 +42,15 @@ void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp) {
 #define DELTA_BEGIN      ",\"actions\":{\"stateDelta\":{"
 #define REMOVED_BEGIN    ",\"removedStateKeys\":"
 
-static bool is_removed(const mp_state_row *delta, const size_t *holes, size_t i) {
-  return delta[i].value == NULL && (holes == NULL || holes[i] == 0);
+static bool is_removed(const mp_state_row *delta, const size_t *unresolved, size_t i) {
+  return delta[i].value == NULL && (unresolved == NULL || unresolved[i] == 0);
 }
 
-static void write_removed_keys(const mp_state_row *delta, size_t count, const size_t *holes, mp_buffer *out) {
+static void write_removed_keys(const mp_state_row *delta, size_t count, const size_t *unresolved, mp_buffer *out) {
   char room[MP_PREFIXED_BYTES];
   bool any = false;
   for (size_t i = 0; i < count; i++) {
-    if (!is_removed(delta, holes, i)) continue;
+    if (!is_removed(delta, unresolved, i)) continue;
     if (any) {
       mp_buffer_add_char(out, ',');
     } else {
@@ -62,34 +62,34 @@ static void write_removed_keys(const mp_state_row *delta, size_t count, const si
   if (any) mp_buffer_add_char(out, ']');
 }
 
-static void write_delta(const mp_state_row *delta, size_t count, size_t *holes, mp_buffer *out) {
+static void write_delta(const mp_state_row *delta, size_t count, size_t *unresolved, mp_buffer *out) {
   char room[MP_PREFIXED_BYTES];
   for (size_t i = 0; i < count; i++) {
     moonpad_string key = mp_scope_join(delta[i].scope, delta[i].key, room);
-    if (holes != NULL && holes[i] != 0) {
+    if (unresolved != NULL && unresolved[i] != 0) {
       mp_json_write_key(out, key);
-      holes[i] = out->length;
+      unresolved[i] = out->length;
     } else {
       mp_value_write_member(out, key, delta[i].value);
     }
   }
 }
 
-static size_t spans_length(const mp_spans *pieces) {
+static size_t spans_length(const mp_spans *spans) {
   size_t length = 0;
-  for (size_t i = 0; i < pieces->count; i++) length += pieces->list[i].length + 1;
+  for (size_t i = 0; i < spans->count; i++) length += spans->list[i].length + 1;
   return length;
 }
 
-/* Each with a comma before it. */
-static void write_spans(const mp_spans *pieces, mp_buffer *out) {
-  for (size_t i = 0; i < pieces->count; i++) {
+/* A comma comes before each span. */
+static void write_spans(const mp_spans *spans, mp_buffer *out) {
+  for (size_t i = 0; i < spans->count; i++) {
     mp_buffer_add_char(out, ',');
-    mp_buffer_add_string(out, pieces->list[i]);
+    mp_buffer_add_string(out, spans->list[i]);
   }
 }
 
-void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *holes,
+void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *unresolved,
                           mp_buffer *out) {
   mp_buffer_room(out, spans_length(&draft->fields) + spans_length(&draft->actions) + draft->id_literal.length +
                           draft->invocation.length + draft->timestamp_json.length + draft->delta_text.length + 96);
@@ -104,13 +104,13 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta
   if (delta == NULL) {
     mp_buffer_add_string(out, draft->delta_text);
   } else {
-    write_delta(delta, count, holes, out);
+    write_delta(delta, count, unresolved, out);
   }
   mp_buffer_add_char(out, '}');
   write_spans(&draft->actions, out);
   mp_buffer_add_char(out, '}');
   if (delta != NULL) {
-    write_removed_keys(delta, count, holes, out);
+    write_removed_keys(delta, count, unresolved, out);
   } else if (draft->removes) {
     mp_buffer_add_literal(out, REMOVED_BEGIN);
     mp_entries_write_removed(&draft->delta, out);
@@ -118,17 +118,17 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta
   mp_buffer_add_char(out, '}');
 }
 
-/* At most one piece, and it stands after a comma there; then goes over it. */
-static bool follows(const mp_spans *pieces, uintptr_t *at) {
-  if (pieces->count == 0) return true;
-  if ((uintptr_t)pieces->list[0].data != *at + 1) return false;
-  *at += 1 + pieces->list[0].length;
+/* Is the one span (if any) right after the comma at *at? Then moves *at behind it. */
+static bool follows(const mp_spans *spans, uintptr_t *at) {
+  if (spans->count == 0) return true;
+  if ((uintptr_t)spans->list[0].data != *at + 1) return false;
+  *at += 1 + spans->list[0].length;
   return true;
 }
 
 /*
-** Where everything stands decides it: between two members that are written one after the other,
-** compact text has no room for anything else.
+** Compares addresses only: if each member of the given text is exactly where writing would put it,
+** compact text has no room for anything in between.
 */
 bool mp_event_draft_is_unchanged(const mp_event_draft *draft, moonpad_string *text) {
   uintptr_t at = (uintptr_t)draft->text.data + sizeof EVENT_BEGIN - 1;
@@ -157,7 +157,7 @@ void mp_event_draft_stored_ids(const mp_event_draft *draft, moonpad_string store
   *invocation = (moonpad_string){stored.data + at + 1, draft->invocation.length - 2};
 }
 
-/* ---- what is stored ---- */
+/* ---- stored events ---- */
 
 bool mp_is_user_message(moonpad_string author, moonpad_string parts) {
   static const char by_user[] = "\"user\"";

@@ -1,7 +1,7 @@
 /*
-** An event on its way into the store (contract 2.1 and 3): read from JSON, checked, its
-** stateDelta taken apart (event_read.c), and written again once ids and resolved values are
-** known (event.c).
+** Drafts of events: an event between appendEvent and the store (contract 2.1, 3). core/event_read.h
+** makes a draft out of JSON text; here it gets what was not given and is written as it is stored.
+** Also what is asked of the text of stored events.
 */
 #ifndef MP_CORE_EVENT_H
 #define MP_CORE_EVENT_H
@@ -10,34 +10,36 @@
 #include "base/uuid.h"
 #include "core/entries.h"
 
-/* Members of an object of the event, as they stand in its text; neighbours are one piece. */
-#define MP_EVENT_SPANS 20 /* between fields that are taken out, of which there are fewer */
+/*
+** Members of an object, as spans of the event's text. Members that stand side by side are one span.
+*/
+#define MP_EVENT_SPANS 20 /* more than known fields that are taken out can separate */
 typedef struct mp_spans {
   size_t count;
   moonpad_string list[MP_EVENT_SPANS];
 } mp_spans;
 
 /*
-** It borrows from the text that was read, which has to stay as long as the draft is used. A draft
-** does not move.
+** A draft borrows from the text that was read, which must outlive its use. The struct must not be
+** moved in memory: some strings point into it.
 */
 typedef struct mp_event_draft {
   mp_env *env;
-  mp_buffer compact;             /* the text in canonical spelling, where the given one was not */
-  mp_spans fields;               /* top-level members as given, without those below */
-  mp_spans actions;              /* members of `actions` without stateDelta */
-  moonpad_string id;             /* characters; empty when not given */
-  moonpad_string id_literal;     /* the same as JSON */
-  moonpad_string invocation;     /* JSON literal; empty when not given */
-  moonpad_string timestamp_json; /* empty when not given */
-  moonpad_string delta_text;     /* the members of stateDelta as given */
-  moonpad_string text;           /* all that was read */
+  mp_buffer compact;             /* the canonical text, if the given text was not canonical */
+  mp_spans fields;               /* top-level members, except those that follow here */
+  mp_spans actions;              /* members of `actions` except stateDelta */
+  moonpad_string id;             /* decoded; empty if not given */
+  moonpad_string id_literal;     /* the same as a JSON literal */
+  moonpad_string invocation;     /* a JSON literal; empty if not given */
+  moonpad_string timestamp_json; /* a JSON number; empty if not given */
+  moonpad_string delta_text;     /* the members of stateDelta, without its braces */
+  moonpad_string text;           /* the whole text that was read */
   double timestamp;
-  mp_entries delta; /* the event's own; keys without escapes lie in its text */
-  uint64_t digest;  /* of what was given, order of members apart, without temp: */
+  mp_entries delta; /* stateDelta; keys without escapes are borrowed from the text */
+  uint64_t digest;  /* of what was given, without temp: keys (core/digest.h) */
   bool partial;
   bool is_user_message;
-  bool removes; /* one of `delta` is a removal */
+  bool removes; /* `delta` has an entry that removes its key */
   mp_buffer unescaped_id;
   char id_made[MP_UUID_BYTES + 2];
   char invocation_made[MP_UUID_BYTES + 4];
@@ -45,41 +47,43 @@ typedef struct mp_event_draft {
 } mp_event_draft;
 
 void mp_event_draft_free(mp_event_draft *draft);
-/* For what was not given. */
+/* Fill in what was not given. `now` and `timestamp` are in seconds. */
 void mp_event_draft_make_id(mp_event_draft *draft, double now);
 void mp_event_draft_make_invocation(mp_event_draft *draft, double now);
 void mp_event_draft_set_timestamp(mp_event_draft *draft, double timestamp);
 
 /*
-** Writes the event as stored: id, timestamp and invocationId from the draft, which must have
-** them by now, and this delta; NULL: the one that was given. `holes` (may be NULL), of each key:
-** in, not 0 where the value is left out because it is not known yet; out, where in the text it is
-** to stand, or 0.
+** Writes the event as it is stored. The draft must have id, timestamp and invocationId by now.
+** `delta` has `count` rows; NULL: the delta that was given. `unresolved` (may be NULL) has an item
+** for each row. In: not 0 if the value is left out, because only the store will know it. Out: the
+** offset in the text at which that value belongs, or 0.
 */
-void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *holes,
+void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta, size_t count, size_t *unresolved,
                           mp_buffer *out);
 
-/* Is the text that was read, with its own delta, what would be written? Then it need not be. */
+/*
+** Would writing give exactly the text that was read (with its own delta)? Then *text is that text.
+*/
 bool mp_event_draft_is_unchanged(const mp_event_draft *draft, moonpad_string *text);
 
 /*
-** Of the stored text that was written, or that stands: the characters of its id and its
-** invocationId as it spells them, without quotes. An id that is spelt with escapes is the draft's.
+** The id (decoded) and the invocationId (as spelt, without quotes) of the stored text of this
+** draft. Both are borrowed from `stored`; an id that has escapes is borrowed from the draft.
 */
 void mp_event_draft_stored_ids(const mp_event_draft *draft, moonpad_string stored, moonpad_string *id,
                                moonpad_string *invocation);
 
 /*
-** Is an event by this author and with these parts (JSON, as they stand in it; empty: there are
-** none) a message of the user, which counts for conversationCount? Of a stored event, for whoever
-** has only its text.
+** Is an event a message of the user, which conversationCount counts? The first is given the JSON of
+** its author and of its parts (empty: absent), the second the text of a stored event.
 */
 bool mp_is_user_message(moonpad_string author, moonpad_string parts);
 bool mp_event_is_user_message(moonpad_string json);
 
 /*
-** Takes the delta out of a stored event's JSON: each entry goes to `each` with the key's
-** characters; NULL value: removed.
+** Calls `each` for every entry of a stored event's stateDelta, with the decoded key. A NULL value
+** means that the key was removed. Key and value are borrowed for the call. Stops at the first
+** failure and returns it.
 */
 typedef moonpad_status (*mp_each_delta)(void *context, moonpad_string key, mp_value *value, moonpad_error *error);
 moonpad_status mp_event_each_delta(mp_env *env, moonpad_string json, mp_each_delta each, void *context,

@@ -1,4 +1,4 @@
-/* What is known of the fields of an event. */
+/* The tables of known fields, and the checks by them. */
 #include "core/event_fields.h"
 
 #include <stdio.h>
@@ -19,11 +19,12 @@
 #define KNOWN(name, kind, digest, inside)                                                                              \
   { "\"" name "\":", name, sizeof(name) - 1, MP_FIELD_##kind, OPENING_##kind, UINT64_C(digest), inside }
 #define FIELD(name, kind, digest) KNOWN(name, kind, digest, NULL)
-/* Of what is inside another field nothing but the names is looked at. */
+/* Of objects inside a part only the names are checked. */
 #define INSIDE(name, kind) KNOWN(name, kind, 0, NULL)
 #define END_OF_FIELDS                                                                                                  \
   { NULL, NULL, 0, MP_FIELD_ANYTHING, NO_OPENING, 0, NULL }
 
+/* The digests are mp_digest_text of the names; a test compares them. */
 const mp_field mp_event_fields[] = {[MP_EVENT_ID] = FIELD("id", TEXT, 0xDFFC07E788B406C1),
                                     [MP_EVENT_INVOCATION] = FIELD("invocationId", TEXT, 0x9A678989C8E0F27F),
                                     [MP_EVENT_AUTHOR] = FIELD("author", TEXT, 0xC7652C30A02325C3),
@@ -106,7 +107,7 @@ static const mp_field *find_near_miss(const mp_field *fields, moonpad_string nam
   return NULL;
 }
 
-static const char *place_text(mp_event_path where, char text[64]) {
+static const char *path_text(mp_event_path where, char text[64]) {
   if (where.index == 0) return where.name;
   snprintf(text, 64, "%s[%d]", where.name, where.index);
   return text;
@@ -121,7 +122,7 @@ moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_event_path w
   char text[64];
   const mp_field *meant = find_near_miss(fields, name);
   if (meant != NULL) {
-    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%.*s: unknown field, did you mean %s?", place_text(where, text),
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%.*s: unknown field, did you mean %s?", path_text(where, text),
                    shown_length(name), name.data, meant->name);
   }
   if (fields != mp_event_fields) return MOONPAD_OK;
@@ -137,8 +138,8 @@ moonpad_status mp_field_check_inside(const mp_field *object, mp_event_path where
   moonpad_string name, ignored;
   while (mp_members_next(&members, &name, &ignored)) {
     if (mp_field_find(object->inside, name) == NULL) {
-      char place[64], here[128];
-      snprintf(here, sizeof here, "%s.%s", place_text(where, place), object->name);
+      char path[64], here[128];
+      snprintf(here, sizeof here, "%s.%s", path_text(where, path), object->name);
       moonpad_status status = mp_field_refuse_near_miss(object->inside, (mp_event_path){here, 0}, name, error);
       if (status != MOONPAD_OK) return status;
     }
@@ -148,7 +149,7 @@ moonpad_status mp_field_check_inside(const mp_field *object, mp_event_path where
 
 moonpad_status mp_field_refuse(mp_event_path where, const char *problem, moonpad_error *error) {
   char text[64];
-  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: %s", place_text(where, text), problem);
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: %s", path_text(where, text), problem);
 }
 
 /* ---- values ---- */
@@ -167,7 +168,7 @@ static bool is_empty_object(moonpad_string value) {
   return value.length == 2 && value.data[0] == '{';
 }
 
-/* NULL: it is as it must be. */
+/* What the value must be instead; NULL if its type is right. */
 static const char *wanted_instead(mp_field_kind kind, moonpad_string value) {
   char first = value.data[0];
   switch (kind) {
@@ -195,5 +196,5 @@ moonpad_status mp_field_check_closely(const mp_field *known, mp_event_path where
   if (value.data[0] == 'n') return MOONPAD_OK;
   const char *wanted = wanted_instead(known->kind, value);
   if (wanted == NULL) return MOONPAD_OK;
-  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%s: must be %s", place_text(where, text), known->name, wanted);
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s.%s: must be %s", path_text(where, text), known->name, wanted);
 }

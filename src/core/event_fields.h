@@ -1,6 +1,6 @@
 /*
-** The known fields of an event (contract 3) and of what it holds. Others are kept as they are, near
-** misses of these are refused.
+** The known fields of an event and of the objects in it (contract 3). Unknown fields are stored as
+** they are; near misses of known names are refused.
 */
 #ifndef MP_CORE_EVENT_FIELDS_H
 #define MP_CORE_EVENT_FIELDS_H
@@ -18,16 +18,16 @@ typedef enum mp_field_kind {
 } mp_field_kind;
 
 typedef struct mp_field {
-  const char *quoted; /* as it stands in canonical text, with the colon after it */
+  const char *quoted; /* "\"name\":", as in canonical text */
   const char *name;
   size_t length; /* of the name */
   mp_field_kind kind;
-  char opening;                  /* how a value of that kind begins as a rule */
-  uint64_t digest;               /* mp_digest_text of the name, made beforehand */
-  const struct mp_field *inside; /* of an object: the names that are known in it; or NULL */
+  char opening;                  /* the usual first byte of a value of this kind */
+  uint64_t digest;               /* mp_digest_text of the name, precomputed */
+  const struct mp_field *inside; /* of an object: the fields known in it, or NULL */
 } mp_field;
 
-/* The fields that are more than kept, among others. */
+/* Positions in the tables below of the fields that the library itself looks at. */
 enum {
   MP_EVENT_ID,
   MP_EVENT_INVOCATION,
@@ -42,38 +42,38 @@ enum {
 enum { MP_ACTIONS_DELTA };
 enum { MP_CONTENT_PARTS };
 
-/* In the order in which they are mostly met, at most 32; each ends with a field without a name. */
+/* At most 32 each, the most frequent order first. The last field of a table has no name. */
 extern const mp_field mp_event_fields[];
 extern const mp_field mp_action_fields[];
 extern const mp_field mp_content_fields[];
 extern const mp_field mp_part_fields[];
 
-/* Where an object stands in the event, spelt out only for an error. */
+/* Which object of the event is being read. Only error messages spell it out. */
 typedef struct mp_event_path {
   const char *name;
-  int index; /* of a part; 0: none */
+  int index; /* of an item of a list, from 1; 0: none */
 } mp_event_path;
 
-/* NULL: not known. */
+/* NULL if the name is not known. */
 const mp_field *mp_field_find(const mp_field *fields, moonpad_string name);
 /*
-** For a name that is not known: is it a slip of the pen? At the top level, a field of `actions` is
-** one as well.
+** Refuses an unknown name that differs from a known one only by case or underscores. At the top
+** level, the name of a field of `actions` is refused too. Errors: invalid_argument.
 */
 moonpad_status mp_field_refuse_near_miss(const mp_field *fields, mp_event_path where, moonpad_string name,
                                          moonpad_error *error);
-/* The long way of mp_field_check. */
+/* The slow path of mp_field_check. */
 moonpad_status mp_field_check_closely(const mp_field *known, mp_event_path where, moonpad_string value,
                                       moonpad_error *error);
-/* The value of a known field, as compact JSON: null stands for absent. */
+/* Checks the type of a known field's value (canonical JSON). null counts as absent. */
 static inline moonpad_status mp_field_check(const mp_field *known, mp_event_path where, moonpad_string value,
                                             moonpad_error *error) {
   return value.data[0] == known->opening ? MOONPAD_OK : mp_field_check_closely(known, where, value, error);
 }
-/* The value of such an object, as compact JSON: no name in it is a slip of the pen. */
+/* Refuses near misses among the names inside an object whose field has `inside`. */
 moonpad_status mp_field_check_inside(const mp_field *object, mp_event_path where, moonpad_string value,
                                      moonpad_error *error);
-/* "event.content.parts[2]: must be an object" */
+/* Fails with "WHERE: PROBLEM", as in "event.content.parts[2]: must be an object". */
 moonpad_status mp_field_refuse(mp_event_path where, const char *problem, moonpad_error *error);
 
 #endif

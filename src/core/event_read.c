@@ -1,8 +1,8 @@
 /*
-** Reading events (contract 2.1, 3): one pass over their text checks that it is JSON in canonical
-** spelling, checks the known fields, digests all of it and notes where things stand. Text that does
-** not come through is looked at again with more patience: it is compacted first, which also finds
-** what is wrong with it.
+** Reading events (contract 2.1, 3). One pass over the text checks that it is canonical JSON, checks
+** the known fields, computes the digest and notes where the members are. Text that fails there is
+** compacted and read again: valid JSON in another spelling then passes, and for invalid text the
+** compactor says what is wrong.
 */
 #include "core/event_read.h"
 
@@ -12,63 +12,60 @@
 #include "core/event_fields.h"
 #include "core/json_compact.h"
 #include "core/json_lex.h"
-#include "core/json_compact.h"
-#include "core/json_lex.h"
-#include "core/json_compact.h"
-#include "core/json_lex.h"
 #include "core/json_scan.h"
 #include "core/json_trusted.h"
-#include "core/json_trusted.h"
-#include "core/json_trusted.h"
 
-/* Room for what surrounds a value inside an event, so that a value of the full depth fits. */
+/* An event nests a few levels around a state value, which may have the full depth. */
 #define EVENT_MAX_DEPTH (MOONPAD_MAX_DEPTH + 8)
 
 typedef struct event_reader {
   mp_scan scan;
   mp_event_draft *draft;
   moonpad_string removed_keys; /* the list, or empty */
-  moonpad_string author;       /* and the parts: empty where there are none */
+  moonpad_string author;       /* JSON, as `parts`; empty if absent */
   moonpad_string parts;
   moonpad_error *error;
 } event_reader;
 
 /*
-** What a member adds to the digest: by where it stands, its key and its value. Digests are kept in
-** files (docs/storage.md): how they are made never changes.
+** What a member adds to the event's digest depends on its group (the object it is in), its key and
+** its value. Digests are stored in files (docs/storage.md), so this must never change.
 */
 #define GROUP_EVENT   UINT64_C(0x9E3779B97F4A7C15)
 #define GROUP_ACTIONS UINT64_C(0xC2B2AE3D27D4EB4F)
 #define GROUP_DELTA   UINT64_C(0x165667B19E3779F9)
-#define REMOVED       UINT64_C(7) /* the value of a key that is removed */
+#define REMOVED       UINT64_C(7) /* stands for the value of a removed key */
 
 static uint64_t member_digest(uint64_t group, uint64_t key, uint64_t value) {
   uint64_t name = key * 3 + group;
   return (name ^ (name >> 29)) * (value | 1) + value;
 }
 
-/* Not valid JSON in canonical spelling. Only text that is not trusted comes here. */
+/*
+** Invalid or not canonical. Text from a caller is then compacted and read again, so the message is
+** only seen for trusted text.
+*/
 static moonpad_status not_canonical(const event_reader *reader) {
   return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event: its JSON is damaged");
 }
 
-MP_INLINE moonpad_status read_value(event_reader *reader, moonpad_string *value, uint64_t *digest) {
+MP_INLINE moonpad_status read_any_value(event_reader *reader, moonpad_string *value, uint64_t *digest) {
   return mp_scan_value(&reader->scan, value, digest) ? MOONPAD_OK : not_canonical(reader);
 }
 
-/* An object of the event of which fields are known. */
+/* An object of the event that has known fields. */
 typedef struct known_object {
   mp_scan_inside inside;
   const mp_field *fields;
   mp_event_path where;
   uint32_t seen; /* a bit for each known field */
-  /* what comes next if the fields stand in the order in which they are known */
+  /* the field that comes next if the members are in the order of the table */
   const mp_field *guess;
 } known_object;
 
-/* One member of it. */
+/* A member of such an object. */
 typedef struct known_member {
-  const mp_field *field; /* NULL: an unknown one, and no near miss */
+  const mp_field *field; /* NULL: unknown, and no near miss */
   moonpad_string key;
   uint64_t hash; /* for the digest */
 } known_member;
@@ -80,7 +77,7 @@ static bool enter_known(event_reader *reader, known_object *object, const mp_fie
   return mp_scan_enter(&reader->scan, &object->inside);
 }
 
-/* At a key: is it the guessed one? Then goes over it and the colon. */
+/* At a key: is it the guessed one? Then moves behind its colon. */
 MP_INLINE bool take_guess(mp_scan *scan, const mp_field *guess, moonpad_string *key) {
   size_t length = guess->length;
   if (length == 0 || (size_t)(scan->end - scan->at) < length + 3 ||
@@ -92,7 +89,7 @@ MP_INLINE bool take_guess(mp_scan *scan, const mp_field *guess, moonpad_string *
   return true;
 }
 
-/* A known field; not if it comes twice. */
+/* Notes a known field. False if it comes twice. */
 MP_INLINE bool note_field(known_object *object, known_member *member, const mp_field *field) {
   unsigned number = (unsigned)(field - object->fields);
   uint32_t bit = UINT32_C(1) << number;
@@ -104,8 +101,8 @@ MP_INLINE bool note_field(known_object *object, known_member *member, const mp_f
   return true;
 }
 
-/* A key that was not guessed. */
-static moonpad_status read_other_key(event_reader *reader, known_object *object, known_member *member) {
+/* At a key that is not the guessed one. */
+static moonpad_status read_unguessed_key(event_reader *reader, known_object *object, known_member *member) {
   mp_scan *scan = &reader->scan;
   if (!mp_scan_key(scan, &member->key)) return not_canonical(reader);
   const mp_field *field = mp_field_find(object->fields, member->key);
@@ -116,20 +113,20 @@ static moonpad_status read_other_key(event_reader *reader, known_object *object,
   return mp_field_refuse_near_miss(object->fields, object->where, member->key, reader->error);
 }
 
-/* The next member's key; `done` at the end of the object. */
-MP_INLINE moonpad_status read_key(event_reader *reader, known_object *object, known_member *member, bool *done) {
+/* Reads the key of the next member. *done: the object has ended. */
+MP_INLINE moonpad_status next_member(event_reader *reader, known_object *object, known_member *member, bool *done) {
   mp_scan *scan = &reader->scan;
   mp_scan_step step = mp_scan_next(scan, &object->inside, '}');
   *done = step == MP_SCAN_DONE;
   if (*done) return MOONPAD_OK;
   if (step == MP_SCAN_FAILED) return not_canonical(reader);
-  if (!take_guess(scan, object->guess, &member->key)) return read_other_key(reader, object, member);
+  if (!take_guess(scan, object->guess, &member->key)) return read_unguessed_key(reader, object, member);
   return note_field(object, member, object->guess) ? MOONPAD_OK : not_canonical(reader);
 }
 
 MP_INLINE moonpad_status read_checked(event_reader *reader, const mp_field *known, mp_event_path where,
                                       moonpad_string *value, uint64_t *digest) {
-  moonpad_status status = read_value(reader, value, digest);
+  moonpad_status status = read_any_value(reader, value, digest);
   return status == MOONPAD_OK && known != NULL ? mp_field_check(known, where, *value, reader->error) : status;
 }
 
@@ -149,7 +146,7 @@ static moonpad_status read_part(event_reader *reader, int index, uint64_t *diges
   if (mp_scan_peek(&reader->scan) != '{') return mp_field_refuse(where, "must be an object", reader->error);
   if (!enter_known(reader, &part, mp_part_fields, where)) return not_canonical(reader);
   for (;;) {
-    moonpad_status status = read_key(reader, &part, &member, &done);
+    moonpad_status status = next_member(reader, &part, &member, &done);
     if (status == MOONPAD_OK && done) break;
     if (status == MOONPAD_OK) status = read_checked(reader, member.field, where, &value, &inner);
     if (status == MOONPAD_OK && has_inside(member.field, value)) {
@@ -190,7 +187,7 @@ static moonpad_status read_content(event_reader *reader, uint64_t *digest) {
   bool done;
   if (!enter_known(reader, &content, mp_content_fields, where)) return not_canonical(reader);
   for (;;) {
-    moonpad_status status = read_key(reader, &content, &member, &done);
+    moonpad_status status = next_member(reader, &content, &member, &done);
     if (status == MOONPAD_OK && done) break;
     if (status != MOONPAD_OK) return status;
     if (member.field == &mp_content_fields[MP_CONTENT_PARTS] && mp_scan_peek(&reader->scan) == '[') {
@@ -207,18 +204,18 @@ static moonpad_status read_content(event_reader *reader, uint64_t *digest) {
 
 /* ---- stateDelta ---- */
 
-/* What was scanned of one entry. */
+/* One entry of stateDelta as scanned. */
 typedef struct scanned_entry {
-  moonpad_string key; /* between the quotes */
-  uint64_t hash;      /* of that */
+  moonpad_string key; /* the text between the quotes */
+  uint64_t hash;      /* of `key` */
   moonpad_string value;
   bool key_escaped;
-  bool value_escaped; /* of a string */
-  bool too_deep;
+  bool value_escaped; /* the value is a string with escapes */
+  bool is_too_deep;
 } scanned_entry;
 
-/* The key lies in the text, unless it is spelt with escapes. */
-static mp_entry *add_entry(mp_event_draft *draft, const scanned_entry *scanned) {
+/* The key is borrowed from the text, unless it has escapes. */
+static mp_entry *add_delta_entry(mp_event_draft *draft, const scanned_entry *scanned) {
   if (!scanned->key_escaped) return mp_entries_add(&draft->delta, scanned->key, scanned->hash);
   mp_buffer characters;
   moonpad_string key;
@@ -233,10 +230,10 @@ static mp_entry *add_entry(mp_event_draft *draft, const scanned_entry *scanned) 
 
 static moonpad_status add_delta(event_reader *reader, const scanned_entry *scanned) {
   mp_event_draft *draft = reader->draft;
-  mp_entry *entry = add_entry(draft, scanned);
+  mp_entry *entry = add_delta_entry(draft, scanned);
   if (entry == NULL) return mp_no_memory(reader->error);
   if (entry->key.length > MOONPAD_MAX_KEY_BYTES) return mp_check_key(entry->key, reader->error);
-  if (scanned->too_deep) {
+  if (scanned->is_too_deep) {
     return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.actions.stateDelta[%s]: nested deeper than %d",
                    mp_quote(entry->key).text, MOONPAD_MAX_DEPTH);
   }
@@ -263,10 +260,10 @@ static moonpad_status read_delta(event_reader *reader) {
     scanned.hash = mp_digest_text(scanned.key);
     if (!mp_scan_add_key(scan, &inside, scanned.hash)) return not_canonical(reader);
     scan->deepest = scan->depth;
-    moonpad_status status = read_value(reader, &scanned.value, &digest);
+    moonpad_status status = read_any_value(reader, &scanned.value, &digest);
     if (status != MOONPAD_OK) return status;
     scanned.value_escaped = scan->escaped;
-    scanned.too_deep = scan->deepest - scan->depth > MOONPAD_MAX_DEPTH;
+    scanned.is_too_deep = scan->deepest - scan->depth > MOONPAD_MAX_DEPTH;
     status = add_delta(reader, &scanned);
     if (status != MOONPAD_OK) return status;
     const mp_entry *entry = &draft->delta.items[draft->delta.count - 1];
@@ -286,9 +283,9 @@ static void mark_entry_removed(mp_event_draft *draft, mp_entry *entry) {
   draft->digest += member_digest(GROUP_DELTA, entry->hash, REMOVED);
 }
 
-/* The keys of removedStateKeys lose their (null) value. */
-static moonpad_status mark_removed(mp_event_draft *draft, moonpad_string list, mp_buffer *scratch,
-                                   moonpad_error *error) {
+/* Entries whose key is in removedStateKeys must be null; they become removals. */
+static moonpad_status mark_removed_keys(mp_event_draft *draft, moonpad_string list, mp_buffer *scratch,
+                                        moonpad_error *error) {
   mp_items items = mp_items_of(list);
   moonpad_string literal, key;
   while (mp_items_next(&items, &literal)) {
@@ -310,20 +307,20 @@ static moonpad_status mark_removed(mp_event_draft *draft, moonpad_string list, m
 /* ---- the event ---- */
 
 /*
-** A member of the text that is kept as it stands: from its key's opening quote to the end of
+** Adds the member just read to `spans`: its text from the opening quote of its key to the end of
 ** its value.
 */
-static moonpad_status keep_member(event_reader *reader, mp_spans *pieces, moonpad_string key) {
+static moonpad_status keep_member(event_reader *reader, mp_spans *spans, moonpad_string key) {
   const char *begin = key.data - 1, *end = reader->scan.at;
-  if (pieces->count != 0) {
-    moonpad_string *last = &pieces->list[pieces->count - 1];
+  if (spans->count != 0) {
+    moonpad_string *last = &spans->list[spans->count - 1];
     if (last->data + last->length + 1 == begin) {
       last->length = (size_t)(end - last->data);
       return MOONPAD_OK;
     }
   }
-  if (pieces->count == MP_EVENT_SPANS) return not_canonical(reader); /* a known field comes twice */
-  pieces->list[pieces->count++] = (moonpad_string){begin, (size_t)(end - begin)};
+  if (spans->count == MP_EVENT_SPANS) return not_canonical(reader); /* a known field comes twice */
+  spans->list[spans->count++] = (moonpad_string){begin, (size_t)(end - begin)};
   return MOONPAD_OK;
 }
 
@@ -337,7 +334,7 @@ static moonpad_status read_actions(event_reader *reader) {
   bool done;
   if (!enter_known(reader, &actions, mp_action_fields, where)) return not_canonical(reader);
   for (;;) {
-    moonpad_status status = read_key(reader, &actions, &member, &done);
+    moonpad_status status = next_member(reader, &actions, &member, &done);
     if (status != MOONPAD_OK || done) return status;
     if (member.field == &mp_action_fields[MP_ACTIONS_DELTA] && mp_scan_peek(&reader->scan) == '{') {
       status = read_delta(reader);
@@ -368,7 +365,7 @@ static moonpad_status take_id(event_reader *reader, moonpad_string literal) {
   return MOONPAD_OK;
 }
 
-/* A float with needless zeros is common here, and no reason to read all again. */
+/* Floats with needless zeros are common here, so they are respelt without compacting the event. */
 static moonpad_status read_timestamp(event_reader *reader, uint64_t *digest) {
   mp_event_draft *draft = reader->draft;
   bool canonical;
@@ -390,7 +387,7 @@ static moonpad_status read_member_value(event_reader *reader, const mp_field *kn
   const mp_event_path where = {"event", 0};
   char first = mp_scan_peek(&reader->scan);
   value->data = reader->scan.at;
-  value->length = 1; /* of a field that is read by itself, only where it begins is looked at */
+  value->length = 1; /* callers only look at the first byte of a field that is read below */
   if (known == &mp_event_fields[MP_EVENT_CONTENT] && first == '{') return read_content(reader, digest);
   if (known == &mp_event_fields[MP_EVENT_TIMESTAMP] && (first == '-' || (first >= '0' && first <= '9'))) {
     return read_timestamp(reader, digest);
@@ -398,7 +395,9 @@ static moonpad_status read_member_value(event_reader *reader, const mp_field *kn
   return read_checked(reader, known, where, value, digest);
 }
 
-/* Takes out what this library looks at; all else goes to draft->fields as it is. */
+/*
+** Takes out the fields that the draft has members for; all others go to draft->fields as they are.
+*/
 static moonpad_status take_member(event_reader *reader, const known_member *member, moonpad_string value,
                                   uint64_t digest) {
   mp_event_draft *draft = reader->draft;
@@ -409,7 +408,7 @@ static moonpad_status take_member(event_reader *reader, const known_member *memb
     if (value.data[0] == '[') reader->removed_keys = value;
     return MOONPAD_OK;
   }
-  /* "" stands for missing, as in ADK */
+  /* as in ADK, an empty id counts as missing */
   if (field == MP_EVENT_ID && value.length == 2) return MOONPAD_OK;
   draft->digest += member_digest(GROUP_EVENT, member->hash, digest);
   switch (field) {
@@ -448,7 +447,7 @@ static moonpad_status read_member(event_reader *reader, const known_member *memb
   return take_member(reader, member, value, digest);
 }
 
-static moonpad_status read_members(event_reader *reader) {
+static moonpad_status read_event_members(event_reader *reader) {
   const mp_event_path where = {"event", 0};
   known_object event;
   known_member member;
@@ -456,7 +455,7 @@ static moonpad_status read_members(event_reader *reader) {
   if (mp_scan_peek(&reader->scan) != '{') return mp_field_refuse(where, "must be an object", reader->error);
   if (!enter_known(reader, &event, mp_event_fields, where)) return not_canonical(reader);
   for (;;) {
-    moonpad_status status = read_key(reader, &event, &member, &done);
+    moonpad_status status = next_member(reader, &event, &member, &done);
     if (status == MOONPAD_OK && !done) status = read_member(reader, &member);
     if (status != MOONPAD_OK || done) return status;
   }
@@ -486,12 +485,12 @@ static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json,
   reader.removed_keys = (moonpad_string){NULL, 0};
   reader.author = reader.parts = (moonpad_string){NULL, 0};
   reader.error = error;
-  moonpad_status status = read_members(&reader);
+  moonpad_status status = read_event_members(&reader);
   if (status == MOONPAD_OK && reader.scan.at != reader.scan.end) status = not_canonical(&reader);
   if (status == MOONPAD_OK && reader.removed_keys.length != 0) {
     mp_buffer scratch;
     mp_buffer_init(&scratch, draft->env);
-    status = mark_removed(draft, reader.removed_keys, &scratch, error);
+    status = mark_removed_keys(draft, reader.removed_keys, &scratch, error);
     mp_buffer_free(&scratch);
   }
   draft->is_user_message = mp_is_user_message(reader.author, reader.parts);

@@ -1,4 +1,7 @@
-/* Checking JSON text and writing it compact, in one canonical spelling. */
+/*
+** The compactor: reads any valid JSON with the pull reader and writes it in canonical spelling.
+** Finds duplicate keys.
+*/
 #include "core/json_compact.h"
 
 #include "base/error.h"
@@ -6,12 +9,12 @@
 #include "core/json_reader.h"
 #include "core/json_write.h"
 
-/* Objects of up to this many keys are searched key by key; larger ones get a hash table. */
+/* Objects of up to this many keys are searched linearly; larger ones get a hash table. */
 #define INLINE_KEYS 8
 
 /*
-** A key of an object that is open, as it was written to the output: the spelling is canonical, so
-** equal keys are equal bytes.
+** A key of an open object, as written to the output. That spelling is canonical, so equal keys have
+** equal bytes.
 */
 typedef struct seen_key {
   uint64_t hash;
@@ -20,23 +23,23 @@ typedef struct seen_key {
 } seen_key;
 
 /*
-** What is known of one open object. Its keys and its table lie on top of two stacks, for while an
-** inner object is open, the outer one gets no keys.
+** An open object. Its keys and its hash table are at the top of two stacks: while an inner object
+** is open, the outer one gets no keys.
 */
 typedef struct open_object {
   size_t first_key;
-  size_t first_place;
-  size_t places; /* of the table; 0 while there are few keys */
+  size_t first_slot;
+  size_t slot_count; /* of its hash table; 0: it has none yet */
 } open_object;
 
 typedef struct compactor {
   mp_env *env;
   mp_json_reader reader;
   mp_buffer *out;
-  size_t begin; /* of this text in `out` */
+  size_t begin; /* where the output starts in `out` */
   seen_key *keys;
   size_t key_count, key_capacity;
-  size_t *table; /* 1 + index into `keys`; 0: free */
+  size_t *table; /* the hash tables: 1 + index into `keys`; 0: empty slot */
   size_t table_count, table_capacity;
   open_object objects[MP_JSON_DEPTH_LIMIT];
 } compactor;
@@ -48,40 +51,38 @@ static bool same_key(const compactor *work, const seen_key *a, const seen_key *b
          memcmp(work->out->data + a->begin, work->out->data + b->begin, a->length) == 0;
 }
 
-static bool known_among_few(const compactor *work, const open_object *object, const seen_key *key) {
+static bool is_known_by_search(const compactor *work, const open_object *object, const seen_key *key) {
   for (size_t i = object->first_key; i < work->key_count; i++) {
     if (same_key(work, &work->keys[i], key)) return true;
   }
   return false;
 }
 
-/*
-** The place of the key in the table of this object: where it is, or the free one where it belongs.
-*/
-static size_t *find_place(const compactor *work, const open_object *object, const seen_key *key) {
-  size_t *table = work->table + object->first_place;
-  size_t mask = object->places - 1;
+/* The slot of the key in the object's hash table, or the empty one where it would be put. */
+static size_t *find_slot(const compactor *work, const open_object *object, const seen_key *key) {
+  size_t *table = work->table + object->first_slot;
+  size_t mask = object->slot_count - 1;
   for (size_t i = (size_t)key->hash & mask;; i = (i + 1) & mask) {
     if (table[i] == 0 || same_key(work, &work->keys[table[i] - 1], key)) return &table[i];
   }
 }
 
-/* Makes the table of the innermost object at least twice as large as it has keys. */
+/* Makes the table of the innermost object at least twice as large as its number of keys. */
 static bool grow_table(compactor *work, open_object *object) {
   size_t count = work->key_count - object->first_key;
-  if (object->places > count * 2) return true;
+  if (object->slot_count > count * 2) return true;
   if (count > SIZE_MAX / 64) return false;
-  size_t places = object->places == 0 ? (size_t)INLINE_KEYS * 4 : object->places * 2;
-  if (object->places == 0) object->first_place = work->table_count;
-  size_t end = object->first_place + places;
+  size_t slot_count = object->slot_count == 0 ? (size_t)INLINE_KEYS * 4 : object->slot_count * 2;
+  if (object->slot_count == 0) object->first_slot = work->table_count;
+  size_t end = object->first_slot + slot_count;
   void *table = work->table;
   bool grown = mp_reserve(work->env, &table, &work->table_capacity, sizeof *work->table, end);
   work->table = table;
   if (!grown) return false;
   work->table_count = end;
-  object->places = places;
-  memset(work->table + object->first_place, 0, places * sizeof *work->table);
-  for (size_t i = object->first_key; i < work->key_count; i++) *find_place(work, object, &work->keys[i]) = i + 1;
+  object->slot_count = slot_count;
+  memset(work->table + object->first_slot, 0, slot_count * sizeof *work->table);
+  for (size_t i = object->first_key; i < work->key_count; i++) *find_slot(work, object, &work->keys[i]) = i + 1;
   return true;
 }
 
@@ -94,27 +95,27 @@ static added_key add_key(compactor *work, size_t begin) {
   work->keys = keys;
   if (!grown) return KEY_NO_MEMORY;
   if (work->key_count - object->first_key < INLINE_KEYS) {
-    if (known_among_few(work, object, &key)) return KEY_KNOWN;
+    if (is_known_by_search(work, object, &key)) return KEY_KNOWN;
   } else {
     if (!grow_table(work, object)) return KEY_NO_MEMORY;
-    size_t *place = find_place(work, object, &key);
-    if (*place != 0) return KEY_KNOWN;
-    *place = work->key_count + 1;
+    size_t *slot = find_slot(work, object, &key);
+    if (*slot != 0) return KEY_KNOWN;
+    *slot = work->key_count + 1;
   }
   work->keys[work->key_count++] = key;
   return KEY_ADDED;
 }
 
-/* Writes the string that was just read. */
-static void write_string(compactor *work) {
+/* Writes the string that was read last. */
+static void compact_string(compactor *work) {
   const mp_json_reader *reader = &work->reader;
   if (reader->string.data == reader->scratch.data) {
     mp_json_write_string(work->out, reader->string);
     return;
   }
   /*
-  ** Read without escapes, it can be written without looking at it again: its quotes are around it
-  ** in the text.
+  ** A string without escapes is canonical already. It is copied from the text, with the quotes
+  ** around it.
   */
   mp_buffer_add(work->out, reader->string.data - 1, reader->string.length + 2);
 }
@@ -125,9 +126,9 @@ static void write_separator(mp_buffer *out, size_t begin) {
   if (last != '[' && last != '{' && last != ':') mp_buffer_add_char(out, ',');
 }
 
-static moonpad_status write_key(compactor *work, const char *where, moonpad_error *error) {
+static moonpad_status compact_key(compactor *work, const char *where, moonpad_error *error) {
   size_t begin = work->out->length;
-  write_string(work);
+  compact_string(work);
   if (work->out->failed) return mp_no_memory(error);
   added_key added = add_key(work, begin);
   mp_buffer_add_char(work->out, ':');
@@ -140,15 +141,15 @@ static moonpad_status write_key(compactor *work, const char *where, moonpad_erro
 static void begin_object(compactor *work) {
   open_object *object = &work->objects[work->reader.depth - 1];
   object->first_key = work->key_count;
-  object->first_place = work->table_count;
-  object->places = 0;
+  object->first_slot = work->table_count;
+  object->slot_count = 0;
   mp_buffer_add_char(work->out, '{');
 }
 
 static void end_object(compactor *work) {
   const open_object *object = &work->objects[work->reader.depth];
   work->key_count = object->first_key;
-  work->table_count = object->first_place;
+  work->table_count = object->first_slot;
   mp_buffer_add_char(work->out, '}');
 }
 
@@ -168,7 +169,7 @@ static void write_token(compactor *work, mp_json_token token) {
     mp_buffer_add_char(out, ']');
     break;
   case MP_JSON_STRING:
-    write_string(work);
+    compact_string(work);
     break;
   case MP_JSON_INTEGER:
     mp_json_write_integer(out, work->reader.integer);
@@ -208,7 +209,7 @@ static moonpad_type type_of(mp_json_token token) {
   }
 }
 
-static moonpad_status compact(compactor *work, const char *where, moonpad_type *type, moonpad_error *error) {
+static moonpad_status compact_tokens(compactor *work, const char *where, moonpad_type *type, moonpad_error *error) {
   for (bool first = true;; first = false) {
     mp_json_token token = mp_json_next(&work->reader);
     if (token == MP_JSON_ERROR) return mp_json_fail(&work->reader, where, error);
@@ -216,7 +217,7 @@ static moonpad_status compact(compactor *work, const char *where, moonpad_type *
     if (first) *type = type_of(token);
     if (token != MP_JSON_OBJECT_END && token != MP_JSON_ARRAY_END) write_separator(work->out, work->begin);
     if (token == MP_JSON_KEY) {
-      moonpad_status status = write_key(work, where, error);
+      moonpad_status status = compact_key(work, where, error);
       if (status != MOONPAD_OK) return status;
     } else {
       write_token(work, token);
@@ -237,7 +238,7 @@ moonpad_status mp_json_compact(mp_env *env, moonpad_string text, unsigned max_de
   work.key_count = work.key_capacity = work.table_count = work.table_capacity = 0;
   if (!mp_buffer_room(out, text.length)) return mp_no_memory(error);
   mp_json_reader_init(&work.reader, env, text, max_depth);
-  moonpad_status status = compact(&work, where, &found, error);
+  moonpad_status status = compact_tokens(&work, where, &found, error);
   mp_json_reader_free(&work.reader);
   mp_release(env, work.keys);
   mp_release(env, work.table);

@@ -1,4 +1,4 @@
-/* Escapes and long numbers of JSON. */
+/* Escapes of JSON, and numbers that the inline path does not read. */
 #include "core/json_lex.h"
 
 #include "base/number.h"

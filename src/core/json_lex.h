@@ -1,6 +1,6 @@
 /*
-** What all that read JSON share: where plain text in a string ends, found sixteen or eight bytes
-** at a time, what an escape stands for, and which number is written.
+** The lexical part of JSON that all readers share: where the plain text of a string ends (16 or 8
+** bytes at a time), what an escape stands for, and the value of a number.
 */
 #ifndef MP_CORE_JSON_LEX_H
 #define MP_CORE_JSON_LEX_H
@@ -29,8 +29,8 @@ static inline bool mp_json_is_special(unsigned char byte) {
 #if defined(__SSE2__) && defined(__GNUC__)
 #define MP_SCANS_16 1
 /*
-** A bit for each of sixteen bytes that is '"', '\\' or a control character; `*high` gets those
-** beyond ASCII.
+** The result has a bit for each of sixteen bytes that is '"', '\\' or a control character, *high
+** one for each byte that is not ASCII.
 */
 static inline unsigned mp_json_special_16(const char *text, unsigned *high) {
   __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)text);
@@ -42,20 +42,20 @@ static inline unsigned mp_json_special_16(const char *text, unsigned *high) {
 #endif
 
 /*
-** The offset of the first '"', '\' or control character at or after `position`, or `length`.
-** `*beyond` gets bits of 0x80 where there was more than ASCII (maybe also for what follows within
-** the same eight bytes).
+** The offset of the first '"', '\' or control character at or after `position`, or `length`. Sets
+** bits of *non_ascii if any byte on the way is not ASCII: see mp_json_has_non_ascii. Bytes shortly
+** after the result may set them too.
 */
-MP_INLINE size_t mp_json_plain_end(const char *text, size_t position, size_t length, uint64_t *beyond) {
+MP_INLINE size_t mp_json_plain_end(const char *text, size_t position, size_t length, uint64_t *non_ascii) {
 #if defined(MP_SCANS_16)
   while (length - position >= 16) {
     unsigned high, special = mp_json_special_16(text + position, &high);
     if (special != 0) {
       unsigned offset = (unsigned)__builtin_ctz(special);
-      if ((high & ((1u << offset) - 1)) != 0) *beyond |= 0x80;
+      if ((high & ((1u << offset) - 1)) != 0) *non_ascii |= 0x80;
       return position + offset;
     }
-    if (high != 0) *beyond |= 0x80;
+    if (high != 0) *non_ascii |= 0x80;
     position += 16;
   }
 #endif
@@ -66,10 +66,10 @@ MP_INLINE size_t mp_json_plain_end(const char *text, size_t position, size_t len
     uint64_t quote = word ^ MP_EVERY_BYTE('"'), backslash = word ^ MP_EVERY_BYTE('\\');
     uint64_t special =
         ((word - MP_EVERY_BYTE(0x20)) & ~word) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash);
-    *beyond |= word;
+    *non_ascii |= word;
     if ((special & tops) != 0) {
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-      /* the lowest mark is always a true one */
+      /* only bits above the lowest one can be wrong */
       return position + (size_t)__builtin_ctzll(special & tops) / 8;
 #else
       break;
@@ -78,18 +78,18 @@ MP_INLINE size_t mp_json_plain_end(const char *text, size_t position, size_t len
     position += 8;
   }
   while (position < length && !mp_json_is_special((unsigned char)text[position])) {
-    *beyond |= (unsigned char)text[position++];
+    *non_ascii |= (unsigned char)text[position++];
   }
   return position;
 }
 
-static inline bool mp_json_beyond_ascii(uint64_t beyond) {
-  return (beyond & MP_EVERY_BYTE(0x80)) != 0;
+static inline bool mp_json_has_non_ascii(uint64_t non_ascii) {
+  return (non_ascii & MP_EVERY_BYTE(0x80)) != 0;
 }
 
 /*
-** Goes over the escape at the backslash `*at`: `code` is the character. Else the problem, with
-** `*at` where it is.
+** Decodes the escape at the backslash *at and moves *at behind it. Returns NULL, or what is wrong,
+** with *at at the byte at fault.
 */
 const char *mp_json_escape(const char **at, const char *end, uint32_t *code);
 
@@ -98,7 +98,7 @@ const char *mp_json_escape(const char **at, const char *end, uint32_t *code);
 typedef struct mp_number_text {
   const char *begin;
   const char *end;
-  const char *whole; /* behind the sign */
+  const char *whole; /* the digits before the point; a sign stands before them */
   size_t whole_digits;
   size_t fraction_digits;
   bool has_exponent;
@@ -108,7 +108,7 @@ static inline bool mp_number_is_integer(const mp_number_text *number) {
   return number->fraction_digits == 0 && !number->has_exponent;
 }
 
-/* False: `end` of the number is where a digit is missing, or a zero that must not be there. */
+/* False if malformed: `end` is then at the missing digit, or at the zero too many. */
 MP_INLINE bool mp_json_scan_number(const char *begin, const char *end, mp_number_text *number) {
   const char *at = begin < end && *begin == '-' ? begin + 1 : begin;
   number->begin = begin;
@@ -137,13 +137,13 @@ MP_INLINE bool mp_json_scan_number(const char *begin, const char *end, mp_number
   return true;
 }
 
-#define MP_SHORT_INTEGER 18 /* digits that fit into 64 bits, whatever they are */
+#define MP_SHORT_INTEGER 18 /* this many digits always fit into 64 bits */
 
-/* The long way of mp_json_number. */
+/* The slow path of mp_json_number. */
 moonpad_value mp_json_long_number(mp_number_text number);
 
 /*
-** An integer where it is written as one and fits into 64 bits, else a float; absent: too large for
+** An integer if it is spelt as one and fits into 64 bits, else a float. Type ABSENT: too large for
 ** a double.
 */
 MP_INLINE moonpad_value mp_json_number(const mp_number_text *number) {

@@ -1,4 +1,4 @@
-/* Reading one place of a value by its path, without decoding the rest. */
+/* Paths: their grammar, and reading the value at a path. */
 #include "core/json_path.h"
 
 #include "base/error.h"
@@ -9,7 +9,7 @@
 
 #define INDEX_DIGITS 18
 
-/* At '['. False, and nothing taken, unless an index of digits follows. */
+/* At '['. False, with nothing consumed, unless an index follows. */
 static bool take_index(moonpad_string *rest, mp_path_step *step) {
   size_t i = 1;
   int64_t index = 0;
@@ -56,7 +56,10 @@ moonpad_status mp_check_path(moonpad_string path, moonpad_error *error) {
                  mp_quote(path).text, path.length - rest.rest.length + 1);
 }
 
-/* Both give the token that begins the place, MP_JSON_END where there is none, or MP_JSON_ERROR. */
+/*
+** All three return the token that begins the value, MP_JSON_END if there is no such value, or
+** MP_JSON_ERROR.
+*/
 static mp_json_token go_to_member(mp_json_reader *reader, mp_json_token at, moonpad_string name) {
   if (at != MP_JSON_OBJECT_BEGIN) return MP_JSON_END;
   for (;;) {
@@ -82,7 +85,7 @@ static mp_json_token go_to_item(mp_json_reader *reader, mp_json_token at, int64_
   }
 }
 
-static mp_json_token go_to_place(mp_json_reader *reader, moonpad_string path) {
+static mp_json_token go_to_path(mp_json_reader *reader, moonpad_string path) {
   mp_path rest = {path};
   mp_path_step step;
   mp_json_token token = mp_json_next(reader);
@@ -94,8 +97,8 @@ static mp_json_token go_to_place(mp_json_reader *reader, moonpad_string path) {
 }
 
 /*
-** A string that the reader unescaped lives in the reader and has to move before the reader goes;
-** others stay where they are.
+** A string with escapes was decoded into the reader's own memory: it is copied to `scratch`,
+** because the reader is freed. Others are borrowed from the text.
 */
 static moonpad_string keep_string(const mp_json_reader *reader, mp_buffer *scratch) {
   moonpad_string string = reader->string;
@@ -137,21 +140,21 @@ static bool take_value(mp_json_reader *reader, mp_json_token token, mp_buffer *s
   case MP_JSON_NULL:
     *value = moonpad_null_value();
     return true;
-  case MP_JSON_END: /* no such place: `value` stays absent */
+  case MP_JSON_END: /* there is no such value: it stays ABSENT */
     return true;
   default:
     return false;
   }
 }
 
-static moonpad_status read_place(mp_env *env, moonpad_string json, moonpad_string path, mp_buffer *scratch,
-                                 moonpad_value *value, moonpad_error *error) {
+static moonpad_status read_path(mp_env *env, moonpad_string json, moonpad_string path, mp_buffer *scratch,
+                                moonpad_value *value, moonpad_error *error) {
   mp_json_reader reader;
   moonpad_value taken = moonpad_null_value();
   taken.type = MOONPAD_ABSENT;
   mp_json_reader_init(&reader, env, json, MP_JSON_DEPTH_LIMIT);
-  bool valid = take_value(&reader, go_to_place(&reader, path), scratch, &taken);
-  /* Whoever asks for the whole text is told of anything that follows it. */
+  bool valid = take_value(&reader, go_to_path(&reader, path), scratch, &taken);
+  /* Asked for the whole text, nothing may follow the value. */
   if (valid && path.length == 0) valid = mp_json_next(&reader) == MP_JSON_END;
   moonpad_status status = valid ? MOONPAD_OK : mp_json_fail(&reader, "JSON", error);
   mp_json_reader_free(&reader);
@@ -178,7 +181,7 @@ moonpad_status mp_json_walk(mp_env *env, const moonpad_value *root, moonpad_stri
     return MOONPAD_OK;
   }
   if (!mp_is_composite(from.type)) return MOONPAD_OK;
-  return read_place(env, from.as.text, path, scratch, value, error);
+  return read_path(env, from.as.text, path, scratch, value, error);
 }
 
 static moonpad_status read_with_env(mp_env *env, moonpad_string json, moonpad_string path, moonpad_buffer *scratch,
@@ -186,7 +189,7 @@ static moonpad_status read_with_env(mp_env *env, moonpad_string json, moonpad_st
   mp_buffer unescaped;
   moonpad_value taken;
   mp_buffer_init(&unescaped, env);
-  moonpad_status status = read_place(env, json, path, &unescaped, &taken, error);
+  moonpad_status status = read_path(env, json, path, &unescaped, &taken, error);
   if (status == MOONPAD_OK && unescaped.length != 0 && scratch == NULL) {
     status = mp_fail(error, MOONPAD_INVALID_ARGUMENT,
                      "JSON: the string has escapes, and there is no scratch to put it into");
@@ -194,7 +197,7 @@ static moonpad_status read_with_env(mp_env *env, moonpad_string json, moonpad_st
     moonpad_buffer moved;
     status = mp_buffer_hand_over(&unescaped, &moved, error);
     if (status == MOONPAD_OK) {
-      /* Only now: the JSON that was just read may have been in there. */
+      /* Only now, because `json` may have been borrowed from *scratch. */
       moonpad_buffer_free(scratch);
       *scratch = moved;
       taken.as.text.data = moved.data;

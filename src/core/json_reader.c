@@ -1,7 +1,4 @@
-/*
-** The strict pull reader of JSON. It builds nothing and does not recurse: its stack is one bool for
-** each open array or object.
-*/
+/* The strict pull reader of JSON. Its stack is one bool for each open array or object. */
 #include "core/json_reader.h"
 
 #include "base/error.h"
@@ -10,8 +7,8 @@
 
 enum { EXPECT_VALUE = 0, EXPECT_FIRST_ITEM, EXPECT_FIRST_KEY, EXPECT_AFTER, EXPECT_NOTHING };
 
-static const char no_memory[] = "out of memory";
-static const char too_deep[] = "nested too deep";
+static const char problem_no_memory[] = "out of memory";
+static const char problem_too_deep[] = "nested too deep";
 
 void mp_json_reader_init(mp_json_reader *reader, mp_env *env, moonpad_string text, unsigned max_depth) {
   reader->text = text.length == 0 ? "" : text.data;
@@ -49,7 +46,7 @@ static int peek(const mp_json_reader *reader) {
   return at_end(reader) ? -1 : (unsigned char)reader->text[reader->position];
 }
 
-static void skip_blanks(mp_json_reader *reader) {
+static void skip_white_space(mp_json_reader *reader) {
   size_t position = reader->position;
   while (position < reader->length) {
     char byte = reader->text[position];
@@ -65,9 +62,9 @@ static mp_json_token fail_here(mp_json_reader *reader, const char *problem) {
 
 /* ---- strings ---- */
 
-/* Checks the piece from `begin` up to `end` (no special byte in it). */
-static bool check_piece(mp_json_reader *reader, size_t begin, size_t end, uint64_t beyond) {
-  if (!mp_json_beyond_ascii(beyond)) return true;
+/* Checks the UTF-8 of the span from `begin` to `end`, which has no special byte. */
+static bool check_span(mp_json_reader *reader, size_t begin, size_t end, uint64_t non_ascii) {
+  if (!mp_json_has_non_ascii(non_ascii)) return true;
   size_t valid = mp_utf8_valid_prefix(reader->text + begin, end - begin);
   if (valid == end - begin) return true;
   fail_at(reader, begin + valid, "invalid UTF-8");
@@ -87,8 +84,8 @@ static bool read_escape(mp_json_reader *reader) {
 }
 
 /*
-** A string with escapes: pieces and what the escapes mean go to `scratch`. `begin` is where its
-** first piece began, which ends at an escape.
+** Decodes a string with escapes to `scratch`. Its first span, from `begin` to the position, is read
+** already.
 */
 static bool read_escaped_string(mp_json_reader *reader, size_t begin) {
   mp_buffer_clear(&reader->scratch);
@@ -102,21 +99,21 @@ static bool read_escaped_string(mp_json_reader *reader, size_t begin) {
     }
     if (!read_escape(reader)) return false;
     begin = reader->position;
-    uint64_t beyond = 0;
-    reader->position = mp_json_plain_end(reader->text, begin, reader->length, &beyond);
-    if (!check_piece(reader, begin, reader->position, beyond)) return false;
+    uint64_t non_ascii = 0;
+    reader->position = mp_json_plain_end(reader->text, begin, reader->length, &non_ascii);
+    if (!check_span(reader, begin, reader->position, non_ascii)) return false;
   }
-  if (reader->scratch.failed) return fail_at(reader, reader->position, no_memory), false;
+  if (reader->scratch.failed) return fail_at(reader, reader->position, problem_no_memory), false;
   reader->string = mp_buffer_text(&reader->scratch);
   return true;
 }
 
-/* At the opening quote; leaves the characters in `string`. */
+/* At the opening quote. The decoded characters are in reader->string. */
 static bool read_string(mp_json_reader *reader) {
   size_t begin = reader->position + 1;
-  uint64_t beyond = 0;
-  reader->position = mp_json_plain_end(reader->text, begin, reader->length, &beyond);
-  if (!check_piece(reader, begin, reader->position, beyond)) return false;
+  uint64_t non_ascii = 0;
+  reader->position = mp_json_plain_end(reader->text, begin, reader->length, &non_ascii);
+  if (!check_span(reader, begin, reader->position, non_ascii)) return false;
   if (peek(reader) == '"') {
     reader->string.data = reader->text + begin;
     reader->string.length = reader->position - begin;
@@ -129,17 +126,13 @@ static bool read_string(mp_json_reader *reader) {
 
 /* ---- other values ---- */
 
-static bool is_digit(int byte) {
-  return byte >= '0' && byte <= '9';
-}
-
 static mp_json_token read_number(mp_json_reader *reader) {
   mp_number_text number;
   size_t begin = reader->position;
   bool valid = mp_json_scan_number(reader->text + begin, reader->text + reader->length, &number);
   reader->position = (size_t)(number.end - reader->text);
   if (!valid)
-    return fail_here(reader, is_digit(peek(reader)) ? "a number with a leading zero" : "a digit was expected");
+    return fail_here(reader, mp_is_digit(peek(reader)) ? "a number with a leading zero" : "a digit was expected");
   moonpad_value value = mp_json_number(&number);
   if (value.type == MOONPAD_ABSENT) return fail_at(reader, begin, "a number too large for a double");
   reader->expecting = EXPECT_AFTER;
@@ -161,7 +154,7 @@ static mp_json_token read_word(mp_json_reader *reader, const char *word, size_t 
 }
 
 static mp_json_token begin_container(mp_json_reader *reader, bool is_array) {
-  if (reader->depth >= reader->max_depth) return fail_at(reader, reader->position, too_deep);
+  if (reader->depth >= reader->max_depth) return fail_at(reader, reader->position, problem_too_deep);
   reader->in_array[reader->depth++] = is_array;
   reader->position++;
   reader->expecting = is_array ? EXPECT_FIRST_ITEM : EXPECT_FIRST_KEY;
@@ -199,7 +192,7 @@ static mp_json_token read_value(mp_json_reader *reader) {
   case 'n':
     return read_word(reader, "null", 4, MP_JSON_NULL);
   default:
-    return byte == '-' || is_digit(byte) ? read_number(reader) : fail_on_value(reader);
+    return byte == '-' || mp_is_digit(byte) ? read_number(reader) : fail_on_value(reader);
   }
 }
 
@@ -208,7 +201,7 @@ static mp_json_token read_key(mp_json_reader *reader) {
   reader->token_position = reader->position;
   if (peek(reader) != '"') return fail_here(reader, "a key in double quotes was expected");
   if (!read_string(reader)) return MP_JSON_ERROR;
-  skip_blanks(reader);
+  skip_white_space(reader);
   if (peek(reader) != ':') return fail_here(reader, "':' was expected");
   reader->position++;
   reader->expecting = EXPECT_VALUE;
@@ -225,13 +218,13 @@ static mp_json_token read_after(mp_json_reader *reader) {
   if (byte == (is_array ? ']' : '}')) return end_container(reader);
   if (byte != ',') return fail_here(reader, is_array ? "',' or ']' was expected" : "',' or '}' was expected");
   reader->position++;
-  skip_blanks(reader);
+  skip_white_space(reader);
   return is_array ? read_value(reader) : read_key(reader);
 }
 
 mp_json_token mp_json_next(mp_json_reader *reader) {
   if (reader->expecting == EXPECT_NOTHING) return MP_JSON_ERROR;
-  skip_blanks(reader);
+  skip_white_space(reader);
   switch (reader->expecting) {
   case EXPECT_AFTER:
     return read_after(reader);
@@ -259,8 +252,8 @@ bool mp_json_skip(mp_json_reader *reader, mp_json_token token) {
 }
 
 moonpad_status mp_json_fail(const mp_json_reader *reader, const char *where, moonpad_error *error) {
-  if (reader->problem == no_memory) return mp_no_memory(error);
-  if (reader->problem == too_deep) {
+  if (reader->problem == problem_no_memory) return mp_no_memory(error);
+  if (reader->problem == problem_too_deep) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s%snested deeper than %u at byte %zu", where == NULL ? "" : where,
                    where == NULL ? "" : ": ", reader->max_depth, reader->position + 1);
   }

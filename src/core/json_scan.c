@@ -1,4 +1,4 @@
-/* Scanning JSON in canonical spelling. Nesting is limited, and so is the recursion here. */
+/* The scanner for canonical JSON. It recurses; nesting is limited, so recursion is too. */
 #include "core/json_scan.h"
 
 #include <string.h>
@@ -20,14 +20,14 @@ void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, mp_sca
 /* ---- strings ---- */
 
 /*
-** The escapes that are written: all others have a shorter spelling, or are rare enough to
-** be compacted.
+** The escapes of canonical text, except \u00XX of other control characters: those are rare enough
+** to go through the compactor.
 */
 static bool is_written_escape(char name) {
   return name == '"' || name == '\\' || name == 'n' || name == 't' || name == 'r' || name == 'b' || name == 'f';
 }
 
-/* At the backslash; gives the place behind the escape, or NULL. */
+/* At a backslash. Returns the byte after the escape, or NULL. */
 static const char *escape_end(const mp_scan *scan, const char *at) {
   uint32_t code;
   if (scan->kind == MP_SCAN_VALID) return mp_json_escape(&at, scan->end, &code) == NULL ? at : NULL;
@@ -37,10 +37,10 @@ static const char *escape_end(const mp_scan *scan, const char *at) {
 
 const char *mp_scan_long_string_end(mp_scan *scan, const char *begin) {
   size_t length = (size_t)(scan->end - begin), position = 0;
-  uint64_t beyond = 0;
+  uint64_t non_ascii = 0;
   scan->escaped = false;
   for (;;) {
-    position = mp_json_plain_end(begin, position, length, &beyond);
+    position = mp_json_plain_end(begin, position, length, &non_ascii);
     if (position == length) return NULL;
     if (begin[position] == '"') break;
     const char *behind = begin[position] == '\\' ? escape_end(scan, begin + position) : NULL;
@@ -48,14 +48,14 @@ const char *mp_scan_long_string_end(mp_scan *scan, const char *begin) {
     scan->escaped = true;
     position = (size_t)(behind - begin);
   }
-  bool valid = scan->kind == MP_SCAN_TRUSTED || !mp_json_beyond_ascii(beyond) ||
+  bool valid = scan->kind == MP_SCAN_TRUSTED || !mp_json_has_non_ascii(non_ascii) ||
                mp_utf8_valid_prefix(begin, position) == position;
   return valid ? begin + position : NULL;
 }
 
 /* ---- numbers ---- */
 
-/* More digits than these may have a shorter spelling, or none that reads back the same. */
+/* Floats of up to this many digits read back as the same text. */
 #define SURE_FLOAT_DIGITS 15
 
 static bool is_as_formatted(const mp_number_text *number) {
@@ -68,8 +68,8 @@ static bool is_as_formatted(const mp_number_text *number) {
 }
 
 /*
-** Digits that stand for a number of their own, and do not end in needless zeros, are what
-** formatting that number gives.
+** True only if formatting the number gives this text. Few enough digits identify one double, so
+** only needless zeros have to be ruled out.
 */
 static inline bool is_surely_canonical(const mp_number_text *number) {
   if (number->has_exponent || number->whole[0] == '0') return false; /* 0, -0, 0.5, 0.000001 */
@@ -167,49 +167,51 @@ uint64_t mp_json_digest(moonpad_string json) {
 }
 
 /*
-** ---- only checked: where the text has been read to stays in a register, and the NUL behind it
-** ends every look ahead ----
+** ---- mp_scan_check ----
+**
+** The position is passed along instead of kept in the scan, so that it stays in a register. Each
+** function returns the byte after what it checked, or NULL. The NUL after the text ends every look
+** ahead.
 */
 
-MP_INLINE const char *check_string(mp_scan *scan, const char *at) {
+MP_INLINE const char *valid_string_end(mp_scan *scan, const char *at) {
   const char *quote = *at == '"' ? mp_scan_string_end(scan, at + 1) : NULL;
   return quote == NULL ? NULL : quote + 1;
 }
 
-MP_INLINE const char *check_key(mp_scan *scan, const char *at) {
-  at = check_string(scan, at);
+MP_INLINE const char *valid_key_end(mp_scan *scan, const char *at) {
+  at = valid_string_end(scan, at);
   return at != NULL && *at == ':' ? at + 1 : NULL;
 }
 
-static const char *check_word(const char *at, const char *word, size_t length) {
+static const char *valid_word_end(const char *at, const char *word, size_t length) {
   return strncmp(at, word, length) == 0 ? at + length : NULL;
 }
 
-static const char *check_number(const mp_scan *scan, const char *at) {
+static const char *valid_number_end(const mp_scan *scan, const char *at) {
   mp_number_text number;
   if (!mp_json_scan_number(at, scan->end, &number)) return NULL;
   bool may_be_too_large = number.has_exponent || number.whole_digits > 300;
   return may_be_too_large && mp_json_long_number(number).type == MOONPAD_ABSENT ? NULL : number.end;
 }
 
-MP_INLINE const char *check_scalar(mp_scan *scan, const char *at) {
+MP_INLINE const char *valid_scalar_end(mp_scan *scan, const char *at) {
   switch (*at) {
   case '"':
-    return check_string(scan, at);
+    return valid_string_end(scan, at);
   case 't':
-    return check_word(at, "true", 4);
+    return valid_word_end(at, "true", 4);
   case 'f':
-    return check_word(at, "false", 5);
+    return valid_word_end(at, "false", 5);
   case 'n':
-    return check_word(at, "null", 4);
+    return valid_word_end(at, "null", 4);
   default:
-    return check_number(scan, at);
+    return valid_number_end(scan, at);
   }
 }
 
-/* The place behind the value, or NULL. */
-static const char *check_value(mp_scan *scan, const char *at) {
-  /* what ends the innermost object or array, and those around it */
+static const char *valid_value_end(mp_scan *scan, const char *at) {
+  /* the closing bracket of the innermost array or object, and of those around it */
   char outer[MP_JSON_DEPTH_LIMIT], closer = '\0';
   unsigned depth = 0;
   for (;;) {
@@ -219,18 +221,18 @@ static const char *check_value(mp_scan *scan, const char *at) {
       outer[depth++] = closer;
       closer = byte == '{' ? '}' : ']';
       if (*++at != closer) {
-        if (byte == '{') at = check_key(scan, at);
+        if (byte == '{') at = valid_key_end(scan, at);
         if (at == NULL) return NULL;
         continue;
       }
     } else {
-      at = check_scalar(scan, at);
+      at = valid_scalar_end(scan, at);
       if (at == NULL) return NULL;
     }
     for (; depth > 0 && *at == closer; at++) closer = outer[--depth];
     if (depth == 0) return at;
     if (*at++ != ',') return NULL;
-    if (closer == '}') at = check_key(scan, at);
+    if (closer == '}') at = valid_key_end(scan, at);
     if (at == NULL) return NULL;
   }
 }
@@ -238,5 +240,5 @@ static const char *check_value(mp_scan *scan, const char *at) {
 bool mp_scan_check(moonpad_string text) {
   mp_scan scan;
   mp_scan_init(&scan, text, MP_JSON_DEPTH_LIMIT, MP_SCAN_VALID);
-  return text.length != 0 && check_value(&scan, scan.at) == scan.end;
+  return text.length != 0 && valid_value_end(&scan, scan.at) == scan.end;
 }

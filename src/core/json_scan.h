@@ -1,8 +1,8 @@
 /*
-** One pass over JSON text that is already compact, as this library writes it. It checks the
-** text, digests it on the way where that is wanted, and copies nothing. Text that is valid but
-** spelt otherwise fails here as invalid text does: mp_json_compact tells them apart and says what
-** is wrong.
+** A scanner for canonical JSON: compact, and spelt as this library spells it. In one pass it checks
+** the text and computes its digest, and it copies nothing. Valid text in another spelling fails
+** here just as invalid text does. mp_json_compact accepts the former and says what is wrong with
+** the latter.
 */
 #ifndef MP_CORE_JSON_SCAN_H
 #define MP_CORE_JSON_SCAN_H
@@ -11,49 +11,48 @@
 #include "core/json_lex.h"
 #include "moonpad.h"
 
-/* Of the objects that are open at one time; canonical text with more is not scanned. */
+/* Keys of all objects that are open at one time. Text with more fails, though it may be valid. */
 #define MP_SCAN_KEYS 128
 
-/* What is checked besides that the text is compact. */
+/* What is checked, besides that the text is compact. */
 typedef enum mp_scan_kind {
-  MP_SCAN_CANONICAL, /* that it is valid, spelt as this library spells it, and no key comes twice */
-  MP_SCAN_VALID,     /* that it is valid, see mp_scan_check */
-  MP_SCAN_TRUSTED    /* nothing: this library wrote it */
+  MP_SCAN_CANONICAL, /* valid, in canonical spelling, no key twice in an object */
+  MP_SCAN_VALID,     /* valid, see mp_scan_check */
+  MP_SCAN_TRUSTED    /* nothing */
 } mp_scan_kind;
 
 typedef struct mp_scan {
   const char *at;
   const char *end;
   mp_scan_kind kind;
-  bool escaped; /* the last string may hold escapes */
+  bool escaped; /* the last string may have escapes */
   unsigned depth;
   unsigned max_depth;
-  unsigned deepest; /* where `depth` has been; may be set back */
+  unsigned deepest; /* the highest `depth` so far; the caller may set it back */
   size_t key_count;
-  uint64_t keys[MP_SCAN_KEYS]; /* hashes; where no key may come twice */
+  uint64_t keys[MP_SCAN_KEYS]; /* their hashes, for MP_SCAN_CANONICAL */
 } mp_scan;
 
 void mp_scan_init(mp_scan *scan, moonpad_string text, unsigned max_depth, mp_scan_kind kind);
 /*
-** Is the text one value, valid and compact (keys may come twice)? Then it may be walked over
-** without looking, as our own is: what comes out of a file may have been damaged, or edited by
-** hand. A NUL must follow the text.
+** Is the text one value, valid and compact (keys may come twice)? Then it can be read as trusted
+** JSON. For text from files, which may be damaged or edited by hand. A NUL must follow the text.
 */
 bool mp_scan_check(moonpad_string text);
 
-/* The next byte, NUL at the end. */
+/* The next byte; NUL at the end. */
 static inline char mp_scan_peek(const mp_scan *scan) {
   return scan->at < scan->end ? *scan->at : '\0';
 }
 
 /* ---- strings ---- */
 
-/* The long way of mp_scan_string_end: with escapes, beyond ASCII, near the end of the text. */
+/* The slow path of mp_scan_string_end: escapes, non-ASCII, near the end of the text. */
 const char *mp_scan_long_string_end(mp_scan *scan, const char *begin);
 
 /*
-** The closing quote of the string of which the characters begin there; NULL: there is none, or one
-** is not as it should be.
+** The closing quote of the string whose first character is at `begin`. NULL if there is none, or if
+** the string is invalid or not canonical.
 */
 MP_INLINE const char *mp_scan_string_end(mp_scan *scan, const char *begin) {
 #if defined(MP_SCANS_16)
@@ -71,9 +70,7 @@ MP_INLINE const char *mp_scan_string_end(mp_scan *scan, const char *begin) {
   return mp_scan_long_string_end(scan, begin);
 }
 
-/*
-** At a key: goes over it and the colon. `key` is what stands between the quotes, escapes included.
-*/
+/* At a key: moves behind its colon. `key` is the text between the quotes, escapes not decoded. */
 MP_INLINE bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
   if (mp_scan_peek(scan) != '"') return false;
   const char *begin = scan->at + 1, *quote = mp_scan_string_end(scan, begin);
@@ -86,12 +83,12 @@ MP_INLINE bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
 
 /* ---- values ---- */
 
-/* The long way of mp_scan_value: all but a string. */
+/* The slow path of mp_scan_value: everything but strings. */
 bool mp_scan_any(mp_scan *scan, uint64_t *digest);
 
 /*
-** Any value. `text` gets where it stands, `digest` a hash that does not depend on the order of
-** members. False: not valid, or not canonical.
+** At a value: moves behind it. `text` is its text, `digest` its digest. False: invalid or not
+** canonical.
 */
 MP_INLINE bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {
   const char *begin = scan->at;
@@ -109,12 +106,12 @@ MP_INLINE bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *dige
   return true;
 }
 /*
-** At a number: the same, but *canonical may come out false, which is not a failure; `digest` is
-** that of the text as it stands.
+** The same for a number, except that a number in another spelling is no failure: *canonical is
+** false then.
 */
 bool mp_scan_number(mp_scan *scan, moonpad_string *text, bool *canonical);
 
-/* Walking an array or object whose members the caller scans one by one. */
+/* Scanning an array or object member by member. */
 typedef enum mp_scan_step { MP_SCAN_FAILED, MP_SCAN_NEXT, MP_SCAN_DONE } mp_scan_step;
 typedef struct mp_scan_inside {
   size_t first_key;
@@ -130,7 +127,7 @@ static inline bool mp_scan_enter(mp_scan *scan, mp_scan_inside *inside) {
   scan->at++;
   return true;
 }
-/* MP_SCAN_NEXT: at the key of a member, or at an item. `close` is what ends the object or array. */
+/* MP_SCAN_NEXT: at the next key or item. `close` is the bracket that ends the object or array. */
 MP_INLINE mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, char close) {
   char byte = mp_scan_peek(scan);
   if (byte == close) {
@@ -148,8 +145,8 @@ MP_INLINE mp_scan_step mp_scan_next(mp_scan *scan, mp_scan_inside *inside, char 
   return MP_SCAN_NEXT;
 }
 /*
-** The same hash twice in one object is most likely the same key; who is to say so for sure has more
-** time. False: that, or too many keys to tell.
+** Notes a key of an object. False if its hash was there already, or if there are too many keys. Two
+** keys with one hash are almost certainly equal; mp_json_compact, which is slower, decides it.
 */
 static inline bool mp_scan_add_key(mp_scan *scan, const mp_scan_inside *inside, uint64_t hash) {
   if (scan->kind != MP_SCAN_CANONICAL) return true;

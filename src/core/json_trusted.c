@@ -1,6 +1,4 @@
-/*
-** JSON text that this library wrote (compact, valid): walked without decoding it, and taken apart.
-*/
+/* Iterating over trusted JSON without decoding it, and decoding its scalars. */
 #include "core/json_trusted.h"
 
 #include "base/utf8.h"
@@ -16,22 +14,22 @@ static bool is_escaped(const char *quote) {
 }
 
 /*
-** The offset after the string that begins at `position`. Text that this library wrote ends every
-** string and holds no NUL byte, so that strchr is safe.
+** The offset after the string that begins at `position`. In valid JSON every string ends and there
+** is no NUL byte, so strchr is safe.
 */
-static size_t own_string_end(const char *text, size_t position) {
+static size_t string_end(const char *text, size_t position) {
   const char *quote = strchr(text + position + 1, '"');
   while (is_escaped(quote)) quote = strchr(quote + 1, '"');
   return (size_t)(quote - text) + 1;
 }
 
-/* At '[' or '{': the offset after what ends it; `shape` gets what is in between. */
+/* At '[' or '{': the offset after its closing bracket. Updates `shape`. */
 static inline size_t composite_end(const char *text, size_t position, mp_json_shape *shape) {
   unsigned depth = 0;
   for (;;) {
     char byte = text[position];
     if (byte == '"') {
-      position = own_string_end(text, position);
+      position = string_end(text, position);
       continue;
     }
     position++;
@@ -47,7 +45,7 @@ size_t mp_json_trusted_end(const char *text, size_t position) {
   mp_json_shape ignored = {0, 0};
   switch (text[position]) {
   case '"':
-    return own_string_end(text, position);
+    return string_end(text, position);
   case 't':
   case 'n':
     return position + 4;
@@ -67,7 +65,7 @@ mp_json_shape mp_json_trusted_shape(moonpad_string text) {
   return shape;
 }
 
-/* ---- walks ---- */
+/* ---- iterators ---- */
 
 bool mp_items_next(mp_items *items, moonpad_string *item) {
   const char *text = items->text;
@@ -84,7 +82,7 @@ bool mp_members_next(mp_members *members, moonpad_string *key, moonpad_string *v
   size_t begin = members->position;
   if (text[begin] == ',') begin++;
   if (text[begin] == '}') return false;
-  size_t colon = own_string_end(text, begin);
+  size_t colon = string_end(text, begin);
   members->position = mp_json_trusted_end(text, colon + 1);
   *key = (moonpad_string){text + begin + 1, colon - begin - 2};
   *value = (moonpad_string){text + colon + 1, members->position - colon - 1};

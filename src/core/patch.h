@@ -1,7 +1,7 @@
 /*
-** What was done to the value of one state key, as a list of edits: it can be compared with what
-** others did to the same value meanwhile, and done over again upon it (contract 1.4 point 3).
-** One thread at a time.
+** Patches: the changes of one state key's value as a list of edits. Two patches of the same value
+** can be checked for overlap, and a patch can be applied to a value that others have changed
+** meanwhile (contract 1.4 point 3). One thread at a time.
 */
 #ifndef MP_CORE_PATCH_H
 #define MP_CORE_PATCH_H
@@ -9,73 +9,71 @@
 #include "core/tree.h"
 
 typedef enum mp_edit_kind {
-  MP_EDIT_SET,    /* the place holds `value` */
-  MP_EDIT_REMOVE, /* it holds nothing; there is no value */
-  MP_EDIT_EXTEND, /* the items of `value`, a JSON array, stand at the end of the array there */
-  /* `value`, [] or {}, was put where there was none: a table that others put there is as good */
+  MP_EDIT_SET,    /* `value` is put at the path */
+  MP_EDIT_REMOVE, /* the value at the path is removed; no `value` */
+  MP_EDIT_EXTEND, /* the items of `value`, an array, are appended to the array at the path */
+  /* `value`, [] or {}, is put at the path unless an array or object is there already */
   MP_EDIT_MAKE_EMPTY,
-  MP_EDIT_INCREMENT, /* of the whole key only: `value` is a number to add */
-  /* of the whole key only: `value` is a JSON array of items to append at commit */
+  MP_EDIT_INCREMENT, /* only with an empty path: `value` is a number to add */
+  /* only with an empty path: `value` is an array of items to append at commit */
   MP_EDIT_APPEND
 } mp_edit_kind;
 
 /*
-** A path is one step after the other, each as JSON writes it: of a member its string literal, of
-** an item its index (from 1) in brackets. So there are "prefs""theme" and "cart"[2]"name", and ""
-** is the key itself. A path with which another one begins, up to the end of a step, is a place
-** above it.
+** A path is a sequence of steps from the value of the state key downwards. A step into an object is
+** the key as a JSON string literal, a step into an array is the index (from 1) in brackets:
+** "prefs""theme", "cart"[2]"name". The empty path is the whole value.
 */
 typedef struct mp_edit {
   mp_edit_kind kind;
   mp_key *path;
-  mp_value *value; /* NULL of REMOVE */
+  mp_value *value; /* NULL for REMOVE */
 } mp_edit;
 
 typedef struct mp_patch {
   mp_env *env;
   int references;
-  mp_edit *edits; /* in the order in which they are to be done */
+  mp_edit *edits; /* in the order in which they are applied */
   size_t count;
   size_t capacity;
 } mp_patch;
 
-/* Without edits; one reference for the caller. NULL when out of memory. */
+/* An empty patch; one reference for the caller. NULL when out of memory. */
 mp_patch *mp_patch_new(mp_env *env);
 mp_patch *mp_patch_retain(mp_patch *patch);
 void mp_patch_release(mp_patch *patch); /* accepts NULL */
 
 /*
-** These add behind the edits that are there. False: out of memory, and the patch may have a part of
-** what was to be added.
+** The next three append edits. False: out of memory, and some of the edits may have been appended.
 */
 
-/* `path` is well formed. Takes a reference of its own to `value`. */
+/* `path` must be well formed. Takes a reference of its own to `value`. */
 bool mp_patch_add(mp_patch *patch, mp_edit_kind kind, moonpad_string path, mp_value *value);
 /*
-** What was done in the tree since it was clean: done upon what was there then, it gives the tree.
+** The changes of a tree since it was last clean. Applied to what it held then, they give what it
+** holds now.
 */
 bool mp_patch_add_tree(mp_patch *patch, mp_node *root);
 /*
-** `value` was put under a key that had none. A table is put there place by place, so that it stands
-** side by side with what others put there; a scalar is set.
+** `value` was put under a key that had no value. An array or object is put there path by path, so
+** that it merges with what others put there; a scalar is set.
 */
 bool mp_patch_add_whole(mp_patch *patch, mp_value *value);
 
 /*
-** Do `mine` and any of `theirs`, made upon the same value, want the same place (contract 1.4 point
-** 3)? They do where one sets or removes a place and the other has an edit there or below, and
-** where one adds items to a table and the other has members in it. An increment or append of mine
-** never does: it goes on top. What does not overlap fits upon what they left, in any order. Takes
-** time in proportion to the length of all paths. False: out of memory.
+** Does `mine` overlap with any of `theirs`, all made from the same value (contract 1.4 point 3)?
+** Two edits overlap if one sets or removes a path and the other is at or below that path, or if one
+** adds items at a path (or makes an array there) and the other is at a key below it. An increment
+** or append in `mine` never overlaps: it is applied last. Patches that do not overlap can be
+** applied in any order. Takes time in proportion to the length of all paths. False: out of memory.
 */
 bool mp_patch_overlaps(const mp_patch *mine, mp_patch *const *theirs, size_t count, bool *overlaps);
 
 /*
-** Does the edits over again in a tree by the writes of core/tree.h: its owner is asked, and it
-** knows of them as of any write. Errors: invalid_argument (an edit does not fit what is there),
-** no_memory, what the owner says; the tree may have a part of the edits then: discard it. SET and
-** REMOVE of the whole key, INCREMENT and APPEND are for whoever holds the key, not for a tree:
-** invalid_argument.
+** Applies the edits to a tree by the writes of core/tree_write.h: its owner is asked, and the tree
+** records them as its own changes. SET and REMOVE with an empty path, INCREMENT and APPEND concern
+** the state key, not a tree: they fail. Errors: invalid_argument (an edit does not fit the value),
+** no_memory, what the owner answers. After a failure some edits may be applied: discard the tree.
 */
 moonpad_status mp_patch_apply(const mp_patch *patch, mp_node *root, moonpad_error *error);
 

@@ -1,4 +1,4 @@
-/* Scopes of state keys, and the checks of keys and names. */
+/* The checks of state keys and of names, and trimming. */
 #include "core/scope.h"
 
 #include <string.h>
@@ -36,15 +36,15 @@ moonpad_status mp_check_name(const char *field, moonpad_string name, moonpad_err
   return MOONPAD_OK;
 }
 
-static bool is_blank(char byte) {
+static bool is_ascii_space(char byte) {
   return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
 moonpad_string mp_trim(moonpad_string text) {
-  while (text.length > 0 && is_blank(text.data[0])) {
+  while (text.length > 0 && is_ascii_space(text.data[0])) {
     text.data++;
     text.length--;
   }
-  while (text.length > 0 && is_blank(text.data[text.length - 1])) text.length--;
+  while (text.length > 0 && is_ascii_space(text.data[text.length - 1])) text.length--;
   return text;
 }

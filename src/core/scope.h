@@ -1,4 +1,4 @@
-/* Scopes of state keys (contract 1.1). */
+/* Scopes of state keys (contract 1.1), and the checks of keys and names. */
 #ifndef MP_CORE_SCOPE_H
 #define MP_CORE_SCOPE_H
 
@@ -7,7 +7,7 @@
 #include "moonpad.h"
 
 typedef enum mp_scope { MP_SCOPE_SESSION = 0, MP_SCOPE_USER, MP_SCOPE_APP, MP_SCOPE_TEMP } mp_scope;
-#define MP_STORED_SCOPES 3 /* the first three are kept by stores */
+#define MP_STORED_SCOPES 3 /* stores keep the first three */
 
 static inline mp_scope mp_scope_of(moonpad_string key) {
   if (key.length < 4) return MP_SCOPE_SESSION;
@@ -21,15 +21,15 @@ static inline moonpad_string mp_scope_prefix(mp_scope scope) {
   static const moonpad_string prefixes[] = {{"", 0}, {"user:", 5}, {"app:", 4}, {"temp:", 5}};
   return prefixes[scope];
 }
-/* The key without its scope's prefix. */
+/* The key without the prefix of this scope. */
 static inline moonpad_string mp_scope_strip(mp_scope scope, moonpad_string key) {
   if (scope == MP_SCOPE_SESSION || mp_scope_of(key) != scope) return key;
   size_t length = mp_scope_prefix(scope).length;
   return (moonpad_string){key.data + length, key.length - length};
 }
 /*
-** The other way round. Where there is a prefix the text lies in `room`; the key is not longer
-** than any may be.
+** The key with the prefix of this scope. The result is borrowed from `room`, or from `key` if the
+** prefix is empty. `key` has at most MOONPAD_MAX_KEY_BYTES.
 */
 #define MP_PREFIXED_BYTES (MOONPAD_MAX_KEY_BYTES + 8)
 static inline moonpad_string mp_scope_join(mp_scope scope, moonpad_string key, char room[MP_PREFIXED_BYTES]) {
@@ -39,14 +39,14 @@ static inline moonpad_string mp_scope_join(mp_scope scope, moonpad_string key, c
   if (key.length != 0) memcpy(room + prefix.length, key.data, key.length);
   return (moonpad_string){room, prefix.length + key.length};
 }
-/* Valid UTF-8 of at most MOONPAD_MAX_KEY_BYTES? */
+/* A state key: UTF-8 of at most MOONPAD_MAX_KEY_BYTES. Errors: invalid_argument. */
 moonpad_status mp_check_key(moonpad_string key, moonpad_error *error);
 /*
-** A name (appName...): non-empty UTF-8 up to MOONPAD_MAX_NAME_BYTES without NUL. `field` is named
-** in the message.
+** A name (appName, userId, ...): non-empty UTF-8 of at most MOONPAD_MAX_NAME_BYTES without NUL.
+** Errors: invalid_argument naming `field`.
 */
 moonpad_status mp_check_name(const char *field, moonpad_string name, moonpad_error *error);
-/* Without ASCII blanks at both ends. */
+/* The text without ASCII white space at both ends. */
 moonpad_string mp_trim(moonpad_string text);
 
 #endif

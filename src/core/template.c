@@ -1,6 +1,6 @@
 /*
-** Rendering instruction templates (contract 4.1). What a placeholder is, template_scan.c says; here
-** it gets its value.
+** Rendering instruction templates (contract 4.1): looking up the value of each placeholder that
+** template_scan.c finds, and saying what is missing.
 */
 #include "core/template.h"
 
@@ -11,11 +11,9 @@
 #include "base/options.h"
 #include "core/json_path.h"
 #include "core/json_write.h"
-#include "core/json_write.h"
-#include "core/json_write.h"
 #include "core/template_scan.h"
 
-#define PLACE_BYTES 700 /* two quoted names and some words */
+#define POSITION_BYTES 700 /* two quoted names and some words */
 
 typedef struct renderer {
   mp_env *env;
@@ -24,14 +22,14 @@ typedef struct renderer {
   moonpad_template_lookup lookup;
   void *context;
   mp_buffer *out;
-  mp_buffer scratch; /* for nested strings that have escapes */
+  mp_buffer scratch; /* for nested strings with escapes */
   moonpad_error *error;
 } renderer;
 
 /* ---- messages ---- */
 
-/* As mp_quote, without the quotes: for showing a placeholder as the user would write it. */
-static mp_quoted show(moonpad_string text) {
+/* As mp_quote but without the quotes: shows a placeholder as the user writes it. */
+static mp_quoted unquoted(moonpad_string text) {
   mp_quoted quoted = mp_quote(text);
   size_t length = strlen(quoted.text);
   memmove(quoted.text, quoted.text + 1, length - 2);
@@ -39,7 +37,7 @@ static mp_quoted show(moonpad_string text) {
   return quoted;
 }
 
-/* Both from 1; the column counts characters. */
+/* Both count from 1; columns are characters. */
 static void locate(moonpad_string source, size_t position, size_t *line, size_t *column) {
   *line = *column = 1;
   for (size_t i = 0; i < position; i++) {
@@ -53,22 +51,22 @@ static void locate(moonpad_string source, size_t position, size_t *line, size_t 
 }
 
 /* "{topic} at line 1, column 5 of the instruction of agent "greeter"" */
-static void describe_place(const renderer *render, const mp_placeholder *at, char *out, size_t size) {
+static void describe_position(const renderer *render, const mp_placeholder *at, char *out, size_t size) {
   moonpad_string agent = render->options.agent_name;
   size_t line, column;
   locate(render->source, at->begin, &line, &column);
-  snprintf(out, size, "%c%s%c at line %zu, column %zu of the %s%s", at->angles ? '<' : '{', show(at->key).text,
+  snprintf(out, size, "%c%s%c at line %zu, column %zu of the %s%s", at->angles ? '<' : '{', unquoted(at->key).text,
            at->angles ? '>' : '}', line, column, agent.length != 0 ? "instruction of agent " : "template",
            agent.length != 0 ? mp_quote(agent).text : "");
 }
 
 static moonpad_status fail_missing(const renderer *render, const mp_placeholder *at, const char *what) {
-  char place[PLACE_BYTES];
-  mp_quoted key = show(at->key);
+  char position[POSITION_BYTES];
+  mp_quoted key = unquoted(at->key);
   char open = at->angles ? '<' : '{', close = at->angles ? '>' : '}';
-  describe_place(render, at, place, sizeof place);
+  describe_position(render, at, position, sizeof position);
   return mp_fail(render->error, MOONPAD_TEMPLATE,
-                 "%s: %s; %s it, write %c%s?%c if it may be missing, or \\%c%s%c to have it as text", place, what,
+                 "%s: %s; %s it, write %c%s?%c if it may be missing, or \\%c%s%c to have it as text", position, what,
                  at->artifact ? "save" : "set", open, key.text, close, open, key.text, close);
 }
 
@@ -83,10 +81,11 @@ static moonpad_status fail_missing_root(const renderer *render, const mp_placeho
 }
 
 /*
-** An index of 0, or beyond any array, is no path at all for mp_json_walk; in a template it is a
-** place that is not there.
+** An index of 0, or one with too many digits, is a malformed path for mp_json_walk. In a template
+** it is a value that is absent.
 */
-static moonpad_status walk(renderer *render, const moonpad_value *root, moonpad_string path, moonpad_value *value) {
+static moonpad_status walk_value(renderer *render, const moonpad_value *root, moonpad_string path,
+                                 moonpad_value *value) {
   mp_path rest = {path};
   mp_path_step step;
   for (bool first = true; mp_path_next(&rest, first, &step); first = false) continue;
@@ -96,7 +95,7 @@ static moonpad_status walk(renderer *render, const moonpad_value *root, moonpad_
   return MOONPAD_OK;
 }
 
-/* How far `path` leads. Walks ever longer parts of it; nesting is limited, so this ends soon. */
+/* How much of `path` leads to a value. Tries longer and longer parts of it; nesting is limited. */
 static moonpad_status measure_path(renderer *render, const moonpad_value *root, moonpad_string path, size_t *reached) {
   mp_path rest = {path};
   mp_path_step step;
@@ -125,7 +124,7 @@ static moonpad_status fail_missing_step(renderer *render, const mp_placeholder *
   while (step.data + step.length < key_end && strchr(".[]", step.data[step.length]) == NULL) step.length++;
   char what[640];
   if (is_index) {
-    snprintf(what, sizeof what, "%s has no item %s%s", mp_quote(parent).text, show(step).text,
+    snprintf(what, sizeof what, "%s has no item %s%s", mp_quote(parent).text, unquoted(step).text,
              step.data[0] == '0' ? " (the first is 1)" : "");
   } else {
     snprintf(what, sizeof what, "%s has no member %s", mp_quote(parent).text, mp_quote(step).text);
@@ -135,17 +134,17 @@ static moonpad_status fail_missing_step(renderer *render, const mp_placeholder *
 
 /* ---- values ---- */
 
-static moonpad_status add_float(const renderer *render, const mp_placeholder *at, double number) {
+static moonpad_status render_float(const renderer *render, const mp_placeholder *at, double number) {
   if (!isfinite(number)) {
-    char place[PLACE_BYTES];
-    describe_place(render, at, place, sizeof place);
-    return mp_fail(render->error, MOONPAD_INVALID_ARGUMENT, "%s: its value is not a finite number", place);
+    char position[POSITION_BYTES];
+    describe_position(render, at, position, sizeof position);
+    return mp_fail(render->error, MOONPAD_INVALID_ARGUMENT, "%s: its value is not a finite number", position);
   }
   mp_json_write_float(render->out, number);
   return MOONPAD_OK;
 }
 
-static moonpad_status add_value(const renderer *render, const mp_placeholder *at, const moonpad_value *value) {
+static moonpad_status render_value(const renderer *render, const mp_placeholder *at, const moonpad_value *value) {
   switch (value->type) {
   case MOONPAD_BOOLEAN:
     mp_buffer_add_string(render->out, moonpad_text(value->as.boolean ? "true" : "false"));
@@ -154,7 +153,7 @@ static moonpad_status add_value(const renderer *render, const mp_placeholder *at
     mp_json_write_integer(render->out, value->as.integer);
     return MOONPAD_OK;
   case MOONPAD_FLOAT:
-    return add_float(render, at, value->as.number);
+    return render_float(render, at, value->as.number);
   case MOONPAD_STRING:
   case MOONPAD_ARRAY:
   case MOONPAD_OBJECT:
@@ -165,10 +164,10 @@ static moonpad_status add_value(const renderer *render, const mp_placeholder *at
   }
 }
 
-static moonpad_status look_up(const renderer *render, const mp_placeholder *at, moonpad_value *value) {
+static moonpad_status look_up_root(const renderer *render, const mp_placeholder *at, moonpad_value *value) {
   *value = moonpad_null_value();
   value->type = MOONPAD_ABSENT;
-  /* nothing could be saved under no name */
+  /* no artifact can have an empty name */
   if (at->artifact && at->file.length == 0) return MOONPAD_OK;
   moonpad_error failure;
   failure.code = MOONPAD_OK;
@@ -178,15 +177,14 @@ static moonpad_status look_up(const renderer *render, const mp_placeholder *at, 
     if (render->error != NULL) *render->error = failure;
     return failure.code;
   }
-  char place[PLACE_BYTES];
-  describe_place(render, at, place, sizeof place);
-  return mp_fail(render->error, MOONPAD_TEMPLATE, "%s: its value could not be looked up", place);
+  char position[POSITION_BYTES];
+  describe_position(render, at, position, sizeof position);
+  return mp_fail(render->error, MOONPAD_TEMPLATE, "%s: its value could not be looked up", position);
 }
 
 /*
-** Prompts are full of markup and of code, so some of what is not in the state is text rather than
-** a mistake: a path whose root nobody knows, and, where braces are there for the strict form, a
-** bare <name>.
+** Prompts are full of markup and code, so some placeholders without a value are text and no
+** mistake: a path whose root is absent, and a bare <name> if braces are enabled as the strict form.
 */
 static bool is_text_without_root(const renderer *render, const mp_placeholder *at) {
   if (at->artifact || render->options.syntax == MOONPAD_TEMPLATE_ANGLES) return false;
@@ -197,9 +195,9 @@ static void add_source(const renderer *render, size_t begin, size_t end) {
   if (begin != end) mp_buffer_add(render->out, render->source.data + begin, end - begin);
 }
 
-static moonpad_status add_placeholder(renderer *render, const mp_placeholder *at) {
+static moonpad_status render_placeholder(renderer *render, const mp_placeholder *at) {
   moonpad_value root, value;
-  moonpad_status status = look_up(render, at, &root);
+  moonpad_status status = look_up_root(render, at, &root);
   if (status != MOONPAD_OK) return status;
   if (root.type == MOONPAD_ABSENT) {
     if (at->optional) return MOONPAD_OK;
@@ -207,11 +205,11 @@ static moonpad_status add_placeholder(renderer *render, const mp_placeholder *at
     add_source(render, at->begin, at->end);
     return MOONPAD_OK;
   }
-  if (at->path.length == 0) return add_value(render, at, &root);
-  status = walk(render, &root, at->path, &value);
+  if (at->path.length == 0) return render_value(render, at, &root);
+  status = walk_value(render, &root, at->path, &value);
   if (status != MOONPAD_OK) return status;
   if (value.type == MOONPAD_ABSENT && !at->optional) return fail_missing_step(render, at, &root);
-  return add_value(render, at, &value);
+  return render_value(render, at, &value);
 }
 
 /* ---- templates ---- */
@@ -232,7 +230,7 @@ static moonpad_status render_all(renderer *render) {
     if (at.escaped) {
       add_source(render, at.begin, at.end);
     } else {
-      status = add_placeholder(render, &at);
+      status = render_placeholder(render, &at);
     }
     done = at.end;
   }
@@ -241,7 +239,7 @@ static moonpad_status render_all(renderer *render) {
   return status;
 }
 
-static moonpad_status check_options(const moonpad_template_options *options, moonpad_error *error) {
+static moonpad_status check_syntax(const moonpad_template_options *options, moonpad_error *error) {
   switch (options->syntax) {
   case MOONPAD_TEMPLATE_BOTH:
   case MOONPAD_TEMPLATE_BRACES:
@@ -261,7 +259,7 @@ moonpad_status mp_template_render(mp_env *env, moonpad_string source, const moon
   moonpad_status status =
       mp_take_options("moonpad_template_options", MP_SIZE_UP_TO(moonpad_template_options, agent_name), options,
                       &render.options, sizeof render.options, error);
-  if (status == MOONPAD_OK) status = check_options(&render.options, error);
+  if (status == MOONPAD_OK) status = check_syntax(&render.options, error);
   if (status != MOONPAD_OK) return status;
   mp_buffer_init(&render.scratch, env);
   mp_buffer_room(out, source.length);

@@ -1,35 +1,32 @@
 /*
-** Finding the placeholders of an instruction template.
+** The grammar of placeholders in instruction templates (contract 4.1).
 **
 **   {key} with blanks (space, tab, CR, LF) allowed around the key; <key> without
 **   key   = root { "." identifier | "[" digits "]" } [ "?" ]  |  "artifact." FILE [ "?" ]
 **   root  = [ ("app" | "user" | "temp") ":" ] identifier
-**   FILE  = whatever stands before the closing bracket, but no bracket of the same kind, and
-**         between
-**           angles no line break
+**   FILE  = any text before the closing bracket without a bracket of the same kind;
+**           between angles also without a line break
 **
-** Everything else is text. So is, although it looks like a placeholder:
+** All else is text. So is, although it looks like a placeholder:
 **   {{key}}   braces doubled on both sides (three or more count as well). On one side only, the
 **             extra brace is text and the placeholder inside counts: {{key} is "{" and the value,
 **             {key}} is the value and "}". That is what keeps {"a": {key}} whole.
 **   <key>     where </key> stands anywhere in the template: markup.
-** A backslash directly before a placeholder makes it text and goes away itself; before anything
+** A backslash directly before a placeholder makes it text and is removed itself; before anything
 ** else it stays.
 **
-** The time is linear: reading one candidate never passes the next opening bracket of its kind.
+** Scanning takes linear time: a candidate is never read beyond the next opening bracket of its
+** kind.
 */
 #include "core/template_scan.h"
 
 #include <string.h>
 
+#include "base/digits.h"
 #include "base/utf8.h"
 
 static bool is_blank(char byte) {
   return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
-}
-
-static bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
 }
 
 static moonpad_string slice(moonpad_string source, size_t begin, size_t end) {
@@ -55,12 +52,12 @@ static size_t skip_blanks(moonpad_string source, size_t position) {
   return position;
 }
 
-/* Behind the identifier that begins at `position`; `position` itself where none does. */
+/* The offset after the identifier that begins at `position`; `position` if none does. */
 static size_t identifier_end(moonpad_string source, size_t position) {
   size_t begin = position;
   while (position < source.length) {
     char byte = source.data[position];
-    if ((byte >= 'a' && byte <= 'z') || byte == '_') { /* the most */
+    if ((byte >= 'a' && byte <= 'z') || byte == '_') { /* most bytes */
       position++;
       continue;
     }
@@ -78,7 +75,7 @@ static bool is_scope(moonpad_string name) {
          (name.length == 4 && (memcmp(name.data, "user", 4) == 0 || memcmp(name.data, "temp", 4) == 0));
 }
 
-/* Behind the root at `begin`, or `begin` where there is none. */
+/* The offset after the root at `begin`; `begin` if there is none. */
 static size_t read_root(moonpad_string source, size_t begin, mp_placeholder *placeholder) {
   size_t end = identifier_end(source, begin);
   if (end != begin && byte_is(source, end, ':')) {
@@ -92,7 +89,7 @@ static size_t read_root(moonpad_string source, size_t begin, mp_placeholder *pla
   return end;
 }
 
-/* Behind the step at `position`; `position` where none is complete. */
+/* The offset after the step at `position`; `position` if there is no complete one. */
 static size_t step_end(moonpad_string source, size_t position) {
   if (byte_is(source, position, '.')) {
     size_t end = identifier_end(source, position + 1);
@@ -100,7 +97,7 @@ static size_t step_end(moonpad_string source, size_t position) {
   }
   if (byte_is(source, position, '[')) {
     size_t end = position + 1;
-    while (end < source.length && is_digit(source.data[end])) end++;
+    while (end < source.length && mp_is_digit(source.data[end])) end++;
     return end != position + 1 && byte_is(source, end, ']') ? end + 1 : position;
   }
   return position;
@@ -138,7 +135,7 @@ static bool read_artifact_key(moonpad_string source, size_t begin, mp_placeholde
   while (position > file && is_blank(source.data[position - 1])) position--;
   placeholder->optional = position > file && source.data[position - 1] == '?';
   if (placeholder->optional) position--;
-  /* lenient where braces are strict, which have an artifact without name be missing */
+  /* <artifact.> is text; in braces it is a placeholder for an artifact that is missing */
   if (angles && position == file) return false;
   placeholder->artifact = true;
   placeholder->key = placeholder->root = slice(source, begin, position);
@@ -146,7 +143,7 @@ static bool read_artifact_key(moonpad_string source, size_t begin, mp_placeholde
   return true;
 }
 
-/* Is there a placeholder, by its grammar alone, at the opening bracket `at`? */
+/* Is there a placeholder at the opening bracket `at`, by the grammar alone? */
 static bool read_placeholder(moonpad_string source, size_t at, mp_placeholder *placeholder) {
   memset(placeholder, 0, sizeof *placeholder);
   placeholder->begin = at;
@@ -169,13 +166,13 @@ static bool add_closing_tag(mp_template_scanner *scanner, moonpad_string name) {
   if (mp_map_get_hashed(&scanner->closing_tags, name.data, name.length, hash) != NULL) return true;
   mp_key *key = mp_key_new_hashed(scanner->env, name, hash);
   if (key == NULL) return false;
-  /* any pointer would do: it is a set */
+  /* the map is used as a set: any pointer will do */
   bool added = mp_map_put(&scanner->closing_tags, key, scanner);
   mp_key_release(scanner->env, key);
   return added;
 }
 
-/* All of them in one pass, so that a template full of <tags> does not cost a search for each. */
+/* Collects all in one pass, so that a template full of <tags> is not searched for each of them. */
 static bool collect_closing_tags(mp_template_scanner *scanner) {
   moonpad_string source = scanner->source;
   for (size_t at = find_byte(source, 0, '<'); at < source.length; at = find_byte(source, at + 1, '<')) {
@@ -191,8 +188,8 @@ static bool collect_closing_tags(mp_template_scanner *scanner) {
 }
 
 /*
-** Looks at tags only when the first <key> turns up: most templates have none. False when out
-** of memory.
+** Is the placeholder a <tag> that is closed somewhere? Tags are collected when the first <key> is
+** met: most templates have none. False when out of memory.
 */
 static bool check_markup(mp_template_scanner *scanner, const mp_placeholder *placeholder, bool *is_markup) {
   *is_markup = false;
@@ -202,7 +199,7 @@ static bool check_markup(mp_template_scanner *scanner, const mp_placeholder *pla
   return true;
 }
 
-/* Remembers where each kind is next, so that text without one kind is searched for it only once. */
+/* The next opening bracket. Each kind is remembered, so text without it is searched only once. */
 static size_t next_opening(mp_template_scanner *scanner) {
   if (scanner->has_braces && scanner->next_brace < scanner->position) {
     scanner->next_brace = find_byte(scanner->source, scanner->position, '{');

@@ -1,6 +1,6 @@
 /*
-** Nodes of a composite value: their life, opening them one level at a time, reading, their text and
-** their paths.
+** Nodes of trees: their life, opening them one level at a time, reading, their text and their
+** paths.
 */
 #include "core/tree_private.h"
 
@@ -10,7 +10,7 @@
 #include "core/json_write.h"
 
 #define LINEAR_SEARCH_LIMIT 8
-#define PLAIN_STEP_LIMIT    60 /* longer names are shown quoted, which shortens them */
+#define PLAIN_STEP_LIMIT    60 /* longer names are quoted, which shortens them */
 
 /* ---- Life ---- */
 
@@ -45,18 +45,18 @@ mp_node *mp_node_root(const mp_node *node) {
 }
 
 /*
-** Takes a child that somebody else holds out of the tree. Its parent still has its place, so its
-** path can be kept for messages.
+** Detaches a child that somebody else holds a reference to. Its path is kept for messages while the
+** parent still knows it.
 */
-static void cut(mp_node *child) {
+static void detach_child(mp_node *child) {
   mp_buffer path;
   mp_buffer_init(&path, child->env);
   mp_node_path(child, &path);
-  if (!path.failed) child->label = mp_key_new(child->env, mp_buffer_text(&path));
+  if (!path.failed) child->detached_path = mp_key_new(child->env, mp_buffer_text(&path));
   mp_buffer_free(&path);
   mp_node *root = mp_node_root(child);
   if (root->root_key != NULL) child->root_key = mp_key_retain(root->root_key);
-  child->is_cut = true;
+  child->is_detached = true;
   child->parent = NULL;
 }
 
@@ -65,13 +65,13 @@ void mp_node_drop_slot(mp_node *node, mp_slot *slot) {
     mp_value_release(node->env, slot->as.value);
   } else if (slot->kind == MP_SLOT_NODE) {
     /*
-    ** One that nobody else holds keeps its parent while it is freed: descendants that are held find
-    ** their path by it.
+    ** Without other references the child is freed now and keeps its parent until then: descendants
+    ** that are detached by that find their path through it.
     */
-    if (slot->as.node->references > 1) cut(slot->as.node);
+    if (slot->as.node->references > 1) detach_child(slot->as.node);
     mp_node_release(slot->as.node);
   }
-  slot->kind = MP_SLOT_HOLE;
+  slot->kind = MP_SLOT_DELETED;
 }
 
 void mp_node_drop_index(mp_node *node) {
@@ -91,7 +91,7 @@ void mp_node_clear_slots(mp_node *node) {
   node->slots = NULL;
   node->keys = NULL;
   node->slot_count = node->slot_capacity = node->key_capacity = node->count = 0;
-  node->cursor_slot = node->cursor_alive = 0;
+  node->cursor_slot = node->cursor_position = 0;
 }
 
 static void destroy(mp_node *node) {
@@ -100,7 +100,7 @@ static void destroy(mp_node *node) {
   mp_value_release(env, node->source);
   mp_value_release(env, node->whole);
   if (node->root_key != NULL) mp_key_release(env, node->root_key);
-  if (node->label != NULL) mp_key_release(env, node->label);
+  if (node->detached_path != NULL) mp_key_release(env, node->detached_path);
   mp_release(env, node);
   mp_env_release(env);
 }
@@ -176,7 +176,7 @@ bool mp_node_open(mp_node *node) {
 
 /* ---- Finding ---- */
 
-/* The index only saves time: without memory for it the search is linear. */
+/* False when out of memory: the search is linear then. */
 static bool ensure_index(mp_node *node) {
   if (node->is_indexed) return true;
   if (!mp_map_reserve(&node->index, node->slot_count)) return false;
@@ -197,25 +197,25 @@ static bool key_is(const mp_key *key, moonpad_string text) {
 size_t mp_node_find(mp_node *node, moonpad_string key) {
   if (node->slot_count > LINEAR_SEARCH_LIMIT && ensure_index(node)) {
     uintptr_t found = (uintptr_t)mp_map_get(&node->index, key);
-    return found == 0 ? MP_NO_PLACE : (size_t)found - 1;
+    return found == 0 ? MP_NO_SLOT : (size_t)found - 1;
   }
   for (size_t i = 0; i < node->slot_count; i++) {
     if (key_is(node->keys[i], key)) return i;
   }
-  return MP_NO_PLACE;
+  return MP_NO_SLOT;
 }
 
 /*
-** The slot of the member at `position`. The cursor makes a walk over all of them cheap, holes
-** or not.
+** The slot of the member at `position`. The cursor makes iterating over all of them cheap even if
+** there are deleted slots.
 */
 static size_t find_position(mp_node *node, size_t position) {
   if (node->count == node->slot_count) return position;
-  if (position < node->cursor_alive) node->cursor_slot = node->cursor_alive = 0;
+  if (position < node->cursor_position) node->cursor_slot = node->cursor_position = 0;
   for (;;) {
-    if (node->slots[node->cursor_slot].kind != MP_SLOT_HOLE) {
-      if (node->cursor_alive == position) return node->cursor_slot;
-      node->cursor_alive++;
+    if (node->slots[node->cursor_slot].kind != MP_SLOT_DELETED) {
+      if (node->cursor_position == position) return node->cursor_slot;
+      node->cursor_position++;
     }
     node->cursor_slot++;
   }
@@ -223,16 +223,16 @@ static size_t find_position(mp_node *node, size_t position) {
 
 /* ---- Reading ---- */
 
-static bool read_node(mp_node *node, size_t place, mp_item *item) {
-  mp_slot *slot = &node->slots[place];
+static bool read_composite_slot(mp_node *node, size_t at, mp_item *item) {
+  mp_slot *slot = &node->slots[at];
   if (slot->kind != MP_SLOT_NODE) {
     bool is_value = slot->kind == MP_SLOT_VALUE;
     mp_node *child = is_value ? new_node(node->env, slot->as.value, slot->as.value->as.as.text)
                               : new_node(node->env, node->source, slot->as.text);
     if (child == NULL) return false;
     child->parent = node;
-    child->place = place;
-    if (is_value) child->whole = slot->as.value; /* the slot's reference */
+    child->parent_slot = at;
+    if (is_value) child->whole = slot->as.value; /* takes over the slot's reference */
     slot->kind = MP_SLOT_NODE;
     slot->as.node = child;
   }
@@ -241,7 +241,7 @@ static bool read_node(mp_node *node, size_t place, mp_item *item) {
   return true;
 }
 
-static bool read_string(mp_node *node, mp_slot *slot, mp_item *item) {
+static bool read_string_slot(mp_node *node, mp_slot *slot, mp_item *item) {
   moonpad_string inner = mp_literal_inside(slot->as.text);
   if (mp_is_plain(inner)) {
     item->scalar = moonpad_string_value(inner);
@@ -255,26 +255,26 @@ static bool read_string(mp_node *node, mp_slot *slot, mp_item *item) {
   return true;
 }
 
-bool mp_node_read_slot(mp_node *node, size_t place, mp_item *item) {
-  mp_slot *slot = &node->slots[place];
+bool mp_node_read_slot(mp_node *node, size_t at, mp_item *item) {
+  mp_slot *slot = &node->slots[at];
   item->node = NULL;
   item->scalar = moonpad_null_value();
-  if (slot->kind == MP_SLOT_HOLE) {
+  if (slot->kind == MP_SLOT_DELETED) {
     item->scalar.type = MOONPAD_ABSENT;
     return true;
   }
-  if (slot->kind == MP_SLOT_NODE) return read_node(node, place, item);
+  if (slot->kind == MP_SLOT_NODE) return read_composite_slot(node, at, item);
   if (slot->kind == MP_SLOT_VALUE) {
-    if (mp_is_composite(slot->as.value->as.type)) return read_node(node, place, item);
+    if (mp_is_composite(slot->as.value->as.type)) return read_composite_slot(node, at, item);
     item->scalar = slot->as.value->as;
     return true;
   }
   switch (slot->as.text.data[0]) {
   case '{':
   case '[':
-    return read_node(node, place, item);
+    return read_composite_slot(node, at, item);
   case '"':
-    return read_string(node, slot, item);
+    return read_string_slot(node, slot, item);
   case 't':
   case 'f':
     item->scalar = moonpad_boolean(slot->as.text.data[0] == 't');
@@ -287,7 +287,7 @@ bool mp_node_read_slot(mp_node *node, size_t place, mp_item *item) {
   }
 }
 
-static void read_nothing(mp_item *item) {
+static void set_absent(mp_item *item) {
   item->node = NULL;
   item->scalar = moonpad_null_value();
   item->scalar.type = MOONPAD_ABSENT;
@@ -318,16 +318,16 @@ moonpad_status mp_node_count(mp_node *node, size_t *count, moonpad_error *error)
 }
 
 moonpad_status mp_node_member(mp_node *node, moonpad_string key, mp_item *item, moonpad_error *error) {
-  read_nothing(item);
+  set_absent(item);
   if (node->is_array) return MOONPAD_OK;
   if (!mp_node_open(node)) return mp_no_memory(error);
-  size_t place = mp_node_find(node, key);
-  if (place != MP_NO_PLACE && !mp_node_read_slot(node, place, item)) return mp_no_memory(error);
+  size_t at = mp_node_find(node, key);
+  if (at != MP_NO_SLOT && !mp_node_read_slot(node, at, item)) return mp_no_memory(error);
   return MOONPAD_OK;
 }
 
 moonpad_status mp_node_index(mp_node *node, int64_t index, mp_item *item, moonpad_error *error) {
-  read_nothing(item);
+  set_absent(item);
   if (!node->is_array) return MOONPAD_OK;
   if (!mp_node_open(node)) return mp_no_memory(error);
   if (index < 1 || (uint64_t)index > node->count) return MOONPAD_OK;
@@ -336,22 +336,22 @@ moonpad_status mp_node_index(mp_node *node, int64_t index, mp_item *item, moonpa
 
 moonpad_status mp_node_member_at(mp_node *node, size_t position, moonpad_string *key, mp_item *item,
                                  moonpad_error *error) {
-  if (item != NULL) read_nothing(item);
+  if (item != NULL) set_absent(item);
   *key = moonpad_text(NULL);
   if (!mp_node_open(node)) return mp_no_memory(error);
   if (position >= node->count) return MOONPAD_OK;
-  size_t place = find_position(node, position);
-  if (item != NULL && !mp_node_read_slot(node, place, item)) return mp_no_memory(error);
-  if (!node->is_array) *key = mp_key_text(node->keys[place]);
+  size_t at = find_position(node, position);
+  if (item != NULL && !mp_node_read_slot(node, at, item)) return mp_no_memory(error);
+  if (!node->is_array) *key = mp_key_text(node->keys[at]);
   return MOONPAD_OK;
 }
 
 bool mp_node_holds_member(mp_node *node, moonpad_string key, const mp_node *child) {
-  return child->parent == node && !node->is_array && key_is(node->keys[child->place], key);
+  return child->parent == node && !node->is_array && key_is(node->keys[child->parent_slot], key);
 }
 
 bool mp_node_holds_index(mp_node *node, int64_t index, const mp_node *child) {
-  return child->parent == node && node->is_array && index >= 1 && (uint64_t)index - 1 == child->place;
+  return child->parent == node && node->is_array && index >= 1 && (uint64_t)index - 1 == child->parent_slot;
 }
 
 /* ---- Text ---- */
@@ -380,10 +380,7 @@ typedef struct named_slot {
   mp_slot *slot;
 } named_slot;
 
-/*
-** Members in the order of their bytes, so that the same content gives the same text however it
-** came about.
-*/
+/* Writes the members sorted by key, so that equal content gives equal text however it was made. */
 static void write_object(mp_node *node, mp_buffer *out) {
   named_slot *members = mp_allocate(node->env, node->count * sizeof(named_slot));
   if (members == NULL) {
@@ -392,7 +389,7 @@ static void write_object(mp_node *node, mp_buffer *out) {
   }
   size_t count = 0;
   for (size_t i = 0; i < node->slot_count; i++) {
-    if (node->slots[i].kind == MP_SLOT_HOLE) continue;
+    if (node->slots[i].kind == MP_SLOT_DELETED) continue;
     members[count++] = (named_slot){mp_key_text(node->keys[i]), &node->slots[i]};
   }
   mp_sort_by_key(members, count, sizeof *members);
@@ -421,8 +418,8 @@ mp_value *mp_node_value(mp_node *node) {
   if (node->whole != NULL) return mp_value_retain(node->whole);
   moonpad_type type = node->is_array ? MOONPAD_ARRAY : MOONPAD_OBJECT;
   /*
-  ** Not kept: a copy of a part of `source` for every child that is looked at would double what the
-  ** tree takes.
+  ** Not kept in `whole`: copies of parts of `source` for all children that are read would double
+  ** the memory of the tree.
   */
   if (node->text.data != NULL) return mp_value_new_json(node->env, type, node->text);
   mp_buffer text;
@@ -434,14 +431,14 @@ mp_value *mp_node_value(mp_node *node) {
   return value;
 }
 
-mp_value *mp_node_slot_value(mp_node *node, size_t place) {
-  mp_slot *slot = &node->slots[place];
+mp_value *mp_node_slot_value(mp_node *node, size_t at) {
+  mp_slot *slot = &node->slots[at];
   if (slot->kind == MP_SLOT_VALUE) return mp_value_retain(slot->as.value);
   if (slot->kind == MP_SLOT_NODE) return mp_node_value(slot->as.node);
   return mp_value_from_trusted_json(node->env, slot->as.text);
 }
 
-/* ---- Places ---- */
+/* ---- Paths ---- */
 
 unsigned mp_node_level(const mp_node *node) {
   unsigned level = 0;
@@ -486,14 +483,14 @@ void mp_node_path(const mp_node *node, mp_buffer *out) {
   if (node->parent != NULL) {
     mp_node_path(node->parent, out);
     if (node->parent->is_array) {
-      write_index_step((int64_t)node->place + 1, out);
+      write_index_step((int64_t)node->parent_slot + 1, out);
     } else {
-      write_key_step(mp_key_text(node->parent->keys[node->place]), out);
+      write_key_step(mp_key_text(node->parent->keys[node->parent_slot]), out);
     }
-  } else if (node->label != NULL) {
-    mp_buffer_add_string(out, mp_key_text(node->label));
+  } else if (node->detached_path != NULL) {
+    mp_buffer_add_string(out, mp_key_text(node->detached_path));
   } else {
-    if (node->is_cut) mp_buffer_add_literal(out, "a part of ");
+    if (node->is_detached) mp_buffer_add_literal(out, "a part of ");
     mp_buffer_add_literal(out, "state");
     if (node->root_key != NULL) write_quoted_step(mp_key_text(node->root_key), out);
   }

@@ -1,22 +1,19 @@
-/* Writing into nodes, and the record of what was done since a tree was last clean. */
+/* Writing to nodes, recording what changed since the tree was last clean, and marking it clean. */
 #include "core/tree_write.h"
 
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "core/json_trusted.h"
 #include "core/tree_private.h"
 
-#define PATH_SHOWN 600 /* bytes of a path in a message: the reason behind it must fit too */
+#define PATH_SHOWN 600 /* bytes of a path in a message; the reason after it must fit too */
 
 /* ---- Messages ---- */
 
-static bool is_continuation(char byte) {
-  return ((unsigned char)byte & 0xC0u) == 0x80u;
-}
-
-/* "PATH: REASON"; frees the path. A long path loses its middle. */
-static moonpad_status fail_at(mp_buffer *path, const char *reason, moonpad_error *error) {
+/* Fails with "PATHREASON". Frees the path. The middle of a long path is left out. */
+static moonpad_status fail_with_path(mp_buffer *path, const char *reason, moonpad_error *error) {
   if (path->failed) {
     mp_buffer_free(path);
     return mp_no_memory(error);
@@ -27,8 +24,8 @@ static moonpad_status fail_at(mp_buffer *path, const char *reason, moonpad_error
   if (path->length > PATH_SHOWN) {
     head = PATH_SHOWN / 2;
     tail = path->length - PATH_SHOWN / 2;
-    while (head > 0 && is_continuation(path->data[head])) head--;
-    while (tail < path->length && is_continuation(path->data[tail])) tail++;
+    while (head > 0 && mp_utf8_is_continuation(path->data[head])) head--;
+    while (tail < path->length && mp_utf8_is_continuation(path->data[tail])) tail++;
     gap = " ... ";
   }
   moonpad_status status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%.*s%s%.*s%s", (int)head, path->data, gap,
@@ -41,22 +38,22 @@ static moonpad_status fail_member(mp_node *node, moonpad_string key, const char 
   mp_buffer path;
   mp_buffer_init(&path, node->env);
   mp_node_member_path(node, key, &path);
-  return fail_at(&path, reason, error);
+  return fail_with_path(&path, reason, error);
 }
 
 static moonpad_status fail_index(mp_node *node, int64_t index, const char *reason, moonpad_error *error) {
   mp_buffer path;
   mp_buffer_init(&path, node->env);
   mp_node_index_path(node, index, &path);
-  return fail_at(&path, reason, error);
+  return fail_with_path(&path, reason, error);
 }
 
 static moonpad_status fail_stale(mp_node *node, moonpad_error *error) {
   mp_buffer path;
   mp_buffer_init(&path, node->env);
   mp_node_path(node, &path);
-  return fail_at(&path, " is stale: it has been replaced or removed, read it again from the state before writing",
-                 error);
+  return fail_with_path(
+      &path, " is stale: it has been replaced or removed, read it again from the state before writing", error);
 }
 
 static moonpad_status fail_gap(mp_node *node, int64_t index, moonpad_error *error) {
@@ -68,7 +65,7 @@ static moonpad_status fail_gap(mp_node *node, int64_t index, moonpad_error *erro
 
 /* ---- Before a write ---- */
 
-static moonpad_status check_writable(mp_node *node, moonpad_error *error) {
+static moonpad_status check_node_writable(mp_node *node, moonpad_error *error) {
   if (mp_node_is_stale(node)) return fail_stale(node, error);
   return mp_node_open(node) ? MOONPAD_OK : mp_no_memory(error);
 }
@@ -82,44 +79,44 @@ static bool fits_in_depth(const mp_node *node, const mp_value *value) {
   return !mp_is_composite(value->as.type) || mp_value_fits_below(value, mp_node_level(node) + 1);
 }
 
-static const char too_deep[] = ": the value would be nested more than 128 levels deep";
+static const char reason_too_deep[] = ": the value would be nested more than 128 levels deep";
 _Static_assert(MOONPAD_MAX_DEPTH == 128, "the message names the limit");
 
 /*
-** Forgets holes: all of them, or only those that no patch tells of. Places move: none found before
-** is valid after it.
+** Drops deleted slots: all of them, or only those of members that were not there when the tree was
+** last clean (no edit needs them). Slots move: numbers found before are invalid afterwards.
 */
-static void drop_holes(mp_node *node, bool all) {
+static void drop_deleted_slots(mp_node *node, bool all) {
   size_t kept = 0;
   for (size_t i = 0; i < node->slot_count; i++) {
-    if (node->slots[i].kind == MP_SLOT_HOLE && (all || !node->slots[i].at_clean)) {
+    if (node->slots[i].kind == MP_SLOT_DELETED && (all || !node->slots[i].at_clean)) {
       mp_key_release(node->env, node->keys[i]);
       continue;
     }
     node->slots[kept] = node->slots[i];
     node->keys[kept] = node->keys[i];
-    if (node->slots[kept].kind == MP_SLOT_NODE) node->slots[kept].as.node->place = kept;
+    if (node->slots[kept].kind == MP_SLOT_NODE) node->slots[kept].as.node->parent_slot = kept;
     kept++;
   }
   if (kept == node->slot_count) return;
   node->slot_count = kept;
-  node->cursor_slot = node->cursor_alive = 0;
+  node->cursor_slot = node->cursor_position = 0;
   mp_node_drop_index(node);
 }
 
-static size_t forgettable_holes(const mp_node *node) {
-  size_t holes = 0;
+static size_t count_forgettable_slots(const mp_node *node) {
+  size_t count = 0;
   for (size_t i = 0; i < node->slot_count; i++) {
-    if (node->slots[i].kind == MP_SLOT_HOLE && !node->slots[i].at_clean) holes++;
+    if (node->slots[i].kind == MP_SLOT_DELETED && !node->slots[i].at_clean) count++;
   }
-  return holes;
+  return count;
 }
 
-/* Makes room for one more slot. */
-static bool make_room(mp_node *node) {
+/* Reserves memory for one more slot. */
+static bool reserve_slot(mp_node *node) {
   if (!node->is_array && node->slot_count == node->slot_capacity && node->count < node->slot_count &&
-      forgettable_holes(node) > node->slot_count / 2) {
-    drop_holes(node, false);
+      count_forgettable_slots(node) > node->slot_count / 2) {
+    drop_deleted_slots(node, false);
   }
   if (!mp_reserve(node->env, (void **)&node->slots, &node->slot_capacity, sizeof(mp_slot), node->slot_count + 1)) {
     return false;
@@ -139,12 +136,12 @@ static void note_change(mp_node *node) {
   }
 }
 
-static void fill_slot(mp_node *node, size_t place, mp_value *value) {
-  mp_slot *slot = &node->slots[place];
+static void fill_slot(mp_node *node, size_t at, mp_value *value) {
+  mp_slot *slot = &node->slots[at];
   mp_slot old = *slot;
-  if (old.kind == MP_SLOT_HOLE) {
+  if (old.kind == MP_SLOT_DELETED) {
     node->count++;
-    if (place < node->cursor_slot) node->cursor_alive++;
+    if (at < node->cursor_slot) node->cursor_position++;
   }
   slot->kind = MP_SLOT_VALUE;
   slot->is_set = true;
@@ -152,51 +149,51 @@ static void fill_slot(mp_node *node, size_t place, mp_value *value) {
   mp_node_drop_slot(node, &old);
 }
 
-static void add_hole(mp_node *node) {
+static void add_empty_slot(mp_node *node) {
   memset(&node->slots[node->slot_count++], 0, sizeof(mp_slot));
 }
 
-/* Takes the key's reference over where the member is new. Room has been made. */
-static void commit_member(mp_node *node, size_t place, mp_key *new_key, mp_value *value) {
+/* `new_key` (taken over): the member is new and its slot is reserved. NULL: it is in slot `at`. */
+static void commit_member(mp_node *node, size_t at, mp_key *new_key, mp_value *value) {
   note_change(node);
   if (new_key != NULL) {
-    place = node->slot_count;
-    node->keys[place] = new_key;
-    add_hole(node);
-    /* Without memory for the index the next search makes a new one, or does without. */
-    if (node->is_indexed && !mp_map_put(&node->index, new_key, (void *)(uintptr_t)(place + 1))) {
+    at = node->slot_count;
+    node->keys[at] = new_key;
+    add_empty_slot(node);
+    /* Without memory the index is dropped: the next search makes a new one or is linear. */
+    if (node->is_indexed && !mp_map_put(&node->index, new_key, (void *)(uintptr_t)(at + 1))) {
       mp_node_drop_index(node);
     }
   }
-  fill_slot(node, place, value);
+  fill_slot(node, at, value);
 }
 
-static void commit_item(mp_node *node, size_t place, mp_value *value) {
+static void commit_item(mp_node *node, size_t at, mp_value *value) {
   note_change(node);
-  if (place == node->slot_count) add_hole(node);
-  fill_slot(node, place, value);
+  if (at == node->slot_count) add_empty_slot(node);
+  fill_slot(node, at, value);
 }
 
 static void remove_last_item(mp_node *node) {
   note_change(node);
   node->slot_count--;
   node->count--;
-  if (node->slot_count < node->base_length) node->restructured = true;
+  if (node->slot_count < node->base_length) node->shape_changed = true;
   mp_node_drop_slot(node, &node->slots[node->slot_count]);
 }
 
-static void commit_removal(mp_node *node, size_t place) {
+static void commit_removal(mp_node *node, size_t at) {
   note_change(node);
   node->count--;
-  if (place < node->cursor_slot) node->cursor_alive--;
-  mp_node_drop_slot(node, &node->slots[place]);
+  if (at < node->cursor_slot) node->cursor_position--;
+  mp_node_drop_slot(node, &node->slots[at]);
 }
 
-/* Of an object without members. */
+/* Turns an object without members into an empty array. */
 static void to_array(mp_node *node) {
   note_change(node);
   for (size_t i = 0; i < node->slot_count; i++) {
-    if (node->slots[i].at_clean) node->restructured = true;
+    if (node->slots[i].at_clean) node->shape_changed = true;
   }
   mp_node_clear_slots(node);
   node->is_array = true;
@@ -205,37 +202,37 @@ static void to_array(mp_node *node) {
 
 /* ---- Public writes ---- */
 
-/* Where a key is, or a new key and the room for it. */
-static bool prepare_member(mp_node *node, moonpad_string key, size_t *place, mp_key **new_key) {
+/* Finds the slot of a key, or makes a new key and reserves a slot. False when out of memory. */
+static bool prepare_member(mp_node *node, moonpad_string key, size_t *at, mp_key **new_key) {
   *new_key = NULL;
-  *place = mp_node_find(node, key);
-  if (*place != MP_NO_PLACE) return true;
-  if (!make_room(node)) return false;
+  *at = mp_node_find(node, key);
+  if (*at != MP_NO_SLOT) return true;
+  if (!reserve_slot(node)) return false;
   *new_key = mp_key_new(node->env, key);
   return *new_key != NULL;
 }
 
 static moonpad_status remove_member(mp_node *node, moonpad_string key, moonpad_error *error) {
   if (node->is_array) return MOONPAD_OK;
-  size_t place = mp_node_find(node, key);
-  if (place == MP_NO_PLACE || node->slots[place].kind == MP_SLOT_HOLE) return MOONPAD_OK;
+  size_t at = mp_node_find(node, key);
+  if (at == MP_NO_SLOT || node->slots[at].kind == MP_SLOT_DELETED) return MOONPAD_OK;
   moonpad_status status = ask_owner(node, error);
-  if (status == MOONPAD_OK) commit_removal(node, place);
+  if (status == MOONPAD_OK) commit_removal(node, at);
   return status;
 }
 
 moonpad_status mp_node_set_member(mp_node *node, moonpad_string key, mp_value *value, moonpad_error *error) {
-  moonpad_status status = check_writable(node, error);
+  moonpad_status status = check_node_writable(node, error);
   if (status != MOONPAD_OK) return status;
   if (value == NULL) return remove_member(node, key, error);
   if (node->is_array) return fail_member(node, key, ": an array has no string keys", error);
-  if (!fits_in_depth(node, value)) return fail_member(node, key, too_deep, error);
-  size_t place = 0;
+  if (!fits_in_depth(node, value)) return fail_member(node, key, reason_too_deep, error);
+  size_t at = 0;
   mp_key *new_key = NULL;
-  if (!prepare_member(node, key, &place, &new_key)) return mp_no_memory(error);
+  if (!prepare_member(node, key, &at, &new_key)) return mp_no_memory(error);
   status = ask_owner(node, error);
   if (status == MOONPAD_OK) {
-    commit_member(node, place, new_key, value);
+    commit_member(node, at, new_key, value);
   } else if (new_key != NULL) {
     mp_key_release(node->env, new_key);
   }
@@ -253,8 +250,8 @@ static moonpad_status remove_index(mp_node *node, int64_t index, moonpad_error *
 }
 
 /*
-** The first item of an empty object, which makes it an array. Its room is got beforehand: once the
-** owner was asked, nothing may fail.
+** Puts the first item into an empty object, which makes it an array. Memory is allocated before the
+** owner is asked, because nothing may fail after that.
 */
 static moonpad_status set_first_item(mp_node *node, mp_value *value, moonpad_error *error) {
   mp_slot *slots = mp_allocate_zeroed(node->env, sizeof(mp_slot));
@@ -272,19 +269,19 @@ static moonpad_status set_first_item(mp_node *node, mp_value *value, moonpad_err
 }
 
 moonpad_status mp_node_set_index(mp_node *node, int64_t index, mp_value *value, moonpad_error *error) {
-  moonpad_status status = check_writable(node, error);
+  moonpad_status status = check_node_writable(node, error);
   if (status != MOONPAD_OK) return status;
   if (value == NULL) return remove_index(node, index, error);
   if (!node->is_array && node->count > 0) {
     return fail_index(node, index, ": this is a table with string keys, it has no array items", error);
   }
   if (index < 1 || (uint64_t)index > node->count + 1) return fail_gap(node, index, error);
-  if (!fits_in_depth(node, value)) return fail_index(node, index, too_deep, error);
+  if (!fits_in_depth(node, value)) return fail_index(node, index, reason_too_deep, error);
   if (!node->is_array) return set_first_item(node, value, error);
-  size_t place = (size_t)index - 1;
-  if (place == node->slot_count && !make_room(node)) return mp_no_memory(error);
+  size_t at = (size_t)index - 1;
+  if (at == node->slot_count && !reserve_slot(node)) return mp_no_memory(error);
   status = ask_owner(node, error);
-  if (status == MOONPAD_OK) commit_item(node, place, value);
+  if (status == MOONPAD_OK) commit_item(node, at, value);
   return status;
 }
 
@@ -302,7 +299,7 @@ moonpad_status mp_node_extend(mp_node *node, const mp_value *items, moonpad_erro
   return status;
 }
 
-/* ---- What was done since it was clean ---- */
+/* ---- Dirty and clean ---- */
 
 bool mp_tree_is_dirty(const mp_node *root) {
   return root->is_dirty;
@@ -311,8 +308,8 @@ bool mp_tree_is_dirty(const mp_node *root) {
 void mp_tree_mark_clean(mp_node *root) {
   if (!root->is_dirty) return;
   root->is_dirty = false;
-  root->restructured = false;
-  if (!root->is_array && root->count < root->slot_count) drop_holes(root, true);
+  root->shape_changed = false;
+  if (!root->is_array && root->count < root->slot_count) drop_deleted_slots(root, true);
   for (size_t i = 0; i < root->slot_count; i++) {
     mp_slot *slot = &root->slots[i];
     slot->at_clean = true;

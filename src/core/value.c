@@ -1,4 +1,4 @@
-/* Owned values. */
+/* Making, checking and writing values. */
 #include "core/value.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ mp_value *mp_value_new_json(mp_env *env, moonpad_type type, moonpad_string json)
 
 /* ---- from JSON ---- */
 
-static mp_value *own_string(mp_env *env, moonpad_string literal) {
+static mp_value *string_from_literal(mp_env *env, moonpad_string literal) {
   moonpad_string text;
   mp_buffer characters;
   mp_buffer_init(&characters, env);
@@ -76,7 +76,7 @@ mp_value *mp_value_from_trusted_json(mp_env *env, moonpad_string json) {
   case '[':
     return mp_value_new_json(env, MOONPAD_ARRAY, json);
   case '"':
-    return own_string(env, json);
+    return string_from_literal(env, json);
   case 't':
   case 'f':
     return mp_value_new_boolean(env, json.data[0] == 't');
@@ -88,14 +88,14 @@ mp_value *mp_value_from_trusted_json(mp_env *env, moonpad_string json) {
 }
 
 /*
-** Makes the value out of the buffer itself, which begins with room for the header: composites may
-** be large, and this way they are not copied.
+** Turns the buffer, which begins with room for the header, into the value. Composites may be large:
+** this way they are not copied.
 */
-static mp_value *adopt(mp_buffer *buffer, moonpad_type type) {
+static mp_value *take_buffer(mp_buffer *buffer, moonpad_type type) {
   moonpad_value as = moonpad_string_value((moonpad_string){NULL, buffer->length - HEADER_BYTES});
   as.type = type;
   void *fitted = mp_resize(buffer->env, buffer->data, buffer->length);
-  /* what cannot be made smaller is good as it is */
+  /* if shrinking fails, the larger block is used */
   mp_value *value = fitted != NULL ? fitted : (void *)buffer->data;
   atomic_init(&value->references, 1);
   value->as = as;
@@ -117,7 +117,7 @@ moonpad_status mp_value_parse(mp_env *env, moonpad_string json, const char *wher
                                          : mp_json_compact(env, json, MOONPAD_MAX_DEPTH, where, &compact, &type, error);
   if (status == MOONPAD_OK) {
     moonpad_string text = {compact.data + sizeof header, compact.length - sizeof header};
-    *value = mp_is_composite(type) ? adopt(&compact, type) : mp_value_from_trusted_json(env, text);
+    *value = mp_is_composite(type) ? take_buffer(&compact, type) : mp_value_from_trusted_json(env, text);
     if (*value == NULL) status = mp_no_memory(error);
   }
   mp_buffer_free(&compact);
@@ -238,7 +238,7 @@ const char *mp_type_name(moonpad_type type) {
 bool mp_value_fits_below(const mp_value *value, unsigned levels) {
   if (!mp_is_composite(value->as.type)) return true;
   unsigned allowed = levels < MOONPAD_MAX_DEPTH ? MOONPAD_MAX_DEPTH - levels : 0;
-  /* Every level of a text takes two bytes at least, so that short texts need not be looked at. */
+  /* Every level takes at least two bytes, so short texts fit without being read. */
   return value->as.as.text.length / 2 <= allowed || mp_json_trusted_shape(value->as.as.text).depth <= allowed;
 }
 
