@@ -1,9 +1,12 @@
 /*
 ** moonpad in a host's own Lua 5.4: opening the module, sharing an open service, running agents.
 **
-** Every function runs on the Lua state's own thread. One that is marked [e] may raise a Lua error
-** (a moonpad error object, or memory), so call it in protected mode; [-] raises nothing. One
-** service may be shared by any number of Lua states on any threads.
+** A function that is marked [e] may raise a Lua error (a moonpad error object, or memory), so call
+** it in protected mode; [-] raises nothing. One service may be shared by any number of Lua states on
+** any threads.
+**
+** "Errors:" lists what a function can answer, or raise; "Threads: the Lua state's" means the one
+** thread that uses the Lua state, in any coroutine of it.
 */
 #ifndef MOONPAD_LUA_H
 #define MOONPAD_LUA_H
@@ -19,6 +22,8 @@ extern "C" {
 /*
 ** Pushes the C module `moonpad.core`, for luaL_requiref or package.preload. May be called again in
 ** the same Lua state. [e]
+** Errors: raises Lua's error of memory.
+** Threads: the Lua state's.
 */
 MOONPAD_API int luaopen_moonpad_core(lua_State *L);
 
@@ -26,6 +31,8 @@ MOONPAD_API int luaopen_moonpad_core(lua_State *L);
 ** Pushes the whole module `moonpad` with its Lua files, which are compiled in: no file and no
 ** package.path is needed. After it, `require "moonpad"` and its submodules work in this Lua state.
 ** Needs `package` to be open (luaL_openlibs). [e]
+** Errors: raises an error that names a standard library which is missing, Lua's error of memory.
+** Threads: the Lua state's.
 */
 MOONPAD_API int luaopen_moonpad(lua_State *L);
 
@@ -33,13 +40,18 @@ MOONPAD_API int luaopen_moonpad(lua_State *L);
 ** Pushes the service object of an open service: the same one each time, as long as the script holds
 ** it. It holds a reference of its own. What the script appends asynchronously completes in a queue
 ** of this Lua state (`service:poll`), nothing of it in moonpad_poll. Its `close` closes the service
-** for everybody: a host that shares it with untrusted scripts keeps the object to itself. [e]
+** for everybody: a host that shares it with untrusted scripts keeps the object to itself. NULL
+** pushes nil. [e]
+** Errors: raises Lua's error of memory.
+** Threads: the Lua state's.
 */
 MOONPAD_API void moonpad_lua_push_service(lua_State *L, moonpad_service *service);
 
 /*
 ** The service of the service object at `index`, borrowed from it; NULL when there is something
 ** else, or one that was closed. [-]
+** Errors: none.
+** Threads: the Lua state's.
 */
 MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 
@@ -49,8 +61,10 @@ MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 ** step was MOONPAD_LUA_RUN_WAITING, has something to do in this Lua state. What waits for HTTP, or
 ** for what a tool or model yields for by itself, is not told: step such runs at the loop's own
 ** pace. moonpad_fd is that of moonpad_poll, which knows nothing of what a Lua state does. It is
-** moonpad's: wait for it, neither read nor close it. Errors: invalid_argument (no open service is
-** there), storage (the system has no descriptor), no_memory. [-]
+** moonpad's: wait for it, neither read nor close it. *fd is -1 on failure. [-]
+** Errors: invalid_argument (no open service is there), closed, storage (the system has no
+** descriptor), no_memory.
+** Threads: the Lua state's.
 */
 MOONPAD_API moonpad_status moonpad_lua_fd(lua_State *L, int index, int *fd, moonpad_error *error);
 
@@ -79,6 +93,11 @@ typedef struct moonpad_lua_run_options {
   int64_t num_recent_events;
 } moonpad_lua_run_options;
 
+/*
+** Sets the size and the defaults. First of all.
+** Errors: none.
+** Threads: any.
+*/
 static inline void moonpad_lua_run_options_init(moonpad_lua_run_options *options) {
   memset(options, 0, sizeof *options);
   options->size = sizeof *options;
@@ -87,8 +106,12 @@ static inline void moonpad_lua_run_options_init(moonpad_lua_run_options *options
 
 /*
 ** Starts a run of the runner (what `moonpad.runner` returned) at `index`; nothing of it has run
-** when this returns. `run` is the caller's until moonpad_lua_run_free, which comes before
-** lua_close. Errors: invalid_argument, no_memory, those of runner:start. [-]
+** when this returns. `options` must not be NULL. `run` is the caller's until moonpad_lua_run_free,
+** which comes before lua_close. [-]
+** Errors: invalid_argument (no runner is there, an option, JSON that is none, what runner:start
+** refuses), unsupported (an option of a later version), the code of any other moonpad error that
+** runner:start raises, no_memory.
+** Threads: the Lua state's.
 */
 MOONPAD_API moonpad_status moonpad_lua_run_start(lua_State *L, int index, const moonpad_lua_run_options *options,
                                                  moonpad_lua_run **run, moonpad_error *error);
@@ -103,9 +126,11 @@ typedef enum moonpad_lua_progress {
 /*
 ** Lets the run go on, without waiting for anything, stores included: what it asks them is done
 ** by a thread of its session service. An event is stored when it comes. `event` (may be NULL) gets
-** the event as JSON, its revision included; it is borrowed until the next call for this run.
-** Errors: what ended the run, by the code of its moonpad error; `tool` for any other error of a
-** script; no_memory. After an error the run is over. [-]
+** the event as JSON, its revision included; it is borrowed until the next call for this run. After
+** an error the run is over. [-]
+** Errors: what ended the run, by the code of its moonpad error; tool (any other error of a script),
+** no_memory.
+** Threads: the Lua state's.
 */
 MOONPAD_API moonpad_status moonpad_lua_run_step(lua_State *L, moonpad_lua_run *run, moonpad_lua_progress *progress,
                                                 moonpad_string *event, moonpad_error *error);
@@ -114,10 +139,16 @@ MOONPAD_API moonpad_status moonpad_lua_run_step(lua_State *L, moonpad_lua_run *r
 ** Ends the run without waiting: what waits in it gets the error `cancelled`, what is stored
 ** stays, the rest is rolled back. An append under way is finished, and the next run on that session
 ** begins after it. A step after it is DONE. Idempotent. [-]
+** Errors: no_memory. What scripts raise as they are ended is dropped.
+** Threads: the Lua state's.
 */
 MOONPAD_API moonpad_status moonpad_lua_run_cancel(lua_State *L, moonpad_lua_run *run, moonpad_error *error);
 
-/* Cancels the run when it is not over, and forgets it. NULL is ignored. [-] */
+/*
+** Cancels the run when it is not over, and forgets it. NULL is ignored. [-]
+** Errors: none.
+** Threads: the Lua state's.
+*/
 MOONPAD_API void moonpad_lua_run_free(lua_State *L, moonpad_lua_run *run);
 
 #ifdef __cplusplus

@@ -66,7 +66,7 @@ headers() {
       gcc -std=c11 -fsyntax-only -Wall -Wextra -Wstrict-prototypes -Werror -Iinclude $(pkg-config --cflags lua5.4) -x c "$header" ||
       return 1
   done
-  lua5.4 scripts/check_header.lua include/moonpad.h
+  lua5.4 scripts/check_header.lua include/*.h
 }
 
 # Only src/lua and the modules know Lua, the core does without the modules, and the libraries export nothing but the API.
