@@ -1,9 +1,9 @@
 /*
 ** moonpad in a host's own Lua 5.4: opening the module, sharing an open service, running agents.
 **
-** A function that is marked [e] may raise a Lua error (a moonpad error object, or memory), so call
-** it in protected mode; [-] raises nothing. One service may be shared by any number of Lua states on
-** any threads.
+** A function that is marked [e] may raise a Lua error (a moonpad error object, or memory): call it
+** in protected mode. One with [-] raises nothing. One service may be shared by any number of Lua
+** states on any threads.
 **
 ** "Errors:" lists what a function can answer, or raise; "Threads: the Lua state's" means the one
 ** thread that uses the Lua state, in any coroutine of it.
