@@ -4,8 +4,8 @@
 ** The order of locks: none is asked for while another one is held. So no two threads can wait for
 ** each other.
 **
-** mp_executor.mutex       Tasks, waiting and running, and all completion queues. A thread that holds
-**                         it takes no other lock, calls no store and no hook of the host (clock,
+** mp_executor.mutex       Tasks, waiting and running, and all completion queues. Whoever holds it
+**                         takes no other lock, calls no store and no hook of the host (clock,
 **                         random source, allocator, log, callbacks), and so frees no memory.
 ** a transaction           Of a store in memory: its mutex. Of SQLite: the turn to write, or one of
 **                         the reading connections, and SQLite's own locks on the file. Held while a
