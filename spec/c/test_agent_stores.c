@@ -1,4 +1,7 @@
-/* The stores of artifacts and memories without Lua, on every URL that they are served by. */
+/*
+** The stores of artifacts and memories without Lua, on every URL that they are served by. Only Lua
+** has them: there is no public C call for them (agent_stores/artifacts.h, memories.h).
+*/
 #include <pthread.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
-** Appends of a step of a run: nothing is shown of one before it is stored, whatever
-** happens meanwhile.
+** Appends of a step of a run, which only the Lua binding makes (service/binding.h): nothing is
+** shown of one before it is stored, whatever happens meanwhile.
 */
 #include "step_support.h"
 

@@ -1,4 +1,7 @@
-/* Appends of a step of a run: what comes of them. */
+/*
+** Appends of a step of a run, which only the Lua binding makes (service/binding.h): what comes of
+** them is what comes of an append that waits.
+*/
 #include "step_support.h"
 
 /* ---- What comes of it is what comes of an append that waits ---- */

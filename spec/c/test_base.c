@@ -1,4 +1,7 @@
-/* The base: env and its hooks, buffers, errors, keys and maps, UUIDs. */
+/*
+** The base: env and its hooks, buffers, errors, keys and maps, UUIDs. All else is built on them; a
+** caller of moonpad.h meets neither maps nor keys, and UUIDs one at a time.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

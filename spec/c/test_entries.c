@@ -1,4 +1,7 @@
-/* Lists of keys and values. */
+/*
+** Lists of keys and values (core/entries.h), in which deltas and states are handed on: order,
+** twins, huge lists, and memory that ends. Callers see them as JSON only.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,8 @@
-/* Events: reading them in one pass gives what compacting them first gives, for any text. */
+/*
+** Events (core/event.h): reading them in one pass gives what compacting them first gives, for any
+** text. That there are two ways cannot be seen from outside, nor what a draft tells the store: its
+** digest, the texts that it borrows, its deltas. The rules of contract 2.1 are tested in Lua.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* JSON: the pull reader, our own text, paths. */
+/*
+** JSON beneath the public calls: the pull reader token by token, and the short ways that are taken
+** where the text is trusted: written by this library, and not checked again.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

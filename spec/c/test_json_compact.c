@@ -1,4 +1,7 @@
-/* JSON: what is checked and made compact. */
+/*
+** JSON that is checked and made compact in one pass (core/json_compact.h): what comes out to the
+** byte, and each error with its byte, for texts that no public call takes as they are.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

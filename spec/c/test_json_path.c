@@ -1,6 +1,6 @@
 /*
-** Reading one place of a value by its path: moonpad_json_read of the public API, and mp_json_walk
-** beneath it.
+** Reading one place of a value by its path: moonpad_json_read of the public API. One test is for
+** mp_json_walk beneath it, which also starts from values that are no JSON text.
 */
 #include <setjmp.h>
 #include <stdarg.h>

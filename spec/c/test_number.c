@@ -1,4 +1,7 @@
-/* Numbers to text and back: exact, short, and the same in every locale. */
+/*
+** Numbers to text and back (base/number.h), without JSON around them: exact, short, and the same in
+** every locale.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
 ** Events that were written with schema 1, of which nothing is told but by their JSON: a walk
-** over them, alone and among events of today, finds what SQLite finds in the JSON.
+** over them, alone and among events of today, finds what SQLite finds in the JSON. The store is
+** asked itself: which events a walk skips without their JSON is not seen from outside.
 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /*
 ** Option structs of programs that were built with another header than the library. Each struct
 ** lies in a block of exactly its size, so that AddressSanitizer finds a byte that is read or
-** written beyond it. scripts/check_abi.sh has the rest: real programs with real headers.
+** written beyond it. How a struct that has grown is read is shown with one of the test's own
+** (base/options.h). scripts/check_abi.sh has the rest: real programs with real headers.
 */
 #include "service_support.h"
 

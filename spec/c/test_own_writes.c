@@ -1,6 +1,7 @@
 /*
-** What a session object has written itself, told from what others
-** have (service/session/own_writes.h).
+** The journal of a session object's own writes (service/session/own_writes.h), by which a conflict
+** is told from the object's own doing. From outside, only the conflict is seen: here the journal is
+** held against a list of all writes, with memory that ends, and must not grow.
 */
 #include "step_support.h"
 

@@ -1,4 +1,7 @@
-/* Patches: what was done to a value as a list of edits, noted and applied. */
+/*
+** Patches: what was done to a value as a list of edits, noted and applied (core/patch.h). From
+** outside only the value is seen, not which edits it came from.
+*/
 #include "tree_support.h"
 
 /* ---- What is noted ---- */

@@ -1,5 +1,7 @@
-/* Patches of several who wrote side by side (contract 1.4 point 3): where they overlap, and both
-** together where they do not. */
+/*
+** Patches of several who wrote concurrently (contract 1.4 point 3): where they overlap, and both
+** together where they do not. The rule itself, pair by pair; tool calls are tested in Lua.
+*/
 #include "tree_support.h"
 
 /* ---- Two side by side ---- */

@@ -1,4 +1,7 @@
-/* Patches by their laws, over many random writes. */
+/*
+** Patches by their laws, over many random writes: one applied to what was there before gives what
+** the tree holds, and overlaps are those that a slow rule finds.
+*/
 #include "tree_model.h"
 
 /* What is applied upon what was there before gives what the tree holds, and is remembered as it

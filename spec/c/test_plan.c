@@ -1,4 +1,7 @@
-/* A plan carried out in a transaction: what is stored, what is refused, what it tells. */
+/*
+** Plans (store/plan.h): an append that a store carries out by itself, in one round trip. What is
+** stored, what is refused, and what it tells whoever asked; a service shows only the outcome.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

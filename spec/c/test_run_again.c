@@ -1,7 +1,8 @@
 /*
 ** Every call of the C API beside another one that fails. Both wait for the same writer and share a
 ** commit, so that what the call has done in its transaction is undone and done again: it gives what
-** it gives alone, and keeps nothing of its first attempt.
+** it gives alone, and keeps nothing of its first attempt. To have them share a commit, the test
+** looks how many wait for the writer of the SQLite store.
 */
 #include <pthread.h>
 #include <sched.h>

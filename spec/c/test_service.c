@@ -1,5 +1,5 @@
 /*
-** The public C API call by call, on both stores: services, sessions, events. What Lua adds on top
+** The public C API call by call, on every store: services, sessions, events. What Lua adds on top
 ** is tested in Lua.
 */
 #include "service_support.h"

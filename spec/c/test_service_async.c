@@ -1,4 +1,4 @@
-/* The public C API call by call, on both stores: appends that do not wait. */
+/* The public C API call by call, on every store: appends that do not wait. */
 #include "service_support.h"
 
 #include <stdio.h>

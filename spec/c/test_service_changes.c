@@ -1,4 +1,4 @@
-/* The public C API call by call, on both stores: change sets, and what users and apps share. */
+/* The public C API call by call, on every store: change sets, and what users and apps share. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Event cursors, on both stores: which events, in which order, how long, and at what cost. */
+/* Event cursors, on every store: which events, in which order, how long, and at what cost. */
 #include "service_support.h"
 
 #include <malloc.h>

@@ -1,4 +1,4 @@
-/* The public C API call by call, on both stores: history, backup, export and import. */
+/* The public C API call by call, on every store: history, backup, export and import. */
 #include "service_support.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
 ** What happens between two locks: threads that meet at a chosen moment, in the middle of a call. A
 ** thread is stopped where it asks for memory, which no thread does while it holds the service's own
-** lock.
+** lock. That lock, and who waits for the SQLite store, is what these tests know of the inside.
 */
 #include "service_support.h"
 

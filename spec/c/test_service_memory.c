@@ -1,5 +1,5 @@
 /*
-** Every allocation of the calls that change something fails once, on both stores: nothing leaks,
+** Every allocation of the calls that change something fails once, on every store: nothing leaks,
 ** nothing is half done.
 */
 #include "service_support.h"

@@ -1,6 +1,6 @@
 /*
 ** What a service makes of a store whose tombstones have been purged: nothing is taken for unchanged
-** that may not be.
+** that may not be. No call of moonpad.h purges: the test asks the store itself.
 */
 #include "service_support.h"
 

@@ -1,5 +1,5 @@
 /*
-** Exports and imports line by line, on both stores. What the lines say is tested in
+** Exports and imports line by line, on every store. What the lines say is tested in
 ** test_service_history.c.
 */
 #include "service_support.h"

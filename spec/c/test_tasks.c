@@ -1,4 +1,7 @@
-/* The executor: tasks, what runs them, and who takes them out of their queues. */
+/*
+** The executor (service/executor.h): tasks, the threads that run them, and who takes them out of
+** their queues. A host sees appends that complete, but can neither hold a task nor abandon one.
+*/
 #include "service_support.h"
 
 #include <sched.h>

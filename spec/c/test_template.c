@@ -1,4 +1,7 @@
-/* Instruction templates: contract 4.1, ADK's own table, errors. */
+/*
+** Instruction templates: contract 4.1, ADK's own table, errors. All by moonpad_render, but for the
+** list of the artifacts that a template names (core/template.h), which only Lua asks for.
+*/
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

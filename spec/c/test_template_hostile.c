@@ -1,4 +1,7 @@
-/* Templates that are damaged or made to harm, huge ones, and memory that fails. */
+/*
+** Templates that are damaged or made to harm, huge ones, and memory that fails; the last one where
+** the text is rendered behind another one, as no public call does (core/template.h).
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

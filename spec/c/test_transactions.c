@@ -1,5 +1,7 @@
 /*
-** Transactions over a change set, with memory and without: what was pending before is never lost.
+** Transactions over a change set (service/changes/transaction.h), which tool calls are in Lua, with
+** memory and without: what was pending before is never lost. Here each allocation fails in turn,
+** which no Lua test can do for these calls alone.
 */
 #include "core/tree_write.h"
 #include "counting_allocator.h"

@@ -1,4 +1,7 @@
-/* Trees: reading, identity, writing, staleness, messages. */
+/*
+** Trees (core/tree.h), on which the nodes of Lua sit: reading, identity, writing, staleness,
+** messages. C reads and writes by path, and never holds a node.
+*/
 #include "tree_support.h"
 
 static mp_item member(mp_node *node, const char *key) {

@@ -1,4 +1,7 @@
-/* Trees against a model, over many random writes; and every allocation failing once. */
+/*
+** Trees (core/tree.h) against a model, over many random writes; and every allocation failing once,
+** and then for good.
+*/
 #include "tree_model.h"
 
 #define HELD_AT_MOST 48

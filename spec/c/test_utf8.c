@@ -1,5 +1,6 @@
 /*
-** UTF-8: what is valid, how characters are decoded and encoded, which of them make an identifier.
+** UTF-8 (base/utf8.h), code point by code point: what is valid, how characters are decoded and
+** encoded, which of them make an identifier.
 */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* Scopes of keys, and owned values. */
+/*
+** Scopes of keys (contract 1.1), and counted values (core/value.h): their copies, and memory that
+** ends. Callers borrow values, and own none.
+*/
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
