@@ -266,15 +266,61 @@ static inline void append(moonpad_session *session, const event_text *event) {
 static inline void fill_history(moonpad_service *service, moonpad_session *session, long first, long count) {
   event_text event;
   moonpad_error error;
-  long held = (long)moonpad_session_revision(session);
+  long before = (long)moonpad_session_revision(session);
   for (long i = 0; i < count; i++) {
     event.length = write_event(event.text, first + i, 0, true);
     must_call(moonpad_append_event_async(session, event_string(&event), NULL, NULL, &error), &error);
     if (i % 1000 == 999) {
-      while (moonpad_session_revision(session) < held + i - 1000) moonpad_poll(service, 1000);
+      while (moonpad_session_revision(session) < before + i - 1000) moonpad_poll(service, 1000);
     }
   }
-  while (moonpad_session_revision(session) < held + count) moonpad_poll(service, 1000);
+  while (moonpad_session_revision(session) < before + count) moonpad_poll(service, 1000);
+}
+
+/* 100000 as "100,000". */
+static inline const char *count_text(char text[32], long count) {
+  if (count >= 1000000) {
+    snprintf(text, 32, "%ld,%03ld,%03ld", count / 1000000, count / 1000 % 1000, count % 1000);
+  } else if (count >= 1000) {
+    snprintf(text, 32, "%ld,%03ld", count / 1000, count % 1000);
+  } else {
+    snprintf(text, 32, "%ld", count);
+  }
+  return text;
+}
+
+/* ---- A session object that is behind its session ---- */
+
+#define BEHIND 40
+
+/* An event without a delta: otherwise each would have more to take in than the one before it. */
+static inline double time_one_append(moonpad_session *session) {
+  moonpad_error error;
+  moonpad_string event =
+      moonpad_text("{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table "
+                   "for two at the window is booked for half past seven, as you wished.\"}]}}");
+  double start = now_us();
+  must_call(moonpad_append_event(session, event, NULL, &error), &error);
+  return now_us() - start;
+}
+
+/* Promise 9: an append to an object so many events behind, against one to an object just got. */
+static inline void print_behind(moonpad_service *service, const char *store, long distance) {
+  samples fresh = {0}, behind = {0};
+  char work[96], counted[32];
+  moonpad_session *old[BEHIND], *theirs = create_session(service, "s");
+  for (int i = 0; i < BEHIND; i++) old[i] = get_session(service, "s", MOONPAD_ALL_EVENTS);
+  fill_history(service, theirs, 0, distance);
+  for (int i = 0; i < BEHIND; i++) {
+    moonpad_session *now = get_session(service, "s", MOONPAD_ALL_EVENTS);
+    add_sample(&fresh, time_one_append(now));
+    moonpad_session_free(now);
+    add_sample(&behind, time_one_append(old[i]));
+    moonpad_session_free(old[i]);
+  }
+  moonpad_session_free(theirs);
+  snprintf(work, sizeof work, "append, %s, object %s events behind / fresh, p50", store, count_text(counted, distance));
+  print_pairs_at_most("9", work, "us", &fresh, &behind, 1.5);
 }
 
 /* ---- The command line: FOLDER FULL(0|1) ---- */
@@ -290,18 +336,6 @@ static inline bench_arguments read_arguments(int count, char **values) {
   bench_arguments arguments = {values[1], strcmp(values[2], "1") == 0, 100000};
   if (arguments.full) arguments.history = 1000000;
   return arguments;
-}
-
-/* 100000 as "100,000". */
-static inline const char *count_text(char text[32], long count) {
-  if (count >= 1000000) {
-    snprintf(text, 32, "%ld,%03ld,%03ld", count / 1000000, count / 1000 % 1000, count % 1000);
-  } else if (count >= 1000) {
-    snprintf(text, 32, "%ld,%03ld", count / 1000, count % 1000);
-  } else {
-    snprintf(text, 32, "%ld", count);
-  }
-  return text;
 }
 
 #endif

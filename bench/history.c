@@ -1,7 +1,7 @@
 /*
 ** What an append and a get cost with a history of 1 to 1,000,000 events, on both stores. Prints
 ** lines of: store, events of history, microseconds of an append (median), microseconds of a
-** getSession (median). bench/plot.lua draws them; bench/run.sh sets them beside other
+** getSession (median). bench/plot.lua draws them; bench/run.sh compares them with other
 ** implementations.
 **   history FOLDER 0|1        1: up to 1,000,000 events, else 100,000
 */
@@ -67,8 +67,8 @@ static void measure_store(const char *store, const char *url, const bench_argume
   for (; size <= SMALL_HISTORY; size *= 10) measure_small(&measured, size);
   moonpad_session *session = create_session(measured.service, "s");
   for (; size <= arguments->history; size *= 10) {
-    long held = (long)moonpad_session_revision(session);
-    fill_history(measured.service, session, held, size - held);
+    long before = (long)moonpad_session_revision(session);
+    fill_history(measured.service, session, before, size - before);
     time_appends(&measured, session, size, BLOCK);
     time_gets(&measured, "s", GETS);
     print_times(&measured, size);

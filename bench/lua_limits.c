@@ -28,7 +28,7 @@ static int worked(lua_State *L) {
   return 1;
 }
 
-/* ---- Events: the typical one, with what moonpad hands out beside it (revision) ---- */
+/* ---- Events: the typical one, with what moonpad adds to it (revision) ---- */
 
 static void set_integer(lua_State *L, const char *field, lua_Integer integer) {
   lua_pushinteger(L, integer);
@@ -58,7 +58,7 @@ static void push_actions(lua_State *L, lua_Integer step, const char *wish, size_
 }
 
 /*
-** What differs from event to event, in memory of C: a string that Lua held already would cost
+** What differs from event to event, in memory of C: a string that Lua has already would cost
 ** nothing to push.
 */
 typedef struct stored_event {

@@ -22,7 +22,7 @@ typedef struct limit_key {
 #define FIRST_IDS 64
 
 /*
-** An id is where its event begins; its hash stands beside it, so that growing and most searches go
+** An id is where its event begins; its hash is kept with it, so that growing and most searches go
 ** to no event.
 */
 typedef struct limit_id {
@@ -285,41 +285,12 @@ static void measure_history(long history) {
 
 /* ---- 9: a session object that is behind ---- */
 
-#define BEHIND 40
-
-/* An event without a delta: otherwise each would have more to take in than the one before it. */
-static double time_one_append(moonpad_session *session) {
-  moonpad_error error;
-  moonpad_string event =
-      moonpad_text("{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table "
-                   "for two at the window is booked for half past seven, as you wished.\"}]}}");
-  double start = now_us();
-  must_call(moonpad_append_event(session, event, NULL, &error), &error);
-  return now_us() - start;
-}
-
 static void measure_behind(void) {
   static const long distances[] = {10, 1000, 100000};
   for (size_t d = 0; d < sizeof distances / sizeof distances[0]; d++) {
-    samples fresh = {0}, behind = {0};
-    char work[96], counted[32];
-    moonpad_session *old[BEHIND];
     moonpad_service *service = open_service("memory:", MOONPAD_DURABILITY_FULL, NULL);
-    moonpad_session *theirs = create_session(service, "s");
-    for (int i = 0; i < BEHIND; i++) old[i] = get_session(service, "s", MOONPAD_ALL_EVENTS);
-    fill_history(service, theirs, 0, distances[d]);
-    for (int i = 0; i < BEHIND; i++) {
-      moonpad_session *now = get_session(service, "s", MOONPAD_ALL_EVENTS);
-      add_sample(&fresh, time_one_append(now));
-      moonpad_session_free(now);
-      add_sample(&behind, time_one_append(old[i]));
-      moonpad_session_free(old[i]);
-    }
-    moonpad_session_free(theirs);
+    print_behind(service, "memory", distances[d]);
     moonpad_service_release(service);
-    snprintf(work, sizeof work, "append, memory, object %s events behind / fresh, p50",
-             count_text(counted, distances[d]));
-    print_pairs_at_most("9", work, "us", &fresh, &behind, 1.5);
   }
 }
 

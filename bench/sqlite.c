@@ -214,43 +214,15 @@ static void measure_get(pair_of_files *pair, const char *counted) {
 
 /* ---- 9: a session object that is behind ---- */
 
-#define BEHIND 40
-
-/* An event without a delta: otherwise each would have more to take in than the one before it. */
-static double time_one_append(moonpad_session *session) {
-  moonpad_error error;
-  moonpad_string event =
-      moonpad_text("{\"author\":\"concierge\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Your table "
-                   "for two at the window is booked for half past seven, as you wished.\"}]}}");
-  double start = now_us();
-  must_call(moonpad_append_event(session, event, NULL, &error), &error);
-  return now_us() - start;
-}
-
 static void measure_behind(const bench_arguments *arguments) {
   static const long distances[] = {10, 1000, 20000};
-  char path[4096], work[96], counted[32];
+  char path[4096];
   file_path(path, sizeof path, arguments->folder, "behind.db");
   for (size_t d = 0; d < sizeof distances / sizeof distances[0]; d++) {
-    samples fresh = {0}, behind = {0};
-    moonpad_session *old[BEHIND];
     moonpad_service *service = open_file_service(path, MOONPAD_DURABILITY_NORMAL);
-    moonpad_session *theirs = create_session(service, "s");
-    for (int i = 0; i < BEHIND; i++) old[i] = get_session(service, "s", MOONPAD_ALL_EVENTS);
-    fill_history(service, theirs, 0, distances[d]);
-    for (int i = 0; i < BEHIND; i++) {
-      moonpad_session *now = get_session(service, "s", MOONPAD_ALL_EVENTS);
-      add_sample(&fresh, time_one_append(now));
-      moonpad_session_free(now);
-      add_sample(&behind, time_one_append(old[i]));
-      moonpad_session_free(old[i]);
-    }
-    moonpad_session_free(theirs);
+    print_behind(service, "SQLite", distances[d]);
     moonpad_service_release(service);
     remove_database(path);
-    snprintf(work, sizeof work, "append, SQLite, object %s events behind / fresh, p50",
-             count_text(counted, distances[d]));
-    print_pairs_at_most("9", work, "us", &fresh, &behind, 1.5);
   }
 }
 

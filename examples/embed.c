@@ -236,7 +236,7 @@ static void print_village(game *world, const char *when) {
 ** Waits for what is still on its way to the disk, and brings every villager up to what the others
 ** have stored.
 */
-static bool settle(game *world) {
+static bool finish_appends(game *world) {
   moonpad_error error;
   while (!world->failed && world->stored < world->queued) moonpad_poll(world->service, 100);
   for (size_t who = 0; !world->failed && who < VILLAGERS; who++) {
@@ -250,7 +250,7 @@ static bool play(game *world, long frames) {
     if (!wake_villager(world, who)) return false;
   }
   print_village(world, "Before:");
-  if (!run_frames(world, frames) || !settle(world)) return false;
+  if (!run_frames(world, frames) || !finish_appends(world)) return false;
   print_village(world, "After:");
   printf("%ld frames, %ld events stored; a frame cost %.0f us on average, %.0f us at worst (a frame has %d us)\n",
          frames, world->stored, world->frame_sum / (double)frames * 1e6, world->worst_frame * 1e6,
