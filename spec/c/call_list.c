@@ -271,7 +271,7 @@ static moonpad_status call_set(call_scene *scene, moonpad_error *error) {
 }
 
 static moonpad_status call_set_text(call_scene *scene, moonpad_error *error) {
-  moonpad_value value = moonpad_string_value(T("a text that is longer than what is kept beside a number"));
+  moonpad_value value = moonpad_string_value(T("a text that is longer than what is kept inline"));
   return moonpad_changes_set(scene->changes, T("user:text"), T(""), &value, error);
 }
 

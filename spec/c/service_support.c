@@ -20,9 +20,9 @@ static bool may_allocate(host *self) {
 ** A new block holds digits, other ones each time: who reads beyond what was written finds a longer
 ** number, and is found out.
 */
-static void soil(host *self, void *block, size_t size) {
+static void poison(host *self, void *block, size_t size) {
   self->alive++;
-  memset(block, '0' + (int)(++self->soiled % 10), size);
+  memset(block, '0' + (int)(++self->poisoned % 10), size);
 }
 
 static bool call_at_memory(host *self, bool asks) {
@@ -45,7 +45,7 @@ static void *host_allocate(void *context, size_t size) {
   if (!call_at_memory(self, true)) return NULL;
   pthread_mutex_lock(&self->lock);
   void *block = may_allocate(self) ? malloc(size) : NULL;
-  if (block != NULL) soil(self, block, size);
+  if (block != NULL) poison(self, block, size);
   pthread_mutex_unlock(&self->lock);
   return block;
 }
@@ -55,7 +55,7 @@ static void *host_resize(void *context, void *block, size_t size) {
   if (!call_at_memory(self, true)) return NULL;
   pthread_mutex_lock(&self->lock);
   void *grown = may_allocate(self) ? realloc(block, size) : NULL;
-  if (grown != NULL && block == NULL) soil(self, grown, size);
+  if (grown != NULL && block == NULL) poison(self, grown, size);
   pthread_mutex_unlock(&self->lock);
   return grown;
 }

@@ -43,9 +43,9 @@ typedef struct host {
   moonpad_options options;
   moonpad_allocator allocator;
   pthread_mutex_t lock;
-  long alive; /* blocks */
-  unsigned soiled;
-  long allowed; /* allocations until one fails; -1: none does */
+  long alive;        /* blocks */
+  unsigned poisoned; /* how many blocks were filled with digits */
+  long allowed;      /* allocations until one fails; -1: none does */
   double now;
   unsigned seed; /* what the next random bytes are made of */
   int warnings;

@@ -280,7 +280,7 @@ static void learn(trial *self) {
   if (self->path != NULL) remove_files(self->path);
 }
 
-/* A lock that nobody ever lets go is another matter: SQLite gives up after ten seconds. */
+/* A lock that nobody ever releases is another matter: SQLite gives up after ten seconds. */
 static int ways_of(const fault *self) {
   return self->kind == FAULT_LOCK ? 1 : 2;
 }
@@ -352,12 +352,12 @@ static void fail_allocations(counting_allocator *allocator) {
   assert_int_equal(sqlite3_memory_used(), used);
 }
 
-static void test_own_allocations(void **state) {
+static void test_every_call_without_memory(void **state) {
   (void)state;
   fail_allocations(&own);
 }
 
-static void test_allocations_of_sqlite(void **state) {
+static void test_every_call_while_sqlite_has_no_memory(void **state) {
   (void)state;
   fail_allocations(&sqlite_memory);
 }
@@ -383,7 +383,7 @@ static void test_each_allocation_of_a_write_of_memories(void **state) {
   mp_env_release(self.env);
 }
 
-static void test_disk(void **state) {
+static void test_every_call_on_a_failing_disk(void **state) {
   const sqlite_place *place = *state;
   char file_url[160];
   snprintf(file_url, sizeof file_url, "sqlite:%s", place->path);
@@ -396,8 +396,9 @@ static void test_disk(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
-  const struct CMUnitTest tests[] = {TEST(test_own_allocations), TEST(test_allocations_of_sqlite),
-                                     TEST(test_each_allocation_of_a_write_of_memories), TEST(test_disk)};
+  const struct CMUnitTest tests[] = {
+      TEST(test_every_call_without_memory), TEST(test_every_call_while_sqlite_has_no_memory),
+      TEST(test_each_allocation_of_a_write_of_memories), TEST(test_every_call_on_a_failing_disk)};
   sqlite_memory_install();
   faulty_vfs_install();
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,7 +286,7 @@ static void expect_every_call(const agent_scene *scene, moonpad_status status) {
   mp_buffer_free(&found);
 }
 
-static void test_closed(void **state) {
+static void test_a_closed_store_refuses_every_call(void **state) {
   const fixture *self = *state;
   for (int i = 0; i < 2; i++) {
     self->scene.artifacts->ops->close(self->scene.artifacts);
@@ -403,7 +403,7 @@ static void test_other_urls_are_refused(void **state) {
 ** Another writer holds the lock: every write says so when it has waited for as long as the store
 ** was opened to wait, and reads go on.
 */
-static void test_busy(void **state) {
+static void test_a_lock_that_is_not_had_in_time_is_busy(void **state) {
   const fixture *self = *state;
   const agent_scene *scene = &self->scene;
   mp_artifact_name name = file_named("s", "f");
@@ -442,11 +442,11 @@ int main(void) {
       TEST(test_memories_are_found_by_their_owner),
       TEST(test_memories_go_with_their_user),
       TEST(test_a_match_has_all_that_was_said),
-      TEST(test_closed),
+      TEST(test_a_closed_store_refuses_every_call),
       TEST(test_threads_share_a_store),
       TEST(test_what_is_in_memory_says_so),
       TEST(test_other_urls_are_refused),
-      TEST(test_busy),
+      TEST(test_a_lock_that_is_not_had_in_time_is_busy),
   };
   static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH"};
   int failed = 0;

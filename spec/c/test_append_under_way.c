@@ -369,7 +369,7 @@ typedef struct holder {
   int dropped;
 } holder;
 
-static void let_go_of_all(void *context) {
+static void release_all(void *context) {
   holder *held = context;
   held->dropped++;
   moonpad_session_free(held->session);
@@ -378,9 +378,9 @@ static void let_go_of_all(void *context) {
 
 static void test_the_last_one_is_abandoned(void **state) {
   host *self = *state;
-  static const mp_append_watch letting_go = {NULL, let_go_of_all};
+  static const mp_append_watch releasing = {NULL, release_all};
   holder held = {self->service, host_create(self, "s", ""), 0};
-  mp_async_way way = {.when_stored = true, .watch = &letting_go, .context = &held};
+  mp_async_way way = {.when_stored = true, .watch = &releasing, .context = &held};
   mp_job *job;
   OK(mp_append_later(held.session, &(mp_append_request){.event = T(plain_event)}, &way, &job, &failure));
   mp_session_drain(held.session);
@@ -424,7 +424,7 @@ static void test_one_that_nobody_asks_for_goes_with_the_service(void **state) {
   OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
 }
 
-/* ---- With the store held up ---- */
+/* ---- While the store is stopped ---- */
 
 static void test_it_is_looked_for_without_waiting(void **state) {
   host *self = *state;

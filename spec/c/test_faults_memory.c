@@ -76,30 +76,30 @@ static void fail_each(call_setting setting, counting_allocator *failing, long on
   }
 }
 
-static void test_memory_store(void **state) {
+static void test_every_call_in_memory(void **state) {
   (void)state;
   fail_each(call_in_memory(), &own, ONE_BY_ONE_IN_MEMORY);
 }
 
-static void test_plans(void **state) {
+static void test_every_call_as_a_plan(void **state) {
   (void)state;
   fail_each(call_with_plans(), &own, ONE_BY_ONE_IN_MEMORY);
 }
 
-static void test_sqlite_store(void **state) {
+static void test_every_call_on_a_file(void **state) {
   const sqlite_place *place = *state;
   fail_each(call_in_file(place->path), &own, ONE_BY_ONE_IN_FILE);
 }
 
-static void test_sqlite_itself(void **state) {
+static void test_every_call_while_sqlite_has_no_memory(void **state) {
   const sqlite_place *place = *state;
   fail_each(call_in_file(place->path), &sqlite_memory, ONE_BY_ONE_IN_FILE);
 }
 
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
-  const struct CMUnitTest tests[] = {TEST(test_memory_store), TEST(test_plans), TEST(test_sqlite_store),
-                                     TEST(test_sqlite_itself)};
+  const struct CMUnitTest tests[] = {TEST(test_every_call_in_memory), TEST(test_every_call_as_a_plan),
+                                     TEST(test_every_call_on_a_file), TEST(test_every_call_while_sqlite_has_no_memory)};
   sqlite_memory_install();
   faulty_vfs_install(); /* fails nothing here, and does not wait for the disk */
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,7 +228,7 @@ static void skipping_goes_to_the_end_of_a_value(void **state) {
   mp_env_release(env);
 }
 
-/* ---- our own text ---- */
+/* ---- trusted text ---- */
 
 static void the_end_of_own_values_is_found(void **state) {
   (void)state;

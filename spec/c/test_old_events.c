@@ -129,7 +129,7 @@ static void expect_invocations(const sqlite_place *place, mp_store *store) {
   }
 }
 
-static void test_old_events(void **state) {
+static void test_events_of_schema_1_are_walked_as_sqlite_reads_them(void **state) {
   sqlite_place *place = *state;
   char command[300];
   snprintf(command, sizeof command, "gzip -dc spec/fixtures/schema_1/sessions.db.gz > '%s'", place->path);
@@ -145,7 +145,8 @@ static void test_old_events(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_old_events, place_setup, place_teardown),
+      cmocka_unit_test_setup_teardown(test_events_of_schema_1_are_walked_as_sqlite_reads_them, place_setup,
+                                      place_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

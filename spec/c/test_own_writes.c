@@ -12,7 +12,7 @@
 
 static const char *const names[] = {"", "p", "p.a", "p.ab", "p.b", "p.b.q.c", "p.b.q.d"};
 #define NAMES (sizeof names / sizeof *names) /* the first one: no branch */
-static const bool beside[NAMES][NAMES] = {
+static const bool concurrent[NAMES][NAMES] = {
     [2] = {[3] = true, [4] = true, [5] = true, [6] = true},
     [3] = {[2] = true, [4] = true, [5] = true, [6] = true},
     [4] = {[2] = true, [3] = true},
@@ -41,7 +41,7 @@ static int64_t last_change(const history *self) {
 static bool conflicts(const history *self, int64_t base, bool has_read, size_t by) {
   for (size_t i = 0; i < self->count; i++) {
     if (self->writes[i].revision <= base) continue;
-    if (self->writes[i].by == ELSEWHERE || (has_read && beside[by][self->writes[i].by])) return true;
+    if (self->writes[i].by == ELSEWHERE || (has_read && concurrent[by][self->writes[i].by])) return true;
   }
   return false;
 }

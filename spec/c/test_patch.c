@@ -302,7 +302,7 @@ static void the_owner_is_asked(void **state) {
 }
 
 /* Nodes stay what they are as long as their place is not replaced. */
-static void identity_survives(void **state) {
+static void applying_a_patch_keeps_the_identity_of_nodes(void **state) {
   world *w = *state;
   static const char base[] = "{\"e\":{},\"l\":[{\"x\":1},2],\"o\":{},\"s\":[1,1]}";
   plant *target = plant_new(w, base);
@@ -427,7 +427,7 @@ int main(void) {
       TEST(huge_objects_take_linear_time),
       TEST(what_does_not_fit_is_an_error),
       TEST(the_owner_is_asked),
-      TEST(identity_survives),
+      TEST(applying_a_patch_keeps_the_identity_of_nodes),
       TEST(removals_are_remembered),
       TEST(what_was_done_before_clean_is_not_noted),
       TEST(a_patch_lives_by_itself),

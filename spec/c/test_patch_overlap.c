@@ -4,7 +4,7 @@
 */
 #include "tree_support.h"
 
-/* ---- Two side by side ---- */
+/* ---- Two that are concurrent ---- */
 
 /* `both`: what the second makes of what the first left; NULL: they overlap. */
 typedef struct pair_case {
@@ -17,8 +17,7 @@ static const pair_case objects[] = {
     {"{\"a\":1}", "", "a=2", "{\"a\":2}"},
     {"{\"a\":1}", "", "", "{\"a\":1}"},
     {"{}", "x=1", "y=1; y=-", "{\"x\":1}"},
-    /* different places stand side by side, the same place is one for one of them only, even with
-    ** the same value */
+    /* different places do not overlap, the same place does, even with the same value */
     {"{}", "theme=1", "lang=2", "{\"lang\":2,\"theme\":1}"},
     {"{\"a\":1,\"b\":2}", "a=3", "b=4", "{\"a\":3,\"b\":4}"},
     {"{\"a\":1}", "a=2", "a=3", NULL},
@@ -68,7 +67,7 @@ static const pair_case arrays[] = {
 };
 
 static const pair_case created[] = {
-    /* put there because there was none: items of both, members side by side */
+    /* put there because there was none: the items of both, and the members of both */
     {"{}", "l={}; l+=1", "l={}; l+=2", "{\"l\":[1,2]}"},
     {"{}", "l=[]; l+=1", "l={}; l+=2", "{\"l\":[1,2]}"},
     {"{}", "l=[1,2]", "l=[3]", "{\"l\":[1,2,3]}"},
@@ -187,7 +186,7 @@ static void wholes_stand_side_by_side(void **state) {
 }
 
 /* The calls of one model answer, in the order in which they end; then what they made together
-** beside other such work. */
+** concurrent with other such work. */
 static void several_are_applied_in_order(void **state) {
   world *w = *state;
   static const char base[] = "{\"log\":[0]}";

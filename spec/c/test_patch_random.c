@@ -36,7 +36,7 @@ static void a_patch_repeats_all(void **state) {
   random_free(r);
 }
 
-/* A whole value, put side by side with nothing, is that value. */
+/* A patch of a whole value, applied to nothing, gives that value. */
 static void a_whole_gives_its_value(void **state) {
   (void)state;
   random_world *r = random_new(99);

@@ -317,7 +317,7 @@ static void try_operation(mp_store_open open, const char *rest, const tried_oper
   close_scene(&self);
 }
 
-static void test_every_operation(void **state) {
+static void test_every_operation_stores_its_result(void **state) {
   (void)state;
   for (size_t i = 0; i < COUNT(tried_operations); i++) {
     for (size_t value = 0; value < COUNT(stored_values); value++) {
@@ -367,7 +367,7 @@ static void expect_outcome(scene *self, plain_plan *plain, mp_plan_outcome expec
   end_plan(self, plain);
 }
 
-static void test_stored_row(void **state) {
+static void test_a_stored_plan_tells_the_row(void **state) {
   scene *self = *state;
   store_key(self, MP_SCOPE_USER, "k", "1");
   plain_plan plain;
@@ -412,7 +412,7 @@ static void test_tells_what_others_changed(void **state) {
   end_plan(self, &plain);
 }
 
-static void test_missing(void **state) {
+static void test_a_session_that_is_gone_is_missing(void **state) {
   scene *self = *state;
   plain_plan plain;
   plain_plan_of(self, &plain, MP_GUARDED_SET, "k", "1");
@@ -420,7 +420,7 @@ static void test_missing(void **state) {
   expect_outcome(self, &plain, MP_OUTCOME_MISSING);
 }
 
-static void test_duplicate(void **state) {
+static void test_an_id_that_is_there_already_is_a_duplicate(void **state) {
   scene *self = *state;
   store_key(self, MP_SCOPE_SESSION, "k", "1"); /* by event e1 */
   plain_plan plain;
@@ -434,7 +434,7 @@ static void test_duplicate(void **state) {
   expect_outcome(self, &plain, MP_OUTCOME_STORED);
 }
 
-static void test_too_long(void **state) {
+static void test_what_is_too_long_is_refused(void **state) {
   scene *self = *state;
   static const struct {
     const char *operand;
@@ -466,7 +466,7 @@ static void test_held_is_ahead(void **state) {
   }
 }
 
-static void test_last_use(void **state) {
+static void test_an_entry_used_too_long_ago_is_refused(void **state) {
   scene *self = *state;
   plain_plan plain;
   plain_plan_of(self, &plain, MP_GUARDED_SET, "k", "1");
@@ -493,7 +493,7 @@ static moonpad_status purge_in(mp_tx *tx, void *context, moonpad_error *error) {
 ** A key without a row may have been removed since a base before what was forgotten; one with a row
 ** tells its revision.
 */
-static void test_forgotten(void **state) {
+static void test_what_may_have_been_forgotten_is_refused(void **state) {
   scene *self = *state;
   store_key(self, MP_SCOPE_SESSION, "old", "1");
   store_key(self, MP_SCOPE_SESSION, "k", "1");
@@ -525,7 +525,7 @@ static void test_forgotten(void **state) {
   }
 }
 
-static void test_several_plans(void **state) {
+static void test_plans_in_one_transaction_see_those_before_them(void **state) {
   scene *self = *state;
   plain_plan plans[4];
   static const char *const ids[] = {"a", "b", "c", "d"};
@@ -625,7 +625,7 @@ static void failing_allocations(mp_store_open open, const char *rest) {
   }
 }
 
-static void test_failing_allocations(void **state) {
+static void test_a_plan_without_memory_stores_nothing(void **state) {
   (void)state;
   failing_allocations(mp_memory_open, "");
   failing_allocations(mp_sqlite_open, ":memory:");
@@ -638,17 +638,17 @@ static void test_failing_allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_operation),
-      ON_EVERY_STORE(test_stored_row),
+      cmocka_unit_test(test_every_operation_stores_its_result),
+      ON_EVERY_STORE(test_a_stored_plan_tells_the_row),
       ON_EVERY_STORE(test_tells_what_others_changed),
-      ON_EVERY_STORE(test_missing),
-      ON_EVERY_STORE(test_duplicate),
-      ON_EVERY_STORE(test_too_long),
+      ON_EVERY_STORE(test_a_session_that_is_gone_is_missing),
+      ON_EVERY_STORE(test_an_id_that_is_there_already_is_a_duplicate),
+      ON_EVERY_STORE(test_what_is_too_long_is_refused),
       ON_EVERY_STORE(test_held_is_ahead),
-      ON_EVERY_STORE(test_last_use),
-      ON_EVERY_STORE(test_forgotten),
-      ON_EVERY_STORE(test_several_plans),
-      cmocka_unit_test(test_failing_allocations),
+      ON_EVERY_STORE(test_an_entry_used_too_long_ago_is_refused),
+      ON_EVERY_STORE(test_what_may_have_been_forgotten_is_refused),
+      ON_EVERY_STORE(test_plans_in_one_transaction_see_those_before_them),
+      cmocka_unit_test(test_a_plan_without_memory_stores_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,7 +250,7 @@ static void test_a_session_keeps_its_service(void **state) {
 
 /* ---- Sessions ---- */
 
-static void test_create_session(void **state) {
+static void test_a_created_session_has_its_names_and_state(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, " s ", "{\"k\":1,\"user:u\":[2.0],\"app:a\":\"x\",\"temp:t\":4}");
   SAYS(moonpad_session_id(session), "s");
@@ -300,7 +300,7 @@ static void test_ids_come_from_the_injected_source(void **state) {
   moonpad_session_free(session);
 }
 
-static void test_get_session(void **state) {
+static void test_a_get_shows_as_many_events_as_asked(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"k\":0}");
   for (int i = 1; i <= 4; i++) {
@@ -350,7 +350,7 @@ static void test_get_session(void **state) {
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_get_session(self->service, &name, NULL, &session, &failure));
 }
 
-static void test_list_sessions(void **state) {
+static void test_sessions_are_listed_page_by_page(void **state) {
   host *self = *state;
   static const char *const ids[] = {"c", "a", "b"};
   for (int i = 0; i < 3; i++) {
@@ -484,7 +484,7 @@ static void test_read_by_path(void **state) {
 
 /* ---- Events ---- */
 
-static void test_append_event(void **state) {
+static void test_an_event_is_stored_and_shown(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"gone\":1}");
   moonpad_event *event = NULL;
@@ -611,7 +611,7 @@ static void test_refresh_and_conflicts(void **state) {
 
 /* ---- Configured limits ---- */
 
-static void test_limits(void **state) {
+static void test_what_exceeds_a_configured_limit_is_refused(void **state) {
   host *self = *state;
   moonpad_service_release(self->service);
   self->options.max_value_bytes = 100;
@@ -640,17 +640,17 @@ int main(void) {
       ON_EVERY_STORE(test_every_call_on_a_closed_service),
       ON_EVERY_STORE(test_a_session_of_a_closed_service),
       ON_EVERY_STORE(test_a_session_keeps_its_service),
-      ON_EVERY_STORE(test_create_session),
+      ON_EVERY_STORE(test_a_created_session_has_its_names_and_state),
       ON_EVERY_STORE(test_ids_come_from_the_injected_source),
-      ON_EVERY_STORE(test_get_session),
-      ON_EVERY_STORE(test_list_sessions),
+      ON_EVERY_STORE(test_a_get_shows_as_many_events_as_asked),
+      ON_EVERY_STORE(test_sessions_are_listed_page_by_page),
       ON_EVERY_STORE(test_what_is_no_cursor_is_refused),
       ON_EVERY_STORE(test_read_by_path),
-      ON_EVERY_STORE(test_append_event),
+      ON_EVERY_STORE(test_an_event_is_stored_and_shown),
       ON_EVERY_STORE(test_append_event_twice),
       ON_EVERY_STORE(test_events_are_read_by_index),
       ON_EVERY_STORE(test_refresh_and_conflicts),
-      ON_EVERY_STORE(test_limits),
+      ON_EVERY_STORE(test_what_exceeds_a_configured_limit_is_refused),
   };
   return HOST_RUN(tests);
 }

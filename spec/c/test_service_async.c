@@ -275,7 +275,7 @@ static void test_a_poll_calls_what_was_done_when_it_began(void **state) {
   moonpad_session_free(chained.session);
 }
 
-/* ---- What is left when everything is let go of ---- */
+/* ---- When everything is released ---- */
 
 /* *asked belongs to a session object that is freed before it is told. */
 static void append_and_free(request *asked, int count) {
@@ -355,8 +355,8 @@ typedef struct last_one {
   int called;
 } last_one;
 
-static void let_go_of_all(void *context, moonpad_session *session, const moonpad_event *event,
-                          const moonpad_error *error) {
+static void release_all(void *context, moonpad_session *session, const moonpad_event *event,
+                        const moonpad_error *error) {
   last_one *held = context;
   assert_ptr_equal(session, held->session);
   assert_non_null(event);
@@ -370,12 +370,12 @@ static void let_go_of_all(void *context, moonpad_session *session, const moonpad
 }
 
 /* The second one is told of, too, by the poll under way, which is the last to hold the service. */
-static void test_a_callback_lets_go_of_the_service(void **state) {
+static void test_a_callback_releases_the_service(void **state) {
   host *self = *state;
   completion done = {.count = 0};
   last_one held = {self->service, host_create(self, "s", ""), 0};
   moonpad_session *other = host_create(self, "other", "");
-  OK(moonpad_append_event_async(held.session, T("{\"author\":\"a\"}"), let_go_of_all, &held, &failure));
+  OK(moonpad_append_event_async(held.session, T("{\"author\":\"a\"}"), release_all, &held, &failure));
   request asked = {&done, other, 0};
   append_and_free(&asked, 1);
   OK(moonpad_refresh(held.session, &failure));
@@ -485,7 +485,7 @@ int main(void) {
       ON_EVERY_STORE(test_a_failed_append_that_is_dropped_is_logged),
       ON_EVERY_STORE(test_a_poll_calls_what_was_done_when_it_began),
       ON_EVERY_STORE(test_a_completion_needs_no_memory),
-      ON_EVERY_STORE(test_a_callback_lets_go_of_the_service),
+      ON_EVERY_STORE(test_a_callback_releases_the_service),
   };
   return HOST_RUN(tests);
 }

@@ -7,7 +7,7 @@
 
 /* ---- Change sets ---- */
 
-static void test_change_sets(void **state) {
+static void test_a_change_set_is_private_until_it_is_committed(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"k\":1,\"o\":{\"a\":[1,2]},\"gone\":1}");
   moonpad_changes *one = NULL, *two = NULL;
@@ -359,7 +359,7 @@ static void test_an_event_with_other_pending_writes_is_another_one(void **state)
   moonpad_session_free(session);
 }
 
-static void test_update_session(void **state) {
+static void test_what_is_pending_becomes_one_event(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"k\":1}");
   moonpad_event *event = (moonpad_event *)1;
@@ -497,7 +497,7 @@ static void test_a_key_that_comes_twice_is_refused(void **state) {
 
 /* ---- User and app state ---- */
 
-static void test_shared_state(void **state) {
+static void test_user_and_app_state_are_read_and_updated(void **state) {
   host *self = *state;
   moonpad_buffer json = {0};
   OK(moonpad_get_user_state(self->service, T("app"), T("u"), &json, &failure));
@@ -555,7 +555,7 @@ static void test_an_empty_user_id_is_never_the_app(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_EVERY_STORE(test_change_sets),
+      ON_EVERY_STORE(test_a_change_set_is_private_until_it_is_committed),
       ON_EVERY_STORE(test_change_sets_refuse_what_cannot_be),
       ON_EVERY_STORE(test_change_sets_name_the_place_of_a_bad_value),
       ON_EVERY_STORE(test_removing_what_is_not_there_does_nothing),
@@ -566,10 +566,10 @@ int main(void) {
       ON_EVERY_STORE(test_a_failed_commit_leaves_its_writes_pending),
       ON_STORE(test_the_digest_holds_what_was_pending, "sqlite:FILE"),
       ON_EVERY_STORE(test_an_event_with_other_pending_writes_is_another_one),
-      ON_EVERY_STORE(test_update_session),
+      ON_EVERY_STORE(test_what_is_pending_becomes_one_event),
       ON_EVERY_STORE(test_a_change_set_is_closed_when_its_session_is_freed),
       ON_EVERY_STORE(test_a_key_that_comes_twice_is_refused),
-      ON_EVERY_STORE(test_shared_state),
+      ON_EVERY_STORE(test_user_and_app_state_are_read_and_updated),
       ON_EVERY_STORE(test_an_empty_user_id_is_never_the_app),
   };
   return HOST_RUN(tests);

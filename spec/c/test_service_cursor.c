@@ -68,14 +68,14 @@ static void test_it_gives_what_is_read_by_index(void **state) {
     moonpad_event_cursor *cursor = open_at(session, 0, 0, newest_first == 1);
     for (size_t i = 0; i < 700; i++) {
       moonpad_event *indexed = NULL;
-      const moonpad_event *lent;
-      OK(moonpad_event_cursor_next(cursor, &lent, &failure));
-      assert_non_null(lent);
+      const moonpad_event *borrowed;
+      OK(moonpad_event_cursor_next(cursor, &borrowed, &failure));
+      assert_non_null(borrowed);
       OK(moonpad_session_event(session, newest_first ? 699 - i : i, &indexed, &failure));
-      assert_int_equal(moonpad_event_revision(lent), moonpad_event_revision(indexed));
-      assert_true(moonpad_event_timestamp(lent) == moonpad_event_timestamp(indexed));
-      assert_true(same_text(moonpad_event_id(lent), moonpad_event_id(indexed)));
-      assert_true(same_text(moonpad_event_json(lent), moonpad_event_json(indexed)));
+      assert_int_equal(moonpad_event_revision(borrowed), moonpad_event_revision(indexed));
+      assert_true(moonpad_event_timestamp(borrowed) == moonpad_event_timestamp(indexed));
+      assert_true(same_text(moonpad_event_id(borrowed), moonpad_event_id(indexed)));
+      assert_true(same_text(moonpad_event_json(borrowed), moonpad_event_json(indexed)));
       moonpad_event_free(indexed);
     }
     assert_int_equal(next_revision(cursor), 0);

@@ -4,7 +4,7 @@
 */
 #include "service_support.h"
 
-static void test_delete_session(void **state) {
+static void test_a_deleted_session_is_gone(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"user:u\":1}");
   moonpad_session_name name = host_name("s");
@@ -22,7 +22,7 @@ static void test_delete_session(void **state) {
   moonpad_session_free(session);
 }
 
-static void test_delete_user(void **state) {
+static void test_deleting_a_user_removes_sessions_and_user_state(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"k\":1,\"user:u\":1,\"app:a\":1}"), *other = NULL;
   moonpad_session_free(host_create(self, "t", ""));
@@ -58,8 +58,8 @@ static void test_delete_user(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_EVERY_STORE(test_delete_session),
-      ON_EVERY_STORE(test_delete_user),
+      ON_EVERY_STORE(test_a_deleted_session_is_gone),
+      ON_EVERY_STORE(test_deleting_a_user_removes_sessions_and_user_state),
   };
   return HOST_RUN(tests);
 }

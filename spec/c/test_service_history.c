@@ -19,7 +19,7 @@ static moonpad_session *with_history(host *self) {
   return session;
 }
 
-static void test_history(void **state) {
+static void test_history_is_looked_at_forked_and_rewound(void **state) {
   host *self = *state;
   moonpad_session *session = with_history(self), *fork = NULL;
   static const char *const states[] = {"{\"gone\":[1],\"k\":0}", "{\"gone\":[1],\"k\":1}", "{\"k\":1,\"new\":2.0}"};
@@ -127,7 +127,7 @@ static void test_rewind_to_a_revision(void **state) {
   moonpad_session_free(session);
 }
 
-static void test_backup(void **state) {
+static void test_a_backup_is_a_store_of_its_own(void **state) {
   host *self = *state;
   moonpad_session_free(with_history(self));
   if (self->folder[0] == '\0') {
@@ -640,11 +640,11 @@ static void test_an_import_announces_the_messages_that_it_has(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ON_EVERY_STORE(test_history),
+      ON_EVERY_STORE(test_history_is_looked_at_forked_and_rewound),
       ON_EVERY_STORE(test_a_fork_goes_back_as_its_origin_does),
       ON_EVERY_STORE(test_rewind_to_a_revision),
       ON_EVERY_STORE(test_rewind_goes_back_to_the_base_at_most),
-      ON_EVERY_STORE(test_backup),
+      ON_EVERY_STORE(test_a_backup_is_a_store_of_its_own),
       ON_EVERY_STORE(test_export_and_import),
       ON_EVERY_STORE(test_export_and_import_keep_names_apart),
       ON_EVERY_STORE(test_import_keeps_to_the_limits),

@@ -217,8 +217,8 @@ static void test_a_service_is_closed_beside_one_who_waits_for_its_appends(void *
   gate_free(&gate);
 }
 
-/* Whoever lets go of it last, it is closed once, after all that is queued. */
-static void test_a_service_is_closed_beside_those_who_let_go_of_it(void **state) {
+/* Whoever releases it last, it is closed once, after all that is queued. */
+static void test_a_service_is_closed_while_others_release_it(void **state) {
   host *self = *state;
   thread_gate gate;
   outcome got = {0};
@@ -282,7 +282,7 @@ static void test_nothing_of_the_host_is_called_while_the_service_is_locked(void 
   moonpad_session *freed = host_get(self, "s");
   host_append(theirs, "{\"k\":\"theirs\",\"new\":[1]}");
   host_at_memory(self, look_at_lock, &watch);
-  /* One that conflicts takes back, when it is waited for, what it and those behind it showed. */
+  /* One that conflicts is undone when it is waited for, with those behind it. */
   append_watched(session, "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"l\":[\"mine\"],\"k\":[\"mine\"]}}}",
                  &watch);
   append_watched(session, "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":[\"mine again\"]}}}", &watch);
@@ -318,10 +318,10 @@ static void test_a_session_that_queued_nothing_is_freed_without_the_lock(void **
 
 /*
 ** Three transactions share a commit; one fails, so that the others are run again. One of them made
-** a session object the first time, another belongs to a session whose failed append is being taken
-** back.
+** a session object the first time, another belongs to a session whose failed append is being
+** undone.
 */
-static void test_a_transaction_is_run_again_beside_one_who_takes_back(void **state) {
+static void test_a_transaction_is_run_again_while_another_is_undone(void **state) {
   host *self = *state;
   mp_sqlite *store = (mp_sqlite *)self->service->store;
   outcome got = {0}, unused = {0};
@@ -331,7 +331,7 @@ static void test_a_transaction_is_run_again_beside_one_who_takes_back(void **sta
   OK(moonpad_delete_session(self->service, &name, NULL, &failure));
   append_async(failed, "{\"k\":1}", &got);
   append_async(other, "{\"k\":1}", &unused);
-  OK(moonpad_refresh(other, &failure)); /* both are done now, the first one not taken back */
+  OK(moonpad_refresh(other, &failure)); /* both are done now, the first one not undone yet */
   task stopped = {.service = self->service, .name = "stopped"}, made = {.service = self->service, .name = "made"};
   task refused = {.service = self->service, .name = "other"};
   task refreshed = {.service = self->service, .session = failed};
@@ -571,11 +571,11 @@ int main(void) {
       ON_FILE(test_two_close_at_the_same_time),
       ON_FILE(test_a_service_is_closed_beside_one_who_polls),
       ON_FILE(test_a_service_is_closed_beside_one_who_waits_for_its_appends),
-      ON_FILE(test_a_service_is_closed_beside_those_who_let_go_of_it),
+      ON_FILE(test_a_service_is_closed_while_others_release_it),
       ON_EVERY_STORE(test_nothing_of_the_host_is_called_while_the_service_is_locked),
       ON_EVERY_STORE(test_a_session_that_queued_nothing_is_freed_without_the_lock),
-      {"test_a_transaction_is_run_again_beside_one_who_takes_back",
-       test_a_transaction_is_run_again_beside_one_who_takes_back, host_setup_sqlite_memory, host_teardown, NULL},
+      {"test_a_transaction_is_run_again_while_another_is_undone",
+       test_a_transaction_is_run_again_while_another_is_undone, host_setup_sqlite_memory, host_teardown, NULL},
       ON_FILE(test_a_batch_that_is_run_again_begins_anew),
       ON_FILE(test_without_memory_appends_are_not_tried_one_by_one),
       ON_FILE(test_who_is_locked_out_together_is_not_tried_one_by_one),

@@ -225,7 +225,7 @@ static void try_all_on(service_life *life, const char *key, const char *held, co
   }
 }
 
-static void test_every_operation(void **state) {
+static void test_every_operation_comes_to_the_same(void **state) {
   (void)state;
   static const char *const keys[] = {"k", "user:k", "app:k"};
   for (size_t key = 0; key < COUNT(keys); key++) {
@@ -293,7 +293,7 @@ static void live(service_life *life, uint64_t seed, int steps) {
   }
 }
 
-static void test_random_lives(void **state) {
+static void test_random_lives_come_to_the_same(void **state) {
   (void)state;
   moonpad_options kinds[6];
   for (size_t i = 0; i < COUNT(kinds); i++) moonpad_options_init(&kinds[i]);
@@ -329,7 +329,7 @@ static void test_random_lives(void **state) {
     if (trips != (count)) fail_msg("line %d: %ld round trips, not %d", __LINE__, trips, (count));                      \
   } while (0)
 
-static void test_round_trips(void **state) {
+static void test_a_call_needs_one_round_trip(void **state) {
   (void)state;
   service_life life;
   begin_life(&life, "slow:0:memory:", NULL, "{\"n\":1,\"list\":[],\"text\":\"x\",\"float\":1.5}");
@@ -436,7 +436,7 @@ static void lose_answers(service_life *life, int answers, const char *id) {
   refresh(life, 1);
 }
 
-static void test_lost_answers(void **state) {
+static void test_a_lost_answer_takes_effect_once(void **state) {
   (void)state;
   static const char *const ids[] = {NULL, "given"};
   for (size_t i = 0; i < COUNT(ids); i++) {
@@ -520,7 +520,7 @@ static bool fails_after(long allowed) {
   return failed;
 }
 
-static void test_failing_allocations(void **state) {
+static void test_a_plan_without_memory_stores_all_or_nothing(void **state) {
   (void)state;
   long allowed = 0;
   while (fails_after(allowed)) allowed++;
@@ -529,10 +529,13 @@ static void test_failing_allocations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_operation),     cmocka_unit_test(test_random_lives),
-      cmocka_unit_test(test_round_trips),         ON_STORE(test_round_trips_of_other_calls, "slow:0:memory:"),
-      cmocka_unit_test(test_lost_answers),        cmocka_unit_test(test_what_was_sent_twice_is_own),
-      cmocka_unit_test(test_failing_allocations),
+      cmocka_unit_test(test_every_operation_comes_to_the_same),
+      cmocka_unit_test(test_random_lives_come_to_the_same),
+      cmocka_unit_test(test_a_call_needs_one_round_trip),
+      ON_STORE(test_round_trips_of_other_calls, "slow:0:memory:"),
+      cmocka_unit_test(test_a_lost_answer_takes_effect_once),
+      cmocka_unit_test(test_what_was_sent_twice_is_own),
+      cmocka_unit_test(test_a_plan_without_memory_stores_all_or_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 /* ---- JSON and templates ---- */
 
-static void test_json_read(void **state) {
+static void test_json_is_read_by_path(void **state) {
   (void)state;
   moonpad_string json = T(" {\"a\" : [ {\"b\":\"x\\u0041\"} , 2.5 ], \"c\":{} } ");
   moonpad_buffer scratch = {0};
@@ -34,7 +34,7 @@ static bool look_up(void *context, moonpad_string name, moonpad_value *value, mo
   return true;
 }
 
-static void test_render(void **state) {
+static void test_a_template_is_rendered_from_a_callback(void **state) {
   (void)state;
   int calls = 0;
   moonpad_buffer result = {0};
@@ -60,7 +60,7 @@ static void test_render(void **state) {
   assert_string_equal(failure.message, "enough");
 }
 
-static void test_session_render(void **state) {
+static void test_a_template_is_rendered_from_a_session(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"k\":{\"a\":[1,\"two\"]},\"user:name\":\"Ann\",\"n\":null}"),
                   *other = host_get(self, "s");
@@ -79,9 +79,9 @@ static void test_session_render(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_json_read),
-      cmocka_unit_test(test_render),
-      ON_EVERY_STORE(test_session_render),
+      cmocka_unit_test(test_json_is_read_by_path),
+      cmocka_unit_test(test_a_template_is_rendered_from_a_callback),
+      ON_EVERY_STORE(test_a_template_is_rendered_from_a_session),
   };
   return HOST_RUN(tests);
 }

@@ -51,7 +51,7 @@ static void write_first(moonpad_changes *changes) {
   OK(moonpad_changes_remove(changes, T("gone"), T(""), &failure));
 }
 
-/* On top of that, or beside it. */
+/* On top of that, or concurrent with it. */
 static void write_second(moonpad_changes *changes) {
   moonpad_value by = moonpad_float(0.5), item = moonpad_json(T("[[]]"));
   set_json(changes, "k", "", "{\"late\":1}");

@@ -93,7 +93,7 @@ static void decoding_fails_without_reading_further(void **state) {
   assert_int_equal(code_point, 0x1F319);
 }
 
-static void ascii_identifiers(void **state) {
+static void ascii_letters_digits_and_underscores_make_identifiers(void **state) {
   (void)state;
   for (uint32_t c = 0; c < 0x80; c++) {
     bool letter = c != 0 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_", (int)c) != NULL;
@@ -149,7 +149,7 @@ int main(void) {
       cmocka_unit_test(nothing_else_is_valid),
       cmocka_unit_test(the_first_bad_byte_is_found),
       cmocka_unit_test(decoding_fails_without_reading_further),
-      cmocka_unit_test(ascii_identifiers),
+      cmocka_unit_test(ascii_letters_digits_and_underscores_make_identifiers),
       cmocka_unit_test(identifiers_beyond_ascii),
       cmocka_unit_test(identifier_classes_are_complete),
   };

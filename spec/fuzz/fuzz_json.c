@@ -1,6 +1,6 @@
 /*
 ** The JSON reader. Text that is accepted becomes compact text that says the same, that is
-** accepted again unchanged, and that every way of reading agrees on. SQLite judges beside it: what
+** accepted again unchanged, and that every way of reading agrees on. SQLite judges as well: what
 ** is accepted is JSON there too, and what is refused is either no JSON there or refused for a
 ** reason that only moonpad has.
 */

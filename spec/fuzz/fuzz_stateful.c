@@ -1,4 +1,4 @@
-/* Any sequence of calls, on memory and SQLite side by side and against a model: stateful.lua. */
+/* Any sequence of calls, on memory and SQLite alike and against a model: stateful.lua. */
 #include "lua_fuzz.h"
 
 /* Thirty operations: short sequences find as much, and many more of them are run. */

@@ -1,6 +1,6 @@
--- Random operations on a memory and an SQLite store side by side: every answer is the same on both,
--- and what the model says. Three bytes choose an operation, who does it and whether in steps, its
--- key, its value. Two writers have session objects of their own.
+-- Random operations on a memory and an SQLite store: every answer is the same on both, and what the
+-- model says. Three bytes choose an operation, who does it and whether in steps, its key, its
+-- value. Two writers have session objects of their own.
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local folder = os.getenv "MOONPAD_FUZZ_LUA" or "spec/fuzz"
@@ -93,7 +93,7 @@ end
 
 -- It shows what is stored now.
 function Writer:load()
-  self.held, self.view = self.model.tick, {}
+  self.tick, self.view = self.model.tick, {}
   for key, value in pairs(self.model.values) do self.view[key] = value end
 end
 
@@ -101,14 +101,14 @@ end
 function Writer:catchUp()
   self:load()
   -- With nothing pending, what was read before counts as read in sight of this.
-  if #self.pending == 0 then self.refreshed = self.held end
+  if #self.pending == 0 then self.refreshed = self.tick end
 end
 
 function Writer:open(run)
   for index = 1, 2 do self.sessions[index] = run:get(index) end
   self.pending, self.bases, self.reads, self.model = {}, {}, {}, run.model
   self:catchUp()
-  self.refreshed = self.held
+  self.refreshed = self.tick
 end
 
 function Writer:noteRead(key)
@@ -122,7 +122,7 @@ function Writer:note(key, kind, value)
       if self.pending[index][1] == key then table.remove(self.pending, index) end
     end
   end
-  self.bases[key] = self.bases[key] or self.held
+  self.bases[key] = self.bases[key] or self.tick
   table.insert(self.pending, { key, kind, value })
 end
 
@@ -139,7 +139,7 @@ function Writer:mustConflict(writes, isByHand)
   for _, write in ipairs(writes) do
     local key = write[1]
     if write[2] == "set" and Model.isSessionKey(key) and not (isByHand and self:isPending(key)) then
-      local base = not isByHand and self.bases[key] or self.held
+      local base = not isByHand and self.bases[key] or self.tick
       if self.model:changedByOthers(key, self.name, base) then return key end
     end
   end
@@ -165,7 +165,7 @@ local function hasOperation(writes)
 end
 
 -- After an attempt to store these writes.
-function Writer:settle(ok, answers, event, writes, isByHand)
+function Writer:finish(ok, answers, event, writes, isByHand)
   if ok then
     local key = self:mustConflict(writes, isByHand)
     if key then error("should have conflicted: " .. key, 0) end
@@ -180,8 +180,8 @@ function Writer:settle(ok, answers, event, writes, isByHand)
   assert(answers.code == "invalid_argument" and hasOperation(writes), tostring(answers))
 end
 
--- What its session objects show: what it held, and what is pending. What is temporary is nobody's
--- business here.
+-- What its session objects show: what it saw stored, and what is pending. What is temporary is
+-- nobody's business here.
 function Writer:shown()
   local shown = {}
   for key, value in pairs(self.view) do shown[key] = value end
@@ -275,10 +275,10 @@ function OPERATIONS.update(run, writer)
   local writes = writer.pending
   local ok, events = both(function(index) return services[index]:updateSession(writer.sessions[index]) end)
   if ok and not events[1] then return assert(#writes == 0) end
-  writer:settle(ok, events, ok and ownEvent(events), writes)
+  writer:finish(ok, events, ok and ownEvent(events), writes)
   if ok then
     writer.pending, writer.bases = {}, {}
-    writer.refreshed = writer.held
+    writer.refreshed = writer.tick
   end
   run.number = run.number + 1
 end
@@ -296,11 +296,11 @@ function OPERATIONS.updateLater(run, writer)
   end)
   assert(queued == 0 or queued == 2)
   if ok and not events[1] then return assert(#writes == 0) end
-  writer:settle(ok, events, ok and ownEvent(events), writes)
+  writer:finish(ok, events, ok and ownEvent(events), writes)
   run.number = run.number + 1
   if queued == 0 then return end
   writer.pending, writer.bases = {}, {}
-  if ok then writer.refreshed = writer.held else writer:load() end
+  if ok then writer.refreshed = writer.tick else writer:load() end
 end
 
 -- After a failure the session object shows what is stored.
@@ -337,15 +337,15 @@ function OPERATIONS.append(run, writer, key, value, number)
   end
   local writes = { { key, "set", value }, key ~= "b" and { "b", "set", number } or nil }
   if key == "b" then writes[1][3] = number end
-  writer:settle(ok, answers, event, writes, true)
+  writer:finish(ok, answers, event, writes, true)
   if ok and id then run.ids[id] = { key = key, value = value, number = number, revision = answers[1].revision } end
 end
 
 function OPERATIONS.refresh(_, writer)
   for index = 1, 2 do services[index]:refresh(writer.sessions[index]) end
   writer:catchUp()
-  writer.refreshed = writer.held
-  for key in pairs(writer.bases) do writer.bases[key] = writer.held end
+  writer.refreshed = writer.tick
+  for key in pairs(writer.bases) do writer.bases[key] = writer.tick end
 end
 
 function OPERATIONS.read(_, writer, key)
