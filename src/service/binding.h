@@ -128,9 +128,10 @@ static inline const char *mp_changes_ended(const moonpad_changes *changes) {
 /*
 ** ---- Appends ----
 **
-** service/append/append.h: mp_append_request, mp_append_now, mp_append_event.
+** service/append/append.h: mp_append_request, mp_append_now, mp_append_event,
+**   mp_append_write_refused.
 ** service/append/async.h, which a poll or a step completes: mp_async_way, mp_append_watch,
-**   mp_append_later, mp_append_write_refused; mp_job, mp_job_poll, mp_job_abandon.
+**   mp_append_later; mp_job, mp_job_poll, mp_job_abandon.
 */
 
 /* The environment of a failed append, not counted: what its keys are to be released in. */

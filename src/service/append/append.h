@@ -227,6 +227,12 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
 ** memory is there already.
 */
 void mp_append_apply(mp_append *append, moonpad_session *session);
+/*
+** The event that a refused asynchronous append was to store, written as stored events are. What it
+** was to add to is what the session object showed, which must not be freed yet. Without memory it
+** writes nothing.
+*/
+void mp_append_write_refused(const mp_append *append, mp_buffer *out);
 /* Moves the keys in conflict to the session object, for moonpad_session_conflict_key. */
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 

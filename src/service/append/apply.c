@@ -1,7 +1,6 @@
 /* After the transaction: the session object takes in what has been stored. */
 #include "service/append/append.h"
 
-#include "service/append/async.h"
 #include "service/changes/changes.h"
 
 /* The view takes over the draft's reference, where it has one. */

@@ -5,9 +5,17 @@
 #include "service/append/batch.h"
 #include "service/changes/changes.h"
 
+struct mp_job {
+  /* The first member. */
+  mp_queued_append queued;
+  /* What the append reads from. */
+  mp_buffer event;
+  mp_async_way way;
+};
+
 /* NULL once it has been freed. */
 static moonpad_session *session_of(const mp_job *job) {
-  return job->in_flight.owner == NULL ? NULL : job->in_flight.owner->session;
+  return job->queued.in_flight.owner == NULL ? NULL : job->queued.in_flight.owner->session;
 }
 
 /* ---- Queueing, on the host's thread ---- */
@@ -17,8 +25,8 @@ static moonpad_status finish_job(mp_task *task);
 static void drop_job(mp_task *task);
 
 static void free_job(mp_job *job) {
-  mp_env *env = job->append.env;
-  mp_append_free(&job->append);
+  mp_env *env = job->queued.append.env;
+  mp_append_free(&job->queued.append);
   mp_buffer_free(&job->event);
   mp_release(env, job);
 }
@@ -78,14 +86,14 @@ static moonpad_status read_job(mp_job *job, moonpad_session *session, const mp_a
   mp_buffer_add_string(&job->event, request->event);
   if (job->event.failed) return mp_no_memory(error);
   copied.event = mp_buffer_text(&job->event);
-  moonpad_status status = mp_append_prepare(&job->append, session, &copied, error);
+  moonpad_status status = mp_append_prepare(&job->queued.append, session, &copied, error);
   if (status != MOONPAD_OK) return status;
-  if (job->append.draft.partial) {
+  if (job->queued.append.draft.partial) {
     status =
         mp_fail(error, MOONPAD_INVALID_ARGUMENT, "a partial event is not stored: append it synchronously or drop it");
   }
   if (status == MOONPAD_OK && !mp_in_flight_reserve_failure(&session->in_flight)) status = mp_no_memory(error);
-  if (status != MOONPAD_OK) mp_append_free(&job->append);
+  if (status != MOONPAD_OK) mp_append_free(&job->queued.append);
   return status;
 }
 
@@ -93,26 +101,26 @@ static moonpad_status make_job(moonpad_session *session, const mp_append_request
                                mp_job **made, moonpad_error *error) {
   mp_job *job = mp_allocate(session->env, sizeof *job); /* field by field: most of it is room */
   if (job == NULL) return mp_no_memory(error);
-  job->in_flight.next = NULL;
-  job->in_flight.owner = NULL;
-  job->in_flight.apply = apply_job;
-  job->in_flight.is_applied = job->in_flight.is_abandoned = false;
+  job->queued.in_flight.next = NULL;
+  job->queued.in_flight.owner = NULL;
+  job->queued.in_flight.apply = apply_job;
+  job->queued.in_flight.is_applied = job->queued.in_flight.is_abandoned = false;
   mp_buffer_init(&job->event, session->env);
   job->way = *way;
-  job->error.code = MOONPAD_OK;
-  job->error.message[0] = '\0';
+  job->queued.error.code = MOONPAD_OK;
+  job->queued.error.message[0] = '\0';
   moonpad_status status = read_job(job, session, request, error);
   if (status != MOONPAD_OK) {
     mp_buffer_free(&job->event);
     mp_release(session->env, job);
     return status;
   }
-  mp_task *task = &job->in_flight.task;
+  mp_task *task = &job->queued.in_flight.task;
   moonpad_queue *completions = session->in_flight.completions;
-  *task = (mp_task){.run = mp_job_store, .finish = finish_job, .drop = drop_job};
+  *task = (mp_task){.run = mp_queued_append_store, .finish = finish_job, .drop = drop_job};
   task->taker = job->way.when_stored ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_POLL;
   task->queue = completions != NULL ? completions : &session->service->queue;
-  job->failure = session->in_flight.failure;
+  job->queued.failure = session->in_flight.failure;
   *made = job;
   return MOONPAD_OK;
 }
@@ -123,21 +131,21 @@ static moonpad_status make_job(moonpad_session *session, const mp_append_request
 */
 static moonpad_status enqueue(mp_job *job, moonpad_session *session, moonpad_error *error) {
   moonpad_service *service = session->service;
-  mp_task *task = &job->in_flight.task;
-  moonpad_status status = job->way.when_stored ? MOONPAD_OK : expect_results(&job->append, error);
+  mp_task *task = &job->queued.in_flight.task;
+  moonpad_status status = job->way.when_stored ? MOONPAD_OK : expect_results(&job->queued.append, error);
   if (status != MOONPAD_OK) return status;
-  mp_in_flight_link(&session->in_flight, &job->in_flight);
+  mp_in_flight_link(&session->in_flight, &job->queued.in_flight);
   if (service->store->in_memory) {
     status = mp_executor_run(&service->executor, task, error);
   } else {
-    status = mp_backlog_add(&service->backlog, task, mp_jobs_store, error);
+    status = mp_backlog_add(&service->backlog, task, mp_queued_appends_store, error);
   }
   if (status == MOONPAD_OK && job->way.when_stored) {
-    freeze_until_stored(&job->append, session);
+    freeze_until_stored(&job->queued.append, session);
   } else if (status == MOONPAD_OK) {
-    show_expected(&job->append, session);
+    show_expected(&job->queued.append, session);
   } else {
-    mp_in_flight_withdraw(&job->in_flight);
+    mp_in_flight_withdraw(&job->queued.in_flight);
   }
   return status;
 }
@@ -210,7 +218,7 @@ static void take_in_own(const mp_append *append, moonpad_session *session) {
 static void show_stored_again(mp_in_flight *first, moonpad_session *session) {
   session->in_flight.has_failed = true;
   for (mp_in_flight *at = first; at != NULL; at = at->next) {
-    mp_append *append = &((mp_job *)at)->append;
+    mp_append *append = &((mp_queued_append *)at)->append;
     for (size_t i = 0; i < append->count; i++) {
       mp_view_expect_nothing(&session->view, append->operations[i].entry);
     }
@@ -219,15 +227,15 @@ static void show_stored_again(mp_in_flight *first, moonpad_session *session) {
 
 /* An append that was refused has found what others have stored, too. */
 static void apply_shown(mp_job *job, moonpad_session *session) {
-  mp_append *append = &job->append;
-  bool is_stored = job->error.code == MOONPAD_OK;
+  mp_append *append = &job->queued.append;
+  bool is_stored = job->queued.error.code == MOONPAD_OK;
   /*
   ** Without memory for that, the object still holds the older revision and will ask for it again.
   */
   bool knows_others = append->has_looked && mp_changed_keys_reserve(&append->others, &session->view);
   if (knows_others) mp_changed_keys_apply(&append->others, &session->view, &append->row);
   if (is_stored) take_in_own(append, session);
-  if (!is_stored && !session->in_flight.has_failed) show_stored_again(&job->in_flight, session);
+  if (!is_stored && !session->in_flight.has_failed) show_stored_again(&job->queued.in_flight, session);
   for (size_t i = 0; i < append->count; i++) mp_view_expect_done(&session->view, append->operations[i].entry);
   if (knows_others) session->row = append->row;
 }
@@ -238,41 +246,42 @@ static void apply_job(mp_in_flight *append, moonpad_session *session) {
     apply_shown(job, session);
     return;
   }
-  job->append.changes = session->frozen;
-  if (job->error.code == MOONPAD_OK) mp_append_apply(&job->append, session);
-  job->append.changes = NULL;
+  job->queued.append.changes = session->frozen;
+  if (job->queued.error.code == MOONPAD_OK) mp_append_apply(&job->queued.append, session);
+  job->queued.append.changes = NULL;
   thaw(session);
 }
 
 static void log_failure(const mp_job *job) {
-  if (job->error.code != MOONPAD_OK) mp_log(job->append.env, job->error.code, job->error.message);
+  if (job->queued.error.code != MOONPAD_OK)
+    mp_log(job->queued.append.env, job->queued.error.code, job->queued.error.message);
 }
 
 static void report(mp_job *job) {
-  bool is_stored = job->error.code == MOONPAD_OK;
-  const moonpad_error *error = is_stored ? NULL : &job->error;
+  bool is_stored = job->queued.error.code == MOONPAD_OK;
+  const moonpad_error *error = is_stored ? NULL : &job->queued.error;
   if (job->way.watch != NULL) {
-    job->way.watch->done(job->way.context, &job->append, session_of(job), error);
+    job->way.watch->done(job->way.context, &job->queued.append, session_of(job), error);
     return;
   }
   moonpad_session *session = session_of(job);
-  if (job->error.code == MOONPAD_CONFLICT && job->append.conflict_count > 0 && session != NULL) {
-    mp_append_keep_conflicts(&job->append, session);
+  if (job->queued.error.code == MOONPAD_CONFLICT && job->queued.append.conflict_count > 0 && session != NULL) {
+    mp_append_keep_conflicts(&job->queued.append, session);
   }
   if (job->way.callback == NULL) {
     log_failure(job);
     return;
   }
   moonpad_event event;
-  if (is_stored) mp_append_borrow_event(&job->append, &event);
+  if (is_stored) mp_append_borrow_event(&job->queued.append, &event);
   job->way.callback(job->way.context, session, is_stored ? &event : NULL, error);
 }
 
 static moonpad_status finish_job(mp_task *task) {
   mp_job *job = (mp_job *)task;
-  moonpad_status status = job->error.code;
-  mp_in_flight_apply(&job->in_flight);
-  mp_in_flight_unlink(&job->in_flight);
+  moonpad_status status = job->queued.error.code;
+  mp_in_flight_apply(&job->queued.in_flight);
+  mp_in_flight_unlink(&job->queued.in_flight);
   report(job);
   free_job(job);
   return status;
@@ -280,8 +289,8 @@ static moonpad_status finish_job(mp_task *task) {
 
 static void drop_job(mp_task *task) {
   mp_job *job = (mp_job *)task;
-  mp_in_flight_apply(&job->in_flight);
-  mp_in_flight_unlink(&job->in_flight);
+  mp_in_flight_apply(&job->queued.in_flight);
+  mp_in_flight_unlink(&job->queued.in_flight);
   log_failure(job);
   if (job->way.watch != NULL) job->way.watch->dropped(job->way.context);
   free_job(job);
@@ -289,14 +298,15 @@ static void drop_job(mp_task *task) {
 
 bool mp_job_poll(mp_job *last) {
   /* Who is told may release the service. */
-  moonpad_service *service = moonpad_service_retain(last->append.service);
+  moonpad_service *service = moonpad_service_retain(last->queued.append.service);
   pthread_mutex_t *mutex = &service->executor.mutex;
   pthread_mutex_lock(mutex);
-  bool is_done = last->in_flight.task.number != 0;
+  bool is_done = last->queued.in_flight.task.number != 0;
   pthread_mutex_unlock(mutex);
   for (bool is_last = !is_done; !is_last;) {
-    mp_in_flight *append = last->in_flight.owner == NULL ? &last->in_flight : last->in_flight.owner->first;
-    is_last = append == &last->in_flight;
+    mp_in_flight *append =
+        last->queued.in_flight.owner == NULL ? &last->queued.in_flight : last->queued.in_flight.owner->first;
+    is_last = append == &last->queued.in_flight;
     pthread_mutex_lock(mutex);
     mp_queue_take(append->task.queue, &append->task);
     pthread_mutex_unlock(mutex);
@@ -311,5 +321,5 @@ bool mp_job_poll(mp_job *last) {
 }
 
 void mp_job_abandon(mp_job *job) {
-  mp_in_flight_abandon(&job->in_flight);
+  mp_in_flight_abandon(&job->queued.in_flight);
 }

@@ -40,12 +40,6 @@ typedef struct mp_async_way {
 moonpad_status mp_append_later(moonpad_session *session, const mp_append_request *request, const mp_async_way *way,
                                mp_job **job, moonpad_error *error);
 
-/*
-** The event that a refused append was to store, written as stored events are. What it was to add to
-** is what the session object showed, which must not be freed yet. Without memory it writes nothing.
-*/
-void mp_append_write_refused(const mp_append *append, mp_buffer *out);
-
 /* Both on the thread that polls. */
 
 /*

@@ -7,11 +7,11 @@
 #include "base/error.h"
 
 typedef struct job_batch {
-  mp_job *const *jobs;
+  mp_queued_append *const *jobs;
   size_t count;
 } job_batch;
 
-static bool fails_with_earlier(mp_job *job) {
+static bool fails_with_earlier(mp_queued_append *job) {
   const moonpad_error *earlier = &job->failure->error;
   if (earlier->code == MOONPAD_OK) return false;
   mp_fail(&job->error, earlier->code, "an earlier append of this session object failed: %s", earlier->message);
@@ -22,7 +22,7 @@ static bool fails_with_earlier(mp_job *job) {
 ** One job inside the batch's transaction. A refusal that has written nothing is this job's
 ** alone; any other failure ends the batch, which is undone.
 */
-static moonpad_status run_job(mp_tx *tx, mp_job *job) {
+static moonpad_status run_job(mp_tx *tx, mp_queued_append *job) {
   if (fails_with_earlier(job)) return MOONPAD_OK;
   job->error.code = MOONPAD_OK;
   moonpad_status status = mp_append_run(tx, &job->append, &job->error);
@@ -37,7 +37,7 @@ static moonpad_status run_job(mp_tx *tx, mp_job *job) {
 /* What the jobs have noted in their session objects, the last one first. */
 static void undo_batch(const job_batch *batch) {
   for (size_t i = batch->count; i-- > 0;) {
-    mp_job *job = batch->jobs[i];
+    mp_queued_append *job = batch->jobs[i];
     mp_append_forget_outcome(&job->append);
     if (!job->failure->is_final) job->failure->error.code = MOONPAD_OK;
   }
@@ -57,7 +57,7 @@ static moonpad_status run_batch(mp_tx *tx, void *context, moonpad_error *error) 
 }
 
 /* What the store said to all of them, or to a job by itself. Those behind it fail because of it. */
-static void fail_job(mp_job *job, const moonpad_error *error) {
+static void fail_job(mp_queued_append *job, const moonpad_error *error) {
   if (fails_with_earlier(job)) return;
   job->error = job->failure->error = *error;
   job->failure->is_final = true;
@@ -94,15 +94,15 @@ static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error)
   }
 }
 
-void mp_jobs_store(mp_task *const *tasks, size_t count, bool gives_up, moonpad_error *error) {
-  mp_job *jobs[MP_BACKLOG_BATCH];
-  for (size_t i = 0; i < count; i++) jobs[i] = (mp_job *)tasks[i];
+void mp_queued_appends_store(mp_task *const *tasks, size_t count, bool gives_up, moonpad_error *error) {
+  mp_queued_append *jobs[MP_BACKLOG_BATCH];
+  for (size_t i = 0; i < count; i++) jobs[i] = (mp_queued_append *)tasks[i];
   job_batch batch = {jobs, count};
   for (size_t i = 0; gives_up && i < count; i++) fail_job(jobs[i], error);
   if (!gives_up) store_batch(jobs[0]->append.service->store, &batch, error);
 }
 
-void mp_job_store(mp_task *task) {
+void mp_queued_append_store(mp_task *task) {
   moonpad_error error;
-  mp_jobs_store(&task, 1, false, &error);
+  mp_queued_appends_store(&task, 1, false, &error);
 }

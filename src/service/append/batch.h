@@ -2,24 +2,21 @@
 #ifndef MP_SERVICE_APPEND_BATCH_H
 #define MP_SERVICE_APPEND_BATCH_H
 
-#include "service/append/async.h"
+#include "service/append/append.h"
 
-struct mp_job {
+typedef struct mp_queued_append {
   /* The first member. */
   mp_in_flight in_flight;
   mp_append append;
-  /* What the append reads from. */
-  mp_buffer event;
-  mp_async_way way;
   /* The session object's. */
   mp_failure *failure;
   /* Code MOONPAD_OK: stored. */
   moonpad_error error;
-};
+} mp_queued_append;
 
 /* An mp_run_together: stores them in one transaction, each with an answer of its own. */
-void mp_jobs_store(mp_task *const *tasks, size_t count, bool gives_up, moonpad_error *error);
+void mp_queued_appends_store(mp_task *const *tasks, size_t count, bool gives_up, moonpad_error *error);
 /* The same for one, as an mp_task.run. */
-void mp_job_store(mp_task *task);
+void mp_queued_append_store(mp_task *task);
 
 #endif

@@ -20,8 +20,8 @@ moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key,
   status = mp_change_shown(change, &shown, &owned, error);
   if (status == MOONPAD_OK && shown != NULL) {
     if (owned != NULL) { /* lives on as the result that the caller reads */
-      mp_value_release(changes->env, changes->lent);
-      changes->lent = mp_value_retain(owned);
+      mp_value_release(changes->env, changes->handed_out);
+      changes->handed_out = mp_value_retain(owned);
     }
     status = mp_json_walk(changes->env, &shown->as, path, &changes->scratch, value, error);
   }
@@ -72,8 +72,8 @@ static moonpad_status fail_on_the_way(const destination *to, moonpad_string key,
 }
 
 /* `value` NULL: removes. */
-static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, moonpad_string path, mp_value *value,
-                                moonpad_error *error) {
+static moonpad_status set_at_path(moonpad_changes *changes, moonpad_string key, moonpad_string path, mp_value *value,
+                                  moonpad_error *error) {
   destination to;
   moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
   if (status == MOONPAD_OK) status = mp_check_key(key, error);
@@ -87,7 +87,7 @@ static moonpad_status set_place(moonpad_changes *changes, moonpad_string key, mo
                           : mp_node_set_member(to.parent, to.last.name, value, error);
 }
 
-/* The place that a message names is put together for a message only. `what` may be "". */
+/* The text that names the path is made only for a message. `what` may be "". */
 static moonpad_status copy_in(moonpad_changes *changes, moonpad_string key, moonpad_string path, const char *what,
                               const moonpad_value *value, mp_value **copy, moonpad_error *error) {
   moonpad_status status = mp_changes_refuse_if_session_freed(changes, error);
@@ -106,14 +106,14 @@ moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key,
   mp_value *copy;
   moonpad_status status = copy_in(changes, key, path, "", value, &copy, error);
   if (status != MOONPAD_OK) return status;
-  status = set_place(changes, key, path, copy, error);
+  status = set_at_path(changes, key, path, copy, error);
   mp_value_release(changes->env, copy);
   return status;
 }
 
 moonpad_status moonpad_changes_remove(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                       moonpad_error *error) {
-  return set_place(changes, key, path, NULL, error);
+  return set_at_path(changes, key, path, NULL, error);
 }
 
 moonpad_status moonpad_changes_increment(moonpad_changes *changes, moonpad_string key, const moonpad_value *by,

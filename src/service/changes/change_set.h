@@ -1,97 +1,138 @@
-/*
-** The inside of a change set: for its own files (changes*.c, transaction.c, writes.c) and for what
-** appends it.
-*/
+/* The inside of a change set: private to the files of this folder. Others include changes.h. */
 #ifndef MP_SERVICE_CHANGES_CHANGE_SET_H
 #define MP_SERVICE_CHANGES_CHANGE_SET_H
 
 #include "core/operations.h"
 #include "core/patch.h"
 #include "service/changes/changes.h"
-#include "service/changes/transaction.h"
-#include "service/session/session.h"
 
 /* What a key showed before it changed, for the calls that had begun by then. */
 typedef struct mp_version {
   struct mp_version *older;
-  int64_t number;  /* of that change, among those of its set */
-  mp_value *value; /* counted; NULL: there was none */
+  /* Counts the changes below its set: the one that replaced this version. */
+  int64_t number;
+  /* Counted; NULL: there was none. */
+  mp_value *value;
   bool was_pending;
-  bool was_written; /* pending, and set or removed */
-  mp_patch *patch;  /* what a call did to it then, counted; NULL: it was no call */
+  /* It was pending, and set or removed. */
+  bool was_written;
+  /* What a call did to it then, counted; NULL: it was changed by no call. */
+  mp_patch *patch;
 } mp_version;
 
 /* What a change set knows of one key. */
 struct mp_change {
   moonpad_changes *owner;
   mp_view_entry *entry;
+
+  /* ---- the pending write ---- */
+
   bool pending;
-  bool touched; /* read or written since it was last clean: `base` counts */
-  bool read;
-  /* read in this transaction; of a set without transactions: since it was clean */
-  bool read_now;
-  bool last_writer_wins; /* outputKey: never conflicts */
-  /* MP_SET by nested writes into what was there: overlapping calls may write other places */
-  bool by_place;
-  /* MP_SET: a table put there because there was none, as overlapping calls may have done */
-  bool created;
-  int64_t base;
-  mp_operation_kind kind; /* while pending */
+  /* While pending. */
+  mp_operation_kind kind;
   /*
-  ** MP_SET: the value (behind `root` when that is dirty); MP_INCREMENT: the sum to add; MP_APPEND:
-  ** array of items
+  ** MP_SET: the value, which is out of date while `root` is dirty. MP_INCREMENT: the sum to add.
+  ** MP_APPEND: the array of items.
   */
   mp_value *value;
-  /* MP_APPEND: items behind those in `value`, each after a comma; mp_change_fold puts them there */
+  /* MP_APPEND: more items, each after a comma. mp_change_fold puts them into `value`. */
   mp_buffer further;
-  /* what lies below: the view's value, or `held`; NULL: not looked at in this transaction */
+  /* It never conflicts (outputKey). */
+  bool last_writer_wins;
+  /* MP_SET by writes into the table that was there: concurrent calls may write other paths. */
+  bool by_path;
+  /* MP_SET of a table where there was none: concurrent calls may have done the same. */
+  bool created;
+
+  /* ---- the read set (contract 2.2) ---- */
+
+  /* Read or written since it was last clean: `base` counts. */
+  bool touched;
+  /* The revision of its scope that this was done in sight of. */
+  int64_t base;
+  bool read;
+  /* Read in this transaction; of a set without transactions: since it was clean. */
+  bool read_now;
+
+  /* ---- what lies below ---- */
+
+  /* The view's value, or `below_value`. NULL: not looked at in this transaction. */
   mp_value **under;
-  mp_value *held;    /* counted */
-  bool over_pending; /* `held` was pending in the set below, */
-  /* set or removed there: to read it tells nothing about what others have stored */
+  /* Of a tool call's set: what the set below showed; counted. */
+  mp_value *below_value;
+  /* That was pending there. */
+  bool over_pending;
+  /* And set or removed there: reading it tells nothing about what others have stored. */
   bool over_written;
-  mp_version *versions; /* while transactions over its set are open, newest first */
-  mp_node *root;        /* the opened value */
-  /* what `root` was opened from, counted; for a pending MP_SET it is `value` */
+  /* While calls over its set are open: what it showed earlier, newest first. */
+  mp_version *versions;
+
+  /* ---- the opened value ---- */
+
+  mp_node *root;
+  /* What `root` was opened from, counted. Of a pending MP_SET it is `value`. */
   mp_value *root_source;
-  bool extending; /* an append is being shown in the opened array: no write by the user */
+  /* An append is being shown in the opened array: this is no write by the user. */
+  bool extending;
   mp_tree_owner tree_owner;
 };
 
 struct moonpad_changes {
   mp_env *env;
-  moonpad_session *session; /* NULL: detached, or `left` */
-  bool session_freed;       /* the session object has been freed */
-  mp_key *branch;           /* of a parallel agent, like "team.writer"; NULL: none */
-  mp_view *view;            /* the session's, or private_view */
+  /* NULL: detached, or the session object has been freed. */
+  moonpad_session *session;
+  bool session_freed;
+  /* The next change set of the session object. */
+  moonpad_changes *next;
+  /* Of a parallel agent, like "team.writer"; NULL: none. */
+  mp_key *branch;
+  /* The session's, or private_view. */
+  mp_view *view;
   mp_view private_view;
-  mp_map map; /* key -> mp_change */
+  /* key -> mp_change */
+  mp_map map;
   size_t pending_count;
-  /* that its transactions commit to (transaction.h); NULL: it lies over the view itself */
-  moonpad_changes *below;
-  /* the last of them, after so many changes of that set, whose later ones it does not see */
-  int64_t began;
-  bool in_call;                       /* and, from its first transaction on, what was stored then */
-  int64_t call_began;                 /* after so many changes of the set below, */
-  int64_t began_at[MP_STORED_SCOPES]; /* when these revisions were held */
-  bool all_read_now;                  /* the whole state was looked at in this transaction */
-  size_t open;                        /* calls over it that are under way, */
-  int64_t changed;                    /* how often a key has changed below them, */
-  /* and there was no memory for an old version: they cannot commit */
-  bool has_lost;
-  /* the whole state was looked at when these revisions were held */
+  /* Why it takes no more writes; NULL: it does. */
+  const char *ended;
+
+  /* ---- the read set of the whole state ---- */
+
+  /* All keys were looked at, when these revisions were held. */
   bool all_read;
   int64_t all_base[MP_STORED_SCOPES];
-  /* what was held when it was last clean after an append: no base is older */
+  /* The same in this transaction. */
+  bool all_read_now;
+  /* What was held when it was last clean after an append: no base is older. */
   int64_t clean_at[MP_STORED_SCOPES];
-  const char *ended; /* why it takes no more writes, or NULL */
-  /* what the last moonpad_changes_get handed out, where it is kept nowhere else */
-  mp_value *lent;
-  mp_buffer scratch;     /* of the same: an unescaped string */
-  moonpad_changes *next; /* in the session's list */
-};
 
-/* ---- among the files of a change set ---- */
+  /* ---- of a tool call's set: see transaction.h ---- */
+
+  /* The set that its transactions commit to; NULL: it lies over the view itself. */
+  moonpad_changes *below;
+  /* Its call is under way: it does not see what is stored from its first transaction on. */
+  bool in_call;
+  /* When its call began: after so many changes below, and with these revisions held. */
+  int64_t call_began;
+  int64_t began_at[MP_STORED_SCOPES];
+  /* When its last transaction began: after so many changes below. */
+  int64_t began;
+
+  /* ---- of a set below tool calls ---- */
+
+  /* Calls over it that are under way. */
+  size_t open;
+  /* How often a key has changed below them. */
+  int64_t changed;
+  /* There was no memory for an old version: these calls cannot commit. */
+  bool has_lost;
+
+  /* ---- what moonpad_changes_get handed out last ---- */
+
+  /* The value, where it is kept nowhere else; counted. */
+  mp_value *handed_out;
+  /* An unescaped string. */
+  mp_buffer scratch;
+};
 
 /* The revision of a scope that it sees. */
 static inline int64_t mp_changes_seen_at(const moonpad_changes *changes, mp_scope scope) {
@@ -100,74 +141,93 @@ static inline int64_t mp_changes_seen_at(const moonpad_changes *changes, mp_scop
 
 /* Was what lies below looked at, and can it not have changed since for this set? */
 static inline bool mp_change_knows_below(const mp_change *change) {
-  return change->under != NULL && (change->under != &change->held || change->owner->in_call);
+  return change->under != NULL && (change->under != &change->below_value || change->owner->in_call);
 }
 
 static inline bool mp_change_is_written(const mp_change *change) {
-  return change->pending && (change->kind == MP_SET || change->kind == MP_REMOVE);
+  return change->pending && !mp_is_computed(change->kind);
 }
 
-/* As mp_changes_put, without a check: cannot fail. */
-void mp_change_put(mp_change *change, mp_value *value, bool last_writer_wins);
-/* A key becomes pending, and is not any more. */
-void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
-void mp_change_forget_pending(mp_change *change);
-moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error);
-/* Its session object has been freed: every call is `closed`. */
-moonpad_status mp_changes_refuse_if_session_freed(const moonpad_changes *changes, moonpad_error *error);
-/* Appends through the tree, so that nodes keep their identity and the extension is known as one. */
-moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
-/*
-** A pending append shows in the opened array as an extension, without making the key a plain
-** write: it is still the items that are appended at commit. On failure the root is dropped.
-*/
-moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown, moonpad_error *error);
+/* ---- key.c: one key ---- */
 
-/* ---- one key ---- */
+/*
+** What the change set shows for a key now. *value is borrowed. The result of a pending increment or
+** append is made for it: one counted reference in *owned, else NULL.
+*/
+moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error);
+/* Brings `value` up to date with a dirty root, or with all items that are to be appended. */
+moonpad_status mp_change_fold(mp_change *change, moonpad_error *error);
 
 /* mp_change_of, with what lies below looked at. */
 moonpad_status mp_change_look(moonpad_changes *changes, moonpad_string key, mp_change **change, moonpad_error *error);
 moonpad_status mp_change_look_below(mp_change *change, moonpad_error *error);
-/* What was noted of what lies below counts no longer. */
+/* What was seen below counts no longer; of one key, of all. */
 void mp_change_forget_below(mp_change *change);
-/* The same of every key. */
 void mp_changes_forget_below(moonpad_changes *changes);
-void mp_change_drop_versions(mp_change *change);
 /*
-** Of a set below transactions: what the key showed when the one of `changes` began; NULL: what it
-** shows now.
+** Of a set below tool calls: what the key showed when the transaction of `changes` began; NULL:
+** what it shows now.
 */
 const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes);
-/* Its call, if one is under way, is over. */
-void mp_call_end(moonpad_changes *changes);
-/*
-** The view is about to show another value there: transactions under way keep the one that they
-** began with.
-*/
-void mp_changes_keep_version(void *session, const mp_view_entry *entry);
-/* Notes the base on first contact. */
+
+/* Notes that the key is read or written, and the base revision at the first time. */
 void mp_change_touch(mp_change *change, bool reading);
-/*
-** What the change set shows for a key now: *value is borrowed (a local result of an increment or
-** append: one counted reference in *owned).
-*/
-moonpad_status mp_change_shown(mp_change *change, const mp_value **value, mp_value **owned, moonpad_error *error);
-/* Clean again: nothing pending, marks forgotten. The root stays. */
+void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
+void mp_change_forget_pending(mp_change *change);
+/* Nothing is pending, and the read set has no part of it. The root stays. */
 void mp_change_clear(mp_change *change);
 void mp_change_drop_root(mp_change *change);
+
+/* ---- versions.c: what keys showed before, for calls under way ---- */
+
+/* What the key shows now, of a set below calls. `patch` as in mp_version. */
+moonpad_status mp_version_new(mp_change *change, mp_patch *patch, mp_version **made, moonpad_error *error);
+void mp_version_free(mp_env *env, mp_version *version);
+/* Takes it over: the key is about to change. */
+void mp_change_add_version(mp_change *change, mp_version *version);
+void mp_change_drop_versions(mp_change *change);
+/* mp_view.will_change: calls under way keep what the view showed. The context is the session. */
+void mp_changes_keep_version(void *session, const mp_view_entry *entry);
+/* From now on the call does not see what is stored (contract 1.4 point 5). */
+void mp_call_begin(moonpad_changes *changes);
+/* From now on its transactions see what has been committed until now. */
+void mp_call_look_anew(moonpad_changes *changes);
+/* Nothing where it has not begun. */
+void mp_call_end(moonpad_changes *changes);
+
+/* ---- life.c ---- */
+
+/* Drops all that is pending; the read set stays when `keep_marks`. */
+void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
+/* Errors: invalid_argument; closed. */
+moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error);
+moonpad_status mp_changes_refuse_if_session_freed(const moonpad_changes *changes, moonpad_error *error);
+
+/* ---- value.c: the opened value ---- */
+
 /* The opened composite, or NULL in *root when the key shows none. */
 moonpad_status mp_change_root(mp_change *change, mp_node **root, moonpad_error *error);
-/* Brings `value` up to what the dirty root holds, or to all the items that are to be appended. */
-moonpad_status mp_change_fold(mp_change *change, moonpad_error *error);
+/* Appends to an opened array, so that nodes keep their identity. */
+moonpad_status mp_change_extend_node(mp_node *node, moonpad_string key, const mp_value *items, moonpad_error *error);
+/*
+** Shows a pending append in the opened array, without making the key a plain write: at commit the
+** items are appended. On failure the root is dropped.
+*/
+moonpad_status mp_change_extend_root(mp_change *change, const mp_value *items, mp_value *shown, moonpad_error *error);
+
+/* ---- write.c ---- */
+
+/* As mp_changes_put, without a check: cannot fail. */
+void mp_change_put(mp_change *change, mp_value *value, bool last_writer_wins);
+/* Adds an increment (a number) or an append (an array of items); `operand` stays the caller's. */
+moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_operation_kind kind, mp_value *operand,
+                              moonpad_error *error);
+
+/* ---- list.c, child_writes.c ---- */
+
 /* The whole state has been looked at. */
 void mp_changes_mark_all_read(moonpad_changes *changes);
 /* What its pending write did to the key; NULL: out of memory. */
 mp_patch *mp_change_patch(mp_change *change);
-/* Drops all that is pending; marks stay when `keep_marks`. */
-void mp_changes_reset(moonpad_changes *changes, bool keep_marks);
-
-/* Adds an increment (a number) or an append (an array of items); `operand` stays the caller's. */
-moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_operation_kind kind, mp_value *operand,
-                              moonpad_error *error);
 
 #endif

@@ -8,12 +8,12 @@
 
 static const moonpad_string whole_key = {"", 0};
 
-/* A table that was put where there was none, and one written into, are known place by place. */
+/* Of a new table, and of one that was written into, each path is known. */
 static bool add_set(mp_patch *patch, mp_change *change) {
   bool is_table = mp_is_composite(change->value->as.type);
-  bool is_new = change->created || (change->by_place && *change->under == NULL);
+  bool is_new = change->created || (change->by_path && *change->under == NULL);
   if (is_table && is_new) return mp_patch_add_whole(patch, change->value);
-  if (is_table && change->by_place && change->root != NULL) return mp_patch_add_tree(patch, change->root);
+  if (is_table && change->by_path && change->root != NULL) return mp_patch_add_tree(patch, change->root);
   return mp_patch_add(patch, MP_EDIT_SET, whole_key, change->value);
 }
 

@@ -52,18 +52,6 @@ moonpad_status mp_change_pending_write(mp_change *change, mp_pending_write *writ
   return status;
 }
 
-/* ---- while it is stored ---- */
-
-static const char is_being_stored[] = "its event is being stored";
-
-void mp_changes_freeze(moonpad_changes *changes) {
-  if (changes->ended == NULL) changes->ended = is_being_stored;
-}
-
-void mp_changes_thaw(moonpad_changes *changes) {
-  if (changes->ended == is_being_stored) changes->ended = NULL;
-}
-
 /* ---- after ---- */
 
 /* What was pending is stored now. The nodes live on where they hold what was stored. */

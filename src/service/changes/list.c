@@ -1,6 +1,4 @@
 /* Change sets: all keys at once (contract 1.3). */
-#include "service/changes/changes.h"
-
 #include <stdlib.h>
 
 #include "base/error.h"

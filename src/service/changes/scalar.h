@@ -1,7 +1,4 @@
-/*
-** The short way to a scalar of a change set, for callers that come back to the same keys again and
-** again: inline, for calls would cost more than the work.
-*/
+/* Inlined fast path to a scalar of a key that is used again and again. */
 #ifndef MP_SERVICE_CHANGES_SCALAR_H
 #define MP_SERVICE_CHANGES_SCALAR_H
 
@@ -31,9 +28,9 @@ static inline const moonpad_value *mp_change_scalar(mp_change *change, const moo
 }
 
 /*
-** The place of a number, boolean or null that has been written already, to be overwritten with
-** another one as mp_changes_put would; NULL where that takes more, then nothing has been done.
-** Values are immutable to those who share them: this one nobody else holds.
+** The number, boolean or null that has been written already and that nobody else holds: writing
+** another one there is what mp_changes_put would do. NULL where that takes more; nothing has been
+** done then.
 */
 static inline moonpad_value *mp_change_overwrite(mp_change *change) {
   mp_value *value = change->value;
@@ -45,7 +42,7 @@ static inline moonpad_value *mp_change_overwrite(mp_change *change) {
   const moonpad_session *session = change->owner->session;
   if (session != NULL && !mp_fits_small_scalars(session->service)) return NULL;
   change->last_writer_wins = false;
-  change->by_place = false;
+  change->by_path = false;
   change->created = false;
   return &value->as;
 }

@@ -20,127 +20,21 @@ moonpad_status mp_changes_over(moonpad_changes *below, moonpad_changes **changes
   return MOONPAD_OK;
 }
 
-/* What is stored from now on it does not see (contract 1.4 point 5). */
-static void begin_call(moonpad_changes *changes) {
-  changes->in_call = true;
-  changes->call_began = changes->below->changed;
-  changes->below->open++;
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    changes->began_at[scope] = mp_snapshot_revision(changes->session, (mp_scope)scope);
-  }
-}
-
-/* From now on it sees what has been committed until now. */
-static void look_anew(moonpad_changes *changes) {
-  mp_changes_forget_below(changes);
-  changes->began = changes->below->changed;
-  changes->all_read_now = false;
-}
-
 void mp_transaction_begin(moonpad_changes *changes) {
   if (changes->session_freed || changes->ended != is_between) return;
-  if (!changes->in_call) begin_call(changes);
-  look_anew(changes);
+  if (!changes->in_call) mp_call_begin(changes);
+  mp_call_look_anew(changes);
   changes->ended = NULL;
 }
 
 static void end(moonpad_changes *changes) {
-  if (!changes->session_freed) look_anew(changes);
+  if (!changes->session_freed) mp_call_look_anew(changes);
   if (changes->ended == NULL) changes->ended = is_between;
 }
 
 void mp_transaction_rollback(moonpad_changes *changes) {
   mp_changes_reset(changes, true);
   end(changes);
-}
-
-/* Nobody needs what its keys showed before. */
-static void drop_versions(moonpad_changes *below) {
-  size_t position = 0;
-  for (const mp_map_slot *slot; below->changed > 0 && (slot = mp_map_next(&below->map, &position)) != NULL;) {
-    mp_change_drop_versions(slot->value);
-  }
-  below->changed = 0;
-  below->has_lost = false;
-}
-
-void mp_call_end(moonpad_changes *changes) {
-  if (!changes->in_call) return;
-  look_anew(changes);
-  changes->in_call = false;
-  if (--changes->below->open == 0) drop_versions(changes->below);
-}
-
-/* ---- What a transaction sees ---- */
-
-/* What the key shows now, of a set below transactions. */
-static moonpad_status make_version(mp_change *change, mp_patch *patch, mp_version **made, moonpad_error *error) {
-  const mp_value *shown;
-  mp_value *owned;
-  moonpad_status status = mp_change_shown(change, &shown, &owned, error);
-  if (status == MOONPAD_NO_MEMORY) return status;
-  /* what is pending does not fit on it any more */
-  if (status != MOONPAD_OK) shown = change->entry->value;
-  mp_version *version = mp_allocate_zeroed(change->owner->env, sizeof *version);
-  if (version == NULL) {
-    mp_value_release(change->owner->env, owned);
-    return mp_no_memory(error);
-  }
-  version->value = owned != NULL ? owned : mp_value_retain((mp_value *)shown);
-  version->was_pending = change->pending;
-  version->was_written = mp_change_is_written(change);
-  version->patch = patch == NULL ? NULL : mp_patch_retain(patch);
-  *made = version;
-  return MOONPAD_OK;
-}
-
-static void free_version(mp_env *env, mp_version *version) {
-  if (version == NULL) return;
-  mp_value_release(env, version->value);
-  mp_patch_release(version->patch);
-  mp_release(env, version);
-}
-
-static void add_version(mp_change *change, mp_version *version) {
-  version->number = ++change->owner->changed;
-  version->older = change->versions;
-  change->versions = version;
-}
-
-void mp_change_drop_versions(mp_change *change) {
-  for (mp_version *version; (version = change->versions) != NULL;) {
-    change->versions = version->older;
-    free_version(change->owner->env, version);
-  }
-}
-
-const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes) {
-  const mp_version *seen = NULL, *stored = NULL;
-  const mp_version *at = changes->in_call ? change->versions : NULL;
-  for (; at != NULL && at->number > changes->call_began; at = at->older) {
-    if (at->number > changes->began) {
-      seen = at;
-    } else if (at->patch == NULL) {
-      stored = at;
-    }
-  }
-  bool was_pending = seen != NULL ? seen->was_pending : change->pending;
-  return stored != NULL && !was_pending ? stored : seen;
-}
-
-void mp_changes_keep_version(void *context, const mp_view_entry *entry) {
-  const moonpad_session *session = context;
-  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
-    if (changes->open == 0) continue;
-    mp_change *change = mp_change_of(changes, mp_key_text(entry->key));
-    if (change != NULL && mp_change_is_written(change)) continue;
-    mp_version *version;
-    if (change == NULL || make_version(change, NULL, &version, NULL) != MOONPAD_OK) {
-      changes->has_lost = true;
-    } else {
-      add_version(change, version);
-    }
-  }
 }
 
 /* ---- Committing ---- */
@@ -258,7 +152,7 @@ static moonpad_status decide(committed *key, moonpad_error *error) {
   size_t others = find_others(key, NULL);
   if ((!is_alone || others > 0) && (key->patch = mp_change_patch(change)) == NULL) return mp_no_memory(error);
   moonpad_status status = mp_change_fold(change, error);
-  if (status == MOONPAD_OK && !is_alone) status = make_version(key->below, key->patch, &key->version, error);
+  if (status == MOONPAD_OK && !is_alone) status = mp_version_new(key->below, key->patch, &key->version, error);
   if (status != MOONPAD_OK) return status;
   if (mp_is_computed(change->kind)) {
     status = add_to_pending(key, error);
@@ -282,7 +176,7 @@ static void hand_down_marks(mp_change *below, const mp_change *change) {
 static void install(committed *key) {
   mp_change *change = key->change, *below = key->below;
   bool is_taken_over = key->value == change->value;
-  if (key->version != NULL) add_version(below, key->version);
+  if (key->version != NULL) mp_change_add_version(below, key->version);
   key->version = NULL;
   hand_down_marks(below, change);
   if (key->kind == MP_SET || key->kind == MP_REMOVE) {
@@ -340,7 +234,7 @@ static moonpad_status commit_pending(moonpad_changes *changes, moonpad_error *er
   if (status == MOONPAD_OK) status = decide_all(changes, keys, count, error);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) install(&keys[i]);
   for (size_t i = 0; keys != NULL && i < count; i++) {
-    free_version(changes->env, keys[i].version);
+    mp_version_free(changes->env, keys[i].version);
     mp_patch_release(keys[i].patch);
     mp_value_release(changes->env, keys[i].value);
   }

@@ -1,20 +1,8 @@
 /* Change sets: the opened value of a key (contract 1.3). */
-#include "service/changes/changes.h"
-
 #include "base/error.h"
 #include "core/tree_write.h"
 #include "service/changes/change_set.h"
 #include "service/changes/scalar.h"
-
-moonpad_status mp_changes_refuse_if_ended(const moonpad_changes *changes, moonpad_error *error) {
-  if (changes->ended == NULL) return MOONPAD_OK;
-  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "this state takes no more writes: %s", changes->ended);
-}
-
-moonpad_status mp_changes_refuse_if_session_freed(const moonpad_changes *changes, moonpad_error *error) {
-  if (!changes->session_freed) return MOONPAD_OK;
-  return mp_fail(error, MOONPAD_CLOSED, "the session object of this change set has been freed");
-}
 
 /* Does the key still show what was opened? Others may have changed it since. */
 static moonpad_status compare_root(mp_change *change, bool *same, moonpad_error *error) {
@@ -64,7 +52,7 @@ static moonpad_status tree_will_change(void *context, moonpad_error *error) {
   mp_change_forget_pending(change);
   mp_change_begin_pending(change, MP_SET);
   change->value = value;
-  change->by_place = true;
+  change->by_path = true;
   return MOONPAD_OK;
 }
 
