@@ -33,7 +33,7 @@ void mp_append_keep_conflicts(mp_append *append, moonpad_session *session) {
   append->conflict_count = append->conflict_capacity = 0;
 }
 
-/* What the operation was to leave there, one reference for the caller; false: nobody knows. */
+/* The value that the operation was to store, one reference for the caller; false: not known. */
 static bool wanted_value(const mp_append *append, const mp_operation *operation, mp_value **value) {
   bool adds = mp_is_computed(operation->kind);
   *value = adds ? NULL : mp_value_retain(operation->value);

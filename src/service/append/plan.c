@@ -9,12 +9,14 @@
 typedef struct sending {
   mp_append *append;
   mp_plan plan;
-  /* as many as are stored; these three are the ones below, or one allocation */
+  /* These three are the ones below, or one allocation; one element for each stored operation. */
   mp_guarded *operations;
-  size_t *holes; /* in the event's text, of each operation */
+  /* Where its result goes in the event's text. */
+  size_t *holes;
+  /* The event's text between the results. */
   mp_plan_span *spans;
   size_t span_count;
-  size_t most_bytes; /* that the session's own state can come to */
+  /* The heads of the keys that are written. */
   unsigned heads;
   mp_guarded inline_operations[MP_INLINE_ENTRIES];
   size_t inline_holes[MP_INLINE_ENTRIES];
@@ -148,7 +150,7 @@ static void take_spans(sending *send, moonpad_string text) {
   send->spans[send->span_count - 1].text = (moonpad_string){text.data + at, text.length - at};
 }
 
-/* The text with what is known of the results, unless what was given stands as it is. */
+/* The text with the results that are known, unless the given text is stored unchanged. */
 static bool write_event(mp_append *append, const mp_guarded *planned, size_t *holes) {
   for (size_t i = 0; i < append->stored_count; i++) {
     holes[i] = append->operations[i].result == NULL && is_added(&planned[i]);

@@ -1,7 +1,16 @@
 /*
-** Change sets: pending writes over what a session object shows (contract 1.3, 1.4, 2.2). What
-** the Lua state proxy sits on. The public calls are in moonpad.h; here is what the Lua boundary
-** needs besides. One thread at a time.
+** Change sets: pending writes over what a session object shows (contract 1.3, 1.4, 2.2). One
+** thread at a time, that of the session object.
+**
+** Belongs here: what is pending, per key; what was read, and in sight of which revision; opened
+** tables; the transactions of tool calls (transaction.h), the writes of agents as tools
+** (child_writes.h).
+** Does not belong here: storing, and whether a write conflicts (append/); trees of nodes and
+** patches (core/).
+** Arrows: changes/ uses session/, the service and core; append/ and the Lua binding use changes/,
+** history/ does through append/. Only files of this folder include change_set.h, save for scalar.h.
+**
+** The public calls are in moonpad.h; this header has what the Lua binding and append/ need besides.
 */
 #ifndef MP_SERVICE_CHANGES_CHANGES_H
 #define MP_SERVICE_CHANGES_CHANGES_H
@@ -13,43 +22,40 @@
 
 typedef struct mp_change mp_change;
 
-/*
-** A state object of no session (moonpad.state{...}): starts empty, can be read and written,
-** not committed.
-*/
+/* A change set without a session (moonpad.state{...}): empty, to be read and written only. */
 moonpad_status mp_changes_new_detached(mp_env *env, moonpad_changes **changes, moonpad_error *error);
-/* Of a detached one: what was set so far becomes what it holds, nothing is pending any more. */
+/* Of such a one: what was set so far becomes its state, and nothing is pending any more. */
 void mp_changes_promote(moonpad_changes *changes);
 mp_env *mp_changes_env(const moonpad_changes *changes);
 /* The change set of a session object itself, made when first used. NULL when out of memory. */
 moonpad_changes *mp_session_own_changes(moonpad_session *session);
 /*
-** Makes it one of a branch of a parallel agent ("team.writer"; empty: none). Appends by branches
-** beside it do not count as its own: a write that depends on a read which they have overtaken
-** conflicts. Those above and below it run when it does not.
+** Makes it write for a branch of a parallel agent ("team.writer"; empty: none). Writes of
+** concurrent branches do not count as its own: a write that depends on a read which they have
+** overtaken conflicts. Branches above and below it are not concurrent.
 */
 moonpad_status mp_changes_set_branch(moonpad_changes *changes, moonpad_string branch, moonpad_error *error);
 
 /*
-** Reads a key: a scalar (borrowed until the next write or append), or the root node of a
-** composite (borrowed; its identity stays the same as the contract says). type ABSENT: no such key.
-** Marks the key as read.
+** Reads a key, and notes that it was read: a scalar, borrowed until the next write or append, or
+** the root node of a composite, borrowed (contract 1.3 says how long it stays the same node). Type
+** ABSENT: there is no such key.
 */
 moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_item *item, moonpad_error *error);
 /*
-** What a change set knows of one key, for callers that come back to it: made when there is none,
-** valid as long as the change set. NULL when out of memory. The key is at most
-** MOONPAD_MAX_KEY_BYTES long.
+** What the change set knows of one key, for callers that use the key again: made when there is
+** none, valid as long as the change set. NULL when out of memory. The key has at most
+** MOONPAD_MAX_KEY_BYTES.
 */
 mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key);
 /* As mp_changes_item. */
 moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *error);
-/* As mp_changes_item, but only whether it is there. */
+/* The same, but only tells whether the key has a value. */
 moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error);
 
 /*
-** Sets (value NULL: removes). Takes its own reference. `last_writer_wins`: never
-** conflicts (outputKey).
+** Sets a key; value NULL: removes it. Takes a reference of its own. `last_writer_wins`: the write
+** never conflicts (outputKey).
 */
 moonpad_status mp_changes_put(moonpad_changes *changes, moonpad_string key, mp_value *value, bool last_writer_wins,
                               moonpad_error *error);
@@ -58,15 +64,15 @@ bool mp_changes_holds(moonpad_changes *changes, moonpad_string key, const mp_nod
 
 /*
 ** All keys with a value, sorted by bytes, for the caller to free; on failure there is nothing to
-** free. Marks everything as read.
+** free. Counts as a read of every key.
 */
 moonpad_status mp_changes_keys(moonpad_changes *changes, mp_entries *keys, moonpad_error *error);
 
 /*
-** Append the merged state (`is_read`: as a look at every key), or only what is pending, to `out`
-** as one JSON object with sorted keys. For the delta, `removed` (may be NULL) gets a JSON array of
-** removed keys, which are not in `out`; an increment or append shows the value that it gives here
-** and now.
+** Writes to `out` the merged state, or only what is pending, as one JSON object with sorted keys.
+** `is_read`: counts as a read of every key. Of the delta, removed keys are not in `out`: `removed`
+** (may be NULL) gets a JSON array of them. An increment or append is written as the value that it
+** gives now.
 */
 moonpad_status mp_changes_write_all(moonpad_changes *changes, bool is_read, mp_buffer *out, moonpad_error *error);
 moonpad_status mp_changes_write_delta(moonpad_changes *changes, mp_buffer *out, mp_buffer *removed,

@@ -1,8 +1,8 @@
 /*
-** Transactions of tool calls (contract 1.4 points 2 to 4). A model's answer has one change set,
-** and each of its calls a set over that one. What a call's functions write is theirs until it is
-** committed; then it is pending in the answer's set, where what begins later sees it. A transaction
-** sees what was there when it began, and its own writes.
+** Transactions of tool calls (contract 1.4 points 2 to 4). A model's answer has one change set, and
+** each of its tool calls has a set over that one. What the functions of a call write is the call's
+** own until it commits; then it is pending in the answer's set, and calls that begin later see it.
+** A transaction sees what was there when it began, and its own writes.
 */
 #ifndef MP_SERVICE_CHANGES_TRANSACTION_H
 #define MP_SERVICE_CHANGES_TRANSACTION_H
@@ -10,18 +10,18 @@
 #include "service/changes/changes.h"
 
 /*
-** A change set over another one of a session, which must outlive it. It takes writes in
-** transactions only.
+** A change set over another one, which must outlive it and lies over a session itself. It takes
+** writes within a transaction only. Errors: closed, invalid_argument, no_memory.
 */
 moonpad_status mp_changes_over(moonpad_changes *below, moonpad_changes **changes, moonpad_error *error);
 
 void mp_transaction_begin(moonpad_changes *changes);
 /*
-** What was written becomes pending in the set below. Where others have committed the same key
-** meanwhile, both get what both can have; else the write fails if the transaction had read the key,
-** and wins if not. All or nothing; where it fails, the transaction is still under way. Errors:
-** conflict (moonpad_session_conflict_key of its session names the keys), invalid_argument (an
-** increment or append that does not fit any more, a value that has become too large), no_memory.
+** What was written becomes pending in the set below. If another call has committed the same key
+** meanwhile, the writes are merged where they do not overlap; else this one conflicts if its
+** transaction had read the key, and wins if not. All or nothing: when it fails, the transaction is
+** still open. Errors: conflict (moonpad_session_conflict_key of its session names the keys),
+** invalid_argument (an increment or append that does not fit any more), limit, closed, no_memory.
 */
 moonpad_status mp_transaction_commit(moonpad_changes *changes, moonpad_error *error);
 /* Drops what was written. Cannot fail. */

@@ -19,8 +19,8 @@ static moonpad_status compare_root(mp_change *change, bool *same, moonpad_error 
 }
 
 /*
-** Through a node that was kept, maybe since before the key was last clean. What was opened is a
-** copy once it is overtaken.
+** Something was read through a node, which the host may have had since before the key was last
+** clean. Once the key shows something else, the node is a copy, and reading it counts no longer.
 */
 static void tree_was_read(void *context) {
   mp_change *change = context;

@@ -1,4 +1,4 @@
-/* Event cursors: a history of any length, read in pages whose text is lent (contract 6). */
+/* Event cursors: a history of any length, read in pages whose text is borrowed (contract 6). */
 #include "service/session/cursor.h"
 
 #include "base/error.h"
@@ -12,17 +12,22 @@
 struct moonpad_event_cursor {
   moonpad_service *service;
   mp_env *env;
-  mp_key *names[3];   /* of the session: app, user, id */
-  mp_session_ref ref; /* it; its strings are those */
-  int64_t *chosen;    /* revisions, ascending: what comes before `first` */
+  /* Of the session: app, user, id. The strings of `ref` are these. */
+  mp_key *names[3];
+  mp_session_ref ref;
+  /* The events: revisions in `chosen`, ascending, then a run from `first` without gaps. */
+  int64_t *chosen;
   size_t chosen_count;
-  int64_t first; /* of a run of revisions without gaps */
-  size_t count;  /* events in all */
-  size_t given;  /* of them */
+  int64_t first;
+  /* All of them, and how many have been handed out. */
+  size_t count;
+  size_t done;
   bool newest_first;
-  size_t page_size; /* events of the next page */
+  /* Events of the next page. */
+  size_t page_size;
   mp_page *page;
-  moonpad_event lent;
+  /* The last one that was handed out. */
+  moonpad_event borrowed;
 };
 
 moonpad_event_cursor *mp_event_cursor_new(const moonpad_session *session, int64_t first, int64_t last) {
@@ -107,7 +112,7 @@ moonpad_status moonpad_event_cursor_open(moonpad_session *session, const moonpad
 
 /* ---- reading ---- */
 
-/* The revision of the event at that place from the oldest one on. */
+/* `index` counts from the oldest event on. */
 static int64_t revision_at(const moonpad_event_cursor *cursor, size_t index) {
   size_t chosen = cursor->chosen_count;
   return index < chosen ? cursor->chosen[index] : cursor->first + (int64_t)(index - chosen);
@@ -165,7 +170,7 @@ static moonpad_status load_page(moonpad_event_cursor *cursor, int64_t revision, 
     }
     size_t asked = (size_t)(read.last - read.first + 1);
     choose_size(cursor, asked);
-    if (mp_page_borrow(cursor->page, revision, &cursor->lent)) return MOONPAD_OK;
+    if (mp_page_borrow(cursor->page, revision, &cursor->borrowed)) return MOONPAD_OK;
     bool too_long = cursor->newest_first && asked > 1 && mp_page_count(cursor->page) > 0;
     if (!too_long) break;
     cursor->page_size = 1 + (asked - 1) / 4;
@@ -178,13 +183,13 @@ moonpad_status mp_event_cursor_check(const moonpad_event_cursor *cursor, moonpad
 }
 
 static int64_t next_revision(const moonpad_event_cursor *cursor) {
-  size_t index = cursor->newest_first ? cursor->count - cursor->given - 1 : cursor->given;
+  size_t index = cursor->newest_first ? cursor->count - cursor->done - 1 : cursor->done;
   return revision_at(cursor, index);
 }
 
 bool mp_event_cursor_is_ready(const moonpad_event_cursor *cursor) {
-  moonpad_event lent;
-  return cursor->given == cursor->count || mp_page_borrow(cursor->page, next_revision(cursor), &lent);
+  moonpad_event event;
+  return cursor->done == cursor->count || mp_page_borrow(cursor->page, next_revision(cursor), &event);
 }
 
 moonpad_status mp_event_cursor_load(moonpad_event_cursor *cursor, moonpad_error *error) {
@@ -197,11 +202,11 @@ moonpad_status moonpad_event_cursor_next(moonpad_event_cursor *cursor, const moo
                                          moonpad_error *error) {
   *event = NULL;
   moonpad_status status = mp_event_cursor_check(cursor, error);
-  if (status != MOONPAD_OK || cursor->given == cursor->count) return status;
+  if (status != MOONPAD_OK || cursor->done == cursor->count) return status;
   int64_t revision = next_revision(cursor);
-  if (!mp_page_borrow(cursor->page, revision, &cursor->lent)) status = load_page(cursor, revision, error);
+  if (!mp_page_borrow(cursor->page, revision, &cursor->borrowed)) status = load_page(cursor, revision, error);
   if (status != MOONPAD_OK) return status;
-  cursor->given++;
-  *event = &cursor->lent;
+  cursor->done++;
+  *event = &cursor->borrowed;
   return MOONPAD_OK;
 }

@@ -148,8 +148,8 @@ moonpad_status moonpad_session_event_count(moonpad_session *session, size_t *cou
 }
 
 /*
-** Lends the event at `index`, or an empty one where there are not so many. False: something is to
-** be read before.
+** Borrows the event at `index`; an empty one where the object does not show so many. False:
+** something must be read first.
 */
 static bool borrow_event(moonpad_session *session, size_t index, moonpad_event *event) {
   if (is_filter_pending(session)) return false;
@@ -164,7 +164,7 @@ bool mp_session_event_is_ready(moonpad_session *session, size_t index) {
   return borrow_event(session, index, &event);
 }
 
-/* Lends the event at `index` of those that the session object shows; see borrow_event. */
+/* The same as borrow_event, and reads what has to be read. */
 static moonpad_status find_event(moonpad_session *session, size_t index, moonpad_event *event, moonpad_error *error) {
   while (!borrow_event(session, index, event)) {
     moonpad_status status = read_at_once(session, index, error);

@@ -4,16 +4,17 @@
 #include "service/session/session.h"
 
 /*
-** So many events that are asked for by number are most likely about to be looked at: they come with
-** the session, in one transaction.
+** Whoever asks for the last few events is going to look at them: up to so many are read with the
+** session, in one transaction.
 */
 #define READ_ALONG 16
 
 typedef struct reading {
   const moonpad_session_name *name;
   mp_env *env;
-  int64_t recent; /* events to read along; 0: none */
-  mp_page *page;  /* these */
+  /* How many events to read along, and these. */
+  int64_t recent;
+  mp_page *page;
   mp_session_row row;
   mp_view view;
   mp_changed_keys state;

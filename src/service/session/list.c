@@ -93,13 +93,20 @@ typedef struct listing {
   moonpad_service *service;
   mp_list_query query;
   moonpad_session_list *list;
+  /* There is another page. */
   bool more;
+  /* Sessions of a page; 0: all. */
   int64_t limit;
+  /* The state of the app. */
   mp_changed_keys app;
-  mp_changed_keys own; /* of the session listed last */
-  listed_user *next;   /* whose state comes before its first session */
-  listed_user *last;   /* of the session listed last */
-  mp_map users;        /* user id -> listed_user */
+  /* The own state of the session listed last. */
+  mp_changed_keys own;
+  /* The user whose state is coming, before its first session; NULL: none. */
+  listed_user *next;
+  /* The user of the session listed last. */
+  listed_user *last;
+  /* user id -> listed_user */
+  mp_map users;
 } listing;
 
 static void clear_list(moonpad_session_list *list) {
@@ -108,8 +115,8 @@ static void clear_list(moonpad_session_list *list) {
 }
 
 /*
-** ---- states, as they come: the app's, a user's before the first of its sessions, a session's own
-** after it ----
+** States come in this order: the app's, a user's before the first of its sessions, a session's own
+** after the session.
 */
 
 static listed_user *next_user(listing *page) {
@@ -142,9 +149,9 @@ static moonpad_status find_user(listing *page, const mp_listed_session *listed, 
   mp_env *env = page->list->env;
   mp_key *key = mp_key_new(env, listed->user_id);
   listed_user *user = next_user(page);
-  bool kept = key != NULL && user != NULL && mp_map_put(&page->users, key, user);
+  bool is_added = key != NULL && user != NULL && mp_map_put(&page->users, key, user);
   mp_key_release(env, key);
-  if (!kept) return mp_no_memory(error);
+  if (!is_added) return mp_no_memory(error);
   user->id = listed->row.user;
   page->last = user;
   page->next = NULL;

@@ -61,8 +61,8 @@ bool mp_own_writes_conflict(const mp_own_writes *own, int64_t changed, int64_t b
   if (changed != own->to || base < own->from) return true;
   if (!has_read || branch == NULL) return false;
   for (const mp_branch_write *by = own->branches; by != NULL; by = by->next) {
-    bool is_beside = !is_within(by->branch, branch) && !is_within(branch, by->branch);
-    if (is_beside && by->last > base) return true;
+    bool is_concurrent = !is_within(by->branch, branch) && !is_within(branch, by->branch);
+    if (is_concurrent && by->last > base) return true;
   }
   return false;
 }

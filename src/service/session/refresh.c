@@ -27,9 +27,9 @@ moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error) {
 }
 
 bool mp_refresh_fits(const mp_refreshing *refresh, const moonpad_session *session) {
-  const mp_session_row *held = &refresh->snapshot, *now = &session->row;
-  return session->in_flight.unapplied == 0 && held->revision == now->revision &&
-         held->user_revision == now->user_revision && held->app_revision == now->app_revision;
+  const mp_session_row *then = &refresh->snapshot, *now = &session->row;
+  return session->in_flight.unapplied == 0 && then->revision == now->revision &&
+         then->user_revision == now->user_revision && then->app_revision == now->app_revision;
 }
 
 moonpad_status mp_refresh_apply(mp_refreshing *refresh, moonpad_session *session, moonpad_error *error) {
