@@ -12,8 +12,8 @@ local leaving = setmetatable({}, { __mode = "k" })
 
 -- An append that was under way when its run was cancelled is finished before the next run begins,
 -- which an event loop is told of where there is one.
-local function isSettled(run)
-  return run.session == nil or core.isSettled(run.session, #run.line > 1)
+local function isDrained(run)
+  return run.session == nil or core.isDrained(run.session, #run.line > 1)
 end
 
 local function remove(run, service, key)
@@ -45,7 +45,7 @@ function queue.join(run, service, key)
   run.line = line
   run.leaveQueue = function()
     leaving[service][run] = true
-    if not isSettled(run) then return end
+    if not isDrained(run) then return end
     leaving[service][run] = nil
     remove(run, service, key)
     run.leaveQueue = function() end

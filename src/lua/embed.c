@@ -57,11 +57,11 @@ int luaopen_moonpad(lua_State *L) {
 
 static int push_retained(lua_State *L) {
   moonpad_service *service = lua_touserdata(L, 1);
-  if (mp_push_known_service(L, service)) return 1;
+  if (mp_push_registered_service(L, service)) return 1;
   mp_lua_service *handle = mp_push_service(L, mp_lua_of(L));
-  if (mp_push_known_service(L, service)) return 1; /* a finalizer has asked for it meanwhile */
+  if (mp_push_registered_service(L, service)) return 1; /* a finalizer has asked for it meanwhile */
   handle->service = moonpad_service_retain(service);
-  mp_know_service(L, handle);
+  mp_register_service(L, handle);
   return 1;
 }
 

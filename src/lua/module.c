@@ -20,28 +20,28 @@
 
 /* ---- The binding and its metatables ---- */
 
-/* Makes a table that is its own anchor, leaves it on the stack and gives its address. */
-static const void *anchor_table(lua_State *L, int binding_index, mp_anchor anchor, const char *name) {
+/* Puts a new table into a slot, leaves it on the stack and returns its address. */
+static const void *slot_table(lua_State *L, int binding_index, mp_binding_slot slot, const char *name) {
   lua_newtable(L);
   if (name != NULL) {
     lua_pushstring(L, name);
     lua_setfield(L, -2, "__name");
   }
   lua_pushvalue(L, -1);
-  lua_setiuservalue(L, binding_index, (int)anchor);
+  lua_setiuservalue(L, binding_index, (int)slot);
   return lua_topointer(L, -1);
 }
 
-static const void *anchor_type(lua_State *L, int binding_index, mp_anchor anchor, const char *name,
-                               void (*setup)(lua_State *L, int binding_index)) {
-  const void *address = anchor_table(L, binding_index, anchor, name);
+static const void *add_type(lua_State *L, int binding_index, mp_binding_slot slot, const char *name,
+                            void (*setup)(lua_State *L, int binding_index)) {
+  const void *address = slot_table(L, binding_index, slot, name);
   if (setup != NULL) setup(L, binding_index);
   lua_pop(L, 1);
   return address;
 }
 
-static void anchor_weak(lua_State *L, int binding_index, mp_anchor anchor, const char *mode) {
-  anchor_table(L, binding_index, anchor, NULL);
+static void add_weak_table(lua_State *L, int binding_index, mp_binding_slot slot, const char *mode) {
+  slot_table(L, binding_index, slot, NULL);
   lua_createtable(L, 0, 1);
   lua_pushstring(L, mode);
   lua_setfield(L, -2, "__mode");
@@ -49,10 +49,10 @@ static void anchor_weak(lua_State *L, int binding_index, mp_anchor anchor, const
   lua_pop(L, 1);
 }
 
-static void anchor_names(lua_State *L, int binding_index) {
+static void add_names(lua_State *L, int binding_index) {
   static const char *const names[] = {LUA_LOADED_TABLE, "cjson",       "cjson.safe", "array_mt",
                                       "empty_array_mt", "empty_array", NULL};
-  anchor_table(L, binding_index, MP_ANCHOR_NAMES, NULL);
+  slot_table(L, binding_index, MP_LUA_SLOT_NAMES, NULL);
   for (int i = 0; names[i] != NULL; i++) {
     lua_pushstring(L, names[i]);
     lua_rawseti(L, -2, i + 1);
@@ -60,45 +60,45 @@ static void anchor_names(lua_State *L, int binding_index) {
   lua_pop(L, 1);
 }
 
-static void anchor_strings(lua_State *L, int binding_index) {
+static void add_strings(lua_State *L, int binding_index) {
   lua_createtable(L, MP_STRING_REVISION, 0);
   lua_pushliteral(L, "revision");
   lua_rawseti(L, -2, MP_STRING_REVISION);
-  lua_setiuservalue(L, binding_index, MP_ANCHOR_STRINGS);
+  lua_setiuservalue(L, binding_index, MP_LUA_SLOT_STRINGS);
 }
 
-static void box_setup(lua_State *L, int binding_index) {
+static void handle_setup(lua_State *L, int binding_index) {
   (void)binding_index;
-  lua_pushcfunction(L, mp_box_gc);
+  lua_pushcfunction(L, mp_handle_gc);
   lua_setfield(L, -2, "__gc");
-  lua_pushcfunction(L, mp_box_gc);
+  lua_pushcfunction(L, mp_handle_gc);
   lua_setfield(L, -2, "__close");
 }
 
 static void event_setup(lua_State *L, int binding_index) {
-  anchor_table(L, binding_index, MP_ANCHOR_EVENT_METHODS, NULL);
+  slot_table(L, binding_index, MP_LUA_SLOT_EVENT_METHODS, NULL);
   lua_setfield(L, -2, "__index");
 }
 
 static void build(lua_State *L, mp_lua *binding, int index) {
-  anchor_type(L, index, MP_ANCHOR_BOX_META, "moonpad.box", box_setup);
-  anchor_weak(L, index, MP_ANCHOR_NODES, "v");
-  anchor_weak(L, index, MP_ANCHOR_READ_ONLY_NODES, "v");
-  anchor_weak(L, index, MP_ANCHOR_SERVICES, "v");
-  anchor_weak(L, index, MP_ANCHOR_THREADS, "k");
-  anchor_names(L, index);
-  anchor_strings(L, index);
-  binding->array_meta = anchor_type(L, index, MP_ANCHOR_ARRAY_META, "moonpad.array", NULL);
-  binding->event_meta = anchor_type(L, index, MP_ANCHOR_EVENT_META, "moonpad.event", event_setup);
-  binding->error_meta = anchor_type(L, index, MP_ANCHOR_ERROR_META, "moonpad.error", mp_error_setup);
-  binding->service_meta = anchor_type(L, index, MP_ANCHOR_SERVICE_META, "moonpad.service", mp_service_setup);
-  binding->session_meta = anchor_type(L, index, MP_ANCHOR_SESSION_META, "moonpad.session", mp_session_setup);
-  binding->events_meta = anchor_type(L, index, MP_ANCHOR_EVENTS_META, "moonpad.events", mp_events_setup);
-  binding->state_meta = anchor_type(L, index, MP_ANCHOR_STATE_META, "moonpad.state", mp_state_setup);
-  binding->node_meta = anchor_type(L, index, MP_ANCHOR_NODE_META, "moonpad.node", mp_node_setup);
-  binding->pending_meta = anchor_type(L, index, MP_ANCHOR_PENDING_META, "moonpad.pendingAppend", mp_pending_setup);
-  anchor_type(L, index, MP_ANCHOR_CALL_META, "moonpad.storeCall", mp_store_call_setup);
-  binding->due_meta = anchor_type(L, index, MP_ANCHOR_DUE_META, "moonpad.due", mp_due_setup);
+  add_type(L, index, MP_LUA_SLOT_HANDLE_META, "moonpad.handle", handle_setup);
+  add_weak_table(L, index, MP_LUA_SLOT_NODES, "v");
+  add_weak_table(L, index, MP_LUA_SLOT_READ_ONLY_NODES, "v");
+  add_weak_table(L, index, MP_LUA_SLOT_SERVICES, "v");
+  add_weak_table(L, index, MP_LUA_SLOT_THREADS, "k");
+  add_names(L, index);
+  add_strings(L, index);
+  binding->array_meta = add_type(L, index, MP_LUA_SLOT_ARRAY_META, "moonpad.array", NULL);
+  binding->event_meta = add_type(L, index, MP_LUA_SLOT_EVENT_META, "moonpad.event", event_setup);
+  binding->error_meta = add_type(L, index, MP_LUA_SLOT_ERROR_META, "moonpad.error", mp_error_setup);
+  binding->service_meta = add_type(L, index, MP_LUA_SLOT_SERVICE_META, "moonpad.service", mp_service_setup);
+  binding->session_meta = add_type(L, index, MP_LUA_SLOT_SESSION_META, "moonpad.session", mp_session_setup);
+  binding->events_meta = add_type(L, index, MP_LUA_SLOT_EVENTS_META, "moonpad.events", mp_events_setup);
+  binding->state_meta = add_type(L, index, MP_LUA_SLOT_STATE_META, "moonpad.state", mp_state_setup);
+  binding->node_meta = add_type(L, index, MP_LUA_SLOT_NODE_META, "moonpad.node", mp_node_setup);
+  binding->pending_meta = add_type(L, index, MP_LUA_SLOT_PENDING_META, "moonpad.pendingAppend", mp_pending_setup);
+  add_type(L, index, MP_LUA_SLOT_CALL_META, "moonpad.storeCall", mp_store_call_setup);
+  binding->due_meta = add_type(L, index, MP_LUA_SLOT_DUE_META, "moonpad.due", mp_due_setup);
 }
 
 mp_lua *mp_lua_push_binding(lua_State *L) {

@@ -594,7 +594,7 @@ function core.awaitAppend(job) end
 ---@param session moonpad.Session
 ---@param isAwaited boolean somebody waits for that: `service:fd()` is to be readable then
 ---@return boolean
-function core.isSettled(session, isAwaited) end
+function core.isDrained(session, isAwaited) end
 
 ---Ends a context: drops what is pending, its nodes become stale, writes raise invalid_argument
 ---with the reason; reading goes on.

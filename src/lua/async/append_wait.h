@@ -9,15 +9,15 @@
 ** else has found done, in whose queue nothing tells of it any more.
 */
 typedef struct mp_append_wait {
-  mp_session_box *session; /* counted; NULL: it does not wait */
-  moonpad_queue *due;      /* counted; NULL: it has not been told */
+  mp_session_object *session; /* counted; NULL: it does not wait */
+  moonpad_queue *due;         /* counted; NULL: it has not been told */
   struct mp_append_wait *next;
   struct mp_append_wait *previous;
 } mp_append_wait;
-void mp_append_wait_begin(mp_append_wait *wait, mp_session_box *session);
+void mp_append_wait_begin(mp_append_wait *wait, mp_session_object *session);
 /* Before the run looks for itself, or goes away. What was told is taken back. */
 void mp_append_wait_end(mp_append_wait *wait);
 /* One of the session's appends is done: tells the queue of each that waits. Raises -. */
-void mp_append_wait_tell(const mp_session_box *session);
+void mp_append_wait_tell(const mp_session_object *session);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct mp_due {
   bool is_finalized;
 } mp_due;
 
-static void take_back(mp_due *due) {
+static void withdraw(mp_due *due) {
   moonpad_queue *queue = due->queue;
   if (queue == NULL) return;
   due->queue = NULL;
@@ -29,7 +29,7 @@ static void tell(mp_due *due, mp_lua_service *handle) {
 static int due_gc(lua_State *L) {
   mp_due *due = lua_touserdata(L, 1);
   due->is_finalized = true;
-  take_back(due);
+  withdraw(due);
   return 0;
 }
 
@@ -37,7 +37,7 @@ static int due_gc(lua_State *L) {
 static int new_due(lua_State *L) {
   mp_due *due = lua_newuserdatauv(L, sizeof *due, 0);
   *due = (mp_due){0};
-  mp_push_anchor(L, MP_ANCHOR_DUE_META);
+  mp_push_slot(L, MP_LUA_SLOT_DUE_META);
   lua_setmetatable(L, -2);
   return 1;
 }
@@ -51,7 +51,7 @@ static int set_due(lua_State *L) {
   if (handle != NULL) {
     tell(due, handle);
   } else {
-    take_back(due);
+    withdraw(due);
   }
   return 0;
 }

@@ -7,7 +7,7 @@
 void mp_lua_append_release(mp_lua_append *append) {
   if (append == NULL || --append->references > 0) return;
   mp_env *env = append->env;
-  mp_session_box_release(append->session);
+  mp_session_object_release(append->session);
   mp_release_outcome(&append->stored);
   mp_buffer_free(&append->refused);
   mp_release(env, append->error);
@@ -15,23 +15,23 @@ void mp_lua_append_release(mp_lua_append *append) {
   mp_env_release(env);
 }
 
-mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_box *session) {
+mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_object *session) {
   mp_lua_append *append = mp_allocate_zeroed(binding->env, sizeof *append);
   if (append == NULL) return NULL;
   append->references = 1;
   append->env = mp_env_retain(binding->env);
-  append->session = mp_session_box_retain(session);
+  append->session = mp_session_object_retain(session);
   mp_buffer_init(&append->refused, append->env);
   return append;
 }
 
 /* The append itself needs it no longer. */
 static void let_go(mp_lua_append *append) {
-  mp_session_box *session = append->session;
+  mp_session_object *session = append->session;
   mp_append_wait_tell(session);
   append->session = NULL;
   append->job = NULL;
-  mp_session_box_release(session);
+  mp_session_object_release(session);
   mp_lua_append_release(append);
 }
 

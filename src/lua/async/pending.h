@@ -23,7 +23,7 @@ typedef struct mp_lua_append {
   mp_env *env;
   mp_job *job; /* NULL once it is done */
   /* held until then: a session object that is collected must not wait for the disk */
-  mp_session_box *session;
+  mp_session_object *session;
   mp_append_state state;
   /* the event, or the keys that conflicted; no event: there was no memory for it */
   mp_outcome stored;
@@ -32,7 +32,7 @@ typedef struct mp_lua_append {
 } mp_lua_append;
 
 /* One reference for the caller; NULL when out of memory. */
-mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_box *session);
+mp_lua_append *mp_lua_append_new(mp_lua *binding, mp_session_object *session);
 void mp_lua_append_release(mp_lua_append *append);
 /*
 ** Begins it. What completes it is told in the queue of `service`, which is this Lua state's.

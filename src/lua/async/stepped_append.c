@@ -16,20 +16,20 @@ static void release(void *payload) {
   mp_append_wait_end(&stepped->wait);
   if (append != NULL && append->job != NULL) mp_job_abandon(append->job);
   mp_lua_append_release(append);
-  mp_session_box_release(stepped->session);
+  mp_session_object_release(stepped->session);
   stepped->session = NULL;
 }
 
-mp_stepped_append *mp_stepped_append_push(lua_State *L, mp_lua *binding, mp_session_box *session) {
-  mp_stepped_append *stepped = mp_box_push(L, sizeof *stepped, release);
+mp_stepped_append *mp_stepped_append_push(lua_State *L, mp_lua *binding, mp_session_object *session) {
+  mp_stepped_append *stepped = mp_handle_push(L, sizeof *stepped, release);
   stepped->index = lua_gettop(L);
-  stepped->session = mp_session_box_retain(session);
+  stepped->session = mp_session_object_retain(session);
   stepped->append = mp_lua_append_new(binding, session);
   if (stepped->append == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   return stepped;
 }
 
-static int give_event(lua_State *L, mp_stepped_append *stepped) {
+static int finish_event(lua_State *L, mp_stepped_append *stepped) {
   const moonpad_event *event = stepped->append->stored.event;
   if (event == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, MP_STORED_WITHOUT_MEMORY);
   mp_push_event(L, mp_lua_of(L), moonpad_event_json(event), moonpad_event_revision(event));
@@ -60,13 +60,13 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
   (void)status;
   mp_append_wait_end(&stepped->wait);
   if (mp_is_cancelled(L, stepped->top)) {
-    mp_box_release(stepped);
+    mp_handle_release(stepped);
     mp_raise_cancelled(L);
   }
   mp_lua_append *append = stepped->append;
   if (append == NULL) mp_raise_finalized(L);
   if (append->job != NULL && !mp_job_poll(append->job)) return wait_for_step(L, stepped);
-  if (append->state == MP_APPEND_STORED) return give_event(L, stepped);
+  if (append->state == MP_APPEND_STORED) return finish_event(L, stepped);
   return raise(L, stepped);
 }
 

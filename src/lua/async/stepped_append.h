@@ -11,7 +11,7 @@
 
 typedef struct mp_stepped_append {
   mp_lua_append *append;
-  mp_session_box *session;
+  mp_session_object *session;
   mp_append_wait wait;
   int index; /* of its userdata */
   int top;   /* of the stack */
@@ -28,7 +28,7 @@ bool mp_appends_in_step(lua_State *L, const moonpad_service *service);
 ** Pushes one that is to be made; nothing of that session object is under way. Then its event can be
 ** encoded. Raises m.
 */
-mp_stepped_append *mp_stepped_append_push(lua_State *L, mp_lua *binding, mp_session_box *session);
+mp_stepped_append *mp_stepped_append_push(lua_State *L, mp_lua *binding, mp_session_object *session);
 /*
 ** The C function's last act. `handle` is the service's in this Lua state. The result is the
 ** stored event. Raises e.

@@ -18,12 +18,12 @@ typedef struct call_handle {
 ** Most calls are made and done at once: one is kept with its userdata, and room for the
 ** larger ones.
 */
-#define SPARE_CALL_BYTES ((size_t)2048)
+#define CACHED_CALL_BYTES ((size_t)2048)
 
 static void empty(mp_store_call *call) {
   static const mp_store_call_type none = {.size = sizeof *call};
   if (call->type->release != NULL) call->type->release(call);
-  mp_session_box_release(call->session);
+  mp_session_object_release(call->session);
   moonpad_service_release(call->service);
   mp_release(call->env, call->copies);
   call->type = &none;
@@ -50,14 +50,14 @@ static void let_go(call_handle *handle) {
 }
 
 /*
-** __gc, __close. The spare one is collected when the Lua state is being closed: finalizers of
+** __gc, __close. The cached one is collected when the Lua state is being closed: finalizers of
 ** others come later, may ask a store, and what they make is never finalized.
 */
 static int call_end(lua_State *L) {
   call_handle *handle = lua_touserdata(L, 1);
   mp_lua *binding = mp_lua_find_binding(L);
-  if (binding != NULL && handle->call != NULL && binding->spare_call == handle->call) {
-    binding->spare_call = NULL;
+  if (binding != NULL && handle->call != NULL && binding->cached_call == handle->call) {
+    binding->cached_call = NULL;
     binding->keeps_no_call = true;
   }
   let_go(handle);
@@ -67,30 +67,30 @@ static int call_end(lua_State *L) {
 static call_handle *push_handle(lua_State *L) {
   call_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
   handle->call = NULL;
-  mp_push_anchor_anywhere(L, MP_ANCHOR_CALL_META);
+  mp_push_slot_anywhere(L, MP_LUA_SLOT_CALL_META);
   lua_setmetatable(L, -2);
   return handle;
 }
 
 /* The memory and the userdata of one that is done, which is pushed; NULL: there is none. */
-static mp_store_call *take_spare(lua_State *L, mp_lua *binding, const mp_store_call_type *type) {
-  mp_store_call *call = binding->spare_call;
-  if (call == NULL || type->size > SPARE_CALL_BYTES) return NULL;
-  binding->spare_call = NULL;
+static mp_store_call *take_cached(lua_State *L, mp_lua *binding, const mp_store_call_type *type) {
+  mp_store_call *call = binding->cached_call;
+  if (call == NULL || type->size > CACHED_CALL_BYTES) return NULL;
+  binding->cached_call = NULL;
   mp_lua_push_found(L);
-  lua_getiuservalue(L, -1, MP_ANCHOR_SPARE_CALL);
+  lua_getiuservalue(L, -1, MP_LUA_SLOT_CACHED_CALL);
   lua_pushnil(L);
-  lua_setiuservalue(L, -3, MP_ANCHOR_SPARE_CALL);
+  lua_setiuservalue(L, -3, MP_LUA_SLOT_CACHED_CALL);
   lua_remove(L, -2);
   return call;
 }
 
 mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, moonpad_service *service) {
   mp_lua *binding = mp_lua_find_binding(L);
-  mp_store_call *call = take_spare(L, binding, type);
+  mp_store_call *call = take_cached(L, binding, type);
   if (call == NULL) {
     call_handle *handle = push_handle(L);
-    size_t room = type->size > SPARE_CALL_BYTES ? type->size : SPARE_CALL_BYTES;
+    size_t room = type->size > CACHED_CALL_BYTES ? type->size : CACHED_CALL_BYTES;
     if (binding->env != NULL) handle->call = mp_allocate(binding->env, room);
     if (handle->call == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
     call = handle->call;
@@ -107,15 +107,15 @@ mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, 
 }
 
 /* It is done. Memory and userdata are kept for the next one, unless Lua is still to close it. */
-static void give_back(lua_State *L, mp_store_call *call) {
+static void recycle(lua_State *L, mp_store_call *call) {
   mp_lua_push_found(L);
   mp_lua *binding = lua_touserdata(L, -1);
-  bool is_kept = !call->is_marked && !binding->keeps_no_call && binding->spare_call == NULL;
-  if (is_kept && call->type->size <= SPARE_CALL_BYTES) {
+  bool is_kept = !call->is_marked && !binding->keeps_no_call && binding->cached_call == NULL;
+  if (is_kept && call->type->size <= CACHED_CALL_BYTES) {
     empty(call);
-    binding->spare_call = call;
+    binding->cached_call = call;
     lua_pushvalue(L, call->index);
-    lua_setiuservalue(L, -2, MP_ANCHOR_SPARE_CALL);
+    lua_setiuservalue(L, -2, MP_LUA_SLOT_CACHED_CALL);
   } else {
     let_go(lua_touserdata(L, call->index));
   }
@@ -159,7 +159,7 @@ static bool copy_strings(mp_store_call *call) {
 static mp_lua_service *stepper_of(lua_State *L) {
   mp_lua_service *stepper = mp_lua_find_binding(L)->stepper;
   if (stepper == NULL || stepper->service == NULL || !lua_isyieldable(L)) return NULL;
-  mp_push_anchor_anywhere(L, MP_ANCHOR_THREADS);
+  mp_push_slot_anywhere(L, MP_LUA_SLOT_THREADS);
   lua_pushthread(L);
   bool is_driven = lua_rawget(L, -2) != LUA_TNIL;
   lua_pop(L, 2);
@@ -218,7 +218,7 @@ static int make(lua_State *L, mp_store_call *call, bool in_memory) {
     call->status = call->type->ask(call, &call->error);
     int count = call->type->finish(L, call);
     if (count == MP_ASK_AGAIN) continue;
-    give_back(L, call);
+    recycle(L, call);
     return count;
   }
 }
@@ -235,7 +235,7 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
   if (!is_done(call)) return mp_yield_to_step(L, context, go_on);
   int count = call->type->finish(L, call);
   if (count == MP_ASK_AGAIN) return make(L, call, false);
-  give_back(L, call);
+  recycle(L, call);
   return count;
 }
 
@@ -257,9 +257,9 @@ static int step_with(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   lua_settop(L, 1);
   binding->stepper = mp_test_userdata(L, 1, binding->service_meta);
-  mp_push_anchor(L, MP_ANCHOR_STEPPER);
+  mp_push_slot(L, MP_LUA_SLOT_STEPPER);
   lua_pushvalue(L, 1); /* kept alive as long as it is one */
-  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_STEPPER);
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_LUA_SLOT_STEPPER);
   return 1;
 }
 
@@ -273,7 +273,7 @@ void mp_store_call_setup(lua_State *L, int binding_index) {
 
 void mp_store_call_module(lua_State *L, int binding_index) {
   static const mp_store_calls calls = {sizeof calls, mp_store_call_push, mp_store_call_make};
-  lua_getiuservalue(L, binding_index, MP_ANCHOR_THREADS);
+  lua_getiuservalue(L, binding_index, MP_LUA_SLOT_THREADS);
   lua_setfield(L, -2, "threads");
   lua_pushlightuserdata(L, (void *)&asks_store);
   lua_setfield(L, -2, "ASKS_STORE");

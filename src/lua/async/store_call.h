@@ -44,9 +44,9 @@ struct mp_store_call {
   mp_task task; /* the first member */
   const mp_store_call_type *type;
   mp_env *env;
-  moonpad_service *service; /* that is asked, counted; may be NULL */
-  mp_session_box *session;  /* counted; may be NULL */
-  unsigned references;      /* of its userdata, and of the executor while it is under way */
+  moonpad_service *service;   /* that is asked, counted; may be NULL */
+  mp_session_object *session; /* counted; may be NULL */
+  unsigned references;        /* of its userdata, and of the executor while it is under way */
   bool is_under_way;
   bool is_marked; /* Lua closes its userdata */
   int index;      /* of its userdata */

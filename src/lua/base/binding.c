@@ -1,4 +1,4 @@
-/* The binding of one Lua state: its metatables, scratch memory and boxes. */
+/* The binding of one Lua state: scratch memory, and the userdata that own C memory. */
 #include "lua/base/binding.h"
 
 /* The version is part of the name: another version's binding has another layout. */
@@ -10,7 +10,7 @@ static const char removed_mark = 0;
 /* Under its address the binding is found without a string, which would have to be made. */
 static const char registry_key = 0;
 
-/* ---- Boxes ---- */
+/* ---- Handles ---- */
 
 /* What Lua aligns userdata for; max_align_t asks for more. */
 typedef union aligned {
@@ -19,75 +19,75 @@ typedef union aligned {
   int64_t integer;
 } aligned;
 
-typedef struct box {
+typedef struct handle {
   void (*release)(void *payload);
   aligned payload[];
-} box;
+} handle;
 
-void *mp_box_push(lua_State *L, size_t size, void (*release)(void *payload)) {
-  box *made = lua_newuserdatauv(L, sizeof(box) + size, 0);
-  memset(made, 0, sizeof(box) + size);
-  mp_push_anchor(L, MP_ANCHOR_BOX_META);
+void *mp_handle_push(lua_State *L, size_t size, void (*release)(void *payload)) {
+  handle *made = lua_newuserdatauv(L, sizeof(handle) + size, 0);
+  memset(made, 0, sizeof(handle) + size);
+  mp_push_slot(L, MP_LUA_SLOT_HANDLE_META);
   lua_setmetatable(L, -2);
   made->release = release;
   return made->payload;
 }
 
-void *mp_box_payload(lua_State *L, int index) {
-  box *made = lua_touserdata(L, index);
+void *mp_handle_object(lua_State *L, int index) {
+  handle *made = lua_touserdata(L, index);
   return made->payload;
 }
 
-void *mp_box_test(lua_State *L, int index, void (*release)(void *payload)) {
-  mp_push_anchor(L, MP_ANCHOR_BOX_META);
-  box *made = mp_test_userdata(L, index, lua_topointer(L, -1));
+void *mp_handle_test(lua_State *L, int index, void (*release)(void *payload)) {
+  mp_push_slot(L, MP_LUA_SLOT_HANDLE_META);
+  handle *made = mp_test_userdata(L, index, lua_topointer(L, -1));
   lua_pop(L, 1);
   return made != NULL && made->release == release ? made->payload : NULL;
 }
 
-static void release_box(box *made) {
+static void release_handle(handle *made) {
   void (*release)(void *payload) = made->release;
   made->release = NULL;
   if (release != NULL) release(made->payload);
 }
 
-void mp_box_release(void *payload) {
-  release_box((box *)(void *)((char *)payload - offsetof(box, payload)));
+void mp_handle_release(void *payload) {
+  release_handle((handle *)(void *)((char *)payload - offsetof(handle, payload)));
 }
 
-int mp_box_gc(lua_State *L) {
-  release_box(lua_touserdata(L, 1));
+int mp_handle_gc(lua_State *L) {
+  release_handle(lua_touserdata(L, 1));
   return 0;
 }
 
-/* A boxed buffer keeps its env alive: at the closing of a Lua state nobody knows who goes first. */
-typedef struct buffer_box {
+/* It keeps its env alive: at the closing of a Lua state nobody knows which userdata goes first. */
+typedef struct buffer_handle {
   mp_buffer buffer;
-} buffer_box;
+} buffer_handle;
 
 static void release_buffer(void *payload) {
-  buffer_box *boxed = payload;
-  mp_env *env = boxed->buffer.env;
+  buffer_handle *owned = payload;
+  mp_env *env = owned->buffer.env;
   if (env == NULL) return;
-  mp_buffer_free(&boxed->buffer);
+  mp_buffer_free(&owned->buffer);
   mp_env_release(env);
 }
 
-mp_buffer *mp_box_push_buffer(lua_State *L, mp_lua *binding) {
-  buffer_box *boxed = mp_box_push(L, sizeof(buffer_box), release_buffer);
-  mp_buffer_init(&boxed->buffer, mp_env_retain(binding->env));
-  return &boxed->buffer;
+mp_buffer *mp_handle_push_buffer(lua_State *L, mp_lua *binding) {
+  buffer_handle *owned = mp_handle_push(L, sizeof(buffer_handle), release_buffer);
+  mp_buffer_init(&owned->buffer, mp_env_retain(binding->env));
+  return &owned->buffer;
 }
 
 /* ---- The collector ---- */
 
-#define WEIGH_STEP ((size_t)64 * 1024)
+#define REPORT_BYTES ((size_t)64 * 1024)
 
 void mp_report_memory(lua_State *L, mp_lua *binding, size_t bytes) {
-  binding->unseen += bytes;
-  if (binding->unseen < WEIGH_STEP) return;
-  size_t kilobytes = binding->unseen / 1024;
-  binding->unseen = 0;
+  binding->unreported += bytes;
+  if (binding->unreported < REPORT_BYTES) return;
+  size_t kilobytes = binding->unreported / 1024;
+  binding->unreported = 0;
   /* A host that has stopped the collector means it. */
   if (lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCSTEP, (int)(kilobytes < 1024 * 1024 ? kilobytes : 1024 * 1024));
 }
@@ -100,12 +100,12 @@ static int binding_gc(lua_State *L) {
   if (env == NULL) return 0;
   binding->env = NULL;
   mp_buffer_free(&binding->text);
-  mp_buffer_free(&binding->spare);
+  mp_buffer_free(&binding->scratch);
   mp_buffer_free(&binding->removed_keys);
-  mp_release(env, binding->segments);
-  binding->spare_call = NULL;
-  binding->segments = NULL;
-  binding->segment_count = binding->segment_capacity = 0;
+  mp_release(env, binding->spans);
+  binding->cached_call = NULL;
+  binding->spans = NULL;
+  binding->span_count = binding->span_capacity = 0;
   mp_env_release(env);
   return 0;
 }
@@ -134,7 +134,7 @@ bool mp_lua_push_found(lua_State *L) {
 }
 
 mp_lua *mp_lua_push_new(lua_State *L) {
-  mp_lua *binding = lua_newuserdatauv(L, sizeof(mp_lua), MP_ANCHOR_COUNT);
+  mp_lua *binding = lua_newuserdatauv(L, sizeof(mp_lua), MP_LUA_SLOT_COUNT);
   memset(binding, 0, sizeof *binding);
   binding->removed = (void *)&removed_mark;
   lua_createtable(L, 0, 2);
@@ -144,7 +144,7 @@ mp_lua *mp_lua_push_new(lua_State *L) {
   binding->env = mp_env_new(NULL);
   if (binding->env == NULL) luaL_error(L, "not enough memory");
   mp_buffer_init(&binding->text, binding->env);
-  mp_buffer_init(&binding->spare, binding->env);
+  mp_buffer_init(&binding->scratch, binding->env);
   mp_buffer_init(&binding->removed_keys, binding->env);
   return binding;
 }
@@ -164,9 +164,9 @@ mp_lua *mp_lua_find_binding(lua_State *L) {
   return binding;
 }
 
-void mp_push_anchor_anywhere(lua_State *L, mp_anchor anchor) {
+void mp_push_slot_anywhere(lua_State *L, mp_binding_slot slot) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key);
-  lua_getiuservalue(L, -1, (int)anchor);
+  lua_getiuservalue(L, -1, (int)slot);
   lua_remove(L, -2);
 }
 

@@ -21,48 +21,48 @@
 #include "core/tree.h"
 #include "service/binding.h"
 
-/* User values of the binding: tables that C code needs at hand. */
-typedef enum mp_anchor {
-  MP_ANCHOR_NODES = 1,       /* weak: node address -> its userdata */
-  MP_ANCHOR_READ_ONLY_NODES, /* the same for nodes seen through a read-only state */
+/* The slots of the binding, which are its user values: Lua objects that C code needs at hand. */
+typedef enum mp_binding_slot {
+  MP_LUA_SLOT_NODES = 1,       /* weak: node address -> its userdata */
+  MP_LUA_SLOT_READ_ONLY_NODES, /* the same for nodes seen through a read-only state */
   /* weak: service address -> its userdata, which counts on the service */
-  MP_ANCHOR_SERVICES,
-  MP_ANCHOR_ARRAY_META,
-  MP_ANCHOR_ERROR_META,
-  MP_ANCHOR_EVENT_META,
-  MP_ANCHOR_EVENT_METHODS,
-  MP_ANCHOR_BOX_META,
-  MP_ANCHOR_SERVICE_META,
-  MP_ANCHOR_SESSION_META,
-  MP_ANCHOR_EVENTS_META,
-  MP_ANCHOR_STATE_META,
-  MP_ANCHOR_NODE_META,
-  MP_ANCHOR_PENDING_META,
-  MP_ANCHOR_CALL_META,
-  MP_ANCHOR_DUE_META,
-  MP_ANCHOR_THREADS,       /* weak: coroutines that moonpad drives */
-  MP_ANCHOR_STEPPER,       /* the userdata of `stepper`, or nil */
-  MP_ANCHOR_SPARE_NODE,    /* an empty node proxy, or nil */
-  MP_ANCHOR_SPARE_OUTCOME, /* a box of an append's outcome that nobody uses, or nil */
-  MP_ANCHOR_SPARE_CALL,    /* the userdata of a store call that is done, or nil */
+  MP_LUA_SLOT_SERVICES,
+  MP_LUA_SLOT_ARRAY_META,
+  MP_LUA_SLOT_ERROR_META,
+  MP_LUA_SLOT_EVENT_META,
+  MP_LUA_SLOT_EVENT_METHODS,
+  MP_LUA_SLOT_HANDLE_META,
+  MP_LUA_SLOT_SERVICE_META,
+  MP_LUA_SLOT_SESSION_META,
+  MP_LUA_SLOT_EVENTS_META,
+  MP_LUA_SLOT_STATE_META,
+  MP_LUA_SLOT_NODE_META,
+  MP_LUA_SLOT_PENDING_META,
+  MP_LUA_SLOT_CALL_META,
+  MP_LUA_SLOT_DUE_META,
+  MP_LUA_SLOT_THREADS,        /* weak: coroutines that moonpad drives */
+  MP_LUA_SLOT_STEPPER,        /* the userdata of `stepper`, or nil */
+  MP_LUA_SLOT_CACHED_NODE,    /* an empty node proxy, or nil */
+  MP_LUA_SLOT_CACHED_OUTCOME, /* the handle of an append's outcome that nobody uses, or nil */
+  MP_LUA_SLOT_CACHED_CALL,    /* the userdata of a store call that is done, or nil */
   /* Lua strings that the reader of our own JSON has at hand: see MP_STRING_NAMES */
-  MP_ANCHOR_STRINGS,
-  MP_ANCHOR_FOLDER, /* where moonpad's own Lua files are, or nil */
+  MP_LUA_SLOT_STRINGS,
+  MP_LUA_SLOT_FOLDER, /* where moonpad's own Lua files are, or nil */
   /* strings that the encoder looks up: pushing them from here allocates nothing */
-  MP_ANCHOR_NAMES,
-  MP_ANCHOR_COUNT = MP_ANCHOR_NAMES
-} mp_anchor;
+  MP_LUA_SLOT_NAMES,
+  MP_LUA_SLOT_COUNT = MP_LUA_SLOT_NAMES
+} mp_binding_slot;
 
 /*
 ** One member of an object being encoded: its text (with the comma after it) and the key to sort by.
 */
-typedef struct mp_segment {
+typedef struct mp_member_span {
   size_t begin;
   size_t length;
   uint64_t order;      /* what to sort by first: the beginning of the name, as a number */
   moonpad_string name; /* of a Lua string that the table on the stack keeps alive */
   bool removed;        /* its value is moonpad.removed */
-} mp_segment;
+} mp_member_span;
 
 /*
 ** A name of a field, of which the Lua string is at hand, as is that of the short text that it often
@@ -87,8 +87,8 @@ typedef struct mp_name {
 } mp_name;
 
 /*
-** Places in the table of MP_ANCHOR_STRINGS: of the name and of the text in slot 0, which the other
-** slots follow.
+** Indices in the table of MP_LUA_SLOT_STRINGS: of the name and of the text in slot 0, which the
+** other slots follow.
 */
 #define MP_STRING_NAMES    1
 #define MP_STRING_VALUES   (MP_STRING_NAMES + MP_NAME_COUNT)
@@ -99,11 +99,11 @@ typedef struct mp_name {
 ** another: whatever allocates in Lua (lua_push...string, lua_createtable, lua_newuserdatauv,
 ** lua_concat, a call) may run a finalizer that calls moonpad, before it returns. It has copied by
 ** then what it was given. lua_next, lua_raw... and lua_checkstack run none. So:
-** - A scratch (`text`, `spare`, `removed_keys`, `segments`) belongs to whoever filled it until the
-**   next allocation. What is needed after it goes into a box or onto the Lua stack.
-** - What is borrowed from a session, a state or a node ends there too: make boxes before you
+** - A scratch (`text`, `scratch`, `removed_keys`, `spans`) belongs to whoever filled it until the
+**   next allocation. What is needed after it goes into a handle or onto the Lua stack.
+** - What is borrowed from a session, a state or a node ends there too: make handles before you
 **   borrow.
-** - A spare object is taken out of its anchor before it is used, so that a call in the middle makes
+** - A cached object is taken out of its slot before it is used, so that a call in the middle makes
 **   its own.
 ** - A cache is looked at again after an allocation, before it is changed.
 */
@@ -123,21 +123,21 @@ typedef struct mp_lua {
   void *removed; /* the light userdata moonpad.removed */
   /* what was encoded last: used at once, before anything that may run a finalizer */
   mp_buffer text;
-  mp_buffer spare;        /* for reordering, and for paths in messages */
+  mp_buffer scratch;      /* for reordering, and for paths in messages */
   mp_buffer removed_keys; /* JSON string literals joined by commas */
-  mp_segment *segments;   /* a stack */
-  size_t segment_count;
-  size_t segment_capacity;
+  mp_member_span *spans;  /* a stack */
+  size_t span_count;
+  size_t span_capacity;
   struct mp_lua_service *stepper; /* of the run that is being stepped; NULL: calls block */
-  /* of the userdata in MP_ANCHOR_SPARE_CALL; NULL: there is none */
-  struct mp_store_call *spare_call;
+  /* of the userdata in MP_LUA_SLOT_CACHED_CALL; NULL: there is none */
+  struct mp_store_call *cached_call;
   bool keeps_no_call; /* any more: the Lua state is being closed */
-  bool has_spare_node;
-  /* what is in the box of MP_ANCHOR_SPARE_OUTCOME; NULL: there is none */
-  struct mp_outcome *spare_outcome;
+  bool has_cached_node;
+  /* what is in the handle of MP_LUA_SLOT_CACHED_OUTCOME; NULL: there is none */
+  struct mp_outcome *cached_outcome;
   mp_name names[MP_NAME_COUNT]; /* a cache: where each belongs, its bytes tell */
   /* bytes of C memory that the collector has not been told about */
-  size_t unseen;
+  size_t unreported;
 } mp_lua;
 
 /*
@@ -157,15 +157,15 @@ mp_lua *mp_lua_find_binding(lua_State *L);
 */
 mp_lua *mp_lua_of(lua_State *L);
 
-/* Pushes one of its tables, inside a C function of the module. Raises -. */
-static inline void mp_push_anchor(lua_State *L, mp_anchor anchor) {
-  lua_getiuservalue(L, lua_upvalueindex(1), (int)anchor);
+/* Pushes what is in one of its slots, inside a C function of the module. Raises -. */
+static inline void mp_push_slot(lua_State *L, mp_binding_slot slot) {
+  lua_getiuservalue(L, lua_upvalueindex(1), (int)slot);
 }
 
 /*
 ** The same inside one of another module, whose upvalues are its own; this module is open. Raises -.
 */
-void mp_push_anchor_anywhere(lua_State *L, mp_anchor anchor);
+void mp_push_slot_anywhere(lua_State *L, mp_binding_slot slot);
 
 /* The userdata at `index` if `metatable` is its metatable, else NULL. Raises -. */
 static inline void *mp_test_userdata(lua_State *L, int index, const void *metatable) {
@@ -177,23 +177,24 @@ static inline void *mp_test_userdata(lua_State *L, int index, const void *metata
 }
 
 /*
-** Pushes a box: zeroed memory that `release` is called for once, by mp_box_release or when it is
-** collected, so that no error on the way leaks what it holds. `release` must accept the zeroed
-** state. Raises m.
+** Pushes a handle: a userdata that owns what is in its memory, which is zeroed at first. `release`
+** is called for it once, by mp_handle_release or when it is collected, so that no error on the way
+** leaks what it owns. `release` must accept the zeroed state. Raises m.
 */
-void *mp_box_push(lua_State *L, size_t size, void (*release)(void *payload));
-/* The memory of the box at `index`. Raises -. */
-void *mp_box_payload(lua_State *L, int index);
+void *mp_handle_push(lua_State *L, size_t size, void (*release)(void *payload));
+/* The memory of the handle at `index`. Raises -. */
+void *mp_handle_object(lua_State *L, int index);
 /*
-** The same of a value that may be anything; NULL where it is no box with that `release`. Raises -.
+** The same of a value that may be anything; NULL where it is no handle with that `release`.
+** Raises -.
 */
-void *mp_box_test(lua_State *L, int index, void (*release)(void *payload));
-/* Raises -. */
-void mp_box_release(void *payload);
-/* The finalizer of boxes. */
-int mp_box_gc(lua_State *L);
-/* A box with an empty buffer. Raises m. */
-mp_buffer *mp_box_push_buffer(lua_State *L, mp_lua *binding);
+void *mp_handle_test(lua_State *L, int index, void (*release)(void *payload));
+/* Calls its `release` now, unless it has been called. Raises -. */
+void mp_handle_release(void *payload);
+/* The finalizer of handles. Raises -. */
+int mp_handle_gc(lua_State *L);
+/* A handle with an empty buffer. Raises m. */
+mp_buffer *mp_handle_push_buffer(lua_State *L, mp_lua *binding);
 
 /*
 ** Tells the collector about C memory that a userdata holds. May run finalizers: call it last.

@@ -12,14 +12,14 @@ void mp_push_error(lua_State *L, const char *code, const char *message) {
   lua_setfield(L, -2, "code");
   lua_pushstring(L, message);
   lua_setfield(L, -2, "message");
-  mp_push_anchor_anywhere(L, MP_ANCHOR_ERROR_META);
+  mp_push_slot_anywhere(L, MP_LUA_SLOT_ERROR_META);
   lua_setmetatable(L, -2);
 }
 
 /*
 ** Is this a function of moonpad's own Lua files? Compiled in they have the names of their modules.
 */
-static bool is_own(const lua_Debug *function, moonpad_string folder) {
+static bool is_canonical(const lua_Debug *function, moonpad_string folder) {
   const char *source = function->source;
   if (*source == '=') return strcmp(source, "=moonpad") == 0 || strncmp(source, "=moonpad.", 9) == 0;
   return folder.length > 0 && *source == '@' && strncmp(source + 1, folder.data, folder.length) == 0;
@@ -32,18 +32,18 @@ static bool is_own(const lua_Debug *function, moonpad_string folder) {
 static bool find_caller(lua_State *L, moonpad_string folder, lua_Debug *caller) {
   for (int level = 1; lua_getstack(L, level, caller); level++) {
     lua_getinfo(L, "Slt", caller);
-    if (!is_own(caller, folder)) return caller->currentline > 0;
+    if (!is_canonical(caller, folder)) return caller->currentline > 0;
     if (caller->istailcall) return false;
   }
   return false;
 }
 
 /* Notes the line of the caller in the error object at the top: "app.lua:12". */
-static void note_place(lua_State *L) {
+static void set_where(lua_State *L) {
   lua_Debug caller;
   moonpad_string folder = {NULL, 0};
   luaL_checkstack(L, 4, NULL);
-  mp_push_anchor_anywhere(L, MP_ANCHOR_FOLDER);
+  mp_push_slot_anywhere(L, MP_LUA_SLOT_FOLDER);
   if (lua_type(L, -1) == LUA_TSTRING) folder.data = lua_tolstring(L, -1, &folder.length);
   bool found = find_caller(L, folder, &caller);
   lua_pop(L, 1);
@@ -54,7 +54,7 @@ static void note_place(lua_State *L) {
 
 _Noreturn void mp_raise(lua_State *L, const moonpad_error *error) {
   mp_push_error(L, moonpad_status_name(error->code), error->message);
-  note_place(L);
+  set_where(L);
   while (true) lua_error(L);
 }
 
@@ -105,7 +105,7 @@ const char *mp_describe(lua_State *L, int index) {
 
 #define NEAREST_BYTES 48
 
-/* Case and underscores are the commonest slips: they count for nothing. */
+/* Case and underscores are the commonest typos: they count for nothing. */
 static size_t simplify(moonpad_string text, char out[NEAREST_BYTES]) {
   size_t length = 0;
   for (size_t i = 0; i < text.length && length < NEAREST_BYTES; i++) {
@@ -223,7 +223,7 @@ static int new_error(lua_State *L) {
 /* core.error(code, message [, extra]): raises. */
 static int raise_error(lua_State *L) {
   new_error(L);
-  note_place(L);
+  set_where(L);
   return lua_error(L);
 }
 
@@ -231,7 +231,7 @@ static int raise_error(lua_State *L) {
 static int set_folder(lua_State *L) {
   luaL_checktype(L, 1, LUA_TSTRING);
   lua_settop(L, 1);
-  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_FOLDER);
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_LUA_SLOT_FOLDER);
   return 0;
 }
 

@@ -1,53 +1,53 @@
-/* The userdata types: made, found, checked; counted boxes behind them; errors about them. */
+/* The userdata types: made, found, checked; the counted C objects behind them; their errors. */
 #include "lua/base/handles.h"
 
 #include "lua/base/arguments.h"
 
-/* ---- Boxes ---- */
+/* ---- Counted C objects ---- */
 
-mp_session_box *mp_session_box_new(mp_lua *binding) {
-  mp_session_box *box = mp_allocate_zeroed(binding->env, sizeof *box);
-  if (box == NULL) return NULL;
-  box->references = 1;
-  box->env = mp_env_retain(binding->env);
-  return box;
+mp_session_object *mp_session_object_new(mp_lua *binding) {
+  mp_session_object *object = mp_allocate_zeroed(binding->env, sizeof *object);
+  if (object == NULL) return NULL;
+  object->references = 1;
+  object->env = mp_env_retain(binding->env);
+  return object;
 }
 
-mp_session_box *mp_session_box_retain(mp_session_box *box) {
-  if (box != NULL) box->references++;
-  return box;
+mp_session_object *mp_session_object_retain(mp_session_object *object) {
+  if (object != NULL) object->references++;
+  return object;
 }
 
-void mp_session_box_release(mp_session_box *box) {
-  if (box == NULL || --box->references > 0) return;
-  moonpad_session_free(box->session);
-  mp_env *env = box->env;
-  mp_release(env, box);
+void mp_session_object_release(mp_session_object *object) {
+  if (object == NULL || --object->references > 0) return;
+  moonpad_session_free(object->session);
+  mp_env *env = object->env;
+  mp_release(env, object);
   mp_env_release(env);
 }
 
-mp_changes_box *mp_changes_box_new(mp_lua *binding, mp_session_box *session) {
-  mp_changes_box *box = mp_allocate_zeroed(binding->env, sizeof *box);
-  if (box == NULL) return NULL;
-  box->references = 1;
-  box->env = mp_env_retain(binding->env);
-  box->session = mp_session_box_retain(session);
-  return box;
+mp_change_set *mp_change_set_new(mp_lua *binding, mp_session_object *session) {
+  mp_change_set *set = mp_allocate_zeroed(binding->env, sizeof *set);
+  if (set == NULL) return NULL;
+  set->references = 1;
+  set->env = mp_env_retain(binding->env);
+  set->session = mp_session_object_retain(session);
+  return set;
 }
 
-mp_changes_box *mp_changes_box_retain(mp_changes_box *box) {
-  if (box != NULL) box->references++;
-  return box;
+mp_change_set *mp_change_set_retain(mp_change_set *set) {
+  if (set != NULL) set->references++;
+  return set;
 }
 
-void mp_changes_box_release(mp_changes_box *box) {
-  if (box == NULL || --box->references > 0) return;
-  if (box->owned) moonpad_changes_free(box->changes);
-  mp_changes_box_release(box->below);
-  mp_session_box_release(box->session);
-  mp_env *env = box->env;
-  mp_release(env, box->reason);
-  mp_release(env, box);
+void mp_change_set_release(mp_change_set *set) {
+  if (set == NULL || --set->references > 0) return;
+  if (set->owned) moonpad_changes_free(set->changes);
+  mp_change_set_release(set->below);
+  mp_session_object_release(set->session);
+  mp_env *env = set->env;
+  mp_release(env, set->reason);
+  mp_release(env, set);
   mp_env_release(env);
 }
 
@@ -59,20 +59,20 @@ mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding) {
   service->service = NULL;
   service->queue = NULL;
   service->closed = false;
-  mp_push_anchor(L, MP_ANCHOR_SERVICE_META);
+  mp_push_slot(L, MP_LUA_SLOT_SERVICE_META);
   lua_setmetatable(L, -2);
   return service;
 }
 
-void mp_know_service(lua_State *L, const mp_lua_service *handle) {
-  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+void mp_register_service(lua_State *L, const mp_lua_service *handle) {
+  mp_push_slot(L, MP_LUA_SLOT_SERVICES);
   lua_pushvalue(L, -2);
   lua_rawsetp(L, -2, handle->service);
   lua_pop(L, 1);
 }
 
-bool mp_push_known_service(lua_State *L, moonpad_service *service) {
-  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+bool mp_push_registered_service(lua_State *L, moonpad_service *service) {
+  mp_push_slot(L, MP_LUA_SLOT_SERVICES);
   lua_rawgetp(L, -1, service);
   lua_remove(L, -2);
   const mp_lua_service *handle = lua_touserdata(L, -1);
@@ -105,41 +105,41 @@ moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error) {
 
 mp_lua_session *mp_push_session(lua_State *L, mp_lua *binding) {
   mp_lua_session *session = lua_newuserdatauv(L, sizeof *session, MP_SESSION_USER_VALUES);
-  session->box = NULL;
-  mp_push_anchor(L, MP_ANCHOR_SESSION_META);
+  session->object = NULL;
+  mp_push_slot(L, MP_LUA_SLOT_SESSION_META);
   lua_setmetatable(L, -2);
-  session->box = mp_session_box_new(binding);
-  if (session->box == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  session->object = mp_session_object_new(binding);
+  if (session->object == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   return session;
 }
 
 int mp_finish_session(lua_State *L, mp_lua *binding, const mp_lua_session *session) {
-  mp_report_memory(L, binding, mp_session_memory(session->box->session));
+  mp_report_memory(L, binding, mp_session_memory(session->object->session));
   return 1;
 }
 
-mp_session_box *mp_test_session(lua_State *L, mp_lua *binding, int index) {
+mp_session_object *mp_test_session(lua_State *L, mp_lua *binding, int index) {
   mp_lua_session *session = mp_test_userdata(L, index, binding->session_meta);
   if (session == NULL) return NULL;
-  if (session->box == NULL || session->box->session == NULL) {
+  if (session->object == NULL || session->object->session == NULL) {
     mp_raise_status(L, MOONPAD_CLOSED, "the session object is closed");
   }
-  return session->box;
+  return session->object;
 }
 
-mp_session_box *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where) {
-  mp_session_box *box = mp_test_session(L, binding, index);
-  if (box == NULL) mp_raise_argument(L, "%s: expects a session object, got %s", where, mp_describe(L, index));
-  return box;
+mp_session_object *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where) {
+  mp_session_object *object = mp_test_session(L, binding, index);
+  if (object == NULL) mp_raise_argument(L, "%s: expects a session object, got %s", where, mp_describe(L, index));
+  return object;
 }
 
-mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
-                                    const char *where) {
-  mp_session_box *box = mp_check_session(L, binding, index, where);
-  if (moonpad_session_service(box->session) != service) {
+mp_session_object *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
+                                       const char *where) {
+  mp_session_object *object = mp_check_session(L, binding, index, where);
+  if (moonpad_session_service(object->session) != service) {
     mp_raise_argument(L, "%s: the session object was got from another service", where);
   }
-  return box;
+  return object;
 }
 
 /* ---- States ---- */
@@ -151,7 +151,7 @@ mp_lua_state *mp_push_state(lua_State *L, mp_lua *binding) {
   mp_lua_state *state = lua_newuserdatauv(L, sizeof *state, 0);
   memset(state, 0, sizeof *state);
   state->type = &mp_state_type;
-  mp_push_anchor(L, MP_ANCHOR_STATE_META);
+  mp_push_slot(L, MP_LUA_SLOT_STATE_META);
   lua_setmetatable(L, -2);
   return state;
 }
@@ -159,7 +159,7 @@ mp_lua_state *mp_push_state(lua_State *L, mp_lua *binding) {
 mp_lua_state *mp_check_state(lua_State *L, mp_lua *binding, int index, const char *where) {
   mp_lua_state *state = mp_test_userdata(L, index, binding->state_meta);
   if (state == NULL) mp_raise_self(L, index, where);
-  if (state->box == NULL) mp_raise_status(L, MOONPAD_CLOSED, "%s: the state object is closed", where);
+  if (state->set == NULL) mp_raise_status(L, MOONPAD_CLOSED, "%s: the state object is closed", where);
   return state;
 }
 

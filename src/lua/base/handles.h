@@ -1,7 +1,7 @@
 /*
 ** The userdata types of the module. Several Lua objects may stand on one C object (a session,
 ** its state, its events, nodes in it), and the collector finalizes them in an order of its own: so
-** each holds a counted box, and the C object goes with the last of them.
+** each counts on the C object, which goes with the last of them.
 **
 ** Every userdata is made empty, then filled: one with a NULL pointer in it is closed, and every
 ** function says so.
@@ -11,38 +11,41 @@
 
 #include "lua/base/binding.h"
 
-typedef struct mp_session_box {
+/* What the userdata on one session object of the C library count on. */
+typedef struct mp_session_object {
   unsigned references;
   mp_env *env;
-  moonpad_session *session; /* NULL until it has been got */
-  struct mp_append_wait *waits;
-} mp_session_box;
+  moonpad_session *session;     /* NULL until it has been got */
+  struct mp_append_wait *waits; /* stepped runs that wait for its appends: append_wait.h */
+} mp_session_object;
 
-typedef struct mp_changes_box {
+/* The same of a change set: of state objects, and of the nodes in them. */
+typedef struct mp_change_set {
   unsigned references;
   mp_env *env;
-  mp_session_box *session;  /* NULL: of no session */
-  moonpad_changes *changes; /* NULL until begun */
-  bool owned;               /* else the session's own change set */
-  /* counted: of the answer that this call belongs to; NULL: of no call */
-  struct mp_changes_box *below;
-  char *reason; /* given to mp_changes_end, which wants it to stay */
-} mp_changes_box;
+  mp_session_object *session; /* NULL: of no session */
+  moonpad_changes *changes;   /* NULL until begun */
+  bool owned;                 /* else the session's own change set */
+  /* Of a tool call, counted: the set of the answer that the call belongs to. Else NULL. */
+  struct mp_change_set *below;
+  char *reason; /* why it ended: mp_changes_end borrows it */
+} mp_change_set;
 
+/* Its user value 1: its URL without password. */
 typedef struct mp_lua_service {
   moonpad_service *service;
   moonpad_queue *queue; /* for what this Lua state does asynchronously; NULL until it does */
   bool closed;
-} mp_lua_service; /* user value 1: its URL without password */
+} mp_lua_service;
 
-typedef struct mp_lua_session {
-  mp_session_box *box;
-} mp_lua_session;
-/* Of its userdata: 1 state, 2 events, made when first asked for. */
+/* Its user values: 1 the state, 2 the list of events, made when first asked for. */
 #define MP_SESSION_USER_VALUES 2
+typedef struct mp_lua_session {
+  mp_session_object *object;
+} mp_lua_session;
 
 typedef struct mp_lua_events {
-  mp_session_box *box;
+  mp_session_object *object;
 } mp_lua_events;
 
 #define MP_STATE_KEYS 16
@@ -51,56 +54,59 @@ extern const char mp_state_type;
 
 typedef struct mp_lua_state {
   const void *type; /* marks a state object: faster to ask for than its metatable */
-  mp_changes_box *box;
+  mp_change_set *set;
   bool read_only;
   /*
-  ** used by index lately, by the address of the string; none has the name of a method. They live as
-  ** long as the box.
+  ** A cache of the keys used by index lately, by the address of the key's string. None has the name
+  ** of a method. They live as long as the change set.
   */
   mp_change *keys[MP_STATE_KEYS];
 } mp_lua_state;
 
 typedef struct mp_lua_node {
   mp_node *node;
-  mp_changes_box *box; /* keeps the change set that the node belongs to */
+  mp_change_set *set; /* keeps the change set that the node belongs to */
   bool read_only;
 } mp_lua_node;
 
 /*
-** What an append gives. It is in a box that is made before: to make one afterwards may run a
+** What an append gives. It is in a handle that is made before: to make one afterwards may run a
 ** finalizer, which may append.
 */
 typedef struct mp_outcome {
   moonpad_event *event;
   mp_env *env; /* of the keys, counted; NULL: there are none */
-  /* taken over from the session object, which forgets them at the next append */
+  /* Moved out of the session object, which forgets them at the next append. */
   mp_key **conflicts;
   size_t conflict_count;
 } mp_outcome;
 
-/* ---- Boxes (raise nothing) ---- */
+/* ---- Counted C objects (raise nothing) ---- */
 
 /* One reference for the caller; NULL when out of memory. */
-mp_session_box *mp_session_box_new(mp_lua *binding);
-mp_session_box *mp_session_box_retain(mp_session_box *box);
-void mp_session_box_release(mp_session_box *box);
+mp_session_object *mp_session_object_new(mp_lua *binding);
+mp_session_object *mp_session_object_retain(mp_session_object *object);
+void mp_session_object_release(mp_session_object *object);
 
-mp_changes_box *mp_changes_box_new(mp_lua *binding, mp_session_box *session);
-mp_changes_box *mp_changes_box_retain(mp_changes_box *box);
-void mp_changes_box_release(mp_changes_box *box);
+mp_change_set *mp_change_set_new(mp_lua *binding, mp_session_object *session);
+mp_change_set *mp_change_set_retain(mp_change_set *set);
+void mp_change_set_release(mp_change_set *set);
 
 /* ---- Services ---- */
 
 /* Pushes an empty service object. Raises m. */
 mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding);
 /*
-** A service has one object in a Lua state, which is what scripts key their things by. Notes the
-** one at the top, which has its service already. Raises m.
+** A service has one object in a Lua state, so that scripts can use it as a key. Registers the one
+** at the top, which has its service already. Raises m.
 */
-void mp_know_service(lua_State *L, const mp_lua_service *handle);
+void mp_register_service(lua_State *L, const mp_lua_service *handle);
 /* Pushes the object of a service, or nothing. Raises -. */
-bool mp_push_known_service(lua_State *L, moonpad_service *service);
-/* One queue per Lua state and service: what others do through the service completes elsewhere. */
+bool mp_push_registered_service(lua_State *L, moonpad_service *service);
+/*
+** Makes the queue of this Lua state and service, if it has none yet: what others do through the
+** service completes elsewhere. Raises -.
+*/
 moonpad_status mp_need_queue(mp_lua_service *handle, moonpad_error *error);
 /* The open service at argument 1; `where` is "service:getSession". Raises e. */
 moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where);
@@ -109,17 +115,20 @@ moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where,
 
 /* ---- Sessions ---- */
 
-/* Pushes a session object with an empty box, to be filled by the caller. Raises m. */
+/* Pushes a session object that has no session yet: the caller sets it. Raises m. */
 mp_lua_session *mp_push_session(lua_State *L, mp_lua *binding);
-/* Tells the collector about a session that was just got; returns 1, for `return`. */
+/*
+** Tells the collector about a session that was just got; returns 1, for `return`. May run
+** finalizers. Raises e.
+*/
 int mp_finish_session(lua_State *L, mp_lua *binding, const mp_lua_session *session);
 /* The session at `index`. Raises e. */
-mp_session_box *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where);
+mp_session_object *mp_check_session(lua_State *L, mp_lua *binding, int index, const char *where);
 /* The same, or NULL when there is something else. Raises e: when it is closed. */
-mp_session_box *mp_test_session(lua_State *L, mp_lua *binding, int index);
+mp_session_object *mp_test_session(lua_State *L, mp_lua *binding, int index);
 /* The session at `index`, which must be one of this service. Raises e. */
-mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
-                                    const char *where);
+mp_session_object *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_service *service, int index,
+                                       const char *where);
 
 /* ---- State objects ---- */
 
@@ -127,6 +136,7 @@ mp_session_box *mp_check_session_of(lua_State *L, mp_lua *binding, moonpad_servi
 mp_lua_state *mp_push_state(lua_State *L, mp_lua *binding);
 /* The state object at `index`. Raises e. */
 mp_lua_state *mp_check_state(lua_State *L, mp_lua *binding, int index, const char *where);
+
 /* ---- Nodes ---- */
 
 /*
@@ -139,6 +149,7 @@ static inline mp_lua_node *mp_read_node(lua_State *L, const mp_lua *binding, int
   mp_node_note_read(proxy->node);
   return proxy;
 }
+
 /* ---- Errors that concern handles ---- */
 
 /*
@@ -146,7 +157,7 @@ static inline mp_lua_node *mp_read_node(lua_State *L, const mp_lua *binding, int
 ** closed. Raises e.
 */
 _Noreturn void mp_raise_self(lua_State *L, int index, const char *where);
-/* Takes the keys of a conflict over, before anything that may run a finalizer. Raises -. */
+/* Moves the keys of a conflict out of the session: before a finalizer may run. Raises -. */
 void mp_take_conflicts(mp_outcome *outcome, moonpad_session *session);
 /* Pushes why an append failed, as an error object: see below. Raises m. */
 void mp_push_append_error(lua_State *L, const mp_outcome *outcome, const moonpad_error *error, int event_index);

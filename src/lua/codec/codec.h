@@ -86,15 +86,15 @@ typedef enum mp_encode_kind {
 ** raises nothing: what it wrote to binding->text is safe until the caller next calls Lua. Errors:
 ** invalid_argument naming the path, limit, no_memory. Raises -.
 */
-moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_encode_kind kind,
+moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path path, mp_encode_kind kind,
                          int64_t limit, mp_buffer *out, moonpad_type *type, moonpad_error *error);
 
 /*
 ** The value at `index` (not nil) as a counted value of `env`: scalars without any text in between.
 ** One reference for the caller. Raises -.
 */
-moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
-                               int64_t limit, mp_value **value, moonpad_error *error);
+moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_value_path path, mp_env *env, int64_t limit,
+                               mp_value **value, moonpad_error *error);
 
 /* ---- JSON to Lua ---- */
 
@@ -102,7 +102,7 @@ moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_valu
 ** Pushes the value of JSON text that this library wrote. The text must not move meanwhile.
 ** Raises e.
 */
-void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text);
+void mp_decode_trusted(lua_State *L, mp_lua *binding, moonpad_string text);
 /*
 ** The same of an event's object, with its `revision` (0: without); tells whether there is a member
 ** removedStateKeys. Raises e.

@@ -13,7 +13,7 @@
 ** Spelt as this library writes it? No: it is spelt otherwise, or wrong, or has more keys than the
 ** scan cares to compare.
 */
-static bool is_own(moonpad_string text) {
+static bool is_canonical(moonpad_string text) {
   mp_scan scan;
   moonpad_string value;
   uint64_t digest;
@@ -22,17 +22,17 @@ static bool is_own(moonpad_string text) {
 }
 
 void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where) {
-  if (is_own(text)) {
-    mp_decode_own(L, binding, text);
+  if (is_canonical(text)) {
+    mp_decode_trusted(L, binding, text);
     return;
   }
   luaL_checkstack(L, 8, NULL);
-  mp_buffer *compact = mp_box_push_buffer(L, binding);
+  mp_buffer *compact = mp_handle_push_buffer(L, binding);
   moonpad_type type;
   moonpad_error error;
   mp_check(L, mp_json_compact(binding->env, text, MOONPAD_MAX_DEPTH, where, compact, &type, &error), &error);
-  mp_decode_own(L, binding, mp_buffer_text(compact));
-  mp_box_release(compact);
+  mp_decode_trusted(L, binding, mp_buffer_text(compact));
+  mp_handle_release(compact);
   lua_remove(L, -2);
 }
 
@@ -55,7 +55,7 @@ void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value) {
     break;
   case MOONPAD_ARRAY:
   case MOONPAD_OBJECT:
-    mp_decode_own(L, binding, value->as.text);
+    mp_decode_trusted(L, binding, value->as.text);
     break;
   default:
     lua_pushnil(L);
@@ -85,17 +85,17 @@ static void push_proxy_copy(copier *c, int index) {
   mp_lua *binding = c->binding;
   mp_lua_node *node = mp_read_node(L, binding, index);
   mp_lua_state *state = node == NULL ? mp_test_userdata(L, index, binding->state_meta) : NULL;
-  if (node == NULL && (state == NULL || state->box == NULL)) {
+  if (node == NULL && (state == NULL || state->set == NULL)) {
     lua_pushvalue(L, index);
     return;
   }
-  mp_buffer *text = mp_box_push_buffer(L, binding);
+  mp_buffer *text = mp_handle_push_buffer(L, binding);
   moonpad_error error;
   moonpad_status status = MOONPAD_OK;
   if (node != NULL)
     mp_node_write(node->node, text);
   else
-    status = mp_changes_write_all(state->box->changes, true, text, &error);
+    status = mp_changes_write_all(state->set->changes, true, text, &error);
   if (status == MOONPAD_OK && text->failed) status = mp_no_memory(&error);
   mp_check(L, status, &error);
   /*
@@ -103,8 +103,8 @@ static void push_proxy_copy(copier *c, int index) {
   ** of any size.
   */
   if (c->made > 0) count_tables(c, 1 + text->length / 64);
-  mp_decode_own(L, binding, mp_buffer_text(text));
-  mp_box_release(text);
+  mp_decode_trusted(L, binding, mp_buffer_text(text));
+  mp_handle_release(text);
   lua_remove(L, -2);
 }
 
@@ -223,7 +223,7 @@ static int make_array(lua_State *L) {
   if (!lua_istable(L, 1)) mp_raise_argument(L, "array: expects a table, got %s", mp_describe(L, 1));
   lua_settop(L, 1);
   mp_refuse_module(L, 1, "array");
-  mp_push_anchor(L, MP_ANCHOR_ARRAY_META);
+  mp_push_slot(L, MP_LUA_SLOT_ARRAY_META);
   lua_setmetatable(L, 1);
   return 1;
 }

@@ -167,25 +167,25 @@ static bool is_left_out(mp_encoder *e, moonpad_string name) {
 ** its escapes.
 */
 static moonpad_status encode_state(mp_encoder *e, int index) {
-  if (e->place.kind != MP_VALUE_PATH_STATE) return encode_any(e, index);
+  if (e->root.kind != MP_VALUE_PATH_STATE) return encode_any(e, index);
   if (lua_type(e->L, index) != LUA_TSTRING) set_bound(e);
   moonpad_status status = encode_any(e, index);
   e->out->limit = 0;
   return status;
 }
 
-/* Writes `"name":value,` as a segment; the value is at `index`, the top of the stack. */
+/* Writes `"name":value,` as a span; the value is at `index`, the top of the stack. */
 static moonpad_status encode_member(mp_encoder *e, moonpad_string name, int index) {
   mp_lua *binding = e->binding;
-  if (!mp_push_segment(e, name)) return mp_no_memory(e->error);
-  size_t number = binding->segment_count - 1;
+  if (!mp_push_member_span(e, name)) return mp_no_memory(e->error);
+  size_t number = binding->span_count - 1;
   moonpad_status status = mp_encode_key(e, name);
   if (status == MOONPAD_OK) status = e->depth == 1 ? encode_state(e, index) : encode_any(e, index);
   if (status != MOONPAD_OK) return status;
   mp_buffer_add_char(e->out, ',');
-  binding->segments[number].length = e->out->length - binding->segments[number].begin;
+  binding->spans[number].length = e->out->length - binding->spans[number].begin;
   if (e->removed) {
-    binding->segments[number].removed = e->removes = true;
+    binding->spans[number].removed = e->removes = true;
     e->removed = false;
   }
   return MOONPAD_OK;
@@ -194,33 +194,33 @@ static moonpad_status encode_member(mp_encoder *e, moonpad_string name, int inde
 static moonpad_status encode_removed_keys(mp_encoder *e, int table);
 
 /* In their order, for removedStateKeys. */
-static void note_removed(mp_encoder *e, const mp_segment *segments, size_t count) {
+static void note_removed(mp_encoder *e, const mp_member_span *spans, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    if (segments[i].removed) mp_encoder_note_removed(e, segments[i].name);
+    if (spans[i].removed) mp_encoder_note_removed(e, spans[i].name);
   }
   e->removes = false;
 }
 
-/* Puts the segments from `first` on in order, and closes the object that they are in. */
+/* Puts the spans from `first` on in order, and closes the object that they are in. */
 static void finish_object(mp_encoder *e, size_t begin, size_t first) {
   mp_lua *binding = e->binding;
-  mp_segment *segments = binding->segments + first;
-  size_t count = binding->segment_count - first;
+  mp_member_span *spans = binding->spans + first;
+  size_t count = binding->span_count - first;
   if (count == 0) {
     mp_buffer_add_char(e->out, '}');
     return;
   }
-  mp_order_segments(e, begin, segments, count);
-  if (e->removes && e->depth == MP_DELTA_LEVEL) note_removed(e, segments, count);
+  mp_sort_member_spans(e, begin, spans, count);
+  if (e->removes && e->depth == MP_DELTA_LEVEL) note_removed(e, spans, count);
   if (!e->out->failed) e->out->data[e->out->length - 1] = '}';
-  binding->segment_count = first;
+  binding->span_count = first;
 }
 
 /* The first key, a string, and its value are on the stack. */
 static moonpad_status encode_object(mp_encoder *e, int table) {
   lua_State *L = e->L;
   int key = table + 1;
-  size_t first = e->binding->segment_count;
+  size_t first = e->binding->span_count;
   mp_encoder_step *here = &e->path[e->depth - 1];
   mp_buffer_add_char(e->out, '{');
   size_t begin = e->out->length;
@@ -279,8 +279,8 @@ static moonpad_status encode_removed_keys(mp_encoder *e, int table) {
   if (!given) lua_pushnil(e->L);
   moonpad_string name = {field, sizeof field - 1};
   e->path[0].name = name;
-  if (!mp_push_segment(e, name)) return mp_no_memory(e->error);
-  size_t number = e->binding->segment_count - 1;
+  if (!mp_push_member_span(e, name)) return mp_no_memory(e->error);
+  size_t number = e->binding->span_count - 1;
   mp_json_write_string(e->out, name);
   mp_buffer_add_char(e->out, ':');
   size_t start = e->out->length;
@@ -299,7 +299,7 @@ static moonpad_status encode_removed_keys(mp_encoder *e, int table) {
     mp_buffer_add_char(e->out, ']');
   }
   mp_buffer_add_char(e->out, ',');
-  e->binding->segments[number].length = e->out->length - e->binding->segments[number].begin;
+  e->binding->spans[number].length = e->out->length - e->binding->spans[number].begin;
   return MOONPAD_OK;
 }
 
@@ -373,9 +373,9 @@ static moonpad_status encode_any(mp_encoder *e, int index) {
 
 /* ---- Whole values ---- */
 
-static unsigned levels_around(const mp_value_path *place) {
-  if (place->node != NULL) return mp_node_level(place->node) + 1;
-  return place->kind == MP_VALUE_PATH_APPENDED ? 1 : 0;
+static unsigned levels_around(const mp_value_path *path) {
+  if (path->node != NULL) return mp_node_level(path->node) + 1;
+  return path->kind == MP_VALUE_PATH_APPENDED ? 1 : 0;
 }
 
 /* What one huge value took is given back at the next. */
@@ -385,23 +385,23 @@ static void trim(mp_buffer *scratch) {
   if (scratch->length == 0 && scratch->capacity > SCRATCH_KEPT) mp_buffer_free(scratch);
 }
 
-static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_value_path place, mp_encode_kind kind, int64_t limit,
+static void start(mp_encoder *e, lua_State *L, mp_lua *binding, mp_value_path path, mp_encode_kind kind, int64_t limit,
                   mp_buffer *out, moonpad_error *error) {
-  mp_buffer_clear(&binding->spare);
-  trim(&binding->spare);
+  mp_buffer_clear(&binding->scratch);
+  trim(&binding->scratch);
   trim(out);
   e->L = L;
   e->binding = binding;
   e->out = out;
   e->error = error;
-  e->place = place;
+  e->root = path;
   e->kind = kind;
   e->limit = limit;
-  e->base = levels_around(&place);
+  e->base = levels_around(&path);
   e->depth = 0;
   e->removed = e->removes = e->lists_removed = false;
   e->stack = 0;
-  binding->segment_count = 0;
+  binding->span_count = 0;
   mp_buffer_clear(&binding->removed_keys);
 }
 
@@ -423,16 +423,16 @@ static moonpad_type type_of_text(char first) {
   }
 }
 
-moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_encode_kind kind,
+moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path path, mp_encode_kind kind,
                          int64_t limit, mp_buffer *out, moonpad_type *type, moonpad_error *error) {
   mp_encoder e;
-  start(&e, L, binding, place, kind, limit, out, error);
+  start(&e, L, binding, path, kind, limit, out, error);
   int top = lua_gettop(L);
   size_t begin = out->length;
   moonpad_status status = make_room(&e, top);
   if (status != MOONPAD_OK) return status;
   lua_pushvalue(L, index);
-  if (place.kind != MP_VALUE_PATH_STATE) set_bound(&e);
+  if (path.kind != MP_VALUE_PATH_STATE) set_bound(&e);
   status = encode_any(&e, top + 1);
   lua_settop(L, top);
   if (status == MOONPAD_OK && out->failed) status = mp_encoder_fail_full(&e);
@@ -442,11 +442,11 @@ moonpad_status mp_encode(lua_State *L, mp_lua *binding, int index, mp_value_path
   return status;
 }
 
-static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
+static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index, mp_value_path path, mp_env *env,
                                        int64_t limit, mp_value **value, moonpad_error *error) {
   mp_buffer_clear(&binding->text);
   moonpad_type type;
-  moonpad_status status = mp_encode(L, binding, index, place, MP_ENCODE_VALUE, limit, &binding->text, &type, error);
+  moonpad_status status = mp_encode(L, binding, index, path, MP_ENCODE_VALUE, limit, &binding->text, &type, error);
   if (status != MOONPAD_OK) return status;
   moonpad_string text = mp_buffer_text(&binding->text);
   *value = mp_is_composite(type) ? mp_value_new_json(env, type, text) : mp_value_from_trusted_json(env, text);
@@ -454,17 +454,17 @@ static moonpad_status encode_composite(lua_State *L, mp_lua *binding, int index,
 }
 
 /* A node is copied by sharing its value where it can be. */
-static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
+static moonpad_status copy_node(lua_State *L, mp_lua *binding, int index, mp_value_path path, mp_env *env,
                                 int64_t limit, mp_value **value, moonpad_error *error) {
   mp_lua_node *node = mp_read_node(L, binding, index);
-  if (node == NULL || mp_node_env(node->node) != env || levels_around(&place) > mp_node_level(node->node)) {
-    return encode_composite(L, binding, index, place, env, limit, value, error);
+  if (node == NULL || mp_node_env(node->node) != env || levels_around(&path) > mp_node_level(node->node)) {
+    return encode_composite(L, binding, index, path, env, limit, value, error);
   }
   *value = mp_node_value(node->node);
   return *value != NULL ? MOONPAD_OK : mp_no_memory(error);
 }
 
-static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
+static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp_value_path path, mp_env *env,
                                     mp_value **value, moonpad_error *error) {
   mp_encoder e;
   switch (lua_type(L, index)) {
@@ -478,7 +478,7 @@ static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp
     }
     lua_Number number = lua_tonumber(L, index);
     if (!isfinite(number)) {
-      start(&e, L, binding, place, MP_ENCODE_VALUE, MP_LIMIT_NONE, &binding->text, error);
+      start(&e, L, binding, path, MP_ENCODE_VALUE, MP_LIMIT_NONE, &binding->text, error);
       return mp_encoder_check_number(&e, number);
     }
     *value = mp_value_new_float(env, number);
@@ -488,7 +488,7 @@ static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp
     moonpad_string text;
     text.data = lua_tolstring(L, index, &text.length);
     if (mp_utf8_valid_prefix(text.data, text.length) != text.length) {
-      start(&e, L, binding, place, MP_ENCODE_VALUE, MP_LIMIT_NONE, &binding->text, error);
+      start(&e, L, binding, path, MP_ENCODE_VALUE, MP_LIMIT_NONE, &binding->text, error);
       return mp_encoder_check_text(&e, 0, text, "the string is");
     }
     *value = mp_value_new_string(env, text);
@@ -498,17 +498,17 @@ static moonpad_status encode_scalar(lua_State *L, mp_lua *binding, int index, mp
   return *value != NULL ? MOONPAD_OK : mp_no_memory(error);
 }
 
-moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_value_path place, mp_env *env,
-                               int64_t limit, mp_value **value, moonpad_error *error) {
+moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_value_path path, mp_env *env, int64_t limit,
+                               mp_value **value, moonpad_error *error) {
   *value = NULL;
   switch (lua_type(L, index)) {
   case LUA_TBOOLEAN:
   case LUA_TNUMBER:
   case LUA_TSTRING:
-    return encode_scalar(L, binding, index, place, env, value, error);
+    return encode_scalar(L, binding, index, path, env, value, error);
   case LUA_TUSERDATA:
-    return copy_node(L, binding, index, place, env, limit, value, error);
+    return copy_node(L, binding, index, path, env, limit, value, error);
   default:
-    return encode_composite(L, binding, index, place, env, limit, value, error);
+    return encode_composite(L, binding, index, path, env, limit, value, error);
   }
 }

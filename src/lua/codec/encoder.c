@@ -36,10 +36,10 @@ static void add_name(mp_buffer *out, moonpad_string name, bool always_quoted) {
   mp_buffer_add_char(out, ']');
 }
 
-static void add_place(mp_buffer *out, mp_value_path place) {
-  switch (place.kind) {
+static void add_root(mp_buffer *out, mp_value_path root) {
+  switch (root.kind) {
   case MP_VALUE_PATH_NAMED:
-    mp_buffer_add_string(out, place.name);
+    mp_buffer_add_string(out, root.name);
     break;
   case MP_VALUE_PATH_STATE:
     mp_buffer_add_literal(out, "state");
@@ -47,13 +47,13 @@ static void add_place(mp_buffer *out, mp_value_path place) {
   case MP_VALUE_PATH_KEY:
   case MP_VALUE_PATH_APPENDED:
     mp_buffer_add_literal(out, "state");
-    add_name(out, place.name, true);
+    add_name(out, root.name, true);
     break;
   case MP_VALUE_PATH_NODE_MEMBER:
-    mp_node_member_path(place.node, place.name, out);
+    mp_node_member_path(root.node, root.name, out);
     break;
   case MP_VALUE_PATH_NODE_ITEM:
-    mp_node_index_path(place.node, place.index, out);
+    mp_node_index_path(root.node, root.index, out);
     break;
   }
 }
@@ -62,11 +62,11 @@ static void add_place(mp_buffer *out, mp_value_path place) {
 #define PATH_SHOWN 600
 
 static void add_path(const mp_encoder *e, unsigned steps, mp_buffer *out) {
-  add_place(out, e->place);
+  add_root(out, e->root);
   for (unsigned i = 0; i < steps; i++) {
     const mp_encoder_step *at = &e->path[i];
     if (at->name.data != NULL) {
-      add_name(out, at->name, i == 0 && e->place.kind == MP_VALUE_PATH_STATE);
+      add_name(out, at->name, i == 0 && e->root.kind == MP_VALUE_PATH_STATE);
     } else {
       char digits[32];
       mp_buffer_add_char(out, '[');
@@ -77,7 +77,7 @@ static void add_path(const mp_encoder *e, unsigned steps, mp_buffer *out) {
 }
 
 static moonpad_status refuse_with(const mp_encoder *e, moonpad_status status, unsigned steps, const char *problem) {
-  mp_buffer *path = &e->binding->spare;
+  mp_buffer *path = &e->binding->scratch;
   mp_buffer_clear(path);
   add_path(e, steps, path);
   if (path->failed) return mp_no_memory(e->error);
@@ -98,7 +98,7 @@ moonpad_status mp_encoder_refuse(const mp_encoder *e, unsigned steps, const char
 /* Of a table of state values the key is named, of anything else the whole. */
 moonpad_status mp_encoder_fail_full(const mp_encoder *e) {
   if (!e->out->over_limit) return mp_no_memory(e->error);
-  unsigned steps = e->place.kind == MP_VALUE_PATH_STATE && e->depth > 0 ? 1 : 0;
+  unsigned steps = e->root.kind == MP_VALUE_PATH_STATE && e->depth > 0 ? 1 : 0;
   if (e->limit == MP_LIMIT_TEXT) {
     return refuse_with(e, MOONPAD_INVALID_ARGUMENT, steps, "takes more than 256 MiB as JSON");
   }
@@ -224,7 +224,7 @@ moonpad_status mp_encode_number(mp_encoder *e, int index) {
 */
 static void push_cjson_field(mp_encoder *e, int module_name, int field_name) {
   lua_State *L = e->L;
-  mp_push_anchor(L, MP_ANCHOR_NAMES);
+  mp_push_slot(L, MP_LUA_SLOT_NAMES);
   int names = lua_gettop(L);
   lua_rawgeti(L, names, 1);
   lua_rawget(L, LUA_REGISTRYINDEX);
@@ -313,7 +313,7 @@ moonpad_status mp_encode_light_userdata(mp_encoder *e, int index) {
 
 unsigned mp_encoder_depth_limit(const mp_encoder *e) {
   /* the table of keys is no part of a value */
-  if (e->place.kind == MP_VALUE_PATH_STATE) return MOONPAD_MAX_DEPTH + 1;
+  if (e->root.kind == MP_VALUE_PATH_STATE) return MOONPAD_MAX_DEPTH + 1;
   if (!mp_encodes_event(e)) return MOONPAD_MAX_DEPTH;
   return in_state_delta(e) ? MP_DELTA_LEVEL + MOONPAD_MAX_DEPTH : MP_EVENT_DEPTH;
 }
@@ -338,8 +338,8 @@ moonpad_status mp_encode_userdata(mp_encoder *e, int index) {
   mp_lua_state *state = node == NULL ? mp_test_userdata(e->L, index, binding->state_meta) : NULL;
   if (node != NULL) {
     mp_node_write(node->node, e->out);
-  } else if (state != NULL && state->box != NULL) {
-    moonpad_status status = mp_changes_write_all(state->box->changes, true, e->out, e->error);
+  } else if (state != NULL && state->set != NULL) {
+    moonpad_status status = mp_changes_write_all(state->set->changes, true, e->out, e->error);
     if (status != MOONPAD_OK && !e->out->failed) return status;
   } else {
     return mp_encoder_refuse_kind(e, e->depth, "a userdata");

@@ -23,7 +23,7 @@ typedef struct mp_encoder {
   mp_lua *binding;
   mp_buffer *out;
   moonpad_error *error;
-  mp_value_path place;
+  mp_value_path root;
   mp_encode_kind kind;
   int64_t limit;      /* see mp_encode */
   unsigned base;      /* tables around the whole value */

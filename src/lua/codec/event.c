@@ -25,22 +25,22 @@ static void release_outcome(void *payload) {
 ** A userdata with a finalizer for every append would cost more than all the rest that the collector
 ** has to do for it.
 */
-mp_outcome *mp_box_push_outcome(lua_State *L, mp_lua *binding) {
-  if (binding->spare_outcome == NULL) return mp_box_push(L, sizeof(mp_outcome), release_outcome);
-  mp_outcome *outcome = binding->spare_outcome;
-  mp_push_anchor(L, MP_ANCHOR_SPARE_OUTCOME);
+mp_outcome *mp_push_outcome(lua_State *L, mp_lua *binding) {
+  if (binding->cached_outcome == NULL) return mp_handle_push(L, sizeof(mp_outcome), release_outcome);
+  mp_outcome *outcome = binding->cached_outcome;
+  mp_push_slot(L, MP_LUA_SLOT_CACHED_OUTCOME);
   lua_pushnil(L);
-  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_OUTCOME);
-  binding->spare_outcome = NULL;
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_LUA_SLOT_CACHED_OUTCOME);
+  binding->cached_outcome = NULL;
   return outcome;
 }
 
-void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome) {
+void mp_cache_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome) {
   moonpad_event_free(outcome->event);
   outcome->event = NULL;
   lua_pushvalue(L, index);
-  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_OUTCOME);
-  binding->spare_outcome = outcome;
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_LUA_SLOT_CACHED_OUTCOME);
+  binding->cached_outcome = outcome;
 }
 
 /* ---- Out ---- */
@@ -71,7 +71,7 @@ static void mark_removed(lua_State *L, mp_lua *binding, int event) {
 void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
   luaL_checkstack(L, 12, NULL);
   if (mp_decode_trusted_event(L, binding, json, revision)) mark_removed(L, binding, lua_gettop(L));
-  mp_push_anchor(L, MP_ANCHOR_EVENT_META);
+  mp_push_slot(L, MP_LUA_SLOT_EVENT_META);
   lua_setmetatable(L, -2);
 }
 
@@ -79,7 +79,7 @@ int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome
   const moonpad_event *event = outcome->event;
   if (event == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, MP_STORED_WITHOUT_MEMORY);
   mp_push_event(L, binding, moonpad_event_json(event), moonpad_event_revision(event));
-  mp_keep_outcome(L, binding, index, outcome);
+  mp_cache_outcome(L, binding, index, outcome);
   return 1;
 }
 
@@ -119,11 +119,11 @@ static void check_tables(lua_State *L, moonpad_string json) {
 static int new_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   lua_settop(L, 2);
-  const mp_session_box *session = mp_test_session(L, binding, 2);
+  const mp_session_object *session = mp_test_session(L, binding, 2);
   int64_t limit = session != NULL ? mp_session_options(session->session)->max_event_bytes : MP_LIMIT_TEXT;
   check_event_table(L, 1, "moonpad.event");
   mp_refuse_module(L, 1, "event");
-  mp_buffer *text = mp_box_push_buffer(L, binding);
+  mp_buffer *text = mp_handle_push_buffer(L, binding);
   moonpad_string json = mp_encode_event(L, binding, 1, "moonpad.event", limit);
   check_tables(L, json);
   mp_event_draft draft;
@@ -133,13 +133,13 @@ static int new_event(lua_State *L) {
   mp_buffer_add_string(text, json);
   if (text->failed) mp_check(L, mp_no_memory(&error), &error);
   mp_push_event(L, binding, mp_buffer_text(text), 0);
-  mp_box_release(text);
+  mp_handle_release(text);
   return 1;
 }
 
 void mp_event_module(lua_State *L, int binding_index) {
   static const luaL_Reg functions[] = {{"newEvent", new_event}, {NULL, NULL}};
   mp_set_functions(L, binding_index, functions);
-  lua_getiuservalue(L, binding_index, MP_ANCHOR_EVENT_METHODS);
+  lua_getiuservalue(L, binding_index, MP_LUA_SLOT_EVENT_METHODS);
   lua_setfield(L, -2, "eventMethods");
 }

@@ -5,13 +5,16 @@
 #include "lua/base/handles.h"
 #include "lua/codec/codec.h"
 
-/* Pushes a box for what an append gives: its event is to be given to mp_push_stored. Raises m. */
-mp_outcome *mp_box_push_outcome(lua_State *L, mp_lua *binding);
+/* Pushes a handle for what an append gives, which mp_push_stored takes. Raises m. */
+mp_outcome *mp_push_outcome(lua_State *L, mp_lua *binding);
 /* Gives back what is in one. Raises -. */
 void mp_release_outcome(mp_outcome *outcome);
 #define MP_STORED_WITHOUT_MEMORY "the event has been stored, but there is no memory left to show it"
-/* Empties the box at `index`, and keeps it for the next append. It holds no conflicts. Raises -. */
-void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
+/*
+** Empties the handle at `index`, and caches it for the next append. It holds no conflicts.
+** Raises -.
+*/
+void mp_cache_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
 
 /*
 ** Pushes a stored event as a table of its own, with methods and `revision`. The text must not move
@@ -20,8 +23,8 @@ void mp_keep_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outco
 void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
 /*
-** Pushes the event of the outcome in the box at `index`, which a successful append has filled, and
-** empties the box; returns 1, for `return`. Raises e.
+** Pushes the event of the outcome in the handle at `index`, which a successful append has filled,
+** and empties the handle; returns 1, for `return`. Raises e.
 */
 int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
 

@@ -39,66 +39,66 @@ static uint64_t order_of(const mp_encoder *e, moonpad_string name) {
   return first_bytes(name);
 }
 
-static inline bool comes_after(const mp_segment *a, const mp_segment *b) {
+static inline bool comes_after(const mp_member_span *a, const mp_member_span *b) {
   if (a->order != b->order) return a->order > b->order;
   return mp_text_compare(a->name, b->name) > 0;
 }
 
-static int compare_segments(const void *a, const void *b) {
+static int compare_spans(const void *a, const void *b) {
   return comes_after(a, b) ? 1 : comes_after(b, a) ? -1 : 0;
 }
 
-static void sort_segments(mp_segment *segments, size_t count) {
+static void sort_spans(mp_member_span *spans, size_t count) {
   if (count > 16) {
-    qsort(segments, count, sizeof *segments, compare_segments);
+    qsort(spans, count, sizeof *spans, compare_spans);
     return;
   }
   for (size_t i = 1; i < count; i++) {
-    mp_segment moving = segments[i];
+    mp_member_span moving = spans[i];
     size_t at = i;
-    for (; at > 0 && comes_after(&segments[at - 1], &moving); at--) segments[at] = segments[at - 1];
-    segments[at] = moving;
+    for (; at > 0 && comes_after(&spans[at - 1], &moving); at--) spans[at] = spans[at - 1];
+    spans[at] = moving;
   }
 }
 
-/* Puts the members from `begin` on in the order of their segments. */
-static void permute(mp_encoder *e, size_t begin, const mp_segment *segments, size_t count) {
-  mp_buffer *spare = &e->binding->spare;
+/* Puts the members from `begin` on in the order of their spans. */
+static void permute(mp_encoder *e, size_t begin, const mp_member_span *spans, size_t count) {
+  mp_buffer *sorted = &e->binding->scratch;
   if (e->out->failed) return;
-  mp_buffer_clear(spare);
-  if (!mp_buffer_room(spare, e->out->length - begin)) {
+  mp_buffer_clear(sorted);
+  if (!mp_buffer_room(sorted, e->out->length - begin)) {
     e->out->failed = true;
     return;
   }
-  for (size_t i = 0; i < count; i++) mp_buffer_add(spare, e->out->data + segments[i].begin, segments[i].length);
-  memcpy(e->out->data + begin, spare->data, spare->length);
+  for (size_t i = 0; i < count; i++) mp_buffer_add(sorted, e->out->data + spans[i].begin, spans[i].length);
+  memcpy(e->out->data + begin, sorted->data, sorted->length);
 }
 
-bool mp_push_segment(const mp_encoder *e, moonpad_string name) {
+bool mp_push_member_span(const mp_encoder *e, moonpad_string name) {
   mp_lua *binding = e->binding;
-  if (binding->segment_count == binding->segment_capacity &&
-      !mp_reserve(binding->env, (void **)&binding->segments, &binding->segment_capacity, sizeof(mp_segment),
-                  binding->segment_count + 1)) {
+  if (binding->span_count == binding->span_capacity &&
+      !mp_reserve(binding->env, (void **)&binding->spans, &binding->span_capacity, sizeof(mp_member_span),
+                  binding->span_count + 1)) {
     return false;
   }
-  mp_segment *segment = &binding->segments[binding->segment_count++];
-  segment->begin = e->out->length;
-  segment->length = 0;
-  segment->order = order_of(e, name);
-  segment->name = name;
-  segment->removed = false;
+  mp_member_span *span = &binding->spans[binding->span_count++];
+  span->begin = e->out->length;
+  span->length = 0;
+  span->order = order_of(e, name);
+  span->name = name;
+  span->removed = false;
   return true;
 }
 
-static bool is_sorted(const mp_segment *segments, size_t count) {
+static bool is_sorted(const mp_member_span *spans, size_t count) {
   for (size_t i = 1; i < count; i++) {
-    if (comes_after(&segments[i - 1], &segments[i])) return false;
+    if (comes_after(&spans[i - 1], &spans[i])) return false;
   }
   return true;
 }
 
-void mp_order_segments(mp_encoder *e, size_t begin, mp_segment *segments, size_t count) {
-  if (is_sorted(segments, count)) return;
-  sort_segments(segments, count);
-  permute(e, begin, segments, count);
+void mp_sort_member_spans(mp_encoder *e, size_t begin, mp_member_span *spans, size_t count) {
+  if (is_sorted(spans, count)) return;
+  sort_spans(spans, count);
+  permute(e, begin, spans, count);
 }

@@ -4,9 +4,9 @@
 
 #include "lua/codec/encoder.h"
 
-/* Begins a segment at the end of the text; false without memory. */
-bool mp_push_segment(const mp_encoder *e, moonpad_string name);
-/* Puts the segments, of which the text from `begin` on consists, in their order. */
-void mp_order_segments(mp_encoder *e, size_t begin, mp_segment *segments, size_t count);
+/* Begins a span at the end of the text; false without memory. */
+bool mp_push_member_span(const mp_encoder *e, moonpad_string name);
+/* Puts the spans, of which the text from `begin` on consists, in their order. */
+void mp_sort_member_spans(mp_encoder *e, size_t begin, mp_member_span *spans, size_t count);
 
 #endif

@@ -41,16 +41,16 @@ static inline void make_room(trusted_reader *r, int top) {
 /* ---- Strings ---- */
 
 /*
-** The first quote or backslash from `at` on: there is one. Our own text has no control characters.
+** The first quote or backslash from `at` on: there is one. Trusted text has no control characters.
 */
 static inline const char *plain_end(const char *at, const char *end) {
   uint64_t ignored = 0;
   return at + mp_json_plain_end(at, 0, (size_t)(end - at), &ignored);
 }
 
-/* All that push a value begin at its first byte and give the place behind it. */
+/* All that push a value begin at its first byte and return the address behind it. */
 static const char *push_escaped(const trusted_reader *r, const char *at) {
-  mp_buffer *characters = &r->binding->spare;
+  mp_buffer *characters = &r->binding->scratch;
   moonpad_string literal = {at, mp_json_trusted_end(at, 0)};
   mp_buffer_clear(characters);
   mp_json_trusted_string(literal, characters);
@@ -71,15 +71,15 @@ static inline bool is_noted(const mp_name *name, const char *begin, size_t lengt
 static inline bool push_known(const trusted_reader *r, const char *begin, size_t length) {
   mp_name *name = &r->binding->names[r->name];
   if (!is_noted(name, begin, length)) return false;
-  lua_Integer place = MP_STRING_VALUES + (lua_Integer)r->name;
+  lua_Integer slot = MP_STRING_VALUES + (lua_Integer)r->name;
   if (name->has_value) {
-    lua_rawgeti(r->L, r->strings, place);
+    lua_rawgeti(r->L, r->strings, slot);
     return true;
   }
   lua_pushlstring(r->L, begin, length);
   if (is_noted(name, begin, length)) {
     lua_pushvalue(r->L, -1);
-    lua_rawseti(r->L, r->strings, place);
+    lua_rawseti(r->L, r->strings, slot);
     name->has_value = true;
   }
   return true;
@@ -254,15 +254,15 @@ MP_INLINE const char *push_any(trusted_reader *r, const char *at, int top) {
 */
 MP_INLINE const char *push_members(trusted_reader *r, const char *at, int top, bool is_event) {
   mp_name *name = &r->binding->names[r->name];
-  int expected = name->members, count = 0, place = top + 1;
+  int expected = name->members, count = 0, table = top + 1;
   make_room(r, top);
   lua_createtable(r->L, 0, expected + is_event);
   if (*++at != '}') {
     for (;; at++) {
       if (is_event && is_removed_keys(r, at)) r->has_removed = true;
       at = push_name(r, at);
-      at = push_any(r, at, place + 1);
-      lua_rawset(r->L, place);
+      at = push_any(r, at, table + 1);
+      lua_rawset(r->L, table);
       count++;
       if (*at != ',') break;
     }
@@ -275,42 +275,42 @@ static const char *push_object(trusted_reader *r, const char *at, int top) {
   return push_members(r, at, top, false);
 }
 
-/* Makes the table of the items that wait above `place`, or adds them to it. */
-static void add_items(const trusted_reader *r, int place, int waiting, lua_Integer done) {
+/* Makes the table of the items that wait above `table`, or adds them to it. */
+static void add_items(const trusted_reader *r, int table, int waiting, lua_Integer done) {
   if (done == 0) {
     lua_createtable(r->L, waiting, 0);
-    lua_replace(r->L, place);
+    lua_replace(r->L, table);
   }
-  for (lua_Integer i = done + waiting; i > done; i--) lua_rawseti(r->L, place, i);
+  for (lua_Integer i = done + waiting; i > done; i--) lua_rawseti(r->L, table, i);
 }
 
 static const char *push_array(trusted_reader *r, const char *at, int top) {
-  int place = top + 1, waiting = 0;
+  int table = top + 1, waiting = 0;
   lua_Integer done = 0;
   make_room(r, top);
-  lua_pushnil(r->L); /* keeps the table's place */
+  lua_pushnil(r->L); /* where the table is to stand */
   if (*++at != ']') {
     for (;; at++) {
-      at = push_any(r, at, place + waiting);
+      at = push_any(r, at, table + waiting);
       if (++waiting == WAITING) {
-        add_items(r, place, waiting, done);
+        add_items(r, table, waiting, done);
         done += waiting;
         waiting = 0;
       }
       if (*at != ',') break;
     }
   }
-  add_items(r, place, waiting, done);
+  add_items(r, table, waiting, done);
   lua_pushvalue(r->L, r->array_meta);
-  lua_setmetatable(r->L, place);
+  lua_setmetatable(r->L, table);
   return at + 1;
 }
 
 static trusted_reader open_reader(lua_State *L, mp_lua *binding, moonpad_string text, unsigned start) {
   luaL_checkstack(L, 4, NULL);
   int top = lua_gettop(L);
-  mp_push_anchor(L, MP_ANCHOR_STRINGS);
-  mp_push_anchor(L, MP_ANCHOR_ARRAY_META);
+  mp_push_slot(L, MP_LUA_SLOT_STRINGS);
+  mp_push_slot(L, MP_LUA_SLOT_ARRAY_META);
   return (trusted_reader){.L = L,
                           .binding = binding,
                           .end = text.data + text.length,
@@ -326,7 +326,7 @@ static void close_reader(const trusted_reader *r) {
   lua_settop(r->L, r->strings);
 }
 
-void mp_decode_own(lua_State *L, mp_lua *binding, moonpad_string text) {
+void mp_decode_trusted(lua_State *L, mp_lua *binding, moonpad_string text) {
   trusted_reader reader = open_reader(L, binding, text, MP_VALUE_START);
   push_any(&reader, text.data, reader.array_meta);
   close_reader(&reader);

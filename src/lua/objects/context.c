@@ -18,22 +18,22 @@
 /* core.changes(session [, branch]): a state object over a change set of its own */
 static int new_changes(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_box *session = mp_check_session(L, binding, 1, "core.changes");
+  mp_session_object *session = mp_check_session(L, binding, 1, "core.changes");
   moonpad_string branch = moonpad_text("");
   if (!lua_isnoneornil(L, 2)) branch = mp_argument_string(L, 2, "core.changes", "branch");
   mp_lua_state *state = mp_push_state(L, binding);
   moonpad_error error;
   moonpad_changes *changes = NULL;
-  mp_changes_box *box = mp_changes_box_new(binding, session);
+  mp_change_set *set = mp_change_set_new(binding, session);
   moonpad_status status =
-      box == NULL ? mp_no_memory(&error) : moonpad_changes_begin(session->session, &changes, &error);
+      set == NULL ? mp_no_memory(&error) : moonpad_changes_begin(session->session, &changes, &error);
   if (status != MOONPAD_OK) {
-    mp_changes_box_release(box);
+    mp_change_set_release(set);
     mp_raise(L, &error);
   }
-  box->changes = changes;
-  box->owned = true;
-  state->box = box;
+  set->changes = changes;
+  set->owned = true;
+  state->set = set;
   mp_check(L, mp_changes_set_branch(changes, branch, &error), &error);
   return 1;
 }
@@ -46,15 +46,15 @@ static int new_detached(lua_State *L) {
   mp_lua_state *state = mp_push_state(L, binding);
   moonpad_error error;
   moonpad_changes *changes = NULL;
-  mp_changes_box *box = mp_changes_box_new(binding, NULL);
-  moonpad_status status = box == NULL ? mp_no_memory(&error) : mp_changes_new_detached(binding->env, &changes, &error);
+  mp_change_set *set = mp_change_set_new(binding, NULL);
+  moonpad_status status = set == NULL ? mp_no_memory(&error) : mp_changes_new_detached(binding->env, &changes, &error);
   if (status != MOONPAD_OK) {
-    mp_changes_box_release(box);
+    mp_change_set_release(set);
     mp_raise(L, &error);
   }
-  box->changes = changes;
-  box->owned = true;
-  state->box = box;
+  set->changes = changes;
+  set->owned = true;
+  state->set = set;
   if (!lua_isnil(L, 1)) mp_state_update(L, binding, state, 1);
   mp_changes_promote(changes);
   lua_settop(L, 2);
@@ -67,7 +67,7 @@ static int read_only(lua_State *L) {
   mp_lua_state *source = mp_check_state(L, binding, 1, "core.readOnly");
   mp_lua_state *state = mp_push_state(L, binding);
   state->read_only = true;
-  state->box = mp_changes_box_retain(source->box);
+  state->set = mp_change_set_retain(source->set);
   return 1;
 }
 
@@ -82,45 +82,45 @@ static int put_unchecked(lua_State *L) {
 }
 
 /* The state at 1 of a commit, whose event is at 2. */
-static mp_changes_box *check_commit(lua_State *L, mp_lua *binding) {
+static mp_change_set *check_commit(lua_State *L, mp_lua *binding) {
   mp_lua_state *state = mp_check_state(L, binding, 1, "core.commit");
-  if (state->box->session == NULL) mp_raise_argument(L, "core.commit: this state object belongs to no session");
+  if (state->set->session == NULL) mp_raise_argument(L, "core.commit: this state object belongs to no session");
   if (state->read_only) mp_raise_argument(L, "core.commit: this state is read-only");
-  return state->box;
+  return state->set;
 }
 
-static void check_open_changes(lua_State *L, const mp_changes_box *box) {
-  const char *ended = mp_changes_ended(box->changes);
+static void check_open_changes(lua_State *L, const mp_change_set *set) {
+  const char *ended = mp_changes_ended(set->changes);
   if (ended != NULL) mp_raise_argument(L, "core.commit: this state takes no more writes: %s", ended);
 }
 
 static int commit_at_once(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_changes_box *box = check_commit(L, binding);
-  moonpad_session *session = box->session->session;
-  mp_outcome *outcome = mp_box_push_outcome(L, binding);
-  int box_index = lua_gettop(L);
-  check_open_changes(L, box);
+  mp_change_set *set = check_commit(L, binding);
+  moonpad_session *session = set->session->session;
+  mp_outcome *outcome = mp_push_outcome(L, binding);
+  int outcome_index = lua_gettop(L);
+  check_open_changes(L, set);
   moonpad_error error;
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", mp_session_options(session)->max_event_bytes);
-  mp_append_request request = {.event = json, .is_trusted = true, .changes = box->changes};
+  mp_append_request request = {.event = json, .is_trusted = true, .changes = set->changes};
   if (mp_append_now(session, &request, &outcome->event, &error) != MOONPAD_OK) {
     mp_raise_append(L, outcome, session, &error, 2);
   }
-  return mp_push_stored(L, binding, box_index, outcome);
+  return mp_push_stored(L, binding, outcome_index, outcome);
 }
 
 static int commit_in_step(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_changes_box *box = check_commit(L, binding);
-  moonpad_session *session = box->session->session;
-  if (!mp_push_known_service(L, moonpad_session_service(session))) return commit_at_once(L);
+  mp_change_set *set = check_commit(L, binding);
+  moonpad_session *session = set->session->session;
+  if (!mp_push_registered_service(L, moonpad_session_service(session))) return commit_at_once(L);
   mp_lua_service *handle = lua_touserdata(L, -1);
-  mp_stepped_append *stepped = mp_stepped_append_push(L, binding, box->session);
+  mp_stepped_append *stepped = mp_stepped_append_push(L, binding, set->session);
   stepped->event = 2;
-  check_open_changes(L, box);
+  check_open_changes(L, set);
   moonpad_string json = mp_encode_event(L, binding, 2, "core.commit", mp_session_options(session)->max_event_bytes);
-  mp_append_request request = {.event = json, .is_trusted = true, .changes = box->changes};
+  mp_append_request request = {.event = json, .is_trusted = true, .changes = set->changes};
   return mp_stepped_append_make(L, stepped, handle, &request);
 }
 
@@ -130,7 +130,7 @@ static int commit(lua_State *L) {
   mp_check_state(L, binding, 1, "core.commit");
   lua_settop(L, 2);
   if (mp_is_partial_event(L, 2)) return 1;
-  mp_session_box *session = check_commit(L, binding)->session;
+  mp_session_object *session = check_commit(L, binding)->session;
   if (!mp_appends_in_step(L, moonpad_session_service(session->session))) return commit_at_once(L);
   return mp_when_drained(L, session, commit_in_step);
 }
@@ -139,12 +139,12 @@ static int commit(lua_State *L) {
 static int finish(lua_State *L) {
   mp_lua_state *state = mp_check_state(L, mp_lua_of(L), 1, "core.finish");
   moonpad_string reason = mp_argument_string(L, 2, "core.finish", "reason");
-  mp_changes_box *box = state->box;
-  if (box->reason == NULL) {
-    box->reason = mp_allocate(box->env, reason.length + 1);
-    if (box->reason != NULL) memcpy(box->reason, reason.data, reason.length + 1);
+  mp_change_set *set = state->set;
+  if (set->reason == NULL) {
+    set->reason = mp_allocate(set->env, reason.length + 1);
+    if (set->reason != NULL) memcpy(set->reason, reason.data, reason.length + 1);
   }
-  mp_changes_end(box->changes, box->reason != NULL ? box->reason : "its invocation has ended");
+  mp_changes_end(set->changes, set->reason != NULL ? set->reason : "its invocation has ended");
   return 0;
 }
 
@@ -229,7 +229,7 @@ static int render(lua_State *L) {
   moonpad_template_options_init(&choice);
   choice.syntax = syntax_of(options);
   choice.agent_name = mp_field_optional_string(options, "agentName");
-  sources from = {state->box->changes, NULL, 0, false};
+  sources from = {state->set->changes, NULL, 0, false};
   gather_artifacts(options, &from);
   mp_buffer *out = &binding->text; /* nothing runs Lua before it is copied */
   mp_buffer_clear(out);
@@ -262,7 +262,7 @@ static int template_artifacts(lua_State *L) {
   moonpad_template_options choice;
   moonpad_template_options_init(&choice);
   choice.syntax = (moonpad_template_syntax)luaL_checkoption(L, 2, "both", names);
-  mp_buffer *files = mp_box_push_buffer(L, mp_lua_of(L));
+  mp_buffer *files = mp_handle_push_buffer(L, mp_lua_of(L));
   lua_newtable(L);
   moonpad_status status = mp_template_artifacts(text, &choice, note_file, files);
   if (status != MOONPAD_OK || files->failed) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
@@ -274,7 +274,7 @@ static int template_artifacts(lua_State *L) {
     lua_rawseti(L, -2, ++count);
     at += sizeof length + length;
   }
-  mp_box_release(files);
+  mp_handle_release(files);
   return 1;
 }
 
@@ -285,7 +285,7 @@ static int template_artifacts(lua_State *L) {
 ** run repeatable.
 */
 static mp_env *env_at(lua_State *L, mp_lua *binding, int index) {
-  mp_session_box *session = mp_test_session(L, binding, index);
+  mp_session_object *session = mp_test_session(L, binding, index);
   if (session != NULL) return mp_session_env(session->session);
   mp_lua_service *service = mp_test_userdata(L, index, binding->service_meta);
   return service != NULL && service->service != NULL ? mp_service_env(service->service) : binding->env;
@@ -311,7 +311,7 @@ static int uuid7(lua_State *L) {
 /* core.now(session or service): by the service's clock */
 static int now(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_box *session = mp_test_session(L, binding, 1);
+  mp_session_object *session = mp_test_session(L, binding, 1);
   mp_env *env =
       session != NULL ? mp_session_env(session->session) : mp_service_env(mp_check_service(L, binding, "core.now"));
   lua_pushnumber(L, mp_check_now(L, env));

@@ -8,20 +8,20 @@
 #include "lua/codec/event.h"
 #include "lua/objects/objects.h"
 
-void mp_push_events(lua_State *L, mp_lua *binding, mp_session_box *box) {
+void mp_push_events(lua_State *L, mp_lua *binding, mp_session_object *object) {
   (void)binding;
   mp_lua_events *events = lua_newuserdatauv(L, sizeof *events, 0);
-  events->box = NULL;
-  mp_push_anchor(L, MP_ANCHOR_EVENTS_META);
+  events->object = NULL;
+  mp_push_slot(L, MP_LUA_SLOT_EVENTS_META);
   lua_setmetatable(L, -2);
-  events->box = mp_session_box_retain(box);
+  events->object = mp_session_object_retain(object);
 }
 
-static mp_session_box *check_events(lua_State *L, mp_lua *binding) {
+static mp_session_object *check_events(lua_State *L, mp_lua *binding) {
   mp_lua_events *events = mp_test_userdata(L, 1, binding->events_meta);
   if (events == NULL) mp_raise_argument(L, "session.events: got %s", mp_describe(L, 1));
-  if (events->box == NULL) mp_raise_status(L, MOONPAD_CLOSED, "session.events: the session object is closed");
-  return events->box;
+  if (events->object == NULL) mp_raise_status(L, MOONPAD_CLOSED, "session.events: the session object is closed");
+  return events->object;
 }
 
 static size_t count_of(lua_State *L, moonpad_session *session) {
@@ -42,16 +42,16 @@ static moonpad_string text_at(lua_State *L, moonpad_session *session, lua_Intege
 
 /* To make the buffer may run a finalizer that reads events too: the text is asked for after it. */
 static void push_long(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
-  mp_buffer *boxed = mp_box_push_buffer(L, binding);
+  mp_buffer *copied = mp_handle_push_buffer(L, binding);
   int64_t revision = 0;
   moonpad_error error;
-  mp_buffer_add_string(boxed, text_at(L, session, position, &revision));
-  if (boxed->failed) mp_check(L, mp_no_memory(&error), &error);
-  if (boxed->length > 0)
-    mp_push_event(L, binding, mp_buffer_text(boxed), revision);
+  mp_buffer_add_string(copied, text_at(L, session, position, &revision));
+  if (copied->failed) mp_check(L, mp_no_memory(&error), &error);
+  if (copied->length > 0)
+    mp_push_event(L, binding, mp_buffer_text(copied), revision);
   else
     lua_pushnil(L);
-  mp_box_release(boxed);
+  mp_handle_release(copied);
   lua_remove(L, -2);
 }
 
@@ -108,7 +108,7 @@ static moonpad_status ask_events(mp_store_call *call, moonpad_error *error) {
 }
 
 /* Behind the filter a page may be to be read. */
-static int give_events(lua_State *L, mp_store_call *call) {
+static int finish_events(lua_State *L, mp_store_call *call) {
   event_call *wait = (event_call *)call;
   moonpad_session *session = call->session->session;
   mp_event_read_end(&wait->read, session, call->status == MOONPAD_OK);
@@ -124,16 +124,16 @@ static void release_read(mp_store_call *call) {
   if (call->session != NULL) mp_event_read_end(&((event_call *)call)->read, call->session->session, false);
 }
 
-static int give(lua_State *L, mp_lua *binding, mp_session_box *box, wanted what, lua_Integer position) {
-  static const mp_store_call_type type = {sizeof(event_call), ask_events, give_events, release_read, false};
-  moonpad_session *session = box->session;
+static int read_or_wait(lua_State *L, mp_lua *binding, mp_session_object *object, wanted what, lua_Integer position) {
+  static const mp_store_call_type type = {sizeof(event_call), ask_events, finish_events, release_read, false};
+  moonpad_session *session = object->session;
   bool at_once = binding->stepper == NULL || mp_service_is_in_memory(moonpad_session_service(session)) ||
                  (what != WANTED_COUNT && position < 1);
   if (at_once || mp_session_event_is_ready(session, index_of(what, position)) || !mp_may_yield_to_step(L)) {
     return push_wanted(L, binding, session, what, position);
   }
   event_call *wait = (event_call *)mp_store_call_push(L, &type, moonpad_session_service(session));
-  wait->call.session = mp_session_box_retain(box);
+  wait->call.session = mp_session_object_retain(object);
   wait->what = what;
   wait->position = position;
   begin_read(L, wait);
@@ -142,15 +142,15 @@ static int give(lua_State *L, mp_lua *binding, mp_session_box *box, wanted what,
 
 static int events_len(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  return give(L, binding, check_events(L, binding), WANTED_COUNT, 0);
+  return read_or_wait(L, binding, check_events(L, binding), WANTED_COUNT, 0);
 }
 
 static int events_index(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_box *box = check_events(L, binding);
+  mp_session_object *object = check_events(L, binding);
   int exact = 0;
   lua_Integer position = lua_type(L, 2) == LUA_TNUMBER ? lua_tointegerx(L, 2, &exact) : 0;
-  return give(L, binding, box, WANTED_EVENT, exact ? position : 0);
+  return read_or_wait(L, binding, object, WANTED_EVENT, exact ? position : 0);
 }
 
 static int events_newindex(lua_State *L) {
@@ -159,8 +159,8 @@ static int events_newindex(lua_State *L) {
 
 static int next_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_box *box = check_events(L, binding);
-  return give(L, binding, box, WANTED_PAIR, luaL_checkinteger(L, 2) + 1);
+  mp_session_object *object = check_events(L, binding);
+  return read_or_wait(L, binding, object, WANTED_PAIR, luaL_checkinteger(L, 2) + 1);
 }
 
 static int events_pairs(lua_State *L) {
@@ -186,9 +186,9 @@ static int events_gc(lua_State *L) {
   mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
   mp_lua_events *events = mp_test_userdata(L, 1, binding->events_meta);
   if (events == NULL) return 0;
-  mp_session_box *box = events->box;
-  events->box = NULL;
-  mp_session_box_release(box);
+  mp_session_object *object = events->object;
+  events->object = NULL;
+  mp_session_object_release(object);
   return 0;
 }
 

@@ -19,26 +19,26 @@
 ** empty proxy is made before the read, and filled after it without any allocation in between.
 */
 void mp_prepare_node(lua_State *L, mp_lua *binding) {
-  if (binding->has_spare_node) return;
+  if (binding->has_cached_node) return;
   mp_lua_node *proxy = lua_newuserdatauv(L, sizeof *proxy, 0);
   proxy->node = NULL;
-  proxy->box = NULL;
+  proxy->set = NULL;
   proxy->read_only = false;
-  mp_push_anchor(L, MP_ANCHOR_NODE_META);
+  mp_push_slot(L, MP_LUA_SLOT_NODE_META);
   lua_setmetatable(L, -2);
-  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_NODE);
-  binding->has_spare_node = true;
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_LUA_SLOT_CACHED_NODE);
+  binding->has_cached_node = true;
 }
 
-static void take_spare(lua_State *L, mp_lua *binding) {
-  mp_push_anchor(L, MP_ANCHOR_SPARE_NODE);
+static void take_cached(lua_State *L, mp_lua *binding) {
+  mp_push_slot(L, MP_LUA_SLOT_CACHED_NODE);
   lua_pushnil(L);
-  lua_setiuservalue(L, lua_upvalueindex(1), MP_ANCHOR_SPARE_NODE);
-  binding->has_spare_node = false;
+  lua_setiuservalue(L, lua_upvalueindex(1), MP_LUA_SLOT_CACHED_NODE);
+  binding->has_cached_node = false;
 }
 
-static void push_node(lua_State *L, mp_lua *binding, mp_node *node, mp_changes_box *box, bool read_only) {
-  mp_push_anchor(L, read_only ? MP_ANCHOR_READ_ONLY_NODES : MP_ANCHOR_NODES);
+static void push_node(lua_State *L, mp_lua *binding, mp_node *node, mp_change_set *set, bool read_only) {
+  mp_push_slot(L, read_only ? MP_LUA_SLOT_READ_ONLY_NODES : MP_LUA_SLOT_NODES);
   lua_rawgetp(L, -1, node);
   const mp_lua_node *known = lua_touserdata(L, -1);
   /* else it was finalized by hand, and let go of its node */
@@ -47,19 +47,19 @@ static void push_node(lua_State *L, mp_lua *binding, mp_node *node, mp_changes_b
     return;
   }
   lua_pop(L, 1);
-  take_spare(L, binding);
+  take_cached(L, binding);
   mp_lua_node *proxy = lua_touserdata(L, -1);
   proxy->node = mp_node_retain(node);
-  proxy->box = mp_changes_box_retain(box);
+  proxy->set = mp_change_set_retain(set);
   proxy->read_only = read_only;
   lua_pushvalue(L, -1);
   lua_rawsetp(L, -3, node);
   lua_remove(L, -2);
 }
 
-void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes_box *box, bool read_only) {
+void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_change_set *set, bool read_only) {
   if (item->node != NULL)
-    push_node(L, binding, item->node, box, read_only);
+    push_node(L, binding, item->node, set, read_only);
   else
     mp_push_value(L, binding, &item->scalar);
 }
@@ -72,8 +72,8 @@ static mp_lua_node *check_node(lua_State *L, mp_lua *binding, int index) {
   mp_raise_argument(L, "expects a state node, got %s", is_closed ? "a closed one" : mp_describe(L, index));
 }
 
-int64_t mp_value_limit(const mp_changes_box *box) {
-  return box->session == NULL ? MP_LIMIT_TEXT : mp_session_options(box->session->session)->max_value_bytes;
+int64_t mp_value_limit(const mp_change_set *set) {
+  return set->session == NULL ? MP_LIMIT_TEXT : mp_session_options(set->session->session)->max_value_bytes;
 }
 
 /* Integers, and floats that are integers, as in Lua's tables. */
@@ -103,7 +103,7 @@ static int node_index(lua_State *L) {
     lua_pushnil(L);
     return 1;
   }
-  mp_push_item(L, binding, &item, proxy->box, proxy->read_only);
+  mp_push_item(L, binding, &item, proxy->set, proxy->read_only);
   return 1;
 }
 
@@ -149,7 +149,7 @@ static int next_member(lua_State *L) {
     if (item.node != NULL || item.scalar.type != MOONPAD_ABSENT) {
       lua_pushinteger(L, given);
       lua_replace(L, lua_upvalueindex(3));
-      mp_push_item(L, binding, &item, proxy->box, proxy->read_only);
+      mp_push_item(L, binding, &item, proxy->set, proxy->read_only);
       return 2;
     }
     lua_pop(L, 1);
@@ -173,7 +173,7 @@ static int next_item(lua_State *L) {
     return 1;
   }
   lua_pushinteger(L, position);
-  mp_push_item(L, binding, &item, proxy->box, proxy->read_only);
+  mp_push_item(L, binding, &item, proxy->set, proxy->read_only);
   return 2;
 }
 
@@ -212,61 +212,61 @@ static int node_pairs(lua_State *L) {
 
 /* ---- Writing ---- */
 
-/* Is the value at 3 the node that is in this place already? */
-static bool is_held(lua_State *L, mp_lua *binding, const mp_lua_node *proxy, const mp_value_path *place) {
+/* Is the value at 3 the node that is at this path already? */
+static bool is_same_node(lua_State *L, mp_lua *binding, const mp_lua_node *proxy, const mp_value_path *path) {
   mp_lua_node *given = mp_test_userdata(L, 3, binding->node_meta);
   if (given == NULL || given->node == NULL) return false;
-  if (place->kind == MP_VALUE_PATH_NODE_MEMBER) return mp_node_holds_member(proxy->node, place->name, given->node);
-  return mp_node_holds_index(proxy->node, place->index, given->node);
+  if (path->kind == MP_VALUE_PATH_NODE_MEMBER) return mp_node_holds_member(proxy->node, path->name, given->node);
+  return mp_node_holds_index(proxy->node, path->index, given->node);
 }
 
-static moonpad_status write_place(const mp_lua_node *proxy, const mp_value_path *place, mp_value *value,
-                                  moonpad_error *error) {
-  if (place->kind == MP_VALUE_PATH_NODE_MEMBER) return mp_node_set_member(proxy->node, place->name, value, error);
-  return mp_node_set_index(proxy->node, place->index, value, error);
+static moonpad_status write_at(const mp_lua_node *proxy, const mp_value_path *path, mp_value *value,
+                               moonpad_error *error) {
+  if (path->kind == MP_VALUE_PATH_NODE_MEMBER) return mp_node_set_member(proxy->node, path->name, value, error);
+  return mp_node_set_index(proxy->node, path->index, value, error);
 }
 
-static _Noreturn void refuse_place(lua_State *L, mp_lua *binding, const mp_lua_node *proxy) {
+static _Noreturn void refuse_key(lua_State *L, mp_lua *binding, const mp_lua_node *proxy) {
   /* may run a finalizer */
   const char *got = lua_type(L, 2) == LUA_TNUMBER ? "a float" : mp_describe(L, 2);
-  mp_buffer_clear(&binding->spare);
-  mp_node_path(proxy->node, &binding->spare);
-  mp_raise_argument(L, "%.*s: keys are strings, or 1 to n in an array; got %s as a key", (int)binding->spare.length,
-                    binding->spare.data, got);
+  mp_buffer_clear(&binding->scratch);
+  mp_node_path(proxy->node, &binding->scratch);
+  mp_raise_argument(L, "%.*s: keys are strings, or 1 to n in an array; got %s as a key", (int)binding->scratch.length,
+                    binding->scratch.data, got);
 }
 
 static void check_member_key(lua_State *L, mp_lua *binding, const mp_lua_node *proxy, moonpad_string key) {
   size_t valid = mp_utf8_valid_prefix(key.data, key.length);
   if (valid == key.length) return;
-  mp_buffer_clear(&binding->spare);
-  mp_node_path(proxy->node, &binding->spare);
-  mp_raise_argument(L, "%.*s: a key is not valid UTF-8 at byte %zu", (int)binding->spare.length, binding->spare.data,
-                    valid + 1);
+  mp_buffer_clear(&binding->scratch);
+  mp_node_path(proxy->node, &binding->scratch);
+  mp_raise_argument(L, "%.*s: a key is not valid UTF-8 at byte %zu", (int)binding->scratch.length,
+                    binding->scratch.data, valid + 1);
 }
 
 static int node_newindex(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_node *proxy = check_node(L, binding, 1);
-  mp_value_path place;
+  mp_value_path path;
   int64_t position;
   if (lua_type(L, 2) == LUA_TSTRING) {
     moonpad_string key;
     key.data = lua_tolstring(L, 2, &key.length);
     check_member_key(L, binding, proxy, key);
-    place = mp_value_path_member(proxy->node, key);
+    path = mp_value_path_member(proxy->node, key);
   } else if (to_index(L, 2, &position)) {
-    place = mp_value_path_item(proxy->node, position);
+    path = mp_value_path_item(proxy->node, position);
   } else {
-    refuse_place(L, binding, proxy);
+    refuse_key(L, binding, proxy);
   }
   if (proxy->read_only) mp_raise_argument(L, "this state is read-only: it can be looked at, not written");
-  if (is_held(L, binding, proxy, &place)) return 0;
+  if (is_same_node(L, binding, proxy, &path)) return 0;
   moonpad_error error;
   moonpad_status status = MOONPAD_OK;
   mp_env *env = mp_node_env(proxy->node);
   mp_value *value = NULL;
-  if (!lua_isnil(L, 3)) status = mp_encode_value(L, binding, 3, place, env, mp_value_limit(proxy->box), &value, &error);
-  if (status == MOONPAD_OK) status = write_place(proxy, &place, value, &error);
+  if (!lua_isnil(L, 3)) status = mp_encode_value(L, binding, 3, path, env, mp_value_limit(proxy->set), &value, &error);
+  if (status == MOONPAD_OK) status = write_at(proxy, &path, value, &error);
   mp_value_release(env, value);
   mp_check(L, status, &error);
   return 0;
@@ -279,11 +279,11 @@ static int node_gc(lua_State *L) {
   mp_lua_node *proxy = mp_test_userdata(L, 1, binding->node_meta);
   if (proxy == NULL) return 0;
   mp_node *node = proxy->node;
-  mp_changes_box *box = proxy->box;
+  mp_change_set *set = proxy->set;
   proxy->node = NULL;
-  proxy->box = NULL;
+  proxy->set = NULL;
   mp_node_release(node);
-  mp_changes_box_release(box);
+  mp_change_set_release(set);
   return 0;
 }
 

@@ -15,12 +15,12 @@
 /* ---- session.events (events.c) ---- */
 
 /* Pushes the list of a session's events. Raises m. */
-void mp_push_events(lua_State *L, mp_lua *binding, mp_session_box *box);
+void mp_push_events(lua_State *L, mp_lua *binding, mp_session_object *object);
 
 /* ---- States (state.c) ---- */
 
 /* Pushes the state object of a session's own pending writes. Raises e. */
-void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_box *box);
+void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_object *object);
 /* Pushes what is pending as a table: removals are moonpad.removed. Raises e. */
 void mp_push_delta(lua_State *L, mp_lua *binding, moonpad_changes *changes);
 /* Writes the value at `index` (nil removes). `last_writer_wins`: never conflicts. Raises e. */
@@ -36,10 +36,10 @@ void mp_state_update(lua_State *L, mp_lua *binding, mp_lua_state *state, int ind
 /* To be called before a slot is read whose node may be pushed. Raises m. */
 void mp_prepare_node(lua_State *L, mp_lua *binding);
 /* Pushes what a slot holds: nil, a scalar, or the node's one userdata. Raises m. */
-void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_changes_box *box, bool read_only);
+void mp_push_item(lua_State *L, mp_lua *binding, const mp_item *item, mp_change_set *object, bool read_only);
 
 /* What limits a value of its state: see mp_encode. */
-int64_t mp_value_limit(const mp_changes_box *box);
+int64_t mp_value_limit(const mp_change_set *object);
 
 /* ---- For module.c ---- */
 

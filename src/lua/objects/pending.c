@@ -48,7 +48,7 @@ static void push_result(lua_State *L, mp_lua *binding, mp_lua_append *append) {
 }
 
 /* Pushes the event, or raises the error. */
-static int give_result(lua_State *L, mp_lua *binding, mp_lua_append *append) {
+static int push_result_or_raise(lua_State *L, mp_lua *binding, mp_lua_append *append) {
   bool is_event = append->state == MP_APPEND_STORED && append->stored.event != NULL;
   lua_settop(L, 1);
   push_result(L, binding, append);
@@ -61,7 +61,7 @@ static int pending_result(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_append *append = check_pending(L, binding, where);
   mp_refuse_more(L, 1, where);
-  if (append->state != MP_APPEND_WAITS) return give_result(L, binding, append);
+  if (append->state != MP_APPEND_WAITS) return push_result_or_raise(L, binding, append);
   lua_pushnil(L);
   return 1;
 }
@@ -79,7 +79,7 @@ static int pending_poll(lua_State *L) {
     lua_pushboolean(L, false);
     return 1;
   }
-  give_result(L, binding, append);
+  push_result_or_raise(L, binding, append);
   lua_pushboolean(L, true);
   lua_insert(L, -2);
   return 2;
@@ -97,7 +97,7 @@ static int await_append(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   const mp_lua_pending *pending = mp_test_userdata(L, 1, binding->pending_meta);
   if (pending == NULL || pending->append == NULL) return 0;
-  mp_append_wait *wait = mp_box_push(L, sizeof *wait, end_wait);
+  mp_append_wait *wait = mp_handle_push(L, sizeof *wait, end_wait);
   /* A finalizer may have run meanwhile. */
   if (pending->append != NULL && pending->append->session != NULL) {
     mp_append_wait_begin(wait, pending->append->session);
@@ -124,10 +124,10 @@ static int pending_tostring(lua_State *L) {
   return 1;
 }
 
-mp_lua_append *mp_push_pending(lua_State *L, mp_lua *binding, mp_session_box *session) {
+mp_lua_append *mp_push_pending(lua_State *L, mp_lua *binding, mp_session_object *session) {
   mp_lua_pending *pending = lua_newuserdatauv(L, sizeof *pending, PENDING_USER_VALUES);
   pending->append = NULL;
-  mp_push_anchor(L, MP_ANCHOR_PENDING_META);
+  mp_push_slot(L, MP_LUA_SLOT_PENDING_META);
   lua_setmetatable(L, -2);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, PENDING_SERVICE);

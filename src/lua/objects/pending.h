@@ -5,6 +5,6 @@
 #include "lua/async/pending.h"
 
 /* Pushes the object of an append that is to be made. The service is at 1. Raises m. */
-mp_lua_append *mp_push_pending(lua_State *L, mp_lua *binding, mp_session_box *session);
+mp_lua_append *mp_push_pending(lua_State *L, mp_lua *binding, mp_session_object *session);
 
 #endif

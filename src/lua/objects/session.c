@@ -9,9 +9,9 @@ static int session_gc(lua_State *L) {
   mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
   mp_lua_session *session = mp_test_userdata(L, 1, binding->session_meta);
   if (session == NULL) return 0;
-  mp_session_box *box = session->box;
-  session->box = NULL;
-  mp_session_box_release(box);
+  mp_session_object *object = session->object;
+  session->object = NULL;
+  mp_session_object_release(object);
   return 0;
 }
 
@@ -66,13 +66,13 @@ static const struct {
               {"saveKey", push_save_key}};
 #define FIELD_COUNT ((int)(sizeof fields / sizeof *fields))
 
-static int push_kept(lua_State *L, mp_lua *binding, mp_session_box *box, int user_value) {
+static int push_kept(lua_State *L, mp_lua *binding, mp_session_object *object, int user_value) {
   if (lua_getiuservalue(L, 1, user_value) == LUA_TUSERDATA) return 1;
   lua_pop(L, 1);
   if (user_value == USER_STATE)
-    mp_push_session_state(L, binding, box);
+    mp_push_session_state(L, binding, object);
   else
-    mp_push_events(L, binding, box);
+    mp_push_events(L, binding, object);
   /* A finalizer that ran meanwhile may have asked for it, too. */
   if (lua_getiuservalue(L, 1, user_value) == LUA_TUSERDATA) return 1;
   lua_pop(L, 1);
@@ -81,22 +81,22 @@ static int push_kept(lua_State *L, mp_lua *binding, mp_session_box *box, int use
   return 1;
 }
 
-static mp_session_box *check_self(lua_State *L, mp_lua *binding) {
+static mp_session_object *check_self(lua_State *L, mp_lua *binding) {
   return mp_check_session(L, binding, 1, "session");
 }
 
 /* Upvalue 2: name -> position in `fields`. */
 static int session_index(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_box *box = check_self(L, binding);
+  mp_session_object *object = check_self(L, binding);
   lua_settop(L, 2);
   if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNUMBER) {
     lua_pushnil(L);
     return 1;
   }
   int position = (int)lua_tointeger(L, -1);
-  if (position < USER_COUNT) return push_kept(L, binding, box, position + 1);
-  fields[position].push(L, box->session);
+  if (position < USER_COUNT) return push_kept(L, binding, object, position + 1);
+  fields[position].push(L, object->session);
   return 1;
 }
 
@@ -116,17 +116,17 @@ static int session_newindex(lua_State *L) {
 static int session_tostring(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_session *session = mp_test_userdata(L, 1, binding->session_meta);
-  if (session == NULL || session->box == NULL || session->box->session == NULL) {
+  if (session == NULL || session->object == NULL || session->object->session == NULL) {
     lua_pushliteral(L, "moonpad.session (closed)");
     return 1;
   }
-  const moonpad_session *held = session->box->session;
+  const moonpad_session *open = session->object->session;
   lua_settop(L, 1);
   lua_pushliteral(L, "moonpad.session (");
-  push_save_key(L, held);
+  push_save_key(L, open);
   lua_pushliteral(L, "/");
-  push_id(L, held);
-  lua_pushfstring(L, ", revision %I)", (LUAI_UACINT)moonpad_session_revision(held));
+  push_id(L, open);
+  lua_pushfstring(L, ", revision %I)", (LUAI_UACINT)moonpad_session_revision(open));
   lua_concat(L, 5);
   return 1;
 }

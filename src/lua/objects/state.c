@@ -9,15 +9,15 @@
 
 /* ---- Handles ---- */
 
-void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_box *box) {
+void mp_push_session_state(lua_State *L, mp_lua *binding, mp_session_object *object) {
   mp_lua_state *state = mp_push_state(L, binding);
   moonpad_error error;
-  state->box = mp_changes_box_new(binding, box);
-  moonpad_status status =
-      state->box == NULL ? mp_no_memory(&error) : moonpad_session_changes(box->session, &state->box->changes, &error);
+  state->set = mp_change_set_new(binding, object);
+  moonpad_status status = state->set == NULL ? mp_no_memory(&error)
+                                             : moonpad_session_changes(object->session, &state->set->changes, &error);
   if (status != MOONPAD_OK) {
-    mp_changes_box_release(state->box);
-    state->box = NULL;
+    mp_change_set_release(state->set);
+    state->set = NULL;
     mp_raise(L, &error);
   }
 }
@@ -26,9 +26,9 @@ static int state_gc(lua_State *L) {
   mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
   mp_lua_state *state = mp_test_userdata(L, 1, binding->state_meta);
   if (state == NULL) return 0;
-  mp_changes_box *box = state->box;
-  state->box = NULL;
-  mp_changes_box_release(box);
+  mp_change_set *set = state->set;
+  state->set = NULL;
+  mp_change_set_release(set);
   return 0;
 }
 
@@ -53,8 +53,8 @@ static int push_key(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   mp_item item;
   moonpad_error error;
   mp_prepare_node(L, binding);
-  mp_check(L, mp_changes_item(state->box->changes, key, &item, &error), &error);
-  mp_push_item(L, binding, &item, state->box, state->read_only);
+  mp_check(L, mp_changes_item(state->set->changes, key, &item, &error), &error);
+  mp_push_item(L, binding, &item, state->set, state->read_only);
   return 1;
 }
 
@@ -67,14 +67,14 @@ static int push_key(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
 static mp_lua_state *quick_state(lua_State *L) {
   mp_lua_state *state = lua_touserdata(L, 1);
   if (state == NULL || lua_rawlen(L, 1) != sizeof *state || state->type != &mp_state_type) return NULL;
-  return state->box == NULL ? NULL : state;
+  return state->set == NULL ? NULL : state;
 }
 
 /*
 ** Lua keeps one copy of a short string, so that its address tells what it was last time; a long one
 ** is found by luck.
 */
-static mp_change **key_place(mp_lua_state *state, const char *key) {
+static mp_change **key_slot(mp_lua_state *state, const char *key) {
   return &state->keys[(uint64_t)(uintptr_t)key * UINT64_C(0x9E3779B97F4A7C15) >> 60];
 }
 
@@ -83,14 +83,14 @@ static mp_change *known_key(lua_State *L, mp_lua_state *state) {
   size_t length;
   if (state == NULL || lua_type(L, 2) != LUA_TSTRING) return NULL;
   const char *key = lua_tolstring(L, 2, &length);
-  mp_change *known = *key_place(state, key);
+  mp_change *known = *key_slot(state, key);
   return known != NULL && mp_change_is(known, key, length) ? known : NULL;
 }
 
 /* Remembers a key that has been read or written, and is no method's name. */
 static void remember_key(mp_lua_state *state, moonpad_string key) {
-  if (state->box != NULL && key.length <= MOONPAD_MAX_KEY_BYTES)
-    *key_place(state, key.data) = mp_change_of(state->box->changes, key);
+  if (state->set != NULL && key.length <= MOONPAD_MAX_KEY_BYTES)
+    *key_slot(state, key.data) = mp_change_of(state->set->changes, key);
 }
 
 static bool push_quickly(lua_State *L) {
@@ -142,7 +142,7 @@ static int state_has(lua_State *L) {
   moonpad_string key = check_key(L, 2, "state:has");
   bool there = false;
   moonpad_error error;
-  mp_check(L, mp_changes_has(state->box->changes, key, &there, &error), &error);
+  mp_check(L, mp_changes_has(state->set->changes, key, &there, &error), &error);
   lua_pushboolean(L, there);
   return 1;
 }
@@ -157,30 +157,30 @@ static int state_get_all(lua_State *L) {
 /* state:hasDelta() */
 static int state_has_delta(lua_State *L) {
   mp_lua_state *state = mp_check_state(L, mp_lua_of(L), 1, "state:hasDelta");
-  lua_pushboolean(L, moonpad_changes_pending(state->box->changes));
+  lua_pushboolean(L, moonpad_changes_pending(state->set->changes));
   return 1;
 }
 
 void mp_push_delta(lua_State *L, mp_lua *binding, moonpad_changes *changes) {
   luaL_checkstack(L, 12, NULL);
   int top = lua_gettop(L);
-  mp_buffer *written = mp_box_push_buffer(L, binding);
-  mp_buffer *removed = mp_box_push_buffer(L, binding);
+  mp_buffer *written = mp_handle_push_buffer(L, binding);
+  mp_buffer *removed = mp_handle_push_buffer(L, binding);
   moonpad_error error;
   moonpad_status status = mp_changes_write_delta(changes, written, removed, &error);
   if (status == MOONPAD_OK && (written->failed || removed->failed)) status = mp_no_memory(&error);
   mp_check(L, status, &error);
-  mp_decode_own(L, binding, mp_buffer_text(written));
+  mp_decode_trusted(L, binding, mp_buffer_text(written));
   int delta = lua_gettop(L);
-  mp_decode_own(L, binding, mp_buffer_text(removed));
+  mp_decode_trusted(L, binding, mp_buffer_text(removed));
   lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
   for (lua_Integer i = 1; i <= count; i++) {
     lua_rawgeti(L, -1, i);
     lua_pushlightuserdata(L, binding->removed);
     lua_rawset(L, delta);
   }
-  mp_box_release(written);
-  mp_box_release(removed);
+  mp_handle_release(written);
+  mp_handle_release(removed);
   lua_settop(L, delta);
   lua_replace(L, top + 1);
   lua_settop(L, top + 1);
@@ -190,7 +190,7 @@ void mp_push_delta(lua_State *L, mp_lua *binding, moonpad_changes *changes) {
 static int state_delta(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_state *state = mp_check_state(L, binding, 1, "state:delta");
-  mp_push_delta(L, binding, state->box->changes);
+  mp_push_delta(L, binding, state->set->changes);
   return 1;
 }
 
@@ -209,7 +209,7 @@ static void release_keys(void *payload) {
   mp_env_release(walk->env);
 }
 
-/* Upvalues: binding, the box of the keys. Keys that have been removed meanwhile are passed over. */
+/* Upvalues: binding, the handle of the keys. Keys removed meanwhile are passed over. */
 static int next_key(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_state *state = mp_check_state(L, binding, 1, "state:get");
@@ -220,10 +220,10 @@ static int next_key(lua_State *L) {
     mp_item item;
     moonpad_error error;
     mp_prepare_node(L, binding);
-    mp_check(L, mp_changes_item(state->box->changes, key, &item, &error), &error);
+    mp_check(L, mp_changes_item(state->set->changes, key, &item, &error), &error);
     if (item.node == NULL && item.scalar.type == MOONPAD_ABSENT) continue;
     /* The value first: it is borrowed, and pushing the key may run a finalizer that writes. */
-    mp_push_item(L, binding, &item, state->box, state->read_only);
+    mp_push_item(L, binding, &item, state->set, state->read_only);
     lua_pushlstring(L, key.data, key.length);
     lua_insert(L, -2);
     return 2;
@@ -236,9 +236,9 @@ static int state_pairs(lua_State *L) {
   mp_lua_state *state = mp_check_state(L, mp_lua_of(L), 1, "state:get");
   moonpad_error error;
   lua_pushvalue(L, lua_upvalueindex(1));
-  key_walk *walk = mp_box_push(L, sizeof *walk, release_keys);
-  mp_check(L, mp_changes_keys(state->box->changes, &walk->keys, &error), &error);
-  walk->env = mp_env_retain(mp_changes_env(state->box->changes));
+  key_walk *walk = mp_handle_push(L, sizeof *walk, release_keys);
+  mp_check(L, mp_changes_keys(state->set->changes, &walk->keys, &error), &error);
+  walk->env = mp_env_retain(mp_changes_env(state->set->changes));
   lua_pushlightuserdata(L, walk);
   lua_pushcclosure(L, next_key, 3);
   lua_pushvalue(L, 1);
@@ -251,7 +251,7 @@ static int state_pairs(lua_State *L) {
 void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, moonpad_string key, int index,
                     bool last_writer_wins) {
   check_writable(L, state);
-  moonpad_changes *changes = state->box->changes;
+  moonpad_changes *changes = state->set->changes;
   mp_lua_node *given = mp_test_userdata(L, index, binding->node_meta);
   if (given != NULL && given->node != NULL && mp_changes_holds(changes, key, given->node)) return;
   mp_env *env = mp_changes_env(changes);
@@ -260,7 +260,7 @@ void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   moonpad_status status = MOONPAD_OK;
   if (!lua_isnil(L, index))
     status =
-        mp_encode_value(L, binding, index, mp_value_path_key(key), env, mp_value_limit(state->box), &value, &error);
+        mp_encode_value(L, binding, index, mp_value_path_key(key), env, mp_value_limit(state->set), &value, &error);
   if (status == MOONPAD_OK) status = mp_changes_put(changes, key, value, last_writer_wins, &error);
   mp_value_release(env, value);
   mp_check(L, status, &error);
@@ -274,22 +274,22 @@ static moonpad_value *written_scalar(lua_State *L) {
 }
 
 static bool write_quickly(lua_State *L) {
-  moonpad_value *place;
+  moonpad_value *scalar;
   lua_Number number;
   switch (lua_type(L, 3)) {
   case LUA_TNUMBER:
     if (lua_isinteger(L, 3)) {
-      if ((place = written_scalar(L)) == NULL) return false;
-      *place = moonpad_integer(lua_tointeger(L, 3));
+      if ((scalar = written_scalar(L)) == NULL) return false;
+      *scalar = moonpad_integer(lua_tointeger(L, 3));
       return true;
     }
     number = lua_tonumber(L, 3);
-    if (!isfinite(number) || (place = written_scalar(L)) == NULL) return false;
-    *place = moonpad_float(number);
+    if (!isfinite(number) || (scalar = written_scalar(L)) == NULL) return false;
+    *scalar = moonpad_float(number);
     return true;
   case LUA_TBOOLEAN:
-    if ((place = written_scalar(L)) == NULL) return false;
-    *place = moonpad_boolean(lua_toboolean(L, 3));
+    if ((scalar = written_scalar(L)) == NULL) return false;
+    *scalar = moonpad_boolean(lua_toboolean(L, 3));
     return true;
   default:
     return false;
@@ -332,8 +332,8 @@ static int state_delete(lua_State *L) {
   check_writable(L, state);
   bool there = false;
   moonpad_error error;
-  mp_check(L, mp_changes_has(state->box->changes, key, &there, &error), &error);
-  if (there) mp_check(L, mp_changes_put(state->box->changes, key, NULL, false, &error), &error);
+  mp_check(L, mp_changes_has(state->set->changes, key, &there, &error), &error);
+  if (there) mp_check(L, mp_changes_put(state->set->changes, key, NULL, false, &error), &error);
   lua_pushboolean(L, there);
   return 1;
 }
@@ -346,7 +346,7 @@ static int state_set_default(lua_State *L) {
   lua_settop(L, 3);
   bool there = false;
   moonpad_error error;
-  mp_check(L, mp_changes_has(state->box->changes, key, &there, &error), &error);
+  mp_check(L, mp_changes_has(state->set->changes, key, &there, &error), &error);
   if (!there) mp_state_write(L, binding, state, key, 3, false);
   return push_key(L, binding, state, key);
 }
@@ -363,7 +363,7 @@ static int state_increment(lua_State *L) {
     mp_raise_argument(L, "state:increment: `by` is a number, got %s", mp_describe(L, 3));
   }
   moonpad_error error;
-  mp_check(L, moonpad_changes_increment(state->box->changes, key, &by, &error), &error);
+  mp_check(L, moonpad_changes_increment(state->set->changes, key, &by, &error), &error);
   return 0;
 }
 
@@ -374,12 +374,12 @@ static int state_append(lua_State *L) {
   moonpad_string key = check_key(L, 2, "state:append");
   lua_settop(L, 3);
   check_writable(L, state);
-  mp_env *env = mp_changes_env(state->box->changes);
+  mp_env *env = mp_changes_env(state->set->changes);
   mp_value *item = NULL;
   moonpad_error error;
   moonpad_status status =
-      mp_encode_value(L, binding, 3, mp_value_path_appended(key), env, mp_value_limit(state->box), &item, &error);
-  if (status == MOONPAD_OK) status = moonpad_changes_append(state->box->changes, key, &item->as, &error);
+      mp_encode_value(L, binding, 3, mp_value_path_appended(key), env, mp_value_limit(state->set), &item, &error);
+  if (status == MOONPAD_OK) status = moonpad_changes_append(state->set->changes, key, &item->as, &error);
   mp_value_release(env, item);
   mp_check(L, status, &error);
   return 0;
@@ -406,18 +406,18 @@ static void release_update(void *payload) {
   mp_env_release(all->env);
 }
 
-static moonpad_status plan_write(lua_State *L, mp_lua *binding, const mp_changes_box *box, update *all,
+static moonpad_status plan_write(lua_State *L, mp_lua *binding, const mp_change_set *set, update *all,
                                  moonpad_string key, int index, moonpad_error *error) {
   if (!mp_reserve(all->env, (void **)&all->writes, &all->capacity, sizeof *all->writes, all->count + 1)) {
     return mp_no_memory(error);
   }
   mp_lua_node *node = mp_test_userdata(L, index, binding->node_meta);
   mp_value *value = NULL;
-  bool keep = node != NULL && node->node != NULL && mp_changes_holds(box->changes, key, node->node);
+  bool keep = node != NULL && node->node != NULL && mp_changes_holds(set->changes, key, node->node);
   bool removal = lua_type(L, index) == LUA_TLIGHTUSERDATA && lua_touserdata(L, index) == binding->removed;
   moonpad_status status = mp_check_key(key, error);
   if (status == MOONPAD_OK && !keep && !removal) {
-    status = mp_encode_value(L, binding, index, mp_value_path_key(key), all->env, mp_value_limit(box), &value, error);
+    status = mp_encode_value(L, binding, index, mp_value_path_key(key), all->env, mp_value_limit(set), &value, error);
   }
   if (status != MOONPAD_OK) return status;
   all->writes[all->count].key = key;
@@ -428,14 +428,14 @@ static moonpad_status plan_write(lua_State *L, mp_lua *binding, const mp_changes
 }
 
 static void update_from_table(lua_State *L, mp_lua *binding, const mp_lua_state *state, int table) {
-  moonpad_changes *changes = state->box->changes;
-  update *all = mp_box_push(L, sizeof *all, release_update);
+  moonpad_changes *changes = state->set->changes;
+  update *all = mp_handle_push(L, sizeof *all, release_update);
   all->env = mp_env_retain(mp_changes_env(changes));
   moonpad_error error;
   lua_pushnil(L);
   while (lua_next(L, table)) {
     moonpad_string key = check_key(L, -2, "state:update");
-    mp_check(L, plan_write(L, binding, state->box, all, key, lua_gettop(L), &error), &error);
+    mp_check(L, plan_write(L, binding, state->set, all, key, lua_gettop(L), &error), &error);
     lua_pop(L, 1);
   }
   moonpad_status status = MOONPAD_OK;
@@ -443,7 +443,7 @@ static void update_from_table(lua_State *L, mp_lua *binding, const mp_lua_state 
     if (all->writes[i].keep) continue;
     status = mp_changes_put(changes, all->writes[i].key, all->writes[i].value, false, &error);
   }
-  mp_box_release(all);
+  mp_handle_release(all);
   mp_check(L, status, &error);
 }
 
@@ -474,12 +474,12 @@ static int state_tostring(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_state *state = mp_test_userdata(L, 1, binding->state_meta);
   const char *mode = state != NULL && state->read_only ? ", read-only" : "";
-  if (state == NULL || state->box == NULL) {
+  if (state == NULL || state->set == NULL) {
     lua_pushliteral(L, "moonpad.state (closed)");
-  } else if (state->box->session == NULL) {
+  } else if (state->set->session == NULL) {
     lua_pushfstring(L, "moonpad.state (of no session%s)", mode);
   } else {
-    moonpad_string id = moonpad_session_id(state->box->session->session);
+    moonpad_string id = moonpad_session_id(state->set->session->session);
     lua_pushliteral(L, "moonpad.state (session ");
     lua_pushlstring(L, id.data, id.length);
     lua_pushfstring(L, "%s)", mode);

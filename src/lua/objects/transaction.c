@@ -13,37 +13,37 @@
 */
 static int call_changes(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_changes_box *below = mp_check_state(L, binding, 1, "core.callChanges")->box;
+  mp_change_set *below = mp_check_state(L, binding, 1, "core.callChanges")->set;
   mp_lua_state *state = mp_push_state(L, binding);
   moonpad_error error;
-  mp_changes_box *box = mp_changes_box_new(binding, below->session);
-  if (box == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
-  state->box = box;
-  mp_check(L, mp_changes_over(below->changes, &box->changes, &error), &error);
-  box->owned = true;
-  box->below = mp_changes_box_retain(below);
+  mp_change_set *set = mp_change_set_new(binding, below->session);
+  if (set == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
+  state->set = set;
+  mp_check(L, mp_changes_over(below->changes, &set->changes, &error), &error);
+  set->owned = true;
+  set->below = mp_change_set_retain(below);
   return 1;
 }
 
 /* core.beginTransaction(state) */
 static int begin_transaction(lua_State *L) {
-  mp_transaction_begin(mp_check_state(L, mp_lua_of(L), 1, "core.beginTransaction")->box->changes);
+  mp_transaction_begin(mp_check_state(L, mp_lua_of(L), 1, "core.beginTransaction")->set->changes);
   return 0;
 }
 
-static mp_changes_box *check_call(lua_State *L, const char *where) {
-  mp_changes_box *box = mp_check_state(L, mp_lua_of(L), 1, where)->box;
-  if (box->below == NULL) mp_raise_argument(L, "%s: this state is no tool call's", where);
-  return box;
+static mp_change_set *check_call(lua_State *L, const char *where) {
+  mp_change_set *set = mp_check_state(L, mp_lua_of(L), 1, where)->set;
+  if (set->below == NULL) mp_raise_argument(L, "%s: this state is no tool call's", where);
+  return set;
 }
 
 /* core.commitTransaction(state) */
 static int commit_transaction(lua_State *L) {
-  mp_changes_box *box = check_call(L, "core.commitTransaction");
-  mp_outcome *outcome = mp_box_push_outcome(L, mp_lua_of(L));
+  mp_change_set *set = check_call(L, "core.commitTransaction");
+  mp_outcome *outcome = mp_push_outcome(L, mp_lua_of(L));
   moonpad_error error;
-  if (mp_transaction_commit(box->changes, &error) != MOONPAD_OK) {
-    mp_raise_append(L, outcome, box->session->session, &error, 0);
+  if (mp_transaction_commit(set->changes, &error) != MOONPAD_OK) {
+    mp_raise_append(L, outcome, set->session->session, &error, 0);
   }
   return 0;
 }
@@ -57,12 +57,12 @@ static int rollback_transaction(lua_State *L) {
 /* core.snapshot(state) -> table */
 static int snapshot(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_changes_box *box = mp_check_state(L, binding, 1, "core.snapshot")->box;
-  mp_buffer *text = mp_box_push_buffer(L, binding);
+  mp_change_set *set = mp_check_state(L, binding, 1, "core.snapshot")->set;
+  mp_buffer *text = mp_handle_push_buffer(L, binding);
   moonpad_error error;
-  mp_check(L, mp_changes_write_all(box->changes, false, text, &error), &error);
-  mp_decode_own(L, binding, mp_buffer_text(text));
-  mp_box_release(text);
+  mp_check(L, mp_changes_write_all(set->changes, false, text, &error), &error);
+  mp_decode_trusted(L, binding, mp_buffer_text(text));
+  mp_handle_release(text);
   return 1;
 }
 
@@ -74,20 +74,20 @@ static void release_writes(void *payload) {
 
 /* core.writes(state) -> writes */
 static int writes(lua_State *L) {
-  mp_changes_box *box = mp_check_state(L, mp_lua_of(L), 1, "core.writes")->box;
-  mp_writes **result = mp_box_push(L, sizeof *result, release_writes);
+  mp_change_set *set = mp_check_state(L, mp_lua_of(L), 1, "core.writes")->set;
+  mp_writes **result = mp_handle_push(L, sizeof *result, release_writes);
   moonpad_error error;
-  mp_check(L, mp_changes_writes(box->changes, result, &error), &error);
+  mp_check(L, mp_changes_writes(set->changes, result, &error), &error);
   return 1;
 }
 
 /* core.addWrites(state, writes) */
 static int add_writes(lua_State *L) {
-  mp_changes_box *box = mp_check_state(L, mp_lua_of(L), 1, "core.addWrites")->box;
-  mp_writes *const *given = mp_box_test(L, 2, release_writes);
+  mp_change_set *set = mp_check_state(L, mp_lua_of(L), 1, "core.addWrites")->set;
+  mp_writes *const *given = mp_handle_test(L, 2, release_writes);
   if (given == NULL) mp_raise_argument(L, "core.addWrites: expects writes, got %s", mp_describe(L, 2));
   moonpad_error error;
-  mp_check(L, mp_changes_add_writes(box->changes, *given, &error), &error);
+  mp_check(L, mp_changes_add_writes(set->changes, *given, &error), &error);
   return 0;
 }
 

@@ -10,8 +10,8 @@
 /* ---- Appending ---- */
 
 /* Goes on with `next`, which queues it, once the session object takes one: as a rule at once. */
-static int when_it_queues(lua_State *L, mp_session_box *box, int (*next)(lua_State *L)) {
-  return mp_session_queues_nothing(box->session) ? mp_when_drained(L, box, next) : next(L);
+static int when_it_queues(lua_State *L, mp_session_object *object, int (*next)(lua_State *L)) {
+  return mp_session_queues_nothing(object->session) ? mp_when_drained(L, object, next) : next(L);
 }
 
 /* With the session at 2 and the event at 3. */
@@ -33,9 +33,9 @@ static int append_event_async(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_sort_append_arguments(L, binding, where);
-  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
   if (mp_is_partial_event(L, 3)) mp_raise_argument(L, "%s: event.partial: a partial event is never stored", where);
-  return when_it_queues(L, box, queue_append);
+  return when_it_queues(L, object, queue_append);
 }
 
 /* With the session at 2 and the event, or nil, at 3. */
@@ -43,11 +43,11 @@ static int queue_update(lua_State *L) {
   static const char where[] = "service:updateSessionAsync";
   mp_lua *binding = mp_lua_of(L);
   mp_check_service(L, binding, where);
-  mp_session_box *box = mp_check_session(L, binding, 2, where);
-  mp_lua_append *append = mp_push_pending(L, binding, box);
+  mp_session_object *object = mp_check_session(L, binding, 2, where);
+  mp_lua_append *append = mp_push_pending(L, binding, object);
   mp_append_request request = {.is_trusted = true, .refuses_shared_keys = true};
   moonpad_error error;
-  if (!mp_encode_update(L, binding, box->session, where, &request.changes, &request.event)) {
+  if (!mp_encode_update(L, binding, object->session, where, &request.changes, &request.event)) {
     lua_pushnil(L);
     return 1;
   }
@@ -117,7 +117,7 @@ static int service_fd(lua_State *L) {
 int mp_idle(lua_State *L) {
   lua_Number seconds = luaL_checknumber(L, 1);
   mp_lua_of(L);
-  mp_push_anchor(L, MP_ANCHOR_SERVICES);
+  mp_push_slot(L, MP_LUA_SLOT_SERVICES);
   for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
     const mp_lua_service *handle = lua_touserdata(L, -1);
     if (handle->queue != NULL && mp_queue_await(handle->queue, milliseconds(seconds))) return 0;

@@ -20,7 +20,8 @@ extern const luaL_Reg mp_service_async_calls[];
 /* Puts session and event of an append at 2 and 3, whichever way they were given. Raises e. */
 void mp_sort_append_arguments(lua_State *L, mp_lua *binding, const char *where);
 /* The session, at 2, of an update; at 3 its event, with an author, or nil. Raises e. */
-mp_session_box *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad_service *service, const char *where);
+mp_session_object *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad_service *service,
+                                             const char *where);
 
 /* What an update appends: the event at 3, or nil, and what is pending. False: nothing. Raises e. */
 bool mp_encode_update(lua_State *L, mp_lua *binding, moonpad_session *session, const char *where,

@@ -22,9 +22,9 @@ static void release_history(mp_store_call *call) {
   moonpad_session_free(history->forked);
 }
 
-static history_call *push_history_call(lua_State *L, const mp_store_call_type *type, const mp_session_box *box) {
-  history_call *made = (history_call *)mp_store_call_push(L, type, moonpad_session_service(box->session));
-  made->origin = mp_session_reference(box->session);
+static history_call *push_history_call(lua_State *L, const mp_store_call_type *type, const mp_session_object *object) {
+  history_call *made = (history_call *)mp_store_call_push(L, type, moonpad_session_service(object->session));
+  made->origin = mp_session_reference(object->session);
   if (made->origin == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   return made;
 }
@@ -36,17 +36,17 @@ static moonpad_status ask_state(mp_store_call *call, moonpad_error *error) {
   return moonpad_state_at(history->origin, history->revision, &history->state, error);
 }
 
-static int give_state(lua_State *L, mp_store_call *call) {
+static int finish_state(lua_State *L, mp_store_call *call) {
   const moonpad_buffer *json = &((history_call *)call)->state;
   mp_check(L, call->status, &call->error);
-  mp_decode_own(L, mp_lua_of(L), (moonpad_string){json->data, json->length});
+  mp_decode_trusted(L, mp_lua_of(L), (moonpad_string){json->data, json->length});
   return 1;
 }
 
 static int drained_state_at(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(history_call), ask_state, give_state, release_history, false};
-  mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:stateAt");
-  history_call *call = push_history_call(L, &type, box);
+  static const mp_store_call_type type = {sizeof(history_call), ask_state, finish_state, release_history, false};
+  mp_session_object *object = mp_check_session(L, mp_lua_of(L), 2, "service:stateAt");
+  history_call *call = push_history_call(L, &type, object);
   call->revision = lua_tointeger(L, 3);
   return mp_ask_service(L, &call->call);
 }
@@ -56,10 +56,10 @@ static int state_at(lua_State *L) {
   static const char where[] = "service:stateAt";
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
   mp_argument_integer(L, 3, where, "revision");
-  return mp_when_drained(L, box, drained_state_at);
+  return mp_when_drained(L, object, drained_state_at);
 }
 
 /* ---- Forks ---- */
@@ -75,22 +75,22 @@ static moonpad_status ask_fork(mp_store_call *call, moonpad_error *error) {
   return moonpad_fork(history->origin, history->revision, history->id, &history->forked, error);
 }
 
-static int give_fork(lua_State *L, mp_store_call *call) {
+static int finish_fork(lua_State *L, mp_store_call *call) {
   history_call *history = (history_call *)call;
   mp_check(L, call->status, &call->error);
   lua_pushvalue(L, FORKED);
   mp_lua_session *session = lua_touserdata(L, FORKED);
-  session->box->session = history->forked;
+  session->object->session = history->forked;
   history->forked = NULL;
   return mp_finish_session(L, mp_lua_of(L), session);
 }
 
 static int drained_fork(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(history_call), ask_fork, give_fork, release_history, true};
+  static const mp_store_call_type type = {sizeof(history_call), ask_fork, finish_fork, release_history, true};
   mp_lua *binding = mp_lua_of(L);
-  mp_session_box *box = mp_check_session(L, binding, 2, "service:fork");
+  mp_session_object *object = mp_check_session(L, binding, 2, "service:fork");
   mp_push_session(L, binding);
-  history_call *call = push_history_call(L, &type, box);
+  history_call *call = push_history_call(L, &type, object);
   call->revision = lua_tointeger(L, FORK_AT);
   call->id.data = lua_tolstring(L, FORK_ID, &call->id.length);
   mp_store_call_keep(&call->call, &call->id);
@@ -103,14 +103,14 @@ static int fork_session(lua_State *L) {
   static const char *const known[] = {"at", "sessionId", NULL};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
   lua_settop(L, 3);
   mp_options_table options = mp_check_options(L, 3, where, known);
   int64_t revision;
   if (!mp_field_integer(options, "at", &revision)) mp_raise_argument(L, "%s: at is missing (a revision)", where);
   mp_field_optional_string(options, "sessionId");
-  return mp_when_drained(L, box, drained_fork);
+  return mp_when_drained(L, object, drained_fork);
 }
 
 /* ---- Going back ---- */
@@ -158,13 +158,13 @@ static int append_rewind(lua_State *L, mp_store_call *call) {
 */
 static int rewind_in_step(lua_State *L) {
   static const mp_store_call_type type = {sizeof(rewind_call), ask_rewind, append_rewind, release_rewind, false};
-  mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:rewind");
+  mp_session_object *object = mp_check_session(L, mp_lua_of(L), 2, "service:rewind");
   luaL_checkstack(L, 10, NULL);
   lua_pushinteger(L, lua_tointeger(L, REWIND_ATTEMPTS) + 1);
   lua_replace(L, REWIND_ATTEMPTS);
-  rewind_call *rewind = (rewind_call *)mp_store_call_push(L, &type, moonpad_session_service(box->session));
+  rewind_call *rewind = (rewind_call *)mp_store_call_push(L, &type, moonpad_session_service(object->session));
   mp_buffer_init(&rewind->event, rewind->call.env);
-  rewind->origin = mp_session_reference(box->session);
+  rewind->origin = mp_session_reference(object->session);
   if (rewind->origin == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   rewind->target.invocation.data = lua_tolstring(L, REWIND_INVOCATION, &rewind->target.invocation.length);
   rewind->target.revision = lua_tointeger(L, REWIND_REVISION);
@@ -178,7 +178,7 @@ static int rewind_session(lua_State *L) {
   static const char *const known[] = {"invocationId", "revision", NULL};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
   lua_settop(L, 3);
   mp_options_table options = mp_check_options(L, 3, where, known);
@@ -191,15 +191,15 @@ static int rewind_session(lua_State *L) {
   if (mp_appends_in_step(L, service)) {
     lua_settop(L, REWIND_REVISION);
     lua_pushinteger(L, 0);
-    return mp_when_drained(L, box, rewind_in_step);
+    return mp_when_drained(L, object, rewind_in_step);
   }
-  mp_outcome *outcome = mp_box_push_outcome(L, binding);
-  int box_index = lua_gettop(L);
+  mp_outcome *outcome = mp_push_outcome(L, binding);
+  int outcome_index = lua_gettop(L);
   moonpad_error error;
-  moonpad_status status = to_revision ? moonpad_rewind_to_revision(box->session, revision, &outcome->event, &error)
-                                      : moonpad_rewind(box->session, invocation, &outcome->event, &error);
-  if (status != MOONPAD_OK) mp_raise_append(L, outcome, box->session, &error, 0);
-  return mp_push_stored(L, binding, box_index, outcome);
+  moonpad_status status = to_revision ? moonpad_rewind_to_revision(object->session, revision, &outcome->event, &error)
+                                      : moonpad_rewind(object->session, invocation, &outcome->event, &error);
+  if (status != MOONPAD_OK) mp_raise_append(L, outcome, object->session, &error, 0);
+  return mp_push_stored(L, binding, outcome_index, outcome);
 }
 
 /* ---- The store as a whole ---- */
@@ -208,7 +208,7 @@ static moonpad_status ask_backup(mp_store_call *call, moonpad_error *error) {
   return moonpad_backup(call->service, ((history_call *)call)->path, error);
 }
 
-static int give_true(lua_State *L, mp_store_call *call) {
+static int finish_true(lua_State *L, mp_store_call *call) {
   mp_check(L, call->status, &call->error);
   lua_pushboolean(L, true);
   return 1;
@@ -217,7 +217,7 @@ static int give_true(lua_State *L, mp_store_call *call) {
 /* service:backup(path) */
 static int backup(lua_State *L) {
   static const char where[] = "service:backup";
-  static const mp_store_call_type type = {sizeof(history_call), ask_backup, give_true, release_history, false};
+  static const mp_store_call_type type = {sizeof(history_call), ask_backup, finish_true, release_history, false};
   moonpad_service *service = mp_check_call(L, mp_lua_of(L), where, 2);
   moonpad_string path = mp_argument_string(L, 2, where, "path");
   history_call *call = (history_call *)mp_store_call_push(L, &type, service);

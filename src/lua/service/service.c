@@ -108,7 +108,7 @@ static int open_service(lua_State *L) {
   lua_setiuservalue(L, -2, 1);
   moonpad_error error;
   mp_check(L, moonpad_open(url, &options, &service->service, &error), &error);
-  mp_know_service(L, service);
+  mp_register_service(L, service);
   return 1;
 }
 
@@ -135,7 +135,7 @@ static int check_store(lua_State *L) {
 /* core.openBeside(session): a service in memory with the hooks and limits of the session's own */
 static int open_beside(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_box *session = mp_check_session(L, binding, 1, "core.openBeside");
+  mp_session_object *session = mp_check_session(L, binding, 1, "core.openBeside");
   mp_lua_service *service = mp_push_service(L, binding);
   moonpad_error error;
   mp_check(L, mp_service_open_beside(moonpad_session_service(session->session), &service->service, &error), &error);

@@ -33,12 +33,12 @@ static session_call *push_session_call(lua_State *L, const mp_store_call_type *t
 }
 
 /* Into the session object below the call. */
-static int give_session(lua_State *L, mp_store_call *call) {
+static int finish_session(lua_State *L, mp_store_call *call) {
   session_call *done = (session_call *)call;
   mp_check(L, call->status, &call->error);
   lua_pushvalue(L, call->index - 1);
   mp_lua_session *session = lua_touserdata(L, -1);
-  session->box->session = done->made;
+  session->object->session = done->made;
   done->made = NULL;
   return mp_finish_session(L, mp_lua_of(L), session);
 }
@@ -52,7 +52,7 @@ static moonpad_status ask_create(mp_store_call *call, moonpad_error *error) {
 static int create_session(lua_State *L) {
   static const char where[] = "service:createSession";
   static const char *const known[] = {"appName", "userId", "sessionId", "state", NULL};
-  static const mp_store_call_type type = {sizeof(session_call), ask_create, give_session, release_session, true};
+  static const mp_store_call_type type = {sizeof(session_call), ask_create, finish_session, release_session, true};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -81,8 +81,8 @@ static moonpad_status ask_get(mp_store_call *call, moonpad_error *error) {
   return moonpad_get_session(call->service, &get->name, &get->choice, &get->made, error);
 }
 
-static int give_session_or_nil(lua_State *L, mp_store_call *call) {
-  if (call->status != MOONPAD_NOT_FOUND) return give_session(L, call);
+static int finish_session_or_nil(lua_State *L, mp_store_call *call) {
+  if (call->status != MOONPAD_NOT_FOUND) return finish_session(L, call);
   lua_pushnil(L);
   return 1;
 }
@@ -91,7 +91,7 @@ static int give_session_or_nil(lua_State *L, mp_store_call *call) {
 static int get_session(lua_State *L) {
   static const char where[] = "service:getSession";
   static const char *const known[] = {"appName", "userId", "sessionId", "numRecentEvents", "afterTimestamp", NULL};
-  static const mp_store_call_type type = {sizeof(session_call), ask_get, give_session_or_nil, release_session, false};
+  static const mp_store_call_type type = {sizeof(session_call), ask_get, finish_session_or_nil, release_session, false};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -114,7 +114,7 @@ static moonpad_status ask_delete(mp_store_call *call, moonpad_error *error) {
   return moonpad_delete_session(call->service, &delete->name, &delete->existed, error);
 }
 
-static int give_existed(lua_State *L, mp_store_call *call) {
+static int finish_existed(lua_State *L, mp_store_call *call) {
   mp_check(L, call->status, &call->error);
   lua_pushboolean(L, ((session_call *)call)->existed);
   return 1;
@@ -124,7 +124,7 @@ static int give_existed(lua_State *L, mp_store_call *call) {
 static int delete_session(lua_State *L) {
   static const char where[] = "service:deleteSession";
   static const char *const known[] = {"appName", "userId", "sessionId", NULL};
-  static const mp_store_call_type type = {sizeof(session_call), ask_delete, give_existed, NULL, true};
+  static const mp_store_call_type type = {sizeof(session_call), ask_delete, finish_existed, NULL, true};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -138,7 +138,7 @@ static moonpad_status ask_delete_user(mp_store_call *call, moonpad_error *error)
   return moonpad_delete_user(call->service, delete->name.app_name, delete->name.user_id, &delete->count, error);
 }
 
-static int give_count(lua_State *L, mp_store_call *call) {
+static int finish_count(lua_State *L, mp_store_call *call) {
   mp_check(L, call->status, &call->error);
   lua_pushinteger(L, ((session_call *)call)->count);
   return 1;
@@ -148,7 +148,7 @@ static int give_count(lua_State *L, mp_store_call *call) {
 static int delete_user(lua_State *L) {
   static const char where[] = "service:deleteUser";
   static const char *const known[] = {"appName", "userId", NULL};
-  static const mp_store_call_type type = {sizeof(session_call), ask_delete_user, give_count, NULL, true};
+  static const mp_store_call_type type = {sizeof(session_call), ask_delete_user, finish_count, NULL, true};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -180,14 +180,14 @@ static void push_listed(lua_State *L, mp_lua *binding, moonpad_session_list *lis
   lua_createtable(L, (int)(count < 1000000 ? count : 1000000), 0);
   for (size_t i = 0; i < count; i++) {
     mp_lua_session *session = mp_push_session(L, binding);
-    session->box->session = moonpad_session_list_take(list, i);
-    bytes += mp_session_memory(session->box->session);
+    session->object->session = moonpad_session_list_take(list, i);
+    bytes += mp_session_memory(session->object->session);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   mp_report_memory(L, binding, bytes);
 }
 
-static int give_list(lua_State *L, mp_store_call *call) {
+static int finish_list(lua_State *L, mp_store_call *call) {
   moonpad_session_list *list = ((list_call *)call)->list;
   mp_check(L, call->status, &call->error);
   push_listed(L, mp_lua_of(L), list);
@@ -204,7 +204,7 @@ static int list_sessions(lua_State *L) {
   static const char where[] = "service:listSessions";
   static const char *const known[] = {"appName", "userId", "limit", "after", "order", NULL};
   static const char *const orders[] = {"oldest", "newest", NULL};
-  static const mp_store_call_type type = {sizeof(list_call), ask_list, give_list, release_list, false};
+  static const mp_store_call_type type = {sizeof(list_call), ask_list, finish_list, release_list, false};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);
@@ -260,18 +260,18 @@ static int append_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
   mp_sort_append_arguments(L, binding, where);
-  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
   if (mp_is_partial_event(L, 3)) return 1;
-  if (mp_appends_in_step(L, service)) return mp_when_drained(L, box, append_in_step);
-  mp_outcome *outcome = mp_box_push_outcome(L, binding);
-  int box_index = lua_gettop(L);
+  if (mp_appends_in_step(L, service)) return mp_when_drained(L, object, append_in_step);
+  mp_outcome *outcome = mp_push_outcome(L, binding);
+  int outcome_index = lua_gettop(L);
   moonpad_string json = mp_encode_event(L, binding, 3, where, mp_service_options(service)->max_event_bytes);
   moonpad_error error;
   mp_append_request request = {.event = json, .is_trusted = true};
-  if (mp_append_now(box->session, &request, &outcome->event, &error) != MOONPAD_OK) {
-    mp_raise_append(L, outcome, box->session, &error, 3);
+  if (mp_append_now(object->session, &request, &outcome->event, &error) != MOONPAD_OK) {
+    mp_raise_append(L, outcome, object->session, &error, 3);
   }
-  return mp_push_stored(L, binding, box_index, outcome);
+  return mp_push_stored(L, binding, outcome_index, outcome);
 }
 
 /* ---- Update ---- */
@@ -355,13 +355,14 @@ static moonpad_status update(lua_State *L, mp_lua *binding, const char *where, m
   return status == MOONPAD_OK ? mp_append_now(session, &request, &outcome->event, error) : status;
 }
 
-mp_session_box *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad_service *service, const char *where) {
-  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+mp_session_object *mp_check_update_arguments(lua_State *L, mp_lua *binding, moonpad_service *service,
+                                             const char *where) {
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 3, where);
   lua_settop(L, 3);
   if (is_without_author(L)) name_author(L, binding);
   if (mp_is_partial_event(L, 3)) mp_raise_argument(L, "%s: event.partial: a partial event is never stored", where);
-  return box;
+  return object;
 }
 
 bool mp_encode_update(lua_State *L, mp_lua *binding, moonpad_session *session, const char *where,
@@ -380,11 +381,11 @@ bool mp_encode_update(lua_State *L, mp_lua *binding, moonpad_session *session, c
 static int update_in_step(lua_State *L) {
   static const char where[] = "service:updateSession";
   mp_lua *binding = mp_lua_of(L);
-  mp_session_box *box = mp_check_session(L, binding, 2, where);
-  mp_stepped_append *stepped = mp_stepped_append_push(L, binding, box);
+  mp_session_object *object = mp_check_session(L, binding, 2, where);
+  mp_stepped_append *stepped = mp_stepped_append_push(L, binding, object);
   stepped->push_event = push_pending_event;
   mp_append_request request = {.is_trusted = true, .refuses_shared_keys = true};
-  if (!mp_encode_update(L, binding, box->session, where, &request.changes, &request.event)) {
+  if (!mp_encode_update(L, binding, object->session, where, &request.changes, &request.event)) {
     lua_pushnil(L);
     return 1;
   }
@@ -396,25 +397,25 @@ static int update_session(lua_State *L) {
   static const char where[] = "service:updateSession";
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_box *box = mp_check_update_arguments(L, binding, service, where);
-  if (mp_appends_in_step(L, service)) return mp_when_drained(L, box, update_in_step);
-  mp_outcome *outcome = mp_box_push_outcome(L, binding);
-  int box_index = lua_gettop(L);
+  mp_session_object *object = mp_check_update_arguments(L, binding, service, where);
+  if (mp_appends_in_step(L, service)) return mp_when_drained(L, object, update_in_step);
+  mp_outcome *outcome = mp_push_outcome(L, binding);
+  int outcome_index = lua_gettop(L);
   moonpad_changes *changes;
   moonpad_error error;
-  mp_check(L, moonpad_session_changes(box->session, &changes, &error), &error);
+  mp_check(L, moonpad_session_changes(object->session, &changes, &error), &error);
   /* Asked last: a finalizer that ran may have stored what was pending. */
   if (lua_isnil(L, 3) && !moonpad_changes_pending(changes)) {
-    mp_keep_outcome(L, binding, box_index, outcome);
+    mp_cache_outcome(L, binding, outcome_index, outcome);
     lua_pushnil(L);
     return 1;
   }
-  if (update(L, binding, where, box->session, outcome, &error) != MOONPAD_OK) {
-    mp_take_conflicts(outcome, box->session);
-    if (error.code == MOONPAD_CONFLICT) push_pending_event(L, binding, box->session);
-    mp_raise_append(L, outcome, box->session, &error, -1);
+  if (update(L, binding, where, object->session, outcome, &error) != MOONPAD_OK) {
+    mp_take_conflicts(outcome, object->session);
+    if (error.code == MOONPAD_CONFLICT) push_pending_event(L, binding, object->session);
+    mp_raise_append(L, outcome, object->session, &error, -1);
   }
-  return mp_push_stored(L, binding, box_index, outcome);
+  return mp_push_stored(L, binding, outcome_index, outcome);
 }
 
 /* ---- Refresh ---- */
@@ -435,7 +436,7 @@ static moonpad_status ask_refresh(mp_store_call *call, moonpad_error *error) {
 static int drained_refresh(lua_State *L);
 
 /* What has been used meanwhile may hold something else now: then the answer is no use. */
-static int give_refreshed(lua_State *L, mp_store_call *call) {
+static int finish_refreshed(lua_State *L, mp_store_call *call) {
   mp_refreshing *refreshing = &((refresh_call *)call)->refreshing;
   moonpad_session *session = call->session->session;
   moonpad_error error;
@@ -447,12 +448,12 @@ static int give_refreshed(lua_State *L, mp_store_call *call) {
 }
 
 static int drained_refresh(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(refresh_call), ask_refresh, give_refreshed, release_refresh, false};
+  static const mp_store_call_type type = {sizeof(refresh_call), ask_refresh, finish_refreshed, release_refresh, false};
   luaL_checkstack(L, 20, NULL);
-  mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:refresh");
-  refresh_call *call = (refresh_call *)mp_store_call_push(L, &type, moonpad_session_service(box->session));
-  call->call.session = mp_session_box_retain(box);
-  mp_refresh_begin(&call->refreshing, box->session);
+  mp_session_object *object = mp_check_session(L, mp_lua_of(L), 2, "service:refresh");
+  refresh_call *call = (refresh_call *)mp_store_call_push(L, &type, moonpad_session_service(object->session));
+  call->call.session = mp_session_object_retain(object);
+  mp_refresh_begin(&call->refreshing, object->session);
   return mp_ask_service(L, &call->call);
 }
 
@@ -461,10 +462,10 @@ static int refresh(lua_State *L) {
   static const char where[] = "service:refresh";
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 2, where);
   lua_settop(L, 2);
-  return mp_when_drained(L, box, drained_refresh);
+  return mp_when_drained(L, object, drained_refresh);
 }
 
 const luaL_Reg mp_service_session_calls[] = {{"createSession", create_session},

@@ -58,14 +58,14 @@ static moonpad_status ask_read(mp_store_call *call, moonpad_error *error) {
   return moonpad_get_app_state(call->service, of->app_name, &read->read, error);
 }
 
-static int give_read(lua_State *L, mp_store_call *call) {
+static int finish_read(lua_State *L, mp_store_call *call) {
   const moonpad_buffer *json = &((shared_call *)call)->read;
   mp_check(L, call->status, &call->error);
-  mp_decode_own(L, mp_lua_of(L), (moonpad_string){json->data, json->length});
+  mp_decode_trusted(L, mp_lua_of(L), (moonpad_string){json->data, json->length});
   return 1;
 }
 
-static const mp_store_call_type read_type = {sizeof(shared_call), ask_read, give_read, release_shared, false};
+static const mp_store_call_type read_type = {sizeof(shared_call), ask_read, finish_read, release_shared, false};
 
 /* service:getAppState{ appName } */
 static int get_app_state(lua_State *L) {
@@ -97,7 +97,7 @@ static moonpad_status ask_write(mp_store_call *call, moonpad_error *error) {
   return moonpad_update_user_state(call->service, of->app_name, of->user_id, write->state, removed, error);
 }
 
-static int give_nothing(lua_State *L, mp_store_call *call) {
+static int finish_nothing(lua_State *L, mp_store_call *call) {
   mp_check(L, call->status, &call->error);
   return 0;
 }
@@ -105,7 +105,7 @@ static int give_nothing(lua_State *L, mp_store_call *call) {
 /* Merges the table at options.state; the keys that moonpad.removed marks are deleted. */
 static int write_shared_state(lua_State *L, mp_lua *binding, moonpad_service *service, mp_options_table options,
                               shared_owner owner) {
-  static const mp_store_call_type type = {sizeof(shared_call), ask_write, give_nothing, release_shared, true};
+  static const mp_store_call_type type = {sizeof(shared_call), ask_write, finish_nothing, release_shared, true};
   int state = mp_field_index(options, "state");
   if (state == 0) mp_raise_argument(L, "%s: state is missing", options.where);
   shared_call *write = push_shared_call(L, &type, service, owner);
@@ -157,7 +157,7 @@ static moonpad_status ask_increment(mp_store_call *call, moonpad_error *error) {
   return moonpad_increment_user_state(call->service, of->app_name, of->user_id, key, by, &increment->sum, error);
 }
 
-static int give_sum(lua_State *L, mp_store_call *call) {
+static int finish_sum(lua_State *L, mp_store_call *call) {
   mp_check(L, call->status, &call->error);
   mp_push_value(L, mp_lua_of(L), &((shared_call *)call)->sum);
   return 1;
@@ -167,7 +167,7 @@ static int give_sum(lua_State *L, mp_store_call *call) {
 static int increment_state(lua_State *L) {
   static const char where[] = "service:incrementState";
   static const char *const known[] = {"appName", "userId", "key", "by", NULL};
-  static const mp_store_call_type type = {sizeof(shared_call), ask_increment, give_sum, release_shared, true};
+  static const mp_store_call_type type = {sizeof(shared_call), ask_increment, finish_sum, release_shared, true};
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_call(L, binding, where, 2);
   mp_options_table options = mp_check_options(L, 2, where, known);

@@ -63,7 +63,7 @@ static int push_line(lua_State *L, moonpad_export *exporting) {
     lua_pushlstring(L, line.data, line.length);
     return 1;
   }
-  mp_box_release(mp_box_payload(L, lua_upvalueindex(2)));
+  mp_handle_release(mp_handle_object(L, lua_upvalueindex(2)));
   lua_pushboolean(L, false);
   lua_replace(L, lua_upvalueindex(2));
   return 0;
@@ -73,7 +73,7 @@ static moonpad_status ask_line(mp_store_call *call, moonpad_error *error) {
   return mp_export_load(((export_call *)call)->shared->exporting, error);
 }
 
-static int give_loaded_line(lua_State *L, mp_store_call *call) {
+static int finish_loaded_line(lua_State *L, mp_store_call *call) {
   shared_export *shared = ((export_call *)call)->shared;
   shared->loader = NULL;
   mp_check(L, call->status, &call->error);
@@ -93,12 +93,12 @@ static bool is_awaited(shared_export *shared) {
   return false;
 }
 
-/* Upvalue 2: the box of the export, or false behind its last line. */
+/* Upvalue 2: the handle of the export, or false behind its last line. */
 static int next_line(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(export_call), ask_line, give_loaded_line, release_call, false};
+  static const mp_store_call_type type = {sizeof(export_call), ask_line, finish_loaded_line, release_call, false};
   mp_lua_of(L);
   if (!lua_toboolean(L, lua_upvalueindex(2))) return 0;
-  shared_export *shared = *(shared_export **)mp_box_payload(L, lua_upvalueindex(2));
+  shared_export *shared = *(shared_export **)mp_handle_object(L, lua_upvalueindex(2));
   if (shared == NULL) mp_raise_status(L, MOONPAD_CLOSED, "service:export: the export is closed");
   if (is_awaited(shared)) {
     mp_raise_argument(L, "service:export: another coroutine waits for the next line of this export");
@@ -119,12 +119,12 @@ static moonpad_status ask_export(mp_store_call *call, moonpad_error *error) {
   return moonpad_export_open(opened->origin, &opened->shared->exporting, error);
 }
 
-static int give_export(lua_State *L, mp_store_call *call) {
+static int finish_export(lua_State *L, mp_store_call *call) {
   export_call *opened = (export_call *)call;
   mp_check(L, call->status, &call->error);
   lua_pushvalue(L, lua_upvalueindex(1));
-  shared_export **box = mp_box_push(L, sizeof *box, release_export);
-  *box = opened->shared;
+  shared_export **owned = mp_handle_push(L, sizeof *owned, release_export);
+  *owned = opened->shared;
   opened->shared = NULL;
   lua_pushcclosure(L, next_line, 2);
   mp_report_memory(L, mp_lua_of(L), EXPORT_BYTES);
@@ -132,10 +132,10 @@ static int give_export(lua_State *L, mp_store_call *call) {
 }
 
 static int drained_export(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(export_call), ask_export, give_export, release_call, false};
-  mp_session_box *box = mp_check_session(L, mp_lua_of(L), 2, "service:export");
-  export_call *call = (export_call *)mp_store_call_push(L, &type, moonpad_session_service(box->session));
-  call->origin = mp_session_reference(box->session);
+  static const mp_store_call_type type = {sizeof(export_call), ask_export, finish_export, release_call, false};
+  mp_session_object *object = mp_check_session(L, mp_lua_of(L), 2, "service:export");
+  export_call *call = (export_call *)mp_store_call_push(L, &type, moonpad_session_service(object->session));
+  call->origin = mp_session_reference(object->session);
   call->shared = new_shared(call->call.env, call->call.service);
   if (call->origin == NULL || call->shared == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   return mp_ask_service(L, &call->call);
@@ -146,10 +146,10 @@ static int export_session(lua_State *L) {
   static const char where[] = "service:export";
   mp_lua *binding = mp_lua_of(L);
   moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_box *box = mp_check_session_of(L, binding, service, 2, where);
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
   mp_refuse_more(L, 2, where);
   lua_settop(L, 2);
-  return mp_when_drained(L, box, drained_export);
+  return mp_when_drained(L, object, drained_export);
 }
 
 /* ---- Import ---- */
@@ -164,10 +164,10 @@ static void release_import(void *payload) {
 }
 
 static moonpad_import *import_of(lua_State *L) {
-  return *(moonpad_import **)mp_box_payload(L, IMPORT);
+  return *(moonpad_import **)mp_handle_object(L, IMPORT);
 }
 
-static void give_line(lua_State *L, const char *text, size_t length) {
+static void finish_line(lua_State *L, const char *text, size_t length) {
   moonpad_string line = {text, length};
   moonpad_error error;
   mp_check(L, moonpad_import_line(import_of(L), line, &error), &error);
@@ -181,7 +181,7 @@ static bool take_line(lua_State *L, lua_Integer number) {
   }
   size_t length;
   const char *text = lua_tolstring(L, -1, &length);
-  give_line(L, text, length);
+  finish_line(L, text, length);
   lua_pop(L, 1);
   return true;
 }
@@ -202,22 +202,22 @@ static moonpad_status ask_commit(mp_store_call *call, moonpad_error *error) {
   return moonpad_import_commit(commit->importing, &commit->imported, error);
 }
 
-static int give_imported(lua_State *L, mp_store_call *call) {
+static int finish_imported(lua_State *L, mp_store_call *call) {
   import_call *commit = (import_call *)call;
   mp_check(L, call->status, &call->error);
   lua_pushvalue(L, SESSION);
   mp_lua_session *session = lua_touserdata(L, SESSION);
-  session->box->session = commit->imported;
+  session->object->session = commit->imported;
   commit->imported = NULL;
   return mp_finish_session(L, mp_lua_of(L), session);
 }
 
 static int commit(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(import_call), ask_commit, give_imported, release_import_call, true};
+  static const mp_store_call_type type = {sizeof(import_call), ask_commit, finish_imported, release_import_call, true};
   moonpad_service *service = mp_check_service(L, mp_lua_of(L), "service:import");
   lua_settop(L, IMPORT_TOP);
   import_call *call = (import_call *)mp_store_call_push(L, &type, service);
-  moonpad_import **importing = mp_box_payload(L, IMPORT);
+  moonpad_import **importing = mp_handle_object(L, IMPORT);
   call->importing = *importing;
   *importing = NULL;
   return mp_ask_service(L, &call->call);
@@ -229,7 +229,7 @@ static int import_text(lua_State *L) {
   while (left > 0) {
     const char *end = memchr(text, '\n', left);
     size_t length = end == NULL ? left : (size_t)(end - text) + 1;
-    give_line(L, text, length);
+    finish_line(L, text, length);
     text += length;
     left -= length;
   }
@@ -288,7 +288,7 @@ static int import_session(lua_State *L) {
   if (!is_iterator && type != LUA_TSTRING && type != LUA_TTABLE) {
     mp_raise_argument(L, "%s: lines: expects a string, a list or an iterator, got %s", where, mp_describe(L, LINES));
   }
-  moonpad_import **importing = mp_box_push(L, sizeof *importing, release_import);
+  moonpad_import **importing = mp_handle_push(L, sizeof *importing, release_import);
   mp_push_session(L, binding);
   moonpad_session_name name = {given_name(options, "appName"), given_name(options, "userId"),
                                given_name(options, "sessionId")};
