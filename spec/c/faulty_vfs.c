@@ -18,7 +18,7 @@
 #define MOST_FILES   16
 #define SECTOR_BYTES 512
 
-/* A write or a truncation that no sync has kept yet. */
+/* A write or a truncation that has not been synced. */
 typedef struct unsynced {
   char *bytes; /* NULL: a truncation to `offset` */
   sqlite3_int64 offset;
@@ -26,7 +26,7 @@ typedef struct unsynced {
   struct unsynced *next;
 } unsynced;
 
-/* What the disk has of a file. */
+/* What would survive of a file. */
 typedef struct recorded {
   char path[256];
   char *image;
@@ -86,7 +86,7 @@ void faulty_vfs_kill(long n) {
   faulty.until_kill = n;
 }
 
-static void live_on(void) {
+static void count_to_kill(void) {
   if (faulty.until_kill > 0 && --faulty.until_kill == 0) kill(getpid(), SIGKILL);
 }
 
@@ -103,7 +103,8 @@ static void reserve(recorded *record, size_t size) {
   record->size = size;
 }
 
-static void keep(recorded *record, const unsynced *write) {
+/* Applies a write to the image of what survives. */
+static void apply(recorded *record, const unsynced *write) {
   if (write->bytes == NULL) {
     if ((size_t)write->offset < record->size) record->size = (size_t)write->offset;
     return;
@@ -123,26 +124,27 @@ static void forget_unsynced(recorded *record) {
 }
 
 /*
-** Each sector of each write by itself: the disk may have got to any of them. `mercy` of 0 keeps
-** none, of 4 nearly all.
+** Applies each sector of each unsynced write by chance: the disk may have written any of them.
+** `quarters`: the chance, from 0 (none) to 4 (all).
 */
-static void keep_by_chance(recorded *record, uint64_t mercy) {
+static void apply_by_chance(recorded *record, uint64_t quarters) {
   for (const unsynced *write = record->first; write != NULL; write = write->next) {
     if (write->bytes == NULL) {
-      if (next_random() % 4 < mercy) keep(record, write);
+      if (next_random() % 4 < quarters) apply(record, write);
       continue;
     }
     for (size_t at = 0; at < write->size;) {
       size_t sector = SECTOR_BYTES - ((size_t)write->offset + at) % SECTOR_BYTES;
       size_t size = write->size - at < sector ? write->size - at : sector;
       unsynced part = {write->bytes + at, write->offset + (sqlite3_int64)at, size, NULL};
-      if (next_random() % 4 < mercy) keep(record, &part);
+      if (next_random() % 4 < quarters) apply(record, &part);
       at += size;
     }
   }
 }
 
-static void put_down(const recorded *record) {
+/* Writes the file as it would be after the cut. */
+static void write_image(const recorded *record) {
   char path[600];
   const char *name = strrchr(record->path, '/');
   snprintf(path, sizeof path, "%s/%s", faulty.folder, name == NULL ? record->path : name + 1);
@@ -153,7 +155,7 @@ static void put_down(const recorded *record) {
 }
 
 static void cut_power(void) {
-  uint64_t mercy = next_random() % 5;
+  uint64_t quarters = next_random() % 5;
   for (int i = 0; i < faulty.file_count; i++) {
     recorded *record = &faulty.files[i];
     if (record->is_deleted) continue;
@@ -162,8 +164,8 @@ static void cut_power(void) {
     left.image = malloc(left.capacity);
     assert_non_null(left.image);
     if (record->size > 0) memcpy(left.image, record->image, record->size);
-    keep_by_chance(&left, mercy);
-    put_down(&left);
+    apply_by_chance(&left, quarters);
+    write_image(&left);
     free(left.image);
   }
   faulty.is_recording = false;
@@ -204,7 +206,7 @@ static void note(recorded *record, const void *bytes, size_t size, sqlite3_int64
 
 static void note_sync(recorded *record) {
   if (record == NULL || !faulty.is_recording) return;
-  for (const unsynced *write = record->first; write != NULL; write = write->next) keep(record, write);
+  for (const unsynced *write = record->first; write != NULL; write = write->next) apply(record, write);
   forget_unsynced(record);
 }
 
@@ -238,7 +240,7 @@ static void load(recorded *record) {
   if (file == NULL) return;
   for (size_t size; (size = fread(bytes, 1, sizeof bytes, file)) > 0;) {
     unsynced found = {bytes, (sqlite3_int64)record->size, size, NULL};
-    keep(record, &found);
+    apply(record, &found);
   }
   fclose(file);
 }
@@ -275,14 +277,14 @@ static int file_write(sqlite3_file *file, const void *bytes, int size, sqlite3_i
     under(file)->pMethods->xWrite(under(file), bytes, size / 2, offset);
     return SQLITE_IOERR_WRITE;
   }
-  live_on();
+  count_to_kill();
   count_operation();
   note(((faulty_file *)file)->record, bytes, (size_t)size, offset);
   return under(file)->pMethods->xWrite(under(file), bytes, size, offset);
 }
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 size) {
-  live_on();
+  count_to_kill();
   note(((faulty_file *)file)->record, NULL, 0, size);
   return under(file)->pMethods->xTruncate(under(file), size);
 }
@@ -291,7 +293,7 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size) {
 static int file_sync(sqlite3_file *file, int flags) {
   (void)flags;
   if (fails(FAULT_SYNC)) return SQLITE_IOERR_FSYNC;
-  live_on();
+  count_to_kill();
   count_operation();
   note_sync(((faulty_file *)file)->record);
   return SQLITE_OK;
@@ -387,7 +389,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int 
 
 static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_folder) {
   (void)vfs;
-  live_on();
+  count_to_kill();
   for (int i = 0; i < faulty.file_count; i++) {
     recorded *record = &faulty.files[i];
     if (strcmp(record->path, path) != 0) continue;

@@ -1,10 +1,10 @@
 /*
-** A file system for SQLite that fails when it is told to, and that knows what a power cut would
-** leave. It lies over the default one, which does the work.
+** A SQLite VFS that fails on demand, and that can simulate a loss of power. It wraps the default
+** VFS, which does the work.
 **
-** Power: what is written counts as kept once the file has been synced. A cut leaves that, and of
-** what came after it, sector by sector, whatever chance leaves. The directory entries of files are
-** out of its reach: a file that has been made is there, one that has been deleted is gone.
+** Loss of power: what was written survives if the file has been synced since. Of later writes, each
+** sector survives or not by chance. Directory entries are not simulated: a file that was created
+** exists, one that was deleted does not.
 */
 #ifndef FAULTY_VFS_H
 #define FAULTY_VFS_H
@@ -24,7 +24,7 @@ typedef enum fault_kind {
   FAULT_KINDS
 } fault_kind;
 
-/* Makes it the default of this process. Once, before any file is open. */
+/* Makes it the default VFS of this process. Once, before any file is open. */
 void faulty_vfs_install(void);
 
 /*
@@ -32,7 +32,7 @@ void faulty_vfs_install(void);
 ** FAULT_NONE: nothing does.
 */
 void faulty_vfs_arm(fault_kind kind, long n, bool lasting);
-/* Has it failed since it was armed? */
+/* Has an operation failed since it was armed? */
 bool faulty_vfs_has_failed(void);
 
 /*
@@ -42,11 +42,10 @@ bool faulty_vfs_has_failed(void);
 void faulty_vfs_kill(long n);
 
 /*
-** Notes from now on what has been synced. What a file holds already when it is opened counts as
-** synced. Again and again, after `cut_every` writes and syncs in the middle (0: never) and by
-** chance as `seed` has it, it puts down in `folder` what a power cut would leave of all files that
-** are open, and calls `at_cut`, which may open what it finds there. Then all goes on as if nothing
-** had been.
+** Records from now on what has been synced. What a file holds when it is opened counts as synced.
+** After `cut_every` writes and syncs on average (0: never), at random from `seed`, it writes to
+** `folder` what a loss of power would leave of all open files, and calls `at_cut`, which may open
+** the files there. Then all goes on as if nothing had happened.
 */
 void faulty_vfs_record(const char *folder, long cut_every, uint64_t seed, void (*at_cut)(void *context), void *context);
 /* How many writes and syncs there have been; recording ends. */

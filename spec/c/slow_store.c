@@ -51,7 +51,7 @@ static bool may_pass(void) {
   return !atomic_load(&held) || (atomic_load(&passes_left) > 0 && atomic_fetch_sub(&passes_left, 1) > 0);
 }
 
-static void travel(const slow_store *self) {
+static void round_trip(const slow_store *self) {
   atomic_fetch_add(&round_trips, 1);
   round_trips_here++;
   wait_for(self->milliseconds);
@@ -59,8 +59,8 @@ static void travel(const slow_store *self) {
 }
 
 /*
-** ---- a transaction whose first question goes with its begin, and what it writes with its
-** commit ----
+** ---- a transaction: its first question is sent with its begin, what it writes with its commit
+** ----
 */
 
 typedef struct slow_tx {
@@ -73,13 +73,15 @@ typedef struct slow_tx {
   int questions;
 } slow_tx;
 
+/* A question that needs an answer now. */
 static mp_tx *ask(mp_tx *tx) {
   slow_tx *self = (slow_tx *)tx;
-  if (self->questions++ > 0) travel(self->store);
+  if (self->questions++ > 0) round_trip(self->store);
   return self->inner;
 }
 
-static mp_tx *tell(mp_tx *tx) {
+/* A write, which is sent with the commit. */
+static mp_tx *send_later(mp_tx *tx) {
   return ((slow_tx *)tx)->inner;
 }
 
@@ -119,7 +121,7 @@ static moonpad_status slow_create_session(mp_tx *tx, const moonpad_session_name 
 }
 
 static moonpad_status slow_remove_session(mp_tx *tx, const mp_session_ref *session, moonpad_error *error) {
-  mp_tx *inner = tell(tx);
+  mp_tx *inner = send_later(tx);
   return inner->ops->remove_session(inner, session, error);
 }
 
@@ -129,29 +131,29 @@ static moonpad_status slow_remove_user(mp_tx *tx, const mp_session_ref *user, in
 }
 
 static moonpad_status slow_apply(mp_tx *tx, const mp_batch *batch, moonpad_error *error) {
-  mp_tx *inner = tell(tx);
+  mp_tx *inner = send_later(tx);
   return inner->ops->apply(inner, batch, error);
 }
 
 static moonpad_status slow_copy_history(mp_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                         moonpad_error *error) {
-  mp_tx *inner = tell(tx);
+  mp_tx *inner = send_later(tx);
   return inner->ops->copy_history(inner, from, to, last, error);
 }
 
 static moonpad_status slow_trim(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error) {
-  mp_tx *inner = tell(tx);
+  mp_tx *inner = send_later(tx);
   return inner->ops->trim(inner, session, last, error);
 }
 
-static moonpad_status slow_purge(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t last,
+static moonpad_status slow_purge(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last,
                                  moonpad_error *error) {
-  mp_tx *inner = tell(tx);
-  return inner->ops->purge(inner, place, scope, last, error);
+  mp_tx *inner = send_later(tx);
+  return inner->ops->purge(inner, ref, scope, last, error);
 }
 
 static moonpad_status slow_touch(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error) {
-  mp_tx *inner = tell(tx);
+  mp_tx *inner = send_later(tx);
   return inner->ops->touch(inner, touches, count, error);
 }
 
@@ -189,7 +191,7 @@ static moonpad_status in_slow_tx(mp_tx *inner, void *context, moonpad_error *err
 
 static mp_store *begin_tx(mp_store *store, slow_tx *tx) {
   tx->store = (const slow_store *)store;
-  travel(tx->store);
+  round_trip(tx->store);
   return tx->store->inner;
 }
 
@@ -209,7 +211,7 @@ static moonpad_status slow_read(mp_store *store, mp_tx_function function, void *
 
 static moonpad_status slow_backup(mp_store *store, moonpad_string path, moonpad_error *error) {
   const slow_store *self = (const slow_store *)store;
-  travel(self);
+  round_trip(self);
   return self->inner->ops->backup(self->inner, path, error);
 }
 
@@ -251,11 +253,11 @@ static bool loses_answer(void) {
 static moonpad_status slow_append(mp_store *store, mp_plan *plans, size_t count, moonpad_error *error) {
   const slow_store *self = (const slow_store *)store;
   sent_plans sent = {self->env, plans, count};
-  travel(self);
+  round_trip(self);
   moonpad_status status = self->inner->ops->write(self->inner, run_plans, &sent, error);
   if (status != MOONPAD_OK || !loses_answer()) return status;
-  for (size_t i = 0; i < count; i++) plans[i].id_given = true; /* now any of them may be there */
-  travel(self);
+  for (size_t i = 0; i < count; i++) plans[i].id_given = true; /* now any of them may exist */
+  round_trip(self);
   return self->inner->ops->write(self->inner, run_plans, &sent, error);
 }
 
