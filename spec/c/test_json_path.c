@@ -1,6 +1,6 @@
 /*
 ** Reading one place of a value by its path: moonpad_json_read of the public API. One test is for
-** mp_json_walk beneath it, which also starts from values that are no JSON text.
+** mp_json_get beneath it, which also starts from values that are no JSON text.
 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,17 +170,17 @@ static void walking_starts_from_any_value(void **state) {
   mp_buffer scratch;
   mp_buffer_init(&scratch, env);
   moonpad_value root = moonpad_integer(3), value;
-  assert_int_equal(mp_json_walk(env, &root, moonpad_text(""), &scratch, &value, NULL), MOONPAD_OK);
+  assert_int_equal(mp_json_get(env, &root, moonpad_text(""), &scratch, &value, NULL), MOONPAD_OK);
   assert_int_equal(value.as.integer, 3);
-  assert_int_equal(mp_json_walk(env, &root, moonpad_text("x"), &scratch, &value, NULL), MOONPAD_OK);
+  assert_int_equal(mp_json_get(env, &root, moonpad_text("x"), &scratch, &value, NULL), MOONPAD_OK);
   assert_int_equal(value.type, MOONPAD_ABSENT);
-  assert_int_equal(mp_json_walk(env, &root, moonpad_text("x..y"), &scratch, &value, NULL), MOONPAD_INVALID_ARGUMENT);
+  assert_int_equal(mp_json_get(env, &root, moonpad_text("x..y"), &scratch, &value, NULL), MOONPAD_INVALID_ARGUMENT);
   /* a string is no object, whatever it says */
   root = moonpad_string_value(moonpad_text("{\"x\":1}"));
-  assert_int_equal(mp_json_walk(env, &root, moonpad_text("x"), &scratch, &value, NULL), MOONPAD_OK);
+  assert_int_equal(mp_json_get(env, &root, moonpad_text("x"), &scratch, &value, NULL), MOONPAD_OK);
   assert_int_equal(value.type, MOONPAD_ABSENT);
   root = moonpad_json(moonpad_text("[{\"x\":\"\\u00e9\"}]"));
-  assert_int_equal(mp_json_walk(env, &root, moonpad_text("[1].x"), &scratch, &root, NULL), MOONPAD_OK);
+  assert_int_equal(mp_json_get(env, &root, moonpad_text("[1].x"), &scratch, &root, NULL), MOONPAD_OK);
   assert_int_equal(root.type, MOONPAD_STRING);
   assert_memory_equal(root.as.text.data, "\xC3\xA9", 2);
   mp_buffer_free(&scratch);

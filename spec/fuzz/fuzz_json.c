@@ -124,7 +124,7 @@ static void expect_place(places *places, size_t length, moonpad_string json) {
   moonpad_string path = {places->path, length};
   mp_buffer written;
   mp_buffer_init(&written, places->env);
-  HOLDS(mp_json_walk(places->env, &places->root->as, path, &places->scratch, &found, NULL) == MOONPAD_OK);
+  HOLDS(mp_json_get(places->env, &places->root->as, path, &places->scratch, &found, NULL) == MOONPAD_OK);
   mp_value_write_borrowed(&written, &found);
   HOLDS(same_text(mp_buffer_text(&written), json));
   mp_buffer_free(&written);

@@ -30,7 +30,7 @@
 #define POOL_BYTES (PAGE_BYTES - 16)
 
 typedef struct random_pool {
-  uint64_t left; /* number of unused bytes; they are at the end of `bytes` */
+  uint64_t unused; /* the number of unused bytes, which are the last ones of `bytes` */
   unsigned char bytes[POOL_BYTES];
 } random_pool;
 
@@ -234,15 +234,15 @@ static random_pool *map_pool(void) {
 }
 
 static bool draw_from_pool(random_pool *pool, unsigned char *bytes, size_t count) {
-  if (pool->left < count) {
-    pool->left = 0;
+  if (pool->unused < count) {
+    pool->unused = 0;
     if (!fill_from_system(pool->bytes, POOL_BYTES)) return false;
-    pool->left = POOL_BYTES;
+    pool->unused = POOL_BYTES;
   }
-  unsigned char *next = pool->bytes + (POOL_BYTES - pool->left);
+  unsigned char *next = pool->bytes + (POOL_BYTES - pool->unused);
   memcpy(bytes, next, count);
   memset(next, 0, count); /* ids that were given out do not stay in memory */
-  pool->left -= count;
+  pool->unused -= count;
   return true;
 }
 

@@ -17,8 +17,7 @@ size_t mp_utf8_decode(const char *data, size_t length, uint32_t *code_point);
 size_t mp_utf8_encode(uint32_t code_point, char out[4]);
 /*
 ** May a character start, or continue, an identifier? In ASCII letters, digits and '_'; beyond that
-** letters, and after the first character also marks, decimal digits and
-** connectors.
+** letters, and after the first character also marks, decimal digits and connectors.
 */
 bool mp_utf8_identifier_start(uint32_t code_point);
 bool mp_utf8_identifier_part(uint32_t code_point);

@@ -118,7 +118,7 @@ void mp_event_draft_write(const mp_event_draft *draft, const mp_state_row *delta
   mp_buffer_add_char(out, '}');
 }
 
-/* Is the one span (if any) right after the comma at *at? Then moves *at behind it. */
+/* Is the one span (if any) right after the comma at *at? Then moves *at after it. */
 static bool follows(const mp_spans *spans, uintptr_t *at) {
   if (spans->count == 0) return true;
   if ((uintptr_t)spans->list[0].data != *at + 1) return false;

@@ -77,7 +77,7 @@ static bool enter_known(event_reader *reader, known_object *object, const mp_fie
   return mp_scan_enter(&reader->scan, &object->inside);
 }
 
-/* At a key: is it the guessed one? Then moves behind its colon. */
+/* At a key: is it the guessed one? Then moves after its colon. */
 MP_INLINE bool take_guess(mp_scan *scan, const mp_field *guess, moonpad_string *key) {
   size_t length = guess->length;
   if (length == 0 || (size_t)(scan->end - scan->at) < length + 3 ||
@@ -114,7 +114,7 @@ static moonpad_status read_unguessed_key(event_reader *reader, known_object *obj
 }
 
 /* Reads the key of the next member. *done: the object has ended. */
-MP_INLINE moonpad_status next_member(event_reader *reader, known_object *object, known_member *member, bool *done) {
+MP_INLINE moonpad_status read_member_key(event_reader *reader, known_object *object, known_member *member, bool *done) {
   mp_scan *scan = &reader->scan;
   mp_scan_step step = mp_scan_next(scan, &object->inside, '}');
   *done = step == MP_SCAN_DONE;
@@ -146,7 +146,7 @@ static moonpad_status read_part(event_reader *reader, int index, uint64_t *diges
   if (mp_scan_peek(&reader->scan) != '{') return mp_field_refuse(where, "must be an object", reader->error);
   if (!enter_known(reader, &part, mp_part_fields, where)) return not_canonical(reader);
   for (;;) {
-    moonpad_status status = next_member(reader, &part, &member, &done);
+    moonpad_status status = read_member_key(reader, &part, &member, &done);
     if (status == MOONPAD_OK && done) break;
     if (status == MOONPAD_OK) status = read_checked(reader, member.field, where, &value, &inner);
     if (status == MOONPAD_OK && has_inside(member.field, value)) {
@@ -187,7 +187,7 @@ static moonpad_status read_content(event_reader *reader, uint64_t *digest) {
   bool done;
   if (!enter_known(reader, &content, mp_content_fields, where)) return not_canonical(reader);
   for (;;) {
-    moonpad_status status = next_member(reader, &content, &member, &done);
+    moonpad_status status = read_member_key(reader, &content, &member, &done);
     if (status == MOONPAD_OK && done) break;
     if (status != MOONPAD_OK) return status;
     if (member.field == &mp_content_fields[MP_CONTENT_PARTS] && mp_scan_peek(&reader->scan) == '[') {
@@ -334,7 +334,7 @@ static moonpad_status read_actions(event_reader *reader) {
   bool done;
   if (!enter_known(reader, &actions, mp_action_fields, where)) return not_canonical(reader);
   for (;;) {
-    moonpad_status status = next_member(reader, &actions, &member, &done);
+    moonpad_status status = read_member_key(reader, &actions, &member, &done);
     if (status != MOONPAD_OK || done) return status;
     if (member.field == &mp_action_fields[MP_ACTIONS_DELTA] && mp_scan_peek(&reader->scan) == '{') {
       status = read_delta(reader);
@@ -455,7 +455,7 @@ static moonpad_status read_event_members(event_reader *reader) {
   if (mp_scan_peek(&reader->scan) != '{') return mp_field_refuse(where, "must be an object", reader->error);
   if (!enter_known(reader, &event, mp_event_fields, where)) return not_canonical(reader);
   for (;;) {
-    moonpad_status status = next_member(reader, &event, &member, &done);
+    moonpad_status status = read_member_key(reader, &event, &member, &done);
     if (status == MOONPAD_OK && !done) status = read_member(reader, &member);
     if (status != MOONPAD_OK || done) return status;
   }
@@ -474,7 +474,7 @@ static void init_draft(mp_event_draft *draft, mp_env *env) {
   draft->partial = draft->is_user_message = draft->removes = false;
 }
 
-/* On failure nothing is left in the draft. */
+/* On failure there may be memory in the draft: the caller frees it. */
 static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json, bool trusted, moonpad_error *error) {
   event_reader reader;
   if (json.length == 0) json.data = "";

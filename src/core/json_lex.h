@@ -88,7 +88,7 @@ static inline bool mp_json_has_non_ascii(uint64_t non_ascii) {
 }
 
 /*
-** Decodes the escape at the backslash *at and moves *at behind it. Returns NULL, or what is wrong,
+** Decodes the escape at the backslash *at and moves *at after it. Returns NULL, or what is wrong,
 ** with *at at the byte at fault.
 */
 const char *mp_json_escape(const char **at, const char *end, uint32_t *code);

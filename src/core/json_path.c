@@ -169,8 +169,8 @@ static moonpad_value absent_value(void) {
   return value;
 }
 
-moonpad_status mp_json_walk(mp_env *env, const moonpad_value *root, moonpad_string path, mp_buffer *scratch,
-                            moonpad_value *value, moonpad_error *error) {
+moonpad_status mp_json_get(mp_env *env, const moonpad_value *root, moonpad_string path, mp_buffer *scratch,
+                           moonpad_value *value, moonpad_error *error) {
   moonpad_value from = *root; /* `value` may be the same variable */
   *value = absent_value();
   mp_buffer_clear(scratch);

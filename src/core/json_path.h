@@ -33,7 +33,7 @@ moonpad_status mp_check_path(moonpad_string path, moonpad_error *error);
 ** string had escapes. Errors: invalid_argument (a malformed path, malformed JSON on the way),
 ** no_memory.
 */
-moonpad_status mp_json_walk(mp_env *env, const moonpad_value *root, moonpad_string path, mp_buffer *scratch,
-                            moonpad_value *value, moonpad_error *error);
+moonpad_status mp_json_get(mp_env *env, const moonpad_value *root, moonpad_string path, mp_buffer *scratch,
+                           moonpad_value *value, moonpad_error *error);
 
 #endif

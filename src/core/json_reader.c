@@ -126,7 +126,7 @@ static bool read_string(mp_json_reader *reader) {
 
 /* ---- other values ---- */
 
-static mp_json_token read_number(mp_json_reader *reader) {
+static mp_json_token read_number_token(mp_json_reader *reader) {
   mp_number_text number;
   size_t begin = reader->position;
   bool valid = mp_json_scan_number(reader->text + begin, reader->text + reader->length, &number);
@@ -144,7 +144,7 @@ static mp_json_token read_number(mp_json_reader *reader) {
   return MP_JSON_INTEGER;
 }
 
-static mp_json_token read_word(mp_json_reader *reader, const char *word, size_t length, mp_json_token token) {
+static mp_json_token read_word_token(mp_json_reader *reader, const char *word, size_t length, mp_json_token token) {
   if (reader->length - reader->position < length || memcmp(reader->text + reader->position, word, length) != 0) {
     return fail_at(reader, reader->position, "a value was expected");
   }
@@ -173,7 +173,7 @@ static mp_json_token fail_on_value(mp_json_reader *reader) {
   return fail_here(reader, at_mark ? "a byte order mark" : "a value was expected");
 }
 
-static mp_json_token read_value(mp_json_reader *reader) {
+static mp_json_token read_value_token(mp_json_reader *reader) {
   reader->token_position = reader->position;
   int byte = peek(reader);
   switch (byte) {
@@ -186,18 +186,18 @@ static mp_json_token read_value(mp_json_reader *reader) {
   case '[':
     return begin_container(reader, true);
   case 't':
-    return read_word(reader, "true", 4, MP_JSON_TRUE);
+    return read_word_token(reader, "true", 4, MP_JSON_TRUE);
   case 'f':
-    return read_word(reader, "false", 5, MP_JSON_FALSE);
+    return read_word_token(reader, "false", 5, MP_JSON_FALSE);
   case 'n':
-    return read_word(reader, "null", 4, MP_JSON_NULL);
+    return read_word_token(reader, "null", 4, MP_JSON_NULL);
   default:
-    return byte == '-' || mp_is_digit(byte) ? read_number(reader) : fail_on_value(reader);
+    return byte == '-' || mp_is_digit(byte) ? read_number_token(reader) : fail_on_value(reader);
   }
 }
 
 /* A key and the colon after it. */
-static mp_json_token read_key(mp_json_reader *reader) {
+static mp_json_token read_key_token(mp_json_reader *reader) {
   reader->token_position = reader->position;
   if (peek(reader) != '"') return fail_here(reader, "a key in double quotes was expected");
   if (!read_string(reader)) return MP_JSON_ERROR;
@@ -219,7 +219,7 @@ static mp_json_token read_after(mp_json_reader *reader) {
   if (byte != ',') return fail_here(reader, is_array ? "',' or ']' was expected" : "',' or '}' was expected");
   reader->position++;
   skip_white_space(reader);
-  return is_array ? read_value(reader) : read_key(reader);
+  return is_array ? read_value_token(reader) : read_key_token(reader);
 }
 
 mp_json_token mp_json_next(mp_json_reader *reader) {
@@ -229,13 +229,13 @@ mp_json_token mp_json_next(mp_json_reader *reader) {
   case EXPECT_AFTER:
     return read_after(reader);
   case EXPECT_FIRST_ITEM:
-    if (peek(reader) != ']') return read_value(reader);
+    if (peek(reader) != ']') return read_value_token(reader);
     break;
   case EXPECT_FIRST_KEY:
-    if (peek(reader) != '}') return read_key(reader);
+    if (peek(reader) != '}') return read_key_token(reader);
     break;
   default:
-    return read_value(reader);
+    return read_value_token(reader);
   }
   reader->token_position = reader->position;
   return end_container(reader);

@@ -70,7 +70,7 @@ MP_INLINE const char *mp_scan_string_end(mp_scan *scan, const char *begin) {
   return mp_scan_long_string_end(scan, begin);
 }
 
-/* At a key: moves behind its colon. `key` is the text between the quotes, escapes not decoded. */
+/* At a key: moves after its colon. `key` is the text between the quotes, escapes not decoded. */
 MP_INLINE bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
   if (mp_scan_peek(scan) != '"') return false;
   const char *begin = scan->at + 1, *quote = mp_scan_string_end(scan, begin);
@@ -87,7 +87,7 @@ MP_INLINE bool mp_scan_key(mp_scan *scan, moonpad_string *key) {
 bool mp_scan_any(mp_scan *scan, uint64_t *digest);
 
 /*
-** At a value: moves behind it. `text` is its text, `digest` its digest. False: invalid or not
+** At a value: moves after it. `text` is its text, `digest` its digest. False: invalid or not
 ** canonical.
 */
 MP_INLINE bool mp_scan_value(mp_scan *scan, moonpad_string *text, uint64_t *digest) {

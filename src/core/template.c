@@ -81,7 +81,7 @@ static moonpad_status fail_missing_root(const renderer *render, const mp_placeho
 }
 
 /*
-** An index of 0, or one with too many digits, is a malformed path for mp_json_walk. In a template
+** An index of 0, or one with too many digits, is a malformed path for mp_json_get. In a template
 ** it is a value that is absent.
 */
 static moonpad_status walk_value(renderer *render, const moonpad_value *root, moonpad_string path,
@@ -89,7 +89,7 @@ static moonpad_status walk_value(renderer *render, const moonpad_value *root, mo
   mp_path rest = {path};
   mp_path_step step;
   for (bool first = true; mp_path_next(&rest, first, &step); first = false) continue;
-  if (rest.rest.length == 0) return mp_json_walk(render->env, root, path, &render->scratch, value, render->error);
+  if (rest.rest.length == 0) return mp_json_get(render->env, root, path, &render->scratch, value, render->error);
   *value = moonpad_null_value();
   value->type = MOONPAD_ABSENT;
   return MOONPAD_OK;
@@ -103,7 +103,7 @@ static moonpad_status measure_path(renderer *render, const moonpad_value *root, 
   for (bool first = true; mp_path_next(&rest, first, &step); first = false) {
     moonpad_value value;
     moonpad_string part = {path.data, path.length - rest.rest.length};
-    moonpad_status status = mp_json_walk(render->env, root, part, &render->scratch, &value, render->error);
+    moonpad_status status = mp_json_get(render->env, root, part, &render->scratch, &value, render->error);
     if (status != MOONPAD_OK) return status;
     if (value.type == MOONPAD_ABSENT) return MOONPAD_OK;
     *reached = part.length;

@@ -23,7 +23,7 @@ moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key,
       mp_value_release(changes->env, changes->handed_out);
       changes->handed_out = mp_value_retain(owned);
     }
-    status = mp_json_walk(changes->env, &shown->as, path, &changes->scratch, value, error);
+    status = mp_json_get(changes->env, &shown->as, path, &changes->scratch, value, error);
   }
   mp_value_release(changes->env, owned);
   return status;
