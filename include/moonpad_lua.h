@@ -1,9 +1,10 @@
 /*
 ** moonpad in a host's own Lua 5.4: opening the module, sharing an open service, running agents.
 **
-** A function that is marked [e] may raise a Lua error (a moonpad error object, or memory): call it
-** in protected mode. One with [-] raises nothing. One service may be shared by any number of Lua
-** states on any threads.
+** Each function has the indicator of Lua's manual: [-0, +1, e] pops nothing, pushes one value and
+** may raise a Lua error (a moonpad error object, or memory), so call it in protected mode; with `-`
+** as the last it raises nothing. One service may be shared by any number of Lua states on any
+** threads.
 **
 ** "Errors:" lists what a function can answer, or raise; "Threads: the Lua state's" means the one
 ** thread that uses the Lua state, in any coroutine of it.
@@ -21,7 +22,7 @@ extern "C" {
 
 /*
 ** Pushes the C module `moonpad.core`, for luaL_requiref or package.preload. May be called again in
-** the same Lua state. [e]
+** the same Lua state. [-0, +1, e]
 ** Errors: raises Lua's error of memory.
 ** Threads: the Lua state's.
 */
@@ -30,7 +31,7 @@ MOONPAD_API int luaopen_moonpad_core(lua_State *L);
 /*
 ** Pushes the whole module `moonpad` with its Lua files, which are compiled in: no file and no
 ** package.path is needed. After it, `require "moonpad"` and its submodules work in this Lua state.
-** Needs `package` to be open (luaL_openlibs). [e]
+** Needs `package` to be open (luaL_openlibs). [-0, +1, e]
 ** Errors: raises an error that names a standard library which is missing, Lua's error of memory.
 ** Threads: the Lua state's.
 */
@@ -41,7 +42,7 @@ MOONPAD_API int luaopen_moonpad(lua_State *L);
 ** it. It holds a reference of its own. What the script appends asynchronously completes in a queue
 ** of this Lua state (`service:poll`), nothing of it in moonpad_poll. Its `close` closes the service
 ** for everybody: a host that shares it with untrusted scripts keeps the object to itself. NULL
-** pushes nil. [e]
+** pushes nil. [-0, +1, e]
 ** Errors: raises Lua's error of memory.
 ** Threads: the Lua state's.
 */
@@ -49,7 +50,7 @@ MOONPAD_API void moonpad_lua_push_service(lua_State *L, moonpad_service *service
 
 /*
 ** The service of the service object at `index`, borrowed from it; NULL when there is something
-** else, or one that was closed. [-]
+** else, or one that was closed. [-0, +0, -]
 ** Errors: none.
 ** Threads: the Lua state's.
 */
@@ -61,7 +62,7 @@ MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 ** step was MOONPAD_LUA_RUN_WAITING, has something to do in this Lua state. What waits for HTTP, or
 ** for what a tool or model yields for by itself, is not told: step such runs at the loop's own
 ** pace. moonpad_fd is that of moonpad_poll, which knows nothing of what a Lua state does. It is
-** moonpad's: wait for it, neither read nor close it. *fd is -1 on failure. [-]
+** moonpad's: wait for it, neither read nor close it. *fd is -1 on failure. [-0, +0, -]
 ** Errors: invalid_argument (no open service is there), closed, storage (the system has no
 ** descriptor), no_memory.
 ** Threads: the Lua state's.
@@ -107,7 +108,7 @@ static inline void moonpad_lua_run_options_init(moonpad_lua_run_options *options
 /*
 ** Starts a run of the runner (what `moonpad.runner` returned) at `index`; nothing of it has run
 ** when this returns. `options` must not be NULL. `run` is the caller's until moonpad_lua_run_free,
-** which comes before lua_close. [-]
+** which comes before lua_close. [-0, +0, -]
 ** Errors: invalid_argument (no runner is there, an option, JSON that is none, what runner:start
 ** refuses), unsupported (an option of a later version), the code of any other moonpad error that
 ** runner:start raises, no_memory.
@@ -127,7 +128,7 @@ typedef enum moonpad_lua_progress {
 ** Lets the run go on, without waiting for anything, stores included: what it asks them is done
 ** by a thread of its session service. An event is stored when it comes. `event` (may be NULL) gets
 ** the event as JSON, its revision included; it is borrowed until the next call for this run. After
-** an error the run is over. [-]
+** an error the run is over. [-0, +0, -]
 ** Errors: what ended the run, by the code of its moonpad error; tool (any other error of a script),
 ** no_memory.
 ** Threads: the Lua state's.
@@ -138,14 +139,14 @@ MOONPAD_API moonpad_status moonpad_lua_run_step(lua_State *L, moonpad_lua_run *r
 /*
 ** Ends the run without waiting: what waits in it gets the error `cancelled`, what is stored
 ** stays, the rest is rolled back. An append under way is finished, and the next run on that session
-** begins after it. A step after it is DONE. Idempotent. [-]
+** begins after it. A step after it is DONE. Idempotent. [-0, +0, -]
 ** Errors: no_memory. What scripts raise as they are ended is dropped.
 ** Threads: the Lua state's.
 */
 MOONPAD_API moonpad_status moonpad_lua_run_cancel(lua_State *L, moonpad_lua_run *run, moonpad_error *error);
 
 /*
-** Cancels the run when it is not over, and forgets it. NULL is ignored. [-]
+** Cancels the run when it is not over, and forgets it. NULL is ignored. [-0, +0, -]
 ** Errors: none.
 ** Threads: the Lua state's.
 */
