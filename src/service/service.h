@@ -1,5 +1,11 @@
 /*
-** What is inside a service handle.
+** src/service: the rules of moonpad, on one store. This file: the service itself.
+** Here: opening and closing, tasks and their threads (task.h, executor.h, backlog.h, queue.h), and
+** the checks of names, sizes and given state that all calls share.
+** Not here: sessions (session/), pending writes (changes/), appends (append/), earlier states,
+** forks, rewinds and exports (history/), user and app state (shared/); keeping data (src/store).
+** Arrows: history -> append -> changes -> session -> this folder's own files -> store, core, base;
+** shared -> session. binding.h is what src/lua uses of all of them.
 **
 ** The order of locks: none is asked for while another one is held. So no two threads can wait for
 ** each other.
