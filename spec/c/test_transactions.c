@@ -1,5 +1,5 @@
 /*
-** Transactions over a change set (service/changes/transaction.h), which tool calls are in Lua, with
+** Transactions over a change set (service/changes/tool_call.h), which tool calls are in Lua, with
 ** memory and without: what was pending before is never lost. Here each allocation fails in turn,
 ** which no Lua test can do for these calls alone.
 */

@@ -1,8 +1,9 @@
 /*
 ** agent_stores/: stores for artifacts and memories, and the Lua module moonpad.agent_stores_core.
-** Here: what such stores do (artifacts.h, memories.h), which URL means which (this file), the
-** SQLite stores (sqlite_*.c), and the Lua module (module.c, lua_*.c), which alone knows Lua.
-** Not here: sessions (src/service, src/store), what is a memory (lua/moonpad/memory.lua).
+** Belongs here: what such stores do (artifacts.h, memories.h), which URL means which (this file),
+** the SQLite stores (sqlite_*.c), and the Lua module (module.c, lua_*.c), which alone knows Lua.
+** Does not belong here: sessions (src/service, src/store), what is a memory
+** (lua/moonpad/memory.lua).
 ** Arrows: module -> lua_* -> open -> sqlite_* -> src/store/sqlite and src/base; lua_* also use
 ** src/lua's store calls. Nothing of the core uses this folder.
 */

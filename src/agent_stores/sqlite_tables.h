@@ -3,7 +3,8 @@
 ** sessions, by the same code (store/sqlite/sqlite.h), and has tables of its own, which may be in
 ** the same file. A file that is not moonpad's is refused.
 **
-** sqlite_tables.c      opening, and preparing statements sqlite_artifacts.c   artifacts.h
+** sqlite_tables.c      opening, and preparing statements
+** sqlite_artifacts.c   artifacts.h
 ** sqlite_memories.c    memories.h
 */
 #ifndef MP_AGENT_STORES_SQLITE_TABLES_H

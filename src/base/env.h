@@ -2,7 +2,7 @@
 ** src/base: what a C program needs and the C library lacks. Memory, byte buffers, maps, numbers,
 ** UTF-8, UUIDs, errors, option structs.
 ** Belongs here: helpers that would be just as useful in another program.
-** Does not: anything that knows events, state keys, JSON, stores or Lua.
+** Does not belong here: anything that knows events, state keys, JSON, stores or Lua.
 ** Arrows: base includes moonpad.h (for its plain types), nothing else. All others include base.
 **
 ** This file: the hooks that the host gave a service (allocator, clock, random source, log). Counted

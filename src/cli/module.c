@@ -1,9 +1,9 @@
 /*
 ** cli/: what the command `moonpad` needs of the system and Lua does not have: is there a terminal,
 ** has Ctrl-C been pressed, has all output been written. The Lua module moonpad.cli_core.
-** Here: calls of the operating system, nothing of moonpad. A module of its own, because a signal
-** handler belongs to a program, not to a library.
-** Not here: the command itself (bin/moonpad, lua/moonpad/cli).
+** Belongs here: calls of the operating system, nothing of moonpad. A module of its own, because a
+** signal handler belongs to a program, not to a library.
+** Does not belong here: the command itself (bin/moonpad, lua/moonpad/cli).
 ** Arrows: uses Lua and the C library only; lua/moonpad/cli uses it, and nothing in src does.
 */
 #include <lauxlib.h>

@@ -1,9 +1,10 @@
 /*
 ** src/core: pure data. Values, the text of events, state keys, JSON, templates, trees and patches.
 ** Belongs here: what can be computed from arguments alone, with memory from the env.
-** Does not: files, stores, threads, sessions, Lua.
+** Does not belong here: files, stores, threads, sessions, Lua.
 ** Arrows: core includes base and moonpad.h, nothing else. Service, stores and src/lua include core.
-** Inside, from below: json_* (json_path excepted), value, entries and tree, event and patch.
+** Inside, each uses those before it: digest, scope, operations; json_*; value; entries and tree;
+** json_path; event and patch; template.
 **
 ** This file: an owned, reference-counted, immutable value: a scalar, or the compact JSON text of an
 ** array or object. May be shared between threads.
@@ -67,6 +68,9 @@ void mp_value_write_member(mp_buffer *out, moonpad_string key, const mp_value *v
 void mp_value_write_borrowed(mp_buffer *out, const moonpad_value *value);
 /* About how many bytes the value takes as JSON. Limits of state count these. */
 size_t mp_value_size(const mp_value *value);
+
+/* The same type and content; NULL equals NULL only. Composites are compared as text. */
+bool mp_equal_values(const mp_value *a, const mp_value *b);
 
 /* The type with its article, for messages: "an array". */
 const char *mp_type_name(moonpad_type type);

@@ -1,8 +1,10 @@
 /*
 ** http/: an HTTP client on libcurl's multi interface that never blocks its owner.
-** Here: clients and their threads (this file), requests (request.h), what libcurl needs once in a
-** process (library.h), and the Lua module moonpad.http_core (module.c), which alone knows Lua.
-** Not here: redirects, retries, streams of events (lua/moonpad/http, lua/moonpad/sse.lua).
+** Belongs here: clients and their threads (this file), requests (request.h), what libcurl needs
+** once in a process (library.h), and the Lua module moonpad.http_core (module.c), which alone knows
+** Lua.
+** Does not belong here: redirects, retries, streams of events (lua/moonpad/http,
+** lua/moonpad/sse.lua).
 ** Arrows: module -> client -> request -> client_state and library -> base. Nothing of the core uses
 ** http/, and http/ uses nothing of the core but base/.
 **

@@ -1,4 +1,14 @@
-/* The binding of a Lua state, made where the module is first opened. */
+/*
+** src/lua: the Lua module moonpad.core, and what embeds it in a C host.
+** Belongs here: C that speaks to Lua: values (codec/), waiting (async/), the objects of scripts
+** (objects/), the calls of a service (service/), on base/. In this folder itself: module.c opens
+** the module, embed.c and run.c are moonpad_lua.h (opening it in a host's Lua state, running
+** agents).
+** Does not belong here: rules of moonpad (src/service), agents, runners, tools (lua/moonpad).
+** Arrows: module -> service -> objects -> async -> codec -> base -> service/binding.h and src/core.
+**
+** This header: the binding of a Lua state, made where the module is first opened.
+*/
 #ifndef MP_LUA_MODULE_H
 #define MP_LUA_MODULE_H
 

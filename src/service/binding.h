@@ -1,12 +1,13 @@
 /*
 ** What the Lua binding (src/lua) uses of the inside of the service, besides moonpad.h.
 **
-** Here:     what no host needs, and the binding does: calls cut in two, so that a stepped run asks
-**           a store on another thread; state read as Lua reads it; limits and hooks of a service.
-** Not here: anything that a host may call (moonpad.h), and any rule of the service itself.
-** Arrows:   src/lua includes this header and no other one of src/service, and none of src/store.
-**           Nothing in src/service includes it. `scripts/check.sh layers` looks that each internal
-**           function that the binding calls is named below.
+** Belongs here: what no host needs, and the binding does: calls cut in two, so that a stepped run
+** asks a store on another thread; state read as Lua reads it; limits and hooks of a service.
+** Does not belong here: anything that a host may call (moonpad.h), and any rule of the service
+** itself.
+** Arrows: src/lua includes this header and no other one of src/service, and none of src/store.
+** Nothing in src/service includes it. `scripts/check.sh layers` looks that each internal function
+** that the binding calls is named below.
 **
 ** Each group names what it is for; a function is described where it is declared.
 */
@@ -15,10 +16,10 @@
 
 #include "service/append/append.h"
 #include "service/append/async.h"
+#include "service/changes/agent_tool_writes.h"
 #include "service/changes/changes.h"
-#include "service/changes/child_writes.h"
 #include "service/changes/scalar.h"
-#include "service/changes/transaction.h"
+#include "service/changes/tool_call.h"
 #include "service/history/export.h"
 #include "service/history/rewind.h"
 #include "service/queue_poll.h"
@@ -114,9 +115,9 @@ static inline mp_key **mp_session_take_conflicts(moonpad_session *session, size_
 **   mp_changes_write_all, mp_changes_write_delta; mp_changes_put, mp_changes_holds.
 ** service/changes/scalar.h, the short way to a key that was used lately:
 **   mp_change_of, mp_change_is, mp_change_scalar, mp_change_overwrite, mp_change_touch.
-** service/changes/transaction.h, tool calls:
+** service/changes/tool_call.h, tool calls:
 **   mp_changes_over, mp_transaction_begin, mp_transaction_commit, mp_transaction_rollback.
-** service/changes/child_writes.h, agents as tools:
+** service/changes/agent_tool_writes.h, agents as tools:
 **   mp_writes, mp_changes_writes, mp_changes_add_writes, mp_writes_free.
 */
 

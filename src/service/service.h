@@ -1,14 +1,19 @@
 /*
 ** src/service: the rules of moonpad, on one store. This file: the service itself.
-** Here: opening and closing, tasks and their threads (task.h, executor.h, backlog.h, queue.h), and
-** the checks of names, sizes and given state that all calls share.
-** Not here: sessions (session/), pending writes (changes/), appends (append/), earlier states,
-** forks, rewinds and exports (history/), user and app state (shared/); keeping data (src/store).
+** Belongs here: opening and closing, tasks and their threads (task.h, executor.h, backlog.h,
+** queue.h), and the checks of names, sizes and given state that all calls share.
+** Does not belong here: sessions (session/), pending writes (changes/), appends (append/), earlier
+** states, forks, rewinds and exports (history/), user and app state (shared/); keeping data
+** (src/store).
 ** Arrows: history -> append -> changes -> session -> this folder's own files -> store, core, base;
 ** shared -> session. binding.h is what src/lua uses of all of them.
 **
-** The order of locks: none is asked for while another one is held. So no two threads can wait for
-** each other.
+** Threads. The host's: all calls; an append is prepared on it, and applied on it; callbacks run in
+** its polls. Workers of the executor (at most four, three of them writing): what asks a store, save
+** one in memory, which is asked on the spot. libcurl's thread: one for each HTTP client. No others.
+**
+** Locks. None is asked for while another one is held, save mp_sqlite.mutex below, so no two threads
+** can wait for each other.
 **
 ** mp_executor.mutex       Tasks, waiting and running, and all completion queues. Whoever holds it
 **                         takes no other lock, calls no store and no hook of the host (clock,
@@ -19,7 +24,8 @@
 **                         allocator, but no other hook; they take no lock, begin no second
 **                         transaction and wait for no other thread.
 ** mp_sqlite.mutex         SQLite's queue of writers and pool of readers. Held for a moment before a
-**                         transaction begins and after it has ended. Rules as for the first.
+**                         transaction begins and after it has ended, and by whoever has the turn to
+**                         write, to pass it on. Rules as for the first.
 ** pool_lock (base/env.c)  Random bytes. Rules as for the first.
 **
 ** The HTTP client (src/http) has locks of its own and never calls this library.
@@ -65,27 +71,9 @@ typedef struct mp_session_label {
 } mp_session_label;
 mp_session_label mp_label(const moonpad_session_name *name);
 
-/* A session's own state, a stored event. */
-moonpad_status mp_check_state_size(const moonpad_service *service, size_t bytes, moonpad_error *error);
-moonpad_status mp_check_event_size(const moonpad_service *service, size_t bytes, moonpad_error *error);
-/* Can no number, boolean or null be too large? */
-static inline bool mp_fits_small_scalars(const moonpad_service *service) {
-  int64_t limit = service->options.max_value_bytes;
-  return limit == 0 || limit >= MP_NUMBER_BYTES;
-}
 /* Contract 2.2: `onConflict = "overwrite"` switches them off. */
 static inline bool mp_checks_conflicts(const moonpad_service *service) {
   return service->options.on_conflict != MOONPAD_ON_CONFLICT_OVERWRITE;
-}
-
-/* The long way of mp_check_value_size. */
-moonpad_status mp_check_long_value_size(const moonpad_service *service, moonpad_string key, const mp_value *value,
-                                        moonpad_error *error);
-/* One state value against max_value_bytes; `key` without its prefix is fine for the message. */
-static inline moonpad_status mp_check_value_size(const moonpad_service *service, moonpad_string key,
-                                                 const mp_value *value, moonpad_error *error) {
-  if (value == NULL || (mp_is_small_scalar(value->as.type) && mp_fits_small_scalars(service))) return MOONPAD_OK;
-  return mp_check_long_value_size(service, key, value, error);
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "core/json_compact.h"
 #include "core/json_trusted.h"
+#include "service/limits.h"
 
 static moonpad_status add_entry(moonpad_service *service, mp_entries *entries, moonpad_string key, moonpad_string value,
                                 moonpad_error *error) {

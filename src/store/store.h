@@ -1,8 +1,8 @@
 /*
 ** src/store: how sessions, events and state are kept. store.h is the interface between the service
 ** and a store; memory/ and sqlite/ are two stores; parts.h and plan.h help to write one.
-** What does not belong here: any rule of moonpad. Conflicts, sums, limits, generated ids and expiry
-** are decided in src/service, which hands a store functions to call inside a transaction.
+** Does not belong here: any rule of moonpad. Conflicts, sums, limits, generated ids and expiry are
+** decided in src/service, which hands a store functions to call inside a transaction.
 ** Arrows: the service includes store/; store/ includes core/ and base/, never the service.
 **
 ** How a store is used. `write` and `read` (mp_store_ops) run a transaction: the store begins it,
@@ -299,7 +299,8 @@ typedef struct mp_tx_ops {
   moonpad_status (*trim)(mp_tx *tx, const mp_session_ref *session, int64_t last, moonpad_error *error);
   /*
   ** Deletes the tombstones of one scope up to revision `last`, or to the head's revision if that is
-  ** lower, and raises the head's `forgotten` to it.
+  ** lower, and raises the head's `forgotten` to it. That is right at any time; no call of moonpad.h
+  ** asks for it yet.
   */
   moonpad_status (*purge)(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last, moonpad_error *error);
   /* Sets when heads were last used. Those that do not exist any more are skipped. */
@@ -337,7 +338,11 @@ typedef moonpad_status (*mp_tx_function)(mp_tx *tx, void *context, moonpad_error
 
 struct mp_plan; /* store/plan.h */
 
-/* What a store can be asked. Any thread, but for `free`. */
+/*
+** What a store can be asked. Any thread, but for `free`. A store must have all of this but `backup`
+** and `append`, and all of mp_tx_ops but housekeeping. Whoever brings the parts of parts.h has all
+** of mp_tx_ops by them.
+*/
 typedef struct mp_store_ops {
   size_t size;
   /*

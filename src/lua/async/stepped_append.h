@@ -16,7 +16,7 @@ typedef struct mp_stepped_append {
   int index; /* of its userdata */
   int top;   /* of the stack */
   int event; /* the index of what a conflict's error carries; 0: nothing */
-  /* Instead: pushes it. */
+  /* Used where `event` is 0: pushes what a conflict's error carries. NULL: nothing. */
   void (*push_event)(lua_State *L, mp_lua *binding, moonpad_session *session);
   /* What to do about a conflict: results as of a C function. NULL: it is raised. */
   int (*on_conflict)(lua_State *L);

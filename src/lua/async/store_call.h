@@ -1,7 +1,7 @@
 /*
-** What belongs in this room: how Lua waits without holding its thread: calls that ask a store,
-** appends under way, runs that are due.
-** What does not: which call of a service asks what (lua/service).
+** Belongs here: how Lua waits without holding its thread: calls that ask a store, appends under
+** way, runs that are due.
+** Does not belong here: which call of a service asks what (lua/service).
 ** Arrows: to codec and base; stepped_append -> pending -> append_wait, drain -> store_call.
 **
 ** This header: calls that ask a store. Where a run is stepped nobody may hold its thread: such a

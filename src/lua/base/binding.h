@@ -1,7 +1,7 @@
 /*
-** What belongs in this room: what every file of src/lua stands on: the record of a Lua state, the
-** userdata types and their checks (handles.h), error objects, arguments, clocks.
-** What does not: what a type can do (lua/objects, lua/service), values as text (lua/codec).
+** Belongs here: what every file of src/lua stands on: the record of a Lua state, the userdata types
+** and their checks (handles.h), error objects, arguments, clocks.
+** Does not belong here: what a type can do (lua/objects, lua/service), values as text (lua/codec).
 ** Arrows: to nothing else of src/lua; handles -> arguments -> errors -> binding.
 **
 ** This header: what the binding keeps per Lua state: one userdata in the registry, found again when
@@ -68,10 +68,11 @@ typedef struct mp_member_span {
 ** A name of a field, of which the Lua string is at hand, as is that of the short text that it often
 ** stands before.
 */
-#define MP_NAME_BITS   7
-#define MP_NAME_SLOTS  (1 << MP_NAME_BITS)
-#define MP_VALUE_START MP_NAME_SLOTS       /* stands for the name before a value that is read, */
-#define MP_EVENT_START (MP_NAME_SLOTS + 1) /* and before an event */
+#define MP_NAME_BITS  7
+#define MP_NAME_SLOTS (1 << MP_NAME_BITS)
+/* Slots that hold no name: "before" the first name of a value, and of an event. */
+#define MP_VALUE_START MP_NAME_SLOTS
+#define MP_EVENT_START (MP_NAME_SLOTS + 1)
 #define MP_NAME_COUNT  (MP_NAME_SLOTS + 2)
 #define MP_NAME_WORDS  3
 #define MP_VALUE_BYTES 40 /* the longest text that Lua hashes when it makes a string of it */

@@ -1,8 +1,8 @@
 /*
 ** Lua values to JSON text and back, exactly, in one pass (contract 1.2).
 **
-** What belongs here: values, deep copies and events as Lua tables and as text.
-** What does not: proxies themselves (lua/objects), where a text comes from or goes to.
+** Belongs here: values, deep copies and events as Lua tables and as text.
+** Does not belong here: proxies themselves (lua/objects), where a text comes from or goes to.
 ** Arrows: to base and src/core; event -> encode, trusted; decode -> encode, trusted; encode ->
 ** spans -> encoder.
 */

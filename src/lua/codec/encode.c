@@ -163,8 +163,8 @@ static bool is_left_out(mp_encoder *e, moonpad_string name) {
 }
 
 /*
-** A member of the outermost table. A state is bounded key by key; a string's limit does not count
-** its escapes.
+** A member of the outermost table. Each key of a state has its own limit. A string is not bounded
+** here, because the limit counts its text without escapes.
 */
 static moonpad_status encode_state(mp_encoder *e, int index) {
   if (e->root.kind != MP_VALUE_PATH_STATE) return encode_any(e, index);

@@ -1,8 +1,7 @@
 /*
-** What belongs here: the objects that scripts hold besides services (sessions, their events,
-** states, nodes, appends under way) with their metamethods, and what the runner's contexts are made
-** of.
-** What does not: the calls of a service (lua/service), what several of them check or count
+** Belongs here: the objects that scripts hold besides services (sessions, their events, states,
+** nodes, appends under way) with their metamethods, and what the runner's contexts are made of.
+** Does not belong here: the calls of a service (lua/service), what several of them check or count
 ** (lua/base/handles.h), and values that are no proxies (lua/codec).
 ** Arrows: to async, codec and base; session -> events, state -> node. Only module.c and lua/service
 ** use this room.

@@ -1,6 +1,6 @@
 /*
-** What belongs here: the service object and its calls, in groups; each group is a file.
-** What does not: the objects that they give (lua/objects), how a call waits for a store
+** Belongs here: the service object and its calls, in groups; each group is a file.
+** Does not belong here: the objects that they give (lua/objects), how a call waits for a store
 ** (lua/async), reading arguments (lua/base/arguments.h).
 ** Arrows: to objects, async, codec and base; service.c -> the groups; async -> sessions.
 */

@@ -62,8 +62,8 @@ moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error
 size_t mp_append_first_taken_in(const mp_append *append) {
   if (!append->duplicate) return 0;
   /*
-  ** Stored by this very call, though it learns of it as of a duplicate: only temp: is not in
-  ** the store.
+  ** Without a given id the duplicate is this append's own first sending, whose answer was lost. The
+  ** look has brought its keys; only temp: keys are left to take in.
   */
   bool sent_twice = !append->id_given;
   return sent_twice ? append->stored_count : append->count;

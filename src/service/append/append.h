@@ -21,7 +21,7 @@
 
 /*
 ** What a delta by hand is compared with, unless a request says otherwise: the session object's
-** snapshot (contract 2.2). No session that can be appended to was read at revision 0.
+** snapshot (contract 2.2). 0 is free for this: at revision 0 the snapshot is the same.
 */
 #define MP_EXPECT_SNAPSHOT INT64_C(0)
 
@@ -147,7 +147,7 @@ typedef struct mp_append {
   bool differs;
   /* It has begun to write: a failure leaves something to be undone. */
   bool has_written;
-  /* The answer to an earlier sending was lost: the event may be there, though its id is new. */
+  /* The answer to an earlier sending of this append was lost: the event may be stored already. */
   bool may_be_stored;
   /* There may be an outcome, of an earlier attempt. */
   bool has_outcome;
@@ -202,9 +202,9 @@ void mp_append_note(mp_append *append);
 
 /*
 ** Lists what is to be written, and writes the event's text, unless the given text is stored
-** unchanged. `holes` as in mp_event_draft_write. False without memory.
+** unchanged. `unresolved` as in mp_event_draft_write. False without memory.
 */
-bool mp_append_write_event(mp_append *append, size_t *holes);
+bool mp_append_write_event(mp_append *append, size_t *unresolved);
 /* The event as a store keeps it; `heads` are those of the keys that it changes. */
 mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
 

@@ -2,7 +2,7 @@
 #include "service/append/async.h"
 
 #include "base/error.h"
-#include "service/append/batch.h"
+#include "service/append/store_queued.h"
 #include "service/changes/changes.h"
 
 struct mp_job {
@@ -49,8 +49,8 @@ static moonpad_status expect_results(mp_append *append, moonpad_error *error) {
 }
 
 /*
-** It may be being stored by now, which uses nothing of this. `previous_value` is for
-** mp_append_write_refused alone.
+** A worker may be storing it already: it reads nothing of what is changed here. `previous_value` is
+** for mp_append_write_refused alone.
 */
 static void freeze_until_stored(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
@@ -68,7 +68,7 @@ static void thaw(moonpad_session *session) {
   session->in_flight.has_unshown = false;
 }
 
-/* It may be being stored by now, which uses nothing of this. */
+/* A worker may be storing it already: it reads nothing of what is changed here. */
 static void show_expected(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];

@@ -5,9 +5,9 @@
 #include "service/append/append.h"
 
 /*
-** What has changed since `snapshot` is among the others. A key that the object showed and that the
-** store has not was removed by somebody, at any time until tombstones were purged. Otherwise nobody
-** knows of more than the object did, but for its own appends since.
+** When the key was last changed, by anybody. What others changed since the snapshot is in `others`.
+** A key that the object showed and that the store does not have was removed by somebody, whose
+** tombstone has been purged. Else it is the newer of what the object knew and its own last append.
 */
 int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) {
   const mp_key *key = operation->key;
@@ -21,8 +21,8 @@ int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) 
 }
 
 /*
-** A delta that was decided in sight of another revision has not seen what the object itself has
-** stored since either.
+** A delta with an expected revision (rewind) is compared with an empty journal: what the object
+** itself has stored after that revision counts as somebody else's, too.
 */
 bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation) {
   static const mp_own_writes none;
@@ -41,9 +41,9 @@ bool mp_append_reserve_notes(mp_append *append) {
 }
 
 /*
-** Of an event that was sent again, because the answer to the first sending was lost. Nobody
-** else's change can be hidden: the first sending had looked. Of user and app keys nobody knows
-** which revision was that one's.
+** The first sending was stored, but its answer was lost. Its session keys are noted as own writes;
+** they hide nobody else's, because the first sending had looked. User and app keys are not noted:
+** their revision at that time is not known.
 */
 static void note_sent_before(mp_append *append, mp_operation *operation) {
   int64_t revision = append->event_revision, own = operation->entry->own.to;

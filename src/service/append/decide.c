@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "core/event_read.h"
+#include "service/limits.h"
 
 /* Other content is an error only once the look has ended: it also tells what others have stored. */
 static moonpad_status note_duplicate(void *context, const mp_event_row *row, moonpad_error *error) {

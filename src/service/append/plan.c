@@ -5,6 +5,7 @@
 #include "store/plan.h"
 
 #include "service/append/append.h"
+#include "service/limits.h"
 
 typedef struct sending {
   mp_append *append;
@@ -12,28 +13,28 @@ typedef struct sending {
   /* These three are the ones below, or one allocation; one element for each stored operation. */
   mp_guarded *operations;
   /* Where its result goes in the event's text. */
-  size_t *holes;
+  size_t *unresolved;
   /* The event's text between the results. */
   mp_plan_span *spans;
   size_t span_count;
   /* The heads of the keys that are written. */
   unsigned heads;
   mp_guarded inline_operations[MP_INLINE_ENTRIES];
-  size_t inline_holes[MP_INLINE_ENTRIES];
+  size_t inline_unresolved[MP_INLINE_ENTRIES];
   mp_plan_span inline_spans[MP_INLINE_ENTRIES + 1];
 } sending;
 
 static bool reserve(sending *send) {
   size_t count = send->append->stored_count;
   send->operations = send->inline_operations;
-  send->holes = send->inline_holes;
+  send->unresolved = send->inline_unresolved;
   send->spans = send->inline_spans;
   if (count <= MP_INLINE_ENTRIES) return true;
-  size_t each = sizeof *send->operations + sizeof *send->spans + sizeof *send->holes;
+  size_t each = sizeof *send->operations + sizeof *send->spans + sizeof *send->unresolved;
   send->operations = mp_allocate(send->append->env, count * each + sizeof *send->spans);
   if (send->operations == NULL) return false;
   send->spans = (mp_plan_span *)(send->operations + count);
-  send->holes = (size_t *)(send->spans + count + 1);
+  send->unresolved = (size_t *)(send->spans + count + 1);
   return true;
 }
 
@@ -60,7 +61,8 @@ static bool extends_array(const mp_operation *operation) {
 }
 
 /*
-** A sum that is not for the store is made here, and holds as long as nobody else changes the key.
+** What the store cannot add up (floats, other types) is computed here, and guarded by the snapshot's
+** revision: the store refuses it when the key has changed since.
 */
 static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarded *planned) {
   if (adds_integers(operation) || extends_array(operation)) {
@@ -75,7 +77,7 @@ static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarde
   return status == MOONPAD_OK;
 }
 
-/* The store is to find no change that the object does not know of. */
+/* The newest revision of the key that is no conflict; the store refuses when the key is newer. */
 static int64_t guard(mp_append *append, const mp_operation *operation) {
   int64_t known = mp_append_last_change(append, operation);
   if (!operation->checked) return MP_UNGUARDED;
@@ -143,19 +145,19 @@ static void take_spans(sending *send, moonpad_string text) {
   send->spans[0].after = MP_NO_RESULT;
   for (size_t i = 0; i < send->append->stored_count; i++) {
     if (!is_added(&send->operations[i])) continue;
-    send->spans[send->span_count - 1].text = (moonpad_string){text.data + at, send->holes[i] - at};
+    send->spans[send->span_count - 1].text = (moonpad_string){text.data + at, send->unresolved[i] - at};
     send->spans[send->span_count++].after = i;
-    at = send->holes[i];
+    at = send->unresolved[i];
   }
   send->spans[send->span_count - 1].text = (moonpad_string){text.data + at, text.length - at};
 }
 
 /* The text with the results that are known, unless the given text is stored unchanged. */
-static bool write_event(mp_append *append, const mp_guarded *planned, size_t *holes) {
+static bool write_event(mp_append *append, const mp_guarded *planned, size_t *unresolved) {
   for (size_t i = 0; i < append->stored_count; i++) {
-    holes[i] = append->operations[i].result == NULL && is_added(&planned[i]);
+    unresolved[i] = append->operations[i].result == NULL && is_added(&planned[i]);
   }
-  return mp_append_write_event(append, holes);
+  return mp_append_write_event(append, unresolved);
 }
 
 /* ---- the whole ---- */
@@ -168,7 +170,7 @@ static bool make_plan(sending *send) {
   mp_append *append = send->append;
   const moonpad_options *options = &append->service->options;
   if (!reserve(send) || !mp_append_reserve_notes(append)) return false;
-  if (!plan_operations(send) || !write_event(append, send->operations, send->holes)) return false;
+  if (!plan_operations(send) || !write_event(append, send->operations, send->unresolved)) return false;
   send->span_count = 1;
   take_spans(send, append->stored);
   if (mp_check_event_size(append->service, append->stored.length, NULL) != MOONPAD_OK) return false;
@@ -207,7 +209,7 @@ static void take_outcome(sending *send) {
     append->operations[i].result = send->operations[i].result;
     send->operations[i].result = NULL;
   }
-  if (send->span_count > 1) write_event(append, send->operations, send->holes);
+  if (send->span_count > 1) write_event(append, send->operations, send->unresolved);
 }
 
 moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *error) {

@@ -1,7 +1,7 @@
 /* What an append stores: the rows of its keys, the text and the row of its event. */
 #include "service/append/append.h"
 
-bool mp_append_write_event(mp_append *append, size_t *holes) {
+bool mp_append_write_event(mp_append *append, size_t *unresolved) {
   for (size_t i = 0; i < append->stored_count; i++) {
     const mp_operation *operation = &append->operations[i];
     moonpad_string key = mp_scope_strip(operation->scope, mp_key_text(operation->key));
@@ -9,8 +9,8 @@ bool mp_append_write_event(mp_append *append, size_t *holes) {
   }
   if (append->delta_unchanged && mp_event_draft_is_unchanged(&append->draft, &append->stored)) return true;
   mp_buffer_clear(&append->json);
-  mp_event_draft_write(&append->draft, append->delta_unchanged ? NULL : append->writes, append->stored_count, holes,
-                       &append->json);
+  mp_event_draft_write(&append->draft, append->delta_unchanged ? NULL : append->writes, append->stored_count,
+                       unresolved, &append->json);
   append->stored = append->json.failed ? (moonpad_string){NULL, 0} : mp_buffer_text(&append->json);
   return !append->json.failed;
 }

@@ -9,7 +9,7 @@
 /* What a key showed before it changed, for the calls that had begun by then. */
 typedef struct mp_version {
   struct mp_version *older;
-  /* Counts the changes below its set: the one that replaced this version. */
+  /* moonpad_changes.changed when this version was replaced. */
   int64_t number;
   /* Counted; NULL: there was none. */
   mp_value *value;
@@ -105,16 +105,16 @@ struct moonpad_changes {
   /* What was held when it was last clean after an append: no base is older. */
   int64_t clean_at[MP_STORED_SCOPES];
 
-  /* ---- of a tool call's set: see transaction.h ---- */
+  /* ---- of a tool call's set: see tool_call.h ---- */
 
   /* The set that its transactions commit to; NULL: it lies over the view itself. */
   moonpad_changes *below;
   /* Its call is under way: it does not see what is stored from its first transaction on. */
   bool in_call;
-  /* When its call began: after so many changes below, and with these revisions held. */
+  /* When its call began: `changed` of the set below, and the revisions of its snapshot. */
   int64_t call_began;
   int64_t began_at[MP_STORED_SCOPES];
-  /* When its last transaction began: after so many changes below. */
+  /* When its last transaction began: `changed` of the set below. */
   int64_t began;
 
   /* ---- of a set below tool calls ---- */
@@ -223,7 +223,7 @@ void mp_change_put(mp_change *change, mp_value *value, bool last_writer_wins);
 moonpad_status mp_changes_add(moonpad_changes *changes, moonpad_string key, mp_operation_kind kind, mp_value *operand,
                               moonpad_error *error);
 
-/* ---- list.c, child_writes.c ---- */
+/* ---- list.c, agent_tool_writes.c ---- */
 
 /* The whole state has been looked at. */
 void mp_changes_mark_all_read(moonpad_changes *changes);

@@ -3,8 +3,8 @@
 ** thread at a time, that of the session object.
 **
 ** Belongs here: what is pending, per key; what was read, and in sight of which revision; opened
-** tables; the transactions of tool calls (transaction.h), the writes of agents as tools
-** (child_writes.h).
+** tables; the transactions of tool calls (tool_call.h), the writes of agents as tools
+** (agent_tool_writes.h).
 ** Does not belong here: storing, and whether a write conflicts (append/); trees of nodes and
 ** patches (core/).
 ** Arrows: changes/ uses session/, the service and core; append/ and the Lua binding use changes/,

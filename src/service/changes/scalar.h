@@ -3,6 +3,7 @@
 #define MP_SERVICE_CHANGES_SCALAR_H
 
 #include "service/changes/change_set.h"
+#include "service/limits.h"
 
 static inline bool mp_change_is(const mp_change *change, const char *key, size_t length) {
   const mp_key *own = change->entry->key;

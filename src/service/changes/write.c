@@ -1,6 +1,7 @@
 /* Change sets: set, remove, increment, append (contract 1.3). */
 #include "base/error.h"
 #include "service/changes/change_set.h"
+#include "service/limits.h"
 
 /* Everything that may fail comes before the first change, so that a write is all or nothing. */
 static moonpad_status begin_write(moonpad_changes *changes, moonpad_string key, mp_change **change,

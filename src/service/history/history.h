@@ -1,7 +1,8 @@
 /*
 ** history/: what a session was, and going back to it (contract 2: stateAt, fork, rewind, export).
-** Here: the state after an earlier revision (replay.h), forks, rewinds, and sessions as text.
-** Not here: reading single events (session/), how a rewind's event is stored (append/).
+** Belongs here: the state after an earlier revision (replay.h), forks, rewinds, and sessions as
+** text.
+** Does not belong here: reading single events (session/), how a rewind's event is stored (append/).
 ** Arrows: uses append/, session/, the service and below; no other folder of src/service uses
 ** history/. The Lua binding takes rewinds and exports apart, into steps: rewind.h, export.h.
 */

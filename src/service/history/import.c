@@ -10,6 +10,7 @@
 #include "core/json_trusted.h"
 #include "service/history/export.h"
 #include "service/history/replay.h"
+#include "service/limits.h"
 
 /* An event that has been read. Positions, not pointers: the buffers grow. */
 typedef struct imported_event {

@@ -1,6 +1,7 @@
 /* Creating a session with its initial state (contract 2). */
 #include "base/error.h"
 #include "base/uuid.h"
+#include "service/limits.h"
 #include "service/session/session.h"
 #include "service/state_input.h"
 

@@ -1,4 +1,7 @@
-/* Event objects, as callers hold them (moonpad.h). */
+/*
+** Event objects, as callers hold them. Who frees them, and how long their text is valid, is said at
+** moonpad_event_json in moonpad.h.
+*/
 #ifndef MP_SERVICE_SESSION_EVENT_H
 #define MP_SERVICE_SESSION_EVENT_H
 

@@ -18,7 +18,7 @@ typedef struct mp_in_flight mp_in_flight;
 typedef struct mp_failure {
   /* Code MOONPAD_OK: none has failed. */
   moonpad_error error;
-  /* Else it was found in a transaction that may still be undone. */
+  /* False: it was found in a transaction that may still be rolled back and run again. */
   bool is_final;
 } mp_failure;
 

@@ -1,4 +1,7 @@
-/* Was this ours? One answer for all writers of a session object. */
+/*
+** The journal of a session object's own writes: was a stored change its own? One answer for all
+** writers of the object. How the journal is made up is said in own_writes.h.
+*/
 #include "service/session/own_writes.h"
 
 static bool same_branch(const mp_key *a, const mp_key *b) {

@@ -86,21 +86,3 @@ void mp_view_expect_done(mp_view *view, mp_view_entry *entry) {
     show(view, entry, stored);
   }
 }
-
-bool mp_equal_values(const mp_value *a, const mp_value *b) {
-  if (a == b) return true;
-  if (a == NULL || b == NULL || a->as.type != b->as.type) return false;
-  switch (a->as.type) {
-  case MOONPAD_NULL:
-    return true;
-  case MOONPAD_BOOLEAN:
-    return a->as.as.boolean == b->as.as.boolean;
-  case MOONPAD_INTEGER:
-    return a->as.as.integer == b->as.as.integer;
-  case MOONPAD_FLOAT:
-    return memcmp(&a->as.as.number, &b->as.as.number, sizeof(double)) == 0;
-  default:
-    return a->as.as.text.length == b->as.as.text.length &&
-           memcmp(a->as.as.text.data, b->as.as.text.data, a->as.as.text.length) == 0;
-  }
-}

@@ -78,7 +78,4 @@ static inline mp_value *mp_view_stored(const mp_view_entry *entry) {
   return entry->in_flight > 0 ? entry->stored : entry->value;
 }
 
-/* The same type and content; NULL equals NULL only. Composites are compared as text. */
-bool mp_equal_values(const mp_value *a, const mp_value *b);
-
 #endif

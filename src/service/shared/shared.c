@@ -1,12 +1,14 @@
 /*
 ** User and app state, read and changed without a session (contract 2: getUserState, updateAppState,
 ** incrementState and so on).
-** Here: the transaction of each of these calls, and the checks of what they are given.
-** Not here: how a session sees these keys (session/), or writes them with an event (append/).
+** Belongs here: the transaction of each of these calls, and the checks of what they are given.
+** Does not belong here: how a session sees these keys (session/), or writes them with an event
+** (append/).
 ** Arrows: uses session/, service and below; no other folder of src/service uses this one.
 */
 #include "base/error.h"
 #include "core/operations.h"
+#include "service/limits.h"
 #include "service/session/session.h"
 #include "service/state_input.h"
 

@@ -1,7 +1,7 @@
 /*
 ** src/store/memory: the store "memory:". All data is in this process and ends with it.
 ** One mutex; a transaction changes the data in place, and an undo log (log.h) rolls it back.
-** What does not belong here: rules of moonpad (src/service), and what stores share (store/parts.h).
+** Does not belong here: rules of moonpad (src/service), and what stores share (store/parts.h).
 ** Arrows: open.c -> tx.c -> read.c, list.c, write.c -> housekeeping.c -> log.c -> tokens.c, data.c
 ** -> events.c, keys.c, slots.c -> arena.c. Nothing here includes another store.
 **

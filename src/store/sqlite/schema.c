@@ -1,6 +1,6 @@
 /*
-** The tables (schema 2): creates them in an empty file, checks them in any other, and migrates a
-** file of schema 1.
+** The tables (schema 2): creates them in an empty file, checks them in any other (a file that is
+** damaged or not moonpad's is refused), and migrates a file of schema 1.
 **
 ** Why the tables are as they are. The cost of an append is the number of pages that its commit
 ** writes (about 3 us each when measured), so what one append changes is stored close together.
@@ -10,17 +10,15 @@
 ** - Events are a rowid table by (session << 34 | revision). An event of 400 bytes needs no overflow
 **   page, as it would WITHOUT ROWID, and the events of a session are neighbours. Virtual columns
 **   keep session and revision readable, and cost nothing.
-** - `sessions` has no index by time: every append would move its session in it. A list sorts
-** instead.
+** - `sessions` has no index by time: every append would move its session in it. A list
+**   sorts instead.
 ** - There are no foreign keys: only sessions and users are deleted, by a few statements over key
 **   ranges. A parent lookup for every event and key would cost each append more than that.
 ** - State has no index by revision: every write would move its key in it, which costs a quarter to
-** a
-**   third more pages. Instead each head lists the keys that were changed last (recent.c), in a row
+**   a third more pages. Instead each head lists the keys that were changed last (recent.c), in a row
 **   that is written anyway.
 ** - The columns of an event that are read without its JSON are stored before it: a column behind a
-**   long text is found by going through its overflow pages. A file of schema 1 gets the same
-** columns
+**   long text is found by going through its overflow pages. A file of schema 1 gets the same columns
 **   behind it, because adding a column rewrites no row. So no SQL relies on the order of columns.
 */
 #include <string.h>

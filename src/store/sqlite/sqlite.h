@@ -2,7 +2,7 @@
 ** src/store/sqlite: the store "sqlite:". One connection writes; transactions that wait at the same
 ** moment share a commit (group commit). A pool of connections reads, each transaction from its own
 ** snapshot (WAL). A database in memory has the writing connection only.
-** What does not belong here: rules of moonpad (src/service), and what stores share (store/parts.h).
+** Does not belong here: rules of moonpad (src/service), and what stores share (store/parts.h).
 ** Arrows point down this list; none points up. Nothing here includes another store. The tables of
 ** artifacts and memories (src/agent_stores) are built on the store and its statements.
 **

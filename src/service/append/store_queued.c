@@ -2,7 +2,7 @@
 ** Storing asynchronous appends, on a worker: many in one transaction, each with an answer of its
 ** own.
 */
-#include "service/append/batch.h"
+#include "service/append/store_queued.h"
 
 #include "base/error.h"
 
@@ -71,9 +71,9 @@ static moonpad_status write_jobs(mp_store *store, job_batch *batch, moonpad_erro
 }
 
 /*
-** A store that refused the batch as a whole is asked again job by job, so that each gets its own
-** answer; no longer once it has said what it would say to all. Who was locked out has waited for as
-** long as each may wait. *error is what the store said last.
+** Where the store refused the batch as a whole, each job is tried by itself, so that it gets its own
+** answer. That ends at an error that every job would get (busy, closed, storage, no memory); after
+** `busy` nobody tries again, because the whole timeout has passed. *error is the last answer.
 */
 static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error) {
   moonpad_status status = write_jobs(store, batch, error);

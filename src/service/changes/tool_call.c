@@ -1,9 +1,10 @@
 /* Transactions of tool calls (contract 1.4 points 2 to 4). */
-#include "service/changes/transaction.h"
+#include "service/changes/tool_call.h"
 
 #include "base/error.h"
 #include "core/tree_write.h"
 #include "service/changes/change_set.h"
+#include "service/limits.h"
 
 static const char is_between[] = "none of its call's functions is running";
 
@@ -43,8 +44,8 @@ void mp_transaction_rollback(moonpad_changes *changes) {
 typedef struct committed {
   mp_change *change;
   mp_change *below;
-  mp_patch *patch;     /* NULL: nobody needs it, */
-  mp_version *version; /* nor this */
+  mp_patch *patch;     /* NULL unless calls overlap */
+  mp_version *version; /* NULL unless calls overlap */
   mp_operation_kind kind;
   mp_value *value;
   bool conflicts;
@@ -81,7 +82,7 @@ static moonpad_status add_to_pending(committed *key, moonpad_error *error) {
   return mp_apply_pending(env, change->kind, name, below->value, change->value, &key->value, error);
 }
 
-/* Of a tree that is nobody's: one without an owner takes no writes. */
+/* A tree without an owner is stale and takes no writes: a scratch tree has this empty one. */
 static const mp_tree_owner nobody;
 
 /* Does the patch to what the set below shows. */

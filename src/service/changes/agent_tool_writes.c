@@ -1,5 +1,5 @@
 /* What was written in a change set, as patches, and doing it over again (contract 1.4 point 3). */
-#include "service/changes/child_writes.h"
+#include "service/changes/agent_tool_writes.h"
 
 #include "base/error.h"
 #include "service/changes/change_set.h"
@@ -8,7 +8,7 @@
 
 static const moonpad_string whole_key = {"", 0};
 
-/* Of a new table, and of one that was written into, each path is known. */
+/* A new table: all of it. A table that was written into: the paths of these writes. Else: a set. */
 static bool add_set(mp_patch *patch, mp_change *change) {
   bool is_table = mp_is_composite(change->value->as.type);
   bool is_new = change->created || (change->by_path && *change->under == NULL);
@@ -79,7 +79,7 @@ moonpad_status mp_changes_writes(moonpad_changes *changes, mp_writes **result, m
   return MOONPAD_OK;
 }
 
-/* An edit of the whole key; *below_it: it was none, the others are for the opened table. */
+/* Does the first edit where it is of the whole key. *below_it: what is left goes into the opened table. */
 static moonpad_status do_edit(mp_change *change, const mp_edit *edit, bool last_writer_wins, bool *below_it,
                               moonpad_error *error) {
   moonpad_changes *changes = change->owner;

@@ -1,5 +1,5 @@
 /*
-** The transactions of tool calls, for the runner's contexts: see service/changes/transaction.h. For
+** The transactions of tool calls, for the runner's contexts: see service/changes/tool_call.h. For
 ** the Lua layer, not for users.
 */
 #include "lua/base/arguments.h"

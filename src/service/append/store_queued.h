@@ -1,6 +1,6 @@
 /* An asynchronous append as a task, and how a worker stores such tasks. */
-#ifndef MP_SERVICE_APPEND_BATCH_H
-#define MP_SERVICE_APPEND_BATCH_H
+#ifndef MP_SERVICE_APPEND_STORE_QUEUED_H
+#define MP_SERVICE_APPEND_STORE_QUEUED_H
 
 #include "service/append/append.h"
 

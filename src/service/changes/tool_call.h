@@ -4,8 +4,8 @@
 ** own until it commits; then it is pending in the answer's set, and calls that begin later see it.
 ** A transaction sees what was there when it began, and its own writes.
 */
-#ifndef MP_SERVICE_CHANGES_TRANSACTION_H
-#define MP_SERVICE_CHANGES_TRANSACTION_H
+#ifndef MP_SERVICE_CHANGES_TOOL_CALL_H
+#define MP_SERVICE_CHANGES_TOOL_CALL_H
 
 #include "service/changes/changes.h"
 
