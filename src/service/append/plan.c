@@ -61,8 +61,8 @@ static bool extends_array(const mp_operation *operation) {
 }
 
 /*
-** What the store cannot add up (floats, other types) is computed here, and guarded by the snapshot's
-** revision: the store refuses it when the key has changed since.
+** What the store cannot add up (floats, other types) is computed here, and guarded by the
+** snapshot's revision: the store refuses it when the key has changed since.
 */
 static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarded *planned) {
   if (adds_integers(operation) || extends_array(operation)) {

@@ -71,9 +71,9 @@ static moonpad_status write_jobs(mp_store *store, job_batch *batch, moonpad_erro
 }
 
 /*
-** Where the store refused the batch as a whole, each job is tried by itself, so that it gets its own
-** answer. That ends at an error that every job would get (busy, closed, storage, no memory); after
-** `busy` nobody tries again, because the whole timeout has passed. *error is the last answer.
+** Where the store refused the batch as a whole, each job is tried by itself, so that it gets its
+** own answer. That ends at an error that every job would get (busy, closed, storage, no memory);
+** after `busy` nobody tries again, because the whole timeout has passed. *error is the last answer.
 */
 static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error) {
   moonpad_status status = write_jobs(store, batch, error);

@@ -79,7 +79,10 @@ moonpad_status mp_changes_writes(moonpad_changes *changes, mp_writes **result, m
   return MOONPAD_OK;
 }
 
-/* Does the first edit where it is of the whole key. *below_it: what is left goes into the opened table. */
+/*
+** Does the first edit where it is of the whole key. *below_it: what is left goes into the opened
+** table.
+*/
 static moonpad_status do_edit(mp_change *change, const mp_edit *edit, bool last_writer_wins, bool *below_it,
                               moonpad_error *error) {
   moonpad_changes *changes = change->owner;

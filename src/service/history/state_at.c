@@ -1,6 +1,6 @@
 /*
-** stateAt: the session's own state after an earlier revision (contract 2). This is the call; how the
-** state is put together from the base state and the events is in replay.c.
+** stateAt: the session's own state after an earlier revision (contract 2). This is the call; how
+** the state is put together from the base state and the events is in replay.c.
 */
 #include "service/history/history.h"
 #include "service/history/replay.h"

@@ -15,11 +15,12 @@
 ** - There are no foreign keys: only sessions and users are deleted, by a few statements over key
 **   ranges. A parent lookup for every event and key would cost each append more than that.
 ** - State has no index by revision: every write would move its key in it, which costs a quarter to
-**   a third more pages. Instead each head lists the keys that were changed last (recent.c), in a row
-**   that is written anyway.
+**   a third more pages. Instead each head lists the keys that were changed last (recent.c), in a
+**   row that is written anyway.
 ** - The columns of an event that are read without its JSON are stored before it: a column behind a
-**   long text is found by going through its overflow pages. A file of schema 1 gets the same columns
-**   behind it, because adding a column rewrites no row. So no SQL relies on the order of columns.
+**   long text is found by going through its overflow pages. A file of schema 1 gets the same
+**   columns behind it, because adding a column rewrites no row. So no SQL relies on the order of
+**   columns.
 */
 #include <string.h>
 #include <sys/stat.h>
