@@ -1,7 +1,8 @@
 /*
 ** Drafts of events: an event between appendEvent and the store (contract 2.1, 3). core/event_read.h
 ** makes a draft out of JSON text; here it gets what was not given and is written as it is stored.
-** Also what is asked of the text of stored events.
+** Also what is asked of the text of stored events. The event objects that callers hold, and who
+** frees them: service/session/event.h.
 */
 #ifndef MP_CORE_EVENT_H
 #define MP_CORE_EVENT_H

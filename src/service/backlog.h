@@ -25,8 +25,9 @@ typedef struct mp_backlog {
   mp_task_list batch;
   /* The task is submitted, or runs. */
   bool scheduled;
-  /* The following belong to the worker that runs the task. */
+  /* That of all its tasks. */
   mp_run_together run;
+  /* The following belong to the worker that runs the task. */
   moonpad_error error;
   bool gives_up;
 } mp_backlog;

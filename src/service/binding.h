@@ -112,9 +112,10 @@ static inline mp_key **mp_session_take_conflicts(moonpad_session *session, size_
 ** service/changes/changes.h:
 **   mp_changes_new_detached, mp_changes_promote, mp_changes_set_branch, mp_changes_end,
 **   mp_changes_env; mp_changes_item, mp_changes_has, mp_changes_peek, mp_changes_keys,
-**   mp_changes_write_all, mp_changes_write_delta; mp_changes_put, mp_changes_holds.
+**   mp_changes_write_all, mp_changes_write_delta; mp_changes_put, mp_changes_holds;
+**   mp_change_of.
 ** service/changes/scalar.h, the short way to a key that was used lately:
-**   mp_change_of, mp_change_is, mp_change_scalar, mp_change_overwrite, mp_change_touch.
+**   mp_change_is, mp_change_scalar, mp_change_overwrite, which may call mp_change_touch.
 ** service/changes/tool_call.h, tool calls:
 **   mp_changes_over, mp_transaction_begin, mp_transaction_commit, mp_transaction_rollback.
 ** service/changes/agent_tool_writes.h, agents as tools:

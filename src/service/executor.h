@@ -26,10 +26,10 @@ typedef struct mp_executor {
   pthread_t workers[MP_WORKERS];
   unsigned worker_count; /* threads that have been started */
   unsigned idle;         /* of these, how many wait for work */
-  unsigned running;      /* tasks that run now, on workers and at once */
+  unsigned running;      /* tasks that run now, on workers or on their submitters' threads */
   unsigned writing;      /* of these, how many write, on workers */
   bool ended;            /* the workers have been joined */
-  /* Takes no more tasks; the workers end once none is waiting. Set with the mutex held. */
+  /* Takes no more tasks; workers end once there is none for them. Set with the mutex held. */
   atomic_bool closed;
 } mp_executor;
 
@@ -52,9 +52,9 @@ moonpad_status mp_executor_submit(mp_executor *executor, mp_task *task, moonpad_
 moonpad_status mp_executor_run(mp_executor *executor, mp_task *task, moonpad_error *error);
 
 /*
-** For a task that another task runs, with more of them in one go (asynchronous appends). All with
-** the mutex held. From `accept` on the task's queue counts it as under way, until `done` puts it
-** into the queue, or `withdraw` takes it back. Errors of `accept`: closed.
+** For the tasks of a backlog, which no worker takes singly. All with the mutex held. From `accept`
+** on the task's queue counts it as under way, until `done` puts it into the queue, or `withdraw`
+** takes it back. Errors of `accept`: closed.
 */
 moonpad_status mp_executor_accept(mp_executor *executor, mp_task *task, moonpad_error *error);
 void mp_executor_withdraw(mp_task *task);

@@ -23,15 +23,17 @@ struct moonpad_queue {
   pthread_mutex_t *mutex; /* the executor's; guards all that follows */
   pthread_cond_t ready;   /* for anybody who waits for the queue: something is done */
   mp_task_list done;
-  size_t wanted;       /* of `done` and `due`: somebody is to take them, the fd is readable */
+  /* How many of `done` (not abandoned) and `due` there are. The fd is readable while any is. */
+  size_t wanted;
   size_t abandoned;    /* the others of `done`: a poll drops them */
   size_t under_way;    /* tasks that are not done yet and will come here */
   size_t due;          /* steps that have something to do without any task (mp_queue_add_due) */
   uint64_t due_number; /* the last of them, in the order of `last_number` */
   uint64_t last_number;
-  /* `last_number` when a wait returned the last time: older things do not end the next wait. */
-  uint64_t awaited_number; /* a wait of mp_queue_await */
-  uint64_t polled_number;  /* a wait of a poll */
+  /* `last_number` when mp_queue_await returned last: only what came after it ends the next one. */
+  uint64_t awaited_number;
+  /* The same for a poll that waits. */
+  uint64_t polled_number;
   bool closed;
   int read_fd; /* -1: nobody has asked for it */
   int write_fd;
@@ -65,7 +67,10 @@ void mp_queue_drop_abandoned(moonpad_queue *queue);
 ** there is none.
 */
 mp_task *mp_queue_next(moonpad_queue *queue, uint64_t last);
-/* Waits for such a task, at most so long, and not when nothing is under way. The last number. */
+/*
+** Waits until something is done or due, at most so long, and not when nothing is under way. Returns
+** the last number.
+*/
 uint64_t mp_queue_wait(moonpad_queue *queue, int64_t timeout_ms);
 
 /*

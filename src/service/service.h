@@ -8,9 +8,10 @@
 ** Arrows: history -> append -> changes -> session -> this folder's own files -> store, core, base;
 ** shared -> session. binding.h is what src/lua uses of all of them.
 **
-** Threads. The host's: all calls; an append is prepared on it, and applied on it; callbacks run in
-** its polls. Workers of the executor (at most four, three of them writing): what asks a store, save
-** one in memory, which is asked on the spot. libcurl's thread: one for each HTTP client. No others.
+** Threads. The host's: all calls; a synchronous one asks the store there, and group commit may run
+** its transaction on another caller's thread; callbacks run in polls. Workers of the executor, at
+** most four, three of them writing: asynchronous appends and the calls of stepped runs, save for
+** stores in memory, which are asked at once. libcurl's: one for each HTTP client. No others.
 **
 ** Locks. None is asked for while another one is held, save mp_sqlite.mutex below, so no two threads
 ** can wait for each other.
@@ -51,7 +52,7 @@ struct moonpad_service {
   mp_backlog backlog;   /* writes that may share a transaction: asynchronous appends */
 };
 
-/* For calls that may not ask the store at all, which would refuse by itself. Errors: closed. */
+/* For calls that can end without asking the store, which would refuse by itself. Errors: closed. */
 moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *error);
 /* Hands over a task, to be run on a worker: see mp_executor_submit. */
 moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error);
@@ -71,7 +72,7 @@ typedef struct mp_session_label {
 } mp_session_label;
 mp_session_label mp_label(const moonpad_session_name *name);
 
-/* Contract 2.2: `onConflict = "overwrite"` switches them off. */
+/* Are conflicts checked? `onConflict = "overwrite"` (contract 2.2) switches that off. */
 static inline bool mp_checks_conflicts(const moonpad_service *service) {
   return service->options.on_conflict != MOONPAD_ON_CONFLICT_OVERWRITE;
 }

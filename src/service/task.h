@@ -18,10 +18,10 @@ typedef enum mp_task_taker {
 } mp_task_taker;
 
 /*
-** The first member of a larger struct, its submitter's. After `run`, exactly one of `finish` and
-** `drop` is called, once; that gives the struct back to the submitter. `run` must not touch what
-** belongs to the submitter's thread (a session object, a Lua state): read it before submitting,
-** change it in `finish`.
+** The first member of a larger struct, its submitter's. What is in a queue is given back to the
+** submitter in one of three ways: a poll calls `finish`, or `drop`, or a step takes it with
+** mp_task_take. `run` must not touch what belongs to the submitter's thread (a session object, a
+** Lua state): read it before submitting, change it in `finish`.
 */
 struct mp_task {
   /*
@@ -40,7 +40,7 @@ struct mp_task {
   void (*drop)(mp_task *task);
   moonpad_queue *queue; /* where it goes when it is done; NULL: nowhere, and `run` is all */
   bool writes;          /* it may wait for a lock of the store: see MP_WRITERS */
-  mp_task_taker taker;  /* once submitted, changed by mp_task_abandon only */
+  mp_task_taker taker;  /* once submitted, changed with the mutex held, when it is abandoned */
   /* Private to the executor and its queues, guarded by the executor's mutex. */
   mp_task *next;
   mp_task *previous;

@@ -220,7 +220,10 @@ static bool is_same_node(lua_State *L, mp_lua *binding, const mp_lua_node *proxy
   return mp_node_holds_index(proxy->node, path->index, given->node);
 }
 
-/* A node that has been replaced or removed (stale) is refused in core/tree_write.c. */
+/*
+** A node that has been replaced or removed (stale) is refused in core/tree_write.c, one whose key
+** shows something else by now in service/changes/value.c (refuse_if_overtaken).
+*/
 static moonpad_status write_at(const mp_lua_node *proxy, const mp_value_path *path, mp_value *value,
                                moonpad_error *error) {
   if (path->kind == MP_VALUE_PATH_NODE_MEMBER) return mp_node_set_member(proxy->node, path->name, value, error);

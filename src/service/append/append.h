@@ -8,9 +8,11 @@
 ** Arrows: append/ uses changes/ (changes.h only), session/, the service, the store and core;
 ** history/ and the Lua binding use append/.
 **
-** The steps, a file each: prepare.c (on the session object's thread, no I/O, may fail), then either
-** plan.c (sends it as a plan) or decide.c (a transaction function), then apply.c (the session
-** object takes it in; cannot fail). conflicts.c has the rule of conflicts.
+** The steps, a file each: prepare.c (on the session object's thread, no I/O, may fail; which writes
+** are checked for conflicts), then plan.c (sends it as a plan, to stores that take plans) or, where
+** that is not possible or was refused, decide.c (a transaction function: an event id that is stored
+** already, which makes appends idempotent; sums; limits), then apply.c (the session object takes it
+** in; cannot fail). conflicts.c decides whether a checked write conflicts.
 */
 #ifndef MP_SERVICE_APPEND_APPEND_H
 #define MP_SERVICE_APPEND_APPEND_H
@@ -21,13 +23,13 @@
 
 /*
 ** What a delta by hand is compared with, unless a request says otherwise: the session object's
-** snapshot (contract 2.2). 0 is free for this: at revision 0 the snapshot is the same.
+** snapshot (contract 2.2). 0 can say this, for revision 0 is what an object of a new session holds.
 */
 #define MP_EXPECT_SNAPSHOT INT64_C(0)
 
 /* What is to be appended. */
 typedef struct mp_append_request {
-  /* JSON. Borrowed; it must outlive the append. */
+  /* JSON. Borrowed: it must outlive mp_append_now; mp_append_later copies it. */
   moonpad_string event;
   /*
   ** The text was written by this library's encoder (compact, valid, no key twice): it is only
@@ -38,7 +40,7 @@ typedef struct mp_append_request {
   moonpad_changes *changes;
   /* Refuses a key that is pending there and in the event's own delta as well. */
   bool refuses_shared_keys;
-  /* The session's revision that the event's delta was decided in sight of. */
+  /* The session's revision that the delta was made from; MP_EXPECT_SNAPSHOT is the default. */
   int64_t expected_revision;
 } mp_append_request;
 
@@ -102,7 +104,7 @@ typedef struct mp_operation {
 typedef struct mp_append {
   moonpad_service *service;
   mp_env *env;
-  /* In call order, but temp: keys last. */
+  /* The delta's keys in their order, then pending ones sorted by key; temp: keys last. */
   mp_operation *operations;
   size_t count;
   size_t capacity;
@@ -189,11 +191,14 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, co
 ** asked, as the session object knows.
 */
 int64_t mp_append_last_change(mp_append *append, const mp_operation *operation);
-/* Does that change, or one before it, conflict with the operation? */
+/*
+** Has somebody else, or a concurrent branch, changed the key after operation->base, and is the
+** operation one that is checked?
+*/
 bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation);
 /*
-** Notes what it writes in the journals of own writes, with `row` as it becomes. `reserve` makes
-** room first; false without memory.
+** Notes what it writes in the journals of own writes, once `row` has its new revisions. `reserve`
+** makes room first; false without memory.
 */
 bool mp_append_reserve_notes(mp_append *append);
 void mp_append_note(mp_append *append);
@@ -222,15 +227,15 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
 
 /*
 ** After success: the session object shows what is stored, the change set is clean. Not for an
-** append that was shown before (async.c). Without memory for what others changed that is left out:
-** the object holds the older revision then, and will ask for it again. Where `live` was set, the
-** memory is there already.
+** append that was shown before (async.c). If there is no memory to show what others have changed,
+** that is not shown: the object keeps its older revision, and asks again at the next append. Where
+** `live` was set, the memory is there already.
 */
 void mp_append_apply(mp_append *append, moonpad_session *session);
 /*
-** The event that a refused asynchronous append was to store, written as stored events are. What it
-** was to add to is what the session object showed, which must not be freed yet. Without memory it
-** writes nothing.
+** The event that a refused asynchronous append was to store, written as stored events are.
+** Increments and appends are added to what the session object showed before (previous_value). The
+** object must still exist. Without memory it writes nothing.
 */
 void mp_append_write_refused(const mp_append *append, mp_buffer *out);
 /* Moves the keys in conflict to the session object, for moonpad_session_conflict_key. */
@@ -239,15 +244,15 @@ void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 /* ---- append.c ---- */
 
 /*
-** Undoes the outcome of an attempt, on the thread that ran it: before a transaction function is
-** called again, and after a failure. Of several appends of one session object the last one first.
+** Undoes the outcome of an attempt: before a transaction function is called again, and after a
+** failure, on the append's own thread. Of several appends of one session object the last one first.
 */
 void mp_append_forget_outcome(mp_append *append);
 void mp_append_free(mp_append *append);
 moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);
 /*
 ** The first operation that the session object takes in. Of an event that had been stored before it
-** takes in none.
+** takes in none; if that was this append's own first sending, its temp: keys.
 */
 size_t mp_append_first_taken_in(const mp_append *append);
 /* The stored event, for the caller. NULL: there was no memory for it, or for its text. */

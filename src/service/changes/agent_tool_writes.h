@@ -2,8 +2,8 @@
 ** The writes of an agent that runs as a tool, in a session of its own: see docs/design.md "Change
 ** sets and trees".
 */
-#ifndef MP_SERVICE_CHANGES_CHILD_WRITES_H
-#define MP_SERVICE_CHANGES_CHILD_WRITES_H
+#ifndef MP_SERVICE_CHANGES_AGENT_TOOL_WRITES_H
+#define MP_SERVICE_CHANGES_AGENT_TOOL_WRITES_H
 
 #include "service/changes/changes.h"
 

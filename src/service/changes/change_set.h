@@ -50,13 +50,17 @@ struct mp_change {
   bool touched;
   /* The revision of its scope that this was done in sight of. */
   int64_t base;
+  /* Read since it was last clean. */
   bool read;
   /* Read in this transaction; of a set without transactions: since it was clean. */
   bool read_now;
 
   /* ---- what lies below ---- */
 
-  /* The view's value, or `below_value`. NULL: not looked at in this transaction. */
+  /*
+  ** Points to the value that this set lies over: the entry's or, of a tool call's set, below_value.
+  ** NULL: not looked at in this transaction.
+  */
   mp_value **under;
   /* Of a tool call's set: what the set below showed; counted. */
   mp_value *below_value;
@@ -92,7 +96,7 @@ struct moonpad_changes {
   /* key -> mp_change */
   mp_map map;
   size_t pending_count;
-  /* Why it takes no more writes; NULL: it does. */
+  /* Why it takes no more writes; NULL: it takes writes. */
   const char *ended;
 
   /* ---- the read set of the whole state ---- */
@@ -102,14 +106,14 @@ struct moonpad_changes {
   int64_t all_base[MP_STORED_SCOPES];
   /* The same in this transaction. */
   bool all_read_now;
-  /* What was held when it was last clean after an append: no base is older. */
+  /* The snapshot when it was last clean after an append. An older base counts as this one. */
   int64_t clean_at[MP_STORED_SCOPES];
 
   /* ---- of a tool call's set: see tool_call.h ---- */
 
   /* The set that its transactions commit to; NULL: it lies over the view itself. */
   moonpad_changes *below;
-  /* Its call is under way: it does not see what is stored from its first transaction on. */
+  /* Its call has begun a transaction: what the session object takes in since is hidden from it. */
   bool in_call;
   /* When its call began: `changed` of the set below, and the revisions of its snapshot. */
   int64_t call_began;
@@ -188,9 +192,9 @@ void mp_change_add_version(mp_change *change, mp_version *version);
 void mp_change_drop_versions(mp_change *change);
 /* mp_view.will_change: calls under way keep what the view showed. The context is the session. */
 void mp_changes_keep_version(void *session, const mp_view_entry *entry);
-/* From now on the call does not see what is stored (contract 1.4 point 5). */
+/* From now on what is newly stored is hidden from the call (contract 1.4 point 5). */
 void mp_call_begin(moonpad_changes *changes);
-/* From now on its transactions see what has been committed until now. */
+/* A transaction begins: commits of other calls until now become visible. */
 void mp_call_look_anew(moonpad_changes *changes);
 /* Nothing where it has not begun. */
 void mp_call_end(moonpad_changes *changes);

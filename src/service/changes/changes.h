@@ -24,7 +24,7 @@ typedef struct mp_change mp_change;
 
 /* A change set without a session (moonpad.state{...}): empty, to be read and written only. */
 moonpad_status mp_changes_new_detached(mp_env *env, moonpad_changes **changes, moonpad_error *error);
-/* Of such a one: what was set so far becomes its state, and nothing is pending any more. */
+/* Of such a one: what was set so far becomes its state, and is not pending any more. */
 void mp_changes_promote(moonpad_changes *changes);
 mp_env *mp_changes_env(const moonpad_changes *changes);
 /* The change set of a session object itself, made when first used. NULL when out of memory. */
@@ -44,8 +44,8 @@ moonpad_status mp_changes_set_branch(moonpad_changes *changes, moonpad_string br
 moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_item *item, moonpad_error *error);
 /*
 ** What the change set knows of one key, for callers that use the key again: made when there is
-** none, valid as long as the change set. NULL when out of memory. The key has at most
-** MOONPAD_MAX_KEY_BYTES.
+** none, valid as long as both the change set and the session object. NULL when out of memory. The
+** key has at most MOONPAD_MAX_KEY_BYTES.
 */
 mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key);
 /* As mp_changes_item. */
@@ -95,7 +95,10 @@ typedef struct mp_pending_write {
   bool last_writer_wins;
 } mp_pending_write;
 
-/* Can what is pending become an event now? Waits where that is happening already. */
+/*
+** Refuses a change set that cannot be committed. Waits first for an append of it that is shown only
+** once it is stored. Errors: closed, invalid_argument.
+*/
 moonpad_status mp_changes_refuse_commit(const moonpad_changes *changes, moonpad_error *error);
 moonpad_session *mp_changes_session(const moonpad_changes *changes);
 /* Borrowed; NULL: no branch's. */

@@ -29,9 +29,9 @@ static inline const moonpad_value *mp_change_scalar(mp_change *change, const moo
 }
 
 /*
-** The number, boolean or null that has been written already and that nobody else holds: writing
-** another one there is what mp_changes_put would do. NULL where that takes more; nothing has been
-** done then.
+** The number, boolean or null that has been written already and that nobody else holds. The caller
+** may overwrite it with another one, which has the effect of mp_changes_put. NULL where that takes
+** more; nothing has been done then.
 */
 static inline moonpad_value *mp_change_overwrite(mp_change *change) {
   mp_value *value = change->value;

@@ -14,7 +14,7 @@
 /*
 ** In a transaction: reads the session's row as it is stored now, and into `changed` (unless NULL)
 ** those of the session's own keys that changed after revision `since`. Errors: not_found, also when
-** the session object's creation is gone and another one has its id; those of the store.
+** the session object's creation is gone and another one has its name; those of the store.
 */
 moonpad_status mp_history_look(const moonpad_session *session, mp_tx *tx, int64_t since, mp_changed_keys *changed,
                                mp_session_row *row, moonpad_error *error);

@@ -154,7 +154,8 @@ moonpad_status mp_rewind_read(const moonpad_session *session, const mp_rewind_ta
 
 /*
 ** The delta is made from what is stored now, whatever the session object holds. An append by
-** somebody else between the two steps is a conflict: then both are done again.
+** somebody else between the two steps that changes a key of the delta is a conflict: then both are
+** done again.
 */
 static moonpad_status rewind_session(moonpad_session *session, mp_rewind_target target, moonpad_event **stored,
                                      moonpad_error *error) {

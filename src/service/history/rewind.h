@@ -11,17 +11,17 @@ typedef struct mp_rewind_target {
 } mp_rewind_target;
 
 /*
-** Somebody else may append between the two steps. The second one then fails with `conflict`, and
-** both are repeated, so many times at most.
+** Somebody else may append between the two steps. Where that changed a key of the delta, the second
+** one fails with `conflict`, and both are repeated, so many times at most.
 */
 #define MP_REWIND_ATTEMPTS 8
 
 /*
-** The first step: asks the store and writes the event that restores the earlier state. The second
-** step is mp_append_now with *expected_revision. Of the session object only its names
-** and ids are used, so mp_session_reference will do; its asynchronous appends must be done. Any
-** thread. Errors: not_found (no such invocation or revision, or it was trimmed); those of the
-** store.
+** The first step: asks the store and writes the event that restores the earlier state (its delta:
+** write_difference in rewind.c). The second step is mp_append_now with *expected_revision. Of the
+** session object only its names and ids are used, so mp_session_reference will do; its asynchronous
+** appends must be done. Any thread. Errors: not_found (no such invocation or revision, or it was
+** trimmed); invalid_argument (an invocation id that is no UTF-8); those of the store.
 */
 moonpad_status mp_rewind_read(const moonpad_session *session, const mp_rewind_target *target, mp_buffer *event,
                               int64_t *expected_revision, moonpad_error *error);

@@ -1,6 +1,6 @@
 /*
-** Keys of the stored scopes, collected inside a transaction that looks at a session, to be put
-** into a view after it.
+** Keys of the stored scopes, collected inside a transaction that looks at a session, as a rule to
+** be put into a view after it.
 */
 #ifndef MP_SERVICE_SESSION_CHANGED_KEYS_H
 #define MP_SERVICE_SESSION_CHANGED_KEYS_H
@@ -17,7 +17,7 @@ typedef struct mp_changed_keys {
   ** while rows are added. Else NULL.
   */
   mp_view *view;
-  /* A set of heads. Of these all keys with a value were found: the view removes all others. */
+  /* Scopes (MP_HEAD) of which `found` is the complete state: what it lacks is gone. */
   unsigned whole;
 } mp_changed_keys;
 

@@ -14,12 +14,15 @@
 moonpad_status mp_session_event_text(moonpad_session *session, size_t index, moonpad_string *json, int64_t *revision,
                                      moonpad_error *error);
 
-/* Can that be answered without asking the store? `index` SIZE_MAX: how many there are. */
+/*
+** Can that be answered without asking the store? With `index` SIZE_MAX: can the number of events be
+** told?
+*/
 bool mp_session_event_is_ready(moonpad_session *session, size_t index);
 
 /*
-** What has to be read first: the events that the after_timestamp filter lets through, or a page.
-** Afterwards more may have to be read.
+** One read that a look at an event needs: what the after_timestamp filter lets through, or one
+** page. After the filter a page may still be missing: ask mp_session_event_is_ready again.
 */
 typedef struct mp_event_read {
   moonpad_service *service;

@@ -80,8 +80,9 @@ void mp_in_flight_drain(mp_in_flight_queue *queue);
 /* Applies those that are done, in order, and waits for none. True: none is in flight any more. */
 bool mp_in_flight_try_drain(mp_in_flight_queue *queue);
 /*
-** The same for appends that were abandoned. `is_awaited`: somebody waits for their end all the
-** same, so the descriptor of the completion queue becomes readable by it.
+** First drops the abandoned ones that are done, then does the same. `is_awaited`: somebody waits
+** for the others all the same, so the descriptor of the completion queue becomes readable when one
+** is done; else a poll drops them.
 */
 bool mp_in_flight_drain_abandoned(mp_in_flight_queue *queue, bool is_awaited);
 /*

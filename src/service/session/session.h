@@ -1,8 +1,9 @@
 /*
 ** Session objects: what a caller holds of a stored session. One thread at a time.
 **
-** Belongs here: the object's life and names, the state it shows (view.h), its events (events.h,
-** cursor.h), its appends in flight; creating, getting, listing, refreshing and deleting sessions.
+** Belongs here: the object's life and names, the state it shows (view.h), its events (event.h,
+** events.h, cursor.h), its appends in flight; creating, getting, listing, refreshing and deleting
+** sessions.
 ** Does not belong here: pending writes (changes/), what an append is and when it conflicts
 ** (append/), earlier states (history/).
 ** Arrows: session/ uses the service, the store and core; changes/, append/, history/ and shared/
@@ -71,9 +72,7 @@ struct moonpad_session {
 
 /* An object for a row, with an empty view. NULL when out of memory. */
 moonpad_session *mp_session_new(moonpad_service *service, const moonpad_session_name *name, const mp_session_row *row);
-/*
-** With its state, whose view becomes the object's. NULL when out of memory.
-*/
+/* The same, showing `state`: its view, which must be set, becomes the object's. */
 moonpad_session *mp_session_new_with(moonpad_service *service, const moonpad_session_name *name,
                                      const mp_session_row *row, const mp_changed_keys *state);
 /*
@@ -113,13 +112,16 @@ static inline bool mp_session_try_drain(moonpad_session *session) {
 static inline bool mp_session_drain_abandoned(moonpad_session *session, bool is_awaited) {
   return mp_in_flight_drain_abandoned(&session->in_flight, is_awaited);
 }
-/* Before asking what is pending: while that is being stored, nobody knows. */
+/*
+** Before asking what is pending. An unshown append is one whose outcome is shown only once it is
+** stored (a stepped run's): until then its writes are pending, and may be stored already.
+*/
 static inline void mp_session_drain_unshown(moonpad_session *session) {
   if (session->in_flight.has_unshown) mp_session_drain(session);
 }
 /*
-** Must the next append wait until those before it are done? Behind one that failed it would fail,
-** too, though the object shows what is stored; and an unshown append is in flight alone.
+** Must the next append wait until those before it are done? Yes after a failed one, as long as
+** others are in flight, with which it would fail; and while an unshown one is in flight.
 */
 static inline bool mp_session_queues_nothing(const moonpad_session *session) {
   return session->in_flight.has_failed || session->in_flight.has_unshown;

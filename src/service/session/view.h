@@ -26,7 +26,7 @@ typedef struct mp_view_entry {
   int64_t revision;
   /* The key and its value in bytes, as far as they count for maxStateBytes; else 0. */
   size_t bytes;
-  /* Asynchronous appends that wrote the key and are not applied yet. */
+  /* Asynchronous appends, shown at once, that wrote the key and are not applied yet. */
   unsigned in_flight;
   /* Within mp_changed_keys_apply: it was not found in the store again. */
   bool stale;
