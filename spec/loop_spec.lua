@@ -99,7 +99,8 @@ support.each_store(function(open)
       context:emit "remembered"
     end))
     support.stepUntil(invocation, function() return hasBegun end)
-    assert.is_true(slow_store.isReadable(service:fd()))
+    -- A store on a disk may still be reading what is to be remembered.
+    support.waitUntil("the descriptor", function() return slow_store.isReadable(service:fd()) end)
     assert.equal(0, service:poll())
     assert.is_true(slow_store.isReadable(service:fd()))
     return invocation
