@@ -261,7 +261,7 @@ MOONPAD_API void moonpad_buffer_free(moonpad_buffer *buffer);
 ** move or resize a field, nor change what a value of it means.
 */
 
-/* All stored events of a session. */
+/* All stored events of a session. Of a run in moonpad_lua.h it means MOONPAD_DEFAULT. */
 #define MOONPAD_ALL_EVENTS INT64_C(-1)
 /* Of an option that the service has as well: as the service has it. */
 #define MOONPAD_DEFAULT INT64_MIN
@@ -716,16 +716,16 @@ MOONPAD_API moonpad_status moonpad_changes_state(moonpad_changes *changes, moonp
 MOONPAD_API bool moonpad_changes_pending(const moonpad_changes *changes);
 
 /*
-** Sets a value or, with a path, one place inside it (the places above it must be there).
+** Sets a value or, with a path, one value inside it (what is above it must be there).
 ** Errors: closed (the session has been freed), invalid_argument (the key, the path, the value, a
-** path through what is no table, a change set that takes no more writes), limit (a whole value is
-** larger than max_value_bytes; of a place inside, the commit tells), no_memory.
+** path through what is no table, or through a pending increment that does not fit any more, a
+** change set that takes no more writes), limit (a whole value is larger than max_value_bytes; of a value inside, the commit tells), no_memory.
 ** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
                                                const moonpad_value *value, moonpad_error *error);
 /*
-** Removes a key, or one place inside its value (of an array: the last item only). To remove a place
+** Removes a key, or one value inside it (of an array: the last item only). To remove a value
 ** that is not there, or one below it, does nothing; to remove a key that is not there is pending
 ** like any other removal.
 ** Errors: closed (the session has been freed), invalid_argument (the key, the path, an item that is
@@ -792,9 +792,9 @@ MOONPAD_API moonpad_status moonpad_append_event(moonpad_session *session, moonpa
                                                 moonpad_error *error);
 
 /*
-** What an event holds. Text is borrowed until the event is freed, or until the call says so that
-** has lent the event. moonpad_event_json is compact and without the revision, which is 0 for a
-** partial event. The time is in seconds since 1970.
+** What an event holds. Text is borrowed until the event is freed; of an event that a cursor or a
+** callback owns, for as long as is said there. moonpad_event_json is compact and without the
+** revision, which is 0 for a partial event. The time is in seconds since 1970.
 ** Errors: none.
 ** Threads: one at a time.
 */
@@ -804,8 +804,7 @@ MOONPAD_API moonpad_string moonpad_event_id(const moonpad_event *event);
 MOONPAD_API double moonpad_event_timestamp(const moonpad_event *event);
 
 /*
-** Frees an event that is the caller's, not one that a cursor or a callback has lent. NULL is
-** ignored.
+** Frees an event that is the caller's, not one that a cursor or a callback owns. NULL is ignored.
 ** Errors: none.
 ** Threads: one at a time.
 */
@@ -922,7 +921,9 @@ MOONPAD_API moonpad_status moonpad_append_event_async(moonpad_session *session, 
 /*
 ** moonpad_changes_commit without waiting: the change set is clean at once, and nothing of it is
 ** pending after a failure either. `callback` as above.
-** Errors: those of moonpad_append_event_async; closed (the session has been freed), too.
+** Errors: those of moonpad_append_event_async; closed (the session has been freed), too;
+** invalid_argument also for a pending increment or append that does not fit any more, and for a
+** change set that takes no more writes.
 ** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_string event,
@@ -932,7 +933,8 @@ MOONPAD_API moonpad_status moonpad_changes_commit_async(moonpad_changes *changes
 /*
 ** moonpad_update_session without waiting. `callback` as above. *queued (may be NULL): false when
 ** nothing was pending, and no callback will come.
-** Errors: those of moonpad_append_event_async.
+** Errors: those of moonpad_append_event_async; invalid_argument also for a pending increment or
+** append that does not fit any more.
 ** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_update_session_async(moonpad_session *session, moonpad_append_callback callback,
@@ -1059,8 +1061,8 @@ MOONPAD_API moonpad_status moonpad_fork(moonpad_session *session, int64_t revisi
 ** skip what was rewound. The session object takes the event in as one of its own appends. `stored`
 ** (may be NULL) gets the event, which is the caller's.
 ** Errors: not_found (there is no such invocation or revision, it has been trimmed, or the session
-** deleted), conflict (others kept appending in between), limit, invalid_argument (the clock), store
-** errors.
+** deleted), conflict (others kept appending in between), limit, invalid_argument (the clock, an
+** invocation id that is not UTF-8), store errors.
 ** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_rewind(moonpad_session *session, moonpad_string invocation_id,
@@ -1068,10 +1070,7 @@ MOONPAD_API moonpad_status moonpad_rewind(moonpad_session *session, moonpad_stri
 MOONPAD_API moonpad_status moonpad_rewind_to_revision(moonpad_session *session, int64_t revision,
                                                       moonpad_event **stored, moonpad_error *error);
 
-/*
-** ---- Export and import: JSON lines, a header and then the events, exact both ways (contract
-** 6) ----
-*/
+/* ---- Export and import: JSON lines, a header, then the events, exact both ways (contract 6) ---- */
 
 /*
 ** Opens an export of the whole stored session, whatever part of its events the object shows, as it
@@ -1165,7 +1164,7 @@ MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, cons
 */
 
 /*
-** Reads a place in JSON text without decoding the rest. `text` of the result is borrowed from
+** Reads a value in JSON text by its path, without decoding the rest. `text` of the result is borrowed from
 ** `json`, or, where a string has escapes, from `scratch`, which the caller starts as {0} and frees
 ** (moonpad_buffer_free); where `scratch` is NULL, such a string is invalid_argument. Of keys that
 ** come twice it reads the first. Absent: type MOONPAD_ABSENT and MOONPAD_OK.

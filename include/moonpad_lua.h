@@ -89,8 +89,10 @@ typedef struct moonpad_lua_run_options {
   /* instead of new_message: a Content as a JSON object, {"parts":[...]} */
   moonpad_string new_content;
   moonpad_string state_delta; /* a JSON object that goes with the message; empty: none */
-  /* how much history the run gets to see: the last n events; 0: none; INT64_MAX: all of them;
-  ** MOONPAD_DEFAULT, or MOONPAD_ALL_EVENTS: as the service has it */
+  /*
+  ** How much history the run gets to see: the last n events; 0: none; INT64_MAX: all of them;
+  ** MOONPAD_DEFAULT, or MOONPAD_ALL_EVENTS: as the service has it.
+  */
   int64_t num_recent_events;
 } moonpad_lua_run_options;
 

@@ -3,7 +3,7 @@
 ** Belongs here: what can be computed from arguments alone, with memory from the env.
 ** Does not belong here: files, stores, threads, sessions, Lua.
 ** Arrows: core includes base and moonpad.h, nothing else. Service, stores and src/lua include core.
-** Inside, each uses those before it: digest, scope, operations; json_*; value; entries and tree;
+** Inside, each uses those before it: digest, scope; json_*; value; operations, entries and tree;
 ** json_path; event and patch; template.
 **
 ** This file: an owned, reference-counted, immutable value: a scalar, or the compact JSON text of an

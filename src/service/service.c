@@ -215,3 +215,11 @@ mp_session_label mp_label(const moonpad_session_name *name) {
            mp_quote(name->user_id).text, mp_quote(name->app_name).text);
   return label;
 }
+
+moonpad_status mp_fail_exists(const moonpad_session_name *name, moonpad_error *error) {
+  return mp_fail(error, MOONPAD_ALREADY_EXISTS, "%s exists already", mp_label(name).text);
+}
+
+moonpad_status mp_fail_not_found(const moonpad_session_name *name, moonpad_error *error) {
+  return mp_fail(error, MOONPAD_NOT_FOUND, "%s does not exist (or was deleted and created anew)", mp_label(name).text);
+}

@@ -71,6 +71,9 @@ typedef struct mp_session_label {
   char text[900];
 } mp_session_label;
 mp_session_label mp_label(const moonpad_session_name *name);
+/* Errors `already_exists` and `not_found` of that session. */
+moonpad_status mp_fail_exists(const moonpad_session_name *name, moonpad_error *error);
+moonpad_status mp_fail_not_found(const moonpad_session_name *name, moonpad_error *error);
 
 /* Are conflicts checked? `onConflict = "overwrite"` (contract 2.2) switches that off. */
 static inline bool mp_checks_conflicts(const moonpad_service *service) {

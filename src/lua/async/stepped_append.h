@@ -3,8 +3,8 @@
 ** but their session object shows them when they are stored, and the coroutine yields
 ** core.ASKS_STORE until then.
 */
-#ifndef MP_LUA_STEPPED_APPEND_H
-#define MP_LUA_STEPPED_APPEND_H
+#ifndef MP_LUA_ASYNC_STEPPED_APPEND_H
+#define MP_LUA_ASYNC_STEPPED_APPEND_H
 
 #include "lua/async/pending.h"
 #include "lua/async/store_call.h"

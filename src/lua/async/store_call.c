@@ -86,6 +86,7 @@ static mp_store_call *take_cached(lua_State *L, mp_lua *binding, const mp_store_
 }
 
 mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, moonpad_service *service) {
+  luaL_checkstack(L, 4, NULL);
   mp_lua *binding = mp_lua_find_binding(L);
   mp_store_call *call = take_cached(L, binding, type);
   if (call == NULL) {
@@ -108,7 +109,8 @@ mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, 
 
 /* It is done. Memory and userdata are kept for the next one, unless Lua is still to close it. */
 static void recycle(lua_State *L, mp_store_call *call) {
-  mp_lua_push_found(L);
+  luaL_checkstack(L, 2, NULL); /* the results are on the stack */
+  mp_lua_push_found(L);        /* it is there: the module is open */
   mp_lua *binding = lua_touserdata(L, -1);
   bool is_kept = !call->is_marked && !binding->keeps_no_call && binding->cached_call == NULL;
   if (is_kept && call->type->size <= CACHED_CALL_BYTES) {

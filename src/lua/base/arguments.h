@@ -2,8 +2,8 @@
 ** Reading arguments: tables of named options, positional values. All raise error objects that name
 ** the call and the field.
 */
-#ifndef MP_LUA_ARGUMENTS_H
-#define MP_LUA_ARGUMENTS_H
+#ifndef MP_LUA_BASE_ARGUMENTS_H
+#define MP_LUA_BASE_ARGUMENTS_H
 
 #include "lua/base/errors.h"
 

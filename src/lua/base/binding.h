@@ -11,8 +11,8 @@
 ** Comments say what a function may raise, as the Lua manual does: `-` nothing, `m` memory errors,
 ** `e` any error.
 */
-#ifndef MP_LUA_BINDING_H
-#define MP_LUA_BINDING_H
+#ifndef MP_LUA_BASE_BINDING_H
+#define MP_LUA_BASE_BINDING_H
 
 #include <lauxlib.h>
 #include <lua.h>

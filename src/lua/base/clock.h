@@ -1,6 +1,6 @@
 /* Time for the Lua layer, and clocks for tests. */
-#ifndef MP_LUA_CLOCK_H
-#define MP_LUA_CLOCK_H
+#ifndef MP_LUA_BASE_CLOCK_H
+#define MP_LUA_BASE_CLOCK_H
 
 #include "lua/base/binding.h"
 

@@ -1,6 +1,6 @@
 /* Error objects (contract 2.3): tables { code, message, keys?, event?, where? }. */
-#ifndef MP_LUA_ERRORS_H
-#define MP_LUA_ERRORS_H
+#ifndef MP_LUA_BASE_ERRORS_H
+#define MP_LUA_BASE_ERRORS_H
 
 #include "base/error.h"
 #include "lua/base/binding.h"

@@ -6,8 +6,8 @@
 ** Every userdata is made empty, then filled: one with a NULL pointer in it is closed, and every
 ** function says so.
 */
-#ifndef MP_LUA_HANDLES_H
-#define MP_LUA_HANDLES_H
+#ifndef MP_LUA_BASE_HANDLES_H
+#define MP_LUA_BASE_HANDLES_H
 
 #include "lua/base/binding.h"
 

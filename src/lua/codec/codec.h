@@ -6,8 +6,8 @@
 ** Arrows: to base and src/core; event -> encode, trusted; decode -> encode, trusted; encode ->
 ** spans -> encoder.
 */
-#ifndef MP_LUA_CODEC_H
-#define MP_LUA_CODEC_H
+#ifndef MP_LUA_CODEC_CODEC_H
+#define MP_LUA_CODEC_CODEC_H
 
 #include "lua/base/binding.h"
 

@@ -2,8 +2,8 @@
 ** The inside of the encoder, shared by encode.c (tables, whole values) and encoder.c (leaves,
 ** messages). Nothing here raises.
 */
-#ifndef MP_LUA_ENCODER_H
-#define MP_LUA_ENCODER_H
+#ifndef MP_LUA_CODEC_ENCODER_H
+#define MP_LUA_CODEC_ENCODER_H
 
 #include "lua/codec/codec.h"
 
@@ -11,7 +11,7 @@
 #define MP_EVENT_DEPTH (MOONPAD_MAX_DEPTH + 8)
 #define MP_DELTA_LEVEL 3 /* event.actions.stateDelta: its values stand three tables deep */
 
-/* A table on the way to the value at hand, and the place in it. */
+/* A table on the way to the value at hand, and the index in it. */
 typedef struct mp_encoder_step {
   const void *table;
   moonpad_string name; /* data NULL: an index */

@@ -1,6 +1,6 @@
 /* Events as Lua tables (contract 3). */
-#ifndef MP_LUA_EVENT_H
-#define MP_LUA_EVENT_H
+#ifndef MP_LUA_CODEC_EVENT_H
+#define MP_LUA_CODEC_EVENT_H
 
 #include "lua/base/handles.h"
 #include "lua/codec/codec.h"

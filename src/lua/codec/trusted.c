@@ -148,7 +148,7 @@ static unsigned name_slot(const char *name, size_t length) {
 }
 
 /*
-** Where the name is, or should be: in the first of its places that is free, or instead of another
+** Where the name is, or should be: in the first of its slots that is free, or instead of another
 ** in one that the name itself picks.
 */
 static unsigned find_name(const mp_name *names, const char *name, size_t length) {

@@ -58,10 +58,7 @@ static int push_key(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   return 1;
 }
 
-/*
-** ---- Keys used lately: an access by index goes straight to what the change set knows of the
-** key ----
-*/
+/* ---- Keys used lately: an access by index goes straight to its mp_change ---- */
 
 /* The open state object at argument 1, or NULL. */
 static mp_lua_state *quick_state(lua_State *L) {
@@ -266,7 +263,7 @@ void mp_state_write(lua_State *L, mp_lua *binding, const mp_lua_state *state, mo
   mp_check(L, status, &error);
 }
 
-/* The place of a number or boolean that has been written before and may be overwritten, or NULL. */
+/* The slot of a number or boolean that has been written before and may be overwritten, or NULL. */
 static moonpad_value *written_scalar(lua_State *L) {
   mp_lua_state *state = quick_state(L);
   mp_change *known = known_key(L, state);

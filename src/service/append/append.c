@@ -54,11 +54,6 @@ void mp_append_free(mp_append *append) {
   append->count = append->stored_count = 0;
 }
 
-moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error) {
-  return mp_fail(error, MOONPAD_NOT_FOUND, "%s does not exist (or was deleted and created anew)",
-                 mp_label(&append->names).text);
-}
-
 size_t mp_append_first_taken_in(const mp_append *append) {
   if (!append->duplicate) return 0;
   /*

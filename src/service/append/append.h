@@ -38,7 +38,10 @@ typedef struct mp_append_request {
   bool is_trusted;
   /* The change set whose pending writes go along; NULL: none. */
   moonpad_changes *changes;
-  /* Refuses a key that is pending there and in the event's own delta as well. */
+  /*
+  ** Refuses a key that is pending there and in the event's own delta as well. Not looked at for a
+  ** partial event, which stores nothing.
+  */
   bool refuses_shared_keys;
   /* The session's revision that the delta was made from; MP_EXPECT_SNAPSHOT is the default. */
   int64_t expected_revision;
@@ -61,7 +64,7 @@ typedef struct mp_operation {
   mp_key *key;
   /* Of the session object, which lives until this has been stored. */
   mp_view_entry *entry;
-  /* Its place in the event's own delta; NULL: it is a pending write. */
+  /* Its entry in the event's own delta; NULL: it is a pending write. */
   mp_entry *given;
   /*
   ** What to set, the number to add, or the array of items to append. Counted for a pending write;
@@ -249,7 +252,6 @@ void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 */
 void mp_append_forget_outcome(mp_append *append);
 void mp_append_free(mp_append *append);
-moonpad_status mp_append_not_found(const mp_append *append, moonpad_error *error);
 /*
 ** The first operation that the session object takes in. Of an event that had been stored before it
 ** takes in none; if that was this append's own first sending, its temp: keys.

@@ -133,7 +133,7 @@ static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) 
   return tx->ops->apply(tx, &batch, error);
 }
 
-/* The rules (contract 2.1, 2.2), in sight of what was found. */
+/* The rules (contract 2.1, 2.2), knowing what the look has found. */
 static moonpad_status decide(mp_append *append, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < append->stored_count; i++) {
@@ -161,7 +161,7 @@ moonpad_status mp_append_run(mp_tx *tx, void *context, moonpad_error *error) {
   append->has_written = false;
   if (append->live != NULL) append->others.view = &append->live->view;
   moonpad_status status = look(append, tx, error);
-  if (status == MOONPAD_NOT_FOUND) return mp_append_not_found(append, error);
+  if (status == MOONPAD_NOT_FOUND) return mp_fail_not_found(&append->names, error);
   if (status != MOONPAD_OK) return status;
   if (append->differs) return fail_differing(append, error);
   if (!mp_append_reserve_notes(append)) return mp_no_memory(error);

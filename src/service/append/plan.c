@@ -1,7 +1,4 @@
-/*
-** An append as a plan: what can be decided in sight of what the session object
-** holds (store/plan.h).
-*/
+/* An append as a plan: what can be decided from the snapshot (store/plan.h). */
 #include "store/plan.h"
 
 #include "service/append/append.h"
@@ -223,7 +220,7 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
   *decided = outcome == MP_OUTCOME_STORED || outcome == MP_OUTCOME_MISSING;
   append->may_be_stored = outcome == MP_OUTCOME_DUPLICATE;
   if (outcome == MP_OUTCOME_STORED) take_outcome(&send);
-  if (outcome == MP_OUTCOME_MISSING) status = mp_append_not_found(append, error);
+  if (outcome == MP_OUTCOME_MISSING) status = mp_fail_not_found(&append->names, error);
   finish(&send);
   return status;
 }

@@ -1,6 +1,6 @@
 /*
 ** Preparing an append on the thread of the session object: reading the event, taking the pending
-** writes along, noting what each of them was decided in sight of (contract 2.1, 2.2).
+** writes along, each with its base revision (contract 2.1, 2.2).
 */
 #include "service/append/append.h"
 

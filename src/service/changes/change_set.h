@@ -1,4 +1,7 @@
-/* The inside of a change set: private to the files of this folder. Others include changes.h. */
+/*
+** The inside of a change set, for the files of this folder. Others include changes.h; scalar.h,
+** whose calls are inline in src/lua, is the exception.
+*/
 #ifndef MP_SERVICE_CHANGES_CHANGE_SET_H
 #define MP_SERVICE_CHANGES_CHANGE_SET_H
 
@@ -48,7 +51,7 @@ struct mp_change {
 
   /* Read or written since it was last clean: `base` counts. */
   bool touched;
-  /* The revision of its scope that this was done in sight of. */
+  /* Its base revision: that of its scope when this was done. */
   int64_t base;
   /* Read since it was last clean. */
   bool read;

@@ -2,13 +2,14 @@
 ** Change sets: pending writes over what a session object shows (contract 1.3, 1.4, 2.2). One
 ** thread at a time, that of the session object.
 **
-** Belongs here: what is pending, per key; what was read, and in sight of which revision; opened
+** Belongs here: what is pending, per key; what was read, and at which revision; opened
 ** tables; the transactions of tool calls (tool_call.h), the writes of agents as tools
 ** (agent_tool_writes.h).
 ** Does not belong here: storing, and whether a write conflicts (append/); trees of nodes and
 ** patches (core/).
 ** Arrows: changes/ uses session/, the service and core; append/ and the Lua binding use changes/,
-** history/ does through append/. Only files of this folder include change_set.h, save for scalar.h.
+** history/ does through append/. Only files of this folder include change_set.h; scalar.h carries it
+** into src/lua, for the inline calls there.
 **
 ** The public calls are in moonpad.h; this header has what the Lua binding and append/ need besides.
 */
@@ -88,7 +89,7 @@ typedef struct mp_pending_write {
   mp_operation_kind kind;
   /* As in mp_operation (append/append.h). */
   mp_value *value;
-  /* The revision of its scope that it was decided in sight of. */
+  /* Its base revision. */
   int64_t base;
   /* Whether it depends on what was read. */
   bool has_read;
@@ -120,7 +121,7 @@ void mp_changes_thaw(moonpad_changes *changes);
 void mp_changes_stored(moonpad_changes *changes, const mp_view_entry *entry);
 /*
 ** An append has been applied. If nothing is pending any more, what was read before counts as read
-** now, in sight of what the session object has taken in.
+** now, at the revisions that the session object has taken in.
 */
 void mp_changes_note_appended(moonpad_changes *changes);
 

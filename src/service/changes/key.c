@@ -1,6 +1,6 @@
 /*
-** What a change set knows of one key: its pending write, whether and in sight of which revision it
-** was read, what lies below (contract 1.3, 1.4, 2.2).
+** What a change set knows of one key: its pending write, whether it was read and at which
+** revision, what lies below (contract 1.3, 1.4, 2.2).
 */
 #include "base/error.h"
 #include "core/tree_write.h"

@@ -43,7 +43,7 @@ static void forget_keys(moonpad_changes *changes) {
 
 /* ---- what a session object tells its change sets ---- */
 
-/* After a refresh: what is pending counts as decided in sight of what the object holds now. */
+/* After a refresh: the snapshot is the base of all that is pending (contract 2.2). */
 static void rebase(moonpad_changes *changes) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {

@@ -1,7 +1,4 @@
-/*
-** What keys showed before they changed, for the tool calls that had begun by then (contract 1.4
-** point 5).
-*/
+/* What keys showed before they changed, for tool calls that had begun (contract 1.4 point 5). */
 #include "base/error.h"
 #include "service/changes/change_set.h"
 

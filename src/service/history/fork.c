@@ -95,9 +95,7 @@ static moonpad_status fork_in(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_status status = read_origin(fork, tx, error);
   if (status != MOONPAD_OK) return status;
   status = tx->ops->create_session(tx, &fork->name, fork->now, &fork->to, error);
-  if (status == MOONPAD_ALREADY_EXISTS) {
-    return mp_fail(error, status, "%s exists already", mp_label(&fork->name).text);
-  }
+  if (status == MOONPAD_ALREADY_EXISTS) return mp_fail_exists(&fork->name, error);
   mp_session_ref from = mp_session_ref_of(fork->session), to = mp_session_ref_of_row(&fork->name, &fork->to);
   if (status == MOONPAD_OK) status = tx->ops->copy_history(tx, &from, &to, fork->revision, error);
   if (status == MOONPAD_OK) status = read_numbers(fork, tx, error);

@@ -14,6 +14,5 @@ moonpad_status mp_history_look(const moonpad_session *session, mp_tx *tx, int64_
   moonpad_status status = changed == NULL ? tx->ops->look(tx, &look, &facts, error)
                                           : mp_look_for_changed_keys(tx, &look, changed, &facts, error);
   *row = facts.row;
-  if (status != MOONPAD_NOT_FOUND) return status;
-  return mp_fail(error, status, "%s does not exist (or was deleted and created anew)", mp_label(&look.ref.name).text);
+  return status == MOONPAD_NOT_FOUND ? mp_fail_not_found(&look.ref.name, error) : status;
 }

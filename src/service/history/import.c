@@ -358,9 +358,7 @@ static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) 
   moonpad_import *import = context;
   mp_session_row row;
   moonpad_status status = tx->ops->create_session(tx, &import->name, import->row.create_time, &row, error);
-  if (status == MOONPAD_ALREADY_EXISTS) {
-    return mp_fail(error, status, "%s exists already", mp_label(&import->name).text);
-  }
+  if (status == MOONPAD_ALREADY_EXISTS) return mp_fail_exists(&import->name, error);
   if (status == MOONPAD_OK) status = write_events(import, tx, &row, error);
   if (status == MOONPAD_OK) status = write_state(import, tx, &row, error);
   if (status != MOONPAD_OK) return status;

@@ -42,9 +42,7 @@ static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *
 static moonpad_status create_in(mp_tx *tx, void *context, moonpad_error *error) {
   creation *create = context;
   moonpad_status status = tx->ops->create_session(tx, &create->name, create->now, &create->row, error);
-  if (status == MOONPAD_ALREADY_EXISTS) {
-    return mp_fail(error, status, "%s exists already", mp_label(&create->name).text);
-  }
+  if (status == MOONPAD_ALREADY_EXISTS) return mp_fail_exists(&create->name, error);
   if (status == MOONPAD_OK) status = write_initial(create, tx, error);
   if (status != MOONPAD_OK) return status;
   return mp_session_make_stored(create->service, &create->name, tx, &create->row, &create->session, error);

@@ -1,7 +1,4 @@
-/*
-** Events as a session object shows them: counted, filtered, read in pages (contract
-** 2, session.events).
-*/
+/* Events as a session object shows them: counted, filtered, read in pages (contract 2). */
 #include "service/session/events.h"
 
 #include "base/error.h"

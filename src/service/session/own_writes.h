@@ -51,7 +51,7 @@ void mp_own_writes_free(mp_env *env, mp_own_writes *own);
 
 /*
 ** The rule of conflicts (append/conflicts.c asks it). The key was last changed at revision
-** `changed`; a write was decided in sight of revision `base`. Is there a change in between that is
+** `changed`; a write has the base revision `base`. Is there a change in between that is
 ** not the object's own? If the write depends on a read (`has_read`), own writes of branches
 ** concurrent with `branch` count as well.
 */

@@ -9,9 +9,7 @@ static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error)
   mp_look look = mp_look_at(&refresh->ref, &refresh->snapshot, &refresh->changes);
   moonpad_status status = mp_look_for_changed_keys(tx, &look, &refresh->changes, &facts, error);
   refresh->row = facts.row;
-  if (status != MOONPAD_NOT_FOUND) return status;
-  return mp_fail(error, status, "%s does not exist (or was deleted and created anew)",
-                 mp_label(&refresh->ref.name).text);
+  return status == MOONPAD_NOT_FOUND ? mp_fail_not_found(&refresh->ref.name, error) : status;
 }
 
 void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session) {
