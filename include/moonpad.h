@@ -719,7 +719,8 @@ MOONPAD_API bool moonpad_changes_pending(const moonpad_changes *changes);
 ** Sets a value or, with a path, one value inside it (what is above it must be there).
 ** Errors: closed (the session has been freed), invalid_argument (the key, the path, the value, a
 ** path through what is no table, or through a pending increment that does not fit any more, a
-** change set that takes no more writes), limit (a whole value is larger than max_value_bytes; of a value inside, the commit tells), no_memory.
+** change set that takes no more writes), limit (a whole value is larger than max_value_bytes; of a
+** value inside, the commit tells), no_memory.
 ** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_changes_set(moonpad_changes *changes, moonpad_string key, moonpad_string path,
@@ -1070,7 +1071,7 @@ MOONPAD_API moonpad_status moonpad_rewind(moonpad_session *session, moonpad_stri
 MOONPAD_API moonpad_status moonpad_rewind_to_revision(moonpad_session *session, int64_t revision,
                                                       moonpad_event **stored, moonpad_error *error);
 
-/* ---- Export and import: JSON lines, a header, then the events, exact both ways (contract 6) ---- */
+/* ---- Export and import: JSON lines, exact both ways (contract 6) ---- */
 
 /*
 ** Opens an export of the whole stored session, whatever part of its events the object shows, as it
@@ -1164,10 +1165,10 @@ MOONPAD_API moonpad_status moonpad_import_session(moonpad_service *service, cons
 */
 
 /*
-** Reads a value in JSON text by its path, without decoding the rest. `text` of the result is borrowed from
-** `json`, or, where a string has escapes, from `scratch`, which the caller starts as {0} and frees
-** (moonpad_buffer_free); where `scratch` is NULL, such a string is invalid_argument. Of keys that
-** come twice it reads the first. Absent: type MOONPAD_ABSENT and MOONPAD_OK.
+** Reads a value in JSON text by its path, without decoding the rest. `text` of the result is
+** borrowed from `json`, or, where a string has escapes, from `scratch`, which the caller starts as
+** {0} and frees (moonpad_buffer_free); where `scratch` is NULL, such a string is invalid_argument.
+** Of keys that come twice it reads the first. Absent: type MOONPAD_ABSENT and MOONPAD_OK.
 ** Errors: invalid_argument (the path; malformed JSON on the way, with its byte; a string with
 ** escapes and no `scratch`), no_memory.
 ** Threads: any.

@@ -8,8 +8,8 @@
 ** Does not belong here: storing, and whether a write conflicts (append/); trees of nodes and
 ** patches (core/).
 ** Arrows: changes/ uses session/, the service and core; append/ and the Lua binding use changes/,
-** history/ does through append/. Only files of this folder include change_set.h; scalar.h carries it
-** into src/lua, for the inline calls there.
+** history/ does through append/. Only files of this folder include change_set.h; scalar.h
+** carries it into src/lua, for the inline calls there.
 **
 ** The public calls are in moonpad.h; this header has what the Lua binding and append/ need besides.
 */
