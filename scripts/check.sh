@@ -1,14 +1,21 @@
 #!/bin/bash
-# What `make check` runs: everything that must hold besides the tests of a plain build. Each check, and each test of the test
-# runs among them, is counted in $BUILD/test-results; the last line is the total of them all.
+# What `make check` runs: everything that must hold besides the tests of a plain build. Each check,
+# and each test of the test runs among them, is counted in $BUILD/test-results; the last line is the
+# total of them all.
 #   BUILD=build JOBS=2 MOONPAD_TURN=3 scripts/check.sh [NAME...]      with names: only these checks
 #
-# Some tests take turns where each takes many times as long, so that all is over in a quarter of an hour:
-#   - gc, asan: of what a spec file repeats on each store and in each way, one variant, which spec/support/turns.lua
-#     chooses; what is close to C is run whole (`whole` below). gc leaves some whole files to other turns.
+# Some tests take turns where each takes many times as long, so that all is over in a quarter of an
+# hour:
+#   - gc, asan: of what a spec file repeats on each store and in each way, one variant, which
+#     spec/support/turns.lua chooses; what is close to C runs all variants (`whole` below). gc leaves
+#     some files to other turns.
+#   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
 #   - valgrind: the programs that take longest, one in four.
-# The turn, a number, comes from the commit: a commit has the same one each time. MOONPAD_TURN=NUMBER asks for another
-# one, MOONPAD_TURN=all for everything, as `make soak` does. Twelve turns in succession run everything.
+# The turn, a number, comes from the hash of the commit: each commit takes one of twelve by chance,
+# and the same one each time. So twelve commits need not have had all twelve. MOONPAD_TURN=NUMBER
+# asks for another one. Twelve numbers in succession run each variant and each program, though not
+# each case in each variant: MOONPAD_TURN=all does, as `make soak` has it. Only what is repeated
+# with random values is, under gc, repeated less often with "all" too (`scaled` in checks.lua).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -63,10 +70,32 @@ headers() {
   for header in include/*.h; do
     # shellcheck disable=SC2046 # flags are words
     g++ -std=c++17 -fsyntax-only -Wall -Wextra -Werror -Iinclude $(pkg-config --cflags lua5.4) -x c++ "$header" &&
-      gcc -std=c11 -fsyntax-only -Wall -Wextra -Wstrict-prototypes -Werror -Iinclude $(pkg-config --cflags lua5.4) -x c "$header" ||
+      gcc -std=c11 -fsyntax-only -Wall -Wextra -Wstrict-prototypes -Werror -Iinclude \
+        $(pkg-config --cflags lua5.4) -x c "$header" ||
       return 1
   done
   lua5.4 scripts/check_header.lua include/*.h
+}
+
+# Which of its own folders each folder of src/service may include. Nobody includes history and shared
+# but they themselves, and the files beside the folders include none; binding.h alone has them all.
+service_folders() {
+  local folder allowed broken=0
+  while read -r folder allowed; do
+    if grep -nE '#include *"service/[a-z_]+/' "src/service/$folder"/*.[ch] /dev/null |
+      grep -vE "^src/service/\./binding\.h:|\"service/($allowed)"; then
+      echo "src/service/$folder includes what it must not: of the service's folders it may include $allowed"
+      broken=1
+    fi
+  done <<'FOLDERS'
+. none
+session session/
+changes session/|changes/
+append session/|changes/changes\.h|append/
+history session/|append/|history/
+shared session/|shared/
+FOLDERS
+  return $broken
 }
 
 # Only src/lua and the modules know Lua, the core does without the modules, and the libraries export nothing but the API.
@@ -89,10 +118,13 @@ layers() {
     echo "service/binding.h is for src/lua."
     return 1
   fi
+  service_folders || return 1
   # What the Lua binding takes of the service is what that header names.
   for name in $(comm -12 <(nm -u "$build"/libmoonpad_lua.a 2>/dev/null | awk '/ mp_/ { print $2 }' | sort -u) \
-    <(find "$build"/obj/src/service "$build"/obj/src/store -name '*.o' -exec nm --defined-only {} + | awk '/ mp_/ { print $3 }' | sort -u)); do
-    grep -qw "$name" src/service/binding.h || { echo "src/lua calls $name, which service/binding.h does not name."; return 1; }
+    <(find "$build"/obj/src/service "$build"/obj/src/store -name '*.o' -exec nm --defined-only {} + |
+      awk '/ mp_/ { print $3 }' | sort -u)); do
+    grep -qw "$name" src/service/binding.h ||
+      { echo "src/lua calls $name, which service/binding.h does not name."; return 1; }
   done
   for file in "$build"/libmoonpad.a "$build"/libmoonpad_lua.a "$build/moonpad/core.so"; do
     if nm "$file" | grep -E ' mp_(artifacts|memories|sqlite_tables|http)_'; then
@@ -127,11 +159,12 @@ valgrind_in_turns="test_agent_faults test_faults_disk test_store_history test_sq
   test_sqlite_life test_threads test_migration test_faults_memory \
   test_patch_random test_service_plans test_lua_embed test_store_transactions"
 
-# What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what goes in and comes out is guarded, and nothing inside
-# is reported, so there is nothing to suppress.
+# What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what
+# goes in and comes out is guarded, and nothing inside is reported, so there is nothing to suppress.
 threaded="test_threads test_lua_threads test_service_async test_append_when_stored test_append_under_way \
   test_service_locks test_queue test_tasks test_run_again test_sqlite_life test_sqlite_files test_agent_stores \
-  test_lua_agent_stores test_lua_run"
+  test_lua_agent_stores test_lua_run test_service_binding test_store_transactions test_callbacks \
+  test_own_writes"
 tsan_build() {
   # shellcheck disable=SC2046,SC2086 # lists of words
   build_in tsan CC=gcc SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)

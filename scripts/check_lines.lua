@@ -1,5 +1,6 @@
 --- Code is at most 120 columns wide, comments are at most 100. Annotations for editors (---@) are
---- one line each by their nature and count as code.
+--- one line each by their nature and count as code. Of shell scripts and the Makefile, a comment is
+--- a line that begins with #.
 ---   lua5.4 scripts/check_lines.lua FILE...     exit code 1 when a line is too long
 
 local CODE, COMMENT = 120, 100
@@ -34,18 +35,20 @@ local function c_comment(line, inside)
   return has, inside
 end
 
+local function hash_comment(line) return line:find "^%s*#" end
 local function lua_comment(line) return line:find("^%s*%-%-") and not line:find("^%s*%-%-%-@") end
 
 local found = 0
 for _, name in ipairs(arg) do
   local is_c, inside, number = name:find("%.[ch]$"), false, 0
+  local is_script = name:find "%.sh$" or name:find "^%.ci/" or name:find "Makefile$"
   for line in io.lines(name) do
     number = number + 1
     local is_comment
     if is_c then
       is_comment, inside = c_comment(line, inside)
     else
-      is_comment = lua_comment(line)
+      is_comment = (is_script and hash_comment or lua_comment)(line)
     end
     local limit = is_comment and COMMENT or CODE
     local width = utf8.len(line) or #line

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The demonstration: one agent, the same guest twice, in two processes that share nothing but one SQLite file; then what the
-# file remembers.
+# The demonstration: one agent, the same guest twice, in two processes that share nothing but one
+# SQLite file; then what the file remembers.
 #   scripts/demo.sh [-b BUILD]
 set -eu
 cd "$(dirname "$0")/.."

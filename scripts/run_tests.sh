@@ -14,8 +14,9 @@
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
 #   -o   only these: "json_spec test_json"
 #   -t   a number: of what Lua specs repeat on each store and in each way, only what has its turn (spec/support/turns.lua);
-#        without it, or with "all", everything
-#   -a   these spec files are run whole in each turn
+#        without it, or with "all", everything. With -g it also says which of many like cases are tried
+#        (spec/support/checks.lua)
+#   -a   these spec files run all their variants in each turn
 #   -p   these files take turns as well, one in PARTS of them each time
 set -u
 # The specs talk to servers on this machine, whatever proxy its user has.
@@ -60,8 +61,8 @@ limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 run_lua() { # FILE LOG COUNTS
   local code passed=0 failed=0 pending=0 left=0
   # Whoever calls this may have a turn of its own: only -t counts.
-  export MOONPAD_TURN=$turn
-  if [ "$turn" = all ] || [[ " $whole " == *" $(name_of "$1") "* ]]; then MOONPAD_TURN=""; fi
+  export MOONPAD_TURN=$turn MOONPAD_SAMPLE=$turn
+  if [[ " $whole " == *" $(name_of "$1") "* ]]; then MOONPAD_TURN=all; fi
   # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over .busted.
   limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" -o scripts/busted_output.lua \
     -Xoutput "$3" "$1" >"$2" 2>&1

@@ -1,7 +1,7 @@
 #!/bin/bash
-# First `make check` whole, whatever takes turns there (scripts/check.sh). Then, for as long as one likes, what `make test` and
-# `make check` do for a little while: chance with other seeds, more power cuts, more kills, more random input. Stops at the
-# first failure, with what it takes to see it again.
+# First `make check` with all that takes turns there (scripts/check.sh). Then, for as long as one
+# likes, what `make test` and `make check` do for a little while: chance with other seeds, more power
+# cuts, more kills, more random input. Stops at the first failure, with what it takes to see it again.
 #   scripts/soak.sh [-b BUILD] [-m MINUTES]      default: build, 60 after the checks
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -47,7 +47,7 @@ while [ $SECONDS -lt $until ]; do
   attempt "every call without memory" env MOONPAD_FAULTS=20 "$folder/spec/c/test_faults_memory"
   attempt "every call on a failing disk" "$folder/spec/c/test_faults_disk"
   attempt "damaged files" env MOONPAD_FAULTS=20 "$folder/spec/c/test_sqlite_damage"
-  attempt "random input" env BUILD="$folder" SEED=$MOONPAD_SEED scripts/fuzz.sh -r 200000 json template event url encoder
+  attempt "random input" env BUILD="$folder" SEED=$MOONPAD_SEED scripts/fuzz.sh -r 200000 json template event url import encoder
   attempt "random calls on both stores" env BUILD="$folder" SEED=$MOONPAD_SEED scripts/fuzz.sh -r 20000 stateful
 done
 echo "soak: $round rounds, nothing found"

@@ -101,7 +101,7 @@ describe("the event that appendEvent returns", function()
         function(e) e.content.parts = {} end,
         function(e) e.longRunningToolIds = moonpad.array {} end,
       }
-      for number = 1, #changes, STEP do
+      for number = checks.start(1), #changes, STEP do
         for which = 0, 7, 7 do
           local event = newEvent(number * 10 + which, which, { n = number })
           changes[number](event)
@@ -123,7 +123,7 @@ describe("the event that appendEvent returns", function()
       local values = { cart, cart[1], shared, { shared, shared }, scattered, moonpad.array {}, {},
         cjson.empty_array or moonpad.array {}, setmetatable({}, cjson.array_mt), setmetatable({ 1 }, cjson.array_mt),
         moonpad.null, { moonpad.null }, 1.0, 1, -0.0, "\u{e4}\0\"", true, false }
-      for number = 1, #values, STEP do
+      for number = checks.start(1), #values, STEP do
         local value = values[number]
         for which = 0, 7, 7 do
           agrees(service, session, newEvent(number * 10 + which, which, { key = value }, { m = value }))
@@ -132,7 +132,7 @@ describe("the event that appendEvent returns", function()
     end)
 
     it("is what is read back at any size", function()
-      for index = 1, #SIZES, STEP do
+      for index = checks.start(1), #SIZES, STEP do
         local count = SIZES[index]
         local fields, list, tables = {}, {}, {}
         for i = 1, count do fields["field " .. i], list[i], tables[i] = i, "item " .. i, { i } end

@@ -1,7 +1,6 @@
 --- What specs share: short ways to make sessions, to expect errors and to compare values exactly.
 local assert = require "luassert"
 local moonpad = require "moonpad"
-local turns = require "spec.support.turns"
 
 local checks = {}
 
@@ -109,14 +108,30 @@ end
 -- Where the collector never rests (spec/helper.lua) all takes far longer. What that finds is in
 -- the kinds of calls, and not in how many there are of a kind. How much of long work to do is
 -- said here alone.
+-- MOONPAD_SAMPLE, a number, says which cases are tried: scripts/run_tests.sh gives it the turn,
+-- also where a file runs all its variants. With "all" each case is tried.
 local RESTLESS <const> = (os.getenv "MOONPAD_GC" or "") ~= ""
+local SAMPLE <const> = os.getenv "MOONPAD_SAMPLE" or ""
 local SCALE <const> = 20
+local offset = 0
+if SAMPLE ~= "" and SAMPLE ~= "all" then
+  offset = math.tointeger(tonumber(SAMPLE))
+    or error(("MOONPAD_SAMPLE=%s: neither a number nor all"):format(SAMPLE), 0)
+end
 
 ---Of many cases of one kind each one is tried, or one in so many. A prime: of values that are
 ---tried in each of some places, all values and all places have their turn.
-checks.stride = RESTLESS and 7 or 1
+checks.stride = RESTLESS and SAMPLE ~= "all" and 7 or 1
 
----How often to do what is done `count` times elsewhere.
+---Where a loop begins that goes from `first` on by the stride: elsewhere in each turn.
+---@param first integer
+---@return integer
+function checks.start(first)
+  return first + offset % checks.stride
+end
+
+---How often to do what is done `count` times elsewhere. The same in every turn: it is the number
+---of repetitions that is less, and not the kinds.
 ---@param count integer
 ---@return integer
 function checks.scaled(count)
@@ -126,7 +141,7 @@ end
 ---Says of each of many cases of one kind whether to try it: others in each turn.
 ---@return fun(): boolean
 function checks.chooser()
-  local asked = -1 - turns.number
+  local asked = -1 - offset
   return function()
     asked = asked + 1
     return asked % checks.stride == 0
