@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "store_support.h"
 
-int place_setup(void **state) {
-  sqlite_place *place = calloc(1, sizeof *place);
+int folder_setup(void **state) {
+  sqlite_folder *place = calloc(1, sizeof *place);
   assert_non_null(place);
   place->options.size = sizeof place->options;
   place->options.durability = MOONPAD_DURABILITY_NORMAL;
@@ -38,8 +38,8 @@ static void remove_folder(const char *folder) {
   rmdir(folder);
 }
 
-int place_teardown(void **state) {
-  sqlite_place *place = *state;
+int folder_teardown(void **state) {
+  sqlite_folder *place = *state;
   mp_env_release(place->env);
   chmod(place->folder, 0700);
   remove_folder(place->folder);
@@ -47,7 +47,7 @@ int place_teardown(void **state) {
   return 0;
 }
 
-moonpad_status place_try(sqlite_place *place, const char *rest, mp_store **store) {
+moonpad_status folder_try(sqlite_folder *place, const char *rest, mp_store **store) {
   memset(&place->error, 0, sizeof place->error);
   moonpad_status status = mp_sqlite_open(place->env, moonpad_text(rest), &place->options, store, &place->error);
   if (status != MOONPAD_OK) {
@@ -57,13 +57,13 @@ moonpad_status place_try(sqlite_place *place, const char *rest, mp_store **store
   return status;
 }
 
-mp_store *place_open(sqlite_place *place) {
+mp_store *folder_open(sqlite_folder *place) {
   mp_store *store;
-  if (place_try(place, place->path, &store) != MOONPAD_OK) fail_msg("%s", place->error.message);
+  if (folder_try(place, place->path, &store) != MOONPAD_OK) fail_msg("%s", place->error.message);
   return store;
 }
 
-void place_close(mp_store *store) {
+void folder_close(mp_store *store) {
   store->ops->close(store);
   store->ops->free(store);
 }
@@ -143,25 +143,25 @@ static bool same_row(const mp_session_row *a, const mp_session_row *b) {
 ** Ends the program otherwise: other threads have no other way to fail a test, and an error would
 ** only make the store try the transaction again.
 */
-static moonpad_status own_session(mp_tx *tx, mp_session_ref *place, mp_session_row *row, moonpad_error *error) {
+static moonpad_status own_session(mp_tx *tx, mp_session_ref *ref, mp_session_row *row, moonpad_error *error) {
   mp_session_row loaded;
-  moonpad_status status = find_row(tx, place, row, error);
+  moonpad_status status = find_row(tx, ref, row, error);
   if (status == MOONPAD_NOT_FOUND) {
-    status = tx->ops->create_session(tx, &place->name, 1.0, row, error);
-    place->session = row->id;
+    status = tx->ops->create_session(tx, &ref->name, 1.0, row, error);
+    ref->session = row->id;
   }
-  if (status == MOONPAD_OK) status = find_row(tx, place, &loaded, error);
+  if (status == MOONPAD_OK) status = find_row(tx, ref, &loaded, error);
   if (status != MOONPAD_OK || same_row(row, &loaded)) return status;
-  fprintf(stderr, "session %s is not remembered as it is stored\n", place->name.session_id.data);
+  fprintf(stderr, "session %s is not remembered as it is stored\n", ref->name.session_id.data);
   abort();
 }
 
 /* The next value of a scope's counter, and where it is written. */
-static moonpad_status count_up(mp_tx *tx, mp_env *env, const mp_session_ref *place, mp_scope scope, int64_t revision,
+static moonpad_status count_up(mp_tx *tx, mp_env *env, const mp_session_ref *ref, mp_scope scope, int64_t revision,
                                mp_state_row *write, moonpad_error *error) {
   mp_value *value;
   int64_t ignored;
-  moonpad_status status = read_one(tx, place, scope, moonpad_text("count"), &value, &ignored, error);
+  moonpad_status status = read_one(tx, ref, scope, moonpad_text("count"), &value, &ignored, error);
   if (status != MOONPAD_OK) return status;
   int64_t count = value == NULL ? 0 : value->as.as.integer;
   mp_value_release(env, value);
@@ -179,14 +179,14 @@ static char *event_json(const appender *work) {
   return json;
 }
 
-static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_session_ref *place,
+static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_session_ref *ref,
                                    const mp_session_row *row, const mp_state_row *counters, moonpad_error *error) {
   char id[40];
   char *json = event_json(work);
   if (json == NULL) return mp_no_memory(error);
   snprintf(id, sizeof id, "event-%d-%d", work->tag, work->next);
   mp_event_row event = event_row(row->revision, 2.0, id, json);
-  mp_batch batch = {.ref = *place,
+  mp_batch batch = {.ref = *ref,
                     .row = row,
                     .heads = MP_ALL_HEADS,
                     .keys = counters,
@@ -201,17 +201,17 @@ static moonpad_status apply_append(mp_tx *tx, const appender *work, const mp_ses
 moonpad_status append_once(mp_tx *tx, void *context, moonpad_error *error) {
   appender *work = context;
   mp_session_row row;
-  mp_session_ref place = ref_named("app", "u", work->session_id);
+  mp_session_ref ref = ref_named("app", "u", work->session_id);
   mp_state_row counters[MP_STORED_SCOPES] = {{.value = NULL}};
-  moonpad_status status = own_session(tx, &place, &row, error);
+  moonpad_status status = own_session(tx, &ref, &row, error);
   if (status != MOONPAD_OK) return status;
   row.last_update_time = (double)++row.revision;
   row.conversation_count++;
   const int64_t revisions[] = {row.revision, ++row.user_revision, ++row.app_revision};
   for (int scope = 0; status == MOONPAD_OK && scope < MP_STORED_SCOPES; scope++) {
-    status = count_up(tx, work->env, &place, (mp_scope)scope, revisions[scope], &counters[scope], error);
+    status = count_up(tx, work->env, &ref, (mp_scope)scope, revisions[scope], &counters[scope], error);
   }
-  if (status == MOONPAD_OK) status = apply_append(tx, work, &place, &row, counters, error);
+  if (status == MOONPAD_OK) status = apply_append(tx, work, &ref, &row, counters, error);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) mp_value_release(work->env, counters[scope].value);
   if (status == MOONPAD_OK && work->fail) return mp_fail(error, MOONPAD_CONFLICT, "%d", work->next);
   return status;
@@ -241,10 +241,10 @@ static moonpad_status take_counter(void *context, const mp_state_row *row, moonp
   return MOONPAD_OK;
 }
 
-static moonpad_status read_counter(mp_tx *tx, const mp_session_ref *place, mp_scope scope, int64_t *counter,
+static moonpad_status read_counter(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t *counter,
                                    mp_session_row *row, moonpad_error *error) {
   mp_facts facts;
-  mp_look look = look_at(place, scope);
+  mp_look look = look_at(ref, scope);
   look.since[scope] = MP_EVERY_KEY;
   look.each_state = take_counter;
   look.context = counter;
@@ -256,12 +256,12 @@ static moonpad_status read_counter(mp_tx *tx, const mp_session_ref *place, mp_sc
 static moonpad_status count_session(mp_tx *tx, void *context, moonpad_error *error) {
   counting *found = context;
   mp_session_row row;
-  mp_session_ref place = ref_named("app", "u", found->session_id);
-  moonpad_status status = find_row(tx, &place, &row, error);
+  mp_session_ref ref = ref_named("app", "u", found->session_id);
+  moonpad_status status = find_row(tx, &ref, &row, error);
   if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
   found->revision = row.revision;
-  status = walk_events(tx, &place, 0, INT64_MAX, count_event, found, error);
-  return status == MOONPAD_OK ? read_counter(tx, &place, MP_SCOPE_SESSION, &found->counter, &row, error) : status;
+  status = walk_events(tx, &ref, 0, INT64_MAX, count_event, found, error);
+  return status == MOONPAD_OK ? read_counter(tx, &ref, MP_SCOPE_SESSION, &found->counter, &row, error) : status;
 }
 
 int64_t count_appended(mp_store *store, const char *session_id) {
@@ -282,8 +282,8 @@ typedef struct shared_count {
 static moonpad_status count_shared(mp_tx *tx, void *context, moonpad_error *error) {
   shared_count *found = context;
   mp_session_row row;
-  mp_session_ref place = ref_named("app", "u", NULL);
-  moonpad_status status = read_counter(tx, &place, found->scope, &found->counter, &row, error);
+  mp_session_ref ref = ref_named("app", "u", NULL);
+  moonpad_status status = read_counter(tx, &ref, found->scope, &found->counter, &row, error);
   if (status != MOONPAD_OK) return status;
   int64_t revision = found->scope == MP_SCOPE_USER ? row.user_revision : row.app_revision;
   if (revision != found->counter) return mp_fail(error, MOONPAD_CONFLICT, "the revision is not the counter");

@@ -15,21 +15,21 @@
 
 #include "store/store.h"
 
-typedef struct sqlite_place {
+typedef struct sqlite_folder {
   mp_env *env;
-  moonpad_options options; /* what open_place opens with */
+  moonpad_options options; /* what folder_open opens with */
   moonpad_error error;     /* of the last call */
   char folder[96];
   char path[128]; /* FOLDER/state.db, not made yet */
-} sqlite_place;
+} sqlite_folder;
 
-/* *state is a sqlite_place. The folder and all in it are removed afterwards. */
-int place_setup(void **state);
-int place_teardown(void **state);
+/* *state is a sqlite_folder. The folder and all in it are removed afterwards. */
+int folder_setup(void **state);
+int folder_teardown(void **state);
 
-moonpad_status place_try(sqlite_place *place, const char *rest, mp_store **store);
-mp_store *place_open(sqlite_place *place); /* its path; fails the test when that fails */
-void place_close(mp_store *store);
+moonpad_status folder_try(sqlite_folder *place, const char *rest, mp_store **store);
+mp_store *folder_open(sqlite_folder *place); /* its path; fails the test when that fails */
+void folder_close(mp_store *store);
 
 /* The file's bytes, for malloc's free. */
 char *file_bytes(const char *path, size_t *size);

@@ -384,7 +384,7 @@ static void test_each_allocation_of_a_write_of_memories(void **state) {
 }
 
 static void test_every_call_on_a_failing_disk(void **state) {
-  const sqlite_place *place = *state;
+  const sqlite_folder *place = *state;
   char file_url[160];
   snprintf(file_url, sizeof file_url, "sqlite:%s", place->path);
   for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
@@ -395,7 +395,7 @@ static void test_every_call_on_a_failing_disk(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_every_call_without_memory), TEST(test_every_call_while_sqlite_has_no_memory),
       TEST(test_each_allocation_of_a_write_of_memories), TEST(test_every_call_on_a_failing_disk)};

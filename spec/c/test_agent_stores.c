@@ -11,7 +11,7 @@ static const char *url; /* under test */
 
 typedef struct fixture {
   counting_allocator allocator;
-  sqlite_place *place;
+  sqlite_folder *place;
   char url[160];
   mp_env *env;
   agent_scene scene;
@@ -20,7 +20,7 @@ typedef struct fixture {
 static int set_up(void **state) {
   fixture *self = calloc(1, sizeof *self);
   assert_non_null(self);
-  place_setup((void **)&self->place);
+  folder_setup((void **)&self->place);
   counting_init(&self->allocator);
   moonpad_options options = self->place->options;
   options.allocator = &self->allocator.hooks;
@@ -37,7 +37,7 @@ static int tear_down(void **state) {
   scene_close(&self->scene);
   mp_env_release(self->env);
   assert_int_equal(self->allocator.alive, 0);
-  place_teardown((void **)&self->place);
+  folder_teardown((void **)&self->place);
   free(self);
   return 0;
 }

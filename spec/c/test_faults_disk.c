@@ -107,7 +107,7 @@ static bool fail_each(trial *self, bool lasting) {
 }
 
 static void test_every_call_on_a_failing_disk(void **state) {
-  const sqlite_place *place = *state;
+  const sqlite_folder *place = *state;
   fault_seed();
   for (size_t i = 0; i < every_call_count; i++) {
     trial one = {.setting = call_in_file(place->path)};
@@ -123,7 +123,7 @@ static void test_every_call_on_a_failing_disk(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_every_call_on_a_failing_disk, place_setup, place_teardown),
+      cmocka_unit_test_setup_teardown(test_every_call_on_a_failing_disk, folder_setup, folder_teardown),
   };
   faulty_vfs_install();
   return cmocka_run_group_tests(tests, NULL, NULL);

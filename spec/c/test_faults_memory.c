@@ -87,17 +87,17 @@ static void test_every_call_as_a_plan(void **state) {
 }
 
 static void test_every_call_on_a_file(void **state) {
-  const sqlite_place *place = *state;
+  const sqlite_folder *place = *state;
   fail_each(call_in_file(place->path), &own, ONE_BY_ONE_IN_FILE);
 }
 
 static void test_every_call_while_sqlite_has_no_memory(void **state) {
-  const sqlite_place *place = *state;
+  const sqlite_folder *place = *state;
   fail_each(call_in_file(place->path), &sqlite_memory, ONE_BY_ONE_IN_FILE);
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, folder_setup, folder_teardown)
   const struct CMUnitTest tests[] = {TEST(test_every_call_in_memory), TEST(test_every_call_as_a_plan),
                                      TEST(test_every_call_on_a_file), TEST(test_every_call_while_sqlite_has_no_memory)};
   sqlite_memory_install();

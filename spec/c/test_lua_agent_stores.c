@@ -143,7 +143,7 @@ static void test_every_allocation_failing_for_good(void **state) {
 }
 
 static void test_every_allocation_of_steps_failing(void **state) {
-  const sqlite_place *place = *state;
+  const sqlite_folder *place = *state;
   fail_each(stepped, place->path, false);
   fail_each(stepped, place->path, true);
 }
@@ -178,7 +178,7 @@ static void *release_lock(void *db) {
 
 /* What it was given is stored all the same. */
 static void test_a_state_that_is_closed_waits_for_its_calls(void **state) {
-  const sqlite_place *place = *state;
+  const sqlite_folder *place = *state;
   static const char *const ways[] = {
       "local text = ('x'):rep(5000) begin(function() files:save('app', 'ann', 's', 'f', text) end) assert(step())",
       "local text = ('x'):rep(5000) begin(function() files:save('app', 'ann', 's', 'f', text) end) assert(step())"
@@ -283,8 +283,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_allocation_failing_once),
       cmocka_unit_test(test_every_allocation_failing_for_good),
-      cmocka_unit_test_setup_teardown(test_every_allocation_of_steps_failing, place_setup, place_teardown),
-      cmocka_unit_test_setup_teardown(test_a_state_that_is_closed_waits_for_its_calls, place_setup, place_teardown),
+      cmocka_unit_test_setup_teardown(test_every_allocation_of_steps_failing, folder_setup, folder_teardown),
+      cmocka_unit_test_setup_teardown(test_a_state_that_is_closed_waits_for_its_calls, folder_setup, folder_teardown),
       cmocka_unit_test(test_wrong_arguments_raise),
       cmocka_unit_test(test_another_build_of_the_core_is_refused),
       cmocka_unit_test(test_a_handle_that_was_collected_is_closed),

@@ -106,7 +106,7 @@ static sqlite3 *open_raw(const char *path) {
   return db;
 }
 
-static void learn(const sqlite_place *place, old_file *file) {
+static void learn(const sqlite_folder *place, old_file *file) {
   if (file->query_count > 0) return;
   unpack(file->name, "", place->path);
   if (file->sql != NULL) sql_run(place->path, file->sql);
@@ -125,7 +125,7 @@ static void learn(const sqlite_place *place, old_file *file) {
 }
 
 /* Puts it where it is to be opened. */
-static void put(const sqlite_place *place, const old_file *file) {
+static void put(const sqlite_folder *place, const old_file *file) {
   char log[200];
   remove_files(place->path);
   file_write(place->path, file->bytes, file->size);
@@ -189,19 +189,19 @@ static int64_t expect_whole_copy(const old_file *file, const char *path) {
 }
 
 /* All works again. */
-static void expect_migrates(const sqlite_place *place, const old_file *file, const char *path) {
+static void expect_migrates(const sqlite_folder *place, const old_file *file, const char *path) {
   mp_store *store;
   moonpad_error error = {MOONPAD_OK, ""};
   if (mp_sqlite_open(place->env, moonpad_text(path), &place->options, &store, &error) != MOONPAD_OK)
     fail_msg("%s: %s", file->name, error.message);
-  place_close(store);
+  folder_close(store);
   assert_int_equal(expect_whole(file, path), 2);
   assert_false(file_exists(path, "-wal"));
   assert_false(file_exists(path, "-journal"));
 }
 
 static void test_nothing_is_lost(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   for (size_t i = 0; i < OLD_FILES; i++) {
     learn(place, &old_files[i]);
     put(place, &old_files[i]);
@@ -211,13 +211,13 @@ static void test_nothing_is_lost(void **state) {
 }
 
 static void test_new_columns_are_empty(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false};
   for (int migrated = 0; migrated < 2; migrated++) {
     if (migrated) put(place, SESSIONS);
-    mp_store *store = place_open(place);
+    mp_store *store = folder_open(place);
     assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
-    place_close(store);
+    folder_close(store);
     assert_int_equal(sql_integer(place->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
     assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM events WHERE invocation IS NOT NULL"), 0);
     assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM sessions WHERE forgotten IS NOT NULL"), 0);
@@ -231,37 +231,37 @@ static void test_new_columns_are_empty(void **state) {
 ** without it.
 */
 static void test_json_comes_last(void **state) {
-  sqlite_place *place = *state;
-  place_close(place_open(place));
+  sqlite_folder *place = *state;
+  folder_close(folder_open(place));
   assert_int_equal(sql_integer(place->path, "SELECT name = 'event' FROM pragma_table_info('events') ORDER BY cid DESC"),
                    1);
 }
 
 /* ---- what cannot be migrated ---- */
 
-static void expect_refused(sqlite_place *place, moonpad_status status, const char *message) {
+static void expect_refused(sqlite_folder *place, moonpad_status status, const char *message) {
   mp_store *store;
-  assert_int_equal(place_try(place, place->path, &store), status);
+  assert_int_equal(folder_try(place, place->path, &store), status);
   if (strstr(place->error.message, message) == NULL) fail_msg("%s", place->error.message);
   assert_non_null(strstr(place->error.message, place->path));
 }
 
 static void test_a_table_in_the_way(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   old_file file = {.name = "sessions", .sql = "CREATE TABLE tokens(of_somebody_else)"};
   learn(place, &file);
   put(place, &file);
   expect_refused(place, MOONPAD_STORAGE, "table tokens already exists (while it was migrated to schema 2)");
   assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
   sql_run(place->path, "ALTER TABLE tokens RENAME TO others");
-  place_close(place_open(place));
+  folder_close(folder_open(place));
   assert_int_equal(sql_integer(place->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
   assert_int_equal(sql_integer(place->path, "SELECT count(of_somebody_else) FROM others"), 0);
   forget(&file);
 }
 
 static void test_missing_tables(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   put(place, SESSIONS);
   sql_run(place->path, "DROP TABLE base_state");
   expect_refused(place, MOONPAD_CORRUPT, "tables of moonpad are missing");
@@ -270,7 +270,7 @@ static void test_missing_tables(void **state) {
 
 /* A writer of the version before, who is in no hurry. */
 static void test_somebody_writes(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   put(place, SESSIONS);
   place->options.busy_timeout_ms = 5;
   sqlite3 *db = open_raw(place->path);
@@ -279,7 +279,7 @@ static void test_somebody_writes(void **state) {
   assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
   /* Who only reads is in nobody's way, and goes on to see what he saw. */
   assert_int_equal(sqlite3_exec(db, "BEGIN; SELECT count(*) FROM events", NULL, NULL, NULL), SQLITE_OK);
-  place_close(place_open(place));
+  folder_close(folder_open(place));
   char *version = add_rows(db, "PRAGMA user_version", copy_text(""));
   assert_string_equal(version, "1\n");
   free(version);
@@ -289,14 +289,14 @@ static void test_somebody_writes(void **state) {
 
 /* The content of a backup from before the migration is brought into the file while it is open. */
 static void test_schema_1_comes_back(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false};
   char old[160];
   sqlite3 *from, *to;
   put(place, SESSIONS);
   snprintf(old, sizeof old, "%s/old.db", place->folder);
   file_write(old, SESSIONS->bytes, SESSIONS->size);
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   from = open_raw(old);
   to = open_raw(place->path);
   sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
@@ -309,7 +309,7 @@ static void test_schema_1_comes_back(void **state) {
     assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_STORAGE);
     assert_non_null(strstr(place->error.message, "schema 1: close the service and open it again"));
   }
-  place_close(store);
+  folder_close(store);
   expect_migrates(place, SESSIONS, place->path);
 }
 
@@ -320,12 +320,12 @@ static bool is_expected(moonpad_status status) {
 }
 
 /* Opens and closes with a fault. False when nothing has failed. */
-static bool fail_once(sqlite_place *place, const old_file *file, fault_kind kind, long n, bool lasting) {
+static bool fail_once(sqlite_folder *place, const old_file *file, fault_kind kind, long n, bool lasting) {
   mp_store *store;
   put(place, file);
   faulty_vfs_arm(kind, n, lasting);
-  moonpad_status status = place_try(place, place->path, &store);
-  if (status == MOONPAD_OK) place_close(store);
+  moonpad_status status = folder_try(place, place->path, &store);
+  if (status == MOONPAD_OK) folder_close(store);
   bool has_failed = faulty_vfs_has_failed();
   faulty_vfs_arm(FAULT_NONE, 0, false);
   if (!is_expected(status)) fail_msg("%s, %d at %ld: %s", file->name, (int)kind, n, place->error.message);
@@ -336,7 +336,7 @@ static bool fail_once(sqlite_place *place, const old_file *file, fault_kind kind
 }
 
 static void test_on_a_failing_disk(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   place->options.busy_timeout_ms = 5;
   for (size_t i = 0; i < HARMED_FILES; i++) {
     for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
@@ -353,7 +353,7 @@ static void test_on_a_failing_disk(void **state) {
 /* ---- a process that is killed ---- */
 
 /* Before the n-th call that changes something on the disk. False when it has come to its end. */
-static bool kill_once(const sqlite_place *place, const old_file *file, long n) {
+static bool kill_once(const sqlite_folder *place, const old_file *file, long n) {
   int result = 0;
   put(place, file);
   pid_t child = fork();
@@ -361,7 +361,7 @@ static bool kill_once(const sqlite_place *place, const old_file *file, long n) {
     mp_store *store;
     faulty_vfs_kill(n);
     moonpad_status status = mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, NULL);
-    if (status == MOONPAD_OK) place_close(store);
+    if (status == MOONPAD_OK) folder_close(store);
     _exit((int)status);
   }
   assert_int_equal(waitpid(child, &result, 0), child);
@@ -375,7 +375,7 @@ static bool kill_once(const sqlite_place *place, const old_file *file, long n) {
 }
 
 static void test_killed_at_every_step(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   for (size_t i = 0; i < HARMED_FILES; i++) {
     size_t found[3] = {0, 0, 0};
     for (long n = 1; kill_once(place, &old_files[i], n); n += valgrind_stride()) {
@@ -389,7 +389,7 @@ static void test_killed_at_every_step(void **state) {
 /* ---- power that is cut ---- */
 
 typedef struct power_run {
-  sqlite_place *place;
+  sqlite_folder *place;
   const old_file *file;
   char after[160];
   size_t found[3];
@@ -403,7 +403,7 @@ static void expect_survives(void *context) {
 }
 
 static void test_power_cuts(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   power_run run = {.place = place};
   char folder[128];
   uint64_t seed = (uint64_t)fault_number("MOONPAD_SEED", 0);
@@ -416,7 +416,7 @@ static void test_power_cuts(void **state) {
     for (long round = 0; round < fault_count(5); round++) {
       put(place, run.file);
       faulty_vfs_record(folder, 1, seed++, expect_survives, &run);
-      place_close(place_open(place));
+      folder_close(folder_open(place));
       faulty_vfs_stop();
       assert_int_equal(expect_whole(run.file, place->path), 2);
     }
@@ -427,25 +427,25 @@ static void test_power_cuts(void **state) {
 
 /* ---- memory that ends ---- */
 
-static void expect_no_memory(const sqlite_place *place, const old_file *file, long n, moonpad_status status) {
+static void expect_no_memory(const sqlite_folder *place, const old_file *file, long n, moonpad_status status) {
   if (status != MOONPAD_OK && status != MOONPAD_NO_MEMORY)
     fail_msg("%s at %ld: status %d: %s", file->name, n, (int)status, place->error.message);
 }
 
-static bool lack_sqlite_memory(sqlite_place *place, const old_file *file, long n, bool lasting) {
+static bool lack_sqlite_memory(sqlite_folder *place, const old_file *file, long n, bool lasting) {
   mp_store *store;
   put(place, file);
   sqlite3_int64 used = sqlite3_memory_used();
   sqlite_memory_arm(n, lasting);
-  moonpad_status status = place_try(place, place->path, &store);
-  if (status == MOONPAD_OK) place_close(store);
+  moonpad_status status = folder_try(place, place->path, &store);
+  if (status == MOONPAD_OK) folder_close(store);
   bool has_failed = sqlite_memory_disarm();
   assert_int_equal(sqlite3_memory_used(), used);
   expect_no_memory(place, file, n, status);
   return has_failed;
 }
 
-static bool lack_memory(sqlite_place *place, const old_file *file, long n, bool lasting) {
+static bool lack_memory(sqlite_folder *place, const old_file *file, long n, bool lasting) {
   counting_allocator counter;
   mp_store *store;
   counting_init(&counter);
@@ -457,7 +457,7 @@ static bool lack_memory(sqlite_place *place, const old_file *file, long n, bool 
   counting_arm(&counter, (size_t)n);
   counter.lasting = lasting;
   moonpad_status status = mp_sqlite_open(env, moonpad_text(place->path), &options, &store, &place->error);
-  if (status == MOONPAD_OK) place_close(store);
+  if (status == MOONPAD_OK) folder_close(store);
   bool has_failed = counting_has_failed(&counter);
   counting_arm(&counter, 0);
   mp_env_release(env);
@@ -467,7 +467,7 @@ static bool lack_memory(sqlite_place *place, const old_file *file, long n, bool 
 }
 
 static void test_without_memory(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   for (size_t i = 0; i < HARMED_FILES; i++) {
     const old_file *file = &old_files[i];
     for (int lasting = 0; lasting < 2; lasting++) {
@@ -482,7 +482,7 @@ static void test_without_memory(void **state) {
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, folder_setup, folder_teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_nothing_is_lost), /* first: it learns what the files hold */
       TEST(test_new_columns_are_empty), TEST(test_json_comes_last),      TEST(test_a_table_in_the_way),

@@ -26,7 +26,7 @@ static const char *const told[] = {
 
 typedef struct walk {
   mp_event_query query;
-  mp_session_ref place;
+  mp_session_ref ref;
   moonpad_string invocation;
   int64_t found; /* the revision of its first event; 0: none */
   int64_t revisions[MOST_EVENTS];
@@ -51,11 +51,11 @@ static moonpad_status note_event(void *context, const mp_event_row *row, moonpad
 static moonpad_status ask_events(mp_tx *tx, void *context, moonpad_error *error) {
   walk *self = context;
   mp_session_row row;
-  moonpad_status status = find_row(tx, &self->place, &row, error);
+  moonpad_status status = find_row(tx, &self->ref, &row, error);
   self->count = 0;
-  if (status == MOONPAD_OK) status = tx->ops->each_event(tx, &self->place, &self->query, note_event, self, error);
+  if (status == MOONPAD_OK) status = tx->ops->each_event(tx, &self->ref, &self->query, note_event, self, error);
   if (status != MOONPAD_OK || self->invocation.data == NULL) return status;
-  status = tx->ops->find_invocation(tx, &self->place, self->invocation, &self->found, error);
+  status = tx->ops->find_invocation(tx, &self->ref, self->invocation, &self->found, error);
   if (status == MOONPAD_NOT_FOUND) self->found = 0;
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
 }
@@ -63,7 +63,7 @@ static moonpad_status ask_events(mp_tx *tx, void *context, moonpad_error *error)
 #define OF_SESSION " FROM events WHERE session = (SELECT id FROM sessions WHERE session_id = 'history') AND "
 
 /* The first event of a kind, the last one and how many there are. */
-static void expect_walk(const sqlite_place *place, const walk *self, const char *condition) {
+static void expect_walk(const sqlite_folder *place, const walk *self, const char *condition) {
   char sql[600];
   const char *const wanted[] = {"min(revision)", "max(revision)", "count(*)"};
   size_t last = self->count - 1;
@@ -80,7 +80,7 @@ static void expect_walk(const sqlite_place *place, const walk *self, const char 
   }
 }
 
-static void expect_kinds(const sqlite_place *place, const walk *self) {
+static void expect_kinds(const sqlite_folder *place, const walk *self) {
   char sql[600];
   for (size_t i = 0; i < self->count; i++) {
     bool asked = self->query.tags || self->query.kinds != 0;
@@ -93,7 +93,7 @@ static void expect_kinds(const sqlite_place *place, const walk *self) {
   }
 }
 
-static void expect_walks(const sqlite_place *place, mp_store *store) {
+static void expect_walks(const sqlite_folder *place, mp_store *store) {
   static const struct {
     unsigned kinds;
     const char *condition;
@@ -102,7 +102,7 @@ static void expect_walks(const sqlite_place *place, mp_store *store) {
                {MP_EVENT_SESSION_CHANGE, IS_CHANGE},
                {MP_EVENT_USER_MESSAGE | MP_EVENT_SESSION_CHANGE, "(" IS_MESSAGE " OR " IS_CHANGE ")"}};
   for (unsigned i = 0; i < 8 * sizeof cases / sizeof *cases; i++) {
-    walk one = {.place.name = {T("shop"), T("ann"), T("history")}};
+    walk one = {.ref.name = {T("shop"), T("ann"), T("history")}};
     one.query = (mp_event_query){.first = 1,
                                  .last = MP_MAX_REVISION,
                                  .newest_first = (i & 1) != 0,
@@ -115,11 +115,11 @@ static void expect_walks(const sqlite_place *place, mp_store *store) {
   }
 }
 
-static void expect_invocations(const sqlite_place *place, mp_store *store) {
+static void expect_invocations(const sqlite_folder *place, mp_store *store) {
   for (int turn = 1; turn < 10; turn++) {
     char name[20], sql[600];
     snprintf(name, sizeof name, "turn %d", turn);
-    walk one = {.place.name = {T("shop"), T("ann"), T("history")}, .invocation = T(name)};
+    walk one = {.ref.name = {T("shop"), T("ann"), T("history")}, .invocation = T(name)};
     one.query = (mp_event_query){.first = 1, .last = MP_MAX_REVISION, .without_json = true};
     assert_int_equal(store->ops->read(store, ask_events, &one, NULL), MOONPAD_OK);
     snprintf(sql, sizeof sql, "SELECT coalesce(min(revision), 0)" OF_SESSION "(event ->> '$.invocationId') = '%s'",
@@ -130,23 +130,23 @@ static void expect_invocations(const sqlite_place *place, mp_store *store) {
 }
 
 static void test_events_of_schema_1_are_walked_as_sqlite_reads_them(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char command[300];
   snprintf(command, sizeof command, "gzip -dc spec/fixtures/schema_1/sessions.db.gz > '%s'", place->path);
   assert_int_equal(system(command), 0);
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
     sql_run(place->path, told[i]);
     expect_walks(place, store);
     expect_invocations(place, store);
   }
-  place_close(store);
+  folder_close(store);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_events_of_schema_1_are_walked_as_sqlite_reads_them, place_setup,
-                                      place_teardown),
+      cmocka_unit_test_setup_teardown(test_events_of_schema_1_are_walked_as_sqlite_reads_them, folder_setup,
+                                      folder_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,8 +77,8 @@ typedef struct foreign_write {
 
 static moonpad_status write_in(mp_tx *tx, void *context, moonpad_error *error) {
   foreign_write *foreign = context;
-  mp_session_ref place = {.name = name, .session = foreign->self->row.id};
-  mp_look look = {.ref = place, .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
+  mp_session_ref ref = {.name = name, .session = foreign->self->row.id};
+  mp_look look = {.ref = ref, .heads = MP_ALL_HEADS, .since = {MP_NO_KEYS, MP_NO_KEYS, MP_NO_KEYS}};
   mp_facts facts;
   moonpad_status status = tx->ops->look(tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
@@ -91,7 +91,7 @@ static moonpad_status write_in(mp_tx *tx, void *context, moonpad_error *error) {
   char id[32];
   snprintf(id, sizeof id, "e%lld", (long long)*revision);
   mp_event_row event = {*revision, 11, T(id), T("{}"), 0, T("i"), 0};
-  mp_batch batch = {.ref = place,
+  mp_batch batch = {.ref = ref,
                     .row = row,
                     .heads = MP_HEAD(scope),
                     .touched = foreign->touched,
@@ -485,8 +485,8 @@ static void test_an_entry_used_too_long_ago_is_refused(void **state) {
 
 static moonpad_status purge_in(mp_tx *tx, void *context, moonpad_error *error) {
   scene *self = context;
-  mp_session_ref place = {.name = name, .session = self->row.id, .user = self->row.user, .app = self->row.app};
-  return tx->ops->purge(tx, &place, MP_SCOPE_SESSION, 3, error);
+  mp_session_ref ref = {.name = name, .session = self->row.id, .user = self->row.user, .app = self->row.app};
+  return tx->ops->purge(tx, &ref, MP_SCOPE_SESSION, 3, error);
 }
 
 /*

@@ -16,16 +16,16 @@
 #include "store/sqlite/sqlite.h"
 
 /* A writer that is stopped in its transaction, and one who will be refused. */
-typedef struct beside {
+typedef struct other_writers {
   moonpad_service *service;
   mp_sqlite *store;
   atomic_bool armed, done;
   sem_t reached, open;
   bool shared; /* the call waited for the writer */
   moonpad_status stopped, refused;
-} beside;
+} other_writers;
 
-static beside others;
+static other_writers others;
 static _Thread_local bool is_stopped_here;
 static atomic_long alive; /* blocks */
 

@@ -14,24 +14,24 @@
 
 /* ---- URLs ---- */
 
-static void expect_failure(sqlite_place *place, const char *rest, moonpad_status status, const char *message) {
+static void expect_failure(sqlite_folder *place, const char *rest, moonpad_status status, const char *message) {
   mp_store *store;
-  assert_int_equal(place_try(place, rest, &store), status);
+  assert_int_equal(folder_try(place, rest, &store), status);
   if (strstr(place->error.message, message) == NULL) {
     fail_msg("\"%s\" does not say \"%s\"", place->error.message, message);
   }
 }
 
-static void expect_opens_as(sqlite_place *place, const char *rest, const char *path) {
+static void expect_opens_as(sqlite_folder *place, const char *rest, const char *path) {
   mp_store *store;
-  if (place_try(place, rest, &store) != MOONPAD_OK) fail_msg("%s: %s", rest, place->error.message);
-  place_close(store);
+  if (folder_try(place, rest, &store) != MOONPAD_OK) fail_msg("%s: %s", rest, place->error.message);
+  folder_close(store);
   assert_true(file_exists(path, ""));
   assert_int_equal(remove(path), 0);
 }
 
 static void test_urls(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char before[512], rest[256];
   assert_non_null(getcwd(before, sizeof before));
   assert_int_equal(chdir(place->folder), 0);
@@ -54,44 +54,44 @@ static void test_urls(void **state) {
 }
 
 static void test_memory_leaves_no_file(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char before[512];
   mp_store *first, *second;
   appender one = {place->env, "s", 1, 0, 10, false};
   assert_non_null(getcwd(before, sizeof before));
   assert_int_equal(chdir(place->folder), 0);
-  assert_int_equal(place_try(place, ":memory:", &first), MOONPAD_OK);
-  assert_int_equal(place_try(place, "///:memory:", &second), MOONPAD_OK);
+  assert_int_equal(folder_try(place, ":memory:", &first), MOONPAD_OK);
+  assert_int_equal(folder_try(place, "///:memory:", &second), MOONPAD_OK);
   assert_int_equal(first->ops->write(first, append_once, &one, NULL), MOONPAD_OK);
   assert_int_equal(count_appended(first, "s"), 1);
   assert_int_equal(count_appended(second, "s"), 0);
-  place_close(first);
-  place_close(second);
+  folder_close(first);
+  folder_close(second);
   assert_int_equal(rmdir(place->folder), 0);
   assert_int_equal(mkdir(place->folder, 0700), 0);
   assert_int_equal(chdir(before), 0);
 }
 
 static void test_survives_a_change_of_folder(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char before[512];
   mp_store *store;
   appender one = {place->env, "s", 1, 0, 10, false};
   assert_non_null(getcwd(before, sizeof before));
   assert_int_equal(chdir(place->folder), 0);
-  assert_int_equal(place_try(place, "state.db", &store), MOONPAD_OK);
+  assert_int_equal(folder_try(place, "state.db", &store), MOONPAD_OK);
   assert_int_equal(chdir("/"), 0);
   assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   assert_int_equal(count_appended(store, "s"), 1); /* opens the first reader */
-  place_close(store);
+  folder_close(store);
   assert_int_equal(chdir(before), 0);
 }
 
 /* ---- which files open ---- */
 
 static void test_a_new_file_says_what_it_is(void **state) {
-  sqlite_place *place = *state;
-  place_close(place_open(place));
+  sqlite_folder *place = *state;
+  folder_close(folder_open(place));
   assert_false(file_exists(place->path, "-wal"));
   assert_int_equal(sql_integer(place->path, "PRAGMA application_id"), 0x6d706164);
   assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 2);
@@ -102,18 +102,18 @@ static void test_a_new_file_says_what_it_is(void **state) {
 }
 
 static void test_empty_files_become_ours(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   file_write(place->path, "", 0);
-  place_close(place_open(place));
+  folder_close(folder_open(place));
   assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 2);
   remove(place->path);
   sql_run(place->path, "PRAGMA journal_mode = WAL; VACUUM");
-  place_close(place_open(place));
+  folder_close(folder_open(place));
   assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 2);
 }
 
 /* The file is refused, and is afterwards what it was, with nothing beside it. */
-static void expect_refused(sqlite_place *place, moonpad_status status, const char *message) {
+static void expect_refused(sqlite_folder *place, moonpad_status status, const char *message) {
   size_t size, size_after;
   char *bytes = file_bytes(place->path, &size);
   expect_failure(place, place->path, status, message);
@@ -129,7 +129,7 @@ static void expect_refused(sqlite_place *place, moonpad_status status, const cha
 }
 
 static void test_foreign_files_stay_as_they_are(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   sql_run(place->path, "CREATE TABLE customers(name)");
   expect_refused(place, MOONPAD_CORRUPT, "not a moonpad database");
   remove(place->path);
@@ -148,20 +148,20 @@ static void test_foreign_files_stay_as_they_are(void **state) {
 }
 
 static void test_newer_files_stay_as_they_are(void **state) {
-  sqlite_place *place = *state;
-  place_close(place_open(place));
+  sqlite_folder *place = *state;
+  folder_close(folder_open(place));
   sql_run(place->path, "PRAGMA user_version = 3");
   expect_refused(place, MOONPAD_UNSUPPORTED, "schema 3, this build knows 2");
 }
 
 static void test_damaged_files(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 3000, false};
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   for (one.next = 0; one.next < 20; one.next++) {
     assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   }
-  place_close(store);
+  folder_close(store);
   size_t size;
   char *bytes = file_bytes(place->path, &size);
   const size_t cuts[] = {1, 99, 100, 511, 512, 4095, 4096, 5000, 8192, size - 4096, size - 1};
@@ -178,7 +178,7 @@ static void test_damaged_files(void **state) {
 /* ---- files and folders that cannot be used ---- */
 
 static void test_missing_folders(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char path[300], folder[256];
   snprintf(folder, sizeof folder, "%s/nowhere", place->folder);
   snprintf(path, sizeof path, "%s/state.db", folder);
@@ -196,7 +196,7 @@ static void test_missing_folders(void **state) {
 ** Runs in a child without root's rights, which no permission stops. Gives its exit code: the status
 ** of opening, with 100 added when the message lacks `message`.
 */
-static int open_as_nobody(sqlite_place *place, const char *message) {
+static int open_as_nobody(sqlite_folder *place, const char *message) {
   pid_t child = fork();
   if (child == 0) {
     mp_store *store;
@@ -213,8 +213,8 @@ static int open_as_nobody(sqlite_place *place, const char *message) {
 }
 
 static void test_permissions(void **state) {
-  sqlite_place *place = *state;
-  place_close(place_open(place));
+  sqlite_folder *place = *state;
+  folder_close(folder_open(place));
   assert_int_equal(chmod(place->folder, 0777), 0);
   assert_int_equal(chmod(place->path, 0444), 0);
   int result = open_as_nobody(place, "read-only");
@@ -247,8 +247,8 @@ static moonpad_status ignore_key(void *context, const mp_state_row *row, moonpad
 
 static moonpad_status read_keys(mp_tx *tx, void *context, moonpad_error *error) {
   mp_facts facts;
-  mp_session_ref place = {.session = 1};
-  mp_look look = look_at(&place, MP_SCOPE_SESSION);
+  mp_session_ref ref = {.session = 1};
+  mp_look look = look_at(&ref, MP_SCOPE_SESSION);
   look.since[MP_SCOPE_SESSION] = MP_EVERY_KEY;
   look.each_state = ignore_key;
   look.context = context;
@@ -256,18 +256,18 @@ static moonpad_status read_keys(mp_tx *tx, void *context, moonpad_error *error) 
 }
 
 static moonpad_status read_events(mp_tx *tx, void *context, moonpad_error *error) {
-  mp_session_ref place = {.session = 1};
-  return walk_events(tx, &place, 0, INT64_MAX, ignore_event, context, error);
+  mp_session_ref ref = {.session = 1};
+  return walk_events(tx, &ref, 0, INT64_MAX, ignore_event, context, error);
 }
 
-static void expect_read(sqlite_place *place, mp_store *store, mp_tx_function function, moonpad_status status) {
+static void expect_read(sqlite_folder *place, mp_store *store, mp_tx_function function, moonpad_status status) {
   size_t bytes = 0;
   memset(&place->error, 0, sizeof place->error);
   assert_int_equal(store->ops->read(store, function, &bytes, &place->error), status);
   if (status != MOONPAD_OK) assert_non_null(strstr(place->error.message, "damaged"));
 }
 
-static void set_text(sqlite_place *place, const char *table, const char *column, const char *hex) {
+static void set_text(sqlite_folder *place, const char *table, const char *column, const char *hex) {
   char sql[512];
   snprintf(sql, sizeof sql, "UPDATE %s SET %s = CAST(x'%s' AS TEXT)", table, column, hex);
   sql_run(place->path, sql);
@@ -282,9 +282,9 @@ static void test_text_that_is_not_ours(void **state) {
       "78",       "7B2261",     "22FF22",         "220022",           "225C75443830302022",
       "2D",       "30312E3031", "225C7531323A22", "7B2261223A317D78", "",
       "5B312C5D", "7B2261227D", "5B31653939395D"};
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false};
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     set_text(place, "state", "value", bad[i]);
@@ -298,7 +298,7 @@ static void test_text_that_is_not_ours(void **state) {
   sql_run(place->path, "UPDATE state SET value = ' { \"a\" : 1 }'; UPDATE events SET event = ' { \"a\" : 1 }'");
   expect_read(place, store, read_keys, MOONPAD_OK);
   expect_read(place, store, read_events, MOONPAD_OK);
-  place_close(store);
+  folder_close(store);
 }
 
 /*
@@ -306,7 +306,7 @@ static void test_text_that_is_not_ours(void **state) {
 ** learns what is wrong.
 */
 static void test_a_damaged_event_does_not_keep_its_session(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char url[160];
   snprintf(url, sizeof url, "sqlite:%s", place->path);
   moonpad_session_name name = {moonpad_text("hotel"), moonpad_text("ann"), moonpad_text("s")};
@@ -335,13 +335,13 @@ static void test_a_damaged_event_does_not_keep_its_session(void **state) {
 }
 
 static void test_bytes_that_change(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 200, false};
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   for (one.next = 0; one.next < 60; one.next++) {
     assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   }
-  place_close(store);
+  folder_close(store);
   size_t size, ignored = 0;
   char *bytes = file_bytes(place->path, &size);
   uint32_t random = 12345;
@@ -355,13 +355,13 @@ static void test_bytes_that_change(void **state) {
     }
     file_write(place->path, damaged, size);
     free(damaged);
-    if (place_try(place, place->path, &store) != MOONPAD_OK) continue;
+    if (folder_try(place, place->path, &store) != MOONPAD_OK) continue;
     /* Whatever they say, they come back. */
     one.next = 1000;
     store->ops->write(store, append_once, &one, NULL);
     store->ops->read(store, read_keys, &ignored, NULL);
     store->ops->read(store, read_events, &ignored, NULL);
-    place_close(store);
+    folder_close(store);
   }
   free(bytes);
 }
@@ -369,11 +369,11 @@ static void test_bytes_that_change(void **state) {
 /* ---- backup ---- */
 
 static void test_backup(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char copy[160];
   snprintf(copy, sizeof copy, "%s/copy.db", place->folder);
   appender one = {place->env, "s", 1, 0, 500, false};
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   for (one.next = 0; one.next < 100; one.next++) {
     assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   }
@@ -383,29 +383,29 @@ static void test_backup(void **state) {
   assert_non_null(strstr(place->error.message, copy));
   assert_int_equal(store->ops->backup(store, moonpad_text(""), &place->error), MOONPAD_INVALID_ARGUMENT);
   assert_int_equal(store->ops->backup(store, moonpad_text("/nowhere/x.db"), &place->error), MOONPAD_STORAGE);
-  place_close(store);
+  folder_close(store);
   expect_sound_file(copy);
   strcpy(place->path, copy);
-  store = place_open(place);
+  store = folder_open(place);
   assert_int_equal(count_appended(store, "s"), 100);
-  place_close(store);
+  folder_close(store);
 }
 
 static void test_backup_of_memory(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 500, false};
   mp_store *store;
-  assert_int_equal(place_try(place, ":memory:", &store), MOONPAD_OK);
+  assert_int_equal(folder_try(place, ":memory:", &store), MOONPAD_OK);
   assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   assert_int_equal(store->ops->backup(store, moonpad_text(place->path), &place->error), MOONPAD_OK);
-  place_close(store);
-  store = place_open(place);
+  folder_close(store);
+  store = folder_open(place);
   assert_int_equal(count_appended(store, "s"), 1);
-  place_close(store);
+  folder_close(store);
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, folder_setup, folder_teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_urls),
       TEST(test_memory_leaves_no_file),

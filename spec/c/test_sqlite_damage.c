@@ -24,7 +24,7 @@ static moonpad_session_name session_name(void) {
   return name;
 }
 
-static moonpad_status open_service(const sqlite_place *place, moonpad_service **service, moonpad_error *error) {
+static moonpad_status open_service(const sqlite_folder *place, moonpad_service **service, moonpad_error *error) {
   char url[160];
   moonpad_options options;
   moonpad_options_init(&options);
@@ -45,7 +45,7 @@ static moonpad_status append_next(moonpad_session *session, moonpad_error *error
 }
 
 /* The caller releases the service. */
-static moonpad_service *make_file(const sqlite_place *place) {
+static moonpad_service *make_file(const sqlite_folder *place) {
   moonpad_service *service;
   moonpad_session *session;
   moonpad_session_name name = session_name();
@@ -57,7 +57,7 @@ static moonpad_service *make_file(const sqlite_place *place) {
   return service;
 }
 
-static void expect_untouched(const sqlite_place *place, const char *bytes, size_t size) {
+static void expect_untouched(const sqlite_folder *place, const char *bytes, size_t size) {
   size_t size_after;
   char *after = file_bytes(place->path, &size_after);
   assert_int_equal(size_after, size);
@@ -77,7 +77,7 @@ static void expect_refusal(moonpad_status status, const moonpad_error *error) {
 /* ---- cut short ---- */
 
 static void test_cut_at_any_length(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   size_t size;
   fault_seed();
   moonpad_service_release(make_file(place));
@@ -164,7 +164,7 @@ static void write_some(moonpad_service *service) {
 }
 
 static void test_changed_bytes(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   size_t size;
   long opened = 0, changes = fault_count(150);
   fault_seed();
@@ -213,7 +213,7 @@ static void damage_log(const char *good, size_t size, const char *path, bool cut
 ** Its checksums tell how far it is good: what is found is the beginning of what was there, in
 ** whole events.
 */
-static void expect_beginning(const sqlite_place *place) {
+static void expect_beginning(const sqlite_folder *place) {
   moonpad_service *service;
   moonpad_session *session = NULL;
   moonpad_session_name name = session_name();
@@ -237,7 +237,7 @@ static void expect_beginning(const sqlite_place *place) {
 }
 
 static void test_damaged_logs(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char log[160];
   size_t size, log_size;
   fault_seed();
@@ -256,7 +256,7 @@ static void test_damaged_logs(void **state) {
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, folder_setup, folder_teardown)
   const struct CMUnitTest tests[] = {TEST(test_cut_at_any_length), TEST(test_changed_bytes), TEST(test_damaged_logs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

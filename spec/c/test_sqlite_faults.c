@@ -136,7 +136,7 @@ static void use_scene(fault_scene *scene, fault_kind kind, long n) {
   expect_outcome(append_next(scene, &error), &error, kind, n);
 }
 
-static void expect_repaired(fault_scene *scene, const sqlite_place *place) {
+static void expect_repaired(fault_scene *scene, const sqlite_folder *place) {
   moonpad_error error = {MOONPAD_OK, ""};
   size_t count;
   long before = scene->acknowledged;
@@ -152,7 +152,7 @@ static void expect_repaired(fault_scene *scene, const sqlite_place *place) {
 }
 
 /* The n-th operation of a kind, for each n until there are no more of them. */
-static void fail_each(const sqlite_place *place, fault_kind kind, bool lasting) {
+static void fail_each(const sqlite_folder *place, fault_kind kind, bool lasting) {
   bool has_failed = true;
   long n = 1;
   for (; has_failed; n++) {
@@ -182,7 +182,7 @@ static void test_calls_on_a_failing_disk(void **state) {
 /* ---- 2: opening and closing on a failing disk ---- */
 
 static void test_opening_on_a_failing_disk(void **state) {
-  const sqlite_place *place = *state;
+  const sqlite_folder *place = *state;
   for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
     bool has_failed = true;
     for (long n = 1; has_failed; n++) {
@@ -257,7 +257,7 @@ static void append_many(fault_scene *scene, int count) {
 }
 
 /* Creating the file, appending, closing, opening again, appending: with power cuts now and then. */
-static void run_with_cuts(const sqlite_place *place, const char *folder, power_run *run) {
+static void run_with_cuts(const sqlite_folder *place, const char *folder, power_run *run) {
   fault_scene *scene = &run->scene;
   moonpad_error error = {MOONPAD_OK, ""};
   memset(scene, 0, sizeof *scene);
@@ -273,7 +273,7 @@ static void run_with_cuts(const sqlite_place *place, const char *folder, power_r
   remove_files(place->path);
 }
 
-static void cut_often(const sqlite_place *place, moonpad_durability durability, long runs) {
+static void cut_often(const sqlite_folder *place, moonpad_durability durability, long runs) {
   char folder[128];
   power_run run = {.durability = durability};
   snprintf(folder, sizeof folder, "%s/after", place->folder);
@@ -302,7 +302,7 @@ static bool may_lack_memory(moonpad_status status) {
 }
 
 /* Opening, creating, appending, reading, closing. False when nothing failed. */
-static bool live_without_memory(const sqlite_place *place, long n, bool lasting, fault_scene *scene) {
+static bool live_without_memory(const sqlite_folder *place, long n, bool lasting, fault_scene *scene) {
   moonpad_error error = {MOONPAD_OK, ""};
   moonpad_session_name name = session_name();
   sqlite_memory_arm(n, lasting);
@@ -323,7 +323,7 @@ static bool live_without_memory(const sqlite_place *place, long n, bool lasting,
 }
 
 static void test_sqlite_without_memory(void **state) {
-  const sqlite_place *place = *state;
+  const sqlite_folder *place = *state;
   for (int lasting = 0; lasting < 2; lasting++) {
     bool has_failed = true;
     for (long n = 1; has_failed; n += (n < 200 ? 1 : 13) * valgrind_stride()) {
@@ -345,7 +345,7 @@ static void test_sqlite_without_memory(void **state) {
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, folder_setup, folder_teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_calls_on_a_failing_disk),
       TEST(test_opening_on_a_failing_disk),

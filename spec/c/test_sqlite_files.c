@@ -62,14 +62,14 @@ static void await_each(writer *writers, size_t offset) {
 }
 
 /* The last so many of them are refused all the time. */
-static void append_while_the_file_comes_and_goes(sqlite_place *place, int refused) {
+static void append_while_the_file_comes_and_goes(sqlite_folder *place, int refused) {
   static const char *const names[THREADS] = {"a", "b", "c", "d"};
   writer writers[THREADS];
   atomic_bool stop = false;
   char away[160];
   snprintf(away, sizeof away, "%s/away", place->folder);
   place->options.durability = MOONPAD_DURABILITY_FULL;
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   for (int i = 0; i < THREADS; i++) {
     writers[i] = (writer){.store = store, .work = {place->env, names[i], i, 0, 300, false}, .stop = &stop};
     writers[i].is_refused = i >= THREADS - refused;
@@ -87,12 +87,12 @@ static void append_while_the_file_comes_and_goes(sqlite_place *place, int refuse
     assert_int_equal(pthread_join(writers[i].thread, &failed), 0);
     assert_null(failed);
   }
-  place_close(store);
-  store = place_open(place);
+  folder_close(store);
+  store = folder_open(place);
   for (int i = 0; i < THREADS - refused; i++) {
     assert_int_equal(count_appended(store, names[i]), atomic_load(&writers[i].acknowledged));
   }
-  place_close(store);
+  folder_close(store);
   expect_sound_file(place->path);
 }
 
@@ -132,7 +132,7 @@ static void append_three(moonpad_service *service, moonpad_session *session, ans
 }
 
 static void test_asynchronous_appends_fail_while_the_file_is_away(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   char url[160], away[160];
   answers found;
   moonpad_service *service;
@@ -159,9 +159,9 @@ static void test_asynchronous_appends_fail_while_the_file_is_away(void **state) 
 
 /* A file that takes the place of the one that is open has the same name and another number. */
 static void test_a_new_file_is_not_written_to(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   size_t before, after;
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   appender one = {place->env, "s", 1, 0, 300, false};
   assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
   assert_int_equal(unlink(place->path), 0);
@@ -170,7 +170,7 @@ static void test_a_new_file_is_not_written_to(void **state) {
   one.next++;
   assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_STORAGE);
   assert_non_null(strstr(place->error.message, "another file"));
-  place_close(store);
+  folder_close(store);
   char *found = file_bytes(place->path, &after);
   assert_true(before == after && memcmp(content, found, before) == 0);
   free(content);
@@ -179,12 +179,12 @@ static void test_a_new_file_is_not_written_to(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_threads_append_to_no_file_that_is_gone, place_setup, place_teardown),
-      cmocka_unit_test_setup_teardown(test_what_is_not_found_is_not_said_of_a_file_that_is_gone, place_setup,
-                                      place_teardown),
-      cmocka_unit_test_setup_teardown(test_asynchronous_appends_fail_while_the_file_is_away, place_setup,
-                                      place_teardown),
-      cmocka_unit_test_setup_teardown(test_a_new_file_is_not_written_to, place_setup, place_teardown),
+      cmocka_unit_test_setup_teardown(test_threads_append_to_no_file_that_is_gone, folder_setup, folder_teardown),
+      cmocka_unit_test_setup_teardown(test_what_is_not_found_is_not_said_of_a_file_that_is_gone, folder_setup,
+                                      folder_teardown),
+      cmocka_unit_test_setup_teardown(test_asynchronous_appends_fail_while_the_file_is_away, folder_setup,
+                                      folder_teardown),
+      cmocka_unit_test_setup_teardown(test_a_new_file_is_not_written_to, folder_setup, folder_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

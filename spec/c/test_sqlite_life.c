@@ -29,7 +29,7 @@
 ** In a child: opens when the parent closes the gate, appends, and ends with the status of what
 ** failed first.
 */
-static void run_appender(sqlite_place *place, int gate, int tag, const char *session_id) {
+static void run_appender(sqlite_folder *place, int gate, int tag, const char *session_id) {
   char byte;
   mp_store *store;
   appender one = {place->env, session_id, tag, 0, 300, false};
@@ -39,11 +39,11 @@ static void run_appender(sqlite_place *place, int gate, int tag, const char *ses
   for (; status == MOONPAD_OK && one.next < APPENDS_PER_PROCESS; one.next++) {
     status = store->ops->write(store, append_once, &one, &place->error);
   }
-  if (status == MOONPAD_OK) place_close(store);
+  if (status == MOONPAD_OK) folder_close(store);
   _exit((int)status);
 }
 
-static void race(sqlite_place *place, const char *const session_ids[PROCESSES]) {
+static void race(sqlite_folder *place, const char *const session_ids[PROCESSES]) {
   int gate[2];
   pid_t children[PROCESSES];
   assert_int_equal(pipe(gate), 0);
@@ -64,26 +64,26 @@ static void race(sqlite_place *place, const char *const session_ids[PROCESSES]) 
 }
 
 static void test_processes_create_and_append(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   static const char *const one_session[PROCESSES] = {"s", "s", "s", "s"};
   static const char *const sessions[PROCESSES] = {"a", "b", "c", "d"};
   for (int round = 0; round < 8; round++) { /* that nobody sees a half made file */
     race(place, round % 2 == 0 ? one_session : sessions);
-    mp_store *store = place_open(place);
+    mp_store *store = folder_open(place);
     int64_t events = 0;
     if (round % 2 == 0) events = count_appended(store, "s");
     for (int i = 0; round % 2 == 1 && i < PROCESSES; i++) events += count_appended(store, sessions[i]);
     assert_int_equal(events, PROCESSES * APPENDS_PER_PROCESS);
     assert_int_equal(shared_counter(store, MP_SCOPE_USER), events);
     assert_int_equal(shared_counter(store, MP_SCOPE_APP), events);
-    place_close(store);
+    folder_close(store);
     expect_sound_file(place->path);
     assert_int_equal(remove(place->path), 0);
   }
 }
 
 /* Appends for ever, and says after each how many are committed. */
-static void append_until_killed(sqlite_place *place, int report) {
+static void append_until_killed(sqlite_folder *place, int report) {
   mp_store *store;
   appender one = {place->env, "s", (int)getpid(), 0, 700, false};
   if (mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, NULL) != MOONPAD_OK) _exit(1);
@@ -94,7 +94,7 @@ static void append_until_killed(sqlite_place *place, int report) {
 }
 
 static void test_killed_while_appending(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   int64_t reported = 0;
   for (int round = 0; round < 12; round++) {
     int report[2];
@@ -114,12 +114,12 @@ static void test_killed_while_appending(void **state) {
     assert_true(WIFSIGNALED(result));
     while ((got = read(report[0], bytes, sizeof bytes)) > 0) reported += got;
     close(report[0]);
-    mp_store *store = place_open(place);
+    mp_store *store = folder_open(place);
     int64_t found = count_appended(store, "s");
     /* the last may be committed and not yet reported */
     assert_in_range(found, reported, reported + 1);
     reported = found;
-    place_close(store);
+    folder_close(store);
     expect_sound_file(place->path);
   }
   assert_true(reported > 0);
@@ -135,9 +135,9 @@ static void limit_files(rlim_t bytes) {
 }
 
 static void test_full_disk(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 5000, false};
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   struct rlimit unlimited;
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
   void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
@@ -167,7 +167,7 @@ static void test_full_disk(void **state) {
     assert_int_equal(count_appended(store, "s"), one.next);
   }
   signal(SIGXFSZ, before);
-  place_close(store);
+  folder_close(store);
   expect_sound_file(place->path);
 }
 
@@ -202,10 +202,10 @@ static void *write_many(void *context) {
   return NULL;
 }
 
-static void run_threads(sqlite_place *place, const char *const *session_ids, bool fails_sometimes) {
+static void run_threads(sqlite_folder *place, const char *const *session_ids, bool fails_sometimes) {
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   int64_t stored = 0, events = 0;
   for (int i = 0; i < THREADS; i++) {
     writers[i].store = store;
@@ -225,7 +225,7 @@ static void run_threads(sqlite_place *place, const char *const *session_ids, boo
   assert_int_equal(events, stored);
   assert_int_equal(shared_counter(store, MP_SCOPE_APP), stored);
   assert_int_equal(shared_counter(store, MP_SCOPE_USER), stored);
-  place_close(store);
+  folder_close(store);
   expect_sound_file(place->path);
 }
 
@@ -233,7 +233,7 @@ static const char *const one_id[THREADS] = {"s", "s", "s", "s", "s", "s", "s", "
 static const char *const own_ids[THREADS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
 
 static void test_threads_share_commits(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   place->options.durability = MOONPAD_DURABILITY_FULL;
   run_threads(place, own_ids, false);
 }
@@ -243,24 +243,24 @@ static void test_threads_on_one_session(void **state) {
 }
 
 static void test_one_failure_leaves_the_others(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   place->options.durability = MOONPAD_DURABILITY_FULL;
   run_threads(place, own_ids, true);
 }
 
 static void test_threads_in_memory(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);
   mp_store *store;
-  assert_int_equal(place_try(place, ":memory:", &store), MOONPAD_OK);
+  assert_int_equal(folder_try(place, ":memory:", &store), MOONPAD_OK);
   for (int i = 0; i < THREADS; i++) {
     writers[i] = (writer){.store = store, .appender = {place->env, one_id[i], i, 0, 50, false}};
     assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
   }
   for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
   assert_int_equal(count_appended(store, "s"), THREADS * APPENDS_PER_THREAD);
-  place_close(store);
+  folder_close(store);
 }
 
 typedef struct backing_up {
@@ -276,8 +276,8 @@ static void *back_up(void *context) {
 }
 
 static void test_backup_while_others_write(void **state) {
-  sqlite_place *place = *state;
-  mp_store *store = place_open(place);
+  sqlite_folder *place = *state;
+  mp_store *store = folder_open(place);
   writer work = {.store = store, .appender = {place->env, "s", 1, 0, 9000, false}};
   write_many(&work);
   backing_up copy = {.store = store};
@@ -288,19 +288,19 @@ static void test_backup_while_others_write(void **state) {
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_int_equal(copy.status, MOONPAD_OK);
   assert_int_equal(work.surprises, 0);
-  place_close(store);
+  folder_close(store);
   expect_sound_file(copy.path);
   strcpy(place->path, copy.path);
-  store = place_open(place);
+  store = folder_open(place);
   int64_t found = count_appended(store, "s"); /* a moment of the whole: events and counter agree */
   assert_in_range(found, APPENDS_PER_THREAD, 2 * APPENDS_PER_THREAD);
   assert_int_equal(shared_counter(store, MP_SCOPE_APP), found);
-  place_close(store);
+  folder_close(store);
 }
 
 /* ---- locks ---- */
 
-static sqlite3 *lock_file(const sqlite_place *place) {
+static sqlite3 *lock_file(const sqlite_folder *place) {
   sqlite3 *other;
   assert_int_equal(sqlite3_open(place->path, &other), SQLITE_OK);
   assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
@@ -313,10 +313,10 @@ static void unlock_file(sqlite3 *other) {
 }
 
 static void test_busy_and_readers_that_do_not_wait(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false};
   place->options.busy_timeout_ms = 60;
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   sqlite3 *other = lock_file(place);
   struct timespec start, end;
@@ -331,13 +331,13 @@ static void test_busy_and_readers_that_do_not_wait(void **state) {
   unlock_file(other);
   assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
   assert_int_equal(count_appended(store, "s"), 2);
-  place_close(store);
+  folder_close(store);
 }
 
 static void test_closed(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false};
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   assert_int_equal(count_appended(store, "s"), 1);
   store->ops->close(store);
@@ -367,12 +367,12 @@ static void *write_until_closed(void *context) {
 }
 
 static void test_closed_under_way(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);
   atomic_int total;
   atomic_init(&total, 0);
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   for (int i = 0; i < THREADS; i++) {
     writers[i] = (writer){.store = store, .total = &total, .appender = {place->env, "s", i, 0, 50, false}};
     assert_int_equal(pthread_create(&writers[i].thread, NULL, write_until_closed, &writers[i]), 0);
@@ -388,19 +388,19 @@ static void test_closed_under_way(void **state) {
   }
   assert_true(stored >= 20 * THREADS);
   store->ops->free(store);
-  store = place_open(place);
+  store = folder_open(place);
   assert_int_equal(count_appended(store, "s"), stored);
-  place_close(store);
+  folder_close(store);
 }
 
 /* ---- what the writing connection remembers ---- */
 
 static moonpad_status delete_own(mp_tx *tx, void *context, moonpad_error *error) {
-  mp_session_ref place = ref_named("app", "u", context);
+  mp_session_ref ref = ref_named("app", "u", context);
   mp_session_row row;
-  moonpad_status status = find_row(tx, &place, &row, error);
-  if (status == MOONPAD_OK) status = tx->ops->remove_session(tx, &place, error);
-  if (status == MOONPAD_OK) status = find_row(tx, &place, &row, error);
+  moonpad_status status = find_row(tx, &ref, &row, error);
+  if (status == MOONPAD_OK) status = tx->ops->remove_session(tx, &ref, error);
+  if (status == MOONPAD_OK) status = find_row(tx, &ref, &row, error);
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : MOONPAD_CORRUPT;
 }
 
@@ -410,16 +410,16 @@ static moonpad_status delete_and_fail(mp_tx *tx, void *context, moonpad_error *e
 }
 
 /* append_once ends the program when what is remembered is not what is stored. */
-static void expect_append(sqlite_place *place, mp_store *store, appender *one) {
+static void expect_append(sqlite_folder *place, mp_store *store, appender *one) {
   if (store->ops->write(store, append_once, one, &place->error) != MOONPAD_OK) fail_msg("%s", place->error.message);
   one->next++;
 }
 
 static void test_nothing_is_remembered_wrongly(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, 10, false}, two = {place->env, "t", 2, 0, 10, false};
   char session_id[] = "s";
-  mp_store *store = place_open(place), *other = place_open(place);
+  mp_store *store = folder_open(place), *other = folder_open(place);
   for (int round = 0; round < 3; round++) {
     expect_append(place, store, &one);
     expect_append(place, store, &two); /* its user and app are those of the first */
@@ -438,15 +438,15 @@ static void test_nothing_is_remembered_wrongly(void **state) {
     assert_int_equal(sql_integer(place->path, "SELECT conversation_count FROM sessions WHERE session_id = 's'"), 79);
     assert_int_equal(store->ops->write(store, delete_own, session_id, NULL), MOONPAD_OK);
   }
-  place_close(other);
-  place_close(store);
+  folder_close(other);
+  folder_close(store);
 }
 
 /* ---- the WAL ---- */
 
 #define LARGE_EVENT 100000 /* bytes: 200 of them are 5,000 pages */
 
-static long long wal_size(const sqlite_place *place) {
+static long long wal_size(const sqlite_folder *place) {
   char name[512];
   struct stat status;
   snprintf(name, sizeof name, "%s-wal", place->path);
@@ -455,7 +455,7 @@ static long long wal_size(const sqlite_place *place) {
 }
 
 /* Its header counts how often it has started over. */
-static int64_t wal_restarts(const sqlite_place *place) {
+static int64_t wal_restarts(const sqlite_folder *place) {
   char name[512];
   unsigned char header[16];
   snprintf(name, sizeof name, "%s-wal", place->path);
@@ -470,13 +470,13 @@ static int64_t wal_restarts(const sqlite_place *place) {
 ** Two services of one file, as two processes would be: there are new frames whenever a
 ** checkpoint ends.
 */
-static void write_by_two_services(sqlite_place *place, moonpad_durability durability) {
+static void write_by_two_services(sqlite_folder *place, moonpad_durability durability) {
   static const char *const session_ids[] = {"a", "b"};
   writer writers[2];
   memset(writers, 0, sizeof writers);
   place->options.durability = durability;
   for (int i = 0; i < 2; i++) {
-    writers[i].store = place_open(place);
+    writers[i].store = folder_open(place);
     writers[i].appender = (appender){place->env, session_ids[i], i, 0, LARGE_EVENT, false};
   }
   for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
@@ -492,7 +492,7 @@ static void write_by_two_services(sqlite_place *place, moonpad_durability durabi
   if (durability == MOONPAD_DURABILITY_FULL) assert_true(wal_size(place) < LARGE_EVENT * APPENDS_PER_THREAD);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(count_appended(writers[i].store, session_ids[i]), APPENDS_PER_THREAD);
-    place_close(writers[i].store);
+    folder_close(writers[i].store);
   }
   expect_sound_file(place->path);
   assert_int_equal(remove(place->path), 0);
@@ -503,16 +503,16 @@ static void test_wal_starts_over_while_several_write(void **state) {
   write_by_two_services(*state, MOONPAD_DURABILITY_FULL);
 }
 
-static void append_large(sqlite_place *place, mp_store *store, appender *one, int count) {
+static void append_large(sqlite_folder *place, mp_store *store, appender *one, int count) {
   for (int i = 0; i < count; i++) expect_append(place, store, one);
 }
 
 static void test_wal_starts_over_after_a_long_read(void **state) {
-  sqlite_place *place = *state;
+  sqlite_folder *place = *state;
   appender one = {place->env, "s", 1, 0, LARGE_EVENT, false};
   sqlite3 *reader;
   place->options.durability = MOONPAD_DURABILITY_NORMAL;
-  mp_store *store = place_open(place);
+  mp_store *store = folder_open(place);
   expect_append(place, store, &one);
   assert_int_equal(sqlite3_open(place->path, &reader), SQLITE_OK);
   assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM events", NULL, NULL, NULL), SQLITE_OK);
@@ -524,11 +524,11 @@ static void test_wal_starts_over_after_a_long_read(void **state) {
   long long size = wal_size(place);
   append_large(place, store, &one, 200);
   assert_int_equal(wal_size(place), size);
-  place_close(store);
+  folder_close(store);
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, folder_setup, folder_teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_processes_create_and_append),
       TEST(test_killed_while_appending),

@@ -129,7 +129,7 @@ static void test_what_is_no_list(void **state) {
 #define FAIL     MOONPAD_CONFLICT
 
 typedef struct life {
-  sqlite_place *place;
+  sqlite_folder *place;
   mp_store *stores[2]; /* on one file */
   sqlite3 *db;         /* looks into the file by itself */
   int64_t ids[SESSIONS];
@@ -216,9 +216,9 @@ static moonpad_status purges(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_status status = look_at(tx, all, (int)(next_random() % SESSIONS), &facts, error);
   if (status != MOONPAD_OK) return MOONPAD_OK;
   mp_scope scope = (mp_scope)(next_random() % MP_STORED_SCOPES);
-  mp_session_ref place = {.session = facts.row.id, .user = facts.row.user, .app = facts.row.app};
+  mp_session_ref ref = {.session = facts.row.id, .user = facts.row.user, .app = facts.row.app};
   int64_t last = *revision_of(&facts.row, scope);
-  return tx->ops->purge(tx, &place, scope, last - (int64_t)(next_random() % 20), error);
+  return tx->ops->purge(tx, &ref, scope, last - (int64_t)(next_random() % 20), error);
 }
 
 static moonpad_status removes(mp_tx *tx, void *context, moonpad_error *error) {
@@ -227,13 +227,13 @@ static moonpad_status removes(mp_tx *tx, void *context, moonpad_error *error) {
   int which = (int)(next_random() % SESSIONS);
   moonpad_status status = look_at(tx, all, which, &facts, error);
   if (status != MOONPAD_OK) return MOONPAD_OK;
-  mp_session_ref place = {.name = name_of(which), .session = facts.row.id};
+  mp_session_ref ref = {.name = name_of(which), .session = facts.row.id};
   int64_t removed;
   switch (next_random() % 4) {
   case 0:
-    return tx->ops->remove_session(tx, &place, error);
+    return tx->ops->remove_session(tx, &ref, error);
   case 1:
-    return tx->ops->remove_user(tx, &place, &removed, error);
+    return tx->ops->remove_user(tx, &ref, &removed, error);
   default:
     return tx->ops->sweep(tx, (mp_scope)(next_random() % MP_STORED_SCOPES), (double)(next_random() % 100), 1, &removed,
                           error);
@@ -363,8 +363,8 @@ static void live(life *all, int steps) {
     if (status != MOONPAD_OK && status != FAIL) fail_msg("step %d: %s", i, error.message);
     for (int look = 0; look < 3; look++) expect_as_scanned(all);
     if (next_random() % 50 == 0) { /* what is remembered must be in the file as well */
-      place_close(*store);
-      *store = place_open(all->place);
+      folder_close(*store);
+      *store = folder_open(all->place);
     }
     if (next_random() % 50 == 0) {
       sql_run(all->place->path, "UPDATE sessions SET recent = NULL; UPDATE state SET value = 'x' WHERE key = 0");
@@ -375,14 +375,14 @@ static void live(life *all, int steps) {
 static void begin_life(life *all, void **state, int keys) {
   memset(all, 0, sizeof *all);
   all->place = *state;
-  for (size_t i = 0; i < 2; i++) all->stores[i] = place_open(all->place);
+  for (size_t i = 0; i < 2; i++) all->stores[i] = folder_open(all->place);
   all->keys = keys;
   assert_int_equal(sqlite3_open(all->place->path, &all->db), SQLITE_OK);
 }
 
 static void end_life(life *all) {
   assert_int_equal(sqlite3_close(all->db), SQLITE_OK);
-  for (size_t i = 0; i < 2; i++) place_close(all->stores[i]);
+  for (size_t i = 0; i < 2; i++) folder_close(all->stores[i]);
   expect_sound_file(all->place->path);
 }
 
@@ -506,9 +506,9 @@ int main(void) {
       cmocka_unit_test(test_the_last_one_first),
       cmocka_unit_test(test_what_does_not_fit),
       cmocka_unit_test(test_what_is_no_list),
-      cmocka_unit_test_setup_teardown(test_random_lives, place_setup, place_teardown),
-      cmocka_unit_test_setup_teardown(test_only_what_is_listed_is_read, place_setup, place_teardown),
-      cmocka_unit_test_setup_teardown(test_what_others_wrote_meanwhile, place_setup, place_teardown),
+      cmocka_unit_test_setup_teardown(test_random_lives, folder_setup, folder_teardown),
+      cmocka_unit_test_setup_teardown(test_only_what_is_listed_is_read, folder_setup, folder_teardown),
+      cmocka_unit_test_setup_teardown(test_what_others_wrote_meanwhile, folder_setup, folder_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

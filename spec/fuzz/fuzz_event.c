@@ -14,13 +14,13 @@
 #define STATE_EVERY        8
 
 /* A session of one store. */
-typedef struct place {
+typedef struct fixture {
   const char *url;
   mp_env *env;
   moonpad_service *service;
   moonpad_session *session;
   unsigned number; /* of events that were tried */
-} place;
+} fixture;
 
 static moonpad_session_name name_of(void) {
   moonpad_session_name name = {moonpad_text("app"), moonpad_text("user"), moonpad_text("s")};
@@ -28,12 +28,12 @@ static moonpad_session_name name_of(void) {
 }
 
 /* Everything anew: user and app state would grow. */
-static void renew(place *place) {
+static void renew(fixture *self) {
   moonpad_session_name name = name_of();
-  moonpad_session_free(place->session);
-  moonpad_service_release(place->service);
-  HOLDS(moonpad_open(moonpad_text(place->url), NULL, &place->service, NULL) == MOONPAD_OK);
-  HOLDS(moonpad_create_session(place->service, &name, moonpad_text("{\"kept\":[1]}"), &place->session, NULL) ==
+  moonpad_session_free(self->session);
+  moonpad_service_release(self->service);
+  HOLDS(moonpad_open(moonpad_text(self->url), NULL, &self->service, NULL) == MOONPAD_OK);
+  HOLDS(moonpad_create_session(self->service, &name, moonpad_text("{\"kept\":[1]}"), &self->session, NULL) ==
         MOONPAD_OK);
 }
 
@@ -75,14 +75,14 @@ static bool find_object(moonpad_string in, const char *name, moonpad_string *obj
   return mp_member_find(in, name, object) && object->data[0] == '{';
 }
 
-static bool removes(place *place, moonpad_string event, moonpad_string key) {
+static bool removes(fixture *self, moonpad_string event, moonpad_string key) {
   moonpad_string list;
   if (!mp_member_find(event, "removedStateKeys", &list) || list.data[0] != '[') return false;
   mp_buffer scratch;
   mp_items items = mp_items_of(list);
   moonpad_string literal, found;
   bool is_there = false;
-  mp_buffer_init(&scratch, place->env);
+  mp_buffer_init(&scratch, self->env);
   while (mp_items_next(&items, &literal)) {
     HOLDS(mp_literal_text(mp_literal_inside(literal), &scratch, &found));
     is_there = is_there || same_text(found, key);
@@ -91,10 +91,10 @@ static bool removes(place *place, moonpad_string event, moonpad_string key) {
   return is_there;
 }
 
-static void expect_in_state(place *place, moonpad_session *session, moonpad_string key, moonpad_string expected) {
+static void expect_in_state(fixture *self, moonpad_session *session, moonpad_string key, moonpad_string expected) {
   moonpad_value value;
   mp_buffer written;
-  mp_buffer_init(&written, place->env);
+  mp_buffer_init(&written, self->env);
   HOLDS(moonpad_session_read(session, key, moonpad_text(""), &value, NULL) == MOONPAD_OK);
   if (expected.data == NULL) {
     HOLDS(value.type == MOONPAD_ABSENT);
@@ -113,17 +113,17 @@ static bool is_temporary(moonpad_string key) {
 ** The session object shows the delta, and so does a fresh look; what is temporary is
 ** stored nowhere.
 */
-static void expect_delta(place *place, moonpad_string given, moonpad_string stored, moonpad_session *fresh) {
+static void expect_delta(fixture *self, moonpad_string given, moonpad_string stored, moonpad_session *fresh) {
   moonpad_string actions, delta, literal, value, key, found = {NULL, 0}, absent = {NULL, 0};
   if (!find_object(given, "actions", &actions) || !find_object(actions, "stateDelta", &delta)) return;
   mp_buffer scratch;
-  mp_buffer_init(&scratch, place->env);
+  mp_buffer_init(&scratch, self->env);
   mp_members members = mp_members_of(delta);
   while (mp_members_next(&members, &literal, &value)) {
     HOLDS(mp_literal_text(literal, &scratch, &key));
-    moonpad_string expected = removes(place, given, key) ? absent : value;
-    expect_in_state(place, place->session, key, expected);
-    if (fresh != NULL) expect_in_state(place, fresh, key, is_temporary(key) ? absent : expected);
+    moonpad_string expected = removes(self, given, key) ? absent : value;
+    expect_in_state(self, self->session, key, expected);
+    if (fresh != NULL) expect_in_state(self, fresh, key, is_temporary(key) ? absent : expected);
   }
   bool has_delta = find_object(stored, "actions", &actions) && find_object(actions, "stateDelta", &found);
   members = mp_members_of(found);
@@ -131,7 +131,7 @@ static void expect_delta(place *place, moonpad_string given, moonpad_string stor
   mp_buffer_free(&scratch);
 }
 
-static void expect_what_was_given(place *place, moonpad_string text, const moonpad_event *stored) {
+static void expect_what_was_given(fixture *self, moonpad_string text, const moonpad_event *stored) {
   static const char *const apart[] = {"id",       "timestamp", "invocationId", "actions", "removedStateKeys",
                                       "revision", NULL};
   static const char *const actions_apart[] = {"stateDelta", NULL};
@@ -139,33 +139,33 @@ static void expect_what_was_given(place *place, moonpad_string text, const moonp
   moonpad_type type;
   moonpad_session *fresh = NULL;
   moonpad_session_name name = name_of();
-  mp_buffer_init(&compact, place->env);
-  HOLDS(mp_json_compact(place->env, text, EVENT_DEPTH, NULL, &compact, &type, NULL) == MOONPAD_OK);
+  mp_buffer_init(&compact, self->env);
+  HOLDS(mp_json_compact(self->env, text, EVENT_DEPTH, NULL, &compact, &type, NULL) == MOONPAD_OK);
   moonpad_string given = mp_buffer_text(&compact), json = moonpad_event_json(stored), actions, kept = {"{}", 2};
   expect_kept(given, json, apart);
   if (find_object(given, "actions", &actions)) {
     find_object(json, "actions", &kept);
     expect_kept(actions, kept, actions_apart);
   }
-  if (place->number % STATE_EVERY == 0) {
-    HOLDS(moonpad_get_session(place->service, &name, NULL, &fresh, NULL) == MOONPAD_OK);
+  if (self->number % STATE_EVERY == 0) {
+    HOLDS(moonpad_get_session(self->service, &name, NULL, &fresh, NULL) == MOONPAD_OK);
     HOLDS(moonpad_session_revision(fresh) == moonpad_event_revision(stored));
   }
-  expect_delta(place, given, json, fresh);
+  expect_delta(self, given, json, fresh);
   moonpad_session_free(fresh);
   mp_buffer_free(&compact);
 }
 
 /* ---- Appending ---- */
 
-static void expect_same_again(place *place, moonpad_string event, const moonpad_event *stored) {
+static void expect_same_again(fixture *self, moonpad_string event, const moonpad_event *stored) {
   moonpad_event *again;
   moonpad_error error = {MOONPAD_OK, ""};
-  int64_t revision = moonpad_session_revision(place->session);
-  moonpad_status status = moonpad_append_event(place->session, event, &again, &error);
+  int64_t revision = moonpad_session_revision(self->session);
+  moonpad_status status = moonpad_append_event(self->session, event, &again, &error);
   if (status != MOONPAD_OK) broken("the same event again: %s", error.message);
   HOLDS(same_text(moonpad_event_json(again), moonpad_event_json(stored)));
-  HOLDS(moonpad_session_revision(place->session) == revision);
+  HOLDS(moonpad_session_revision(self->session) == revision);
   moonpad_event_free(again);
 }
 
@@ -180,20 +180,20 @@ static bool has_own_id(moonpad_string given, const moonpad_event *stored) {
   return is_own;
 }
 
-static void expect_stored(place *place, moonpad_string given, const moonpad_event *stored, int64_t revision,
+static void expect_stored(fixture *self, moonpad_string given, const moonpad_event *stored, int64_t revision,
                           size_t count) {
   if (moonpad_event_revision(stored) <= revision) { /* partial (0), or here already */
-    HOLDS(moonpad_session_revision(place->session) == revision && event_count(place->session) == count);
+    HOLDS(moonpad_session_revision(self->session) == revision && event_count(self->session) == count);
     return;
   }
   moonpad_event *found;
-  HOLDS(moonpad_session_revision(place->session) == revision + 1 && event_count(place->session) == count + 1);
-  HOLDS(moonpad_session_event(place->session, count, &found, NULL) == MOONPAD_OK);
+  HOLDS(moonpad_session_revision(self->session) == revision + 1 && event_count(self->session) == count + 1);
+  HOLDS(moonpad_session_event(self->session, count, &found, NULL) == MOONPAD_OK);
   HOLDS(same_text(moonpad_event_json(found), moonpad_event_json(stored)));
   moonpad_event_free(found);
-  expect_what_was_given(place, given, stored);
-  expect_same_again(place, moonpad_event_json(stored), stored);
-  if (has_own_id(given, stored)) expect_same_again(place, given, stored);
+  expect_what_was_given(self, given, stored);
+  expect_same_again(self, moonpad_event_json(stored), stored);
+  if (has_own_id(given, stored)) expect_same_again(self, given, stored);
 }
 
 static moonpad_buffer state_of(moonpad_session *session) {
@@ -202,36 +202,36 @@ static moonpad_buffer state_of(moonpad_session *session) {
   return state;
 }
 
-static void expect_unchanged(place *place, const moonpad_buffer *before, int64_t revision, size_t count) {
-  HOLDS(moonpad_session_revision(place->session) == revision && event_count(place->session) == count);
+static void expect_unchanged(fixture *self, const moonpad_buffer *before, int64_t revision, size_t count) {
+  HOLDS(moonpad_session_revision(self->session) == revision && event_count(self->session) == count);
   if (before->data == NULL) return;
-  moonpad_buffer after = state_of(place->session);
+  moonpad_buffer after = state_of(self->session);
   HOLDS(before->length == after.length && memcmp(before->data, after.data, after.length) == 0);
   moonpad_buffer_free(&after);
 }
 
-static void try_event(place *place, moonpad_string given) {
+static void try_event(fixture *self, moonpad_string given) {
   moonpad_error error = {MOONPAD_OK, ""};
-  if (place->number++ % EVENTS_PER_SERVICE == 0) renew(place);
-  int64_t revision = moonpad_session_revision(place->session);
-  size_t count = event_count(place->session);
+  if (self->number++ % EVENTS_PER_SERVICE == 0) renew(self);
+  int64_t revision = moonpad_session_revision(self->session);
+  size_t count = event_count(self->session);
   moonpad_buffer before = {0};
-  if (place->number % STATE_EVERY == 0) before = state_of(place->session);
+  if (self->number % STATE_EVERY == 0) before = state_of(self->session);
   moonpad_event *stored = NULL;
-  moonpad_status status = moonpad_append_event(place->session, given, &stored, &error);
+  moonpad_status status = moonpad_append_event(self->session, given, &stored, &error);
   if (status == MOONPAD_OK) {
-    expect_stored(place, given, stored, revision, count);
+    expect_stored(self, given, stored, revision, count);
     moonpad_event_free(stored);
   } else {
     expect_error(&error, status, MOONPAD_INVALID_ARGUMENT, MOONPAD_ALREADY_EXISTS);
     HOLDS(stored == NULL);
-    expect_unchanged(place, &before, revision, count);
+    expect_unchanged(self, &before, revision, count);
   }
   moonpad_buffer_free(&before);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static place memory = {.url = "memory:"}, sqlite = {.url = "sqlite::memory:"};
+  static fixture memory = {.url = "memory:"}, sqlite = {.url = "sqlite::memory:"};
   static unsigned number;
   if (memory.env == NULL) memory.env = sqlite.env = mp_env_new(NULL);
   try_event(&memory, input_text(data, size));

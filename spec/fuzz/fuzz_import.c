@@ -9,11 +9,11 @@
 #define SQLITE_EVERY         16
 #define SESSIONS_PER_SERVICE 2000
 
-typedef struct place {
+typedef struct fixture {
   const char *url;
   moonpad_service *service;
   unsigned number; /* of imports */
-} place;
+} fixture;
 
 /* ---- Lines ---- */
 
@@ -87,12 +87,12 @@ static void expect_state_after_last(moonpad_session *session) {
   moonpad_buffer_free(&after);
 }
 
-static void expect_same_again(place *place, moonpad_session *session) {
+static void expect_same_again(fixture *self, moonpad_session *session) {
   text first = export_of(session);
   delete (session);
   lines again = {{NULL, 0}, {first.data, first.length}};
   moonpad_error error = {MOONPAD_OK, ""};
-  if (moonpad_import_session(place->service, NULL, next_line, &again, &session, &error) != MOONPAD_OK) {
+  if (moonpad_import_session(self->service, NULL, next_line, &again, &session, &error) != MOONPAD_OK) {
     broken("what was exported is refused: %s", error.message);
   }
   text second = export_of(session);
@@ -109,18 +109,18 @@ static void expect_same_again(place *place, moonpad_session *session) {
   free(second.data);
 }
 
-static moonpad_error try_import(place *place, lines given) {
+static moonpad_error try_import(fixture *self, lines given) {
   moonpad_error error = {MOONPAD_OK, ""};
-  if (place->number++ % SESSIONS_PER_SERVICE == 0) { /* users and apps would pile up */
-    moonpad_service_release(place->service);
-    HOLDS(moonpad_open(moonpad_text(place->url), NULL, &place->service, NULL) == MOONPAD_OK);
+  if (self->number++ % SESSIONS_PER_SERVICE == 0) { /* users and apps would pile up */
+    moonpad_service_release(self->service);
+    HOLDS(moonpad_open(moonpad_text(self->url), NULL, &self->service, NULL) == MOONPAD_OK);
   }
   moonpad_session *session = NULL;
-  moonpad_status status = moonpad_import_session(place->service, NULL, next_line, &given, &session, &error);
+  moonpad_status status = moonpad_import_session(self->service, NULL, next_line, &given, &session, &error);
   if (status == MOONPAD_OK) {
     error = (moonpad_error){MOONPAD_OK, ""};
     expect_state_after_last(session);
-    expect_same_again(place, session);
+    expect_same_again(self, session);
   } else {
     expect_error(&error, status, MOONPAD_INVALID_ARGUMENT, MOONPAD_UNSUPPORTED);
     HOLDS(session == NULL);
@@ -147,7 +147,7 @@ static size_t write_header(char *out, size_t room, moonpad_string events) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static place memory = {.url = "memory:"}, sqlite = {.url = "sqlite::memory:"};
+  static fixture memory = {.url = "memory:"}, sqlite = {.url = "sqlite::memory:"};
   static unsigned number;
   char header[256];
   lines given = {{NULL, 0}, input_text(data, size)};

@@ -17,9 +17,9 @@
 #include "core/value.h"
 #include "fuzz.h"
 
-#define DEPTH      128
-#define MAX_PLACES 64 /* read by path, of each input */
-#define MAX_PATH   512
+#define DEPTH     128
+#define MAX_PATHS 64 /* read by path, of each input */
+#define MAX_PATH  512
 
 typedef struct judge {
   mp_env *env;
@@ -109,68 +109,68 @@ static void expect_same_tokens(mp_env *env, moonpad_string given_text, moonpad_s
   mp_json_reader_free(&compact);
 }
 
-/* ---- Every place, found by walking, is found by its path ---- */
+/* ---- Every value, found by walking, is found by its path ---- */
 
-typedef struct places {
+typedef struct path_walk {
   mp_env *env;
   mp_value *root;
   mp_buffer scratch;
   size_t left;
   char path[MAX_PATH];
-} places;
+} path_walk;
 
-static void expect_place(places *places, size_t length, moonpad_string json) {
+static void expect_path(path_walk *walk, size_t length, moonpad_string json) {
   moonpad_value found;
-  moonpad_string path = {places->path, length};
+  moonpad_string path = {walk->path, length};
   mp_buffer written;
-  mp_buffer_init(&written, places->env);
-  HOLDS(mp_json_get(places->env, &places->root->as, path, &places->scratch, &found, NULL) == MOONPAD_OK);
+  mp_buffer_init(&written, walk->env);
+  HOLDS(mp_json_get(walk->env, &walk->root->as, path, &walk->scratch, &found, NULL) == MOONPAD_OK);
   mp_value_write_borrowed(&written, &found);
   HOLDS(same_text(mp_buffer_text(&written), json));
   mp_buffer_free(&written);
 }
 
-static void expect_places(places *places, size_t length, moonpad_string json);
+static void expect_paths_below(path_walk *walk, size_t length, moonpad_string json);
 
-static void expect_items(places *places, size_t length, moonpad_string array) {
+static void expect_items(path_walk *walk, size_t length, moonpad_string array) {
   int index = 0;
   mp_items items = mp_items_of(array);
   moonpad_string item;
   while (mp_items_next(&items, &item)) {
-    int digits = snprintf(places->path + length, MAX_PATH - length, "[%d]", ++index);
-    if (length + (size_t)digits < MAX_PATH) expect_places(places, length + (size_t)digits, item);
+    int digits = snprintf(walk->path + length, MAX_PATH - length, "[%d]", ++index);
+    if (length + (size_t)digits < MAX_PATH) expect_paths_below(walk, length + (size_t)digits, item);
   }
 }
 
 /* Names that a path cannot spell are passed by. */
-static void expect_members(places *places, size_t length, moonpad_string object) {
+static void expect_members(path_walk *walk, size_t length, moonpad_string object) {
   mp_members members = mp_members_of(object);
   moonpad_string key, value, name;
   while (mp_members_next(&members, &key, &value)) {
-    HOLDS(mp_literal_text(key, &places->scratch, &name));
+    HOLDS(mp_literal_text(key, &walk->scratch, &name));
     bool is_plain = name.length != 0;
     for (size_t i = 0; i < name.length; i++) is_plain = is_plain && strchr(".[]", name.data[i]) == NULL;
     if (!is_plain || length + 1 + name.length >= MAX_PATH) continue;
     size_t dot = length == 0 ? 0 : 1;
-    if (dot == 1) places->path[length] = '.';
-    memcpy(places->path + length + dot, name.data, name.length);
-    expect_places(places, length + dot + name.length, value);
+    if (dot == 1) walk->path[length] = '.';
+    memcpy(walk->path + length + dot, name.data, name.length);
+    expect_paths_below(walk, length + dot + name.length, value);
   }
 }
 
-static void expect_places(places *places, size_t length, moonpad_string json) {
-  if (places->left == 0) return;
-  places->left--;
-  if (length != 0) expect_place(places, length, json);
-  if (json.data[0] == '{') expect_members(places, length, json);
-  if (json.data[0] == '[') expect_items(places, length, json);
+static void expect_paths_below(path_walk *walk, size_t length, moonpad_string json) {
+  if (walk->left == 0) return;
+  walk->left--;
+  if (length != 0) expect_path(walk, length, json);
+  if (json.data[0] == '{') expect_members(walk, length, json);
+  if (json.data[0] == '[') expect_items(walk, length, json);
 }
 
 static void expect_paths(mp_env *env, mp_value *root, moonpad_string json) {
-  places places = {.env = env, .root = root, .left = MAX_PLACES};
-  mp_buffer_init(&places.scratch, env);
-  expect_places(&places, 0, json);
-  mp_buffer_free(&places.scratch);
+  path_walk walk = {.env = env, .root = root, .left = MAX_PATHS};
+  mp_buffer_init(&walk.scratch, env);
+  expect_paths_below(&walk, 0, json);
+  mp_buffer_free(&walk.scratch);
 }
 
 /* Any text may be asked for a place without being checked first. */
