@@ -5,8 +5,8 @@
 --- sessions; the number of all visits (`app:`) to the hotel.
 local moonpad = require "moonpad"
 
----- Tools: they assign to context.state; what they changed is stored with the event that answers
--- the call
+---- Tools
+-- They assign to context.state; what they changed is stored with the event that answers the call.
 
 local checkIn = moonpad.tool {
   name = "check_in",

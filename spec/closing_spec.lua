@@ -10,7 +10,7 @@ describe("a Lua state that is closed", function()
   -- What the last finalizer printed: how the call went, and what it gave.
   local ENDS = {
     ["at once"] = "^true table\n$", call = "^false closed\n$", cancelled = "^false cancelled\n$",
-    append = "^false closed\n$", settle = "^false closed\n$", step = "^%a+ %a+\n$",
+    append = "^false closed\n$", drain = "^false closed\n$", step = "^%a+ %a+\n$",
   }
 
   for how, expected in pairs(ENDS) do

@@ -1,5 +1,5 @@
--- Failures raise error objects (contract 2.3); the cases that users meet are
--- in spec/support/error_cases.lua.
+-- Failures raise error objects (contract 2.3); the cases that users meet are in
+-- spec/support/error_cases.lua.
 local checks = require "spec.support.checks"
 local error_cases = require "spec.support.error_cases"
 local moonpad = require "moonpad"

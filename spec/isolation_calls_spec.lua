@@ -66,7 +66,7 @@ for _, store in ipairs(STORES) do
     end)
 
     -- What one of them has; all of it says `mark`.
-    local function settle(name, mark)
+    local function fill(name, mark)
       local session = service:createSession(with(name, { state = { k = mark, list = { mark } } }))
       service:appendEvent(session, { id = "e", invocationId = "i", author = "user",
         content = { role = "user", parts = { { text = "secret word" .. mark } } },
@@ -129,7 +129,7 @@ for _, store in ipairs(STORES) do
     for role, of in pairs(ROLES) do
       it("every call keeps to its own " .. role, function()
         local names = namesFor(role)
-        for index, name in ipairs(names) do settle(of(name), "m" .. index) end
+        for index, name in ipairs(names) do fill(of(name), "m" .. index) end
         for index, name in ipairs(names) do work(of(name), "m" .. index) end
         for index, name in ipairs(names) do expectOwn(of(name), "m" .. index) end
         if role ~= "sessionId" then
@@ -197,9 +197,9 @@ for _, store in ipairs(STORES) do
 
     it("a search is words, never syntax", function()
       for index, name in ipairs { "ann", "bob", "%" } do
-        settle({ appName = "app", userId = name, sessionId = "s" }, "m" .. index)
+        fill({ appName = "app", userId = name, sessionId = "s" }, "m" .. index)
       end
-      settle({ appName = "other", userId = "ann", sessionId = "s" }, "m4")
+      fill({ appName = "other", userId = "ann", sessionId = "s" }, "m4")
       local queries = { "secret", "*", "secret*", "s*", "\"secret\"", "\"", "secret OR wordm2", "NOT secret",
         "secret NOT x", "NEAR(secret wordm2)", "owner:2 secret", "owner : u2", "{owner text} : secret",
         "^secret", "-owner:1 secret", "text:secret", "secret) OR (owner:2", "' OR 1=1 --",

@@ -1,5 +1,5 @@
--- Agents side by side: branches, what their models hear, failures. What they
--- write: branch_writes_spec.
+-- Agents side by side: branches, what their models hear, failures. What they write:
+-- branch_writes_spec.
 local moonpad = require "moonpad"
 local support = require "spec.support"
 

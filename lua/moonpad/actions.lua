@@ -1,7 +1,8 @@
---- The actions of an event, and how those of several writers become one. What may be written to
---- `context.actions`: as in any event unknown fields are kept, but not those that are nearly known,
---- nor values that no event can carry. Checked where it is written, so that the one who wrote it
---- gets the error.
+--- The actions of an event, and how those of several writers become one.
+---
+--- What may be written to `context.actions`: as in any event unknown fields are kept, but not those
+--- that are nearly known, nor values that no event can carry. Checked where it is written, so that
+--- the one who wrote it gets the error.
 local arrays = require "moonpad.array"
 local core = require "moonpad.core"
 local errorText = require "moonpad.error_text"

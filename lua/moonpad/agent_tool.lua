@@ -36,8 +36,9 @@ local function childRunner(agent, invocation, service)
   }
 end
 
----- State: the child begins with a copy of what the caller shows; what it writes is done over again
--- at the caller's.
+---- State
+-- The child begins with a copy of what the caller shows; what it writes is done over again at the
+-- caller's.
 
 local TEMPORARY = core.StatePrefix.TEMP_PREFIX
 

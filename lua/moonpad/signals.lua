@@ -1,6 +1,7 @@
---- The language between the code of a run and who drives it. A run is a coroutine: `emit` hands an
---- event out of it; a call that asks a store yields STORE until it is done; every other yield (of a
---- tool, a model) means "waiting".
+--- The language between the code of a run and who drives it.
+---
+--- A run is a coroutine: `emit` hands an event out of it; a call that asks a store yields STORE
+--- until it is done; every other yield (of a tool, a model) means "waiting".
 local core = require "moonpad.core"
 
 local signals = {}

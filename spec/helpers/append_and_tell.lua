@@ -1,5 +1,5 @@
---- A writer in a process of its own: lua5.4 append_and_tell.lua URL SESSION COUNT
---- DURABILITY [steps]
+--- A writer in a process of its own:
+---   lua5.4 append_and_tell.lua URL SESSION COUNT DURABILITY [steps]
 -- Appends COUNT events to a session of app "app", user "u", and prints the revision of each one
 -- that was acknowledged. Event n sets `last` and one of a hundred keys to n and adds 1 to a counter
 -- of the session, of the user and of the app. With "steps" as a stepped run does it.

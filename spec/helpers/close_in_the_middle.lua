@@ -49,7 +49,7 @@ if how == "call" or how == "cancelled" then
   driven = drive(function() return service:getSession(NAMES) end)
 elseif how == "append" then
   driven = drive(function() return service:appendEvent(session, EVENT) end)
-elseif how == "settle" then
+elseif how == "drain" then
   service:appendEventAsync(session, EVENT)
   driven = drive(function() return service:appendEvent(session, EVENT) end)
 elseif how == "step" then

@@ -1,5 +1,5 @@
---- One of several who save versions of one file: lua5.4 save_artifacts.lua URL WRITER
---- COUNT [stepped]
+--- One of several who save versions of one file:
+---   lua5.4 save_artifacts.lua URL WRITER COUNT [stepped]
 -- Prints the version that each save got.
 local drive = require "spec.support.by_hand"
 local moonpad = require "moonpad"

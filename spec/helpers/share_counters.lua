@@ -1,5 +1,5 @@
---- One of several writers in processes of their own: lua5.4 share_counters.lua URL SESSION
---- WRITER COUNT
+--- One of several writers in processes of their own:
+---   lua5.4 share_counters.lua URL SESSION WRITER COUNT
 -- Appends COUNT events to the same session of app "app", user "u" as the others do, adds 1 to
 -- counters that all share, and to a user counter at once. Prints the revision of each event that
 -- was acknowledged.

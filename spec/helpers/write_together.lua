@@ -1,5 +1,5 @@
---- One of several writers in processes of their own: lua5.4 write_together.lua URL SESSION WRITER
---- COUNT DURABILITY
+--- One of several writers in processes of their own:
+---   lua5.4 write_together.lua URL SESSION WRITER COUNT DURABILITY
 -- Appends COUNT events to the same session of app "app", user "u" as the others do. Each event adds
 -- 1 to a counter of the session, of the user and of the app, and sets one key of this writer in
 -- each of them to the event's number.

@@ -1,9 +1,9 @@
 --- The error cases that users meet, one row each: what they did, the code of the error, what its
---- message says (plain
--- text) and the call itself. `run` gets a kit: `service` (open, on the store under test), `session`
--- (app "app", user "u", session "s", state { k = "value", cart = { "tea" }, n = 1 }), `folder`
--- (empty, removed afterwards) and `moonpad`. Rows with `file = true` are about SQLite files: they
--- need no other store. spec/errors_spec.lua runs every row; docs/lua.md shows the table.
+--- message says (plain text) and the call itself.
+-- `run` gets a kit: `service` (open, on the store under test), `session` (app "app", user "u",
+-- session "s", state { k = "value", cart = { "tea" }, n = 1 }), `folder` (empty, removed
+-- afterwards) and `moonpad`. Rows with `file = true` are about SQLite files: they need no other
+-- store. spec/errors_spec.lua runs every row; docs/lua.md shows the table.
 
 ---@class moonpad.ErrorCase
 ---@field what string what the user did

@@ -3,6 +3,11 @@
 --- never rests, MOONPAD_TURN tells whose turn it is: of each list one variant is run. The tests of
 --- the others are counted, which scripts/busted_output.lua reports. Without it, or with "all", all
 --- are run.
+---
+--- A spec that repeats its tests writes, once for each variant of its list,
+---   turns.describe(name, turns.isDue(index, #LIST), function() it(...) end)
+--- or `turns.it` for a single test; `support.each_store` does so for the stores. For two lists,
+--- nest the blocks, or join their `isDue` with `and`. A bare `describe` runs in every turn.
 local busted = require "busted"
 
 local turns = {}
