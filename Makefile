@@ -1,6 +1,7 @@
 # moonpad: the build.
 #
-#   make            the C library, the Lua module and what embedding hosts link     make help   every target
+#   make            the C library, the Lua module and what embedding hosts link
+#   make help       every target
 #   make demo       installs what is missing, builds, runs the demonstration
 #   make test       installs what is missing, builds, runs every spec and every C test
 #
@@ -18,7 +19,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL ?= install
 
-# Where things are installed. Debian's Lua searches the two Lua folders below /usr/local as they are.
+# Where things are installed. Debian's Lua searches the two Lua folders below /usr/local as they
+# are.
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
@@ -35,7 +37,8 @@ COMPILE = $(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $(MODULE_CFLA
 LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 LIBS := -lsqlite3 -lpthread -lm
 
-# Asked for only when something that needs Lua is built: `make deps` may not have run yet, and `make lib` needs no Lua.
+# Asked for only when something that needs Lua is built: `make deps` may not have run yet, and `make
+# lib` needs no Lua.
 LUA_CFLAGS ?= $(shell pkg-config --cflags lua5.4 2>/dev/null)
 LUA_LIBS ?= $(shell pkg-config --libs lua5.4 2>/dev/null)
 
@@ -44,7 +47,8 @@ SONAME := libmoonpad.so.0
 
 # ---- Files ----
 
-LIBRARY_SOURCES := $(sort $(wildcard src/base/*.c src/core/*.c src/service/*.c src/service/*/*.c src/store/*.c src/store/*/*.c))
+LIBRARY_SOURCES := $(sort $(wildcard src/base/*.c src/core/*.c src/service/*.c src/service/*/*.c \
+                   src/store/*.c src/store/*/*.c))
 MODULE_SOURCES := $(sort $(wildcard src/lua/*.c src/lua/*/*.c))
 LUA_FILES := $(sort $(shell find lua/moonpad -name '*.lua' 2>/dev/null))
 TEST_SOURCES := $(sort $(wildcard spec/c/test_*.c))
@@ -60,7 +64,8 @@ SPEC_MODULE := $(BUILD)/spec/slow_store.so
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
 
-# Modules that load when they are used, so that the core does without artifacts and memories, libcurl and a terminal.
+# Modules that load when they are used, so that the core does without artifacts and memories,
+# libcurl and a terminal.
 AGENT_STORES_SOURCES := $(sort $(wildcard src/agent_stores/*.c))
 HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
@@ -79,7 +84,8 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help have-lua FORCE \
+.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help have-lua \
+        FORCE \
         install install-lib install-lua uninstall
 
 # ---- What users ask for ----
@@ -90,9 +96,10 @@ lib: $(LIBRARY) ## the C library alone: needs no Lua
 
 examples: $(EXAMPLE_PROGRAMS) ## builds the examples in C
 
-tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_MODULE) examples ## builds everything that the tests need, runs nothing
+tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_MODULE) examples ## builds all that the tests need, runs nothing
 
-# `demo` and `test` start make once more after `deps`, so that what was just installed is seen by the build.
+# `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
+# the build.
 demo: deps ## installs what is missing, builds, and runs the demonstration on a temporary SQLite file
 	@echo 'Building moonpad in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all
@@ -109,13 +116,14 @@ test-lua: all $(SPEC_MODULE) ## runs the Lua specs alone
 test-c: tests ## runs the C tests alone
 	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test c; scripts/total.sh $(BUILD)/test-results test-c
 
-check: ## installs what is missing, then warnings, format, lint, sanitizers, valgrind, installation (MOONPAD_TURN=all: whole)
+check: ## installs what is missing; warnings, lint, sanitizers, valgrind, installation (MOONPAD_TURN=all: whole)
 	@scripts/deps.sh check
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/check.sh
 
 fuzz: ## feeds random input to the fuzz targets: TARGET=json RUNS=1000000, or TIME=600 (seconds, of each)
 	@scripts/deps.sh check
-	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh $(if $(TIME),-t $(TIME) $(if $(RUNS),-r $(RUNS)),-r $(or $(RUNS),1000000)) $(TARGET)
+	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh \
+		$(if $(TIME),-t $(TIME) $(if $(RUNS),-r $(RUNS)),-r $(or $(RUNS),1000000)) $(TARGET)
 
 soak: all tests ## all of `check` whole, then goes on with random tests, faults and fuzzing: make soak MINUTES=60
 	@scripts/deps.sh check
@@ -138,7 +146,8 @@ help: ## this list
 
 # ---- Objects ----
 
-# Two files that change only when what they hold changes: what is built with other flags, or from other files, is built again.
+# Two files that change only when what they hold changes: what is built with other flags, or from
+# other files, is built again.
 define remember
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
@@ -156,7 +165,8 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(say) CC $<
 	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
 
-# The Lua files as C arrays, for hosts that carry them inside. The script leaves the file alone when nothing changed.
+# The Lua files as C arrays, for hosts that carry them inside. The script leaves the file alone when
+# nothing changed.
 $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 	@mkdir -p $(@D)
 	@$(LUA) scripts/embed_lua.lua $@ lua $(LUA_FILES)
@@ -166,7 +176,8 @@ $(HTTP_OBJECTS): MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS): | have-lua
 
 have-lua:
-	@test -n "$(LUA_CFLAGS)" || { echo 'Lua 5.4 was not found by pkg-config. "make deps" installs what is missing.' >&2; exit 1; }
+	@test -n "$(LUA_CFLAGS)" || \
+		{ echo 'Lua 5.4 was not found by pkg-config. "make deps" installs what is missing.' >&2; exit 1; }
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
@@ -177,7 +188,8 @@ $(BUILD)/libmoonpad.a: $(LIBRARY_OBJECTS) $(BUILD)/sources
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(LIBRARY_OBJECTS)
 
-# The sanitizers' own symbols come with the program, so only a plain build can insist on having every symbol.
+# The sanitizers' own symbols come with the program, so only a plain build can insist on having
+# every symbol.
 $(BUILD)/$(SONAME): $(LIBRARY_OBJECTS) $(BUILD)/sources
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) $(if $(SANITIZE),,-Wl,--no-undefined) -o $@ $(LIBRARY_OBJECTS) $(LIBS)
@@ -198,7 +210,8 @@ $(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS)
 
-# It brings what it needs of the library, as the core does, so that neither needs the other's symbols.
+# It brings what it needs of the library, as the core does, so that neither needs the other's
+# symbols.
 $(BUILD)/moonpad/agent_stores_core.so: $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
@@ -208,25 +221,30 @@ $(BUILD)/moonpad/agent_stores_core.so: $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonp
 $(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL $(CURL_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a \
+		-Wl,--exclude-libs,ALL $(CURL_LIBS) $(LIBS)
 
 $(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $(CLI_OBJECTS)
 
-# ---- C tests: one program for each spec/c/test_*.c; those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_* ----
+# ---- C tests: one program for each spec/c/test_*.c ----
+
+# Those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_*.
 
 TEST_OBJECTS := $(call objects,$(TEST_SUPPORT))
 
-$(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a
+$(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a \
+		$(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) -lcmocka $(LUA_LIBS) $(LIBS)
 
 $(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS)
 
-$(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS) $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a
+$(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS) $(AGENT_STORES_OBJECTS) \
+		$(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -o $@ $(filter-out %/module.o $(BUILD)/obj/src/agent_stores/lua_%,$(filter %.o %.a,$^)) -lcmocka $(LIBS)
@@ -245,7 +263,9 @@ $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LIBS)
 
-# ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c; wants CC=clang SANITIZE=fuzzer-no-link,... (scripts/fuzz.sh) ----
+# ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c ----
+
+# It wants CC=clang SANITIZE=fuzzer-no-link,... (scripts/fuzz.sh).
 
 FUZZERS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard spec/fuzz/fuzz_*.c)))
 

@@ -1,12 +1,16 @@
 #!/bin/bash
-# Measures moonpad against limit programs, which do the least that the same work takes, in the same run, and prints one table.
+# Measures moonpad against limit programs, which do the least that the same work takes, in the same
+# run, and prints one table.
 #   bench/run.sh [-b BUILD] [-d FOLDER] [--quick] [--plot]
 #   -b       the build folder (default build); what is missing there is built
-#   -d       where database files are written (default: a temporary folder inside BUILD, so on the disk of the project)
+#   -d       where database files are written (default: a temporary folder inside BUILD, so on the
+#            disk of the project)
 #   --quick  100,000 events of history instead of the 1,000,000 that promises speak of
 #   --plot   measures only what docs/history.svg shows, and draws it
-# Other implementations are measured too once they are installed: npm install --prefix build/peers @google/adk adk-typescript
-# Ratios are what counts: absolute figures change with the machine, and with what else it does. It always exits with 0 unless something did not run.
+# Other implementations are measured too once they are installed:
+#   npm install --prefix build/peers @google/adk adk-typescript
+# Ratios are what counts: absolute figures change with the machine, and with what else it does. It
+# always exits with 0 unless something did not run.
 set -eu
 cd "$(dirname "$0")/.."
 build=build place="" full=1 plot=""
@@ -16,7 +20,7 @@ while [ $# -gt 0 ]; do
     -d) place=$2; shift ;;
     --quick) full=0 ;;
     --plot) plot=yes ;;
-    *) sed -n '2,9s/^# //p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,13s/^# //p' "$0" >&2; exit 2 ;;
   esac
   shift
 done
@@ -49,7 +53,8 @@ measure() { # COMMAND...: what it prints goes into the table
   rm -rf "${folder:?}"/*
 }
 
-# What an append and a get cost with a growing history, here and elsewhere: lines for bench/plot.lua.
+# What an append and a get cost with a growing history, here and elsewhere: lines for
+# bench/plot.lua.
 measure_history() {
   "$out/history" "$folder" "$full"
   rm -rf "${folder:?}"/*
@@ -62,8 +67,10 @@ compare_with_peers() {
     $1 == "moonpad memory" { append[$2] = $3; get[$2] = $4; next }
     $1 ~ /^moonpad/ || $2 < 10 { next }
     {
-      printf "\tappend, memory, at %d events: %s / moonpad\t%.2f us\t%.2f us\t%.3fx\t\t\n", $2, $1, $3, append[$2], append[$2] / $3
-      printf "\tgetSession, memory, %d events: %s / moonpad\t%.2f us\t%.2f us\t%.5fx\t\t\n", $2, $1, $4, get[$2], get[$2] / $4
+      printf "\tappend, memory, at %d events: %s / moonpad\t%.2f us\t%.2f us\t%.3fx\t\t\n",
+        $2, $1, $3, append[$2], append[$2] / $3
+      printf "\tgetSession, memory, %d events: %s / moonpad\t%.2f us\t%.2f us\t%.5fx\t\t\n",
+        $2, $1, $4, get[$2], get[$2] / $4
     }'
 }
 
@@ -75,7 +82,8 @@ if [ -n "$plot" ]; then
   exit
 fi
 
-echo "bench: $(date -u +%F), $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg), SQLite $(sqlite3 --version | cut -d' ' -f1), $(lua5.4 -v | cut -d' ' -f1,2)" >&2
+echo "bench: $(date -u +%F), $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg)," \
+  "SQLite $(sqlite3 --version | cut -d' ' -f1), $(lua5.4 -v | cut -d' ' -f1,2)" >&2
 measure "$out/memory"
 measure "$out/sqlite"
 measure "$out/contention"

@@ -7,8 +7,8 @@
 # Some tests take turns where each takes many times as long, so that all is over in a quarter of an
 # hour:
 #   - gc, asan: of what a spec file repeats on each store and in each way, one variant, which
-#     spec/support/turns.lua chooses; what is close to C runs all variants (`whole` below). gc leaves
-#     some files to other turns.
+#     spec/support/turns.lua chooses; what is close to C runs all variants (`whole` below). gc
+#     leaves some files to other turns.
 #   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
 #   - valgrind: the programs that take longest, one in four.
 # The turn, a number, comes from the hash of the commit: each commit takes one of twelve by chance,
@@ -59,12 +59,18 @@ warnings_clang() { build_in clang CC=clang WERROR=1 CFLAGS=-O0 all tests; }
 
 format() {
   c_files | xargs clang-format --dry-run -Werror &&
-    { c_files; find lua spec examples bench scripts -name '*.lua'; echo bin/moonpad; } | xargs lua5.4 scripts/check_lines.lua
+    {
+      c_files
+      find lua spec examples bench scripts -name '*.lua'
+      find scripts bench -name '*.sh'
+      echo bin/moonpad Makefile .ci/run
+    } | xargs lua5.4 scripts/check_lines.lua
 }
 
 lint() { luacheck --no-color -q .; }
 
-# Public headers stand alone, as C11 and as C++17, and each function in them says its errors and threads.
+# Public headers stand alone, as C11 and as C++17, and each function in them says its errors and
+# threads.
 headers() {
   local header
   for header in include/*.h; do
@@ -77,8 +83,9 @@ headers() {
   lua5.4 scripts/check_header.lua include/*.h
 }
 
-# Which of its own folders each folder of src/service may include. Nobody includes history and shared
-# but they themselves, and the files beside the folders include none; binding.h alone has them all.
+# Which of its own folders each folder of src/service may include. Nobody includes history and
+# shared but they themselves, and the files beside the folders include none; binding.h alone has
+# them all.
 service_folders() {
   local folder allowed broken=0
   while read -r folder allowed; do
@@ -98,7 +105,8 @@ FOLDERS
   return $broken
 }
 
-# Only src/lua and the modules know Lua, the core does without the modules, and the libraries export nothing but the API.
+# Only src/lua and the modules know Lua, the core does without the modules, and the libraries export
+# nothing but the API.
 layers() {
   local file name strangers lua='#include *[<"](lua|lauxlib|lualib)\.h'
   if grep -nE "$lua" -r src/base src/core src/service src/store include/moonpad.h ||
@@ -139,8 +147,8 @@ layers() {
   done
 }
 
-# A fixed number of inputs. The targets that run Lua (encoder, stateful) go another way each time: Lua seeds its hashes
-# anew in each process. `make fuzz` looks for more.
+# A fixed number of inputs. The targets that run Lua (encoder, stateful) go another way each time:
+# Lua seeds its hashes anew in each process. `make fuzz` looks for more.
 fuzz() {
   BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 100000 json template url import &&
     BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 30000 event encoder &&
@@ -172,7 +180,8 @@ tsan_build() {
 
 asan_build() { build_in asan CC=gcc SANITIZE=address,undefined CFLAGS="-O1 -g" all tests; }
 
-# In a copy, because LuaRocks builds in the tree, and without a network: the rock must not ask for one.
+# In a copy, because LuaRocks builds in the tree, and without a network: the rock must not ask for
+# one.
 rockspec() {
   local copy=$temporary/rock
   mkdir "$copy" && cp -r Makefile bin include lua scripts src LICENSE README.md ./*.rockspec ./*.in "$copy" || return 1
@@ -182,8 +191,10 @@ rockspec() {
     luarocks-5.4 lint moonpad-scm-1.rockspec &&
       luarocks-5.4 make --tree "$copy/tree" moonpad-scm-1.rockspec &&
       cd / &&
-      LUA_PATH="$copy/tree/share/lua/5.4/?.lua;$copy/tree/share/lua/5.4/?/init.lua" LUA_CPATH="$copy/tree/lib/lua/5.4/?.so" \
-        lua5.4 -e 'print("rock: moonpad " .. require("moonpad")._VERSION); require("moonpad").memoryService("memory:"):close()' &&
+      LUA_PATH="$copy/tree/share/lua/5.4/?.lua;$copy/tree/share/lua/5.4/?/init.lua" \
+        LUA_CPATH="$copy/tree/lib/lua/5.4/?.so" \
+        lua5.4 -e 'print("rock: moonpad " .. require("moonpad")._VERSION)
+          require("moonpad").memoryService("memory:"):close()' &&
       "$copy/tree/bin/moonpad" --help
   )
 }
@@ -328,8 +339,10 @@ tests asan -b "$build/check/asan" -s -t "$turn" -a "$whole" lua c
 check tsan-build "builds with ThreadSanitizer" tsan_build
 TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
 check fuzz "random input finds nothing in the fuzz targets" fuzz
-# Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others wait for their turn.
+# Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others
+# wait for their turn.
 tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" \
-  -w "valgrind -q --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
+  -w "valgrind -q --fair-sched=yes --leak-check=full \
+    --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 
 scripts/total.sh "$results" check

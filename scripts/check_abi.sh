@@ -1,6 +1,8 @@
 #!/bin/bash
-# Programs that were built with an older or a newer header run with this library, as "Option structs" in moonpad.h says.
-#   scripts/check_abi.sh BUILD FOLDER     BUILD: the libraries, made by `make`; FOLDER: where the others are made
+# Programs that were built with an older or a newer header run with this library, as "Option
+# structs" in moonpad.h says.
+#   scripts/check_abi.sh BUILD FOLDER
+#     BUILD: the libraries, made by `make`; FOLDER: where the others are made
 # "Newer" is this library with a field added at the end of each option struct, built with
 # AddressSanitizer, as the programs are.
 set -eu
@@ -15,7 +17,8 @@ make -s -C "$folder" BUILD=built CC=gcc SANITIZE=address,undefined CFLAGS="-O0 -
 
 # shellcheck disable=SC2046 # pkg-config prints a list of words
 program() { # NAME HEADERS LIBRARIES FLAGS...
-  gcc -std=c11 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all -g "${@:4}" -o "$folder/$1" \
+  gcc -std=c11 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all \
+    -g "${@:4}" -o "$folder/$1" \
     spec/abi/program.c -I"$2" $(pkg-config --cflags lua5.4) "$3/libmoonpad_lua.a" "$3/libmoonpad.a" -Wl,-E \
     $(pkg-config --libs lua5.4) -lsqlite3 -lpthread -lm
 }

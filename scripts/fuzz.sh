@@ -1,12 +1,16 @@
 #!/bin/bash
-# Builds the fuzz targets with libFuzzer, ASan and UBSan, and runs them on their corpora, JOBS at a time.
-#   scripts/fuzz.sh [-r RUNS] [-t SECONDS] [-s SANITIZERS] [-f] [TARGET...]      TARGET: json, template, ... (default: all)
+# Builds the fuzz targets with libFuzzer, ASan and UBSan, and runs them on their corpora, JOBS at a
+# time.
+#   scripts/fuzz.sh [-r RUNS] [-t SECONDS] [-s SANITIZERS] [-f] [TARGET...]
+#   TARGET: json, template, ... (default: all)
 #   -r  executions of each target (default 20000; with -t as many as there is time for)
 #   -t  ends each target after so many seconds
 #   -s  sanitizers besides the fuzzer (default address,undefined; "none" is faster)
 #   -f  afresh: neither uses nor keeps the inputs that former runs have found
-# What a target finds is kept in $BUILD/fuzz/TARGET.crash-*; run it again with: $BUILD/fuzz/spec/fuzz/fuzz_TARGET FILE
-# Environment: BUILD (build), JOBS, SEED (of libFuzzer, 1; what Lua makes of it differs from process to process)
+# What a target finds is kept in $BUILD/fuzz/TARGET.crash-*; run it again with:
+# $BUILD/fuzz/spec/fuzz/fuzz_TARGET FILE
+# Environment: BUILD (build), JOBS, SEED (of libFuzzer, 1; what Lua makes of it differs from process
+# to process)
 # Exit code: 0 when nothing was found.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -24,7 +28,8 @@ if [ "$sanitizers" = none ]; then
   folder=$build/fuzz-plain
   sanitizers=""
 fi
-make -s -j"$jobs" BUILD="$folder" WERROR=1 CC=clang SANITIZE="fuzzer-no-link${sanitizers:+,$sanitizers}" CFLAGS="-O2 -g" fuzzers || exit 1
+make -s -j"$jobs" BUILD="$folder" WERROR=1 CC=clang \
+  SANITIZE="fuzzer-no-link${sanitizers:+,$sanitizers}" CFLAGS="-O2 -g" fuzzers || exit 1
 
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then

@@ -2,20 +2,21 @@
 # Runs the Lua specs and the C tests of a build folder and records the counts.
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-g] [-s]
 #                        [-t TURN [-a NAMES] [-p NAMES]] lua|c...
-# Each spec file and each C test program is a process of its own. Two for each of JOBS (all processors) run at a time,
-# because they wait for files and sockets about as long as they compute; with -w, one. Each leaves
-# RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count ("PASSED FAILED PENDING LEFT"), which
-# scripts/total.sh adds up, and RESULTS/LABEL-SUITE.failed, which names what failed. What crashes, finds nothing to run
-# or exits with an error that no test explains counts as one failure more. LEFT are tests that another turn runs; the
-# seconds are those that passed and, in brackets, those of processors.
+# Each spec file and each C test program is a process of its own. Two for each of JOBS (all
+# processors) run at a time, because they wait for files and sockets about as long as they compute;
+# with -w, one. Each leaves RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count
+# ("PASSED FAILED PENDING LEFT"), which scripts/total.sh adds up, and RESULTS/LABEL-SUITE.failed,
+# which names what failed. What crashes, finds nothing to run or exits with an error that no test
+# explains counts as one failure more. LEFT are tests that another turn runs; the seconds are those
+# that passed and, in brackets, those of processors.
 # Exit code: 0 when nothing failed.
 #   -w   put before each C test program (valgrind and its options)
 #   -g   Lua specs with a collector that never rests (spec/helper.lua)
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
 #   -o   only these: "json_spec test_json"
-#   -t   a number: of what Lua specs repeat on each store and in each way, only what has its turn (spec/support/turns.lua);
-#        without it, or with "all", everything. With -g it also says which of many like cases are tried
-#        (spec/support/checks.lua)
+#   -t   a number: of what Lua specs repeat on each store and in each way, only what has its turn
+#        (spec/support/turns.lua); without it, or with "all", everything. With -g it also says which
+#        of many like cases are tried (spec/support/checks.lua)
 #   -a   these spec files run all their variants in each turn
 #   -p   these files take turns as well, one in PARTS of them each time
 set -u
@@ -44,15 +45,16 @@ at_once=${JOBS:-$(nproc)}
 # Specs start further processes: they find the same modules as the specs themselves.
 export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$folder/?.so;;" MOONPAD_BUILD="$folder"
 
-# The sanitizers' library must come first in a program that was not built with it, such as lua5.4. Leaks are looked for in both:
-# lua5.4 closes its state before it ends.
+# The sanitizers' library must come first in a program that was not built with it, such as lua5.4.
+# Leaks are looked for in both: lua5.4 closes its state before it ends.
 preload=()
 if [ -n "$sanitized" ]; then
   export ASAN_OPTIONS=detect_leaks=1:exitcode=99:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
   preload=(env LD_PRELOAD="$(gcc -print-file-name=libasan.so)")
 fi
 
-# What hangs fails: this is far beyond what the slowest takes on a busy machine, one C program under valgrind.
+# What hangs fails: this is far beyond what the slowest takes on a busy machine, one C program under
+# valgrind.
 seconds=1800
 limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 
@@ -63,20 +65,24 @@ run_lua() { # FILE LOG COUNTS
   # Whoever calls this may have a turn of its own: only -t counts.
   export MOONPAD_TURN=$turn MOONPAD_SAMPLE=$turn
   if [[ " $whole " == *" $(name_of "$1") "* ]]; then MOONPAD_TURN=all; fi
-  # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over .busted.
+  # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over
+  # .busted.
   limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" -o scripts/busted_output.lua \
     -Xoutput "$3" "$1" >"$2" 2>&1
   code=$?
   [ ! -s "$3" ] || read -r passed failed pending left <"$3"
   if [ $((passed + failed + pending)) -eq 0 ] || { [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; }; then
-    printf '%d 1 %d %d\n%s: exit code %d, which no failed test explains\n' "$passed" "$pending" "$left" "$1" "$code" >"$3"
+    printf '%d 1 %d %d\n%s: exit code %d, which no failed test explains\n' \
+      "$passed" "$pending" "$left" "$1" "$code" >"$3"
     tail -n 1 "$3" >>"$2"
   fi
 }
 
 # The sum of cmocka's "[  PASSED  ] 3 test(s)." lines; a program may run several groups.
 cmocka_count() { # LOG WORD
-  awk -v word="$2" 'index($0, "[  " word) == 1 && match($0, /[0-9]+ test\(s\)/) { n += substr($0, RSTART) + 0 } END { print n + 0 }' "$1"
+  awk -v word="$2" 'index($0, "[  " word) == 1 && match($0, /[0-9]+ test\(s\)/) {
+    n += substr($0, RSTART) + 0
+  } END { print n + 0 }' "$1"
 }
 
 run_c() { # NAME LOG COUNTS
@@ -113,10 +119,12 @@ run_one() { # SUITE FILE
 
 name_of() { basename "${1%.*}"; } # FILE
 
-# These take longest, here or there: they begin first, so that no processor is left with one of them in the end.
+# These take longest, here or there: they begin first, so that no processor is left with one of them
+# in the end.
 longest="test_agent_faults test_faults_disk test_store_history test_sqlite_faults test_faults_memory test_migration \
   test_threads test_sqlite_life test_patch_random test_service_plans shared_tables_spec sibling_property_spec \
-  tool_calls_spec tool_conflicts_spec stepped_calls_spec limits_spec hostile_answers_spec finalizers_spec game_loop_spec"
+  tool_calls_spec tool_conflicts_spec stepped_calls_spec limits_spec hostile_answers_spec \
+  finalizers_spec game_loop_spec"
 
 # The position of a word in a list of words, from 0 on; else that of no word.
 position() { # WORD LIST
@@ -129,7 +137,8 @@ position() { # WORD LIST
 }
 
 is_due() { # NAME
-  [ "$turn" = all ] || [[ " $parted " != *" $1 "* ]] || [ $(($(position "$1" "$parted") % PARTS)) -eq $((turn % PARTS)) ]
+  [ "$turn" = all ] || [[ " $parted " != *" $1 "* ]] ||
+    [ $(($(position "$1" "$parted") % PARTS)) -eq $((turn % PARTS)) ]
 }
 
 # All that there is, as lines "SUITE FILE", what takes longest first.
