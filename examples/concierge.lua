@@ -79,7 +79,7 @@ local function logTool(context, tool)
 end
 
 ---- The model: a function that stands in for a real one, and knows a few phrases only
----- It reads the instruction that it is given, as a real one would.
+-- It reads the instruction that it is given, as a real one would.
 
 local function line(request, label)
   return request.systemInstruction:match(label .. ": ([^\n]*)")
