@@ -1,6 +1,6 @@
 /*
-** When a write conflicts (contract 2.2), and the journal of own writes that tells a conflict from
-** what the session object did itself.
+** When a write conflicts (contract 2.2). Which writes are checked is said in prepare.c; whether a
+** change was the session object's own, its journal tells (session/own_writes.h).
 */
 #include "service/append/append.h"
 

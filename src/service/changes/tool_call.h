@@ -1,9 +1,10 @@
 /*
 ** Transactions of tool calls (contract 1.4 points 2 to 4). A model's answer has one change set, and
 ** each of its tool calls has a set over that one. What the functions of a call write is the call's
-** own until it commits; then it is pending in the answer's set, and what begins later sees it. A
-** transaction sees what was committed when it began, what was stored when its call began, and its
-** own writes. Who begins, commits and rolls back: lua/moonpad/tools_run.lua.
+** own until it commits, each function (the tool's run, a callback) by itself; then it is pending in
+** the answer's set, and what begins later sees it. A transaction sees what was committed when it
+** began, what was stored when its call began, and its own writes. Who begins, commits and rolls
+** back: lua/moonpad/tools_run.lua.
 */
 #ifndef MP_SERVICE_CHANGES_TOOL_CALL_H
 #define MP_SERVICE_CHANGES_TOOL_CALL_H
