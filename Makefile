@@ -37,8 +37,7 @@ COMPILE = $(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $(MODULE_CFLA
 LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 LIBS := -lsqlite3 -lpthread -lm
 
-# Asked for only when something that needs Lua is built: `make deps` may not have run yet, and `make
-# lib` needs no Lua.
+# Asked for only when something is built: `make deps` may not have run yet. `make lib` does without.
 LUA_CFLAGS ?= $(shell pkg-config --cflags lua5.4 2>/dev/null)
 LUA_LIBS ?= $(shell pkg-config --libs lua5.4 2>/dev/null)
 
@@ -147,14 +146,15 @@ help: ## this list
 # ---- Objects ----
 
 # Two files that change only when what they hold changes: what is built with other flags, or from
-# other files, is built again.
+# other files, is built again. MODULE_CFLAGS are `private` below, so that $(BUILD)/flags does not
+# have those of whichever object asks for it first.
 define remember
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
 endef
 
 $(BUILD)/flags: FORCE
-	$(call remember,$(COMPILE) | $(LINK))
+	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LINK))
 
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | $(CLI_SOURCES) \
@@ -171,8 +171,9 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 	@mkdir -p $(@D)
 	@$(LUA) scripts/embed_lua.lua $@ lua $(LUA_FILES)
 
-$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(BUILD)/obj/spec/c/test_lua_%.o: MODULE_CFLAGS = $(LUA_CFLAGS)
-$(HTTP_OBJECTS): MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
+$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
+$(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
+$(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS): | have-lua
 
 have-lua:
@@ -256,7 +257,7 @@ $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 
 # ---- What Lua specs and benches load beside the module: a store behind a slow link ----
 
-$(BUILD)/obj/spec/support/slow_store.o: MODULE_CFLAGS = $(LUA_CFLAGS)
+$(BUILD)/obj/spec/support/slow_store.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
 $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_store.o $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
@@ -271,7 +272,7 @@ FUZZERS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard spec/fuzz/fuzz_*.c)))
 
 fuzzers: $(FUZZERS)
 
-$(BUILD)/obj/spec/fuzz/%.o: MODULE_CFLAGS = $(LUA_CFLAGS)
+$(BUILD)/obj/spec/fuzz/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
 $(BUILD)/spec/fuzz/%: $(BUILD)/obj/spec/fuzz/%.o $(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
