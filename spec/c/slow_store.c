@@ -22,6 +22,7 @@ static atomic_long round_trips;
 static _Thread_local long round_trips_here;
 static atomic_bool held;
 static atomic_int passes_left;
+static atomic_int releases;
 static atomic_int answers_to_lose;
 
 long slow_store_round_trips(void) {
@@ -35,6 +36,7 @@ long slow_store_round_trips_here(void) {
 void slow_store_hold(bool is_held, int passes) {
   atomic_store(&passes_left, passes);
   atomic_store(&held, is_held);
+  if (!is_held) atomic_fetch_add(&releases, 1);
 }
 
 void slow_store_lose_answers(int count) {
@@ -47,15 +49,18 @@ static void wait_for(long milliseconds) {
   }
 }
 
-static bool may_pass(void) {
-  return !atomic_load(&held) || (atomic_load(&passes_left) > 0 && atomic_fetch_sub(&passes_left, 1) > 0);
+/* Of a round trip that began after so many releases. */
+static bool may_pass(int releases_before) {
+  return !atomic_load(&held) || atomic_load(&releases) != releases_before ||
+         (atomic_load(&passes_left) > 0 && atomic_fetch_sub(&passes_left, 1) > 0);
 }
 
 static void round_trip(const slow_store *self) {
+  int releases_before = atomic_load(&releases);
   atomic_fetch_add(&round_trips, 1);
   round_trips_here++;
   wait_for(self->milliseconds);
-  for (int i = 0; !may_pass() && i < LONGEST_WAIT; i++) wait_for(1);
+  for (int i = 0; !may_pass(releases_before) && i < LONGEST_WAIT; i++) wait_for(1);
 }
 
 /*

@@ -19,7 +19,8 @@ long slow_store_round_trips(void);
 long slow_store_round_trips_here(void);
 /*
 ** While the link is held, round trips wait, for a minute at most, but for the next `passes` of
-** them. Any thread.
+** them. To let go of it lets all go that have begun by then, also those that did not notice before
+** it was held again. Any thread.
 */
 void slow_store_hold(bool is_held, int passes);
 /*
