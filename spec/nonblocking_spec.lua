@@ -5,14 +5,17 @@ local server = require "spec.support.http"
 local support = require "spec.support"
 
 -- On a machine that does in REFERENCE_SECONDS what `calibrate` does, and on one that is faster;
--- elsewhere as much more.
-local LIMIT_SECONDS <const>, REFERENCE_SECONDS <const> = 0.002, 0.015
+-- elsewhere as much more. Where C code checks each of its accesses to memory, it takes some times
+-- as long, which `calibrate` does not see.
+local LIMIT_SECONDS <const> = os.getenv "ASAN_OPTIONS" and 0.02 or 0.002
+local REFERENCE_SECONDS <const> = 0.015
 -- A machine that is busy with something else takes the processor away for longer than a step
 -- may last.
 local TRIES <const> = 20
 -- A model that does not answer for so many steps.
 local STEPS <const> = 30
 
+-- The longest that a step may take on this machine, as busy as it is now.
 local function calibrate()
   local best = math.huge
   for _ = 1, 5 do
@@ -72,9 +75,10 @@ describe("a step while a model answers over HTTP", function()
   end
 
   it("ends within 2 ms", function()
-    local limit, best, wait = calibrate(), math.huge, math.huge
+    local limit, best, wait = 0, math.huge, math.huge
     for _ = 1, TRIES do
       local longest, shortest = stepThrough()
+      limit = math.max(limit, calibrate())
       best, wait = math.min(best, longest), math.min(wait, shortest)
       if best <= limit and wait <= limit or os.getenv "MOONPAD_GC" == "aggressive" then return end
     end
@@ -109,9 +113,10 @@ describe("a step while a model answers over HTTP", function()
   end
 
   it("ends within 2 ms, also when it is the first of the process", function()
-    local limit, best = calibrate(), math.huge
+    local limit, best = 0, math.huge
     for _ = 1, TRIES do
       best = math.min(best, firstStep())
+      limit = math.max(limit, calibrate())
       if best <= limit then return end
     end
     assert.is_true(best <= limit, ("the first step took %.2f ms at best"):format(best * 1e3))
