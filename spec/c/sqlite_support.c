@@ -12,17 +12,17 @@
 #include "store_support.h"
 
 int folder_setup(void **state) {
-  sqlite_folder *place = calloc(1, sizeof *place);
-  assert_non_null(place);
-  place->options.size = sizeof place->options;
-  place->options.durability = MOONPAD_DURABILITY_NORMAL;
-  place->options.busy_timeout_ms = 60000;
-  place->env = mp_env_new(&place->options);
-  assert_non_null(place->env);
-  snprintf(place->folder, sizeof place->folder, "/tmp/moonpad-sqlite-XXXXXX");
-  assert_non_null(mkdtemp(place->folder));
-  snprintf(place->path, sizeof place->path, "%s/state.db", place->folder);
-  *state = place;
+  sqlite_files *files = calloc(1, sizeof *files);
+  assert_non_null(files);
+  files->options.size = sizeof files->options;
+  files->options.durability = MOONPAD_DURABILITY_NORMAL;
+  files->options.busy_timeout_ms = 60000;
+  files->env = mp_env_new(&files->options);
+  assert_non_null(files->env);
+  snprintf(files->folder, sizeof files->folder, "/tmp/moonpad-sqlite-XXXXXX");
+  assert_non_null(mkdtemp(files->folder));
+  snprintf(files->path, sizeof files->path, "%s/state.db", files->folder);
+  *state = files;
   return 0;
 }
 
@@ -39,27 +39,27 @@ static void remove_folder(const char *folder) {
 }
 
 int folder_teardown(void **state) {
-  sqlite_folder *place = *state;
-  mp_env_release(place->env);
-  chmod(place->folder, 0700);
-  remove_folder(place->folder);
-  free(place);
+  sqlite_files *files = *state;
+  mp_env_release(files->env);
+  chmod(files->folder, 0700);
+  remove_folder(files->folder);
+  free(files);
   return 0;
 }
 
-moonpad_status folder_try(sqlite_folder *place, const char *rest, mp_store **store) {
-  memset(&place->error, 0, sizeof place->error);
-  moonpad_status status = mp_sqlite_open(place->env, moonpad_text(rest), &place->options, store, &place->error);
+moonpad_status folder_try(sqlite_files *files, const char *rest, mp_store **store) {
+  memset(&files->error, 0, sizeof files->error);
+  moonpad_status status = mp_sqlite_open(files->env, moonpad_text(rest), &files->options, store, &files->error);
   if (status != MOONPAD_OK) {
     assert_null(*store);
-    assert_int_equal(place->error.code, status);
+    assert_int_equal(files->error.code, status);
   }
   return status;
 }
 
-mp_store *folder_open(sqlite_folder *place) {
+mp_store *folder_open(sqlite_files *files) {
   mp_store *store;
-  if (folder_try(place, place->path, &store) != MOONPAD_OK) fail_msg("%s", place->error.message);
+  if (folder_try(files, files->path, &store) != MOONPAD_OK) fail_msg("%s", files->error.message);
   return store;
 }
 

@@ -15,20 +15,20 @@
 
 #include "store/store.h"
 
-typedef struct sqlite_folder {
+typedef struct sqlite_files {
   mp_env *env;
   moonpad_options options; /* what folder_open opens with */
   moonpad_error error;     /* of the last call */
   char folder[96];
   char path[128]; /* FOLDER/state.db, not made yet */
-} sqlite_folder;
+} sqlite_files;
 
-/* *state is a sqlite_folder. The folder and all in it are removed afterwards. */
+/* *state is a sqlite_files. The folder and all in it are removed afterwards. */
 int folder_setup(void **state);
 int folder_teardown(void **state);
 
-moonpad_status folder_try(sqlite_folder *place, const char *rest, mp_store **store);
-mp_store *folder_open(sqlite_folder *place); /* its path; fails the test when that fails */
+moonpad_status folder_try(sqlite_files *files, const char *rest, mp_store **store);
+mp_store *folder_open(sqlite_files *files); /* its path; fails the test when that fails */
 void folder_close(mp_store *store);
 
 /* The file's bytes, for malloc's free. */

@@ -384,11 +384,11 @@ static void test_each_allocation_of_a_write_of_memories(void **state) {
 }
 
 static void test_every_call_on_a_failing_disk(void **state) {
-  const sqlite_folder *place = *state;
+  const sqlite_files *files = *state;
   char file_url[160];
-  snprintf(file_url, sizeof file_url, "sqlite:%s", place->path);
+  snprintf(file_url, sizeof file_url, "sqlite:%s", files->path);
   for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
-    trial self = {.url = file_url, .path = place->path, .fault = {.kind = (fault_kind)kind}, .env = counted_env(&own)};
+    trial self = {.url = file_url, .path = files->path, .fault = {.kind = (fault_kind)kind}, .env = counted_env(&own)};
     assert_true(fail_every_call(&self) + fail_opening(&self) > 0);
     mp_env_release(self.env);
   }

@@ -11,7 +11,7 @@ static const char *url; /* under test */
 
 typedef struct fixture {
   counting_allocator allocator;
-  sqlite_folder *place;
+  sqlite_files *files;
   char url[160];
   mp_env *env;
   agent_scene scene;
@@ -20,13 +20,13 @@ typedef struct fixture {
 static int set_up(void **state) {
   fixture *self = calloc(1, sizeof *self);
   assert_non_null(self);
-  folder_setup((void **)&self->place);
+  folder_setup((void **)&self->files);
   counting_init(&self->allocator);
-  moonpad_options options = self->place->options;
+  moonpad_options options = self->files->options;
   options.allocator = &self->allocator.hooks;
   self->env = mp_env_new(&options);
   bool is_file = strcmp(url, "sqlite:PATH") == 0;
-  snprintf(self->url, sizeof self->url, "%s%s", is_file ? "sqlite:" : url, is_file ? self->place->path : "");
+  snprintf(self->url, sizeof self->url, "%s%s", is_file ? "sqlite:" : url, is_file ? self->files->path : "");
   scene_open(&self->scene, self->env, self->url);
   *state = self;
   return 0;
@@ -37,7 +37,7 @@ static int tear_down(void **state) {
   scene_close(&self->scene);
   mp_env_release(self->env);
   assert_int_equal(self->allocator.alive, 0);
-  folder_teardown((void **)&self->place);
+  folder_teardown((void **)&self->files);
   free(self);
   return 0;
 }
@@ -414,7 +414,7 @@ static void test_a_lock_that_is_not_had_in_time_is_busy(void **state) {
   bool existed;
   if (strcmp(url, "sqlite:PATH") != 0) return;
   mp_buffer_init(&found, scene->env);
-  assert_int_equal(sqlite3_open(self->place->path, &db), SQLITE_OK);
+  assert_int_equal(sqlite3_open(self->files->path, &db), SQLITE_OK);
   assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
   assert_int_equal(save_text(scene, "s", "f", "x", &version, &error), MOONPAD_BUSY);
   assert_non_null(strstr(error.message, "(5 ms)"));

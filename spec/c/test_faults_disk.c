@@ -107,10 +107,10 @@ static bool fail_each(trial *self, bool lasting) {
 }
 
 static void test_every_call_on_a_failing_disk(void **state) {
-  const sqlite_folder *place = *state;
+  const sqlite_files *files = *state;
   fault_seed();
   for (size_t i = 0; i < every_call_count; i++) {
-    trial one = {.setting = call_in_file(place->path)};
+    trial one = {.setting = call_in_file(files->path)};
     one.setting.durability = MOONPAD_DURABILITY_FULL;
     call_learn(&one.expected, &every_calls[i], &one.setting);
     for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {

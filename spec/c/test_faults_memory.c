@@ -87,13 +87,13 @@ static void test_every_call_as_a_plan(void **state) {
 }
 
 static void test_every_call_on_a_file(void **state) {
-  const sqlite_folder *place = *state;
-  fail_each(call_in_file(place->path), &own, ONE_BY_ONE_IN_FILE);
+  const sqlite_files *files = *state;
+  fail_each(call_in_file(files->path), &own, ONE_BY_ONE_IN_FILE);
 }
 
 static void test_every_call_while_sqlite_has_no_memory(void **state) {
-  const sqlite_folder *place = *state;
-  fail_each(call_in_file(place->path), &sqlite_memory, ONE_BY_ONE_IN_FILE);
+  const sqlite_files *files = *state;
+  fail_each(call_in_file(files->path), &sqlite_memory, ONE_BY_ONE_IN_FILE);
 }
 
 int main(void) {

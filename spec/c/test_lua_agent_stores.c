@@ -143,9 +143,9 @@ static void test_every_allocation_failing_for_good(void **state) {
 }
 
 static void test_every_allocation_of_steps_failing(void **state) {
-  const sqlite_folder *place = *state;
-  fail_each(stepped, place->path, false);
-  fail_each(stepped, place->path, true);
+  const sqlite_files *files = *state;
+  fail_each(stepped, files->path, false);
+  fail_each(stepped, files->path, true);
 }
 
 /* ---- The state goes while a call is under way ---- */
@@ -178,7 +178,7 @@ static void *release_lock(void *db) {
 
 /* What it was given is stored all the same. */
 static void test_a_state_that_is_closed_waits_for_its_calls(void **state) {
-  const sqlite_folder *place = *state;
+  const sqlite_files *files = *state;
   static const char *const ways[] = {
       "local text = ('x'):rep(5000) begin(function() files:save('app', 'ann', 's', 'f', text) end) assert(step())",
       "local text = ('x'):rep(5000) begin(function() files:save('app', 'ann', 's', 'f', text) end) assert(step())"
@@ -191,20 +191,20 @@ static void test_a_state_that_is_closed_waits_for_its_calls(void **state) {
     mp_artifact loaded;
     mp_buffer bytes;
     bool found;
-    lua_State *L = open_stepping(place->path);
-    sqlite3 *db = take_lock(place->path);
+    lua_State *L = open_stepping(files->path);
+    sqlite3 *db = take_lock(files->path);
     run(L, ways[i]);
     assert_int_equal(pthread_create(&other, NULL, release_lock, db), 0);
     lua_close(L);
     pthread_join(other, NULL);
-    snprintf(file_url, sizeof file_url, "sqlite:%s", place->path);
-    scene_open(&scene, place->env, file_url);
-    mp_buffer_init(&bytes, place->env);
+    snprintf(file_url, sizeof file_url, "sqlite:%s", files->path);
+    scene_open(&scene, files->env, file_url);
+    mp_buffer_init(&bytes, files->env);
     assert_int_equal(scene.artifacts->ops->load(scene.artifacts, &name, 0, &found, &loaded, &bytes, NULL), MOONPAD_OK);
     assert_true(found && loaded.data.length == 5000 && loaded.data.data[4999] == 'x');
     mp_buffer_free(&bytes);
     scene_close(&scene);
-    remove_files(place->path);
+    remove_files(files->path);
   }
 }
 

@@ -106,30 +106,30 @@ static sqlite3 *open_raw(const char *path) {
   return db;
 }
 
-static void learn(const sqlite_folder *place, old_file *file) {
+static void learn(const sqlite_files *files, old_file *file) {
   if (file->query_count > 0) return;
-  unpack(file->name, "", place->path);
-  if (file->sql != NULL) sql_run(place->path, file->sql);
-  file->bytes = file_bytes(place->path, &file->size);
-  if (unpack(file->name, "-wal", place->path)) {
+  unpack(file->name, "", files->path);
+  if (file->sql != NULL) sql_run(files->path, file->sql);
+  file->bytes = file_bytes(files->path, &file->size);
+  if (unpack(file->name, "-wal", files->path)) {
     char log[200];
-    snprintf(log, sizeof log, "%s-wal", place->path);
+    snprintf(log, sizeof log, "%s-wal", files->path);
     file->log = file_bytes(log, &file->log_size);
   }
-  sqlite3 *db = open_raw(place->path);
+  sqlite3 *db = open_raw(files->path);
   make_queries(file, db);
   file->rows = rows_of(file, db);
   sqlite3_close(db);
-  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
-  remove_files(place->path);
+  assert_int_equal(sql_integer(files->path, "PRAGMA user_version"), 1);
+  remove_files(files->path);
 }
 
 /* Puts it where it is to be opened. */
-static void put(const sqlite_folder *place, const old_file *file) {
+static void put(const sqlite_files *files, const old_file *file) {
   char log[200];
-  remove_files(place->path);
-  file_write(place->path, file->bytes, file->size);
-  snprintf(log, sizeof log, "%s-wal", place->path);
+  remove_files(files->path);
+  file_write(files->path, file->bytes, file->size);
+  snprintf(log, sizeof log, "%s-wal", files->path);
   if (file->log_size > 0) file_write(log, file->log, file->log_size);
 }
 
@@ -189,10 +189,10 @@ static int64_t expect_whole_copy(const old_file *file, const char *path) {
 }
 
 /* All works again. */
-static void expect_migrates(const sqlite_folder *place, const old_file *file, const char *path) {
+static void expect_migrates(const sqlite_files *files, const old_file *file, const char *path) {
   mp_store *store;
   moonpad_error error = {MOONPAD_OK, ""};
-  if (mp_sqlite_open(place->env, moonpad_text(path), &place->options, &store, &error) != MOONPAD_OK)
+  if (mp_sqlite_open(files->env, moonpad_text(path), &files->options, &store, &error) != MOONPAD_OK)
     fail_msg("%s: %s", file->name, error.message);
   folder_close(store);
   assert_int_equal(expect_whole(file, path), 2);
@@ -201,28 +201,28 @@ static void expect_migrates(const sqlite_folder *place, const old_file *file, co
 }
 
 static void test_nothing_is_lost(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   for (size_t i = 0; i < OLD_FILES; i++) {
-    learn(place, &old_files[i]);
-    put(place, &old_files[i]);
-    expect_migrates(place, &old_files[i], place->path);
-    expect_migrates(place, &old_files[i], place->path); /* once is enough */
+    learn(files, &old_files[i]);
+    put(files, &old_files[i]);
+    expect_migrates(files, &old_files[i], files->path);
+    expect_migrates(files, &old_files[i], files->path); /* once is enough */
   }
 }
 
 static void test_new_columns_are_empty(void **state) {
-  sqlite_folder *place = *state;
-  appender one = {place->env, "s", 1, 0, 10, false};
+  sqlite_files *files = *state;
+  appender one = {files->env, "s", 1, 0, 10, false};
   for (int migrated = 0; migrated < 2; migrated++) {
-    if (migrated) put(place, SESSIONS);
-    mp_store *store = folder_open(place);
-    assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
+    if (migrated) put(files, SESSIONS);
+    mp_store *store = folder_open(files);
+    assert_int_equal(store->ops->write(store, append_once, &one, &files->error), MOONPAD_OK);
     folder_close(store);
-    assert_int_equal(sql_integer(place->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
-    assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM events WHERE invocation IS NOT NULL"), 0);
-    assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM sessions WHERE forgotten IS NOT NULL"), 0);
-    assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM tokens"), 0);
-    remove_files(place->path);
+    assert_int_equal(sql_integer(files->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
+    assert_int_equal(sql_integer(files->path, "SELECT count(*) FROM events WHERE invocation IS NOT NULL"), 0);
+    assert_int_equal(sql_integer(files->path, "SELECT count(*) FROM sessions WHERE forgotten IS NOT NULL"), 0);
+    assert_int_equal(sql_integer(files->path, "SELECT count(*) FROM tokens"), 0);
+    remove_files(files->path);
   }
 }
 
@@ -231,74 +231,74 @@ static void test_new_columns_are_empty(void **state) {
 ** without it.
 */
 static void test_json_comes_last(void **state) {
-  sqlite_folder *place = *state;
-  folder_close(folder_open(place));
-  assert_int_equal(sql_integer(place->path, "SELECT name = 'event' FROM pragma_table_info('events') ORDER BY cid DESC"),
+  sqlite_files *files = *state;
+  folder_close(folder_open(files));
+  assert_int_equal(sql_integer(files->path, "SELECT name = 'event' FROM pragma_table_info('events') ORDER BY cid DESC"),
                    1);
 }
 
 /* ---- what cannot be migrated ---- */
 
-static void expect_refused(sqlite_folder *place, moonpad_status status, const char *message) {
+static void expect_refused(sqlite_files *files, moonpad_status status, const char *message) {
   mp_store *store;
-  assert_int_equal(folder_try(place, place->path, &store), status);
-  if (strstr(place->error.message, message) == NULL) fail_msg("%s", place->error.message);
-  assert_non_null(strstr(place->error.message, place->path));
+  assert_int_equal(folder_try(files, files->path, &store), status);
+  if (strstr(files->error.message, message) == NULL) fail_msg("%s", files->error.message);
+  assert_non_null(strstr(files->error.message, files->path));
 }
 
 static void test_a_table_in_the_way(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   old_file file = {.name = "sessions", .sql = "CREATE TABLE tokens(of_somebody_else)"};
-  learn(place, &file);
-  put(place, &file);
-  expect_refused(place, MOONPAD_STORAGE, "table tokens already exists (while it was migrated to schema 2)");
-  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
-  sql_run(place->path, "ALTER TABLE tokens RENAME TO others");
-  folder_close(folder_open(place));
-  assert_int_equal(sql_integer(place->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
-  assert_int_equal(sql_integer(place->path, "SELECT count(of_somebody_else) FROM others"), 0);
+  learn(files, &file);
+  put(files, &file);
+  expect_refused(files, MOONPAD_STORAGE, "table tokens already exists (while it was migrated to schema 2)");
+  assert_int_equal(sql_integer(files->path, "PRAGMA user_version"), 1);
+  sql_run(files->path, "ALTER TABLE tokens RENAME TO others");
+  folder_close(folder_open(files));
+  assert_int_equal(sql_integer(files->path, "SELECT " NEW_COLUMNS), NEW_COLUMN_COUNT);
+  assert_int_equal(sql_integer(files->path, "SELECT count(of_somebody_else) FROM others"), 0);
   forget(&file);
 }
 
 static void test_missing_tables(void **state) {
-  sqlite_folder *place = *state;
-  put(place, SESSIONS);
-  sql_run(place->path, "DROP TABLE base_state");
-  expect_refused(place, MOONPAD_CORRUPT, "tables of moonpad are missing");
-  assert_int_equal(sql_integer(place->path, "PRAGMA user_version"), 1);
+  sqlite_files *files = *state;
+  put(files, SESSIONS);
+  sql_run(files->path, "DROP TABLE base_state");
+  expect_refused(files, MOONPAD_CORRUPT, "tables of moonpad are missing");
+  assert_int_equal(sql_integer(files->path, "PRAGMA user_version"), 1);
 }
 
 /* A writer of the version before, who is in no hurry. */
 static void test_somebody_writes(void **state) {
-  sqlite_folder *place = *state;
-  put(place, SESSIONS);
-  place->options.busy_timeout_ms = 5;
-  sqlite3 *db = open_raw(place->path);
+  sqlite_files *files = *state;
+  put(files, SESSIONS);
+  files->options.busy_timeout_ms = 5;
+  sqlite3 *db = open_raw(files->path);
   assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE; CREATE TABLE mine(a)", NULL, NULL, NULL), SQLITE_OK);
-  expect_refused(place, MOONPAD_BUSY, "busyTimeoutMs (5 ms) (while it was migrated to schema 2)");
+  expect_refused(files, MOONPAD_BUSY, "busyTimeoutMs (5 ms) (while it was migrated to schema 2)");
   assert_int_equal(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
   /* Who only reads is in nobody's way, and goes on to see what he saw. */
   assert_int_equal(sqlite3_exec(db, "BEGIN; SELECT count(*) FROM events", NULL, NULL, NULL), SQLITE_OK);
-  folder_close(folder_open(place));
+  folder_close(folder_open(files));
   char *version = add_rows(db, "PRAGMA user_version", copy_text(""));
   assert_string_equal(version, "1\n");
   free(version);
   assert_int_equal(sqlite3_close(db), SQLITE_OK);
-  assert_int_equal(expect_whole(SESSIONS, place->path), 2);
+  assert_int_equal(expect_whole(SESSIONS, files->path), 2);
 }
 
 /* The content of a backup from before the migration is brought into the file while it is open. */
 static void test_schema_1_comes_back(void **state) {
-  sqlite_folder *place = *state;
-  appender one = {place->env, "s", 1, 0, 10, false};
+  sqlite_files *files = *state;
+  appender one = {files->env, "s", 1, 0, 10, false};
   char old[160];
   sqlite3 *from, *to;
-  put(place, SESSIONS);
-  snprintf(old, sizeof old, "%s/old.db", place->folder);
+  put(files, SESSIONS);
+  snprintf(old, sizeof old, "%s/old.db", files->folder);
   file_write(old, SESSIONS->bytes, SESSIONS->size);
-  mp_store *store = folder_open(place);
+  mp_store *store = folder_open(files);
   from = open_raw(old);
-  to = open_raw(place->path);
+  to = open_raw(files->path);
   sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
   assert_non_null(backup);
   assert_int_equal(sqlite3_backup_step(backup, -1), SQLITE_DONE);
@@ -306,11 +306,11 @@ static void test_schema_1_comes_back(void **state) {
   sqlite3_close(from);
   sqlite3_close(to);
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_STORAGE);
-    assert_non_null(strstr(place->error.message, "schema 1: close the service and open it again"));
+    assert_int_equal(store->ops->write(store, append_once, &one, &files->error), MOONPAD_STORAGE);
+    assert_non_null(strstr(files->error.message, "schema 1: close the service and open it again"));
   }
   folder_close(store);
-  expect_migrates(place, SESSIONS, place->path);
+  expect_migrates(files, SESSIONS, files->path);
 }
 
 /* ---- a disk that fails ---- */
@@ -320,30 +320,30 @@ static bool is_expected(moonpad_status status) {
 }
 
 /* Opens and closes with a fault. False when nothing has failed. */
-static bool fail_once(sqlite_folder *place, const old_file *file, fault_kind kind, long n, bool lasting) {
+static bool fail_once(sqlite_files *files, const old_file *file, fault_kind kind, long n, bool lasting) {
   mp_store *store;
-  put(place, file);
+  put(files, file);
   faulty_vfs_arm(kind, n, lasting);
-  moonpad_status status = folder_try(place, place->path, &store);
+  moonpad_status status = folder_try(files, files->path, &store);
   if (status == MOONPAD_OK) folder_close(store);
   bool has_failed = faulty_vfs_has_failed();
   faulty_vfs_arm(FAULT_NONE, 0, false);
-  if (!is_expected(status)) fail_msg("%s, %d at %ld: %s", file->name, (int)kind, n, place->error.message);
+  if (!is_expected(status)) fail_msg("%s, %d at %ld: %s", file->name, (int)kind, n, files->error.message);
   assert_true(has_failed || status == MOONPAD_OK);
-  expect_whole_copy(file, place->path);
-  expect_migrates(place, file, place->path);
+  expect_whole_copy(file, files->path);
+  expect_migrates(files, file, files->path);
   return has_failed;
 }
 
 static void test_on_a_failing_disk(void **state) {
-  sqlite_folder *place = *state;
-  place->options.busy_timeout_ms = 5;
+  sqlite_files *files = *state;
+  files->options.busy_timeout_ms = 5;
   for (size_t i = 0; i < HARMED_FILES; i++) {
     for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
       /* Without any lock, SQLite tries for ten seconds to read at all. */
       for (int lasting = 0; lasting < (kind == FAULT_LOCK ? 1 : 2); lasting++) {
         long n = 1;
-        while (fail_once(place, &old_files[i], (fault_kind)kind, n, lasting == 1)) n += valgrind_stride();
+        while (fail_once(files, &old_files[i], (fault_kind)kind, n, lasting == 1)) n += valgrind_stride();
         assert_true(n > 1);
       }
     }
@@ -353,14 +353,14 @@ static void test_on_a_failing_disk(void **state) {
 /* ---- a process that is killed ---- */
 
 /* Before the n-th call that changes something on the disk. False when it has come to its end. */
-static bool kill_once(const sqlite_folder *place, const old_file *file, long n) {
+static bool kill_once(const sqlite_files *files, const old_file *file, long n) {
   int result = 0;
-  put(place, file);
+  put(files, file);
   pid_t child = fork();
   if (child == 0) {
     mp_store *store;
     faulty_vfs_kill(n);
-    moonpad_status status = mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, NULL);
+    moonpad_status status = mp_sqlite_open(files->env, moonpad_text(files->path), &files->options, &store, NULL);
     if (status == MOONPAD_OK) folder_close(store);
     _exit((int)status);
   }
@@ -375,12 +375,12 @@ static bool kill_once(const sqlite_folder *place, const old_file *file, long n) 
 }
 
 static void test_killed_at_every_step(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   for (size_t i = 0; i < HARMED_FILES; i++) {
     size_t found[3] = {0, 0, 0};
-    for (long n = 1; kill_once(place, &old_files[i], n); n += valgrind_stride()) {
-      found[expect_whole_copy(&old_files[i], place->path)]++;
-      expect_migrates(place, &old_files[i], place->path);
+    for (long n = 1; kill_once(files, &old_files[i], n); n += valgrind_stride()) {
+      found[expect_whole_copy(&old_files[i], files->path)]++;
+      expect_migrates(files, &old_files[i], files->path);
     }
     assert_true(found[1] > 0 && (found[2] > 0 || runs_under_valgrind()));
   }
@@ -389,7 +389,7 @@ static void test_killed_at_every_step(void **state) {
 /* ---- power that is cut ---- */
 
 typedef struct power_run {
-  sqlite_folder *place;
+  sqlite_files *files;
   const old_file *file;
   char after[160];
   size_t found[3];
@@ -398,27 +398,27 @@ typedef struct power_run {
 static void expect_survives(void *context) {
   power_run *run = context;
   run->found[expect_whole_copy(run->file, run->after)]++;
-  expect_migrates(run->place, run->file, run->after);
+  expect_migrates(run->files, run->file, run->after);
   remove_files(run->after);
 }
 
 static void test_power_cuts(void **state) {
-  sqlite_folder *place = *state;
-  power_run run = {.place = place};
+  sqlite_files *files = *state;
+  power_run run = {.files = files};
   char folder[128];
   uint64_t seed = (uint64_t)fault_number("MOONPAD_SEED", 0);
-  snprintf(folder, sizeof folder, "%s/after", place->folder);
+  snprintf(folder, sizeof folder, "%s/after", files->folder);
   snprintf(run.after, sizeof run.after, "%s/state.db", folder);
   assert_int_equal(mkdir(folder, 0700), 0);
   for (size_t i = 0; i < HARMED_FILES; i++) {
     run.file = &old_files[i];
     memset(run.found, 0, sizeof run.found);
     for (long round = 0; round < fault_count(5); round++) {
-      put(place, run.file);
+      put(files, run.file);
       faulty_vfs_record(folder, 1, seed++, expect_survives, &run);
-      folder_close(folder_open(place));
+      folder_close(folder_open(files));
       faulty_vfs_stop();
-      assert_int_equal(expect_whole(run.file, place->path), 2);
+      assert_int_equal(expect_whole(run.file, files->path), 2);
     }
     assert_true(run.found[1] > 0 && run.found[2] > 0);
   }
@@ -427,56 +427,56 @@ static void test_power_cuts(void **state) {
 
 /* ---- memory that ends ---- */
 
-static void expect_no_memory(const sqlite_folder *place, const old_file *file, long n, moonpad_status status) {
+static void expect_no_memory(const sqlite_files *files, const old_file *file, long n, moonpad_status status) {
   if (status != MOONPAD_OK && status != MOONPAD_NO_MEMORY)
-    fail_msg("%s at %ld: status %d: %s", file->name, n, (int)status, place->error.message);
+    fail_msg("%s at %ld: status %d: %s", file->name, n, (int)status, files->error.message);
 }
 
-static bool lack_sqlite_memory(sqlite_folder *place, const old_file *file, long n, bool lasting) {
+static bool lack_sqlite_memory(sqlite_files *files, const old_file *file, long n, bool lasting) {
   mp_store *store;
-  put(place, file);
+  put(files, file);
   sqlite3_int64 used = sqlite3_memory_used();
   sqlite_memory_arm(n, lasting);
-  moonpad_status status = folder_try(place, place->path, &store);
+  moonpad_status status = folder_try(files, files->path, &store);
   if (status == MOONPAD_OK) folder_close(store);
   bool has_failed = sqlite_memory_disarm();
   assert_int_equal(sqlite3_memory_used(), used);
-  expect_no_memory(place, file, n, status);
+  expect_no_memory(files, file, n, status);
   return has_failed;
 }
 
-static bool lack_memory(sqlite_folder *place, const old_file *file, long n, bool lasting) {
+static bool lack_memory(sqlite_files *files, const old_file *file, long n, bool lasting) {
   counting_allocator counter;
   mp_store *store;
   counting_init(&counter);
-  moonpad_options options = place->options;
+  moonpad_options options = files->options;
   options.allocator = &counter.hooks;
   mp_env *env = mp_env_new(&options);
   assert_non_null(env);
-  put(place, file);
+  put(files, file);
   counting_arm(&counter, (size_t)n);
   counter.lasting = lasting;
-  moonpad_status status = mp_sqlite_open(env, moonpad_text(place->path), &options, &store, &place->error);
+  moonpad_status status = mp_sqlite_open(env, moonpad_text(files->path), &options, &store, &files->error);
   if (status == MOONPAD_OK) folder_close(store);
   bool has_failed = counting_has_failed(&counter);
   counting_arm(&counter, 0);
   mp_env_release(env);
   assert_int_equal(counter.alive, 0);
-  expect_no_memory(place, file, n, status);
+  expect_no_memory(files, file, n, status);
   return has_failed;
 }
 
 static void test_without_memory(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   for (size_t i = 0; i < HARMED_FILES; i++) {
     const old_file *file = &old_files[i];
     for (int lasting = 0; lasting < 2; lasting++) {
-      for (long n = 1; lack_sqlite_memory(place, file, n, lasting == 1); n = fault_after(n, 20)) {
-        expect_whole_copy(file, place->path);
-        expect_migrates(place, file, place->path);
+      for (long n = 1; lack_sqlite_memory(files, file, n, lasting == 1); n = fault_after(n, 20)) {
+        expect_whole_copy(file, files->path);
+        expect_migrates(files, file, files->path);
       }
-      for (long n = 1; lack_memory(place, file, n, lasting == 1); n += valgrind_stride())
-        expect_migrates(place, file, place->path);
+      for (long n = 1; lack_memory(files, file, n, lasting == 1); n += valgrind_stride())
+        expect_migrates(files, file, files->path);
     }
   }
 }

@@ -63,7 +63,7 @@ static moonpad_status ask_events(mp_tx *tx, void *context, moonpad_error *error)
 #define OF_SESSION " FROM events WHERE session = (SELECT id FROM sessions WHERE session_id = 'history') AND "
 
 /* The first event of a kind, the last one and how many there are. */
-static void expect_walk(const sqlite_folder *place, const walk *self, const char *condition) {
+static void expect_walk(const sqlite_files *files, const walk *self, const char *condition) {
   char sql[600];
   const char *const wanted[] = {"min(revision)", "max(revision)", "count(*)"};
   size_t last = self->count - 1;
@@ -73,27 +73,27 @@ static void expect_walk(const sqlite_folder *place, const walk *self, const char
   assert_true(self->count > 0);
   for (size_t i = 0; i < 3; i++) {
     snprintf(sql, sizeof sql, "SELECT %s" OF_SESSION "%s", wanted[i], condition);
-    assert_int_equal(found[i], sql_integer(place->path, sql));
+    assert_int_equal(found[i], sql_integer(files->path, sql));
   }
   for (size_t i = 1; i < self->count; i++) {
     assert_true((self->revisions[i] > self->revisions[i - 1]) != newest_first);
   }
 }
 
-static void expect_kinds(const sqlite_folder *place, const walk *self) {
+static void expect_kinds(const sqlite_files *files, const walk *self) {
   char sql[600];
   for (size_t i = 0; i < self->count; i++) {
     bool asked = self->query.tags || self->query.kinds != 0;
     snprintf(sql, sizeof sql, "SELECT (" IS_MESSAGE ") + 2 * " IS_CHANGE OF_SESSION "revision = %lld",
              (long long)self->revisions[i]);
-    assert_int_equal(self->kinds[i], asked ? sql_integer(place->path, sql) : 0);
+    assert_int_equal(self->kinds[i], asked ? sql_integer(files->path, sql) : 0);
     snprintf(sql, sizeof sql, "SELECT coalesce(event ->> '$.invocationId', '') = '%s'" OF_SESSION "revision = %lld",
              self->invocations[i], (long long)self->revisions[i]);
-    if (self->query.tags) assert_int_equal(sql_integer(place->path, sql), 1);
+    if (self->query.tags) assert_int_equal(sql_integer(files->path, sql), 1);
   }
 }
 
-static void expect_walks(const sqlite_folder *place, mp_store *store) {
+static void expect_walks(const sqlite_files *files, mp_store *store) {
   static const struct {
     unsigned kinds;
     const char *condition;
@@ -110,12 +110,12 @@ static void expect_walks(const sqlite_folder *place, mp_store *store) {
                                  .kinds = cases[i / 8].kinds,
                                  .tags = (i & 4) != 0};
     assert_int_equal(store->ops->read(store, ask_events, &one, NULL), MOONPAD_OK);
-    expect_walk(place, &one, cases[i / 8].condition);
-    expect_kinds(place, &one);
+    expect_walk(files, &one, cases[i / 8].condition);
+    expect_kinds(files, &one);
   }
 }
 
-static void expect_invocations(const sqlite_folder *place, mp_store *store) {
+static void expect_invocations(const sqlite_files *files, mp_store *store) {
   for (int turn = 1; turn < 10; turn++) {
     char name[20], sql[600];
     snprintf(name, sizeof name, "turn %d", turn);
@@ -124,21 +124,21 @@ static void expect_invocations(const sqlite_folder *place, mp_store *store) {
     assert_int_equal(store->ops->read(store, ask_events, &one, NULL), MOONPAD_OK);
     snprintf(sql, sizeof sql, "SELECT coalesce(min(revision), 0)" OF_SESSION "(event ->> '$.invocationId') = '%s'",
              name);
-    assert_int_equal(one.found, sql_integer(place->path, sql));
+    assert_int_equal(one.found, sql_integer(files->path, sql));
     assert_true(turn > 8 || one.found > 0);
   }
 }
 
 static void test_events_of_schema_1_are_walked_as_sqlite_reads_them(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   char command[300];
-  snprintf(command, sizeof command, "gzip -dc spec/fixtures/schema_1/sessions.db.gz > '%s'", place->path);
+  snprintf(command, sizeof command, "gzip -dc spec/fixtures/schema_1/sessions.db.gz > '%s'", files->path);
   assert_int_equal(system(command), 0);
-  mp_store *store = folder_open(place);
+  mp_store *store = folder_open(files);
   for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
-    sql_run(place->path, told[i]);
-    expect_walks(place, store);
-    expect_invocations(place, store);
+    sql_run(files->path, told[i]);
+    expect_walks(files, store);
+    expect_invocations(files, store);
   }
   folder_close(store);
 }

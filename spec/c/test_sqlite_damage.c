@@ -24,12 +24,12 @@ static moonpad_session_name session_name(void) {
   return name;
 }
 
-static moonpad_status open_service(const sqlite_folder *place, moonpad_service **service, moonpad_error *error) {
+static moonpad_status open_service(const sqlite_files *files, moonpad_service **service, moonpad_error *error) {
   char url[160];
   moonpad_options options;
   moonpad_options_init(&options);
   options.durability = MOONPAD_DURABILITY_NORMAL;
-  snprintf(url, sizeof url, "sqlite:%s", place->path);
+  snprintf(url, sizeof url, "sqlite:%s", files->path);
   return moonpad_open(T(url), &options, service, error);
 }
 
@@ -45,27 +45,27 @@ static moonpad_status append_next(moonpad_session *session, moonpad_error *error
 }
 
 /* The caller releases the service. */
-static moonpad_service *make_file(const sqlite_folder *place) {
+static moonpad_service *make_file(const sqlite_files *files) {
   moonpad_service *service;
   moonpad_session *session;
   moonpad_session_name name = session_name();
   moonpad_error error = {MOONPAD_OK, ""};
-  if (open_service(place, &service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  if (open_service(files, &service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
   assert_int_equal(moonpad_create_session(service, &name, T("{\"k\":[1,2]}"), &session, &error), MOONPAD_OK);
   for (int i = 0; i < EVENTS; i++) assert_int_equal(append_next(session, &error), MOONPAD_OK);
   moonpad_session_free(session);
   return service;
 }
 
-static void expect_untouched(const sqlite_folder *place, const char *bytes, size_t size) {
+static void expect_untouched(const sqlite_files *files, const char *bytes, size_t size) {
   size_t size_after;
-  char *after = file_bytes(place->path, &size_after);
+  char *after = file_bytes(files->path, &size_after);
   assert_int_equal(size_after, size);
   assert_memory_equal(after, bytes, size);
   free(after);
-  assert_false(file_exists(place->path, "-wal"));
-  assert_false(file_exists(place->path, "-shm"));
-  assert_false(file_exists(place->path, "-journal"));
+  assert_false(file_exists(files->path, "-wal"));
+  assert_false(file_exists(files->path, "-shm"));
+  assert_false(file_exists(files->path, "-journal"));
 }
 
 static void expect_refusal(moonpad_status status, const moonpad_error *error) {
@@ -77,22 +77,22 @@ static void expect_refusal(moonpad_status status, const moonpad_error *error) {
 /* ---- cut short ---- */
 
 static void test_cut_at_any_length(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   size_t size;
   fault_seed();
-  moonpad_service_release(make_file(place));
-  char *bytes = file_bytes(place->path, &size);
+  moonpad_service_release(make_file(files));
+  char *bytes = file_bytes(files->path, &size);
   long cuts = fault_count(60);
   for (long i = 0; i < cuts; i++) {
     moonpad_service *service;
     moonpad_error error = {MOONPAD_OK, ""};
     size_t length = 1 + below(size - 1);
     if (i % 3 == 0) length = length < 512 ? 512 : length / 512 * 512;
-    file_write(place->path, bytes, length);
-    moonpad_status status = open_service(place, &service, &error);
+    file_write(files->path, bytes, length);
+    moonpad_status status = open_service(files, &service, &error);
     if (status != MOONPAD_CORRUPT) fail_msg("cut at %zu: %s", length, moonpad_status_name(status));
     assert_null(service);
-    expect_untouched(place, bytes, length);
+    expect_untouched(files, bytes, length);
   }
   free(bytes);
 }
@@ -164,24 +164,24 @@ static void write_some(moonpad_service *service) {
 }
 
 static void test_changed_bytes(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   size_t size;
   long opened = 0, changes = fault_count(150);
   fault_seed();
-  moonpad_service_release(make_file(place));
-  char *good = file_bytes(place->path, &size), *bytes = malloc(size);
+  moonpad_service_release(make_file(files));
+  char *good = file_bytes(files->path, &size), *bytes = malloc(size);
   assert_non_null(bytes);
   for (long i = 0; i < changes; i++) {
     moonpad_service *service;
     moonpad_error error = {MOONPAD_OK, ""};
     memcpy(bytes, good, size);
     bool header_kept = change_bytes(bytes, size);
-    file_write(place->path, bytes, size);
-    moonpad_status status = open_service(place, &service, &error);
+    file_write(files->path, bytes, size);
+    moonpad_status status = open_service(files, &service, &error);
     if (status != MOONPAD_OK) {
       expect_refusal(status, &error);
       assert_null(service);
-      expect_untouched(place, bytes, size);
+      expect_untouched(files, bytes, size);
       continue;
     }
     opened++;
@@ -189,8 +189,8 @@ static void test_changed_bytes(void **state) {
     if (i % 2 == 0) write_some(service);
     moonpad_service_release(service);
     /* reading changes nothing */
-    if (header_kept && i % 2 == 1) expect_untouched(place, bytes, size);
-    remove(place->path);
+    if (header_kept && i % 2 == 1) expect_untouched(files, bytes, size);
+    remove(files->path);
   }
   assert_in_range(opened, changes / 10, changes);
   free(bytes);
@@ -213,13 +213,13 @@ static void damage_log(const char *good, size_t size, const char *path, bool cut
 ** Its checksums tell how far it is good: what is found is the beginning of what was there, in
 ** whole events.
 */
-static void expect_beginning(const sqlite_folder *place) {
+static void expect_beginning(const sqlite_files *files) {
   moonpad_service *service;
   moonpad_session *session = NULL;
   moonpad_session_name name = session_name();
   moonpad_error error = {MOONPAD_OK, ""};
-  expect_sound_file(place->path);
-  if (open_service(place, &service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  expect_sound_file(files->path);
+  if (open_service(files, &service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
   moonpad_status status = moonpad_get_session(service, &name, NULL, &session, &error);
   if (status != MOONPAD_NOT_FOUND) {
     size_t count = 0;
@@ -237,19 +237,19 @@ static void expect_beginning(const sqlite_folder *place) {
 }
 
 static void test_damaged_logs(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   char log[160];
   size_t size, log_size;
   fault_seed();
-  snprintf(log, sizeof log, "%s-wal", place->path);
-  moonpad_service *service = make_file(place);
-  char *bytes = file_bytes(place->path, &size), *good = file_bytes(log, &log_size);
+  snprintf(log, sizeof log, "%s-wal", files->path);
+  moonpad_service *service = make_file(files);
+  char *bytes = file_bytes(files->path, &size), *good = file_bytes(log, &log_size);
   moonpad_service_release(service);
   long rounds = fault_count(60);
   for (long i = 0; i < rounds; i++) {
-    file_write(place->path, bytes, size);
+    file_write(files->path, bytes, size);
     damage_log(good, log_size, log, i % 2 == 0);
-    expect_beginning(place);
+    expect_beginning(files);
   }
   free(bytes);
   free(good);

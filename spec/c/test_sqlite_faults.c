@@ -136,7 +136,7 @@ static void use_scene(fault_scene *scene, fault_kind kind, long n) {
   expect_outcome(append_next(scene, &error), &error, kind, n);
 }
 
-static void expect_repaired(fault_scene *scene, const sqlite_folder *place) {
+static void expect_repaired(fault_scene *scene, const sqlite_files *files) {
   moonpad_error error = {MOONPAD_OK, ""};
   size_t count;
   long before = scene->acknowledged;
@@ -144,29 +144,29 @@ static void expect_repaired(fault_scene *scene, const sqlite_folder *place) {
   if (append_next(scene, &error) != MOONPAD_OK) fail_msg("an append afterwards: %s", error.message);
   assert_int_equal(scene->acknowledged, before + 1);
   close_scene(scene);
-  expect_sound_file(place->path);
-  if (open_scene(scene, place->path, MOONPAD_DURABILITY_FULL, &error) != MOONPAD_OK) fail_msg("%s", error.message);
+  expect_sound_file(files->path);
+  if (open_scene(scene, files->path, MOONPAD_DURABILITY_FULL, &error) != MOONPAD_OK) fail_msg("%s", error.message);
   assert_int_equal(find_session(scene, &error), MOONPAD_OK);
   assert_int_equal(expect_whole(scene->session, &count), scene->tried);
   assert_in_range(count, (size_t)scene->acknowledged, (size_t)scene->tried);
 }
 
 /* The n-th operation of a kind, for each n until there are no more of them. */
-static void fail_each(const sqlite_folder *place, fault_kind kind, bool lasting) {
+static void fail_each(const sqlite_files *files, fault_kind kind, bool lasting) {
   bool has_failed = true;
   long n = 1;
   for (; has_failed; n++) {
     fault_scene scene;
     moonpad_error error = {MOONPAD_OK, ""};
-    create_scene(&scene, place->path, MOONPAD_DURABILITY_FULL);
+    create_scene(&scene, files->path, MOONPAD_DURABILITY_FULL);
     assert_int_equal(append_next(&scene, &error), MOONPAD_OK);
     faulty_vfs_arm(kind, n, lasting);
     use_scene(&scene, kind, n);
     has_failed = faulty_vfs_has_failed();
     faulty_vfs_arm(FAULT_NONE, 0, false);
-    expect_repaired(&scene, place);
+    expect_repaired(&scene, files);
     close_scene(&scene);
-    remove_files(place->path);
+    remove_files(files->path);
   }
   assert_true(n > 2 || kind == FAULT_READ); /* what was read before is in the cache */
 }
@@ -182,28 +182,28 @@ static void test_calls_on_a_failing_disk(void **state) {
 /* ---- 2: opening and closing on a failing disk ---- */
 
 static void test_opening_on_a_failing_disk(void **state) {
-  const sqlite_folder *place = *state;
+  const sqlite_files *files = *state;
   for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
     bool has_failed = true;
     for (long n = 1; has_failed; n++) {
       fault_scene scene;
       moonpad_error error = {MOONPAD_OK, ""};
       size_t count;
-      create_scene(&scene, place->path, MOONPAD_DURABILITY_FULL);
+      create_scene(&scene, files->path, MOONPAD_DURABILITY_FULL);
       assert_int_equal(append_next(&scene, &error), MOONPAD_OK);
       faulty_vfs_arm((fault_kind)kind, n, true);
       close_scene(&scene); /* writes the WAL back */
-      moonpad_status status = open_scene(&scene, place->path, MOONPAD_DURABILITY_FULL, &error);
+      moonpad_status status = open_scene(&scene, files->path, MOONPAD_DURABILITY_FULL, &error);
       expect_outcome(status, &error, (fault_kind)kind, n);
       if (status == MOONPAD_OK) moonpad_service_release(scene.service);
       has_failed = faulty_vfs_has_failed();
       faulty_vfs_arm(FAULT_NONE, 0, false);
-      assert_int_equal(open_scene(&scene, place->path, MOONPAD_DURABILITY_FULL, &error), MOONPAD_OK);
+      assert_int_equal(open_scene(&scene, files->path, MOONPAD_DURABILITY_FULL, &error), MOONPAD_OK);
       assert_int_equal(find_session(&scene, &error), MOONPAD_OK);
       assert_int_equal(expect_whole(scene.session, &count), 1);
       close_scene(&scene);
-      expect_sound_file(place->path);
-      remove_files(place->path);
+      expect_sound_file(files->path);
+      remove_files(files->path);
     }
   }
 }
@@ -257,31 +257,31 @@ static void append_many(fault_scene *scene, int count) {
 }
 
 /* Creating the file, appending, closing, opening again, appending: with power cuts now and then. */
-static void run_with_cuts(const sqlite_folder *place, const char *folder, power_run *run) {
+static void run_with_cuts(const sqlite_files *files, const char *folder, power_run *run) {
   fault_scene *scene = &run->scene;
   moonpad_error error = {MOONPAD_OK, ""};
   memset(scene, 0, sizeof *scene);
   faulty_vfs_record(folder, WRITES_BETWEEN_CUTS, run->seed, expect_survivors, run);
-  create_scene(scene, place->path, run->durability);
+  create_scene(scene, files->path, run->durability);
   append_many(scene, EVENTS_BEFORE_CLOSE);
   close_scene(scene);
-  assert_int_equal(open_scene(scene, place->path, run->durability, &error), MOONPAD_OK);
+  assert_int_equal(open_scene(scene, files->path, run->durability, &error), MOONPAD_OK);
   assert_int_equal(find_session(scene, &error), MOONPAD_OK);
   append_many(scene, EVENTS_AFTERWARDS);
   close_scene(scene);
   assert_true(faulty_vfs_stop() > EVENTS_BEFORE_CLOSE + EVENTS_AFTERWARDS);
-  remove_files(place->path);
+  remove_files(files->path);
 }
 
-static void cut_often(const sqlite_folder *place, moonpad_durability durability, long runs) {
+static void cut_often(const sqlite_files *files, moonpad_durability durability, long runs) {
   char folder[128];
   power_run run = {.durability = durability};
-  snprintf(folder, sizeof folder, "%s/after", place->folder);
+  snprintf(folder, sizeof folder, "%s/after", files->folder);
   snprintf(run.after, sizeof run.after, "%s/state.db", folder);
   assert_int_equal(mkdir(folder, 0700), 0);
   for (long i = 0; i < runs; i++) {
     run.seed = (uint64_t)fault_number("MOONPAD_SEED", 0) + (uint64_t)i;
-    run_with_cuts(place, folder, &run);
+    run_with_cuts(files, folder, &run);
   }
   assert_true(run.cuts > runs * 5);
   rmdir(folder);
@@ -302,11 +302,11 @@ static bool may_lack_memory(moonpad_status status) {
 }
 
 /* Opening, creating, appending, reading, closing. False when nothing failed. */
-static bool live_without_memory(const sqlite_folder *place, long n, bool lasting, fault_scene *scene) {
+static bool live_without_memory(const sqlite_files *files, long n, bool lasting, fault_scene *scene) {
   moonpad_error error = {MOONPAD_OK, ""};
   moonpad_session_name name = session_name();
   sqlite_memory_arm(n, lasting);
-  moonpad_status status = open_scene(scene, place->path, MOONPAD_DURABILITY_NORMAL, &error);
+  moonpad_status status = open_scene(scene, files->path, MOONPAD_DURABILITY_NORMAL, &error);
   if (status == MOONPAD_OK) {
     status = moonpad_create_session(scene->service, &name, moonpad_text("{\"last\":0}"), &scene->session, &error);
     for (int i = 0; status == MOONPAD_OK && i < 2; i++) status = append_next(scene, &error);
@@ -323,7 +323,7 @@ static bool live_without_memory(const sqlite_folder *place, long n, bool lasting
 }
 
 static void test_sqlite_without_memory(void **state) {
-  const sqlite_folder *place = *state;
+  const sqlite_files *files = *state;
   for (int lasting = 0; lasting < 2; lasting++) {
     bool has_failed = true;
     for (long n = 1; has_failed; n += (n < 200 ? 1 : 13) * valgrind_stride()) {
@@ -332,14 +332,14 @@ static void test_sqlite_without_memory(void **state) {
       size_t count = 0;
       memset(&scene, 0, sizeof scene);
       sqlite3_int64 used = sqlite3_memory_used();
-      has_failed = live_without_memory(place, n, lasting == 1, &scene);
+      has_failed = live_without_memory(files, n, lasting == 1, &scene);
       assert_int_equal(sqlite3_memory_used(), used);
-      assert_int_equal(open_scene(&scene, place->path, MOONPAD_DURABILITY_NORMAL, &error), MOONPAD_OK);
+      assert_int_equal(open_scene(&scene, files->path, MOONPAD_DURABILITY_NORMAL, &error), MOONPAD_OK);
       assert_int_equal(find_session(&scene, &error), MOONPAD_OK);
       if (scene.session != NULL) expect_whole(scene.session, &count);
       assert_in_range(count, (size_t)scene.acknowledged, (size_t)scene.tried);
       close_scene(&scene);
-      remove_files(place->path);
+      remove_files(files->path);
     }
   }
 }

@@ -62,24 +62,24 @@ static void await_each(writer *writers, size_t offset) {
 }
 
 /* The last so many of them are refused all the time. */
-static void append_while_the_file_comes_and_goes(sqlite_folder *place, int refused) {
+static void append_while_the_file_comes_and_goes(sqlite_files *files, int refused) {
   static const char *const names[THREADS] = {"a", "b", "c", "d"};
   writer writers[THREADS];
   atomic_bool stop = false;
   char away[160];
-  snprintf(away, sizeof away, "%s/away", place->folder);
-  place->options.durability = MOONPAD_DURABILITY_FULL;
-  mp_store *store = folder_open(place);
+  snprintf(away, sizeof away, "%s/away", files->folder);
+  files->options.durability = MOONPAD_DURABILITY_FULL;
+  mp_store *store = folder_open(files);
   for (int i = 0; i < THREADS; i++) {
-    writers[i] = (writer){.store = store, .work = {place->env, names[i], i, 0, 300, false}, .stop = &stop};
+    writers[i] = (writer){.store = store, .work = {files->env, names[i], i, 0, 300, false}, .stop = &stop};
     writers[i].is_refused = i >= THREADS - refused;
     assert_int_equal(pthread_create(&writers[i].thread, NULL, append_until_told, &writers[i]), 0);
   }
   for (int round = 0; round < ROUNDS; round++) {
     await_each(writers, offsetof(writer, acknowledged));
-    assert_int_equal(rename(place->path, away), 0);
+    assert_int_equal(rename(files->path, away), 0);
     await_each(writers, offsetof(writer, refused));
-    assert_int_equal(rename(away, place->path), 0);
+    assert_int_equal(rename(away, files->path), 0);
   }
   atomic_store(&stop, true);
   for (int i = 0; i < THREADS; i++) {
@@ -88,12 +88,12 @@ static void append_while_the_file_comes_and_goes(sqlite_folder *place, int refus
     assert_null(failed);
   }
   folder_close(store);
-  store = folder_open(place);
+  store = folder_open(files);
   for (int i = 0; i < THREADS - refused; i++) {
     assert_int_equal(count_appended(store, names[i]), atomic_load(&writers[i].acknowledged));
   }
   folder_close(store);
-  expect_sound_file(place->path);
+  expect_sound_file(files->path);
 }
 
 /* Many share a commit: either all of these are found afterwards, or none was acknowledged. */
@@ -132,46 +132,46 @@ static void append_three(moonpad_service *service, moonpad_session *session, ans
 }
 
 static void test_asynchronous_appends_fail_while_the_file_is_away(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   char url[160], away[160];
   answers found;
   moonpad_service *service;
   moonpad_session *session;
   moonpad_session_name name = {moonpad_text("app"), moonpad_text("u"), moonpad_text("s")};
-  snprintf(url, sizeof url, "sqlite:%s", place->path);
-  snprintf(away, sizeof away, "%s/away", place->folder);
+  snprintf(url, sizeof url, "sqlite:%s", files->path);
+  snprintf(away, sizeof away, "%s/away", files->folder);
   assert_int_equal(moonpad_open(moonpad_text(url), NULL, &service, NULL), MOONPAD_OK);
   assert_int_equal(moonpad_create_session(service, &name, moonpad_text("{}"), &session, NULL), MOONPAD_OK);
   append_three(service, session, &found);
   assert_int_equal(found.stored, 3);
-  assert_int_equal(rename(place->path, away), 0);
+  assert_int_equal(rename(files->path, away), 0);
   append_three(service, session, &found);
   assert_int_equal(found.refused, 3);
   assert_int_equal(moonpad_session_revision(session), 3);
-  assert_int_equal(rename(away, place->path), 0);
+  assert_int_equal(rename(away, files->path), 0);
   append_three(service, session, &found);
   assert_int_equal(found.stored, 3);
   assert_int_equal(moonpad_session_revision(session), 6);
   moonpad_session_free(session);
   moonpad_service_release(service);
-  assert_int_equal(sql_integer(place->path, "SELECT count(*) FROM events"), 6);
+  assert_int_equal(sql_integer(files->path, "SELECT count(*) FROM events"), 6);
 }
 
 /* A file that takes the place of the one that is open has the same name and another number. */
 static void test_a_new_file_is_not_written_to(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   size_t before, after;
-  mp_store *store = folder_open(place);
-  appender one = {place->env, "s", 1, 0, 300, false};
-  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
-  assert_int_equal(unlink(place->path), 0);
-  sql_run(place->path, "CREATE TABLE mine(a); INSERT INTO mine VALUES(1)");
-  char *content = file_bytes(place->path, &before);
+  mp_store *store = folder_open(files);
+  appender one = {files->env, "s", 1, 0, 300, false};
+  assert_int_equal(store->ops->write(store, append_once, &one, &files->error), MOONPAD_OK);
+  assert_int_equal(unlink(files->path), 0);
+  sql_run(files->path, "CREATE TABLE mine(a); INSERT INTO mine VALUES(1)");
+  char *content = file_bytes(files->path, &before);
   one.next++;
-  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_STORAGE);
-  assert_non_null(strstr(place->error.message, "another file"));
+  assert_int_equal(store->ops->write(store, append_once, &one, &files->error), MOONPAD_STORAGE);
+  assert_non_null(strstr(files->error.message, "another file"));
   folder_close(store);
-  char *found = file_bytes(place->path, &after);
+  char *found = file_bytes(files->path, &after);
   assert_true(before == after && memcmp(content, found, before) == 0);
   free(content);
   free(found);

@@ -29,21 +29,21 @@
 ** In a child: opens when the parent closes the gate, appends, and ends with the status of what
 ** failed first.
 */
-static void run_appender(sqlite_folder *place, int gate, int tag, const char *session_id) {
+static void run_appender(sqlite_files *files, int gate, int tag, const char *session_id) {
   char byte;
   mp_store *store;
-  appender one = {place->env, session_id, tag, 0, 300, false};
+  appender one = {files->env, session_id, tag, 0, 300, false};
   (void)!read(gate, &byte, 1);
-  moonpad_status status = mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, &place->error);
-  if (status != MOONPAD_OK) fprintf(stderr, "%s\n", place->error.message);
+  moonpad_status status = mp_sqlite_open(files->env, moonpad_text(files->path), &files->options, &store, &files->error);
+  if (status != MOONPAD_OK) fprintf(stderr, "%s\n", files->error.message);
   for (; status == MOONPAD_OK && one.next < APPENDS_PER_PROCESS; one.next++) {
-    status = store->ops->write(store, append_once, &one, &place->error);
+    status = store->ops->write(store, append_once, &one, &files->error);
   }
   if (status == MOONPAD_OK) folder_close(store);
   _exit((int)status);
 }
 
-static void race(sqlite_folder *place, const char *const session_ids[PROCESSES]) {
+static void race(sqlite_files *files, const char *const session_ids[PROCESSES]) {
   int gate[2];
   pid_t children[PROCESSES];
   assert_int_equal(pipe(gate), 0);
@@ -51,7 +51,7 @@ static void race(sqlite_folder *place, const char *const session_ids[PROCESSES])
     children[i] = fork();
     if (children[i] != 0) continue;
     close(gate[1]);
-    run_appender(place, gate[0], i, session_ids[i]);
+    run_appender(files, gate[0], i, session_ids[i]);
   }
   close(gate[0]);
   close(gate[1]);
@@ -64,12 +64,12 @@ static void race(sqlite_folder *place, const char *const session_ids[PROCESSES])
 }
 
 static void test_processes_create_and_append(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   static const char *const one_session[PROCESSES] = {"s", "s", "s", "s"};
   static const char *const sessions[PROCESSES] = {"a", "b", "c", "d"};
   for (int round = 0; round < 8; round++) { /* that nobody sees a half made file */
-    race(place, round % 2 == 0 ? one_session : sessions);
-    mp_store *store = folder_open(place);
+    race(files, round % 2 == 0 ? one_session : sessions);
+    mp_store *store = folder_open(files);
     int64_t events = 0;
     if (round % 2 == 0) events = count_appended(store, "s");
     for (int i = 0; round % 2 == 1 && i < PROCESSES; i++) events += count_appended(store, sessions[i]);
@@ -77,16 +77,16 @@ static void test_processes_create_and_append(void **state) {
     assert_int_equal(shared_counter(store, MP_SCOPE_USER), events);
     assert_int_equal(shared_counter(store, MP_SCOPE_APP), events);
     folder_close(store);
-    expect_sound_file(place->path);
-    assert_int_equal(remove(place->path), 0);
+    expect_sound_file(files->path);
+    assert_int_equal(remove(files->path), 0);
   }
 }
 
 /* Appends for ever, and says after each how many are committed. */
-static void append_until_killed(sqlite_folder *place, int report) {
+static void append_until_killed(sqlite_files *files, int report) {
   mp_store *store;
-  appender one = {place->env, "s", (int)getpid(), 0, 700, false};
-  if (mp_sqlite_open(place->env, moonpad_text(place->path), &place->options, &store, NULL) != MOONPAD_OK) _exit(1);
+  appender one = {files->env, "s", (int)getpid(), 0, 700, false};
+  if (mp_sqlite_open(files->env, moonpad_text(files->path), &files->options, &store, NULL) != MOONPAD_OK) _exit(1);
   for (;; one.next++) {
     if (store->ops->write(store, append_once, &one, NULL) != MOONPAD_OK) _exit(2);
     if (write(report, "x", 1) != 1) _exit(3);
@@ -94,7 +94,7 @@ static void append_until_killed(sqlite_folder *place, int report) {
 }
 
 static void test_killed_while_appending(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   int64_t reported = 0;
   for (int round = 0; round < 12; round++) {
     int report[2];
@@ -102,7 +102,7 @@ static void test_killed_while_appending(void **state) {
     ssize_t got;
     assert_int_equal(pipe(report), 0);
     pid_t child = fork();
-    if (child == 0) append_until_killed(place, report[1]);
+    if (child == 0) append_until_killed(files, report[1]);
     close(report[1]);
     assert_int_equal(read(report[0], bytes, 1), 1); /* however slow the machine is, it has begun */
     reported++;
@@ -114,13 +114,13 @@ static void test_killed_while_appending(void **state) {
     assert_true(WIFSIGNALED(result));
     while ((got = read(report[0], bytes, sizeof bytes)) > 0) reported += got;
     close(report[0]);
-    mp_store *store = folder_open(place);
+    mp_store *store = folder_open(files);
     int64_t found = count_appended(store, "s");
     /* the last may be committed and not yet reported */
     assert_in_range(found, reported, reported + 1);
     reported = found;
     folder_close(store);
-    expect_sound_file(place->path);
+    expect_sound_file(files->path);
   }
   assert_true(reported > 0);
 }
@@ -135,9 +135,9 @@ static void limit_files(rlim_t bytes) {
 }
 
 static void test_full_disk(void **state) {
-  sqlite_folder *place = *state;
-  appender one = {place->env, "s", 1, 0, 5000, false};
-  mp_store *store = folder_open(place);
+  sqlite_files *files = *state;
+  appender one = {files->env, "s", 1, 0, 5000, false};
+  mp_store *store = folder_open(files);
   struct rlimit unlimited;
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
   void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
@@ -146,29 +146,29 @@ static void test_full_disk(void **state) {
     int64_t done = 0;
     limit_files((rlim_t)(300000 + round * 1000));
     for (; status == MOONPAD_OK && done < 100000; one.next++, done++) {
-      status = store->ops->write(store, append_once, &one, &place->error);
+      status = store->ops->write(store, append_once, &one, &files->error);
     }
     one.next--;
     char copy[160];
-    snprintf(copy, sizeof copy, "%s/copy.db", place->folder);
+    snprintf(copy, sizeof copy, "%s/copy.db", files->folder);
     limit_files(20000);
     moonpad_status backed_up = store->ops->backup(store, moonpad_text(copy), NULL);
     bool copy_left = file_exists(copy, "") || file_exists(copy, "-journal");
     limit_files(unlimited.rlim_cur);
     assert_int_equal(status, MOONPAD_STORAGE);
-    assert_non_null(strstr(place->error.message, place->path));
+    assert_non_null(strstr(files->error.message, files->path));
     assert_int_equal(backed_up, MOONPAD_STORAGE);
     assert_false(copy_left);
     assert_int_equal(count_appended(store, "s"), one.next);
     /* There is room again: it goes on where it was. */
     for (int i = 0; i < 5; i++, one.next++) {
-      assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
+      assert_int_equal(store->ops->write(store, append_once, &one, &files->error), MOONPAD_OK);
     }
     assert_int_equal(count_appended(store, "s"), one.next);
   }
   signal(SIGXFSZ, before);
   folder_close(store);
-  expect_sound_file(place->path);
+  expect_sound_file(files->path);
 }
 
 /* ---- threads ---- */
@@ -202,15 +202,15 @@ static void *write_many(void *context) {
   return NULL;
 }
 
-static void run_threads(sqlite_folder *place, const char *const *session_ids, bool fails_sometimes) {
+static void run_threads(sqlite_files *files, const char *const *session_ids, bool fails_sometimes) {
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);
-  mp_store *store = folder_open(place);
+  mp_store *store = folder_open(files);
   int64_t stored = 0, events = 0;
   for (int i = 0; i < THREADS; i++) {
     writers[i].store = store;
     writers[i].fails_sometimes = fails_sometimes && i % 2 == 0;
-    writers[i].appender = (appender){place->env, session_ids[i], i, 0, 200, false};
+    writers[i].appender = (appender){files->env, session_ids[i], i, 0, 200, false};
     assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
   }
   for (int i = 0; i < THREADS; i++) {
@@ -226,16 +226,16 @@ static void run_threads(sqlite_folder *place, const char *const *session_ids, bo
   assert_int_equal(shared_counter(store, MP_SCOPE_APP), stored);
   assert_int_equal(shared_counter(store, MP_SCOPE_USER), stored);
   folder_close(store);
-  expect_sound_file(place->path);
+  expect_sound_file(files->path);
 }
 
 static const char *const one_id[THREADS] = {"s", "s", "s", "s", "s", "s", "s", "s"};
 static const char *const own_ids[THREADS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
 
 static void test_threads_share_commits(void **state) {
-  sqlite_folder *place = *state;
-  place->options.durability = MOONPAD_DURABILITY_FULL;
-  run_threads(place, own_ids, false);
+  sqlite_files *files = *state;
+  files->options.durability = MOONPAD_DURABILITY_FULL;
+  run_threads(files, own_ids, false);
 }
 
 static void test_threads_on_one_session(void **state) {
@@ -243,19 +243,19 @@ static void test_threads_on_one_session(void **state) {
 }
 
 static void test_one_failure_leaves_the_others(void **state) {
-  sqlite_folder *place = *state;
-  place->options.durability = MOONPAD_DURABILITY_FULL;
-  run_threads(place, own_ids, true);
+  sqlite_files *files = *state;
+  files->options.durability = MOONPAD_DURABILITY_FULL;
+  run_threads(files, own_ids, true);
 }
 
 static void test_threads_in_memory(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);
   mp_store *store;
-  assert_int_equal(folder_try(place, ":memory:", &store), MOONPAD_OK);
+  assert_int_equal(folder_try(files, ":memory:", &store), MOONPAD_OK);
   for (int i = 0; i < THREADS; i++) {
-    writers[i] = (writer){.store = store, .appender = {place->env, one_id[i], i, 0, 50, false}};
+    writers[i] = (writer){.store = store, .appender = {files->env, one_id[i], i, 0, 50, false}};
     assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
   }
   for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
@@ -276,12 +276,12 @@ static void *back_up(void *context) {
 }
 
 static void test_backup_while_others_write(void **state) {
-  sqlite_folder *place = *state;
-  mp_store *store = folder_open(place);
-  writer work = {.store = store, .appender = {place->env, "s", 1, 0, 9000, false}};
+  sqlite_files *files = *state;
+  mp_store *store = folder_open(files);
+  writer work = {.store = store, .appender = {files->env, "s", 1, 0, 9000, false}};
   write_many(&work);
   backing_up copy = {.store = store};
-  snprintf(copy.path, sizeof copy.path, "%s/copy.db", place->folder);
+  snprintf(copy.path, sizeof copy.path, "%s/copy.db", files->folder);
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, back_up, &copy), 0);
   write_many(&work);
@@ -290,8 +290,8 @@ static void test_backup_while_others_write(void **state) {
   assert_int_equal(work.surprises, 0);
   folder_close(store);
   expect_sound_file(copy.path);
-  strcpy(place->path, copy.path);
-  store = folder_open(place);
+  strcpy(files->path, copy.path);
+  store = folder_open(files);
   int64_t found = count_appended(store, "s"); /* a moment of the whole: events and counter agree */
   assert_in_range(found, APPENDS_PER_THREAD, 2 * APPENDS_PER_THREAD);
   assert_int_equal(shared_counter(store, MP_SCOPE_APP), found);
@@ -300,9 +300,9 @@ static void test_backup_while_others_write(void **state) {
 
 /* ---- locks ---- */
 
-static sqlite3 *lock_file(const sqlite_folder *place) {
+static sqlite3 *lock_file(const sqlite_files *files) {
   sqlite3 *other;
-  assert_int_equal(sqlite3_open(place->path, &other), SQLITE_OK);
+  assert_int_equal(sqlite3_open(files->path, &other), SQLITE_OK);
   assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
   return other;
 }
@@ -313,39 +313,39 @@ static void unlock_file(sqlite3 *other) {
 }
 
 static void test_busy_and_readers_that_do_not_wait(void **state) {
-  sqlite_folder *place = *state;
-  appender one = {place->env, "s", 1, 0, 10, false};
-  place->options.busy_timeout_ms = 60;
-  mp_store *store = folder_open(place);
+  sqlite_files *files = *state;
+  appender one = {files->env, "s", 1, 0, 10, false};
+  files->options.busy_timeout_ms = 60;
+  mp_store *store = folder_open(files);
   assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
-  sqlite3 *other = lock_file(place);
+  sqlite3 *other = lock_file(files);
   struct timespec start, end;
   clock_gettime(CLOCK_MONOTONIC, &start);
   one.next = 1;
-  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_BUSY);
+  assert_int_equal(store->ops->write(store, append_once, &one, &files->error), MOONPAD_BUSY);
   clock_gettime(CLOCK_MONOTONIC, &end);
   double waited = (double)(end.tv_sec - start.tv_sec) * 1e3 + (double)(end.tv_nsec - start.tv_nsec) * 1e-6;
   assert_true(waited >= 59);
-  assert_non_null(strstr(place->error.message, "60 ms"));
+  assert_non_null(strstr(files->error.message, "60 ms"));
   assert_int_equal(count_appended(store, "s"), 1);
   unlock_file(other);
-  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_OK);
+  assert_int_equal(store->ops->write(store, append_once, &one, &files->error), MOONPAD_OK);
   assert_int_equal(count_appended(store, "s"), 2);
   folder_close(store);
 }
 
 static void test_closed(void **state) {
-  sqlite_folder *place = *state;
-  appender one = {place->env, "s", 1, 0, 10, false};
-  mp_store *store = folder_open(place);
+  sqlite_files *files = *state;
+  appender one = {files->env, "s", 1, 0, 10, false};
+  mp_store *store = folder_open(files);
   assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_OK);
   assert_int_equal(count_appended(store, "s"), 1);
   store->ops->close(store);
   store->ops->close(store);
-  assert_false(file_exists(place->path, "-wal"));
-  assert_int_equal(store->ops->write(store, append_once, &one, &place->error), MOONPAD_CLOSED);
-  assert_int_equal(store->ops->read(store, append_once, &one, &place->error), MOONPAD_CLOSED);
-  assert_int_equal(store->ops->backup(store, moonpad_text("/tmp/never.db"), &place->error), MOONPAD_CLOSED);
+  assert_false(file_exists(files->path, "-wal"));
+  assert_int_equal(store->ops->write(store, append_once, &one, &files->error), MOONPAD_CLOSED);
+  assert_int_equal(store->ops->read(store, append_once, &one, &files->error), MOONPAD_CLOSED);
+  assert_int_equal(store->ops->backup(store, moonpad_text("/tmp/never.db"), &files->error), MOONPAD_CLOSED);
   store->ops->free(store);
 }
 
@@ -367,14 +367,14 @@ static void *write_until_closed(void *context) {
 }
 
 static void test_closed_under_way(void **state) {
-  sqlite_folder *place = *state;
+  sqlite_files *files = *state;
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);
   atomic_int total;
   atomic_init(&total, 0);
-  mp_store *store = folder_open(place);
+  mp_store *store = folder_open(files);
   for (int i = 0; i < THREADS; i++) {
-    writers[i] = (writer){.store = store, .total = &total, .appender = {place->env, "s", i, 0, 50, false}};
+    writers[i] = (writer){.store = store, .total = &total, .appender = {files->env, "s", i, 0, 50, false}};
     assert_int_equal(pthread_create(&writers[i].thread, NULL, write_until_closed, &writers[i]), 0);
   }
   struct timespec pause = {0, 1000000};
@@ -388,7 +388,7 @@ static void test_closed_under_way(void **state) {
   }
   assert_true(stored >= 20 * THREADS);
   store->ops->free(store);
-  store = folder_open(place);
+  store = folder_open(files);
   assert_int_equal(count_appended(store, "s"), stored);
   folder_close(store);
 }
@@ -410,32 +410,32 @@ static moonpad_status delete_and_fail(mp_tx *tx, void *context, moonpad_error *e
 }
 
 /* append_once ends the program when what is remembered is not what is stored. */
-static void expect_append(sqlite_folder *place, mp_store *store, appender *one) {
-  if (store->ops->write(store, append_once, one, &place->error) != MOONPAD_OK) fail_msg("%s", place->error.message);
+static void expect_append(sqlite_files *files, mp_store *store, appender *one) {
+  if (store->ops->write(store, append_once, one, &files->error) != MOONPAD_OK) fail_msg("%s", files->error.message);
   one->next++;
 }
 
 static void test_nothing_is_remembered_wrongly(void **state) {
-  sqlite_folder *place = *state;
-  appender one = {place->env, "s", 1, 0, 10, false}, two = {place->env, "t", 2, 0, 10, false};
+  sqlite_files *files = *state;
+  appender one = {files->env, "s", 1, 0, 10, false}, two = {files->env, "t", 2, 0, 10, false};
   char session_id[] = "s";
-  mp_store *store = folder_open(place), *other = folder_open(place);
+  mp_store *store = folder_open(files), *other = folder_open(files);
   for (int round = 0; round < 3; round++) {
-    expect_append(place, store, &one);
-    expect_append(place, store, &two); /* its user and app are those of the first */
-    expect_append(place, store, &one);
+    expect_append(files, store, &one);
+    expect_append(files, store, &two); /* its user and app are those of the first */
+    expect_append(files, store, &one);
     one.fail = true; /* what it wrote is gone */
     assert_int_equal(store->ops->write(store, append_once, &one, NULL), MOONPAD_CONFLICT);
     one.fail = false;
-    expect_append(place, store, &one);
-    expect_append(place, other, &one); /* another connection of this process */
-    expect_append(place, store, &one);
-    sql_run(place->path, "UPDATE sessions SET conversation_count = 77, last_update_time = 99 WHERE session_id = 's';"
+    expect_append(files, store, &one);
+    expect_append(files, other, &one); /* another connection of this process */
+    expect_append(files, store, &one);
+    sql_run(files->path, "UPDATE sessions SET conversation_count = 77, last_update_time = 99 WHERE session_id = 's';"
                          "UPDATE state SET revision = revision + 5 WHERE key = 0");
-    expect_append(place, store, &one);
+    expect_append(files, store, &one);
     assert_int_equal(store->ops->write(store, delete_and_fail, session_id, NULL), MOONPAD_CONFLICT);
-    expect_append(place, store, &one);
-    assert_int_equal(sql_integer(place->path, "SELECT conversation_count FROM sessions WHERE session_id = 's'"), 79);
+    expect_append(files, store, &one);
+    assert_int_equal(sql_integer(files->path, "SELECT conversation_count FROM sessions WHERE session_id = 's'"), 79);
     assert_int_equal(store->ops->write(store, delete_own, session_id, NULL), MOONPAD_OK);
   }
   folder_close(other);
@@ -446,19 +446,19 @@ static void test_nothing_is_remembered_wrongly(void **state) {
 
 #define LARGE_EVENT 100000 /* bytes: 200 of them are 5,000 pages */
 
-static long long wal_size(const sqlite_folder *place) {
+static long long wal_size(const sqlite_files *files) {
   char name[512];
   struct stat status;
-  snprintf(name, sizeof name, "%s-wal", place->path);
+  snprintf(name, sizeof name, "%s-wal", files->path);
   assert_int_equal(stat(name, &status), 0);
   return (long long)status.st_size;
 }
 
 /* Its header counts how often it has started over. */
-static int64_t wal_restarts(const sqlite_folder *place) {
+static int64_t wal_restarts(const sqlite_files *files) {
   char name[512];
   unsigned char header[16];
-  snprintf(name, sizeof name, "%s-wal", place->path);
+  snprintf(name, sizeof name, "%s-wal", files->path);
   FILE *file = fopen(name, "rb");
   assert_non_null(file);
   assert_int_equal(fread(header, 1, sizeof header, file), sizeof header);
@@ -470,32 +470,32 @@ static int64_t wal_restarts(const sqlite_folder *place) {
 ** Two services of one file, as two processes would be: there are new frames whenever a
 ** checkpoint ends.
 */
-static void write_by_two_services(sqlite_folder *place, moonpad_durability durability) {
+static void write_by_two_services(sqlite_files *files, moonpad_durability durability) {
   static const char *const session_ids[] = {"a", "b"};
   writer writers[2];
   memset(writers, 0, sizeof writers);
-  place->options.durability = durability;
+  files->options.durability = durability;
   for (int i = 0; i < 2; i++) {
-    writers[i].store = folder_open(place);
-    writers[i].appender = (appender){place->env, session_ids[i], i, 0, LARGE_EVENT, false};
+    writers[i].store = folder_open(files);
+    writers[i].appender = (appender){files->env, session_ids[i], i, 0, LARGE_EVENT, false};
   }
   for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&writers[i].thread, NULL, write_many, &writers[i]), 0);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
     assert_int_equal(writers[i].surprises, 0);
   }
-  assert_true(wal_restarts(place) >= 1);
+  assert_true(wal_restarts(files) >= 1);
   /*
   ** Half of what was written. With "normal" it depends on how much is written while the disk takes
   ** what is there.
   */
-  if (durability == MOONPAD_DURABILITY_FULL) assert_true(wal_size(place) < LARGE_EVENT * APPENDS_PER_THREAD);
+  if (durability == MOONPAD_DURABILITY_FULL) assert_true(wal_size(files) < LARGE_EVENT * APPENDS_PER_THREAD);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(count_appended(writers[i].store, session_ids[i]), APPENDS_PER_THREAD);
     folder_close(writers[i].store);
   }
-  expect_sound_file(place->path);
-  assert_int_equal(remove(place->path), 0);
+  expect_sound_file(files->path);
+  assert_int_equal(remove(files->path), 0);
 }
 
 static void test_wal_starts_over_while_several_write(void **state) {
@@ -503,27 +503,27 @@ static void test_wal_starts_over_while_several_write(void **state) {
   write_by_two_services(*state, MOONPAD_DURABILITY_FULL);
 }
 
-static void append_large(sqlite_folder *place, mp_store *store, appender *one, int count) {
-  for (int i = 0; i < count; i++) expect_append(place, store, one);
+static void append_large(sqlite_files *files, mp_store *store, appender *one, int count) {
+  for (int i = 0; i < count; i++) expect_append(files, store, one);
 }
 
 static void test_wal_starts_over_after_a_long_read(void **state) {
-  sqlite_folder *place = *state;
-  appender one = {place->env, "s", 1, 0, LARGE_EVENT, false};
+  sqlite_files *files = *state;
+  appender one = {files->env, "s", 1, 0, LARGE_EVENT, false};
   sqlite3 *reader;
-  place->options.durability = MOONPAD_DURABILITY_NORMAL;
-  mp_store *store = folder_open(place);
-  expect_append(place, store, &one);
-  assert_int_equal(sqlite3_open(place->path, &reader), SQLITE_OK);
+  files->options.durability = MOONPAD_DURABILITY_NORMAL;
+  mp_store *store = folder_open(files);
+  expect_append(files, store, &one);
+  assert_int_equal(sqlite3_open(files->path, &reader), SQLITE_OK);
   assert_int_equal(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM events", NULL, NULL, NULL), SQLITE_OK);
-  append_large(place, store, &one, 150);
-  long long grown = wal_size(place);
+  append_large(files, store, &one, 150);
+  long long grown = wal_size(files);
   assert_true(grown > 150 * LARGE_EVENT); /* nothing of it can be written over */
   assert_int_equal(sqlite3_close(reader), SQLITE_OK);
-  append_large(place, store, &one, 150);
-  long long size = wal_size(place);
-  append_large(place, store, &one, 200);
-  assert_int_equal(wal_size(place), size);
+  append_large(files, store, &one, 150);
+  long long size = wal_size(files);
+  append_large(files, store, &one, 200);
+  assert_int_equal(wal_size(files), size);
   folder_close(store);
 }
 

@@ -129,7 +129,7 @@ static void test_what_is_no_list(void **state) {
 #define FAIL     MOONPAD_CONFLICT
 
 typedef struct life {
-  sqlite_folder *place;
+  sqlite_files *files;
   mp_store *stores[2]; /* on one file */
   sqlite3 *db;         /* looks into the file by itself */
   int64_t ids[SESSIONS];
@@ -200,12 +200,12 @@ static moonpad_status writes_keys(mp_tx *tx, void *context, moonpad_error *error
     if (scope == MP_SCOPE_SESSION && next_random() % 4 == 0) writes[i].revision -= (int64_t)(next_random() % 3);
     if (writes[i].revision < 0) writes[i].revision = 0;
     if (next_random() % 3 != 0) {
-      writes[i].value = mp_value_new_integer(all->place->env, *revision);
+      writes[i].value = mp_value_new_integer(all->files->env, *revision);
     }
   }
   if (next_random() % 5 == 0) batch.touched = (double)(next_random() % 1000);
   status = tx->ops->apply(tx, &batch, error);
-  for (size_t i = 0; i < batch.key_count; i++) mp_value_release(all->place->env, writes[i].value);
+  for (size_t i = 0; i < batch.key_count; i++) mp_value_release(all->files->env, writes[i].value);
   if (status == MOONPAD_OK && next_random() % 8 == 0) return FAIL;
   return status;
 }
@@ -364,26 +364,26 @@ static void live(life *all, int steps) {
     for (int look = 0; look < 3; look++) expect_as_scanned(all);
     if (next_random() % 50 == 0) { /* what is remembered must be in the file as well */
       folder_close(*store);
-      *store = folder_open(all->place);
+      *store = folder_open(all->files);
     }
     if (next_random() % 50 == 0) {
-      sql_run(all->place->path, "UPDATE sessions SET recent = NULL; UPDATE state SET value = 'x' WHERE key = 0");
+      sql_run(all->files->path, "UPDATE sessions SET recent = NULL; UPDATE state SET value = 'x' WHERE key = 0");
     }
   }
 }
 
 static void begin_life(life *all, void **state, int keys) {
   memset(all, 0, sizeof *all);
-  all->place = *state;
-  for (size_t i = 0; i < 2; i++) all->stores[i] = folder_open(all->place);
+  all->files = *state;
+  for (size_t i = 0; i < 2; i++) all->stores[i] = folder_open(all->files);
   all->keys = keys;
-  assert_int_equal(sqlite3_open(all->place->path, &all->db), SQLITE_OK);
+  assert_int_equal(sqlite3_open(all->files->path, &all->db), SQLITE_OK);
 }
 
 static void end_life(life *all) {
   assert_int_equal(sqlite3_close(all->db), SQLITE_OK);
   for (size_t i = 0; i < 2; i++) folder_close(all->stores[i]);
-  expect_sound_file(all->place->path);
+  expect_sound_file(all->files->path);
 }
 
 static void test_random_lives(void **state) {
@@ -404,7 +404,7 @@ static moonpad_status writes_hundred(mp_tx *tx, void *context, moonpad_error *er
   mp_session_row row;
   moonpad_status status = tx->ops->create_session(tx, &name, 1.0, &row, error);
   char key[64];
-  mp_value *value = mp_value_new_integer(all->place->env, 1);
+  mp_value *value = mp_value_new_integer(all->files->env, 1);
   for (int i = 0; status == MOONPAD_OK && i < 100; i++) {
     row.revision = row.user_revision = row.app_revision = i + 1;
     snprintf(key, sizeof key, "key%d", i);
@@ -415,7 +415,7 @@ static moonpad_status writes_hundred(mp_tx *tx, void *context, moonpad_error *er
     mp_batch batch = {.row = &row, .heads = MP_ALL_HEADS, .keys = writes, .key_count = MP_STORED_SCOPES};
     status = tx->ops->apply(tx, &batch, error);
   }
-  mp_value_release(all->place->env, value);
+  mp_value_release(all->files->env, value);
   return status;
 }
 
@@ -447,11 +447,11 @@ static void test_only_what_is_listed_is_read(void **state) {
   moonpad_error error = {MOONPAD_OK, ""};
   begin_life(&all, state, 0);
   assert_int_equal(all.stores[0]->ops->write(all.stores[0], writes_hundred, &all, &error), MOONPAD_OK);
-  sql_run(all.place->path, "INSERT INTO state(scope, owner, key, value, revision) VALUES(0, 1, 'hidden', '1', 100),"
+  sql_run(all.files->path, "INSERT INTO state(scope, owner, key, value, revision) VALUES(0, 1, 'hidden', '1', 100),"
                            " (1, 1, 'hidden', '1', 100), (2, 1, 'hidden', '1', 100)");
   expect_found(&all, LISTED);
   /* Who counts the head up and does not know of the list makes it worth nothing. */
-  sql_run(all.place->path, "UPDATE state SET revision = 101 WHERE key = 0; UPDATE sessions SET revision = 101");
+  sql_run(all.files->path, "UPDATE state SET revision = 101 WHERE key = 0; UPDATE sessions SET revision = 101");
   expect_found(&all, "0 hidden there 100\n0 key98 there 99\n0 key99 there 100\n"
                      "1 hidden there 100\n1 key98 there 99\n1 key99 there 100\n"
                      "2 hidden there 100\n2 key98 there 99\n2 key99 there 100\n");

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 
 #define QUOTED_BYTES 60
+#define PATH_BYTES   600
 
 const char *moonpad_status_name(moonpad_status status) {
   switch (status) {
@@ -73,6 +74,17 @@ moonpad_status mp_fail(moonpad_error *error, moonpad_status status, const char *
 
 moonpad_status mp_no_memory(moonpad_error *error) {
   return mp_fail(error, MOONPAD_NO_MEMORY, "out of memory");
+}
+
+moonpad_status mp_fail_at_path(moonpad_error *error, moonpad_status status, moonpad_string path, const char *reason) {
+  if (path.length <= PATH_BYTES) {
+    return mp_fail(error, status, "%.*s%s", (int)path.length, path.data, reason);
+  }
+  size_t head = PATH_BYTES / 2, tail = path.length - PATH_BYTES / 2;
+  while (head > 0 && mp_utf8_is_continuation(path.data[head])) head--;
+  while (tail < path.length && mp_utf8_is_continuation(path.data[tail])) tail++;
+  return mp_fail(error, status, "%.*s ... %.*s%s", (int)head, path.data, (int)(path.length - tail), path.data + tail,
+                 reason);
 }
 
 /*

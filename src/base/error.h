@@ -24,6 +24,12 @@
 */
 MP_COLD moonpad_status mp_fail(moonpad_error *error, moonpad_status status, const char *format, ...) MP_PRINTF(3, 4);
 MP_COLD moonpad_status mp_no_memory(moonpad_error *error);
+/*
+** Fails with "PATHREASON", where the reason begins with ": " or " is". The middle of a long path is
+** left out, so that the reason is never cut off.
+*/
+MP_COLD moonpad_status mp_fail_at_path(moonpad_error *error, moonpad_status status, moonpad_string path,
+                                       const char *reason);
 
 /*
 ** For a "%s" in a message: `text` in double quotes, shortened to at most 60 bytes, with control

@@ -8,28 +8,12 @@
 #include "core/json_trusted.h"
 #include "core/tree_private.h"
 
-#define PATH_SHOWN 600 /* bytes of a path in a message; the reason after it must fit too */
-
 /* ---- Messages ---- */
 
-/* Fails with "PATHREASON". Frees the path. The middle of a long path is left out. */
+/* Fails with "PATHREASON". Frees the path. */
 static moonpad_status fail_with_path(mp_buffer *path, const char *reason, moonpad_error *error) {
-  if (path->failed) {
-    mp_buffer_free(path);
-    return mp_no_memory(error);
-  }
-  size_t head = path->length;
-  size_t tail = path->length;
-  const char *gap = "";
-  if (path->length > PATH_SHOWN) {
-    head = PATH_SHOWN / 2;
-    tail = path->length - PATH_SHOWN / 2;
-    while (head > 0 && mp_utf8_is_continuation(path->data[head])) head--;
-    while (tail < path->length && mp_utf8_is_continuation(path->data[tail])) tail++;
-    gap = " ... ";
-  }
-  moonpad_status status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%.*s%s%.*s%s", (int)head, path->data, gap,
-                                  (int)(path->length - tail), path->data + tail, reason);
+  moonpad_status status = path->failed ? mp_no_memory(error)
+                                       : mp_fail_at_path(error, MOONPAD_INVALID_ARGUMENT, mp_buffer_text(path), reason);
   mp_buffer_free(path);
   return status;
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/condition.h"
 #include "http/library.h"
 #include "http/request_private.h"
 
@@ -167,21 +168,12 @@ static bool start_thread(mp_http_client *client) {
 
 /* ---- Beginning and end ---- */
 
-static bool init_condition(pthread_cond_t *condition) {
-  pthread_condattr_t attributes;
-  if (pthread_condattr_init(&attributes) != 0) return false;
-  bool is_made =
-      pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 && pthread_cond_init(condition, &attributes) == 0;
-  pthread_condattr_destroy(&attributes);
-  return is_made;
-}
-
 /* Everything but the thread. False: nothing has been made. */
 static bool init_client(mp_http_client *client) {
   client->multi = curl_multi_init();
   if (client->multi == NULL) return false;
   if (pthread_mutex_init(&client->lock, NULL) == 0) {
-    if (init_condition(&client->changed)) return true;
+    if (mp_condition_init(&client->changed)) return true;
     pthread_mutex_destroy(&client->lock);
   }
   curl_multi_cleanup(client->multi);

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #endif
 
+#include "base/condition.h"
 #include "base/error.h"
 
 /* ---- The file descriptor: readable while something is done ---- */
@@ -240,15 +241,6 @@ uint64_t mp_queue_wait(moonpad_queue *queue, int64_t timeout_ms) {
 
 /* ---- Beginning and end ---- */
 
-static bool init_condition(pthread_cond_t *condition) {
-  pthread_condattr_t attributes;
-  if (pthread_condattr_init(&attributes) != 0) return false;
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  bool made = pthread_cond_init(condition, &attributes) == 0;
-  pthread_condattr_destroy(&attributes);
-  return made;
-}
-
 bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service, pthread_mutex_t *mutex) {
   memset(queue, 0, sizeof *queue);
   atomic_init(&queue->references, 1);
@@ -256,7 +248,7 @@ bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service, 
   queue->service = service;
   queue->mutex = mutex;
   queue->read_fd = queue->write_fd = -1;
-  return init_condition(&queue->ready);
+  return mp_condition_init(&queue->ready);
 }
 
 void mp_queue_destroy(moonpad_queue *queue) {

@@ -138,7 +138,8 @@ static unsigned distance(const char *a, size_t a_length, const char *b, size_t b
   return rows[a_length % 3][b_length];
 }
 
-const char *mp_nearest_name(moonpad_string given, const char *const *known) {
+/* The known name that `given` was probably meant to be, or NULL. */
+static const char *nearest_name(moonpad_string given, const char *const *known) {
   char a[NEAREST_BYTES], b[NEAREST_BYTES];
   size_t a_length = simplify(given, a);
   const char *nearest = NULL;
@@ -166,7 +167,7 @@ void mp_refuse_module(lua_State *L, int index, const char *where) {
 }
 
 static _Noreturn void refuse_field(lua_State *L, const char *where, moonpad_string given, const char *const *known) {
-  const char *nearest = mp_nearest_name(given, known);
+  const char *nearest = nearest_name(given, known);
   bool plain = given.length > 0 && given.length <= 60;
   for (size_t i = 0; i < given.length && plain; i++) plain = (unsigned char)given.data[i] > ' ' && given.data[i] < 127;
   mp_quoted quoted = mp_quote(given);

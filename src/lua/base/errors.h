@@ -33,9 +33,6 @@ void mp_refuse_module(lua_State *L, int index, const char *where);
 */
 void mp_check_fields(lua_State *L, int index, const char *where, const char *const *known);
 
-/* The known name that `given` was probably meant to be, or NULL. */
-const char *mp_nearest_name(moonpad_string given, const char *const *known);
-
 /* The metatable of error objects; what core.* has of them. Raise m. */
 void mp_error_setup(lua_State *L, int binding_index);
 void mp_error_module(lua_State *L, int binding_index);

@@ -5,7 +5,8 @@
 
 /* ---- Counted C objects ---- */
 
-mp_session_object *mp_session_object_new(mp_lua *binding) {
+/* One reference for the caller; NULL when out of memory. */
+static mp_session_object *session_object_new(mp_lua *binding) {
   mp_session_object *object = mp_allocate_zeroed(binding->env, sizeof *object);
   if (object == NULL) return NULL;
   object->references = 1;
@@ -108,7 +109,7 @@ mp_lua_session *mp_push_session(lua_State *L, mp_lua *binding) {
   session->object = NULL;
   mp_push_slot(L, MP_LUA_SLOT_SESSION_META);
   lua_setmetatable(L, -2);
-  session->object = mp_session_object_new(binding);
+  session->object = session_object_new(binding);
   if (session->object == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   return session;
 }

@@ -83,8 +83,6 @@ typedef struct mp_outcome {
 
 /* ---- Counted C objects (raise nothing) ---- */
 
-/* One reference for the caller; NULL when out of memory. */
-mp_session_object *mp_session_object_new(mp_lua *binding);
 mp_session_object *mp_session_object_retain(mp_session_object *object);
 void mp_session_object_release(mp_session_object *object);
 

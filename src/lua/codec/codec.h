@@ -108,8 +108,6 @@ void mp_decode_trusted(lua_State *L, mp_lua *binding, moonpad_string text);
 ** removedStateKeys. Raises e.
 */
 bool mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision);
-/* The same for any text, strictly checked; `where` begins the message. Raises e. */
-void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where);
 /* Pushes a scalar, or what JSON text stands for. Raises e. */
 void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value);
 

@@ -21,7 +21,8 @@ static bool is_canonical(moonpad_string text) {
   return mp_scan_value(&scan, &value, &digest) && scan.at == scan.end;
 }
 
-void mp_decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where) {
+/* As mp_decode_trusted for any text, strictly checked; `where` begins the message. Raises e. */
+static void decode_checked(lua_State *L, mp_lua *binding, moonpad_string text, const char *where) {
   if (is_canonical(text)) {
     mp_decode_trusted(L, binding, text);
     return;
@@ -202,7 +203,7 @@ static int json_decode(lua_State *L) {
   if (lua_type(L, 1) != LUA_TSTRING) mp_raise_argument(L, "json.decode: expects a string, got %s", mp_describe(L, 1));
   moonpad_string text;
   text.data = lua_tolstring(L, 1, &text.length);
-  mp_decode_checked(L, binding, text, "json");
+  decode_checked(L, binding, text, "json");
   return 1;
 }
 

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "core/json_write.h"
 #include "lua/base/handles.h"
-#include "lua/codec/encoder.h"
+#include "lua/codec/encode_private.h"
 #include "lua/codec/spans.h"
 
 static moonpad_status encode_any(mp_encoder *e, int index);

@@ -2,7 +2,7 @@
 #ifndef MP_LUA_CODEC_SPANS_H
 #define MP_LUA_CODEC_SPANS_H
 
-#include "lua/codec/encoder.h"
+#include "lua/codec/encode_private.h"
 
 /* Begins a span at the end of the text; false without memory. */
 bool mp_push_member_span(const mp_encoder *e, moonpad_string name);

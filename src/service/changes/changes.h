@@ -49,8 +49,6 @@ moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_
 ** key has at most MOONPAD_MAX_KEY_BYTES.
 */
 mp_change *mp_change_of(moonpad_changes *changes, moonpad_string key);
-/* As mp_changes_item. */
-moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *error);
 /* The same, but only tells whether the key has a value. */
 moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error);
 

@@ -11,7 +11,7 @@ static void borrow_result(mp_change *change, const mp_value *shown, mp_value *ow
   mp_value_release(change->owner->env, owned);
 }
 
-moonpad_status mp_change_item(mp_change *change, mp_item *item, moonpad_error *error) {
+static moonpad_status change_item(mp_change *change, mp_item *item, moonpad_error *error) {
   item->node = NULL;
   item->scalar.type = MOONPAD_ABSENT;
   const moonpad_value *scalar = mp_change_scalar(change, &item->scalar);
@@ -47,7 +47,7 @@ moonpad_status mp_changes_item(moonpad_changes *changes, moonpad_string key, mp_
   if (key.length > MOONPAD_MAX_KEY_BYTES) return MOONPAD_OK;
   mp_change *change;
   moonpad_status status = mp_change_look(changes, key, &change, error);
-  return status == MOONPAD_OK ? mp_change_item(change, item, error) : status;
+  return status == MOONPAD_OK ? change_item(change, item, error) : status;
 }
 
 moonpad_status mp_changes_has(moonpad_changes *changes, moonpad_string key, bool *there, moonpad_error *error) {

@@ -16,9 +16,9 @@ static inline bool mp_change_is_marked_read(const mp_change *change) {
 }
 
 /*
-** What mp_change_item gives, where it takes no work: the value of the scalar that is stored or
-** set (borrowed as there), *absent where there is none. Marks the key as read. NULL: ask
-** mp_change_item, nothing has been marked.
+** What mp_changes_item gives, where it takes no work: the value of the scalar that is stored or
+** set (borrowed as there), *absent where there is none. Marks the key as read. NULL: there is work
+** to do, nothing has been marked.
 */
 static inline const moonpad_value *mp_change_scalar(mp_change *change, const moonpad_value *absent) {
   if (!mp_change_knows_below(change) || (change->pending && change->kind != MP_SET)) return NULL;

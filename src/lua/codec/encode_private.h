@@ -1,9 +1,9 @@
 /*
-** The inside of the encoder, shared by encode.c (tables, whole values) and encoder.c (leaves,
-** messages). Nothing here raises.
+** The inside of the encoder: encode.c has whole values and tables, encode_leaf.c what is no table,
+** encode_errors.c the messages. Nothing here raises.
 */
-#ifndef MP_LUA_CODEC_ENCODER_H
-#define MP_LUA_CODEC_ENCODER_H
+#ifndef MP_LUA_CODEC_ENCODE_PRIVATE_H
+#define MP_LUA_CODEC_ENCODE_PRIVATE_H
 
 #include "lua/codec/codec.h"
 
