@@ -88,7 +88,10 @@ extern "C" {
 MOONPAD_API const char *moonpad_version(void);
 MOONPAD_API int moonpad_version_number(void);
 
-/* ---- Fixed limits (contract 1.1, 1.2, 2). Exceeding one is MOONPAD_INVALID_ARGUMENT. ---- */
+/*
+** ---- Fixed limits (contract 1.1, 1.2, 2). To write what exceeds one is MOONPAD_INVALID_ARGUMENT;
+** to read a key that is too long finds nothing. ----
+*/
 
 #define MOONPAD_MAX_KEY_BYTES  1024 /* a state key, prefix included */
 #define MOONPAD_MAX_NAME_BYTES 255  /* appName, userId, sessionId */
@@ -362,7 +365,7 @@ typedef struct moonpad_options {
   void *random_context;
   moonpad_log_function log; /* NULL: silent */
   void *log_context;
-  /* borrowed while it is opened; NULL: the built-in ones only */
+  /* borrowed until moonpad_open returns; NULL: the built-in ones only */
   const moonpad_store_scheme *stores;
   size_t store_count;
 } moonpad_options;
@@ -486,10 +489,9 @@ MOONPAD_API moonpad_status moonpad_get_session(moonpad_service *service, const m
                                                moonpad_error *error);
 
 /*
-** Frees the object (not the stored session; NULL is ignored), after its asynchronous appends, whose
-** callbacks get NULL for it. What its change sets have pending is dropped: every call on them is
-** `closed` from then on. They are still to be freed.
-** Errors: none.
+** Frees the object (not the stored session; NULL is ignored). Waits first until its asynchronous
+** appends are stored; their callbacks get NULL for it. What its change sets have pending is
+** dropped: every call on them is `closed` from then on. They are still to be freed. Errors: none.
 ** Threads: the session's.
 */
 MOONPAD_API void moonpad_session_free(moonpad_session *session);
@@ -909,7 +911,8 @@ typedef void (*moonpad_append_callback)(void *context, moonpad_session *session,
 /*
 ** moonpad_append_event without waiting. `callback` may be NULL: then the log hook is told of a
 ** failure. It is called once where the status is OK, by a poll, in order per session; never
-** otherwise, nor where nobody polls.
+** otherwise, nor where nobody polls. `context` is not used any more after that, or once the queue
+** has been freed or the service released.
 ** Errors: what needs no store to be found is returned here and queues nothing: invalid_argument
 ** (the event, a partial one too; the clock), closed (the service, or the session's queue has been
 ** freed), no_memory. The others of moonpad_append_event come to the callback.

@@ -365,7 +365,7 @@ void call_learn(call_expectation *expected, const every_call *call, const call_s
   ok(moonpad_refresh(scene.session, &error), &error, "refresh");
   expected->object_refreshed = call_scene_object(&scene);
   moonpad_changes *taken = scene.changes;
-  if (call->is_async == CALL_TAKES_OWN) ok(moonpad_session_changes(scene.session, &taken, &error), &error, "changes");
+  if (call->kind == CALL_TAKES_OWN) ok(moonpad_session_changes(scene.session, &taken, &error), &error, "changes");
   moonpad_changes_discard(taken);
   expected->object_taken = call_scene_object(&scene);
   call_scene_free(&scene);
@@ -403,7 +403,7 @@ void call_expect(const call_expectation *expected, long n, const char *what, cal
 */
 void call_expect_after(const call_expectation *expected, long n, call_scene *scene) {
   moonpad_error error;
-  if (expected->call->is_async) ok(moonpad_refresh(scene->session, &error), &error, "refresh");
+  if (expected->call->kind) ok(moonpad_refresh(scene->session, &error), &error, "refresh");
   call_expect(expected, n, "the answer", copy_of(&scene->answer), &expected->answer);
   call_expect(expected, n, "the session object", call_scene_object(scene), &expected->object_after);
   call_expect(expected, n, "the store", call_stored(scene->service, "app"), &expected->stored_after);
@@ -412,7 +412,7 @@ void call_expect_after(const call_expectation *expected, long n, call_scene *sce
 bool call_expect_object_before(const call_expectation *expected, long n, call_scene *scene) {
   moonpad_error error;
   call_text object = call_scene_object(scene);
-  bool takes_nothing = expected->call->is_async == CALL_WAITS || expected->call->is_async == CALL_CATCHES_UP;
+  bool takes_nothing = expected->call->kind == CALL_WAITS || expected->call->kind == CALL_CATCHES_UP;
   if (takes_nothing || call_same(&object, &expected->object_before)) {
     call_expect(expected, n, "the session object", object, &expected->object_before);
     return true;

@@ -1,5 +1,6 @@
 /*
-** Every call of the C API once, on a scene that is always the same: for tests that let something
+** Every call of the C API that reads or changes what is stored, once, on a scene that is always the
+** same: for tests that let something
 ** fail in the middle of a call and then compare what there is with what there was before, and with
 ** what there is when nothing fails.
 **
@@ -91,7 +92,7 @@ typedef struct every_call {
   ** CALL_CATCHES_UP when it fails nothing is gone; without memory at its end, the object shows what
   **                 others have changed only at its next refresh
   */
-  enum { CALL_WAITS, CALL_IS_ASYNC, CALL_TAKES_OWN, CALL_CATCHES_UP } is_async;
+  enum { CALL_WAITS, CALL_IS_ASYNC, CALL_TAKES_OWN, CALL_CATCHES_UP } kind;
 } every_call;
 
 extern const every_call every_calls[];

@@ -1,7 +1,7 @@
 /*
-** Events (core/event.h): reading them in one pass gives what compacting them first gives, for any
-** text. That there are two ways cannot be seen from outside, nor what a draft tells the store: its
-** digest, the texts that it borrows, its deltas. The rules of contract 2.1 are tested in Lua.
+** Events (core/event_draft.h): reading them in one pass gives what compacting them first gives, for
+** any text. That there are two ways cannot be seen from outside, nor what a draft tells the store:
+** its digest, the texts that it borrows, its deltas. The rules of contract 2.1 are tested in Lua.
 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "core/digest.h"
-#include "core/event.h"
+#include "core/event_draft.h"
 #include "core/event_fields.h"
 #include "core/event_read.h"
 #include "core/json_compact.h"

@@ -45,7 +45,7 @@ static void test_a_call_is_closed_when_its_session_is_freed(void **state) {
   moonpad_value value = moonpad_integer(1);
   OK(moonpad_changes_begin(session, &below, &failure));
   set_json(below, "o", "a", "[1]");
-  OK(mp_changes_over(below, &call, &failure));
+  OK(mp_changes_new_over(below, &call, &failure));
   mp_transaction_begin(call);
   set_json(call, "o", "a[2]", "[2]");
   moonpad_session_free(session);

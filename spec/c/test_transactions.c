@@ -1,5 +1,5 @@
 /*
-** Transactions over a change set (service/changes/tool_call.h), which tool calls are in Lua, with
+** Transactions over a change set (service/changes/transaction.h), which tool calls are in Lua, with
 ** memory and without: what was pending before is never lost. Here each allocation fails in turn,
 ** which no Lua test can do for these calls alone.
 */
@@ -138,7 +138,7 @@ static void fail_each_allocation(void **state) {
 
 static moonpad_changes *begin_over(moonpad_changes *below) {
   moonpad_changes *call = NULL;
-  OK(mp_changes_over(below, &call, &failure));
+  OK(mp_changes_new_over(below, &call, &failure));
   mp_transaction_begin(call);
   return call;
 }
@@ -225,7 +225,7 @@ static void writes_outside_of_a_transaction_are_refused(void **state) {
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(call, T("k"), T(""), &one, &failure));
   FAILS(MOONPAD_INVALID_ARGUMENT, mp_transaction_commit(call, &failure));
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_commit(call, T("{}"), NULL, &failure));
-  FAILS(MOONPAD_INVALID_ARGUMENT, mp_changes_over(call, &over, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, mp_changes_new_over(call, &over, &failure));
   assert_int_equal(changed(call, "k", "").as.integer, 1);
   mp_transaction_begin(call);
   mp_changes_end(self.target, "it is over");
@@ -422,7 +422,7 @@ static void calls_outlive_their_session(void **state) {
     scene self;
     make_scene(&self);
     moonpad_changes *within = begin_over(self.target), *between = begin_over(self.target), *unused = NULL;
-    OK(mp_changes_over(self.target, &unused, &failure));
+    OK(mp_changes_new_over(self.target, &unused, &failure));
     write_first(within);
     OK(mp_transaction_commit(between, &failure));
     moonpad_session_free(self.session);

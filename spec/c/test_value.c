@@ -17,6 +17,7 @@
 #include "core/scope.h"
 #include "core/value.h"
 #include "counted_env.h"
+#include "service/names.h"
 
 /* ---- scopes ---- */
 
@@ -80,11 +81,14 @@ static void keys_and_names_are_checked(void **state) {
   assert_int_equal(mp_check_name("userId", (moonpad_string){NULL, 0}, &error), MOONPAD_INVALID_ARGUMENT);
   assert_int_equal(mp_check_name("userId", (moonpad_string){"a\0b", 3}, &error), MOONPAD_INVALID_ARGUMENT);
   assert_int_equal(mp_check_name("userId", moonpad_text("\xED\xA0\x80"), &error), MOONPAD_INVALID_ARGUMENT);
-  moonpad_string trimmed = mp_trim(moonpad_text(" \t\r\n\v\f a b\n "));
-  assert_int_equal(trimmed.length, 3);
-  assert_memory_equal(trimmed.data, "a b", 3);
-  assert_int_equal(mp_trim(moonpad_text(" \t ")).length, 0);
-  assert_int_equal(mp_trim((moonpad_string){NULL, 0}).length, 0);
+  moonpad_session_name given = {moonpad_text("a"), moonpad_text("u"), moonpad_text(" \t\r\n\v\f a b\n ")}, name;
+  assert_int_equal(mp_check_session_name(&given, &name, &error), MOONPAD_OK);
+  assert_int_equal(name.session_id.length, 3);
+  assert_memory_equal(name.session_id.data, "a b", 3);
+  given.session_id = moonpad_text(" \t ");
+  assert_int_equal(mp_check_session_name(&given, &name, &error), MOONPAD_INVALID_ARGUMENT);
+  given.session_id = (moonpad_string){NULL, 0};
+  assert_int_equal(mp_check_session_name(&given, &name, &error), MOONPAD_INVALID_ARGUMENT);
 }
 
 /* ---- values ---- */

@@ -3,7 +3,7 @@
 ** more, which holds what was given, whose delta the session shows, which is read back as it was
 ** returned, and which may come a second time. Now and then SQLite has its turn.
 */
-#include "core/event.h"
+#include "core/event_draft.h"
 #include "core/json_compact.h"
 #include "core/json_trusted.h"
 #include "fuzz.h"

@@ -8,7 +8,7 @@
 #include <sqlite3.h>
 
 #include "base/utf8.h"
-#include "core/event.h"
+#include "core/event_draft.h"
 #include "core/json_compact.h"
 #include "core/json_path.h"
 #include "core/json_reader.h"

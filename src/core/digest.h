@@ -9,6 +9,8 @@
 #include "base/bytes.h"
 #include "moonpad.h"
 
+/* Stands for a value that is not there: in an event, that of a removed key. */
+#define MP_DIGEST_REMOVED UINT64_C(7)
 /* Of a scalar's text, or of a key. */
 static inline uint64_t mp_digest_text(moonpad_string text) {
   return mp_hash(text.data, text.length);

@@ -15,9 +15,6 @@
 #include "core/json_scan.h"
 #include "core/json_trusted.h"
 
-/* An event nests a few levels around a state value, which may have the full depth. */
-#define EVENT_MAX_DEPTH (MOONPAD_MAX_DEPTH + 8)
-
 typedef struct event_reader {
   mp_scan scan;
   mp_event_draft *draft;
@@ -34,7 +31,6 @@ typedef struct event_reader {
 #define GROUP_EVENT   UINT64_C(0x9E3779B97F4A7C15)
 #define GROUP_ACTIONS UINT64_C(0xC2B2AE3D27D4EB4F)
 #define GROUP_DELTA   UINT64_C(0x165667B19E3779F9)
-#define REMOVED       UINT64_C(7) /* stands for the value of a removed key */
 
 static uint64_t member_digest(uint64_t group, uint64_t key, uint64_t value) {
   uint64_t name = key * 3 + group;
@@ -280,7 +276,7 @@ static void mark_entry_removed(mp_event_draft *draft, mp_entry *entry) {
   draft->removes = true;
   if (entry->scope == MP_SCOPE_TEMP) return;
   draft->digest -= member_digest(GROUP_DELTA, entry->hash, mp_digest_text(null));
-  draft->digest += member_digest(GROUP_DELTA, entry->hash, REMOVED);
+  draft->digest += member_digest(GROUP_DELTA, entry->hash, MP_DIGEST_REMOVED);
 }
 
 /* Entries whose key is in removedStateKeys must be null; they become removals. */
@@ -440,6 +436,7 @@ static moonpad_status read_member(event_reader *reader, const known_member *memb
   scan->deepest = scan->depth;
   moonpad_status status = read_member_value(reader, member->field, &value, &digest);
   if (status != MOONPAD_OK) return status;
+  /* of a known field its own check knows how deep it may be */
   if (member->field == NULL && scan->deepest - scan->depth > MOONPAD_MAX_DEPTH) {
     return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.%.*s: nested deeper than %d",
                    (int)(member->key.length > 80 ? 80 : member->key.length), member->key.data, MOONPAD_MAX_DEPTH);
@@ -478,7 +475,7 @@ static void init_draft(mp_event_draft *draft, mp_env *env) {
 static moonpad_status read_canonical(mp_event_draft *draft, moonpad_string json, bool trusted, moonpad_error *error) {
   event_reader reader;
   if (json.length == 0) json.data = "";
-  mp_scan_init(&reader.scan, json, trusted ? MP_JSON_DEPTH_LIMIT : EVENT_MAX_DEPTH,
+  mp_scan_init(&reader.scan, json, trusted ? MP_JSON_DEPTH_LIMIT : MP_EVENT_MAX_DEPTH,
                trusted ? MP_SCAN_TRUSTED : MP_SCAN_CANONICAL);
   reader.draft = draft;
   draft->text = json;
@@ -506,7 +503,7 @@ moonpad_status mp_event_draft_read(mp_env *env, moonpad_string json, bool is_tru
   if (is_trusted || status == MOONPAD_NO_MEMORY) return status == MOONPAD_NO_MEMORY ? mp_no_memory(error) : status;
   moonpad_type type;
   init_draft(draft, env);
-  status = mp_json_compact(env, json, EVENT_MAX_DEPTH, "event", &draft->compact, &type, error);
+  status = mp_json_compact(env, json, MP_EVENT_MAX_DEPTH, "event", &draft->compact, &type, error);
   if (status == MOONPAD_OK) status = read_canonical(draft, mp_buffer_text(&draft->compact), true, error);
   if (status != MOONPAD_OK) mp_event_draft_free(draft);
   return status;

@@ -2,7 +2,7 @@
 #ifndef MP_CORE_EVENT_READ_H
 #define MP_CORE_EVENT_READ_H
 
-#include "core/event.h"
+#include "core/event_draft.h"
 
 /*
 ** Reads an event into `draft`. `is_trusted`: the text comes from this library's own encoder, so it

@@ -2,7 +2,8 @@
 ** A strict pull reader of JSON (RFC 8259): it gives one token after the other, builds no tree and
 ** does not recurse. Integers of 64 bits and doubles are kept apart: a number with '.', 'e' or 'E',
 ** or one beyond 64 bits, is a float. Depth is limited. Duplicate keys are not detected here, see
-** core/json_compact.h.
+** core/json_compact.h. Text from outside comes here where the one pass of core/json_scan.h has said
+** no to it; an event's begins in core/event_read.c.
 */
 #ifndef MP_CORE_JSON_READER_H
 #define MP_CORE_JSON_READER_H

@@ -1,4 +1,7 @@
-/* What can be done to the value of a key, and its result (contract 1.3). */
+/*
+** What can be done to the value of a key, and its result (contract 1.3). What is stored gets it in
+** service/append/decide.c, service/shared/shared.c and store/plan.c.
+*/
 #ifndef MP_CORE_OPERATIONS_H
 #define MP_CORE_OPERATIONS_H
 

@@ -1,7 +1,9 @@
 /*
 ** Patches: the changes of one state key's value as a list of edits. Two patches of the same value
 ** can be checked for overlap, and a patch can be applied to a value that others have changed
-** meanwhile (contract 1.4 point 3). One thread at a time.
+** meanwhile (contract 1.4 point 3). They serve the tool calls of one answer, merged in
+** service/changes/transaction.c; what two sessions write is never merged, but compared by key
+** (service/append/conflicts.c). One thread at a time.
 */
 #ifndef MP_CORE_PATCH_H
 #define MP_CORE_PATCH_H

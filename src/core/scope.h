@@ -1,4 +1,8 @@
-/* Scopes of state keys (contract 1.1), and the checks of keys and names. */
+/*
+** Scopes of state keys (contract 1.1), and the check of keys. temp: is never stored: an append
+** shows it in the session object only (append/prepare.c, set_temp_aside), a new session drops it
+** (session/create.c), an import refuses it (history/import.c).
+*/
 #ifndef MP_CORE_SCOPE_H
 #define MP_CORE_SCOPE_H
 
@@ -41,12 +45,5 @@ static inline moonpad_string mp_scope_join(mp_scope scope, moonpad_string key, c
 }
 /* A state key: UTF-8 of at most MOONPAD_MAX_KEY_BYTES. Errors: invalid_argument. */
 moonpad_status mp_check_key(moonpad_string key, moonpad_error *error);
-/*
-** A name (appName, userId, ...): non-empty UTF-8 of at most MOONPAD_MAX_NAME_BYTES without NUL.
-** Errors: invalid_argument naming `field`.
-*/
-moonpad_status mp_check_name(const char *field, moonpad_string name, moonpad_error *error);
-/* The text without ASCII white space at both ends. */
-moonpad_string mp_trim(moonpad_string text);
 
 #endif

@@ -19,7 +19,7 @@
 #include "service/changes/agent_tool_writes.h"
 #include "service/changes/changes.h"
 #include "service/changes/scalar.h"
-#include "service/changes/tool_call.h"
+#include "service/changes/transaction.h"
 #include "service/history/export.h"
 #include "service/history/rewind.h"
 #include "service/queue_poll.h"
@@ -116,8 +116,8 @@ static inline mp_key **mp_session_take_conflicts(moonpad_session *session, size_
 **   mp_change_of.
 ** service/changes/scalar.h, the short way to a key that was used lately:
 **   mp_change_is, mp_change_scalar, mp_change_overwrite, which may call mp_change_touch.
-** service/changes/tool_call.h, tool calls:
-**   mp_changes_over, mp_transaction_begin, mp_transaction_commit, mp_transaction_rollback.
+** service/changes/transaction.h, tool calls:
+**   mp_changes_new_over, mp_transaction_begin, mp_transaction_commit, mp_transaction_rollback.
 ** service/changes/agent_tool_writes.h, agents as tools:
 **   mp_writes, mp_changes_writes, mp_changes_add_writes, mp_writes_free.
 */

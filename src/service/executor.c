@@ -53,7 +53,8 @@ static void *work(void *context) {
     executor->idle--;
     if (task == NULL) break;
     run_counted(executor, task);
-    executor->idle++; /* before `end`: for what that pushes, this worker is free */
+    /* `end` may push a task: this worker can take it, so no other one need be started for it. */
+    executor->idle++;
     end(executor, task);
   }
   pthread_mutex_unlock(&executor->mutex);

@@ -1,16 +1,18 @@
 /*
 ** The limits that a service is configured with (contract 5): maxValueBytes, maxEventBytes and
-** maxStateBytes, 0 for none. Errors of all checks: limit, which tells both numbers and, of a value,
-** the key.
+** maxStateBytes, 0 for none; their defaults are those of moonpad_options_init. Errors of all
+** checks: limit, which tells both numbers and, of a value, the key.
 **
 ** A value is checked where a whole key is written (changes/write.c), where a tool call commits
-** (changes/tool_call.c), where it is stored (append/decide.c, append/plan.c, shared/shared.c), and
-** where state comes from outside (state_input.c, history/import.c). An event: append/decide.c,
+** (changes/transaction.c), where it is stored (append/decide.c, append/plan.c, shared/shared.c),
+** and where state comes from outside (state_input.c, history/import.c). An event: append/decide.c,
 ** append/plan.c, history/import.c. A state: append/decide.c, append/plan.c, session/create.c,
-** history/import.c. What a store adds up in a plan: store/plan.c.
+** history/import.c. What a store adds up in a plan: store/plan.c. The encoder of Lua's values stops
+** at the limit of a value or an event by itself (lua/codec/encode_errors.c, mp_encoder_fail_full).
 **
-** Fixed limits are in moonpad.h and store/store.h: keys and names are checked in core/scope.c,
-** depth by the readers of JSON in core/, revisions in store/parts.c and store/plan.c.
+** Fixed limits are in moonpad.h and store/store.h: keys are checked in core/scope.c, names in
+** service/names.c, depth by the readers of JSON in core/, revisions in store/parts.c and
+** store/plan.c.
 */
 #ifndef MP_SERVICE_LIMITS_H
 #define MP_SERVICE_LIMITS_H

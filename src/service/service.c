@@ -1,4 +1,4 @@
-/* Opening and closing a service; checks that all calls share. */
+/* Opening and closing a service. */
 #include "service/service.h"
 
 #include <stdio.h>
@@ -194,32 +194,4 @@ moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moo
   if (MP_HAS(mp_store_ops, ops, backup)) return ops->backup(service->store, path, error);
   return mp_fail(error, MOONPAD_UNSUPPORTED,
                  "this store has no backup: export its sessions, or use a sqlite: store, which has one");
-}
-
-/* ---- names ---- */
-
-moonpad_status mp_check_session_name(const moonpad_session_name *given, bool generate, moonpad_session_name *name,
-                                     moonpad_error *error) {
-  *name = *given;
-  moonpad_status status = mp_check_name("appName", name->app_name, error);
-  if (status == MOONPAD_OK) status = mp_check_name("userId", name->user_id, error);
-  if (status != MOONPAD_OK) return status;
-  name->session_id = mp_trim(name->session_id);
-  if (generate && name->session_id.length == 0) return MOONPAD_OK;
-  return mp_check_name("sessionId", name->session_id, error);
-}
-
-mp_session_label mp_label(const moonpad_session_name *name) {
-  mp_session_label label;
-  snprintf(label.text, sizeof label.text, "session %s of user %s in app %s", mp_quote(name->session_id).text,
-           mp_quote(name->user_id).text, mp_quote(name->app_name).text);
-  return label;
-}
-
-moonpad_status mp_fail_exists(const moonpad_session_name *name, moonpad_error *error) {
-  return mp_fail(error, MOONPAD_ALREADY_EXISTS, "%s exists already", mp_label(name).text);
-}
-
-moonpad_status mp_fail_not_found(const moonpad_session_name *name, moonpad_error *error) {
-  return mp_fail(error, MOONPAD_NOT_FOUND, "%s does not exist (or was deleted and created anew)", mp_label(name).text);
 }

@@ -63,18 +63,6 @@ moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error 
 */
 moonpad_status mp_service_open_beside(const moonpad_service *host, moonpad_service **service, moonpad_error *error);
 
-/* Checks the three names of a session; the id is trimmed. `generate` allows an empty id. */
-moonpad_status mp_check_session_name(const moonpad_session_name *given, bool generate, moonpad_session_name *name,
-                                     moonpad_error *error);
-/* "session "S" of user "U" in app "A"", for messages. */
-typedef struct mp_session_label {
-  char text[900];
-} mp_session_label;
-mp_session_label mp_label(const moonpad_session_name *name);
-/* Errors `already_exists` and `not_found` of that session. */
-moonpad_status mp_fail_exists(const moonpad_session_name *name, moonpad_error *error);
-moonpad_status mp_fail_not_found(const moonpad_session_name *name, moonpad_error *error);
-
 /* Are conflicts checked? `onConflict = "overwrite"` (contract 2.2) switches that off. */
 static inline bool mp_checks_conflicts(const moonpad_service *service) {
   return service->options.on_conflict != MOONPAD_ON_CONFLICT_OVERWRITE;

@@ -3,6 +3,7 @@
 ** operations (compare-and-set), and the text of the event in spans. A store carries it out by
 ** comparing revisions and joining texts; it parses no JSON. Anything less simple it refuses. Then
 ** the service decides again, by the same rules, in a transaction of the store (mp_store_ops.write).
+** The stores in memory and on SQLite take no plans: for them a transaction costs no round trip.
 */
 #ifndef MP_STORE_PLAN_H
 #define MP_STORE_PLAN_H

@@ -2,7 +2,8 @@
 ** src/store: how sessions, events and state are kept. store.h is the interface between the service
 ** and a store; memory/ and sqlite/ are two stores; parts.h and plan.h help to write one.
 ** Does not belong here: any rule of moonpad. Conflicts, sums, limits, generated ids and expiry are
-** decided in src/service, which hands a store functions to call inside a transaction.
+** decided in src/service, which hands a store functions to call inside a transaction; plan.h has
+** the part that a plan leaves to its store.
 ** Arrows: the service includes store/; store/ includes core/ and base/, never the service.
 **
 ** How a store is used. `write` and `read` (mp_store_ops) run a transaction: the store begins it,

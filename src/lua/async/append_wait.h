@@ -5,8 +5,8 @@
 #include "lua/base/handles.h"
 
 /*
-** A stepped run waits for appends of a session object: it is told when one is done that somebody
-** else has found done, in whose queue nothing tells of it any more.
+** A stepped run waits for an append of a session object. If a poll or another run takes that append
+** out of the completion queue first, the queue no longer tells anybody that it is done: this does.
 */
 typedef struct mp_append_wait {
   mp_session_object *session; /* counted; NULL: it does not wait */

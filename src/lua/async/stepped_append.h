@@ -6,7 +6,7 @@
 #ifndef MP_LUA_ASYNC_STEPPED_APPEND_H
 #define MP_LUA_ASYNC_STEPPED_APPEND_H
 
-#include "lua/async/pending.h"
+#include "lua/async/append.h"
 #include "lua/async/store_call.h"
 
 typedef struct mp_stepped_append {

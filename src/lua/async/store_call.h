@@ -2,12 +2,13 @@
 ** Belongs here: how Lua waits without holding its thread: calls that ask a store, appends under
 ** way, runs that are due.
 ** Does not belong here: which call of a service asks what (lua/service).
-** Arrows: to codec and base; stepped_append -> pending -> append_wait; all but due -> store_call.
+** Arrows: to codec and base; stepped_append -> append -> append_wait; all but due -> store_call.
 **
 ** This header: calls that ask a store. Where a run is stepped nobody may hold its thread: such a
 ** call is made on a worker of the executor, and the coroutine yields core.ASKS_STORE until it is
-** done. Anywhere else, where Lua cannot yield, and where the store answers from memory, it is made
-** at once.
+** done: the completion queue's file descriptor tells the loop, and the next step resumes it
+** (runs.advance in lua/moonpad/run.lua). Anywhere else, where Lua cannot yield, and where the store
+** answers from memory, it is made at once.
 */
 #ifndef MP_LUA_ASYNC_STORE_CALL_H
 #define MP_LUA_ASYNC_STORE_CALL_H

@@ -1,6 +1,7 @@
 /*
 ** Lua values to JSON text, in one pass. Tables are read raw. Members of an object are written in
-** the order in which Lua gives them and put in theirs afterwards (spans.c).
+** the order in which Lua gives them and put in theirs afterwards (spans.c). What is no table:
+** encode_leaf.c.
 */
 #include <math.h>
 #include <stdio.h>
@@ -305,6 +306,7 @@ static moonpad_status encode_removed_keys(mp_encoder *e, int table) {
 
 /* ---- Tables ---- */
 
+/* An empty table is {} unless it is marked as an array (contract 1.2). */
 static moonpad_status encode_members(mp_encoder *e, int table) {
   lua_State *L = e->L;
   mp_array_mark marked = mp_encoder_mark(e, table);

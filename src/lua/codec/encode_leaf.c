@@ -205,7 +205,7 @@ unsigned mp_encoder_depth_limit(const mp_encoder *e) {
   /* the table of keys is no part of a value */
   if (e->root.kind == MP_VALUE_PATH_STATE) return MOONPAD_MAX_DEPTH + 1;
   if (!mp_encodes_event(e)) return MOONPAD_MAX_DEPTH;
-  return in_state_delta(e) ? MP_DELTA_LEVEL + MOONPAD_MAX_DEPTH : MP_EVENT_DEPTH;
+  return in_state_delta(e) ? MP_DELTA_LEVEL + MOONPAD_MAX_DEPTH : MP_EVENT_MAX_DEPTH;
 }
 
 static moonpad_status check_height(mp_encoder *e, moonpad_string text) {

@@ -5,10 +5,9 @@
 #ifndef MP_LUA_CODEC_ENCODE_PRIVATE_H
 #define MP_LUA_CODEC_ENCODE_PRIVATE_H
 
+#include "core/event_draft.h"
 #include "lua/codec/codec.h"
 
-/* An event may hold a value of the full depth in its fields. */
-#define MP_EVENT_DEPTH (MOONPAD_MAX_DEPTH + 8)
 #define MP_DELTA_LEVEL 3 /* event.actions.stateDelta: its values stand three tables deep */
 
 /* A table on the way to the value at hand, and the index in it. */
@@ -32,7 +31,7 @@ typedef struct mp_encoder {
   bool removes;       /* and so is one in stateDelta, so far */
   bool lists_removed; /* the event has a member removedStateKeys */
   int stack;          /* as far as the Lua stack has been made sure of */
-  mp_encoder_step path[MP_EVENT_DEPTH];
+  mp_encoder_step path[MP_EVENT_MAX_DEPTH];
 } mp_encoder;
 
 /* "PATH: PROBLEM", where the path has that many steps. */

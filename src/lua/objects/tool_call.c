@@ -1,5 +1,5 @@
 /*
-** The transactions of tool calls, for the runner's contexts: see service/changes/tool_call.h. For
+** The transactions of tool calls, for the runner's contexts: see service/changes/transaction.h. For
 ** the Lua layer, not for users.
 */
 #include "lua/base/arguments.h"
@@ -19,7 +19,7 @@ static int call_changes(lua_State *L) {
   mp_change_set *set = mp_change_set_new(binding, below->session);
   if (set == NULL) mp_raise_status(L, MOONPAD_NO_MEMORY, "not enough memory");
   state->set = set;
-  mp_check(L, mp_changes_over(below->changes, &set->changes, &error), &error);
+  mp_check(L, mp_changes_new_over(below->changes, &set->changes, &error), &error);
   set->owned = true;
   set->below = mp_change_set_retain(below);
   return 1;

@@ -2,7 +2,7 @@
 ** Belongs here: the service object and its calls, in groups; each group is a file.
 ** Does not belong here: the objects that they give (lua/objects), how a call waits for a store
 ** (lua/async), reading arguments (lua/base/arguments.h).
-** Arrows: to objects, async, codec and base; service.c -> the groups; async -> sessions.
+** Arrows: to objects, async, codec and base; service.c -> the groups; async_calls -> sessions.
 */
 #ifndef MP_LUA_SERVICE_CALLS_H
 #define MP_LUA_SERVICE_CALLS_H
@@ -14,8 +14,9 @@
 extern const luaL_Reg mp_service_session_calls[];
 extern const luaL_Reg mp_service_history_calls[];
 extern const luaL_Reg mp_service_shared_calls[];
-extern const luaL_Reg mp_service_transfer_calls[];
+extern const luaL_Reg mp_service_export_calls[];
 extern const luaL_Reg mp_service_async_calls[];
+extern const luaL_Reg mp_service_store_calls[];
 
 /* Puts session and event of an append at 2 and 3, whichever way they were given. Raises e. */
 void mp_sort_append_arguments(lua_State *L, mp_lua *binding, const char *where);

@@ -1,4 +1,4 @@
-/* service: history, backup, expiry. */
+/* service: state as it was, forks, going back (contract 2). */
 #include "lua/service/calls.h"
 
 #include "lua/async/drain.h"
@@ -10,7 +10,6 @@ typedef struct history_call {
   moonpad_session *origin; /* a reference of its own: the session object may be used meanwhile */
   int64_t revision;
   moonpad_string id;
-  moonpad_string path;
   moonpad_buffer state;
   moonpad_session *forked;
 } history_call;
@@ -202,39 +201,5 @@ static int rewind_session(lua_State *L) {
   return mp_push_stored(L, binding, outcome_index, outcome);
 }
 
-/* ---- The store as a whole ---- */
-
-static moonpad_status ask_backup(mp_store_call *call, moonpad_error *error) {
-  return moonpad_backup(call->service, ((history_call *)call)->path, error);
-}
-
-static int finish_true(lua_State *L, mp_store_call *call) {
-  mp_check(L, call->status, &call->error);
-  lua_pushboolean(L, true);
-  return 1;
-}
-
-/* service:backup(path) */
-static int backup(lua_State *L) {
-  static const char where[] = "service:backup";
-  static const mp_store_call_type type = {sizeof(history_call), ask_backup, finish_true, release_history, false};
-  moonpad_service *service = mp_check_call(L, mp_lua_of(L), where, 2);
-  moonpad_string path = mp_argument_string(L, 2, where, "path");
-  history_call *call = (history_call *)mp_store_call_push(L, &type, service);
-  call->path = path;
-  mp_store_call_keep(&call->call, &call->path);
-  return mp_ask_service(L, &call->call);
-}
-
-/*
-** service:sweep(): no option of this version gives anything a TTL (moonpad.open refuses them), so
-** there is nothing to expire.
-*/
-static int sweep(lua_State *L) {
-  mp_check_call(L, mp_lua_of(L), "service:sweep", 1);
-  lua_pushinteger(L, 0);
-  return 1;
-}
-
-const luaL_Reg mp_service_history_calls[] = {{"stateAt", state_at}, {"fork", fork_session}, {"rewind", rewind_session},
-                                             {"backup", backup},    {"sweep", sweep},       {NULL, NULL}};
+const luaL_Reg mp_service_history_calls[] = {
+    {"stateAt", state_at}, {"fork", fork_session}, {"rewind", rewind_session}, {NULL, NULL}};

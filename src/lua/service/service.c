@@ -154,8 +154,9 @@ void mp_service_setup(lua_State *L, int binding_index) {
   mp_set_functions(L, binding_index, mp_service_session_calls);
   mp_set_functions(L, binding_index, mp_service_history_calls);
   mp_set_functions(L, binding_index, mp_service_shared_calls);
-  mp_set_functions(L, binding_index, mp_service_transfer_calls);
+  mp_set_functions(L, binding_index, mp_service_export_calls);
   mp_set_functions(L, binding_index, mp_service_async_calls);
+  mp_set_functions(L, binding_index, mp_service_store_calls);
   lua_setfield(L, -2, "__index");
 }
 

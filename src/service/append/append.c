@@ -1,74 +1,106 @@
-/* The append itself: what all its steps share, and its end. */
+/* The synchronous append, and the calls of moonpad.h that make one (contract 2). */
 #include "service/append/append.h"
-
 #include "base/error.h"
+#include "service/changes/changes.h"
 
-static void forget_wanted(mp_append *append) {
-  for (size_t i = 0; i < append->wanted_count; i++) {
-    mp_value_release(append->env, append->wanted[i].value);
-    append->wanted[i].value = NULL;
-    append->wanted[i].revision = 0;
-  }
-}
+#define SCRATCH_BYTES 65536 /* beyond it, the memory of a large event is given back */
 
-static void forget_result(mp_append *append, mp_operation *operation) {
-  bool computed = mp_is_computed(operation->kind);
-  if (computed) mp_value_release(append->env, operation->result);
-  operation->result = NULL;
-}
-
-void mp_append_forget_outcome(mp_append *append) {
-  if (!append->has_outcome) return;
-  for (size_t i = append->count; i-- > 0;) {
-    mp_operation *operation = &append->operations[i];
-    mp_own_writes_undo(&operation->entry->own, &operation->note);
-    if (i < append->stored_count) forget_result(append, operation);
-  }
-  forget_wanted(append);
-  for (size_t i = 0; i < append->conflict_count; i++) mp_key_release(append->env, append->conflicts[i]);
-  append->conflict_count = 0;
-  append->stored = (moonpad_string){"", 0};
+/* What one append wrote its event into serves the next one. */
+static void borrow_scratch(moonpad_session *session, mp_append *append) {
+  append->json = session->scratch;
   mp_buffer_clear(&append->json);
-  mp_changed_keys_clear(&append->others);
-  append->duplicate = append->differs = append->has_looked = false;
+  mp_buffer_init(&session->scratch, session->env);
 }
 
-void mp_append_free(mp_append *append) {
-  for (size_t i = 0; i < append->conflict_count; i++) mp_key_release(append->env, append->conflicts[i]);
-  for (size_t i = 0; i < append->count; i++) {
-    mp_operation *operation = &append->operations[i];
-    forget_result(append, operation);
-    if (operation->given == NULL) mp_value_release(append->env, operation->value);
-    mp_value_release(append->env, operation->previous_value);
-    mp_value_release(append->env, operation->expected);
+static void give_scratch_back(moonpad_session *session, mp_append *append) {
+  if (append->json.capacity > SCRATCH_BYTES) return;
+  session->scratch = append->json;
+  mp_buffer_init(&append->json, append->env);
+}
+
+/* A partial event is handed back as it came. */
+static moonpad_status pass_partial(const moonpad_session *session, moonpad_string json, moonpad_event **stored,
+                                   moonpad_error *error) {
+  moonpad_status status = mp_check_open(session->service, error);
+  if (status != MOONPAD_OK || stored == NULL) return status;
+  *stored = mp_event_new(session->env, json, moonpad_text(NULL), 0, 0);
+  return *stored == NULL ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+/*
+** Of an object that has not been used for long no line of memory is in a cache: all are fetched at
+** once, while the event is read.
+*/
+static void prefetch(const moonpad_session *session) {
+#if defined(__GNUC__)
+  const char *line = (const char *)session;
+  for (size_t at = 64; at < sizeof *session; at += 64) __builtin_prefetch(line + at, 1);
+#else
+  (void)session;
+#endif
+}
+
+/* As a plan where the store takes plans; what is not that simple is decided in a transaction. */
+static moonpad_status store_append(mp_append *append, moonpad_error *error) {
+  mp_store *store = append->service->store;
+  if (MP_HAS(mp_store_ops, store->ops, append)) {
+    bool decided;
+    moonpad_status status = mp_append_send(append, &decided, error);
+    if (status != MOONPAD_OK || decided) return status;
   }
-  if (append->operations != append->inline_operations) mp_release(append->env, append->operations);
-  forget_wanted(append);
-  if (append->wanted != append->inline_wanted) mp_release(append->env, append->wanted);
-  if (append->writes != append->inline_writes) mp_release(append->env, append->writes);
-  mp_release(append->env, append->conflicts);
-  mp_key_release(append->env, append->branch);
-  mp_buffer_free(&append->json);
-  mp_changed_keys_free(&append->others);
-  mp_event_draft_free(&append->draft);
-  append->count = append->stored_count = 0;
+  return store->ops->write(store, mp_append_run, append, error);
 }
 
-size_t mp_append_first_taken_in(const mp_append *append) {
-  if (!append->duplicate) return 0;
-  /*
-  ** Without a given id the duplicate is this append's own first sending, whose answer was lost. The
-  ** look has brought its keys; only temp: keys are left to take in.
-  */
-  bool sent_twice = !append->id_given;
-  return sent_twice ? append->stored_count : append->count;
+/* It is stored: without memory for the answer the caller gets no event object, yet no error. */
+static moonpad_status store_and_apply(mp_append *append, moonpad_session *session, moonpad_event **stored,
+                                      moonpad_error *error) {
+  borrow_scratch(session, append);
+  moonpad_status status = store_append(append, error);
+  mp_append_keep_conflicts(append, session);
+  if (status == MOONPAD_OK) {
+    mp_append_apply(append, session);
+    if (stored != NULL) *stored = mp_append_event(append);
+  } else {
+    mp_append_forget_outcome(append);
+  }
+  give_scratch_back(session, append);
+  return status;
 }
 
-moonpad_event *mp_append_event(const mp_append *append) {
-  if (append->stored.data == NULL) return NULL;
-  return mp_event_new(append->env, append->stored, append->draft.id, append->event_revision, append->timestamp);
+moonpad_status mp_append_now(moonpad_session *session, const mp_append_request *request, moonpad_event **stored,
+                             moonpad_error *error) {
+  if (stored != NULL) *stored = NULL;
+  prefetch(session);
+  mp_session_drain(session);
+  mp_append append;
+  moonpad_status status = mp_append_prepare(&append, session, request, error);
+  if (status != MOONPAD_OK) return status;
+  append.live = session;
+  status = append.draft.partial ? pass_partial(session, request->event, stored, error)
+                                : store_and_apply(&append, session, stored, error);
+  mp_append_free(&append);
+  return status;
 }
 
-void mp_append_borrow_event(const mp_append *append, moonpad_event *event) {
-  *event = (moonpad_event){append->env, append->event_revision, append->timestamp, append->draft.id, append->stored};
+moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
+                                    moonpad_error *error) {
+  return mp_append_now(session, &(mp_append_request){.event = event}, stored, error);
+}
+
+moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string event, moonpad_event **stored,
+                                      moonpad_error *error) {
+  if (stored != NULL) *stored = NULL;
+  moonpad_status status = mp_changes_refuse_commit(changes, error);
+  if (status != MOONPAD_OK) return status;
+  mp_append_request request = {.event = event, .changes = changes};
+  return mp_append_now(mp_changes_session(changes), &request, stored, error);
+}
+
+moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored, moonpad_error *error) {
+  if (stored != NULL) *stored = NULL;
+  mp_session_drain_unshown(session);
+  if (session->own == NULL || !moonpad_changes_pending(session->own)) return mp_check_open(session->service, error);
+  mp_append_request request = {
+      .event = moonpad_text("{\"author\":\"system\"}"), .is_trusted = true, .changes = session->own};
+  return mp_append_now(session, &request, stored, error);
 }

@@ -3,8 +3,8 @@
 **
 ** Belongs here: reading an event that is to be appended, deciding on conflicts and limits, storing,
 ** what the session object shows then; the same asynchronously (async.h).
-** Does not belong here: how pending writes are made (changes/), what events are (core/event.h), how
-** they are kept (store/).
+** Does not belong here: how pending writes are made (changes/), what events are
+** (core/event_draft.h), how they are kept (store/).
 ** Arrows: append/ uses changes/ (changes.h only), session/, the service, the store and core;
 ** history/ and the Lua binding use append/.
 **
@@ -12,12 +12,14 @@
 ** are checked for conflicts), then plan.c (sends it as a plan, to stores that take plans) or, where
 ** that is not possible or was refused, decide.c (a transaction function: an event id that is stored
 ** already, which makes appends idempotent; sums; limits), then apply.c (the session object takes it
-** in; cannot fail). conflicts.c decides whether a checked write conflicts.
+** in; cannot fail). conflicts.c decides whether a checked write conflicts, write.c writes the event
+** as it is stored, outcome.c keeps and undoes what was found. append.c goes through the steps on
+** the caller's thread, async.c and store_queued.c on a worker.
 */
 #ifndef MP_SERVICE_APPEND_APPEND_H
 #define MP_SERVICE_APPEND_APPEND_H
 
-#include "core/event.h"
+#include "core/event_draft.h"
 #include "core/operations.h"
 #include "service/session/session.h"
 
@@ -178,6 +180,11 @@ typedef struct mp_append {
   mp_state_row inline_writes[MP_INLINE_ENTRIES];
 } mp_append;
 
+/* Is its delta compared with a revision that the request names, and not with the snapshot? */
+static inline bool mp_append_expects_revision(const mp_append *append) {
+  return append->expected_revision != MP_EXPECT_SNAPSHOT;
+}
+
 /* ---- prepare.c ---- */
 
 /*
@@ -244,7 +251,7 @@ void mp_append_write_refused(const mp_append *append, mp_buffer *out);
 /* Moves the keys in conflict to the session object, for moonpad_session_conflict_key. */
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 
-/* ---- append.c ---- */
+/* ---- outcome.c ---- */
 
 /*
 ** Undoes the outcome of an attempt: before a transaction function is called again, and after a

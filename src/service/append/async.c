@@ -117,7 +117,7 @@ static moonpad_status make_job(moonpad_session *session, const mp_append_request
   }
   mp_task *task = &job->queued.in_flight.task;
   moonpad_queue *completions = session->in_flight.completions;
-  *task = (mp_task){.run = mp_queued_append_store, .finish = finish_job, .drop = drop_job};
+  *task = (mp_task){.run = mp_queued_append_store_one, .finish = finish_job, .drop = drop_job};
   task->taker = job->way.when_stored ? MP_TAKEN_BY_STEP : MP_TAKEN_BY_POLL;
   task->queue = completions != NULL ? completions : &session->service->queue;
   job->queued.failure = session->in_flight.failure;
@@ -138,7 +138,8 @@ static moonpad_status enqueue(mp_job *job, moonpad_session *session, moonpad_err
   if (service->store->in_memory) {
     status = mp_executor_run(&service->executor, task, error);
   } else {
-    status = mp_backlog_add(&service->backlog, task, mp_queued_appends_store, error);
+    /* with others, in one transaction: its own `run` is not called */
+    status = mp_backlog_add(&service->backlog, task, mp_queued_append_store_batch, error);
   }
   if (status == MOONPAD_OK && job->way.when_stored) {
     freeze_until_stored(&job->queued.append, session);

@@ -1,6 +1,7 @@
 /*
 ** When a write conflicts (contract 2.2). Which writes are checked is said in prepare.c; whether a
-** change was the session object's own, its journal tells (session/own_writes.h).
+** change was the session object's own, its journal tells (session/own_writes.h), in which an append
+** is noted here, too.
 */
 #include "service/append/append.h"
 
@@ -27,8 +28,8 @@ int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) 
 bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation) {
   static const mp_own_writes none;
   if (!operation->checked || mp_row_revision(&append->row, operation->scope) <= operation->base) return false;
-  bool decided = append->expected_revision != MP_EXPECT_SNAPSHOT && operation->given != NULL;
-  return mp_own_writes_conflict(decided ? &none : &operation->entry->own, mp_append_last_change(append, operation),
+  bool is_expected = operation->given != NULL && mp_append_expects_revision(append);
+  return mp_own_writes_conflict(is_expected ? &none : &operation->entry->own, mp_append_last_change(append, operation),
                                 operation->base, operation->has_read, append->branch);
 }
 

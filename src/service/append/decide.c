@@ -7,8 +7,12 @@
 #include "base/error.h"
 #include "core/event_read.h"
 #include "service/limits.h"
+#include "service/names.h"
 
-/* Other content is an error only once the look has ended: it also tells what others have stored. */
+/*
+** An event with this id is stored already. That its content differs is noted here, and is an error
+** after the look: the look goes on, because it also finds what others have stored.
+*/
 static moonpad_status note_duplicate(void *context, const mp_event_row *row, moonpad_error *error) {
   mp_append *append = context;
   append->duplicate = true;
@@ -20,7 +24,7 @@ static moonpad_status note_duplicate(void *context, const mp_event_row *row, moo
   bool same = !append->id_given || (row->digest != 0 && row->digest == append->draft.digest);
   if (append->json.failed) return mp_no_memory(error);
   if (!same) {
-    /* what was stored may itself have been handed in again, with all that was filled in */
+    /* the stored event itself may come again, with all that moonpad had filled in */
     mp_event_draft stored;
     moonpad_status status = mp_event_draft_read(append->env, row->json, true, &stored, error);
     if (status == MOONPAD_NO_MEMORY) return status;

@@ -1,8 +1,12 @@
-/* An append as a plan: what can be decided from the snapshot (store/plan.h). */
+/*
+** An append as a plan: what can be decided from the snapshot (store/plan.h). For stores behind a
+** network: the built-in ones take no plans.
+*/
 #include "store/plan.h"
 
 #include "service/append/append.h"
 #include "service/limits.h"
+#include "service/names.h"
 
 typedef struct sending {
   mp_append *append;

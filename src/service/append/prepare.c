@@ -50,8 +50,8 @@ static moonpad_status add_given(mp_append *append, moonpad_session *session, con
                       : add_operation(append, given->value == NULL ? MP_REMOVE : MP_SET, entry, given, given->value);
     if (operation == NULL) return mp_no_memory(error);
     if (operation->scope == MP_SCOPE_TEMP) continue;
-    bool decided = append->expected_revision != MP_EXPECT_SNAPSHOT && operation->scope == MP_SCOPE_SESSION;
-    operation->base = decided ? append->expected_revision : mp_snapshot_revision(session, operation->scope);
+    bool is_expected = operation->scope == MP_SCOPE_SESSION && mp_append_expects_revision(append);
+    operation->base = is_expected ? append->expected_revision : mp_snapshot_revision(session, operation->scope);
     operation->checked =
         mp_checks_conflicts(append->service) &&
         (operation->scope == MP_SCOPE_SESSION || (reader != NULL && mp_changes_has_read(reader, entry)));
@@ -87,8 +87,11 @@ static moonpad_status add_pending(mp_append *append, moonpad_changes *changes, m
   return status;
 }
 
-/* Stored scopes to the front, so that the transaction need not look at temp:. */
-static void sort_temp_last(mp_append *append) {
+/*
+** temp: is never stored (contract 1.1): stored scopes go to the front, and stored_count says how
+** many they are. The transaction looks at no other.
+*/
+static void set_temp_aside(mp_append *append) {
   size_t stored = 0;
   while (stored < append->count && append->operations[stored].scope != MP_SCOPE_TEMP) stored++;
   for (size_t i = stored; i < append->count; i++) {
@@ -115,7 +118,10 @@ static moonpad_status resolve_temp(mp_append *append, moonpad_error *error) {
   return status;
 }
 
-/* Increments and appends are part of what was given (contract 2.1 point 3). */
+/*
+** Increments and appends are part of what was given (contract 2.1 point 3). The digest is stored in
+** files (core/digest.h): this must never change.
+*/
 static bool digest_operations(mp_append *append) {
   for (size_t i = 0; i < append->stored_count; i++) {
     const mp_operation *operation = &append->operations[i];
@@ -124,7 +130,7 @@ static bool digest_operations(mp_append *append) {
     mp_buffer_init(&text, append->env);
     if (operation->value != NULL) mp_value_write(&text, operation->value);
     bool starved = text.failed;
-    uint64_t value = text.length == 0 || starved ? 7 : mp_json_digest(mp_buffer_text(&text));
+    uint64_t value = text.length == 0 || starved ? MP_DIGEST_REMOVED : mp_json_digest(mp_buffer_text(&text));
     mp_buffer_free(&text);
     if (starved) return false;
     append->draft.digest +=
@@ -217,7 +223,7 @@ static moonpad_status add_operations(mp_append *append, moonpad_session *session
   moonpad_status status = add_given(append, session, changes != NULL ? changes : session->own, error);
   if (status == MOONPAD_OK) status = add_pending(append, changes, error);
   if (status != MOONPAD_OK) return status;
-  sort_temp_last(append);
+  set_temp_aside(append);
   append->delta_unchanged = append->stored_count == append->count && append->count == append->draft.delta.count;
   return resolve_temp(append, error);
 }

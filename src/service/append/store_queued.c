@@ -94,7 +94,7 @@ static void store_batch(mp_store *store, job_batch *batch, moonpad_error *error)
   }
 }
 
-void mp_queued_appends_store(mp_task *const *tasks, size_t count, bool gives_up, moonpad_error *error) {
+void mp_queued_append_store_batch(mp_task *const *tasks, size_t count, bool gives_up, moonpad_error *error) {
   mp_queued_append *jobs[MP_BACKLOG_BATCH];
   for (size_t i = 0; i < count; i++) jobs[i] = (mp_queued_append *)tasks[i];
   job_batch batch = {jobs, count};
@@ -102,7 +102,7 @@ void mp_queued_appends_store(mp_task *const *tasks, size_t count, bool gives_up,
   if (!gives_up) store_batch(jobs[0]->append.service->store, &batch, error);
 }
 
-void mp_queued_append_store(mp_task *task) {
+void mp_queued_append_store_one(mp_task *task) {
   moonpad_error error;
-  mp_queued_appends_store(&task, 1, false, &error);
+  mp_queued_append_store_batch(&task, 1, false, &error);
 }

@@ -112,7 +112,7 @@ struct moonpad_changes {
   /* The snapshot when it was last clean after an append. An older base counts as this one. */
   int64_t clean_at[MP_STORED_SCOPES];
 
-  /* ---- of a tool call's set: see tool_call.h ---- */
+  /* ---- of a tool call's set: see transaction.h ---- */
 
   /* The set that its transactions commit to; NULL: it lies over the view itself. */
   moonpad_changes *below;

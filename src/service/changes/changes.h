@@ -3,7 +3,7 @@
 ** thread at a time, that of the session object.
 **
 ** Belongs here: what is pending, per key; what was read, and at which revision; opened
-** tables; the transactions of tool calls (tool_call.h), the writes of agents as tools
+** tables; the transactions of tool calls (transaction.h), the writes of agents as tools
 ** (agent_tool_writes.h).
 ** Does not belong here: storing, and whether a write conflicts (append/); trees of nodes and
 ** patches (core/).

@@ -1,8 +1,8 @@
 /* fork: a new session with the events up to a revision and the state after them (contract 2). */
 #include "base/error.h"
-#include "base/uuid.h"
 #include "service/history/history.h"
 #include "service/history/replay.h"
+#include "service/names.h"
 
 typedef struct fork_job {
   const moonpad_session *session;
@@ -116,13 +116,9 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
   char id[MP_UUID_BYTES];
   moonpad_session_name given = mp_session_names(session);
   given.session_id = session_id;
-  moonpad_status status = mp_check_session_name(&given, true, &fork.name, error);
+  moonpad_status status = mp_name_new_session(env, &given, id, &fork.name, error);
   if (status == MOONPAD_OK) status = mp_now(env, &fork.now, error);
   if (status != MOONPAD_OK) return status;
-  if (fork.name.session_id.length == 0) {
-    mp_uuid4(env, id);
-    fork.name.session_id = (moonpad_string){id, sizeof id};
-  }
   mp_replay_init(&fork.replay, env);
   mp_changed_keys_init(&fork.state, env);
   mp_changed_keys_init(&fork.changed, env);

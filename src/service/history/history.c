@@ -2,6 +2,7 @@
 #include "service/history/history.h"
 
 #include "base/error.h"
+#include "service/names.h"
 
 moonpad_status mp_history_look(const moonpad_session *session, mp_tx *tx, int64_t since, mp_changed_keys *changed,
                                mp_session_row *row, moonpad_error *error) {

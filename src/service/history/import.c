@@ -11,6 +11,7 @@
 #include "service/history/export.h"
 #include "service/history/replay.h"
 #include "service/limits.h"
+#include "service/names.h"
 
 /* An event that has been read. Positions, not pointers: the buffers grow. */
 typedef struct imported_event {
@@ -120,7 +121,7 @@ static moonpad_status read_names(moonpad_import *import, moonpad_string header, 
   if (status == MOONPAD_OK) {
     status = choose_name(import, header, "sessionId", given->session_id, &name.session_id, error);
   }
-  return status == MOONPAD_OK ? mp_check_session_name(&name, false, &import->name, error) : status;
+  return status == MOONPAD_OK ? mp_check_session_name(&name, &import->name, error) : status;
 }
 
 static moonpad_status read_base_key(moonpad_import *import, moonpad_string key, moonpad_string json,
@@ -288,7 +289,7 @@ static moonpad_status read_line(moonpad_import *import, moonpad_string line, moo
   snprintf(where, sizeof where, "line %zu", number);
   mp_buffer_clear(&import->compact);
   moonpad_status status =
-      mp_json_compact(import->service->env, line, MOONPAD_MAX_DEPTH + 8, where, &import->compact, &type, error);
+      mp_json_compact(import->service->env, line, MP_EVENT_MAX_DEPTH, where, &import->compact, &type, error);
   if (status != MOONPAD_OK) return status;
   if (type != MOONPAD_OBJECT) return bad_line(number, "not an object", error);
   moonpad_string json = mp_buffer_text(&import->compact);

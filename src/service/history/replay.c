@@ -2,7 +2,7 @@
 #include "service/history/replay.h"
 
 #include "base/error.h"
-#include "core/event.h"
+#include "core/event_draft.h"
 
 void mp_replay_init(mp_replay *replay, mp_env *env) {
   mp_entries_init(&replay->state, env);

@@ -11,6 +11,7 @@
 #include "service/append/append.h"
 #include "service/history/history.h"
 #include "service/history/replay.h"
+#include "service/names.h"
 
 typedef struct rewind_job {
   const moonpad_session *session;

@@ -1,4 +1,5 @@
 /* Deleting a session, or all that is stored of a user (contract 2). */
+#include "service/names.h"
 #include "service/session/session.h"
 
 static moonpad_status delete_in(mp_tx *tx, void *context, moonpad_error *error) {
@@ -18,7 +19,7 @@ moonpad_status moonpad_delete_session(moonpad_service *service, const moonpad_se
                                       moonpad_error *error) {
   moonpad_session_name name;
   if (existed != NULL) *existed = false;
-  moonpad_status status = mp_check_session_name(given, false, &name, error);
+  moonpad_status status = mp_check_session_name(given, &name, error);
   if (status != MOONPAD_OK) return status;
   status = service->store->ops->write(service->store, delete_in, &name, error);
   if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;

@@ -1,6 +1,7 @@
 /*
-** Event objects, as callers hold them. Who frees them, and how long their text is valid, is said at
-** moonpad_event_json in moonpad.h.
+** Event objects, as callers hold them. The caller frees what moonpad_append_event and the like
+** give, with moonpad_event_free; how long their text is valid is said at moonpad_event_json
+** (moonpad.h).
 */
 #ifndef MP_SERVICE_SESSION_EVENT_H
 #define MP_SERVICE_SESSION_EVENT_H

@@ -1,6 +1,7 @@
 /* Reading a session: its state, and the events that were asked for (contract 2). */
 #include "base/error.h"
 #include "base/options.h"
+#include "service/names.h"
 #include "service/session/session.h"
 
 /*
@@ -86,7 +87,7 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "numRecentEvents: must not be negative");
   }
   moonpad_session_name name;
-  status = mp_check_session_name(given, false, &name, error);
+  status = mp_check_session_name(given, &name, error);
   if (status != MOONPAD_OK) return status;
   reading read;
   memset(&read, 0, sizeof read);

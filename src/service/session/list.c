@@ -1,9 +1,10 @@
 /* Listing sessions, ordered and paged (contract 2). */
 #include "base/error.h"
 #include "base/options.h"
-#include "core/event.h"
+#include "core/event_draft.h"
 #include "core/json_reader.h"
 #include "core/json_write.h"
+#include "service/names.h"
 #include "service/session/session.h"
 
 struct moonpad_session_list {

@@ -1,14 +1,18 @@
-/* Refreshing a session object: it takes in what others have stored (contract 2). */
+/*
+** Refreshing a session object: it takes in what others have stored (contract 2). An append does so
+** on its way (append/apply.c).
+*/
 #include "service/session/refresh.h"
 
 #include "base/error.h"
+#include "service/names.h"
 
 static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error) {
   mp_refreshing *refresh = context;
   mp_facts facts;
   mp_look look = mp_look_at(&refresh->ref, &refresh->snapshot, &refresh->changes);
   moonpad_status status = mp_look_for_changed_keys(tx, &look, &refresh->changes, &facts, error);
-  refresh->row = facts.row;
+  if (status == MOONPAD_OK) refresh->row = facts.row;
   return status == MOONPAD_NOT_FOUND ? mp_fail_not_found(&refresh->ref.name, error) : status;
 }
 

@@ -16,7 +16,7 @@
 #include "service/session/in_flight.h"
 #include "service/session/page.h"
 
-/* Calls for what lies over the session object: its change sets. */
+/* Calls for what lies over the session object: its change sets (changes/life.c). */
 typedef struct mp_session_hooks {
   /* It has taken in what others stored (mp_refresh_apply). */
   void (*refreshed)(moonpad_session *session);

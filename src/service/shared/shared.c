@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "core/operations.h"
 #include "service/limits.h"
+#include "service/names.h"
 #include "service/session/session.h"
 #include "service/state_input.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 
-#define MAX_IDLE_CAPACITY 1024 /* steps; a larger log is freed when its transaction ends */
+#define MAX_IDLE_CAPACITY 1024 /* steps; a larger log is freed at the end of a commit */
 
 moonpad_status mp_memory_log_grow(mp_tx *tx, moonpad_error *error) {
   mp_memory_store *store = mp_memory_store_of(tx);

@@ -1,6 +1,6 @@
 /* Reads, writes and copies events. */
 #include "base/error.h"
-#include "core/event.h"
+#include "core/event_draft.h"
 #include "core/json_compact.h"
 #include "core/json_lex.h"
 #include "core/json_scan.h"

@@ -1,5 +1,5 @@
 /* Asynchronous appends of a Lua state: what is known of one until it is done. */
-#include "lua/async/pending.h"
+#include "lua/async/append.h"
 
 #include "base/error.h"
 #include "lua/codec/event.h"

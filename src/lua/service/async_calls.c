@@ -4,7 +4,7 @@
 #include "lua/async/drain.h"
 #include "lua/async/store_call.h"
 #include "lua/base/clock.h"
-#include "lua/objects/pending.h"
+#include "lua/objects/pending_append.h"
 #include "lua/service/calls.h"
 
 /* ---- Appending ---- */

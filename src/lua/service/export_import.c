@@ -299,4 +299,4 @@ static int import_session(lua_State *L) {
   return type == LUA_TSTRING ? import_text(L) : import_list(L);
 }
 
-const luaL_Reg mp_service_transfer_calls[] = {{"export", export_session}, {"import", import_session}, {NULL, NULL}};
+const luaL_Reg mp_service_export_calls[] = {{"export", export_session}, {"import", import_session}, {NULL, NULL}};

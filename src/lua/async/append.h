@@ -2,8 +2,8 @@
 ** Asynchronous appends that this Lua state has begun: those of appendEventAsync and
 ** updateSessionAsync, which polls complete, and those of stepped runs, whose steps wait for them.
 */
-#ifndef MP_LUA_ASYNC_PENDING_H
-#define MP_LUA_ASYNC_PENDING_H
+#ifndef MP_LUA_ASYNC_APPEND_H
+#define MP_LUA_ASYNC_APPEND_H
 
 #include "lua/async/append_wait.h"
 

@@ -1,5 +1,5 @@
 /* Drafts of events: what was not given, writing them, and questions about stored events. */
-#include "core/event.h"
+#include "core/event_draft.h"
 
 #include "base/error.h"
 #include "core/json_trusted.h"

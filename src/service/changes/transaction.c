@@ -1,14 +1,18 @@
 /* Transactions of tool calls (contract 1.4 points 2 to 4). */
-#include "service/changes/tool_call.h"
+#include "service/changes/transaction.h"
 
 #include "base/error.h"
 #include "core/tree_write.h"
 #include "service/changes/change_set.h"
 #include "service/limits.h"
 
+/*
+** Why the set takes no writes between two functions. The address tells it from the other reasons in
+** mp_changes.ended.
+*/
 static const char is_between[] = "none of its call's functions is running";
 
-moonpad_status mp_changes_over(moonpad_changes *below, moonpad_changes **changes, moonpad_error *error) {
+moonpad_status mp_changes_new_over(moonpad_changes *below, moonpad_changes **changes, moonpad_error *error) {
   moonpad_status status = mp_changes_refuse_if_session_freed(below, error);
   if (status == MOONPAD_OK && (below->session == NULL || below->below != NULL)) {
     status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "tool calls need a state that lies over a session itself");

@@ -1,5 +1,5 @@
 /* What appendEventAsync and updateSessionAsync give: an append under way (contract 2). */
-#include "lua/objects/pending.h"
+#include "lua/objects/pending_append.h"
 
 #include "lua/base/arguments.h"
 #include "lua/codec/event.h"

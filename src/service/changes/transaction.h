@@ -6,8 +6,8 @@
 ** began, what was stored when its call began, and its own writes. Who begins, commits and rolls
 ** back: lua/moonpad/tools_run.lua.
 */
-#ifndef MP_SERVICE_CHANGES_TOOL_CALL_H
-#define MP_SERVICE_CHANGES_TOOL_CALL_H
+#ifndef MP_SERVICE_CHANGES_TRANSACTION_H
+#define MP_SERVICE_CHANGES_TRANSACTION_H
 
 #include "service/changes/changes.h"
 
@@ -15,7 +15,7 @@
 ** A change set over another one, which must outlive it and lies over a session itself. It takes
 ** writes within a transaction only. Errors: closed, invalid_argument, no_memory.
 */
-moonpad_status mp_changes_over(moonpad_changes *below, moonpad_changes **changes, moonpad_error *error);
+moonpad_status mp_changes_new_over(moonpad_changes *below, moonpad_changes **changes, moonpad_error *error);
 
 void mp_transaction_begin(moonpad_changes *changes);
 /*

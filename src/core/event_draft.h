@@ -4,12 +4,15 @@
 ** Also what is asked of the text of stored events. The event objects that callers hold, and who
 ** frees them: service/session/event.h.
 */
-#ifndef MP_CORE_EVENT_H
-#define MP_CORE_EVENT_H
+#ifndef MP_CORE_EVENT_DRAFT_H
+#define MP_CORE_EVENT_DRAFT_H
 
 #include "base/number.h"
 #include "base/uuid.h"
 #include "core/entries.h"
+
+/* An event nests a few levels around a state value, which may have the full depth. */
+#define MP_EVENT_MAX_DEPTH (MOONPAD_MAX_DEPTH + 8)
 
 /*
 ** Members of an object, as spans of the event's text. Members that stand side by side are one span.
