@@ -80,6 +80,7 @@ typedef struct mp_operation {
   bool checked;
   /* It depends on a read: concurrent branches of the session object conflict, too. */
   bool has_read;
+  /* The key's base (contract 2.2); of a delta by hand, the revision that it is compared with. */
   int64_t base;
   /* The session object did not show the key. */
   bool was_absent;

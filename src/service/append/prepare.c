@@ -1,6 +1,6 @@
 /*
 ** Preparing an append on the thread of the session object: reading the event, taking the pending
-** writes along, each with its base revision (contract 2.1, 2.2).
+** writes along, each with the base of its key (contract 2.1, 2.2).
 */
 #include "service/append/append.h"
 
@@ -39,7 +39,7 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   return operation;
 }
 
-/* Contract 2.2: a delta written by hand is measured against what the session object holds. */
+/* Contract 2.2: the base of a delta written by hand is what the session object holds. */
 static moonpad_status add_given(mp_append *append, moonpad_session *session, const moonpad_changes *reader,
                                 moonpad_error *error) {
   for (size_t i = 0; i < append->draft.delta.count; i++) {

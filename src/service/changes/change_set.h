@@ -51,7 +51,11 @@ struct mp_change {
 
   /* Read or written since it was last clean: `base` counts. */
   bool touched;
-  /* Its base revision: that of its scope when this was done. */
+  /*
+  ** The key's base (contract 2.2): the revision of the key's scope that the session object held
+  ** when this set first read or wrote the key since it was last clean. If somebody else has changed
+  ** the key after its base, a write of it conflicts.
+  */
   int64_t base;
   /* Read since it was last clean. */
   bool read;
@@ -177,7 +181,7 @@ void mp_changes_forget_below(moonpad_changes *changes);
 */
 const mp_version *mp_change_version(const mp_change *change, const moonpad_changes *changes);
 
-/* Notes that the key is read or written, and the base revision at the first time. */
+/* Notes that the key is read or written; the first time, notes its base as well. */
 void mp_change_touch(mp_change *change, bool reading);
 void mp_change_begin_pending(mp_change *change, mp_operation_kind kind);
 void mp_change_forget_pending(mp_change *change);

@@ -87,7 +87,7 @@ typedef struct mp_pending_write {
   mp_operation_kind kind;
   /* As in mp_operation (append/append.h). */
   mp_value *value;
-  /* Its base revision. */
+  /* The key's base, as in mp_change (change_set.h). */
   int64_t base;
   /* Whether it depends on what was read. */
   bool has_read;

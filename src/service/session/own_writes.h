@@ -51,9 +51,9 @@ void mp_own_writes_free(mp_env *env, mp_own_writes *own);
 
 /*
 ** The rule of conflicts (append/conflicts.c asks it). The key was last changed at revision
-** `changed`; a write has the base revision `base`. Is there a change in between that is
-** not the object's own? If the write depends on a read (`has_read`), own writes of branches
-** concurrent with `branch` count as well.
+** `changed`; a write of it has the base `base`. Is there a change in between that is not the
+** object's own? If the write depends on a read (`has_read`), own writes of branches concurrent
+** with `branch` count as well.
 */
 bool mp_own_writes_conflict(const mp_own_writes *own, int64_t changed, int64_t base, bool has_read,
                             const mp_key *branch);
