@@ -51,7 +51,8 @@ moonpad_status mp_buffer_hand_over(mp_buffer *buffer, moonpad_buffer *result, mo
   buffer->data[buffer->length] = '\0';
   result->data = buffer->data;
   result->length = buffer->length;
-  result->owner = mp_env_retain(buffer->env); /* so that the bytes can outlive the service */
+  /* So that the bytes can outlive the service. */
+  result->owner = mp_env_retain(buffer->env);
   mp_buffer_init(buffer, buffer->env);
   return MOONPAD_OK;
 }

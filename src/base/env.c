@@ -95,7 +95,8 @@ void mp_env_release(mp_env *env) {
   if (env == NULL || atomic_fetch_sub_explicit(&env->references, 1, memory_order_acq_rel) != 1) return;
   if (env->pool != NULL) munmap(env->pool, PAGE_BYTES);
   pthread_mutex_destroy(&env->pool_lock);
-  moonpad_allocator allocator = env->allocator; /* a copy, because `env` is freed */
+  /* A copy, because `env` is freed. */
+  moonpad_allocator allocator = env->allocator;
   allocator.release(allocator.context, env);
 }
 
@@ -123,7 +124,8 @@ void mp_prepare_pages(void *block, size_t size) {
   if (page_bytes <= 0) return;
   size_t page = (size_t)page_bytes, before = (page - (uintptr_t)block % page) % page;
   if (size < before + page) return;
-  int saved = errno; /* older kernels do not know this advice: no error */
+  /* Older kernels do not know this advice: no error. */
+  int saved = errno;
   (void)madvise((char *)block + before, (size - before) / page * page, MADV_POPULATE_WRITE);
   errno = saved;
 #else
@@ -241,7 +243,8 @@ static bool draw_from_pool(random_pool *pool, unsigned char *bytes, size_t count
   }
   unsigned char *next = pool->bytes + (POOL_BYTES - pool->unused);
   memcpy(bytes, next, count);
-  memset(next, 0, count); /* ids that were given out do not stay in memory */
+  /* Ids that were given out do not stay in memory. */
+  memset(next, 0, count);
   pool->unused -= count;
   return true;
 }

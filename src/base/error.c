@@ -59,7 +59,8 @@ static size_t character_boundary(const char *text, size_t length) {
 
 moonpad_status mp_fail(moonpad_error *error, moonpad_status status, const char *format, ...) {
   if (error == NULL) return status;
-  char message[sizeof error->message]; /* a copy, because an argument may be the old message */
+  /* A copy, because an argument may be the old message. */
+  char message[sizeof error->message];
   va_list arguments;
   va_start(arguments, format);
   int wanted = vsnprintf(message, sizeof message, format, arguments);

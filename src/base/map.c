@@ -138,7 +138,8 @@ void *mp_map_remove(mp_map *map, moonpad_string text) {
   mp_key *key = slot->key;
   close_gap(map, (size_t)(slot - map->slots));
   map->count--;
-  mp_key_release(map->env, key); /* last, because `text` may be the text of this key */
+  /* Last, because `text` may be the text of this key. */
+  mp_key_release(map->env, key);
   return value;
 }
 

@@ -173,8 +173,9 @@ size_t mp_format_float(double number, char *out) {
 bool mp_parse_integer(const char *text, size_t length, int64_t *integer) {
   bool negative = length > 0 && text[0] == '-';
   size_t i = negative;
+  /* 19 digits fit into 64 bits. */
   if (length - i > 19) return false;
-  uint64_t magnitude = mp_digits_value(0, text + i, length - i); /* 19 digits fit */
+  uint64_t magnitude = mp_digits_value(0, text + i, length - i);
   if (magnitude > (uint64_t)INT64_MAX + negative) return false;
   *integer = (int64_t)(negative ? 0 - magnitude : magnitude);
   return true;

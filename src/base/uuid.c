@@ -35,7 +35,8 @@ void mp_uuid7(mp_env *env, double now, char out[MP_UUID_BYTES]) {
   unsigned char bytes[16];
   mp_random_bytes(env, bytes + 8, 8);
   double exact = now * 1000.0;
-  uint64_t milliseconds = 0; /* if the clock gives a time before 1970, or NaN */
+  /* It stays 0 if the clock gives a time before 1970, or NaN. */
+  uint64_t milliseconds = 0;
   unsigned fraction = 0;
   if (exact >= 281474976710655.0) {
     milliseconds = UINT64_C(0xFFFFFFFFFFFF);

@@ -315,7 +315,8 @@ static moonpad_status keep_member(event_reader *reader, mp_spans *spans, moonpad
       return MOONPAD_OK;
     }
   }
-  if (spans->count == MP_EVENT_SPANS) return not_canonical(reader); /* a known field comes twice */
+  /* When it is full, a known field comes twice. */
+  if (spans->count == MP_EVENT_SPANS) return not_canonical(reader);
   spans->list[spans->count++] = (moonpad_string){begin, (size_t)(end - begin)};
   return MOONPAD_OK;
 }
@@ -383,7 +384,8 @@ static moonpad_status read_member_value(event_reader *reader, const mp_field *kn
   const mp_event_path where = {"event", 0};
   char first = mp_scan_peek(&reader->scan);
   value->data = reader->scan.at;
-  value->length = 1; /* callers only look at the first byte of a field that is read below */
+  /* Callers only look at the first byte of a field that is read below. */
+  value->length = 1;
   if (known == &mp_event_fields[MP_EVENT_CONTENT] && first == '{') return read_content(reader, digest);
   if (known == &mp_event_fields[MP_EVENT_TIMESTAMP] && (first == '-' || (first >= '0' && first <= '9'))) {
     return read_timestamp(reader, digest);

@@ -140,7 +140,8 @@ static bool take_value(mp_json_reader *reader, mp_json_token token, mp_buffer *s
   case MP_JSON_NULL:
     *value = moonpad_null_value();
     return true;
-  case MP_JSON_END: /* there is no such value: it stays ABSENT */
+  case MP_JSON_END:
+    /* There is no such value: it stays ABSENT. */
     return true;
   default:
     return false;
@@ -171,7 +172,8 @@ static moonpad_value absent_value(void) {
 
 moonpad_status mp_json_get(mp_env *env, const moonpad_value *root, moonpad_string path, mp_buffer *scratch,
                            moonpad_value *value, moonpad_error *error) {
-  moonpad_value from = *root; /* `value` may be the same variable */
+  /* `value` may be the same variable. */
+  moonpad_value from = *root;
   *value = absent_value();
   mp_buffer_clear(scratch);
   moonpad_status status = mp_check_path(path, error);

@@ -72,7 +72,8 @@ static bool is_as_formatted(const mp_number_text *number) {
 ** only needless zeros have to be ruled out.
 */
 static inline bool is_surely_canonical(const mp_number_text *number) {
-  if (number->has_exponent || number->whole[0] == '0') return false; /* 0, -0, 0.5, 0.000001 */
+  /* The second: 0, -0, 0.5, 0.000001. */
+  if (number->has_exponent || number->whole[0] == '0') return false;
   if (number->fraction_digits == 0) return number->whole_digits <= MP_SHORT_INTEGER;
   return number->whole_digits + number->fraction_digits <= SURE_FLOAT_DIGITS &&
          (number->end[-1] != '0' || number->fraction_digits == 1);
@@ -162,7 +163,8 @@ uint64_t mp_json_digest(moonpad_string json) {
   moonpad_string all;
   uint64_t digest = 0;
   mp_scan_init(&scan, json, MP_JSON_DEPTH_LIMIT, MP_SCAN_TRUSTED);
-  (void)mp_scan_value(&scan, &all, &digest); /* trusted: it is valid */
+  /* Trusted: it is valid. */
+  (void)mp_scan_value(&scan, &all, &digest);
   return digest;
 }
 

@@ -72,7 +72,8 @@ static bool add_whole(mp_patch *patch, mp_buffer *path, moonpad_string json) {
   mp_members members = mp_members_of(json);
   moonpad_string name, value;
   while (mp_members_next(&members, &name, &value)) {
-    mp_buffer_add(path, name.data - 1, name.length + 2); /* with its quotes it is the step */
+    /* The name with its quotes is the step. */
+    mp_buffer_add(path, name.data - 1, name.length + 2);
     if (!add_whole(patch, path, value)) return false;
     path->length = above;
   }
@@ -264,7 +265,8 @@ static moonpad_status fail_no_fit(const mp_edit *edit, moonpad_error *error) {
 }
 
 static bool read_step(moonpad_string text, mp_buffer *scratch, mp_path_step *step) {
-  moonpad_string inside = mp_literal_inside(text); /* between quotes or brackets */
+  /* Between quotes or brackets. */
+  moonpad_string inside = mp_literal_inside(text);
   step->is_index = text.data[0] == '[';
   if (step->is_index) return mp_parse_integer(inside.data, inside.length, &step->index);
   return mp_literal_text(inside, scratch, &step->name);

@@ -159,7 +159,8 @@ static moonpad_status render_value(const renderer *render, const mp_placeholder 
   case MOONPAD_OBJECT:
     mp_buffer_add_string(render->out, value->as.text);
     return MOONPAD_OK;
-  default: /* absent (and optional) or null: empty */
+  default:
+    /* Absent (and optional) or null: empty. */
     return MOONPAD_OK;
   }
 }

@@ -57,7 +57,8 @@ static size_t identifier_end(moonpad_string source, size_t position) {
   size_t begin = position;
   while (position < source.length) {
     char byte = source.data[position];
-    if ((byte >= 'a' && byte <= 'z') || byte == '_') { /* most bytes */
+    /* Most bytes are one of these. */
+    if ((byte >= 'a' && byte <= 'z') || byte == '_') {
       position++;
       continue;
     }

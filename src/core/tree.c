@@ -232,7 +232,8 @@ static bool read_composite_slot(mp_node *node, size_t at, mp_item *item) {
     if (child == NULL) return false;
     child->parent = node;
     child->parent_slot = at;
-    if (is_value) child->whole = slot->as.value; /* takes over the slot's reference */
+    /* It takes over the slot's reference. */
+    if (is_value) child->whole = slot->as.value;
     slot->kind = MP_SLOT_NODE;
     slot->as.node = child;
   }

@@ -42,7 +42,8 @@ static bool copy_headers(mp_http_request *request) {
 
 static bool end_headers(mp_http_request *request, long status) {
   pthread_mutex_lock(&request->client->lock);
-  bool is_new = request->status == 0; /* trailers may follow the body */
+  /* Trailers may follow the body. */
+  bool is_new = request->status == 0;
   bool is_copied = !is_new || copy_headers(request);
   if (is_copied) request->status = status;
   mp_http_note(request->client);

@@ -107,7 +107,8 @@ mp_lua *mp_lua_push_binding(lua_State *L) {
   mp_lua *binding = mp_lua_push_new(L);
   int index = lua_gettop(L);
   build(L, binding, index);
-  if (mp_lua_push_found(L)) { /* a finalizer has opened the module meanwhile */
+  /* A finalizer may have opened the module meanwhile. */
+  if (mp_lua_push_found(L)) {
     lua_replace(L, index);
     return lua_touserdata(L, index);
   }

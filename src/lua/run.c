@@ -254,5 +254,6 @@ void moonpad_lua_run_free(lua_State *L, moonpad_lua_run *run) {
   /* Should memory be too short even for this, the collector ends the run. */
   moonpad_lua_run_cancel(L, run, NULL);
   lua_pushnil(run->reserve);
-  lua_rawsetp(run->reserve, LUA_REGISTRYINDEX, run); /* the key is there: nothing is allocated */
+  /* The key is there: nothing is allocated. */
+  lua_rawsetp(run->reserve, LUA_REGISTRYINDEX, run);
 }

@@ -19,16 +19,24 @@
 #define MP_WRITERS (MP_WORKERS - 1)
 
 typedef struct mp_executor {
-  pthread_mutex_t mutex;   /* guards all of this and every queue of the service */
-  pthread_cond_t work;     /* for workers: a task waits */
-  pthread_cond_t finished; /* for anybody who waits until a task is done */
+  /* Guards all of this and every queue of the service. */
+  pthread_mutex_t mutex;
+  /* For workers: a task waits. */
+  pthread_cond_t work;
+  /* For anybody who waits until a task is done. */
+  pthread_cond_t finished;
   mp_task_list waiting;
   pthread_t workers[MP_WORKERS];
-  unsigned worker_count; /* threads that have been started */
-  unsigned idle;         /* of these, how many wait for work */
-  unsigned running;      /* tasks that run now, on workers or on their submitters' threads */
-  unsigned writing;      /* of these, how many write, on workers */
-  bool ended;            /* the workers have been joined */
+  /* Threads that have been started. */
+  unsigned worker_count;
+  /* Of these, how many wait for work. */
+  unsigned idle;
+  /* Tasks that run now, on workers or on their submitters' threads. */
+  unsigned running;
+  /* Of these, how many write, on workers. */
+  unsigned writing;
+  /* The workers have been joined. */
+  bool ended;
   /* Takes no more tasks; workers end once there is none for them. Set with the mutex held. */
   atomic_bool closed;
 } mp_executor;

@@ -107,7 +107,8 @@ void mp_queue_take(moonpad_queue *queue, mp_task *task) {
 }
 
 void mp_queue_add_due(moonpad_queue *queue) {
-  if (queue->closed) return; /* nobody polls it any more */
+  /* Nobody polls it any more. */
+  if (queue->closed) return;
   pthread_mutex_lock(queue->mutex);
   queue->due++;
   queue->due_number = ++queue->last_number;
@@ -116,7 +117,8 @@ void mp_queue_add_due(moonpad_queue *queue) {
 }
 
 void mp_queue_remove_due(moonpad_queue *queue) {
-  if (queue->closed) return; /* its service, and so the mutex, may be gone */
+  /* Its service, and so the mutex, may be gone. */
+  if (queue->closed) return;
   pthread_mutex_lock(queue->mutex);
   queue->due--;
   remove_wanted(queue);

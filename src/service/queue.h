@@ -13,29 +13,37 @@
 #include "service/task.h"
 
 struct moonpad_queue {
-  atomic_uint references; /* session objects may hold it after it was closed */
+  /* Session objects may hold it after it was closed. */
+  atomic_uint references;
   mp_env *env;
   /*
   ** Counted by a queue that moonpad_queue_new made, not by the service's own. Once the queue is
   ** closed, the service may be gone, and `mutex` with it.
   */
   moonpad_service *service;
-  pthread_mutex_t *mutex; /* the executor's; guards all that follows */
-  pthread_cond_t ready;   /* for anybody who waits for the queue: something is done */
+  /* The executor's; guards all that follows. */
+  pthread_mutex_t *mutex;
+  /* For anybody who waits for the queue: something is done. */
+  pthread_cond_t ready;
   mp_task_list done;
   /* How many of `done` (not abandoned) and `due` there are. The fd is readable while any is. */
   size_t wanted;
-  size_t abandoned;    /* the others of `done`: a poll drops them */
-  size_t under_way;    /* tasks that are not done yet and will come here */
-  size_t due;          /* steps that have something to do without any task (mp_queue_add_due) */
-  uint64_t due_number; /* the last of them, in the order of `last_number` */
+  /* The others of `done`: a poll drops them. */
+  size_t abandoned;
+  /* Tasks that are not done yet and will come here. */
+  size_t under_way;
+  /* Steps that have something to do without any task (mp_queue_add_due). */
+  size_t due;
+  /* The last of them, in the order of `last_number`. */
+  uint64_t due_number;
   uint64_t last_number;
   /* `last_number` when mp_queue_await returned last: only what came after it ends the next one. */
   uint64_t awaited_number;
   /* The same for a poll that waits. */
   uint64_t polled_number;
   bool closed;
-  int read_fd; /* -1: nobody has asked for it */
+  /* -1: nobody has asked for it. */
+  int read_fd;
   int write_fd;
 };
 

@@ -122,7 +122,8 @@ static moonpad_status open_in(mp_env *env, moonpad_string url, const moonpad_opt
   atomic_init(&made->references, 1);
   made->env = env;
   made->options = *options;
-  made->options.stores = NULL; /* is the caller's */
+  /* The list is the caller's. */
+  made->options.stores = NULL;
   made->options.store_count = 0;
   moonpad_status status = open_store(env, url, options, &made->store, error);
   if (status == MOONPAD_OK && !init_asynchronous(made)) {

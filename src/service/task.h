@@ -38,13 +38,17 @@ struct mp_task {
   moonpad_status (*finish)(mp_task *task);
   /* Instead of `finish` when nobody takes it: on the thread that polls or frees `queue`. */
   void (*drop)(mp_task *task);
-  moonpad_queue *queue; /* where it goes when it is done; NULL: nowhere, and `run` is all */
-  bool writes;          /* it may wait for a lock of the store: see MP_WRITERS */
-  mp_task_taker taker;  /* once submitted, changed with the mutex held, when it is abandoned */
+  /* Where it goes when it is done; NULL: nowhere, and `run` is all. */
+  moonpad_queue *queue;
+  /* It may wait for a lock of the store: see MP_WRITERS. */
+  bool writes;
+  /* Once submitted, changed with the mutex held, when it is abandoned. */
+  mp_task_taker taker;
   /* Private to the executor and its queues, guarded by the executor's mutex. */
   mp_task *next;
   mp_task *previous;
-  uint64_t number; /* counts the tasks of its queue in the order they were done; 0: not done yet */
+  /* Counts the tasks of its queue in the order they were done; 0: not done yet. */
+  uint64_t number;
 };
 
 /* A doubly linked list. A task is in one list at most. */

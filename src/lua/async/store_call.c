@@ -109,8 +109,10 @@ mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, 
 
 /* It is done. Memory and userdata are kept for the next one, unless Lua is still to close it. */
 static void recycle(lua_State *L, mp_store_call *call) {
-  luaL_checkstack(L, 2, NULL); /* the results are on the stack */
-  mp_lua_push_found(L);        /* it is there: the module is open */
+  /* The results are on the stack. */
+  luaL_checkstack(L, 2, NULL);
+  /* It is there: the module is open. */
+  mp_lua_push_found(L);
   mp_lua *binding = lua_touserdata(L, -1);
   bool is_kept = !call->is_marked && !binding->keeps_no_call && binding->cached_call == NULL;
   if (is_kept && call->type->size <= CACHED_CALL_BYTES) {
@@ -260,7 +262,8 @@ static int step_with(lua_State *L) {
   lua_settop(L, 1);
   binding->stepper = mp_test_userdata(L, 1, binding->service_meta);
   mp_push_slot(L, MP_LUA_SLOT_STEPPER);
-  lua_pushvalue(L, 1); /* kept alive as long as it is one */
+  /* It is kept alive as long as it is the stepper. */
+  lua_pushvalue(L, 1);
   lua_setiuservalue(L, lua_upvalueindex(1), MP_LUA_SLOT_STEPPER);
   return 1;
 }

@@ -77,7 +77,8 @@ bool mp_push_registered_service(lua_State *L, moonpad_service *service) {
   lua_rawgetp(L, -1, service);
   lua_remove(L, -2);
   const mp_lua_service *handle = lua_touserdata(L, -1);
-  if (handle != NULL && handle->service == service) return true; /* else it was finalized by hand */
+  /* With another service, or none, it was finalized by hand. */
+  if (handle != NULL && handle->service == service) return true;
   lua_pop(L, 1);
   return false;
 }

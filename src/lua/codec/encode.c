@@ -21,7 +21,8 @@ static moonpad_status encode_any(mp_encoder *e, int index);
 ** temp: keys.
 */
 static void set_bound(const mp_encoder *e) {
-  const size_t slack = 64; /* numbers ask for more room than they take */
+  /* Numbers ask for more room than they take. */
+  const size_t slack = 64;
   size_t times = e->kind == MP_ENCODE_EVENT ? 4 : 2, most = MP_TEXT_MOST;
   e->out->limit = 0;
   if (e->limit == MP_LIMIT_NONE) return;

@@ -210,7 +210,8 @@ unsigned mp_encoder_depth_limit(const mp_encoder *e) {
 
 static moonpad_status check_height(mp_encoder *e, moonpad_string text) {
   unsigned around = e->base + e->depth;
-  bool is_only_shown = around == 0 && e->kind == MP_ENCODE_JSON; /* a whole state */
+  /* A whole state is only shown. */
+  bool is_only_shown = around == 0 && e->kind == MP_ENCODE_JSON;
   if (is_only_shown || around + mp_json_trusted_shape(text).depth <= mp_encoder_depth_limit(e)) return MOONPAD_OK;
   return mp_encoder_refuse_depth(e);
 }

@@ -15,7 +15,8 @@ static uint64_t first_bytes(moonpad_string name) {
   uint64_t word = 0;
 #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   if (name.length >= 8) return __builtin_bswap64(mp_read_8(name.data));
-  if (name.length >= 4) { /* two words that overlap */
+  /* Two words that overlap. */
+  if (name.length >= 4) {
     uint64_t tail = __builtin_bswap64(mp_read_4(name.data + name.length - 4));
     return __builtin_bswap64(mp_read_4(name.data)) | tail >> 8 * (name.length - 4);
   }

@@ -130,7 +130,8 @@ static inline bool same_name(const mp_name *known, const name_words *at) {
 static void learn_name(trusted_reader *r, unsigned slot, const char *name, size_t length) {
   mp_name *known = &r->binding->names[slot];
   unsigned char masks[NAME_BYTES] = {0};
-  known->length = 0; /* nothing, should the following fail */
+  /* It is known as nothing, should the following fail. */
+  known->length = 0;
   lua_pushlstring(r->L, name, length);
   lua_pushvalue(r->L, -1);
   lua_rawseti(r->L, r->strings, MP_STRING_NAMES + (lua_Integer)slot);
@@ -288,7 +289,8 @@ static const char *push_array(trusted_reader *r, const char *at, int top) {
   int table = top + 1, waiting = 0;
   lua_Integer done = 0;
   make_room(r, top);
-  lua_pushnil(r->L); /* where the table is to stand */
+  /* Where the table is to stand. */
+  lua_pushnil(r->L);
   if (*++at != ']') {
     for (;; at++) {
       at = push_any(r, at, table + waiting);

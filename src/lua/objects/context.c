@@ -231,7 +231,8 @@ static int render(lua_State *L) {
   choice.agent_name = mp_field_optional_string(options, "agentName");
   sources from = {state->set->changes, NULL, 0, false};
   gather_artifacts(options, &from);
-  mp_buffer *out = &binding->text; /* nothing runs Lua before it is copied */
+  /* Nothing runs Lua before it is copied. */
+  mp_buffer *out = &binding->text;
   mp_buffer_clear(out);
   moonpad_error error;
   moonpad_status status = mp_template_render(binding->env, text, &choice, look_up, &from, out, &error);

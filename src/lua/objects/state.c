@@ -98,7 +98,8 @@ static bool push_quickly(lua_State *L) {
   if (scalar->type == MOONPAD_INTEGER) {
     lua_pushinteger(L, scalar->as.integer);
   } else {
-    mp_push_value(L, NULL, scalar); /* no composite: takes no binding */
+    /* No composite: takes no binding. */
+    mp_push_value(L, NULL, scalar);
   }
   return true;
 }

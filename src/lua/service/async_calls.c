@@ -70,7 +70,8 @@ static int update_session_async(lua_State *L) {
 /* Up: who waits for a moment must not ask again and again. */
 static int64_t milliseconds(double seconds) {
   double wanted = ceil(seconds * 1000);
-  if (!(wanted > 0)) return 0; /* NaN as well */
+  /* Turned round, for NaN as well. */
+  if (!(wanted > 0)) return 0;
   return wanted < LONGEST_WAIT_MS ? (int64_t)wanted : (int64_t)LONGEST_WAIT_MS;
 }
 

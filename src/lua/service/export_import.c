@@ -247,8 +247,10 @@ static int import_list(lua_State *L) {
 ** moonpad.
 */
 static int import_from_iterator(lua_State *L, int status, lua_KContext context) {
-  lua_Integer number = (lua_Integer)context; /* of the line that comes next */
-  bool has_come = status == LUA_YIELD;       /* while the iterator had yielded */
+  /* The number of the line that comes next. */
+  lua_Integer number = (lua_Integer)context;
+  /* The line has come already: the iterator had yielded. */
+  bool has_come = status == LUA_YIELD;
   for (;; has_come = false) {
     if (!has_come) {
       lua_pushvalue(L, LINES);

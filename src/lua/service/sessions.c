@@ -59,7 +59,8 @@ static int create_session(lua_State *L) {
   moonpad_session_name name = {mp_field_string(options, "appName"), mp_field_string(options, "userId"),
                                mp_field_optional_string(options, "sessionId")};
   int state = mp_field_index(options, "state");
-  mp_push_session(L, binding); /* first: what has been stored must not fail for lack of memory */
+  /* First: what has been stored must not fail for lack of memory. */
+  mp_push_session(L, binding);
   session_call *create = push_session_call(L, &type, service, name);
   if (state != 0) {
     moonpad_error error;
@@ -299,7 +300,8 @@ static void name_author(lua_State *L, const mp_lua *binding) {
 }
 
 static bool is_without_author(lua_State *L) {
-  if (!lua_istable(L, 3) || lua_rawlen(L, 3) > 0) return false; /* a list is refused as one */
+  /* A list will be refused as one. */
+  if (!lua_istable(L, 3) || lua_rawlen(L, 3) > 0) return false;
   lua_pushliteral(L, "author");
   bool without = lua_rawget(L, 3) == LUA_TNIL;
   lua_pop(L, 1);

@@ -58,7 +58,8 @@ static void freeze_until_stored(mp_append *append, moonpad_session *session) {
   }
   session->in_flight.has_unshown = true;
   session->frozen = append->changes;
-  append->changes = NULL; /* it may be freed before the append is stored */
+  /* The change set may be freed before the append is stored. */
+  append->changes = NULL;
   if (session->frozen != NULL) mp_changes_freeze(session->frozen);
 }
 
@@ -99,7 +100,8 @@ static moonpad_status read_job(mp_job *job, moonpad_session *session, const mp_a
 
 static moonpad_status make_job(moonpad_session *session, const mp_append_request *request, const mp_async_way *way,
                                mp_job **made, moonpad_error *error) {
-  mp_job *job = mp_allocate(session->env, sizeof *job); /* field by field: most of it is room */
+  /* Set field by field: most of it is room. */
+  mp_job *job = mp_allocate(session->env, sizeof *job);
   if (job == NULL) return mp_no_memory(error);
   job->queued.in_flight.next = NULL;
   job->queued.in_flight.owner = NULL;

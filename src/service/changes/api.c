@@ -19,7 +19,8 @@ moonpad_status moonpad_changes_get(moonpad_changes *changes, moonpad_string key,
   mp_value *owned;
   status = mp_change_shown(change, &shown, &owned, error);
   if (status == MOONPAD_OK && shown != NULL) {
-    if (owned != NULL) { /* lives on as the result that the caller reads */
+    /* What is owned lives on as the result that the caller reads. */
+    if (owned != NULL) {
       mp_value_release(changes->env, changes->handed_out);
       changes->handed_out = mp_value_retain(owned);
     }
@@ -37,11 +38,13 @@ moonpad_status moonpad_changes_has(moonpad_changes *changes, moonpad_string key,
 
 /* Where a path into the value of a key leads. */
 typedef struct destination {
-  /* what holds the last step; NULL: the way there leads through something that is no table */
+  /* What holds the last step; NULL: the way there leads through something that is no table. */
   mp_node *parent;
   mp_path_step last;
-  moonpad_string through; /* the path to that */
-  moonpad_type found;     /* its type */
+  /* The path to that. */
+  moonpad_string through;
+  /* Its type. */
+  moonpad_type found;
 } destination;
 
 /* The path is a valid one, and not empty. */

@@ -80,7 +80,8 @@ moonpad_status mp_changes_peek(moonpad_changes *changes, moonpad_string key, moo
   status = mp_change_shown(change, &shown, &owned, error);
   if (status != MOONPAD_OK) return status;
   if (owned != NULL && mp_is_composite(owned->as.type)) {
-    mp_node *root; /* keeps the text alive */
+    /* The root keeps the text alive. */
+    mp_node *root;
     status = mp_change_root(change, &root, error);
     if (status == MOONPAD_OK) *value = change->root_source->as;
   } else if (shown != NULL) {

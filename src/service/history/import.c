@@ -105,7 +105,8 @@ static moonpad_status choose_name(moonpad_import *import, moonpad_string header,
   bool made = mp_literal_text(mp_literal_inside(value), &scratch, &text);
   if (made) {
     chosen->length = text.length;
-    mp_buffer_add_string(&import->names, text); /* does not move: read_names has made room */
+    /* It does not move: read_names has made room. */
+    mp_buffer_add_string(&import->names, text);
     chosen->data = import->names.data + import->names.length - text.length;
   }
   mp_buffer_free(&scratch);

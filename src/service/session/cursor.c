@@ -164,7 +164,8 @@ static moonpad_status load_page(moonpad_event_cursor *cursor, int64_t revision, 
     mp_store *store = cursor->service->store;
     moonpad_status status = store->ops->read(store, read_page, &read, error);
     if (status != MOONPAD_OK) {
-      mp_page_free(cursor->env, cursor->page); /* it may be half filled */
+      /* It may be half filled. */
+      mp_page_free(cursor->env, cursor->page);
       cursor->page = NULL;
       return status;
     }

@@ -12,7 +12,8 @@ void mp_in_flight_link(mp_in_flight_queue *queue, mp_in_flight *append) {
 void mp_in_flight_unlink(mp_in_flight *append) {
   mp_in_flight_queue *queue = append->owner;
   if (queue == NULL) return;
-  mp_in_flight *before = NULL; /* as a rule it is the first */
+  /* As a rule it is the first. */
+  mp_in_flight *before = NULL;
   for (mp_in_flight *at = queue->first; at != append; at = at->next) before = at;
   *(before == NULL ? &queue->first : &before->next) = append->next;
   if (queue->last == append) queue->last = before;

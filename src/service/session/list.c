@@ -183,7 +183,8 @@ static moonpad_status list_one(void *context, const mp_listed_session *listed, m
   moonpad_session_name name = {page->query.app_name, listed->user_id, listed->session_id};
   moonpad_session *session = mp_session_new(page->service, &name, &listed->row);
   if (session == NULL) return mp_no_memory(error);
-  session->first_event = session->row.revision + 1; /* listed sessions show no events */
+  /* Listed sessions show no events. */
+  session->first_event = session->row.revision + 1;
   list->sessions[list->count++] = session;
   status = find_user(page, listed, error);
   if (status == MOONPAD_OK) status = show(session, &page->app, error);

@@ -16,7 +16,8 @@ void mp_view_free(mp_view *view) {
     mp_value_release(view->env, entry->value);
     mp_value_release(view->env, entry->stored);
     mp_own_writes_free(view->env, &entry->own);
-    mp_key_release(view->env, entry->key); /* the map's reference still holds both */
+    /* The map's reference still holds both. */
+    mp_key_release(view->env, entry->key);
   }
   mp_map_free(&view->entries);
 }
@@ -33,7 +34,8 @@ mp_view_entry *mp_view_add(mp_view *view, moonpad_string key, uint64_t hash) {
     return NULL;
   }
   mp_view_entry *entry = room;
-  entry->key = name; /* the creation's reference stays with the entry */
+  /* The creation's reference stays with the entry. */
+  entry->key = name;
   entry->scope = mp_scope_of(key);
   return entry;
 }

@@ -126,7 +126,8 @@ static void *create_item(mp_memory_data *data, mp_map *map, mp_memory_slots *slo
     mp_release(data->env, item);
     return NULL;
   }
-  (void)mp_map_put(map, *name, item); /* room was reserved */
+  /* Room was reserved. */
+  (void)mp_map_put(map, *name, item);
   return item;
 }
 

@@ -47,7 +47,8 @@ static moonpad_status replace_keys(mp_tx *tx, const mp_memory_head *head, int64_
   step->was.keys.touched_before = *head->touched;
   *head->keys = fresh;
   if (purged > *head->forgotten) *head->forgotten = purged;
-  if (all) *head->touched = 0; /* no key is left that was used */
+  /* No key is left that was used. */
+  if (all) *head->touched = 0;
   return MOONPAD_OK;
 }
 

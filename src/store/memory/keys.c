@@ -51,8 +51,9 @@ static mp_memory_key *create_entry(mp_memory_keys *keys, moonpad_string text, ui
     mp_release(env, entry);
     return NULL;
   }
-  (void)mp_map_put(&keys->map, entry->key, entry); /* room was reserved */
-  mp_key_release(env, entry->key);                 /* the map's own reference stays */
+  /* Room was reserved; the map's own reference stays. */
+  (void)mp_map_put(&keys->map, entry->key, entry);
+  mp_key_release(env, entry->key);
   return entry;
 }
 

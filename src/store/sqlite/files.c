@@ -120,7 +120,8 @@ static bool has_foreign_wal(const mp_sqlite *store) {
   for (size_t i = 1; i < MP_SQLITE_FILES; i++) {
     const mp_sqlite_file *file = &store->files[i];
     if (!file->is_known || identify(file->path, &found) != 0 || is_same_file(&file->opened, &found)) continue;
-    if (found.size > 0) return true; /* a failed opening leaves an empty one */
+    /* A failed opening leaves an empty one. */
+    if (found.size > 0) return true;
   }
   return false;
 }
@@ -161,7 +162,8 @@ void mp_sqlite_write_back_moved_file(mp_sqlite *store) {
   if (has_foreign_wal(store)) {
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   } else if (mp_sqlite_check_file(store, NULL) != MOONPAD_OK && !wal_may_be_shared(store) && lock_exclusively(db)) {
-    store->writer->checkpointing = true; /* the busy handler does not wait long for readers */
+    /* The busy handler does not wait long for readers. */
+    store->writer->checkpointing = true;
     sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
   }
 }

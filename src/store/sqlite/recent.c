@@ -86,7 +86,8 @@ static size_t find_entry(const mp_sqlite_recent *recent, moonpad_string key, siz
     const char *name = at + 2, *name_end = name;
     while (*name_end != '"') name_end++;
     for (at = name_end + 1; at < list_end && *at != '"';) at++;
-    if (at < list_end) at--; /* back to the comma */
+    /* Back to the comma. */
+    if (at < list_end) at--;
     if ((size_t)(name_end - name) != key.length || memcmp(name, key.data, key.length) != 0) continue;
     *end = (size_t)(at - recent->entries);
     return (size_t)(name - 2 - recent->entries);
@@ -116,7 +117,8 @@ void mp_sqlite_recent_add(mp_sqlite_recent *recent, moonpad_string key, int64_t 
   size_t end, begin = find_entry(recent, key, &end);
   while (begin + length + recent->length - end > MP_SQLITE_RECENT_BYTES) {
     if (begin < end && end == recent->length) {
-      recent->length = end = begin; /* the key's old entry is the last one: drop it */
+      /* The key's old entry is the last one: drop it. */
+      recent->length = end = begin;
       continue;
     }
     drop_last(recent);

@@ -33,7 +33,8 @@ static int run_checkpoint(sqlite3 *db, const char *schema, int mode, bool *compl
 static int checkpoint_when_due(void *context, sqlite3 *db, const char *schema, int frames) {
   mp_sqlite_connection *connection = context;
   bool full = connection->store->durability == MOONPAD_DURABILITY_FULL, complete = true;
-  if (frames < connection->checkpointed) connection->checkpointed = 0; /* it has started over */
+  /* With fewer frames it has started over. */
+  if (frames < connection->checkpointed) connection->checkpointed = 0;
   if (frames - connection->checkpointed < (full ? FRAMES_FULL : FRAMES_NORMAL)) return SQLITE_OK;
   connection->checkpointed = frames;
   if (!full || connection->wal_is_read) {
