@@ -116,7 +116,7 @@ local function run(agent, request, context)
   local phase = contexts.phaseOf(context)
   if not phase then core.error("invalid_argument", "an agent as a tool needs the context of a run") end
   local invocation, session = phase.invocation, phase.invocation.session
-  local service <close> = core.openBeside(session)
+  local service <close> = core.openScratch(session)
   local who = { appName = session.appName, userId = session.userId, sessionId = session.id }
   service:createSession {
     appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = core.snapshot(phase.state),

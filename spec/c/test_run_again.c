@@ -70,7 +70,7 @@ static void release(void *context, void *block) {
 
 static const moonpad_allocator hooks = {allocate, resize, release, NULL};
 
-/* ---- Those beside the call ---- */
+/* ---- The other writers ---- */
 
 static moonpad_status create(void) {
   moonpad_session *session = NULL;
@@ -112,8 +112,8 @@ static void *run_director(void *unused) {
 
 /* ---- The calls ---- */
 
-/* True when the call was run again. */
-static bool run_beside(const call_expectation *expected, const call_setting *setting) {
+/* Runs the call so that it shares a commit with one that fails. True when it was run again. */
+static bool run_in_shared_commit(const call_expectation *expected, const call_setting *setting) {
   call_scene scene;
   moonpad_error error;
   pthread_t stopped, director;
@@ -148,7 +148,7 @@ static void test_every_call_run_again(void **state) {
   for (size_t i = 0; i < every_call_count; i++) {
     call_expectation expected = {0};
     call_learn(&expected, &every_calls[i], &setting);
-    if (run_beside(&expected, &setting)) run_again++;
+    if (run_in_shared_commit(&expected, &setting)) run_again++;
     call_forget(&expected);
     assert_int_equal(atomic_load(&alive), 0);
   }

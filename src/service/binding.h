@@ -31,7 +31,7 @@
 /*
 ** ---- A service ----
 **
-** service/service.h: mp_service_open_beside (moonpad.testing and agents as tools).
+** service/service.h: mp_service_open_scratch (agents as tools).
 */
 
 /* Its limits and defaults. */

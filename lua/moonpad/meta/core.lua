@@ -414,11 +414,11 @@ function core.open(url, config) end
 ---@return integer busyTimeoutMs
 function core.checkStore(where, url, config, later) end
 
----Opens a store in memory with the hooks and limits of the service that a session belongs to.
+---Opens a service in memory with the hooks and limits of the service that a session belongs to.
 ---@param session moonpad.Session
 ---@return moonpad.Service
 ---@nodiscard
-function core.openBeside(session) end
+function core.openScratch(session) end
 
 ---Marks a table as an array, so that it stays one when it is empty, and returns it.
 ---@param table? table
@@ -533,7 +533,7 @@ function core.writes(state) end
 
 ---Does it over again, with what was read counting as read here.
 ---@param state moonpad.State of the session that the other one's began as a copy of
----@param writes userdata of a session of a service that `core.openBeside` made
+---@param writes userdata of a session of a service that `core.openScratch` made
 function core.addWrites(state, writes) end
 
 ---A write that never conflicts.

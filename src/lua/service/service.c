@@ -132,13 +132,13 @@ static int check_store(lua_State *L) {
   return 2;
 }
 
-/* core.openBeside(session): a service in memory with the hooks and limits of the session's own */
-static int open_beside(lua_State *L) {
+/* core.openScratch(session): a service in memory with the hooks and limits of the session's one. */
+static int open_scratch(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_object *session = mp_check_session(L, binding, 1, "core.openBeside");
+  mp_session_object *session = mp_check_session(L, binding, 1, "core.openScratch");
   mp_lua_service *service = mp_push_service(L, binding);
   moonpad_error error;
-  mp_check(L, mp_service_open_beside(moonpad_session_service(session->session), &service->service, &error), &error);
+  mp_check(L, mp_service_open_scratch(moonpad_session_service(session->session), &service->service, &error), &error);
   return 1;
 }
 
@@ -165,8 +165,8 @@ void mp_service_module(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "open");
   mp_push_function(L, binding_index, check_store);
   lua_setfield(L, -2, "checkStore");
-  mp_push_function(L, binding_index, open_beside);
-  lua_setfield(L, -2, "openBeside");
+  mp_push_function(L, binding_index, open_scratch);
+  lua_setfield(L, -2, "openScratch");
   mp_push_function(L, binding_index, mp_idle);
   lua_setfield(L, -2, "idle");
 }
