@@ -8,8 +8,9 @@ local support = require "spec.support"
 
 local failure = require("spec.support.checks").failure
 
-local SHORT = 60 -- milliseconds; what is to be waited for in full
-local PATIENT = 120000 -- milliseconds
+-- What is to be waited for in full.
+local SHORT_TIMEOUT_MS = 60
+local TIMEOUT_MS = 120000
 
 local function name(more)
   local options = { appName = "app", userId = "u", sessionId = "s", filename = "a.txt" }
@@ -126,8 +127,8 @@ describe("in a run that is stepped,", function()
   end
 
   it("a file that another process has locked holds up nobody but the call", function()
-    local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = PATIENT })
-    local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = PATIENT })
+    local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
+    local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = TIMEOUT_MS })
     local release = lock(path, folder)
     local saving = drive(driver, function() return artifacts:save(name { part = "x" }) end)
     local adding = drive(driver, function() memory:addSession(sessionOf { "tea" }) end)
@@ -145,15 +146,15 @@ describe("in a run that is stepped,", function()
   end)
 
   it("a lock that is not had in time is busy, and nothing has changed", function()
-    local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = SHORT })
-    local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = SHORT })
+    local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = SHORT_TIMEOUT_MS })
+    local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = SHORT_TIMEOUT_MS })
     local session = sessionOf { "tea" }
     local release = lock(path, folder)
     local before = core.monotonic()
     local err = failure(function()
       drive(driver, function() return artifacts:save(name { part = "x" }) end):finish()
     end)
-    assert.is_true(core.monotonic() - before >= SHORT / 1000 - 0.001)
+    assert.is_true(core.monotonic() - before >= SHORT_TIMEOUT_MS / 1000 - 0.001)
     assert.equal("busy", err.code)
     assert.matches("^artifacts:save: /.*: another writer kept it locked for longer than busyTimeoutMs %(60 ms%)$",
       err.message)
@@ -169,8 +170,8 @@ describe("in a run that is stepped,", function()
   it("a call under way is finished when its coroutine is closed, with all that it was given", function()
     local release
     do
-      local artifacts = moonpad.artifactService(url, { busyTimeoutMs = PATIENT })
-      local memory = moonpad.memoryService(url, { busyTimeoutMs = PATIENT })
+      local artifacts = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
+      local memory = moonpad.memoryService(url, { busyTimeoutMs = TIMEOUT_MS })
       release = lock(path, folder)
       local saving = drive(driver, function()
         artifacts:save(name { filename = ("f"):rep(3) .. 1, part = ("part "):rep(20000) .. 1 })
@@ -205,7 +206,7 @@ describe("in a run that is stepped,", function()
   end)
 
   it("a call under way is finished when its run is cancelled, which its code is told at once", function()
-    local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = PATIENT })
+    local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
     local release = lock(path, folder)
     local seen
     local driven = drive(driver, function()
@@ -223,7 +224,7 @@ describe("in a run that is stepped,", function()
 
   it("to close a service waits for a call under way, and every later one is closed", function()
     for _, service in ipairs(SERVICES) do
-      local opened = service.open(url, { busyTimeoutMs = SHORT })
+      local opened = service.open(url, { busyTimeoutMs = SHORT_TIMEOUT_MS })
       local release = lock(path, folder)
       local driven = drive(driver, function() return service.use(opened) end)
       assert.equal("waiting", driven:step())
@@ -247,7 +248,7 @@ describe("in a run that is stepped,", function()
   end)
 
   it("several calls of one Lua state take turns, and none is lost", function()
-    local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = PATIENT, durability = "normal" })
+    local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS, durability = "normal" })
     local COUNT = 12
     local seen, left = {}, {}
     for index = 1, COUNT do
@@ -280,8 +281,8 @@ describe("in a run that is stepped,", function()
     end
 
     it("what its callbacks and tools ask makes the steps wait, and ends them with its answer", function()
-      local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = PATIENT })
-      local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = PATIENT })
+      local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
+      local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = TIMEOUT_MS })
       local runner = runnerOf({
         beforeAgentCallback = function(context) context:saveArtifact("a", "x") end,
         afterAgentCallback = function(context) memory:addSession(context.session) end,
@@ -308,7 +309,7 @@ describe("in a run that is stepped,", function()
     end)
 
     it("a run that is cancelled does not wait for its call, which is finished all the same", function()
-      local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = PATIENT })
+      local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
       local release = lock(path, folder)
       local seen
       local runner = runnerOf({

@@ -9,7 +9,8 @@ local support = require "spec.support"
 local testing = require "moonpad.testing"
 
 local raises = checks.raises
-local PATIENCE <const> = 60 -- seconds, far beyond what anything takes: never waited for that long
+-- Far beyond what anything takes: never waited for that long.
+local TIMEOUT_SECONDS <const> = 60
 
 local function event(delta, author)
   return { author = author or "agent", actions = { stateDelta = delta } }
@@ -19,7 +20,7 @@ end
 local function pollAll(service, count)
   local done, failed = 0, 0
   while done < count do
-    local some, bad = service:poll(PATIENCE)
+    local some, bad = service:poll(TIMEOUT_SECONDS)
     assert(some > 0, ("only %d of %d were done"):format(done, count))
     done, failed = done + some, failed + bad
   end
@@ -81,7 +82,7 @@ support.each_store(function(open)
       raises("invalid_argument", "called on a session", service.appendEventAsync, session, event {})
       local other = open()
       raises("invalid_argument", "another service", other.appendEventAsync, other, session, event {})
-      assert.are.equal(0, service:poll(PATIENCE))
+      assert.are.equal(0, service:poll(TIMEOUT_SECONDS))
       assert.are.same({ old = 1 }, session.state:getAll())
     end)
 
@@ -217,7 +218,7 @@ support.each_store(function(open)
 
     it("is nil when nothing is pending and no event is given", function()
       assert.is_nil(service:updateSessionAsync(session))
-      assert.are.equal(0, service:poll(PATIENCE))
+      assert.are.equal(0, service:poll(TIMEOUT_SECONDS))
       local pending = service:updateSessionAsync(session, { content = { role = "user", parts = { { text = "Hi" } } } })
       pollAll(service, 1)
       assert.are.equal("system", pending:result().author)
@@ -238,7 +239,7 @@ support.each_store(function(open)
       raises("invalid_argument", "partial", service.updateSessionAsync, service, session, { partial = true })
       raises("invalid_argument", "session", service.updateSessionAsync, service, {})
       assert.are.same({ k = 1 }, session.state:delta())
-      assert.are.equal(0, service:poll(PATIENCE))
+      assert.are.equal(0, service:poll(TIMEOUT_SECONDS))
     end)
 
     it("that fails leaves nothing of it pending, and says what it was", function()
@@ -326,7 +327,7 @@ support.each_store(function(open)
   describe("poll", function()
     it("counts what it completes, and never raises", function()
       assert.are.same({ 0, 0 }, { service:poll() })
-      assert.are.same({ 0, 0 }, { service:poll(PATIENCE) })
+      assert.are.same({ 0, 0 }, { service:poll(TIMEOUT_SECONDS) })
       for _, seconds in ipairs { -1, 0, 0.0001, 0 / 0, math.huge, -math.huge, 1e308 } do
         assert.are.same({ 0, 0 }, { service:poll(seconds) })
       end
@@ -397,7 +398,7 @@ support.each_store(function(open)
         local pending = service:appendEventAsync(session, event { k = { round, "text " .. round } })
         count = count + 2
         support.waitUntil("both", function()
-          service:poll(PATIENCE)
+          service:poll(TIMEOUT_SECONDS)
           return pending:result()
         end)
         assert(update:result().actions.stateDelta.round == round)
@@ -482,7 +483,7 @@ describe("while a file is locked", function()
   local service, session, folder, release
   before_each(function()
     folder = support.tmpdir()
-    service = moonpad.open("sqlite:" .. folder .. "/a.db", { busyTimeoutMs = PATIENCE * 1000 })
+    service = moonpad.open("sqlite:" .. folder .. "/a.db", { busyTimeoutMs = TIMEOUT_SECONDS * 1000 })
     session = checks.create(service, "s", { old = 1 })
     release = lock(folder .. "/a.db", folder)
   end)
@@ -540,14 +541,14 @@ describe("while a file is locked", function()
     assert.are.equal("waiting", invocation:wait(0.5))
     assert(asked < 100, asked .. " times in half a second")
     letGo()
-    assert.are.equal("revision 1", invocation:wait(PATIENCE):text())
+    assert.are.equal("revision 1", invocation:wait(TIMEOUT_SECONDS):text())
   end)
 
   it("core.idle ends when something is done, once", function()
     service:appendEventAsync(session, event { k = 1 })
     core.idle(0.001)
     letGo()
-    core.idle(PATIENCE)
+    core.idle(TIMEOUT_SECONDS)
     assert.are.equal(1, (service:poll()))
   end)
 

@@ -349,7 +349,7 @@ describe("HTTP", function()
       assert.is_true(seconds < 3, "took " .. seconds)
     end)
 
-    it("is not made when the server asks for more patience than there is", function()
+    it("is not made when the server asks for a longer pause than is allowed", function()
       local reply = { status = 429, headers = { ["Retry-After"] = "3600" }, body = "later" }
       web:script { ["/a"] = { reply, { body = "ok" } } }
       local status, body = fetch "/a"

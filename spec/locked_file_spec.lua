@@ -10,7 +10,7 @@ local support = require "spec.support"
 local LIMIT_SECONDS = 0.05
 local TRIES = 10
 -- Of who is to have the lock in the end, however busy the machine is.
-local PATIENCE_MS = 60000
+local TIMEOUT_MS = 60000
 
 for _, durability in ipairs { "full", "normal" } do
   describe(("a run on a file that is locked, with durability %s,"):format(durability), function()
@@ -18,7 +18,7 @@ for _, durability in ipairs { "full", "normal" } do
     before_each(function()
       folder = support.tmpdir()
       path = folder .. "/test.db"
-      service = moonpad.open("sqlite:" .. path, { durability = durability, busyTimeoutMs = PATIENCE_MS })
+      service = moonpad.open("sqlite:" .. path, { durability = durability, busyTimeoutMs = TIMEOUT_MS })
     end)
     after_each(function()
       if release then release() end
@@ -213,7 +213,7 @@ for _, durability in ipairs { "full", "normal" } do
       assert.equal("counted", finish(start(counter(), impatient)))
     end)
 
-    it("is busy at once without any patience", function()
+    it("is busy at once with a busyTimeoutMs of 0", function()
       checks.create(service)
       local impatient <close> = moonpad.open("sqlite:" .. path, { busyTimeoutMs = 0 })
       local invocation = start(counter(), impatient)

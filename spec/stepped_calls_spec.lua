@@ -8,7 +8,8 @@ local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
 local turns = require "spec.support.turns"
 
-local PATIENCE <const> = 60 -- seconds, far beyond what anything takes: never waited for that long
+-- Far beyond what anything takes: never waited for that long.
+local TIMEOUT_SECONDS <const> = 60
 
 -- ---- A step by hand ----
 
@@ -31,7 +32,7 @@ local function begin(service, call, ...)
   end
   -- To its end: what it returned, as pcall does.
   function run:finish()
-    while not self.done and not self:resume().done do core.idle(PATIENCE) end
+    while not self.done and not self:resume().done do core.idle(TIMEOUT_SECONDS) end
     return table.unpack(self.answer, 1, self.answer.n)
   end
   return run:resume(...)
@@ -339,7 +340,7 @@ for index, store in ipairs(STORES) do
         run = beginWaiting(service, outcome, call, service, session)
         assert.are.equal("cancelled", run:resume(core.CANCEL).answer[2].code)
         run = beginWaiting(service, outcome, call, service, session)
-        core.idle(PATIENCE)
+        core.idle(TIMEOUT_SECONDS)
         assert.are.equal("cancelled", run:resume(core.CANCEL).answer[2].code)
         beginWaiting(service, outcome, call, service, session)
         collectgarbage()
@@ -456,7 +457,7 @@ for index, store in ipairs(STORES) do
         return service:stateAt(mine, 7)
       end)
       while run.waits == 1 do
-        core.idle(PATIENCE)
+        core.idle(TIMEOUT_SECONDS)
         run:resume()
       end
       assert.is_false(run.done)
@@ -491,7 +492,7 @@ for index, store in ipairs(STORES) do
       if not run.done then run:resume(core.CANCEL) end
       assert.is_true(run.done)
       assert.is_true(run.answer[2].code == "cancelled" or run.answer[2][2].n == 0)
-      while service:poll(PATIENCE) == 0 do end
+      while service:poll(TIMEOUT_SECONDS) == 0 do end
     end)
 
     it("lets one coroutine at a time wait for a line of an export", function()
@@ -571,7 +572,7 @@ describe("calls of two coroutines that are stepped", function()
     beginWaiting(service, append):resume(core.CANCEL)
     beginWaiting(service, append):resume(core.CANCEL)
     release()
-    assert.are.equal(0, service:poll(PATIENCE))
+    assert.are.equal(0, service:poll(TIMEOUT_SECONDS))
     assert.is_false(slow_store.isReadable(fd))
     assert.are.equal(21, service:refresh(session).revision)
   end)
@@ -588,7 +589,7 @@ describe("calls of two coroutines that are stepped", function()
     assert.are.equal(21, select(2, first:finish()).revision)
     local pending = { select(2, second:finish()), select(2, third:finish()) }
     local done = 0
-    while done < 2 do done = done + service:poll(PATIENCE) end
+    while done < 2 do done = done + service:poll(TIMEOUT_SECONDS) end
     assert.are.same({ 22, 23 }, { pending[1]:result().revision, pending[2]:result().revision })
     assert.are.same({ 2, 3, nil }, { session.state.second, session.state.third, session.state.cancelled })
   end)
@@ -597,7 +598,7 @@ describe("calls of two coroutines that are stepped", function()
     release()
     local run = beginWaiting(service, function() return service:rewind(session, { revision = 3 }) end)
     for turn = 1, 3 do
-      core.idle(PATIENCE) -- it has been read what the rewind is to change
+      core.idle(TIMEOUT_SECONDS) -- it has been read what the rewind is to change
       service:appendEvent(another(service), event { n = "theirs" .. turn })
       assert.is_false(run:resume().done)
     end
@@ -615,7 +616,7 @@ describe("calls of two coroutines that are stepped", function()
     support.waitUntil("the session", function() return slow_store.isReadable(service:fd()) end)
     core.idle(0)
     service:poll(0)
-    assert.are.equal(0, service:poll(PATIENCE))
+    assert.are.equal(0, service:poll(TIMEOUT_SECONDS))
     assert.is_true(goesOn:resume().done)
     release()
     assert.is_true(waits:finish())
@@ -633,14 +634,14 @@ describe("an asynchronous append of a stepped run", function()
     support.waitUntil("the first append", function() return slow_store.roundTrips() > asked end)
     service:appendEventAsync(session, event { behind = 1 })
     slow_store.hold(true, 1) -- the first
-    assert.are.same({ 1, 1 }, { service:poll(PATIENCE) })
+    assert.are.same({ 1, 1 }, { service:poll(TIMEOUT_SECONDS) })
     assert.are.same({ n = 2 }, session.state:getAll())
     local run = beginWaiting(service, service.appendEventAsync, service, session, event { n = "decided" })
     slow_store.hold(false)
     local _, pending = run:finish()
     local done, failed = 0, 0
     while done < 2 do
-      local some, bad = service:poll(PATIENCE)
+      local some, bad = service:poll(TIMEOUT_SECONDS)
       done, failed = done + some, failed + bad
     end
     assert.are.equal(1, failed)

@@ -16,14 +16,14 @@ end
 support.quote = quote
 
 -- Far beyond what anything here takes, however busy the machine is: who waits that long has failed.
-local PATIENCE = 120
+local TIMEOUT_SECONDS = 120
 
 ---Waits until the condition holds.
 ---@param what string for the message, when it never does
 ---@param condition fun(): any
 ---@return any answer of the condition
 function support.waitUntil(what, condition)
-  local deadline = core.monotonic() + PATIENCE
+  local deadline = core.monotonic() + TIMEOUT_SECONDS
   while true do
     local answer = condition()
     if answer then return answer end
@@ -129,7 +129,7 @@ end
 ---@param invocation moonpad.Invocation
 ---@return moonpad.Event?
 function support.step(invocation)
-  local deadline = core.monotonic() + PATIENCE
+  local deadline = core.monotonic() + TIMEOUT_SECONDS
   while true do
     local event = invocation:step()
     if event ~= "waiting" then return event end
@@ -142,7 +142,7 @@ end
 ---@param invocation moonpad.Invocation
 ---@param condition fun(): any
 function support.stepUntil(invocation, condition)
-  local deadline = core.monotonic() + PATIENCE
+  local deadline = core.monotonic() + TIMEOUT_SECONDS
   repeat
     busted.assert.equal("waiting", invocation:step())
     assert(core.monotonic() < deadline, "stepped in vain")

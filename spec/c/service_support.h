@@ -122,8 +122,8 @@ void expect_stored(host *self, const char *id, const char *expected, int line);
 
 /* ---- What is done later ---- */
 
-/* Far beyond what anything takes, in milliseconds: it is never waited for that long. */
-#define PATIENCE_MS 60000
+/* Far beyond what anything takes: it is never waited for that long. */
+#define TIMEOUT_MS 60000
 
 moonpad_queue *host_queue(host *self); /* a completion queue of its service, to be freed */
 bool is_readable(int fd, int timeout_ms);

@@ -42,7 +42,7 @@ mp_job *step_append(moonpad_session *session, moonpad_changes *changes, const ch
 
 /* As a step does: each time that something is done, it looks whether its own is. */
 void step_wait(host *self, mp_job *job) {
-  while (!mp_job_poll(job)) assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 0);
+  while (!mp_job_poll(job)) assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 0);
 }
 
 void set_number(moonpad_changes *changes, const char *key, int64_t number) {

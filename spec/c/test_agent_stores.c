@@ -306,7 +306,7 @@ typedef struct writer {
   pthread_t thread;
 } writer;
 
-/* The scene is not patient: a busy store is asked again. */
+/* The scene has a short busy timeout: a busy store is asked again. */
 static void *write_and_read(void *context) {
   writer *self = context;
   const agent_scene *scene = self->scene;

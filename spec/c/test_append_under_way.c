@@ -81,7 +81,7 @@ static void test_nothing_is_shown_before_it_is_stored(void **state) {
       assert_int_equal(changed(one.changes, "k", "").as.integer, 2);
       assert_int_equal(changed(one.changes, "t", "a").type, MOONPAD_STRING);
       /* Done or not, a poll does not take it. */
-      assert_int_equal(moonpad_poll(self->service, i == 0 ? 0 : PATIENCE_MS), 0);
+      assert_int_equal(moonpad_poll(self->service, i == 0 ? 0 : TIMEOUT_MS), 0);
     }
     assert_int_equal(one.got.done, 0);
     step_wait(self, one.job);
@@ -123,7 +123,7 @@ static void append_async_meanwhile(host *self, under_way *one) {
   static const char event[] = "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"more\":1}}}";
   OK(moonpad_append_event_async(one->session, T(event), NULL, NULL, &failure));
   assert_int_equal(moonpad_session_revision(one->session), 1);
-  while (moonpad_poll(self->service, PATIENCE_MS) == 0) continue;
+  while (moonpad_poll(self->service, TIMEOUT_MS) == 0) continue;
 }
 
 static void append_when_stored_meanwhile(host *self, under_way *one) {
@@ -139,7 +139,7 @@ static void append_when_stored_meanwhile(host *self, under_way *one) {
 static void commit_async_meanwhile(host *self, under_way *one) {
   OK(moonpad_changes_commit_async(one->changes, T("{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"more\":1}}}"), NULL,
                                   NULL, &failure));
-  while (moonpad_poll(self->service, PATIENCE_MS) == 0) continue;
+  while (moonpad_poll(self->service, TIMEOUT_MS) == 0) continue;
 }
 
 static void commit_meanwhile(host *self, under_way *one) {
@@ -213,7 +213,7 @@ static void test_an_update_waits_for_what_is_being_stored(void **state) {
     if (is_async) {
       OK(moonpad_update_session_async(one.session, NULL, NULL, &queued, &failure));
       assert_int_equal(queued, fails);
-      while (queued && moonpad_poll(self->service, PATIENCE_MS) == 0) continue;
+      while (queued && moonpad_poll(self->service, TIMEOUT_MS) == 0) continue;
     } else {
       moonpad_status status = moonpad_update_session(one.session, NULL, &failure);
       assert_int_equal(status, fails ? MOONPAD_CONFLICT : MOONPAD_OK);
@@ -337,7 +337,7 @@ static void test_one_that_is_abandoned_is_finished(void **state) {
     assert_true(mp_session_try_drain(one.session));
     expect_outcome(&one, fails);
     assert_false(is_readable(fd, 0));
-    assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 0);
+    assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 0);
     assert_int_equal(one.got.dropped, 1);
     assert_int_equal(one.got.done, 0);
     assert_int_equal(self->warnings, warnings + fails);
@@ -359,7 +359,7 @@ static void test_one_that_is_abandoned_is_dropped_by_the_next(void **state) {
   assert_int_equal(one.got.done, 0);
   assert_int_equal(got.done, 1);
   assert_int_equal(got.revision, 2);
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 0);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 0);
   free_one(&one);
 }
 
@@ -444,7 +444,7 @@ static void test_it_is_looked_for_without_waiting(void **state) {
     assert_int_equal(moonpad_poll(self->service, 0), 0);
     assert_int_equal(one.got.dropped, 0);
     gate_open(&gate);
-    while (!mp_session_try_drain(one.session)) moonpad_poll(self->service, PATIENCE_MS);
+    while (!mp_session_try_drain(one.session)) moonpad_poll(self->service, TIMEOUT_MS);
     gate_free(&gate);
     expect_outcome(&one, false);
     assert_int_equal(is_readable(fd, 0), !abandons);

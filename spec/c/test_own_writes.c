@@ -126,7 +126,7 @@ static moonpad_status commit_async(host *self, moonpad_session *session, moonpad
   (void)session;
   moonpad_status stored = MOONPAD_OK;
   moonpad_status status = moonpad_changes_commit_async(changes, T(plain_event), note_status, &stored, &failure);
-  while (status == MOONPAD_OK && moonpad_poll(self->service, PATIENCE_MS) == 0) continue;
+  while (status == MOONPAD_OK && moonpad_poll(self->service, TIMEOUT_MS) == 0) continue;
   return status == MOONPAD_OK ? stored : status;
 }
 

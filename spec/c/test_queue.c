@@ -41,20 +41,20 @@ static void test_completions_go_to_the_queue_of_the_session(void **state) {
   append_async(session, "{\"k\":1}", &ours);
   append_async(session, "{\"k\":2}", &ours);
   append_async(other, "{\"k\":3}", &others);
-  while (others.count < 1) assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  while (others.count < 1) assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   assert_int_equal(ours.count, 0);
-  while (ours.count < 2) assert_true(moonpad_queue_poll(queue, PATIENCE_MS) > 0);
+  while (ours.count < 2) assert_true(moonpad_queue_poll(queue, TIMEOUT_MS) > 0);
   assert_int_equal(others.count, 1);
   assert_int_equal(ours.revisions[0], 1);
   assert_int_equal(ours.revisions[1], 2);
   assert_int_equal(moonpad_session_revision(session), 2);
   /* Nothing is under way: a poll does not wait. */
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 0);
+  assert_int_equal(moonpad_queue_poll(queue, TIMEOUT_MS), 0);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 0);
   /* Back to the service's own. */
   OK(moonpad_session_set_queue(session, NULL, &failure));
   append_async(session, "{\"k\":4}", &ours);
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   assert_int_equal(ours.count, 3);
   moonpad_session_free(session);
   moonpad_session_free(other);
@@ -72,10 +72,10 @@ static void test_a_session_changes_its_queue_in_between(void **state) {
   OK(moonpad_session_set_queue(session, second, &failure));
   append_async(session, "{\"k\":2}", &got);
   append_async(session, "{\"l\":3}", &got);
-  while (got.count < 2) assert_true(moonpad_queue_poll(second, PATIENCE_MS) > 0);
+  while (got.count < 2) assert_true(moonpad_queue_poll(second, TIMEOUT_MS) > 0);
   assert_int_equal(moonpad_session_revision(session), 3);
   assert_int_equal(first_got.count, 0);
-  assert_int_equal(moonpad_queue_poll(first, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_queue_poll(first, TIMEOUT_MS), 1);
   assert_int_equal(first_got.revisions[0], 1);
   assert_int_equal(moonpad_session_revision(session), 3);
   STATE(session, "{\"k\":2,\"l\":3}");
@@ -94,7 +94,7 @@ static void test_what_a_queue_refuses(void **state) {
   moonpad_session *session = host_create(self, "s", "");
   FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_session_set_queue(session, queue, &failure));
   append_async(session, "{\"k\":1}", &got);
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   moonpad_queue_free(queue);
   moonpad_service_close(another);
   FAILS(MOONPAD_CLOSED, moonpad_queue_new(another, &queue, &failure));
@@ -109,7 +109,7 @@ static void test_what_a_queue_refuses(void **state) {
   host_append(session, "{\"k\":2}");
   OK(moonpad_session_set_queue(session, NULL, &failure));
   append_async(session, "{\"k\":3}", &got);
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   moonpad_session_free(session);
 }
 
@@ -182,7 +182,7 @@ static void test_a_callback_frees_its_queue(void **state) {
   held.session = create_with(self, "s", held.queue);
   OK(moonpad_append_event_async(held.session, T("{\"author\":\"a\"}"), free_all, &held, &failure));
   OK(moonpad_append_event_async(held.session, T("{\"author\":\"a\"}"), free_all, &held, &failure));
-  assert_true(moonpad_queue_poll(held.queue, PATIENCE_MS) > 0);
+  assert_true(moonpad_queue_poll(held.queue, TIMEOUT_MS) > 0);
   assert_int_equal(held.called, 1);
   STORED(self, "s", "{}");
 }
@@ -200,7 +200,7 @@ static void test_a_descriptor_is_readable_while_a_poll_has_something_to_do(void 
   for (int i = 0; i < 3; i++) {
     append_async(session, "{\"k\":1}", &got);
     append_async(session, "{\"k\":2}", &got);
-    assert_true(is_readable(fd, PATIENCE_MS));
+    assert_true(is_readable(fd, TIMEOUT_MS));
     assert_true(is_readable(fd, 0));
     /* The session object knows of it, and yet nobody has been told. */
     OK(moonpad_refresh(session, &failure));
@@ -238,7 +238,7 @@ static void test_without_a_descriptor_there_is_an_error(void **state) {
   FAILS(MOONPAD_STORAGE, status);
   assert_int_equal(fd, -1);
   append_async(session, "{\"k\":1}", &got);
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   OK(moonpad_fd(self->service, &fd, &failure));
   assert_false(is_readable(fd, 0));
   moonpad_session_free(session);
@@ -260,7 +260,7 @@ static void test_what_is_pending_is_stored_asynchronously(void **state) {
   assert_true(queued);
   assert_false(moonpad_changes_pending(own));
   STATE(session, "{\"k\":[1]}");
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   assert_int_equal(got.count, 1);
   assert_int_equal(got.revisions[0], 1);
   OK(moonpad_update_session_async(session, note, &got, NULL, &failure));
@@ -285,7 +285,7 @@ static void test_what_was_written_since_stays_pending(void **state) {
   set_json(own, "k", "", "[\"mine\"]");
   OK(moonpad_update_session_async(session, note, &got, NULL, &failure));
   set_json(own, "l", "", "[\"since\"]");
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   assert_int_equal(got.failed, 1);
   STATE(session, "{\"k\":\"theirs\",\"l\":[\"since\"]}");
   assert_true(moonpad_changes_pending(own));
@@ -327,7 +327,7 @@ static void *append_and_poll(void *context) {
     if (i % 7 == 0) moonpad_queue_poll(queue, 0);
   }
   while (self->got.count < APPENDS && !self->failed) {
-    if (!is_readable(fd, PATIENCE_MS) || moonpad_queue_poll(queue, 0) == 0) self->failed = true;
+    if (!is_readable(fd, TIMEOUT_MS) || moonpad_queue_poll(queue, 0) == 0) self->failed = true;
   }
   if (moonpad_session_revision(session) != APPENDS || !pthread_equal(self->got.thread, pthread_self())) {
     self->failed = true;
@@ -382,7 +382,7 @@ static void test_threads_start_when_they_are_needed(void **state) {
   assert_int_equal(thread_count(), before);
   for (int i = 0; i < 20; i++) {
     append_async(session, "{\"k\":2}", &got);
-    assert_int_equal(moonpad_poll(self->service, in_memory ? 0 : PATIENCE_MS), 1);
+    assert_int_equal(moonpad_poll(self->service, in_memory ? 0 : TIMEOUT_MS), 1);
   }
   assert_int_equal(thread_count(), in_memory ? before : before + 1);
   moonpad_queue_free(queue);

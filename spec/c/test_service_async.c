@@ -40,7 +40,7 @@ static void complete(void *context, moonpad_session *session, const moonpad_even
 }
 
 static void poll_until(host *self, completion *done, int count) {
-  while (done->count < count && moonpad_poll(self->service, PATIENCE_MS) > 0) continue;
+  while (done->count < count && moonpad_poll(self->service, TIMEOUT_MS) > 0) continue;
   assert_int_equal(done->count, count);
   assert_int_equal(moonpad_poll(self->service, 0), 0);
   assert_int_equal(done->count, count);
@@ -96,7 +96,7 @@ static void test_async_failure_fails_those_behind_it(void **state) {
   }
   request elsewhere = {&other_done, other, 0};
   append_async(&elsewhere, "{\"k\":\"other\"}");
-  while (done.count < 4 || other_done.count < 1) assert_true(moonpad_poll(self->service, PATIENCE_MS) > 0);
+  while (done.count < 4 || other_done.count < 1) assert_true(moonpad_poll(self->service, TIMEOUT_MS) > 0);
   for (int i = 0; i < 4; i++) assert_int_equal(done.order[i], i);
   assert_int_equal(done.statuses[0], MOONPAD_OK);
   assert_int_equal(done.statuses[1], MOONPAD_CONFLICT);
@@ -206,12 +206,12 @@ static void test_async_failure_without_callback_is_logged(void **state) {
   moonpad_session *session = host_create(self, "s", "");
   moonpad_session_name name = host_name("s");
   OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   assert_int_equal(moonpad_session_revision(session), 1);
   assert_int_equal(self->warnings, 0);
   OK(moonpad_delete_session(self->service, &name, NULL, &failure));
   OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
   assert_true(self->warnings > 0);
   assert_int_equal(self->last_warning, MOONPAD_NOT_FOUND);
   moonpad_session_free(session);
@@ -232,7 +232,7 @@ static void test_close_and_free_wait_for_asynchronous_appends(void **state) {
     append_async(&asked[i], "{\"k\":1}");
   }
   moonpad_service_close(self->service);
-  while (done.count < 10 && moonpad_poll(self->service, PATIENCE_MS) > 0) continue;
+  while (done.count < 10 && moonpad_poll(self->service, TIMEOUT_MS) > 0) continue;
   assert_int_equal(done.count, 10);
   for (int i = 0; i < 10; i++) assert_int_equal(done.statuses[i], MOONPAD_OK);
   moonpad_session_free(kept);
@@ -267,7 +267,7 @@ static void test_a_poll_calls_what_was_done_when_it_began(void **state) {
   chain chained = {host_create(self, "s", ""), 0};
   OK(moonpad_append_event_async(chained.session, T("{\"author\":\"a\"}"), append_next, &chained, &failure));
   for (int polls = 1; polls <= 20; polls++) {
-    assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 1);
+    assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 1);
     assert_int_equal(chained.called, polls);
   }
   assert_int_equal(moonpad_poll(self->service, 0), 0);
@@ -379,7 +379,7 @@ static void test_a_callback_releases_the_service(void **state) {
   request asked = {&done, other, 0};
   append_and_free(&asked, 1);
   OK(moonpad_refresh(held.session, &failure));
-  assert_int_equal(moonpad_poll(self->service, PATIENCE_MS), 2);
+  assert_int_equal(moonpad_poll(self->service, TIMEOUT_MS), 2);
   assert_int_equal(held.called, 1);
   assert_int_equal(done.count, 1);
   assert_int_equal(self->alive, 0);
@@ -414,7 +414,7 @@ static void test_an_append_after_a_failure_is_stored(void **state) {
                                        "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"q\":3}}}"};
   OK(moonpad_append_event_async(session, T(events[0]), append_again, &again, &failure));
   OK(moonpad_append_event_async(session, T(events[1]), append_again, &again, &failure));
-  while (again.called < 3) moonpad_poll(self->service, PATIENCE_MS);
+  while (again.called < 3) moonpad_poll(self->service, TIMEOUT_MS);
   OK(moonpad_refresh(session, &failure));
   STATE(session, "{\"k\":1,\"q\":55,\"temp:q\":55}");
   STORED(self, "s", "{\"k\":1,\"q\":55}");

@@ -16,7 +16,7 @@
 #include "service/session/session.h"
 #include "thread_support.h"
 
-#define PATIENCE_SECONDS (PATIENCE_MS / 1000)
+#define TIMEOUT_SECONDS (TIMEOUT_MS / 1000)
 
 /* ---- Completions ---- */
 
@@ -45,7 +45,7 @@ static void append_async(moonpad_session *session, const char *delta, outcome *g
 
 static void poll_for(host *self, size_t count) {
   size_t polled = 0, more;
-  while (polled < count && (more = moonpad_poll(self->service, PATIENCE_MS)) > 0) polled += more;
+  while (polled < count && (more = moonpad_poll(self->service, TIMEOUT_MS)) > 0) polled += more;
   assert_int_equal(polled, count);
   assert_int_equal(moonpad_poll(self->service, 0), 0);
 }
@@ -168,7 +168,7 @@ static void test_two_close_at_the_same_time(void **state) {
 
 static void *run_poll(void *context) {
   task *self = context;
-  self->polled = moonpad_poll(self->service, PATIENCE_MS);
+  self->polled = moonpad_poll(self->service, TIMEOUT_MS);
   return NULL;
 }
 
@@ -254,7 +254,7 @@ static bool look_at_lock(void *context, bool asks) {
   struct timespec deadline;
   if (atomic_load(&self->held)) return true;
   clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += PATIENCE_SECONDS / 6;
+  deadline.tv_sec += TIMEOUT_SECONDS / 6;
   if (pthread_mutex_timedlock(&self->service->executor.mutex, &deadline) == 0) {
     pthread_mutex_unlock(&self->service->executor.mutex);
   } else {
@@ -307,7 +307,7 @@ static void test_a_session_that_queued_nothing_is_freed_without_the_lock(void **
   struct timespec deadline;
   task freeing = {.service = self->service, .session = host_create(self, "s", "{\"k\":1}")};
   clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += PATIENCE_SECONDS / 6;
+  deadline.tv_sec += TIMEOUT_SECONDS / 6;
   pthread_mutex_lock(&self->service->executor.mutex);
   task_start(&freeing, run_free);
   int waited = sem_timedwait(&freeing.done, &deadline);
@@ -470,7 +470,7 @@ static void test_without_memory_appends_are_not_tried_one_by_one(void **state) {
   gate_free(&gate);
 }
 
-static void reopen_impatient(host *self) {
+static void reopen_without_timeout(host *self) {
   self->options.busy_timeout_ms = 0;
   host_reopen(self);
 }
@@ -488,7 +488,7 @@ static moonpad_status batched_status(const batched *self) {
 static moonpad_status lock_out(host *self, long n) {
   batched all;
   thread_gate gate;
-  reopen_impatient(self);
+  reopen_without_timeout(self);
   batched_queue(&all, self, &gate);
   faulty_vfs_arm(FAULT_LOCK, n, false);
   gate_open(&gate);
@@ -513,7 +513,7 @@ static moonpad_status close_locked_out(host *self, long n) {
   thread_gate gate;
   outcome got = {0};
   size_t queued = 1 + BATCHED + JOBS;
-  reopen_impatient(self);
+  reopen_without_timeout(self);
   moonpad_session *last = host_create(self, "", "");
   batched_queue(&all, self, &gate);
   for (int i = 0; i < JOBS; i++) append_async(last, "{\"k\":1}", &got);
@@ -548,7 +548,7 @@ static void test_what_is_queued_before_closing_is_tried_whatever_came_before(voi
   while (lock_out(self, n) == MOONPAD_OK) n++;
   for (int i = 0; i < 20; i++) {
     outcome locked_out = {0}, got = {0};
-    reopen_impatient(self);
+    reopen_without_timeout(self);
     moonpad_session *session = host_create(self, "", "");
     faulty_vfs_arm(FAULT_LOCK, n, false);
     append_async(session, "{\"k\":1}", &locked_out);

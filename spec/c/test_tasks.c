@@ -62,7 +62,7 @@ static void test_tasks_wait_side_by_side(void **state) {
   for (int i = 0; i < JOBS; i++) sem_post(&go_on);
   while (polled < JOBS) {
     size_t failed_now = 0;
-    polled += mp_queue_poll(queue, PATIENCE_MS, &failed_now);
+    polled += mp_queue_poll(queue, TIMEOUT_MS, &failed_now);
     failed += failed_now;
   }
   assert_int_equal(finished, JOBS);
@@ -185,7 +185,7 @@ static void test_a_step_takes_its_tasks_itself(void **state) {
     assert_true(is_readable(fd, 0));
     assert_true(mp_task_take(&second.job.task));
     assert_false(is_readable(fd, 0));
-    assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
+    assert_int_equal(moonpad_queue_poll(queue, TIMEOUT_MS), 0);
     expect_told(&first, 0, 0);
     expect_told(&second, 0, 0);
     expect_told(&polled, 1, 0);
@@ -292,12 +292,12 @@ static void submit_behind(host *self, held_task *held, moonpad_queue *queue, voi
 ** not again for the same.
 */
 static void expect_one_poll_to_come_back(host *self, held_task *polled, moonpad_queue *queue) {
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 0);
+  assert_int_equal(moonpad_queue_poll(queue, TIMEOUT_MS), 0);
   let_end(polled);
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_queue_poll(queue, TIMEOUT_MS), 1);
   expect_told(polled, 1, 0);
   submit_behind(self, polled, queue, run_for_a_moment, NULL);
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_queue_poll(queue, TIMEOUT_MS), 1);
   expect_told(polled, 1, 0);
 }
 
@@ -314,17 +314,17 @@ static void test_a_poll_comes_back_for_a_step_once(void **state) {
   assert_true(mp_task_take(&second.job.task));
   expect_one_poll_to_come_back(self, &polled, queue);
   /* Other waits look for themselves what is new. */
-  assert_true(mp_queue_await(queue, PATIENCE_MS));
+  assert_true(mp_queue_await(queue, TIMEOUT_MS));
   submit_behind(self, &polled, queue, run_for_a_moment, NULL);
-  assert_true(mp_queue_await(queue, PATIENCE_MS));
+  assert_true(mp_queue_await(queue, TIMEOUT_MS));
   assert_int_equal(moonpad_queue_poll(queue, 0), 1);
   expect_told(&polled, 1, 0);
-  assert_false(mp_queue_await(queue, PATIENCE_MS));
+  assert_false(mp_queue_await(queue, TIMEOUT_MS));
   /* Nor for one that nobody waits for. */
   hold(self, &abandoned, queue, MP_TAKEN_BY_STEP);
   mp_task_abandon(&abandoned.job.task);
   submit_behind(self, &polled, queue, run_for_a_moment, &abandoned);
-  assert_int_equal(moonpad_queue_poll(queue, PATIENCE_MS), 1);
+  assert_int_equal(moonpad_queue_poll(queue, TIMEOUT_MS), 1);
   assert_true(mp_task_take(&first.job.task));
   expect_told(&first, 0, 0);
   expect_told(&second, 0, 0);
@@ -352,8 +352,8 @@ static void test_what_is_due_without_a_task(void **state) {
   assert_false(is_readable(fd, 0));
   /* Other waits see what is new, too. */
   mp_queue_add_due(queue);
-  assert_true(mp_queue_await(queue, PATIENCE_MS));
-  assert_false(mp_queue_await(queue, PATIENCE_MS));
+  assert_true(mp_queue_await(queue, TIMEOUT_MS));
+  assert_false(mp_queue_await(queue, TIMEOUT_MS));
   /* The queue may be freed meanwhile. */
   mp_queue_retain(queue);
   moonpad_queue_free(queue);
@@ -385,7 +385,7 @@ static void test_writers_leave_a_worker_free(void **state) {
   for (int i = 0; i < MP_WRITERS; i++) sem_wait(&begun);
   assert_int_not_equal(sem_trywait(&begun), 0);
   for (int i = 0; i <= MP_WORKERS; i++) sem_post(&go_on);
-  while (polled <= MP_WORKERS) polled += mp_queue_poll(queue, PATIENCE_MS, &failed);
+  while (polled <= MP_WORKERS) polled += mp_queue_poll(queue, TIMEOUT_MS, &failed);
   assert_int_equal(finished, MP_WORKERS + 1);
   moonpad_queue_free(queue);
   sem_destroy(&begun);

@@ -48,12 +48,12 @@ waits["waits by context:await"] = function(context)
 end
 
 -- Far more rounds than any wait here takes: who waits that long has failed.
-local PATIENCE <const> = 300
+local MAX_ROUNDS <const> = 300
 
 ---Waits, in a tool or callback, until the condition holds.
 ---@param condition fun(): any
 function toolCalls.waitFor(condition)
-  for _ = 1, PATIENCE do
+  for _ = 1, MAX_ROUNDS do
     if condition() then return end
     coroutine.yield()
   end

@@ -150,11 +150,11 @@ moonpad_status moonpad_open(moonpad_string url, const moonpad_options *options, 
   return env == NULL ? mp_no_memory(error) : open_in(env, url, &complete, service, error);
 }
 
-moonpad_status mp_service_open_scratch(const moonpad_service *model, moonpad_service **service, moonpad_error *error) {
+moonpad_status mp_service_open_scratch(const moonpad_service *other, moonpad_service **service, moonpad_error *error) {
   *service = NULL;
-  moonpad_options options = model->options;
+  moonpad_options options = other->options;
   options.num_recent_events = MOONPAD_ALL_EVENTS;
-  return open_in(mp_env_retain(model->env), moonpad_text("memory:"), &options, service, error);
+  return open_in(mp_env_retain(other->env), moonpad_text("memory:"), &options, service, error);
 }
 
 void moonpad_service_close(moonpad_service *service) {

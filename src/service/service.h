@@ -58,10 +58,10 @@ moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *erro
 moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error);
 
 /*
-** Opens a service in memory with the hooks and limits of another one, `model`. Values may be passed
-** from the one to the other.
+** Opens a service in memory with the hooks and limits of another one (`other`). Values may be
+** passed between the two.
 */
-moonpad_status mp_service_open_scratch(const moonpad_service *model, moonpad_service **service, moonpad_error *error);
+moonpad_status mp_service_open_scratch(const moonpad_service *other, moonpad_service **service, moonpad_error *error);
 
 /* Are conflicts checked? `onConflict = "overwrite"` (contract 2.2) switches that off. */
 static inline bool mp_checks_conflicts(const moonpad_service *service) {

@@ -8,7 +8,7 @@ local moonpad = require "moonpad"
 local STDIN <const>, STDOUT <const>, STDERR <const> = 0, 1, 2
 -- How long to wait for a model before looking whether Ctrl-C was pressed; a signal ends the wait
 -- at once.
-local PATIENCE <const> = 0.25
+local TIMEOUT_SECONDS <const> = 0.25
 
 local Conversation = {}
 Conversation.__index = Conversation
@@ -87,7 +87,7 @@ end
 local function follow(invocation, show)
   local pending = {}
   while true do
-    local event = invocation:wait(PATIENCE)
+    local event = invocation:wait(TIMEOUT_SECONDS)
     if cli.interrupted() then
       invocation:cancel()
       return "cancelled"
