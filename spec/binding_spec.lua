@@ -380,7 +380,7 @@ describe("contexts", function()
     core.beginTransaction(second)
     second.gone = true
     core.rollbackTransaction(second)
-    core.putUnchecked(first, "answer", "42")
+    core.putLastWriterWins(first, "answer", "42")
     local event = core.commit(first, { author = "a", actions = { stateDelta = { own = 1 } } })
     assert.equal('{"answer":"42","own":1,"prefs":{"lang":"lt","theme":"dark"}}',
       moonpad.json.encode(event.actions.stateDelta))

@@ -83,7 +83,7 @@ end
 ---@param origin moonpad.Origin?
 function output.save(phase, event, origin)
   local key, value = output.of(phase.agent, event, origin)
-  if key then core.putUnchecked(phase.state, key, value) end
+  if key then core.putLastWriterWins(phase.state, key, value) end
 end
 
 return output

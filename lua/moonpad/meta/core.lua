@@ -536,11 +536,11 @@ function core.writes(state) end
 ---@param writes userdata of a session of a service that `core.openScratch` made
 function core.addWrites(state, writes) end
 
----A write that never conflicts.
+---A last-writer-wins write: it never conflicts.
 ---@param state moonpad.State
 ---@param key string
 ---@param value moonpad.Value?
-function core.putUnchecked(state, key, value) end
+function core.putLastWriterWins(state, key, value) end
 
 ---Appends the event with the pending writes in its stateDelta. On failure they stay pending. A
 ---partial event is returned unchanged.

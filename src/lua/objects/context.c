@@ -71,11 +71,11 @@ static int read_only(lua_State *L) {
   return 1;
 }
 
-/* core.putUnchecked(state, key, value) */
-static int put_unchecked(lua_State *L) {
+/* core.putLastWriterWins(state, key, value) */
+static int put_last_writer_wins(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_lua_state *state = mp_check_state(L, binding, 1, "core.putUnchecked");
-  moonpad_string key = mp_argument_string(L, 2, "core.putUnchecked", "key");
+  mp_lua_state *state = mp_check_state(L, binding, 1, "core.putLastWriterWins");
+  moonpad_string key = mp_argument_string(L, 2, "core.putLastWriterWins", "key");
   lua_settop(L, 3);
   mp_state_write(L, binding, state, key, 3, true);
   return 0;
@@ -336,7 +336,7 @@ void mp_context_module(lua_State *L, int binding_index) {
   static const luaL_Reg functions[] = {{"changes", new_changes},
                                        {"state", new_detached},
                                        {"readOnly", read_only},
-                                       {"putUnchecked", put_unchecked},
+                                       {"putLastWriterWins", put_last_writer_wins},
                                        {"commit", commit},
                                        {"finish", finish},
                                        {"render", render},
