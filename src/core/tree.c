@@ -256,7 +256,7 @@ static bool read_string_slot(mp_node *node, mp_slot *slot, mp_item *item) {
   return true;
 }
 
-bool mp_node_read_slot(mp_node *node, size_t at, mp_item *item) {
+static bool read_slot(mp_node *node, size_t at, mp_item *item) {
   mp_slot *slot = &node->slots[at];
   item->node = NULL;
   item->scalar = moonpad_null_value();
@@ -323,7 +323,7 @@ moonpad_status mp_node_member(mp_node *node, moonpad_string key, mp_item *item, 
   if (node->is_array) return MOONPAD_OK;
   if (!mp_node_open(node)) return mp_no_memory(error);
   size_t at = mp_node_find(node, key);
-  if (at != MP_NO_SLOT && !mp_node_read_slot(node, at, item)) return mp_no_memory(error);
+  if (at != MP_NO_SLOT && !read_slot(node, at, item)) return mp_no_memory(error);
   return MOONPAD_OK;
 }
 
@@ -332,7 +332,7 @@ moonpad_status mp_node_index(mp_node *node, int64_t index, mp_item *item, moonpa
   if (!node->is_array) return MOONPAD_OK;
   if (!mp_node_open(node)) return mp_no_memory(error);
   if (index < 1 || (uint64_t)index > node->count) return MOONPAD_OK;
-  return mp_node_read_slot(node, (size_t)index - 1, item) ? MOONPAD_OK : mp_no_memory(error);
+  return read_slot(node, (size_t)index - 1, item) ? MOONPAD_OK : mp_no_memory(error);
 }
 
 moonpad_status mp_node_member_at(mp_node *node, size_t position, moonpad_string *key, mp_item *item,
@@ -342,7 +342,7 @@ moonpad_status mp_node_member_at(mp_node *node, size_t position, moonpad_string 
   if (!mp_node_open(node)) return mp_no_memory(error);
   if (position >= node->count) return MOONPAD_OK;
   size_t at = find_position(node, position);
-  if (item != NULL && !mp_node_read_slot(node, at, item)) return mp_no_memory(error);
+  if (item != NULL && !read_slot(node, at, item)) return mp_no_memory(error);
   if (!node->is_array) *key = mp_key_text(node->keys[at]);
   return MOONPAD_OK;
 }

@@ -68,7 +68,6 @@ struct mp_node {
 bool mp_node_open(mp_node *node);
 /* The slot of a key in an open object, which may be deleted; or MP_NO_SLOT. */
 size_t mp_node_find(mp_node *node, moonpad_string key);
-bool mp_node_read_slot(mp_node *node, size_t at, mp_item *item);
 mp_value *mp_node_slot_value(mp_node *node, size_t at);
 /* Writes the items of an open array, from slot `from` on, as a JSON array. */
 void mp_node_write_items(mp_node *node, size_t from, mp_buffer *out);

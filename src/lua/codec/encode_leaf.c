@@ -67,7 +67,8 @@ static inline uint64_t copy_short(char *to, const char *from, size_t length) {
   return not_plain(word);
 }
 
-bool mp_encode_plain(mp_buffer *out, moonpad_string text) {
+/* Writes a string literal if its text is all plain ASCII; false: nothing has been written. */
+static bool encode_plain(mp_buffer *out, moonpad_string text) {
   if (text.length > SIZE_MAX - 2 || !mp_buffer_room(out, text.length + 2)) return false;
   char *to = out->data + out->length;
   uint64_t found =
@@ -79,7 +80,7 @@ bool mp_encode_plain(mp_buffer *out, moonpad_string text) {
 }
 
 moonpad_status mp_encode_key(const mp_encoder *e, moonpad_string key) {
-  if (!mp_encode_plain(e->out, key)) {
+  if (!encode_plain(e->out, key)) {
     if (e->out->failed) return mp_encoder_fail_full(e);
     moonpad_status status = mp_encoder_check_text(e, e->depth - 1, key, "a key is");
     if (status != MOONPAD_OK) return status;
@@ -92,7 +93,7 @@ moonpad_status mp_encode_key(const mp_encoder *e, moonpad_string key) {
 moonpad_status mp_encode_string(mp_encoder *e, int index) {
   moonpad_string text;
   text.data = lua_tolstring(e->L, index, &text.length);
-  if (mp_encode_plain(e->out, text)) return MOONPAD_OK;
+  if (encode_plain(e->out, text)) return MOONPAD_OK;
   if (e->out->failed) return mp_encoder_fail_full(e);
   moonpad_status status = mp_encoder_check_text(e, e->depth, text, "the string is");
   if (status == MOONPAD_OK) mp_json_write_string(e->out, text);

@@ -48,8 +48,6 @@ unsigned mp_encoder_depth_limit(const mp_encoder *e);
 moonpad_status mp_encoder_check_text(const mp_encoder *e, unsigned steps, moonpad_string text, const char *what);
 moonpad_status mp_encoder_check_number(const mp_encoder *e, lua_Number number);
 
-/* Writes a string literal if its text is all plain ASCII; false: nothing has been written. */
-bool mp_encode_plain(mp_buffer *out, moonpad_string text);
 /*
 ** Writes a key as a string literal, and the colon; refuses it with its path where it is not
 ** valid UTF-8.
