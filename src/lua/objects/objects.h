@@ -3,9 +3,8 @@
 ** nodes, appends under way) with their metamethods, and what the runner's contexts are made of.
 ** Does not belong here: the calls of a service (lua/service), what several of them check or count
 ** (lua/base/handles.h), and values that are no proxies (lua/codec).
-** Arrows: to async, codec and base; session -> events, context -> state
-** -> node. Only module.c and lua/service
-** use this room.
+** Arrows: to async, codec and base; session -> events, context -> state -> node. Only module.c and
+** lua/service use objects.
 */
 #ifndef MP_LUA_OBJECTS_OBJECTS_H
 #define MP_LUA_OBJECTS_OBJECTS_H

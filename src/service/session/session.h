@@ -7,7 +7,9 @@
 ** Does not belong here: pending writes (changes/), what an append is and when it conflicts
 ** (append/), earlier states (history/).
 ** Arrows: session/ uses the service, the store and core; changes/, append/, history/ and shared/
-** use session/. What they must learn they register: mp_view.will_change, mp_session_hooks.
+** use session/. What they must learn they register: mp_view.will_change, mp_session_hooks. The view
+** calls back because a change set keeps the value that a tool call still sees, before another one
+** is shown (changes/versions.c).
 */
 #ifndef MP_SERVICE_SESSION_SESSION_H
 #define MP_SERVICE_SESSION_SESSION_H

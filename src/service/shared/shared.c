@@ -1,10 +1,12 @@
 /*
 ** User and app state, read and changed without a session (contract 2: getUserState, updateAppState,
 ** incrementState and so on).
+**
 ** Belongs here: the transaction of each of these calls, and the checks of what they are given.
 ** Does not belong here: how a session sees these keys (session/), or writes them with an event
 ** (append/).
-** Arrows: uses session/, service and below; no other folder of src/service uses this one.
+** Arrows: shared/ uses session/, the service and below; no other folder of src/service uses
+** shared/.
 */
 #include "base/error.h"
 #include "core/operations.h"
