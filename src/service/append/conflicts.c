@@ -15,7 +15,7 @@ int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) 
   mp_entries *found = &append->others.found;
   const mp_entry *other = found->count == 0 ? NULL : mp_entries_find(found, mp_key_text(key), key->hash);
   if (other != NULL) return other->revision;
-  bool is_gone = (append->others.whole & MP_HEAD(operation->scope)) != 0 && !operation->was_absent;
+  bool is_gone = (append->others.complete_scopes & MP_HEAD(operation->scope)) != 0 && !operation->was_absent;
   if (is_gone) return append->facts.forgotten[operation->scope];
   int64_t own = operation->entry->own.to;
   return own > operation->known_change ? own : operation->known_change;

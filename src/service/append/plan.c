@@ -203,7 +203,7 @@ static void take_outcome(sending *send) {
   append->row = append->facts.row;
   append->timestamp = append->draft.timestamp;
   append->event_revision = append->row.revision;
-  mp_changed_keys_note_whole(&append->others, &append->facts);
+  mp_changed_keys_note_complete(&append->others, &append->facts);
   mp_append_note(append);
   for (size_t i = 0; i < append->stored_count; i++) {
     if (!is_added(&send->operations[i])) continue;

@@ -67,7 +67,7 @@ static moonpad_status read_origin(fork_job *fork, mp_tx *tx, moonpad_error *erro
   mp_replay_clear(&fork->replay);
   moonpad_status status = mp_history_look(fork->session, tx, 0, &fork->changed, &fork->from, error);
   bool is_newest = fork->revision == fork->from.revision;
-  fork->is_copied = status == MOONPAD_OK && is_newest && fork->changed.whole == 0;
+  fork->is_copied = status == MOONPAD_OK && is_newest && fork->changed.complete_scopes == 0;
   if (fork->is_copied) status = mp_history_look(fork->session, tx, MP_EVERY_KEY, &fork->state, &fork->from, error);
   if (status == MOONPAD_OK && fork->is_copied) return add_removed(&fork->state.found, &fork->changed.found, error);
   if (status != MOONPAD_OK) return status;

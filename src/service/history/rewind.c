@@ -41,7 +41,7 @@ static moonpad_status find_invocation(rewind_job *rewind, mp_tx *tx, const mp_se
 static moonpad_status read_before(rewind_job *rewind, mp_tx *tx, const mp_session_ref *ref, const mp_session_row *row,
                                   moonpad_error *error) {
   mp_replay *before = &rewind->before;
-  if (rewind->now.whole != 0) return mp_replay_to(before, tx, ref, row, rewind->revision, error);
+  if (rewind->now.complete_scopes != 0) return mp_replay_to(before, tx, ref, row, rewind->revision, error);
   moonpad_status status = MOONPAD_OK;
   for (size_t i = 0; status == MOONPAD_OK && i < rewind->now.found.count; i++) {
     status = mp_replay_want(before, rewind->now.found.items[i].key, error);

@@ -6,18 +6,18 @@
 void mp_changed_keys_init(mp_changed_keys *changed, mp_env *env) {
   mp_entries_init(&changed->found, env);
   changed->view = NULL;
-  changed->whole = 0;
+  changed->complete_scopes = 0;
 }
 
 void mp_changed_keys_clear(mp_changed_keys *changed) {
   mp_entries_clear(&changed->found);
-  changed->whole = 0;
+  changed->complete_scopes = 0;
 }
 
 void mp_changed_keys_free(mp_changed_keys *changed) {
   mp_entries_free(&changed->found);
   changed->view = NULL;
-  changed->whole = 0;
+  changed->complete_scopes = 0;
 }
 
 /* The view's own key, where the view is known. */
@@ -53,9 +53,9 @@ mp_look mp_look_at(const mp_session_ref *ref, const mp_session_row *snapshot, mp
   return look;
 }
 
-void mp_changed_keys_note_whole(mp_changed_keys *changed, const mp_facts *facts) {
+void mp_changed_keys_note_complete(mp_changed_keys *changed, const mp_facts *facts) {
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    if (facts->whole[scope]) changed->whole |= MP_HEAD(scope);
+    if (facts->whole[scope]) changed->complete_scopes |= MP_HEAD(scope);
   }
 }
 
@@ -63,7 +63,7 @@ moonpad_status mp_look_for_changed_keys(mp_tx *tx, mp_look *look, mp_changed_key
                                         moonpad_error *error) {
   mp_changed_keys_clear(changed);
   moonpad_status status = tx->ops->look(tx, look, facts, error);
-  if (status == MOONPAD_OK) mp_changed_keys_note_whole(changed, facts);
+  if (status == MOONPAD_OK) mp_changed_keys_note_complete(changed, facts);
   return status;
 }
 
@@ -77,13 +77,13 @@ bool mp_changed_keys_reserve(const mp_changed_keys *changed, mp_view *view) {
   return true;
 }
 
-/* Marks what the view has of the scopes that were found whole. */
-static void mark_stale(const mp_view *view, unsigned whole) {
+/* Marks what the view has of the scopes that were found complete. */
+static void mark_stale(const mp_view *view, unsigned complete_scopes) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&view->entries, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
-    bool is_whole = entry->scope != MP_SCOPE_TEMP && (whole & MP_HEAD(entry->scope)) != 0;
-    entry->stale = is_whole && mp_view_stored(entry) != NULL;
+    bool is_complete = entry->scope != MP_SCOPE_TEMP && (complete_scopes & MP_HEAD(entry->scope)) != 0;
+    entry->stale = is_complete && mp_view_stored(entry) != NULL;
   }
 }
 
@@ -98,7 +98,7 @@ static void remove_stale(mp_view *view, const mp_session_row *row) {
 }
 
 void mp_changed_keys_apply(const mp_changed_keys *changed, mp_view *view, const mp_session_row *row) {
-  if (changed->whole != 0) mark_stale(view, changed->whole);
+  if (changed->complete_scopes != 0) mark_stale(view, changed->complete_scopes);
   for (size_t i = 0; i < changed->found.count; i++) {
     const mp_entry *found = &changed->found.items[i];
     mp_view_entry *entry = mp_map_get_hashed(&view->entries, found->key.data, found->key.length, found->hash);
@@ -108,5 +108,5 @@ void mp_changed_keys_apply(const mp_changed_keys *changed, mp_view *view, const 
     bool is_known = entry->revision == found->revision && mp_equal_values(stored, found->value);
     mp_view_set(view, entry, is_known ? stored : found->value, found->revision);
   }
-  if (changed->whole != 0) remove_stale(view, row);
+  if (changed->complete_scopes != 0) remove_stale(view, row);
 }

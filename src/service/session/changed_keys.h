@@ -18,7 +18,7 @@ typedef struct mp_changed_keys {
   */
   mp_view *view;
   /* Scopes (MP_HEAD) of which `found` is the complete state: what it lacks is gone. */
-  unsigned whole;
+  unsigned complete_scopes;
 } mp_changed_keys;
 
 void mp_changed_keys_init(mp_changed_keys *changed, mp_env *env);
@@ -26,7 +26,7 @@ void mp_changed_keys_clear(mp_changed_keys *changed);
 void mp_changed_keys_free(mp_changed_keys *changed);
 /* An mp_each_state; the context is the mp_changed_keys. */
 moonpad_status mp_changed_keys_add_row(void *changed, const mp_state_row *row, moonpad_error *error);
-void mp_changed_keys_note_whole(mp_changed_keys *changed, const mp_facts *facts);
+void mp_changed_keys_note_complete(mp_changed_keys *changed, const mp_facts *facts);
 
 /*
 ** A question to the store for a session and its keys that changed after the revisions in
