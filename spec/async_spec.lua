@@ -254,7 +254,7 @@ support.each_store(function(open)
       local err = raises("conflict", nil, pending.result, pending)
       assert.are.same({ old = "mine", n = 2, list = { "mine" }, ["temp:t"] = 1 }, err.event.actions.stateDelta)
       assert.are.same({ old = "mine, since" }, session.state:delta())
-      -- It was decided in sight of the old value, too.
+      -- When it was written, the object showed the old value, too.
       raises("conflict", nil, service.updateSession, service, session)
       service:refresh(session)
       service:updateSession(session)

@@ -586,7 +586,7 @@ describe("two writers", function()
       end)
 
       for _, key in ipairs { "k", "user:k", "app:k" } do
-        it("take in a change of " .. key .. " that was read before: what is written then is in sight of it", function()
+        it("take in a change of " .. key .. " that was read before: later writes have seen it", function()
           local _ = mine.state[key]
           elsewhere { [key] = 2 }
           mine.state.j = "mine"
@@ -638,7 +638,7 @@ describe("two writers", function()
     end)
 
     describe("with a refresh in between", function()
-      it("do not conflict: what is pending counts as decided in sight of the new values", function()
+      it("do not conflict: what is pending counts as written after the new values were seen", function()
         mine.state:update { k = "mine" }
         mine.state["user:k"] = mine.state["user:k"] .. " and mine"
         elsewhere { k = "theirs", ["user:k"] = "theirs" }

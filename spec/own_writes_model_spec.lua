@@ -215,8 +215,8 @@ function Scene:commit(writer)
   end
 end
 
--- An event by hand is decided in sight of what the object holds; who asks is the object's own
--- change set.
+-- The base of an event by hand is what the object holds; the reads of the object's own change set
+-- count.
 function Scene:appendByHand(key, value)
   local model = self.model
   self.own:read(key)

@@ -116,7 +116,7 @@ static void print_last_event(FILE *to, moonpad_session *session) {
   moonpad_event_free(event);
 }
 
-/* Whether a later write counts as decided in sight of what was stored. */
+/* Whether a later write counts as made after what was stored was seen. */
 static void print_later_write(FILE *to, moonpad_changes *changes, const char *key) {
   set_number(changes, key, 77);
   fprintf(to, "%s later: %s\n", key,

@@ -100,7 +100,7 @@ end
 -- The same after a call that brings it up to date.
 function Writer:catchUp()
   self:load()
-  -- With nothing pending, what was read before counts as read in sight of this.
+  -- With nothing pending, what was read before counts as read now.
   if #self.pending == 0 then self.refreshed = self.tick end
 end
 

@@ -72,7 +72,7 @@ static call_handle *push_handle(lua_State *L) {
   return handle;
 }
 
-/* The memory and the userdata of one that is done, which is pushed; NULL: there is none. */
+/* Reuses the memory of a call that has ended, and pushes its userdata. NULL: there is none. */
 static mp_store_call *take_cached(lua_State *L, mp_lua *binding, const mp_store_call_type *type) {
   mp_store_call *call = binding->cached_call;
   if (call == NULL || type->size > CACHED_CALL_BYTES) return NULL;
@@ -107,7 +107,10 @@ mp_store_call *mp_store_call_push(lua_State *L, const mp_store_call_type *type, 
   return call;
 }
 
-/* It is done. Memory and userdata are kept for the next one, unless Lua is still to close it. */
+/*
+** The call has ended. Keeps its memory and its userdata for the next call, unless Lua still has to
+** close the userdata.
+*/
 static void recycle(lua_State *L, mp_store_call *call) {
   /* The results are on the stack. */
   luaL_checkstack(L, 2, NULL);
@@ -246,8 +249,9 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
 int mp_store_call_make(lua_State *L, mp_store_call *call, bool in_memory) {
   ((call_handle *)lua_touserdata(L, call->index))->top = lua_gettop(L);
   /*
-  ** So that a coroutine which is closed meanwhile lets go of it at once. From here on nothing
-  ** may be popped down to it: in Lua 5.4.4 lua_settop loses its way when closing moves the stack.
+  ** If the coroutine is closed before the call has ended, Lua closes the userdata, which releases
+  ** the call at once. From here on nothing may be popped down to the userdata: in Lua 5.4.4,
+  ** lua_settop fails when closing moves the stack.
   */
   call->is_marked = !in_memory && stepper_of(L) != NULL;
   if (call->is_marked) lua_toclose(L, call->index);

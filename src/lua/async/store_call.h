@@ -25,7 +25,8 @@ typedef struct mp_store_call mp_store_call;
 typedef struct mp_store_call_type {
   size_t size; /* of what begins with an mp_store_call */
   /*
-  ** Asks the store: on any thread, without Lua. What it needs is in the call, and so is the answer.
+  ** Asks the store: on any thread, without Lua. Reads its arguments from the call, and writes its
+  ** results into the call.
   */
   moonpad_status (*ask)(mp_store_call *call, moonpad_error *error);
   /*
@@ -33,7 +34,7 @@ typedef struct mp_store_call_type {
   ** how many, or raises. What `ask` gave is in `status` and `error`.
   */
   int (*finish)(lua_State *L, mp_store_call *call);
-  /* Gives back what the call holds beside the members below. NULL: nothing. Raises -. */
+  /* Releases what the call owns besides the members of mp_store_call. NULL: nothing. Raises -. */
   void (*release)(mp_store_call *call);
   bool writes; /* as of mp_task */
 } mp_store_call_type;

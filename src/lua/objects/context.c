@@ -186,10 +186,10 @@ static bool look_up(void *context, moonpad_string name, moonpad_value *value, mo
 }
 
 /*
-** Takes the artifacts' texts out of a table { [file] = text }; what they are kept in is left on
-** the stack.
+** Reads the texts of artifacts from a table { [file] = text }. Leaves the memory that `from` points
+** to on the stack, as a userdata.
 */
-static void gather_artifacts(mp_options_table options, sources *from) {
+static void read_artifacts(mp_options_table options, sources *from) {
   lua_State *L = options.L;
   int table = mp_field_index(options, "artifacts");
   if (table == 0) return;
@@ -230,7 +230,7 @@ static int render(lua_State *L) {
   choice.syntax = syntax_of(options);
   choice.agent_name = mp_field_optional_string(options, "agentName");
   sources from = {state->set->changes, NULL, 0, false};
-  gather_artifacts(options, &from);
+  read_artifacts(options, &from);
   /* Nothing runs Lua before it is copied. */
   mp_buffer *out = &binding->text;
   mp_buffer_clear(out);

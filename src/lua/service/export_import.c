@@ -35,10 +35,10 @@ static void release_shared(shared_export *shared) {
 }
 
 static void release_export(void *payload) {
-  shared_export **shared = payload;
-  shared_export *held = *shared;
-  *shared = NULL;
-  release_shared(held);
+  shared_export **slot = payload;
+  shared_export *shared = *slot;
+  *slot = NULL;
+  release_shared(shared);
 }
 
 typedef struct export_call {
@@ -243,8 +243,8 @@ static int import_list(lua_State *L) {
 }
 
 /*
-** Nothing of ours is held or on the C stack while the iterator runs: it may raise, yield, and call
-** moonpad.
+** While the caller's iterator runs, this function owns nothing and has no data on the C stack: the
+** iterator may raise, yield, and call moonpad.
 */
 static int import_from_iterator(lua_State *L, int status, lua_KContext context) {
   /* The number of the line that comes next. */

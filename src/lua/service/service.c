@@ -20,15 +20,15 @@ static int service_close(lua_State *L) {
 
 static int service_gc(lua_State *L) {
   mp_lua *binding = lua_touserdata(L, lua_upvalueindex(1));
-  mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
-  if (service == NULL) return 0;
-  moonpad_service *held = service->service;
-  moonpad_queue *queue = service->queue;
-  service->service = NULL;
-  service->queue = NULL;
-  service->closed = true;
+  mp_lua_service *object = mp_test_userdata(L, 1, binding->service_meta);
+  if (object == NULL) return 0;
+  moonpad_service *service = object->service;
+  moonpad_queue *queue = object->queue;
+  object->service = NULL;
+  object->queue = NULL;
+  object->closed = true;
   moonpad_queue_free(queue);
-  moonpad_service_release(held);
+  moonpad_service_release(service);
   return 0;
 }
 

@@ -12,7 +12,7 @@ static void borrow_scratch(moonpad_session *session, mp_append *append) {
   mp_buffer_init(&session->scratch, session->env);
 }
 
-static void give_scratch_back(moonpad_session *session, mp_append *append) {
+static void return_scratch(moonpad_session *session, mp_append *append) {
   if (append->json.capacity > SCRATCH_BYTES) return;
   session->scratch = append->json;
   mp_buffer_init(&append->json, append->env);
@@ -63,7 +63,7 @@ static moonpad_status store_and_apply(mp_append *append, moonpad_session *sessio
   } else {
     mp_append_forget_outcome(append);
   }
-  give_scratch_back(session, append);
+  return_scratch(session, append);
   return status;
 }
 

@@ -300,7 +300,7 @@ static void drop_job(mp_task *task) {
 }
 
 bool mp_job_poll(mp_job *last) {
-  /* Who is told may release the service. */
+  /* A callback may release the service: keep it until this function returns. */
   moonpad_service *service = moonpad_service_retain(last->queued.append.service);
   pthread_mutex_t *mutex = &service->executor.mutex;
   pthread_mutex_lock(mutex);

@@ -82,7 +82,7 @@ bool mp_in_flight_try_drain(mp_in_flight_queue *queue) {
 /* ---- appends that nobody waits for ---- */
 
 void mp_in_flight_abandon(mp_in_flight *append) {
-  /* Who is told may release the service. */
+  /* A callback may release the service: keep it until this function returns. */
   moonpad_service *service = moonpad_service_retain(append->service);
   append->is_abandoned = true;
   mp_task_abandon(&append->task);
