@@ -90,7 +90,7 @@ local function retold(event)
   return { role = "user", parts = parts }
 end
 
--- Answers stand right after the content that calls. `pending` finds the place of a call by its id,
+-- Answers stand right after the content that calls. `pending` finds the answer to a call by its id,
 -- or by its name.
 local function addCalls(list, pending, event, parts)
   local answers, byId, longRunning = {}, {}, {}
@@ -115,7 +115,7 @@ local function addCalls(list, pending, event, parts)
   if #answers > 0 then list[#list + 1] = { role = "user", answers = answers } end
 end
 
-local function placeOf(pending, response)
+local function answerFor(pending, response)
   local same = response.id and pending.byId[response.id] or {}
   for _, answer in ipairs(same) do
     if not answer.part then return answer end
@@ -132,8 +132,8 @@ local function addEvent(list, pending, event)
   for _, part in ipairs(events.parts(event)) do
     if part.functionResponse then
       -- An answer whose call is not in sight (cut off, rewound) would be refused by every model.
-      local place = placeOf(pending, part.functionResponse)
-      if place then place.part = part end
+      local answer = answerFor(pending, part.functionResponse)
+      if answer then answer.part = part end
     else
       kept[#kept + 1] = copy(part)
     end

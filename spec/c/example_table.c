@@ -122,14 +122,14 @@ void table_drop(table *self, int64_t id) {
   self->count = kept;
 }
 
-void table_set(const table *self, mp_value **place, mp_value *value) {
+void table_set(const table *self, mp_value **slot, mp_value *value) {
   mp_value_retain(value);
-  mp_value_release(self->env, *place);
-  *place = value;
+  mp_value_release(self->env, *slot);
+  *slot = value;
 }
 
-bool table_keep(const table *self, mp_value **place, moonpad_string *text) {
-  *place = mp_value_new_string(self->env, *text);
-  *text = table_text(*place);
-  return *place != NULL;
+bool table_keep(const table *self, mp_value **slot, moonpad_string *text) {
+  *slot = mp_value_new_string(self->env, *text);
+  *text = table_text(*slot);
+  return *slot != NULL;
 }

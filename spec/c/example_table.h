@@ -61,9 +61,9 @@ record *table_need(table *self, enum record_kind kind, int64_t parent, moonpad_s
 void table_drop(table *self, int64_t id);
 
 /* Puts a value into a record, with a reference of its own. */
-void table_set(const table *self, mp_value **place, mp_value *value);
+void table_set(const table *self, mp_value **slot, mp_value *value);
 /* Puts a copy of *text there, which it becomes. False: there is no memory. */
-bool table_keep(const table *self, mp_value **place, moonpad_string *text);
+bool table_keep(const table *self, mp_value **slot, moonpad_string *text);
 static inline moonpad_string table_text(const mp_value *value) {
   return value == NULL ? moonpad_text(NULL) : value->as.as.text;
 }

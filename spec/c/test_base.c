@@ -314,14 +314,14 @@ static void keys_may_hold_any_bytes(void **state) {
 /* A hash that lets similar keys collide would make every map slow. */
 static void similar_keys_hash_apart(void **state) {
   (void)state;
-  enum { PLACES = 1 << 16 };
-  static unsigned char used[PLACES];
+  enum { SLOTS = 1 << 16 };
+  static unsigned char used[SLOTS];
   size_t worst = 0;
-  for (int i = 0; i < PLACES; i++) {
+  for (int i = 0; i < SLOTS; i++) {
     char area[40];
     int length = snprintf(area, sizeof area, "session:%d:%s", i, i % 2 == 0 ? "" : "with a much longer tail");
-    unsigned char *place = &used[mp_hash(area, (size_t)length) % PLACES];
-    if (++*place > worst) worst = *place;
+    unsigned char *slot = &used[mp_hash(area, (size_t)length) % SLOTS];
+    if (++*slot > worst) worst = *slot;
   }
   assert_in_range(worst, 2, 12); /* at random, about 8 */
 }

@@ -229,7 +229,7 @@ static void of_equal_keys_the_first_is_found(void **state) {
   assert_int_equal(find(s, T("twice"))->revision, 1);
 }
 
-/* Two that differ at one place only, under the same hash. */
+/* Two that differ in one byte only, under the same hash. */
 static void keys_with_one_hash_are_told_apart(void **state) {
   scene *s = *state;
   static char keys[40][2];

@@ -331,20 +331,20 @@ static void random_values_come_out_canonical(void **state) {
 static void damage(char *text, size_t *length) {
   static const char bytes[] = "{}[]\",:\\u0123456789eE+-. \n\x01\x80\xC3\xED\xF4truefalsn";
   for (uint64_t left = 1 + next_random() % 4; left > 0 && *length > 0; left--) {
-    size_t place = next_random() % *length;
+    size_t at = next_random() % *length;
     switch (next_random() % 4) {
     case 0:
-      memmove(text + place, text + place + 1, *length - place - 1);
+      memmove(text + at, text + at + 1, *length - at - 1);
       *length -= 1;
       break;
     case 1:
-      *length = place;
+      *length = at;
       break;
     case 2:
-      text[place] = (char)next_random();
+      text[at] = (char)next_random();
       break;
     default:
-      text[place] = bytes[next_random() % (sizeof bytes - 1)];
+      text[at] = bytes[next_random() % (sizeof bytes - 1)];
       break;
     }
   }

@@ -1,5 +1,5 @@
 /*
-** Reading one place of a value by its path: moonpad_json_read of the public API. One test is for
+** Reading one part of a value by its path: moonpad_json_read of the public API. One test is for
 ** mp_json_get beneath it, which also starts from values that are no JSON text.
 */
 #include <setjmp.h>
@@ -99,7 +99,7 @@ static void scratch_may_be_used_again(void **state) {
   moonpad_buffer_free(&scratch);
 }
 
-/* Who expects no string that has escapes need not have a place for one. */
+/* Who expects no string that has escapes need not have a buffer for one. */
 static void scratch_may_be_left_out(void **state) {
   (void)state;
   static const char *const plain[] = {"1",    "1.5",       "true",      "null",
@@ -150,7 +150,7 @@ static void malformed_json_on_the_way_is_an_error(void **state) {
   }
 }
 
-static void what_follows_the_place_is_not_read(void **state) {
+static void what_follows_the_part_is_not_read(void **state) {
   (void)state;
   moonpad_buffer scratch = {0};
   moonpad_value value;
@@ -189,14 +189,10 @@ static void walking_starts_from_any_value(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_kind_of_value_is_read),
-      cmocka_unit_test(what_is_not_there_is_absent),
-      cmocka_unit_test(an_empty_path_is_the_whole),
-      cmocka_unit_test(scratch_may_be_used_again),
-      cmocka_unit_test(malformed_paths_are_named),
-      cmocka_unit_test(malformed_json_on_the_way_is_an_error),
-      cmocka_unit_test(what_follows_the_place_is_not_read),
-      cmocka_unit_test(walking_starts_from_any_value),
+      cmocka_unit_test(every_kind_of_value_is_read),       cmocka_unit_test(what_is_not_there_is_absent),
+      cmocka_unit_test(an_empty_path_is_the_whole),        cmocka_unit_test(scratch_may_be_used_again),
+      cmocka_unit_test(malformed_paths_are_named),         cmocka_unit_test(malformed_json_on_the_way_is_an_error),
+      cmocka_unit_test(what_follows_the_part_is_not_read), cmocka_unit_test(walking_starts_from_any_value),
       cmocka_unit_test(scratch_may_be_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static const edits_case noted[] = {
     {"{\"a\":1}", "a=-; [1]=1", "set . [1]"},
     {"{}", "x=1; x=-; [1]=1", "extend . [1]"},
     {"{}", "[1]=1; [1]=-", "make . []"},
-    /* what was put where there was none is noted place by place */
+    /* what was put where there was none is noted path by path */
     {"{}", "o={\"x\":1,\"y\":{\"z\":[]}}",
      "make \"o\" {}; set \"o\"\"x\" 1; make \"o\"\"y\" {}; make \"o\"\"y\"\"z\" []"},
     {"{}", "o={}; o.x=1; o.l={}; o.l+=2", "make \"o\" {}; make \"o\"\"l\" []; extend \"o\"\"l\" [2]; set \"o\"\"x\" 1"},
@@ -69,7 +69,7 @@ static void edits_are_noted(void **state) {
   }
 }
 
-static void a_whole_is_noted_place_by_place(void **state) {
+static void a_whole_is_noted_path_by_path(void **state) {
   static const struct {
     const char *value, *edits;
   } cases[] = {
@@ -140,7 +140,7 @@ static void assert_both_at_depth(world *w, const char *key, unsigned depth) {
   free(base);
 }
 
-static void deep_places_are_reached(void **state) {
+static void deep_paths_are_reached(void **state) {
   assert_both_at_depth(*state, "k", 0);
   assert_both_at_depth(*state, "k", 126); /* the list is at level 128 */
   char key[1001];
@@ -169,7 +169,7 @@ static void what_would_be_too_deep_does_not_fit(void **state) {
   free(base);
 }
 
-/* So many that a walk over all pairs of places would not come to an end. */
+/* So many that a walk over all pairs of paths would not come to an end. */
 #define MANY 100000
 
 static void huge_arrays_take_linear_time(void **state) {
@@ -301,7 +301,7 @@ static void the_owner_is_asked(void **state) {
   }
 }
 
-/* Nodes stay what they are as long as their place is not replaced. */
+/* Nodes stay what they are as long as their slot is not replaced. */
 static void applying_a_patch_keeps_the_identity_of_nodes(void **state) {
   world *w = *state;
   static const char base[] = "{\"e\":{},\"l\":[{\"x\":1},2],\"o\":{},\"s\":[1,1]}";
@@ -420,8 +420,8 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_world, tear_down_world)
   const struct CMUnitTest tests[] = {
       TEST(edits_are_noted),
-      TEST(a_whole_is_noted_place_by_place),
-      TEST(deep_places_are_reached),
+      TEST(a_whole_is_noted_path_by_path),
+      TEST(deep_paths_are_reached),
       TEST(what_would_be_too_deep_does_not_fit),
       TEST(huge_arrays_take_linear_time),
       TEST(huge_objects_take_linear_time),

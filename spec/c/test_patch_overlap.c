@@ -17,7 +17,7 @@ static const pair_case objects[] = {
     {"{\"a\":1}", "", "a=2", "{\"a\":2}"},
     {"{\"a\":1}", "", "", "{\"a\":1}"},
     {"{}", "x=1", "y=1; y=-", "{\"x\":1}"},
-    /* different places do not overlap, the same place does, even with the same value */
+    /* different paths do not overlap, the same path does, even with the same value */
     {"{}", "theme=1", "lang=2", "{\"lang\":2,\"theme\":1}"},
     {"{\"a\":1,\"b\":2}", "a=3", "b=4", "{\"a\":3,\"b\":4}"},
     {"{\"a\":1}", "a=2", "a=3", NULL},
@@ -30,7 +30,7 @@ static const pair_case objects[] = {
     /* nested */
     {"{\"p\":{\"q\":{\"x\":1}}}", "p.q.y=2", "p.q.z=3", "{\"p\":{\"q\":{\"x\":1,\"y\":2,\"z\":3}}}"},
     {"{\"p\":{\"q\":{\"x\":1}}}", "p.r=2", "p.q.x=-", "{\"p\":{\"q\":{},\"r\":2}}"},
-    /* below what one replaced or removed there is no place for the other */
+    /* below what one replaced or removed there is nothing left for the other to write */
     {"{\"p\":{\"x\":1}}", "p={\"n\":1}", "p.y=2", NULL},
     {"{\"p\":{\"x\":1}}", "p=-", "p.y=2", NULL},
     {"{\"p\":{\"q\":{\"x\":1}}}", "p=7", "p.q.y=2", NULL},
@@ -44,7 +44,7 @@ static const pair_case arrays[] = {
     {"{\"l\":[1]}", "l+=2; l+=3", "l+=4", "{\"l\":[1,2,3,4]}"},
     {"{\"l\":[]}", "l+=2", "l+=4; l+=5; l[2]=-; l[1]=6", "{\"l\":[2,6]}"},
     {"{\"l\":[[1]]}", "l[1]+=2", "l[1]+=3; l+=[4]; l[2]+=5", "{\"l\":[[1,2,3],[4,5]]}"},
-    /* an item that is assigned is a place */
+    /* an item that is assigned is a path of its own */
     {"{\"l\":[1,2]}", "l+=3", "l[1]=0; l+=4", "{\"l\":[0,2,3,4]}"},
     {"{\"l\":[1,2]}", "l[1]=9", "l[2]=0", "{\"l\":[9,0]}"},
     {"{\"l\":[1,2]}", "l[1]=9", "l[1]=0", NULL},
@@ -307,7 +307,7 @@ static moonpad_string odd_key(char *room, size_t number) {
 }
 #define ODD_KEYS 28
 
-/* A patch that sets one place, two keys deep. */
+/* A patch that sets one path, two keys deep. */
 static mp_patch *odd_patch(world *w, const char *base, moonpad_string outer, moonpad_string inner) {
   plant *p = plant_new(w, base);
   mp_value *value = json_value(w, "1");
@@ -318,7 +318,7 @@ static mp_patch *odd_patch(world *w, const char *base, moonpad_string outer, moo
   return patch;
 }
 
-static void odd_keys_are_places_like_others(void **state) {
+static void odd_keys_are_steps_like_others(void **state) {
   world *w = *state;
   char room[1000], other_room[1000];
   mp_buffer base;
@@ -387,7 +387,7 @@ int main(void) {
       TEST(wholes_stand_side_by_side),
       TEST(several_are_applied_in_order),
       TEST(every_pair_of_kinds_is_compared),
-      TEST(odd_keys_are_places_like_others),
+      TEST(odd_keys_are_steps_like_others),
   };
   return cmocka_run_group_tests_name("patch_overlap", tests, NULL, NULL);
 }

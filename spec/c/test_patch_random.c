@@ -183,7 +183,7 @@ static model *model_of_value(random_world *r, mp_value *value) {
   return m;
 }
 
-/* The place that a step leads to; *rest goes behind it. */
+/* The slot that a step leads to, where a model or NULL is; *rest goes behind the step. */
 static model **model_step(model *m, const char **rest) {
   const char *at = *rest;
   if (*at == '[') {
@@ -207,27 +207,27 @@ static model **model_step(model *m, const char **rest) {
 
 static void model_edit(random_world *r, model **root, const mp_edit *edit) {
   const char *rest = edit->path->bytes;
-  model **place = root;
+  model **slot = root;
   while (*rest != '\0') {
-    model *above = *place;
-    place = model_step(above, &rest);
+    model *above = *slot;
+    slot = model_step(above, &rest);
   }
   switch (edit->kind) {
   case MP_EDIT_SET:
-    *place = model_of_value(r, edit->value);
+    *slot = model_of_value(r, edit->value);
     break;
   case MP_EDIT_REMOVE:
-    *place = NULL;
+    *slot = NULL;
     break;
   case MP_EDIT_MAKE_EMPTY:
-    if (*place == NULL) *place = model_of_value(r, edit->value);
-    if (edit->value->as.type == MOONPAD_ARRAY) (*place)->kind = ARRAY;
+    if (*slot == NULL) *slot = model_of_value(r, edit->value);
+    if (edit->value->as.type == MOONPAD_ARRAY) (*slot)->kind = ARRAY;
     break;
   default: {
     model *items = model_of_value(r, edit->value);
-    assert_true((*place)->kind == ARRAY || model_members(*place) == 0);
-    (*place)->kind = ARRAY;
-    for (size_t i = 0; i < items->count; i++) model_put_item(*place, (*place)->count, items->items[i]);
+    assert_true((*slot)->kind == ARRAY || model_members(*slot) == 0);
+    (*slot)->kind = ARRAY;
+    for (size_t i = 0; i < items->count; i++) model_put_item(*slot, (*slot)->count, items->items[i]);
   }
   }
 }
@@ -250,7 +250,7 @@ static void put_composite(random_world *r, mp_node *root, model *m) {
   mp_value_release(r->w->env, value);
 }
 
-/* What does not overlap fits, in either order, and gives the same places; items stand in the order
+/* What does not overlap fits, in either order, and gives the same values; items stand in the order
 ** of application. */
 static void patches_that_do_not_overlap_give_both(void **state) {
   (void)state;

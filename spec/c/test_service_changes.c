@@ -54,10 +54,10 @@ static void test_change_sets_refuse_what_cannot_be(void **state) {
   moonpad_changes *changes = NULL;
   OK(moonpad_changes_begin(session, &changes, &failure));
   moonpad_value one = moonpad_integer(1);
-  static const char *const places[][2] = {{"missing", "a"}, {"k", "x"},      {"list", "[5]"},
-                                          {"list", "x"},    {"list", "[0]"}, {"list", "["}};
-  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(changes, T(places[i][0]), T(places[i][1]), &one, &failure));
+  static const char *const paths[][2] = {{"missing", "a"}, {"k", "x"},      {"list", "[5]"},
+                                         {"list", "x"},    {"list", "[0]"}, {"list", "["}};
+  for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+    FAILS(MOONPAD_INVALID_ARGUMENT, moonpad_changes_set(changes, T(paths[i][0]), T(paths[i][1]), &one, &failure));
   }
   static const char *const wrong[] = {"", "{", "[1,]", "nope", "{\"a\":1}x", "[\"\xff\"]"};
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -85,7 +85,7 @@ static void test_change_sets_refuse_what_cannot_be(void **state) {
   moonpad_session_free(session);
 }
 
-static void test_change_sets_name_the_place_of_a_bad_value(void **state) {
+static void test_change_sets_name_the_path_of_a_bad_value(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{\"o\":{}}");
   moonpad_changes *changes = NULL;
@@ -105,7 +105,7 @@ static void test_change_sets_name_the_place_of_a_bad_value(void **state) {
 
 /* What is not there need not be removed, however the path to it would go on. */
 static void test_removing_what_is_not_there_does_nothing(void **state) {
-  static const char *const places[][2] = {
+  static const char *const paths[][2] = {
       {"absent", "a"},    {"absent", "a.b.c"}, {"absent", "[1]"},       {"absent", "[1].x"}, {"o", "b"},
       {"o", "b.c"},       {"o", "a[9].x"},     {"o", "a[1].x.y"},       {"o", "[1]"},        {"o", "a.x"},
       {"number", "x"},    {"number", "x.y"},   {"null", "x"},           {"text", "[1].x"},   {"removed", "x.y"},
@@ -116,9 +116,9 @@ static void test_removing_what_is_not_there_does_nothing(void **state) {
   moonpad_changes *changes = NULL;
   OK(moonpad_changes_begin(session, &changes, &failure));
   OK(moonpad_changes_remove(changes, T("removed"), T(""), &failure));
-  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-    moonpad_status status = moonpad_changes_remove(changes, T(places[i][0]), T(places[i][1]), &failure);
-    if (status != MOONPAD_OK) fail_msg("%s %s: %s", places[i][0], places[i][1], failure.message);
+  for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+    moonpad_status status = moonpad_changes_remove(changes, T(paths[i][0]), T(paths[i][1]), &failure);
+    if (status != MOONPAD_OK) fail_msg("%s %s: %s", paths[i][0], paths[i][1], failure.message);
   }
   SAYS(changed(changes, "o", "").as.text, "{\"a\":[{}]}");
   moonpad_event *event = NULL;
@@ -557,7 +557,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       ON_EVERY_STORE(test_a_change_set_is_private_until_it_is_committed),
       ON_EVERY_STORE(test_change_sets_refuse_what_cannot_be),
-      ON_EVERY_STORE(test_change_sets_name_the_place_of_a_bad_value),
+      ON_EVERY_STORE(test_change_sets_name_the_path_of_a_bad_value),
       ON_EVERY_STORE(test_removing_what_is_not_there_does_nothing),
       ON_EVERY_STORE(test_a_path_that_leads_nowhere_says_where_it_ends),
       ON_EVERY_STORE(test_an_item_leaves_room_for_its_array),

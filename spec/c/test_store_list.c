@@ -69,7 +69,7 @@ static moonpad_status collect_position(void *context, const mp_listed_session *s
   return MOONPAD_OK;
 }
 
-/* What the listing should say: the places after number `after` (-1: all), of `user` (NULL: all). */
+/* What the listing should say: entries after number `after` (-1: all), of `user` (NULL: all). */
 static void expected_list(const mp_list_query *query, const char *user, int after, store_dump *dump) {
   int64_t count = 0;
   dump_print(dump, "%s", "");

@@ -292,7 +292,7 @@ static void check_message(const char *source, const char *agent, const char *exp
   assert_string_equal(error.message, expected);
 }
 
-static void errors_name_key_agent_place_and_ways_out(void **unused) {
+static void errors_name_key_agent_position_and_ways_out(void **unused) {
   (void)unused;
   check_message("One\n\xC3\xA9\xC3\xA9 {user:missing}", "greeter",
                 "{user:missing} at line 2, column 4 of the instruction of agent \"greeter\": the state has no key "
@@ -420,7 +420,7 @@ int main(void) {
       cmocka_unit_test(paths_reach_into_values),
       cmocka_unit_test(one_syntax_leaves_the_other_alone),
       cmocka_unit_test(artifacts_between_angles),
-      cmocka_unit_test(errors_name_key_agent_place_and_ways_out),
+      cmocka_unit_test(errors_name_key_agent_position_and_ways_out),
       cmocka_unit_test(a_long_key_still_gives_a_message),
       cmocka_unit_test(a_lookup_that_fails_stops),
       cmocka_unit_test(a_lookup_that_fails_without_a_word_is_an_error_too),

@@ -40,7 +40,7 @@ static void free_scene(scene *self) {
 static void write_first(moonpad_changes *changes) {
   moonpad_value by = moonpad_integer(2), item = moonpad_json(T("{\"i\":1}"));
   set_json(changes, "k", "", "[true]");
-  set_json(changes, "o", "a.y", "[2]"); /* in place: siblings are merged place by place */
+  set_json(changes, "o", "a.y", "[2]"); /* in place: siblings are merged path by path */
   set_json(changes, "new", "", "{}");
   set_json(changes, "new", "first", "[1]");
   set_json(changes, "temp:t", "", "[0]");
@@ -308,13 +308,13 @@ static void without_memory_what_is_over_shows_what_is_there_or_fails(scene *self
   write_second(other);
   OK(mp_transaction_commit(other, &failure));
   mp_buffer all;
-  moonpad_value n, place;
+  moonpad_value n, inner;
   mp_buffer_init(&all, mp_changes_env(over));
   arm();
   moonpad_status status = moonpad_changes_get(over, T("n"), T(""), &n, &failure);
   if (status == MOONPAD_OK) assert_true(n.as.number == 7.5);
-  if (status == MOONPAD_OK) status = moonpad_changes_get(over, T("o"), T("a.z"), &place, &failure);
-  if (status == MOONPAD_OK) SAYS(place.as.text, "[3]");
+  if (status == MOONPAD_OK) status = moonpad_changes_get(over, T("o"), T("a.z"), &inner, &failure);
+  if (status == MOONPAD_OK) SAYS(inner.as.text, "[3]");
   if (status == MOONPAD_OK) status = mp_changes_write_all(over, false, &all, &failure);
   disarm();
   if (status != MOONPAD_OK) assert_int_equal(status, MOONPAD_NO_MEMORY);

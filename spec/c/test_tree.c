@@ -191,7 +191,7 @@ static void values_are_shared_and_never_changed(void **state) {
 
 /* ---- Identity ---- */
 
-static void the_same_place_is_the_same_node(void **state) {
+static void the_same_path_is_the_same_node(void **state) {
   plant *p = plant_new(*state, "{\"list\":[{\"x\":1},{\"x\":2}],\"o\":{}}");
   mp_node *list = down(p->root, "list");
   mp_node *second = down(p->root, "list[2]");
@@ -550,7 +550,7 @@ int main(void) {
       TEST(positions_stay_right_while_members_come_and_go),
       TEST(what_was_not_written_keeps_its_text),
       TEST(values_are_shared_and_never_changed),
-      TEST(the_same_place_is_the_same_node),
+      TEST(the_same_path_is_the_same_node),
       TEST(children_are_found_after_holes_are_closed),
       TEST(objects_are_written),
       TEST(arrays_are_written),

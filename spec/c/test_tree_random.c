@@ -18,15 +18,15 @@ static void hold(random_world *r, held *list, size_t *count, mp_node *node, mode
     assert_int_equal(list[i].as == m, list[i].node == node);
     if (list[i].as == m) return;
   }
-  size_t place = *count;
-  if (place == HELD_AT_MOST) {
-    place = roll(r, HELD_AT_MOST);
-    mp_node_release(list[place].node);
+  size_t slot = *count;
+  if (slot == HELD_AT_MOST) {
+    slot = roll(r, HELD_AT_MOST);
+    mp_node_release(list[slot].node);
   } else {
     ++*count;
   }
-  list[place].node = mp_node_retain(node);
-  list[place].as = m;
+  list[slot].node = mp_node_retain(node);
+  list[slot].as = m;
 }
 
 static void live_once(random_world *r, unsigned steps) {

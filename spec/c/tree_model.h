@@ -70,15 +70,15 @@ static inline void models_free(random_world *r) {
   r->model_count = 0;
 }
 
-static inline void model_put_item(model *array, size_t place, model *item) {
-  if (place == array->count) {
+static inline void model_put_item(model *array, size_t at, model *item) {
+  if (at == array->count) {
     array->items = realloc(array->items, (array->count + 1) * sizeof(model *));
     if (array->items == NULL) abort();
     array->count++;
   } else {
-    array->items[place]->parent = NULL;
+    array->items[at]->parent = NULL;
   }
-  array->items[place] = item;
+  array->items[at] = item;
   item->parent = array;
 }
 
@@ -234,13 +234,13 @@ static inline void write_something(random_world *r, mp_node *node, model *m, boo
 /* A child at random, NULL where there is a scalar or nothing; what is read is compared. */
 static inline mp_node *walk_down(random_world *r, mp_node *node, const model *m, model **child) {
   mp_item item;
-  size_t place = roll(r, m->kind == ARRAY ? (uint32_t)m->count + 1 : NAMES);
+  size_t index = roll(r, m->kind == ARRAY ? (uint32_t)m->count + 1 : NAMES);
   if (m->kind == ARRAY) {
-    assert_int_equal(mp_node_index(node, (int64_t)place + 1, &item, NULL), MOONPAD_OK);
-    *child = place < m->count ? m->items[place] : NULL;
+    assert_int_equal(mp_node_index(node, (int64_t)index + 1, &item, NULL), MOONPAD_OK);
+    *child = index < m->count ? m->items[index] : NULL;
   } else {
-    assert_int_equal(mp_node_member(node, moonpad_text(names[place]), &item, NULL), MOONPAD_OK);
-    *child = m->by_name[place];
+    assert_int_equal(mp_node_member(node, moonpad_text(names[index]), &item, NULL), MOONPAD_OK);
+    *child = m->by_name[index];
   }
   if (*child == NULL) {
     assert_int_equal(item.scalar.type, MOONPAD_ABSENT);
@@ -281,7 +281,7 @@ static inline void random_free(random_world *r) {
   free(r);
 }
 
-/* Writes at random places of the tree. */
+/* Writes at random nodes of the tree. */
 static inline void write_at_random(random_world *r, mp_node *root, model *m, unsigned writes) {
   for (unsigned i = 0; i < writes; i++) {
     mp_node *node = root;

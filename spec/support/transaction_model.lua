@@ -168,21 +168,21 @@ end
 
 ---- Its end
 
--- Do two edits want the same place? `theirs` may be a whole key that was set over others.
+-- Do two edits want the same path? `theirs` may be a whole key that was set over others.
 local function overlap(mine, theirs)
   if mine.kind == "added" then return false end
   if theirs.kind == "replaced" and isAtOrBelow(mine.at, theirs.at) then return true end
   return mine.kind == "replaced" and isAtOrBelow(theirs.at, mine.at)
 end
 
-local function placeOf(values, key, steps)
+local function locate(values, key, steps)
   local holder, name = values, key
   for _, step in ipairs(steps) do holder, name = holder[name], step end
   return holder, name
 end
 
 local function apply(values, key, done)
-  local holder, name = placeOf(values, key, done.steps)
+  local holder, name = locate(values, key, done.steps)
   if done.kind == "replaced" then
     holder[name] = copyOf(done.value)
   elseif done.kind == "made" then
