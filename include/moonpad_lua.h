@@ -58,7 +58,7 @@ MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 
 /*
 ** The file descriptor of the open service object at `index`, for the event loop of a host
-** (contract section 2): readable as long as `service:poll`, or a run of that service whose last
+** (contract 2): readable as long as `service:poll`, or a run of that service whose last
 ** step was MOONPAD_LUA_RUN_WAITING, has something to do in this Lua state. What waits for HTTP, or
 ** for what a tool or model yields for by itself, is not told: step such runs at the loop's own
 ** pace. moonpad_fd is that of moonpad_poll, which knows nothing of what a Lua state does. It is
@@ -69,7 +69,7 @@ MOONPAD_API moonpad_service *moonpad_lua_to_service(lua_State *L, int index);
 */
 MOONPAD_API moonpad_status moonpad_lua_fd(lua_State *L, int index, int *fd, moonpad_error *error);
 
-/* ---- Running an agent from C (contract section 6) ---- */
+/* ---- Running an agent from C (contract 6) ---- */
 
 /*
 ** A run of a Lua agent that a C host steps, as `runner:start` and `invocation:step` do it in

@@ -1,3 +1,8 @@
+/*
+** The table of records that the example store keeps its rows in (example_table.h): finding, making
+** and dropping records, and transactions, which put a copy of the list of records aside and take it
+** back when they are not to be kept.
+*/
 #include "example_table.h"
 
 #include "base/error.h"

@@ -212,17 +212,17 @@ static bool is_same(const contents *a, const contents *b) {
 
 /* ---- Calls that fail ---- */
 
-typedef struct trial {
+typedef struct agent_fault_test {
   const char *url;
   const char *path; /* NULL: no file */
   fault fault;
   const call *called;
   mp_env *env;
   contents before, after;
-} trial;
+} agent_fault_test;
 
 /* In a file, what failed to be synced may have got there all the same. */
-static bool expect_all_or_nothing(const trial *self, const agent_scene *scene, long n) {
+static bool expect_all_or_nothing(const agent_fault_test *self, const agent_scene *scene, long n) {
   contents found = contents_of(scene);
   bool is_done = is_same(&found, &self->after) && !is_same(&found, &self->before);
   if (!is_same(&found, &self->before) && !(is_done && self->path != NULL)) {
@@ -232,7 +232,7 @@ static bool expect_all_or_nothing(const trial *self, const agent_scene *scene, l
 }
 
 /* False when so many operations were not made. */
-static bool fail_once(const trial *self, long n) {
+static bool fail_once(const agent_fault_test *self, long n) {
   agent_scene scene;
   moonpad_error error = {MOONPAD_OK, ""};
   size_t alive = own.alive;
@@ -268,7 +268,7 @@ static bool fail_once(const trial *self, long n) {
   return has_failed;
 }
 
-static void learn(trial *self) {
+static void learn(agent_fault_test *self) {
   agent_scene scene;
   moonpad_error error = {MOONPAD_OK, ""};
   scene_open(&scene, self->env, self->url);
@@ -286,7 +286,7 @@ static int ways_of(const fault *self) {
 }
 
 /* Returns how many faults there were. */
-static long fail_every_call(trial *self) {
+static long fail_every_call(agent_fault_test *self) {
   long count = 0;
   fault_seed();
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -302,7 +302,7 @@ static long fail_every_call(trial *self) {
 
 /* ---- Opening that fails ---- */
 
-static bool fail_to_open(const trial *self, bool has_tables, long n) {
+static bool fail_to_open(const agent_fault_test *self, bool has_tables, long n) {
   agent_scene scene;
   moonpad_error error = {MOONPAD_OK, ""};
   size_t alive = own.alive;
@@ -329,7 +329,7 @@ static bool fail_to_open(const trial *self, bool has_tables, long n) {
   return has_failed;
 }
 
-static long fail_opening(trial *self) {
+static long fail_opening(agent_fault_test *self) {
   long count = 0;
   fault_seed();
   for (int lasting = 0; lasting < ways_of(&self->fault); lasting++) {
@@ -345,7 +345,7 @@ static long fail_opening(trial *self) {
 
 static void fail_allocations(counting_allocator *allocator) {
   sqlite3_int64 used = sqlite3_memory_used();
-  trial self = {.url = "sqlite::memory:", .fault = {.allocator = allocator}, .env = counted_env(&own)};
+  agent_fault_test self = {.url = "sqlite::memory:", .fault = {.allocator = allocator}, .env = counted_env(&own)};
   assert_true(fail_every_call(&self) > 0 && fail_opening(&self) > 0);
   mp_env_release(self.env);
   assert_int_equal(own.alive, 0);
@@ -369,7 +369,7 @@ static void test_every_call_while_sqlite_has_no_memory(void **state) {
 static void test_each_allocation_of_a_write_of_memories(void **state) {
   static moonpad_status (*const written[])(const agent_scene *, mp_buffer *, moonpad_error *) = {write_batch,
                                                                                                  delete_user_memories};
-  trial self = {.url = "sqlite::memory:", .fault = {.allocator = &sqlite_memory}, .env = counted_env(&own)};
+  agent_fault_test self = {.url = "sqlite::memory:", .fault = {.allocator = &sqlite_memory}, .env = counted_env(&own)};
   (void)state;
   for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
     const call one = {"a write of memories", written[i]};
@@ -388,7 +388,8 @@ static void test_every_call_on_a_failing_disk(void **state) {
   char file_url[160];
   snprintf(file_url, sizeof file_url, "sqlite:%s", files->path);
   for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
-    trial self = {.url = file_url, .path = files->path, .fault = {.kind = (fault_kind)kind}, .env = counted_env(&own)};
+    agent_fault_test self = {
+        .url = file_url, .path = files->path, .fault = {.kind = (fault_kind)kind}, .env = counted_env(&own)};
     assert_true(fail_every_call(&self) + fail_opening(&self) > 0);
     mp_env_release(self.env);
   }

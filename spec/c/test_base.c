@@ -25,28 +25,29 @@
 
 /* ---- env ---- */
 
-typedef struct host {
+/* What the hooks give, and what they were given. */
+typedef struct hook_values {
   double time;
   unsigned char seed;
   moonpad_status logged;
-} host;
+} hook_values;
 
 static double host_clock(void *context) {
-  return ((host *)context)->time;
+  return ((hook_values *)context)->time;
 }
 
 static void host_random(void *context, unsigned char bytes[16]) {
-  memset(bytes, ((host *)context)->seed++, 16);
+  memset(bytes, ((hook_values *)context)->seed++, 16);
 }
 
 static void host_log(void *context, moonpad_status status, const char *message) {
   assert_string_equal(message, "a warning");
-  ((host *)context)->logged = status;
+  ((hook_values *)context)->logged = status;
 }
 
 static void hooks_of_the_host_are_used(void **state) {
   (void)state;
-  host me = {1234.5, 7, MOONPAD_OK};
+  hook_values me = {1234.5, 7, MOONPAD_OK};
   moonpad_options options;
   memset(&options, 0, sizeof options);
   options.clock = host_clock;

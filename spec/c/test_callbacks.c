@@ -5,22 +5,23 @@
 
 /* ---- The callback of an append ---- */
 
-typedef struct told {
+/* What the callbacks were given. */
+typedef struct callback_record {
   host *self;
   moonpad_session *session; /* what the first one frees */
   moonpad_changes *changes;
   int count; /* of callbacks */
   moonpad_status outcome;
-} told;
+} callback_record;
 
 static void note(void *context, moonpad_session *session, const moonpad_event *event, const moonpad_error *error) {
-  told *noted = context;
+  callback_record *noted = context;
   (void)session, (void)event;
   noted->count++;
   noted->outcome = error == NULL ? MOONPAD_OK : error->code;
 }
 
-static void poll_until(host *self, const told *noted, int count) {
+static void poll_until(host *self, const callback_record *noted, int count) {
   while (noted->count < count && moonpad_poll(self->service, 60000) > 0) continue;
   assert_int_equal(noted->count, count);
 }
@@ -28,7 +29,7 @@ static void poll_until(host *self, const told *noted, int count) {
 /* Whatever a program may want to do with the session and the service in the middle of a poll. */
 static void use_everything(void *context, moonpad_session *session, const moonpad_event *event,
                            const moonpad_error *error) {
-  told *noted = context;
+  callback_record *noted = context;
   moonpad_buffer json = {0};
   assert_null(error);
   assert_ptr_equal(session, noted->session);
@@ -55,7 +56,7 @@ static void use_everything(void *context, moonpad_session *session, const moonpa
 static void test_the_callback_of_an_append_may_call_everything(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "{}");
-  told noted = {.self = self, .session = session};
+  callback_record noted = {.self = self, .session = session};
   OK(moonpad_changes_begin(session, &noted.changes, &failure));
   OK(moonpad_append_event_async(session, T("{\"actions\":{\"stateDelta\":{\"list\":[1]}}}"), use_everything, &noted,
                                 &failure));

@@ -16,39 +16,39 @@
 
 #define ONE_BY_ONE 8
 
-typedef struct trial {
+typedef struct disk_fault_test {
   call_setting setting;
   call_expectation expected;
   fault_kind kind;
   bool lasting;
-} trial;
+} disk_fault_test;
 
 static const char *const kinds[FAULT_KINDS] = {"none", "read", "write", "short write", "full", "sync", "open", "lock"};
 
-static void name_trial(const trial *self, char *name, size_t size) {
+static void write_name(const disk_fault_test *self, char *name, size_t size) {
   snprintf(name, size, "%s, %s%s", self->expected.call->name, kinds[self->kind], self->lasting ? " for good" : "");
 }
 
-static void expect_status(const trial *self, long n, moonpad_status status, const moonpad_error *error) {
+static void expect_status(const disk_fault_test *self, long n, moonpad_status status, const moonpad_error *error) {
   char name[80];
   moonpad_status wanted = self->kind == FAULT_LOCK ? MOONPAD_BUSY : MOONPAD_STORAGE;
-  name_trial(self, name, sizeof name);
+  write_name(self, name, sizeof name);
   if (status != wanted) fail_msg("%s %ld: %s: %s", name, n, moonpad_status_name(status), error->message);
   assert_int_equal(error->code, status);
 }
 
 /* Either what was there before or what is there afterwards. The caller frees what it is. */
-static call_text expect_all_or_nothing(const trial *self, long n, moonpad_service *service) {
+static call_text expect_all_or_nothing(const disk_fault_test *self, long n, moonpad_service *service) {
   char name[80];
   call_text stored = call_stored(service, "app");
-  name_trial(self, name, sizeof name);
+  write_name(self, name, sizeof name);
   if (!call_same(&stored, &self->expected.stored_before) && !call_same(&stored, &self->expected.stored_after))
     fail_msg("%s %ld: the store is\n%s", name, n, stored.data);
   return stored;
 }
 
 /* The disk works again: the same service goes on. True when the call has happened now for sure. */
-static bool go_on(const trial *self, long n, call_scene *scene) {
+static bool go_on(const disk_fault_test *self, long n, call_scene *scene) {
   char name[80];
   moonpad_error error;
   call_text stored = expect_all_or_nothing(self, n, scene->service);
@@ -56,14 +56,14 @@ static bool go_on(const trial *self, long n, call_scene *scene) {
   free(stored.data);
   if (!call_expect_object_before(&self->expected, n, scene) || was_stored) return was_stored;
   moonpad_status status = call_run(scene, self->expected.call, &error);
-  name_trial(self, name, sizeof name);
+  write_name(self, name, sizeof name);
   if (status != MOONPAD_OK) fail_msg("%s %ld, on a disk that works: %s", name, n, error.message);
   call_expect_after(&self->expected, n, scene);
   return true;
 }
 
 /* Another process, later. */
-static void expect_found(const trial *self, long n, bool happened) {
+static void expect_found(const disk_fault_test *self, long n, bool happened) {
   moonpad_service *service;
   moonpad_error error = {MOONPAD_OK, ""};
   expect_sound_file(self->setting.path);
@@ -76,7 +76,7 @@ static void expect_found(const trial *self, long n, bool happened) {
 }
 
 /* False when so many operations were not made. */
-static bool fail_once(const trial *self, long n) {
+static bool fail_once(const disk_fault_test *self, long n) {
   call_scene scene;
   moonpad_error error;
   call_scene_make(&scene, &self->setting);
@@ -99,7 +99,7 @@ static bool fail_once(const trial *self, long n) {
 }
 
 /* False when the call makes no operation of this kind. */
-static bool fail_each(trial *self, bool lasting) {
+static bool fail_each(disk_fault_test *self, bool lasting) {
   long n = 1;
   self->lasting = lasting;
   while (fail_once(self, n)) n = fault_after(n, ONE_BY_ONE);
@@ -110,7 +110,7 @@ static void test_every_call_on_a_failing_disk(void **state) {
   const sqlite_files *files = *state;
   fault_seed();
   for (size_t i = 0; i < every_call_count; i++) {
-    trial one = {.setting = call_in_file(files->path)};
+    disk_fault_test one = {.setting = call_in_file(files->path)};
     one.setting.durability = MOONPAD_DURABILITY_FULL;
     call_learn(&one.expected, &every_calls[i], &one.setting);
     for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {

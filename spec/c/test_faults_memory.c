@@ -10,7 +10,7 @@
 #include "sqlite_memory.h"
 #include "sqlite_support.h"
 
-/* How many allocations fail one by one: a trial without a file takes a tenth of one with it. */
+/* How many allocations fail one by one. A call without a file takes a tenth of the time. */
 #define ONE_BY_ONE_IN_MEMORY 100
 #define ONE_BY_ONE_IN_FILE   12
 
@@ -18,14 +18,14 @@ static counting_allocator own; /* what moonpad allocates */
 
 /* ---- Failing ---- */
 
-typedef struct trial {
+typedef struct memory_fault_test {
   call_setting setting;
   counting_allocator *failing;
   call_expectation expected;
-} trial;
+} memory_fault_test;
 
 /* The call has failed: nothing has changed, and it works now. */
-static void expect_before(const trial *self, call_scene *scene, long n) {
+static void expect_before(const memory_fault_test *self, call_scene *scene, long n) {
   const call_expectation *expected = &self->expected;
   moonpad_error error;
   call_expect(expected, n, "the store", call_stored(scene->service, "app"), &expected->stored_before);
@@ -36,7 +36,7 @@ static void expect_before(const trial *self, call_scene *scene, long n) {
 }
 
 /* False when so many allocations were not made. */
-static bool fail_once(const trial *self, long n, bool lasting) {
+static bool fail_once(const memory_fault_test *self, long n, bool lasting) {
   call_scene scene;
   moonpad_error error;
   counting_init(&own);
@@ -63,7 +63,7 @@ static void fail_each(call_setting setting, counting_allocator *failing, long on
   fault_seed();
   setting.allocator = &own.hooks;
   for (size_t i = 0; i < every_call_count; i++) {
-    trial one = {.setting = setting, .failing = failing};
+    memory_fault_test one = {.setting = setting, .failing = failing};
     sqlite3_int64 used = sqlite3_memory_used();
     counting_init(&own);
     call_learn(&one.expected, &every_calls[i], &one.setting);

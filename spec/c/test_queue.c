@@ -297,18 +297,19 @@ static void test_what_was_written_since_stays_pending(void **state) {
 
 /* ---- Threads with a queue each ---- */
 
-enum { APPENDERS = 4, APPENDS = 200 };
+enum { APPEND_THREADS = 4, APPENDS = 200 };
 
-typedef struct appender {
+/* Appends to a session of its own, and polls a queue of its own. */
+typedef struct append_thread {
   host *owner;
   pthread_t thread;
   int number;
   outcomes got;
   bool failed;
-} appender;
+} append_thread;
 
 static void *append_and_poll(void *context) {
-  appender *self = context;
+  append_thread *self = context;
   moonpad_error error;
   moonpad_queue *queue = NULL;
   moonpad_session *session = NULL;
@@ -339,18 +340,18 @@ static void *append_and_poll(void *context) {
 
 static void test_threads_poll_only_what_is_theirs(void **state) {
   host *self = *state;
-  static appender appenders[APPENDERS];
-  memset(appenders, 0, sizeof appenders);
-  for (int i = 0; i < APPENDERS; i++) {
-    appenders[i].owner = self;
-    appenders[i].number = i;
-    assert_int_equal(pthread_create(&appenders[i].thread, NULL, append_and_poll, &appenders[i]), 0);
+  static append_thread threads[APPEND_THREADS];
+  memset(threads, 0, sizeof threads);
+  for (int i = 0; i < APPEND_THREADS; i++) {
+    threads[i].owner = self;
+    threads[i].number = i;
+    assert_int_equal(pthread_create(&threads[i].thread, NULL, append_and_poll, &threads[i]), 0);
   }
-  for (int i = 0; i < APPENDERS; i++) {
-    assert_int_equal(pthread_join(appenders[i].thread, NULL), 0);
-    assert_false(appenders[i].failed);
-    assert_int_equal(appenders[i].got.count, APPENDS);
-    assert_int_equal(appenders[i].got.failed, 0);
+  for (int i = 0; i < APPEND_THREADS; i++) {
+    assert_int_equal(pthread_join(threads[i].thread, NULL), 0);
+    assert_false(threads[i].failed);
+    assert_int_equal(threads[i].got.count, APPENDS);
+    assert_int_equal(threads[i].got.failed, 0);
   }
   assert_int_equal(moonpad_poll(self->service, 0), 0);
 }
