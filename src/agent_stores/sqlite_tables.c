@@ -9,12 +9,7 @@ sqlite3_stmt *mp_sqlite_tables_prepare(mp_sqlite_connection *connection, const c
   sqlite3_stmt *statement = NULL;
   int code = sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL);
   if (code == SQLITE_OK) return statement;
-  /* The SQL is constant, so it must be the tables that are wrong. */
-  if ((code & 0xFF) == SQLITE_ERROR) {
-    mp_sqlite_corrupt(connection, sqlite3_errmsg(connection->db), error);
-  } else {
-    mp_sqlite_fail(connection, code, error);
-  }
+  mp_sqlite_fail_prepare(connection, code, error);
   return NULL;
 }
 

@@ -70,6 +70,11 @@ moonpad_status mp_sqlite_corrupt(mp_sqlite_connection *connection, const char *w
   return mp_fail(error, MOONPAD_CORRUPT, "%s: the database is damaged: %s", connection->path, what);
 }
 
+moonpad_status mp_sqlite_fail_prepare(mp_sqlite_connection *connection, int code, moonpad_error *error) {
+  if ((code & 0xFF) == SQLITE_ERROR) return mp_sqlite_corrupt(connection, sqlite3_errmsg(connection->db), error);
+  return mp_sqlite_fail(connection, code, error);
+}
+
 moonpad_status mp_sqlite_closed(moonpad_error *error) {
   return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
 }

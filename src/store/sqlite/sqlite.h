@@ -243,6 +243,11 @@ const char *mp_sqlite_system_message(int number, char *buffer, size_t size);
 moonpad_status mp_sqlite_fail(mp_sqlite_connection *connection, int code, moonpad_error *error);
 /* The same for damage that this store found itself. */
 moonpad_status mp_sqlite_corrupt(mp_sqlite_connection *connection, const char *what, moonpad_error *error);
+/*
+** The same where fixed SQL could not be prepared: an error in it means that tables are missing or
+** damaged.
+*/
+moonpad_status mp_sqlite_fail_prepare(mp_sqlite_connection *connection, int code, moonpad_error *error);
 moonpad_status mp_sqlite_closed(moonpad_error *error);
 
 /* ---- connection.c ---- */

@@ -131,12 +131,7 @@ sqlite3_stmt *mp_sqlite_statement(mp_sqlite_connection *connection, mp_sqlite_st
   if (*statement != NULL) return *statement;
   int code = sqlite3_prepare_v3(connection->db, texts[id], -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
   if (code == SQLITE_OK) return *statement;
-  /* The SQL is fixed, so an error in it means that the tables are damaged. */
-  if ((code & 0xFF) == SQLITE_ERROR) {
-    mp_sqlite_corrupt(connection, sqlite3_errmsg(connection->db), error);
-  } else {
-    mp_sqlite_fail(connection, code, error);
-  }
+  mp_sqlite_fail_prepare(connection, code, error);
   return NULL;
 }
 
