@@ -82,6 +82,13 @@ moonpad_status mp_append_now(moonpad_session *session, const mp_append_request *
   return status;
 }
 
+bool mp_append_request_of_update(moonpad_session *session, mp_append_request *request) {
+  mp_session_drain_unshown(session);
+  *request = (mp_append_request){
+      .event = moonpad_text("{\"author\":\"system\"}"), .is_trusted = true, .changes = session->own};
+  return session->own != NULL && moonpad_changes_pending(session->own);
+}
+
 moonpad_status moonpad_append_event(moonpad_session *session, moonpad_string event, moonpad_event **stored,
                                     moonpad_error *error) {
   return mp_append_now(session, &(mp_append_request){.event = event}, stored, error);
@@ -98,9 +105,7 @@ moonpad_status moonpad_changes_commit(moonpad_changes *changes, moonpad_string e
 
 moonpad_status moonpad_update_session(moonpad_session *session, moonpad_event **stored, moonpad_error *error) {
   if (stored != NULL) *stored = NULL;
-  mp_session_drain_unshown(session);
-  if (session->own == NULL || !moonpad_changes_pending(session->own)) return mp_check_open(session->service, error);
-  mp_append_request request = {
-      .event = moonpad_text("{\"author\":\"system\"}"), .is_trusted = true, .changes = session->own};
+  mp_append_request request;
+  if (!mp_append_request_of_update(session, &request)) return mp_check_open(session->service, error);
   return mp_append_now(session, &request, stored, error);
 }

@@ -56,6 +56,13 @@ typedef struct mp_append_request {
 moonpad_status mp_append_now(moonpad_session *session, const mp_append_request *request, moonpad_event **stored,
                              moonpad_error *error);
 
+/*
+** What moonpad_update_session appends, and its asynchronous form: an event without content, for
+** the pending writes of the session's own change set. Waits first for an append of them that is
+** shown only once it is stored. False: none are pending, there is nothing to append.
+*/
+bool mp_append_request_of_update(moonpad_session *session, mp_append_request *request);
+
 /* ---- an append under way ---- */
 
 /* One key's change. */

@@ -187,10 +187,8 @@ moonpad_status moonpad_changes_commit_async(moonpad_changes *changes, moonpad_st
 moonpad_status moonpad_update_session_async(moonpad_session *session, moonpad_append_callback callback, void *context,
                                             bool *queued, moonpad_error *error) {
   if (queued != NULL) *queued = false;
-  mp_session_drain_unshown(session);
-  if (session->own == NULL || !moonpad_changes_pending(session->own)) return mp_check_open(session->service, error);
-  mp_append_request request = {
-      .event = moonpad_text("{\"author\":\"system\"}"), .is_trusted = true, .changes = session->own};
+  mp_append_request request;
+  if (!mp_append_request_of_update(session, &request)) return mp_check_open(session->service, error);
   mp_async_way way = {.callback = callback, .context = context};
   moonpad_status status = mp_append_later(session, &request, &way, NULL, error);
   if (queued != NULL) *queued = status == MOONPAD_OK;
