@@ -18,6 +18,18 @@ extern const luaL_Reg mp_service_export_calls[];
 extern const luaL_Reg mp_service_async_calls[];
 extern const luaL_Reg mp_service_store_calls[];
 
+/*
+** At the start of a call: checks the service, at 1, its session, at 2, and that nothing follows the
+** argument `last`. Raises e.
+*/
+static inline mp_session_object *mp_check_session_call(lua_State *L, const char *where, int last) {
+  mp_lua *binding = mp_lua_of(L);
+  moonpad_service *service = mp_check_service(L, binding, where);
+  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
+  mp_refuse_more(L, last, where);
+  return object;
+}
+
 /* Puts session and event of an append at 2 and 3, whichever way they were given. Raises e. */
 void mp_sort_append_arguments(lua_State *L, mp_lua *binding, const char *where);
 /* The session, at 2, of an update; at 3 its event, with an author, or nil. Raises e. */

@@ -144,10 +144,7 @@ static int drained_export(lua_State *L) {
 /* service:export(session) -> iterator of lines */
 static int export_session(lua_State *L) {
   static const char where[] = "service:export";
-  mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
-  mp_refuse_more(L, 2, where);
+  mp_session_object *object = mp_check_session_call(L, where, 2);
   lua_settop(L, 2);
   return mp_when_drained(L, object, drained_export);
 }

@@ -53,10 +53,7 @@ static int drained_state_at(lua_State *L) {
 /* service:stateAt(session, revision) */
 static int state_at(lua_State *L) {
   static const char where[] = "service:stateAt";
-  mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
-  mp_refuse_more(L, 3, where);
+  mp_session_object *object = mp_check_session_call(L, where, 3);
   mp_argument_integer(L, 3, where, "revision");
   return mp_when_drained(L, object, drained_state_at);
 }
@@ -100,10 +97,7 @@ static int drained_fork(lua_State *L) {
 static int fork_session(lua_State *L) {
   static const char where[] = "service:fork";
   static const char *const known[] = {"at", "sessionId", NULL};
-  mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
-  mp_refuse_more(L, 3, where);
+  mp_session_object *object = mp_check_session_call(L, where, 3);
   lua_settop(L, 3);
   mp_options_table options = mp_check_options(L, 3, where, known);
   int64_t revision;
@@ -175,10 +169,7 @@ static int rewind_in_step(lua_State *L) {
 static int rewind_session(lua_State *L) {
   static const char where[] = "service:rewind";
   static const char *const known[] = {"invocationId", "revision", NULL};
-  mp_lua *binding = mp_lua_of(L);
-  moonpad_service *service = mp_check_service(L, binding, where);
-  mp_session_object *object = mp_check_session_of(L, binding, service, 2, where);
-  mp_refuse_more(L, 3, where);
+  mp_session_object *object = mp_check_session_call(L, where, 3);
   lua_settop(L, 3);
   mp_options_table options = mp_check_options(L, 3, where, known);
   moonpad_string invocation = mp_field_optional_string(options, "invocationId");
@@ -187,11 +178,12 @@ static int rewind_session(lua_State *L) {
   if ((invocation.data != NULL) == to_revision) {
     mp_raise_argument(L, "%s: expects either invocationId or revision, got %s", where, to_revision ? "both" : "none");
   }
-  if (mp_appends_in_step(L, service)) {
+  if (mp_appends_in_step(L, moonpad_session_service(object->session))) {
     lua_settop(L, REWIND_REVISION);
     lua_pushinteger(L, 0);
     return mp_when_drained(L, object, rewind_in_step);
   }
+  mp_lua *binding = mp_lua_of(L);
   mp_outcome *outcome = mp_push_outcome(L, binding);
   int outcome_index = lua_gettop(L);
   moonpad_error error;
