@@ -15,6 +15,21 @@
 
 /* ---- State objects ---- */
 
+/*
+** Gives a new state object a change set of its own: over a session, or over nothing where that is
+** NULL. Raises e.
+*/
+static void begin_changes(lua_State *L, mp_lua *binding, mp_lua_state *state, mp_session_object *session) {
+  moonpad_error error;
+  mp_change_set *set = mp_change_set_new(binding, session);
+  if (set == NULL) mp_check(L, mp_no_memory(&error), &error);
+  state->set = set;
+  moonpad_status status = session == NULL ? mp_changes_new_detached(binding->env, &set->changes, &error)
+                                          : moonpad_changes_begin(session->session, &set->changes, &error);
+  mp_check(L, status, &error);
+  set->owned = true;
+}
+
 /* core.changes(session [, branch]): a state object over a change set of its own */
 static int new_changes(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
@@ -22,19 +37,9 @@ static int new_changes(lua_State *L) {
   moonpad_string branch = moonpad_text("");
   if (!lua_isnoneornil(L, 2)) branch = mp_argument_string(L, 2, "core.changes", "branch");
   mp_lua_state *state = mp_push_state(L, binding);
+  begin_changes(L, binding, state, session);
   moonpad_error error;
-  moonpad_changes *changes = NULL;
-  mp_change_set *set = mp_change_set_new(binding, session);
-  moonpad_status status =
-      set == NULL ? mp_no_memory(&error) : moonpad_changes_begin(session->session, &changes, &error);
-  if (status != MOONPAD_OK) {
-    mp_change_set_release(set);
-    mp_raise(L, &error);
-  }
-  set->changes = changes;
-  set->owned = true;
-  state->set = set;
-  mp_check(L, mp_changes_set_branch(changes, branch, &error), &error);
+  mp_check(L, mp_changes_set_branch(state->set->changes, branch, &error), &error);
   return 1;
 }
 
@@ -44,19 +49,9 @@ static int new_detached(lua_State *L) {
   lua_settop(L, 1);
   mp_refuse_module(L, 1, "state");
   mp_lua_state *state = mp_push_state(L, binding);
-  moonpad_error error;
-  moonpad_changes *changes = NULL;
-  mp_change_set *set = mp_change_set_new(binding, NULL);
-  moonpad_status status = set == NULL ? mp_no_memory(&error) : mp_changes_new_detached(binding->env, &changes, &error);
-  if (status != MOONPAD_OK) {
-    mp_change_set_release(set);
-    mp_raise(L, &error);
-  }
-  set->changes = changes;
-  set->owned = true;
-  state->set = set;
+  begin_changes(L, binding, state, NULL);
   if (!lua_isnil(L, 1)) mp_state_update(L, binding, state, 1);
-  mp_changes_promote(changes);
+  mp_changes_promote(state->set->changes);
   lua_settop(L, 2);
   return 1;
 }
