@@ -69,10 +69,7 @@ static void add_strings(lua_State *L, int binding_index) {
 
 static void handle_setup(lua_State *L, int binding_index) {
   (void)binding_index;
-  lua_pushcfunction(L, mp_handle_gc);
-  lua_setfield(L, -2, "__gc");
-  lua_pushcfunction(L, mp_handle_gc);
-  lua_setfield(L, -2, "__close");
+  mp_set_finalizer(L, mp_handle_gc);
 }
 
 static void event_setup(lua_State *L, int binding_index) {

@@ -274,10 +274,7 @@ static int step_with(lua_State *L) {
 
 void mp_store_call_setup(lua_State *L, int binding_index) {
   (void)binding_index;
-  lua_pushcfunction(L, call_end);
-  lua_setfield(L, -2, "__gc");
-  lua_pushcfunction(L, call_end);
-  lua_setfield(L, -2, "__close");
+  mp_set_finalizer(L, call_end);
 }
 
 void mp_store_call_module(lua_State *L, int binding_index) {

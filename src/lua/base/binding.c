@@ -120,6 +120,13 @@ void mp_set_functions(lua_State *L, int binding_index, const luaL_Reg *functions
   luaL_setfuncs(L, functions, 1);
 }
 
+void mp_set_finalizer(lua_State *L, lua_CFunction function) {
+  lua_pushcfunction(L, function);
+  lua_setfield(L, -2, "__gc");
+  lua_pushcfunction(L, function);
+  lua_setfield(L, -2, "__close");
+}
+
 /* Another copy of this library, of the same version, may have made it. */
 bool mp_lua_push_found(lua_State *L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &registry_key) == LUA_TUSERDATA) return true;

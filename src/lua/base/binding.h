@@ -210,5 +210,10 @@ void mp_report_memory(lua_State *L, mp_lua *binding, size_t bytes);
 void mp_set_functions(lua_State *L, int binding_index, const luaL_Reg *functions);
 /* Pushes one such function. Raises m. */
 void mp_push_function(lua_State *L, int binding_index, lua_CFunction function);
+/*
+** Makes a C function, without upvalues, the __gc and the __close of the metatable at the top.
+** Raises m.
+*/
+void mp_set_finalizer(lua_State *L, lua_CFunction function);
 
 #endif
