@@ -1,7 +1,6 @@
 /* Support for the tests of the SQLite store. */
 #include "sqlite_support.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,18 +23,6 @@ int folder_setup(void **state) {
   snprintf(files->path, sizeof files->path, "%s/state.db", files->folder);
   *state = files;
   return 0;
-}
-
-static void remove_folder(const char *folder) {
-  DIR *directory = opendir(folder);
-  if (directory == NULL) return;
-  for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) remove(path);
-  }
-  closedir(directory);
-  rmdir(folder);
 }
 
 int folder_teardown(void **state) {

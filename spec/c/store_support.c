@@ -168,13 +168,13 @@ void store_reopen(opened_store *opened) {
   open_again(opened);
 }
 
-static void remove_folder(const char *folder) {
+void remove_folder(const char *folder) {
   DIR *directory = opendir(folder);
   if (directory == NULL) return;
   for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    if (entry->d_name[0] != '.') unlink(path);
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) remove(path);
   }
   closedir(directory);
   rmdir(folder);

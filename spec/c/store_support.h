@@ -60,6 +60,8 @@ void store_open(opened_store *opened, const store_kind *kind, const moonpad_allo
 void store_reopen(opened_store *opened);
 void store_close(opened_store *opened);
 moonpad_options store_options(const moonpad_allocator *allocator);
+/* With the files in it. No such folder: nothing happens. */
+void remove_folder(const char *folder);
 /* Skips the test, by name, where the store has left out what it is about. */
 void store_needs(const opened_store *opened, unsigned what);
 

@@ -148,13 +148,19 @@ static void test_every_allocation_of_steps_failing(void **state) {
   fail_each(stepped, files->path, true);
 }
 
-/* ---- The state goes while a call is under way ---- */
-
-static lua_State *open_stepping(const char *path) {
+/* A Lua state with the module moonpad.core at 1. */
+static lua_State *new_core_state(void) {
   lua_State *L = luaL_newstate();
   assert_non_null(L);
   luaL_openlibs(L);
   luaL_requiref(L, "moonpad.core", luaopen_moonpad_core, 0);
+  return L;
+}
+
+/* ---- The state goes while a call is under way ---- */
+
+static lua_State *open_stepping(const char *path) {
+  lua_State *L = new_core_state();
   load_program(L, stepping);
   lua_pushcfunction(L, luaopen_moonpad_agent_stores_core);
   lua_call(L, 0, 1);
@@ -212,9 +218,7 @@ static void test_a_state_that_is_closed_waits_for_its_calls(void **state) {
 
 static void test_wrong_arguments_raise(void **state) {
   (void)state;
-  lua_State *L = luaL_newstate();
-  luaL_openlibs(L);
-  luaL_requiref(L, "moonpad.core", luaopen_moonpad_core, 0);
+  lua_State *L = new_core_state();
   luaL_requiref(L, "stores", luaopen_moonpad_agent_stores_core, 1);
   run(L,
       "local files = stores.artifacts('memory:', 'full', 10)\n"
@@ -234,9 +238,7 @@ static void test_wrong_arguments_raise(void **state) {
 static void test_another_build_of_the_core_is_refused(void **state) {
   mp_store_calls other = {sizeof other + 1, NULL, NULL};
   (void)state;
-  lua_State *L = luaL_newstate();
-  luaL_openlibs(L);
-  luaL_requiref(L, "moonpad.core", luaopen_moonpad_core, 0);
+  lua_State *L = new_core_state();
   for (int i = 0; i < 2; i++) {
     if (i == 0) {
       lua_pushlightuserdata(L, &other);
@@ -255,9 +257,7 @@ static void test_another_build_of_the_core_is_refused(void **state) {
 /* `close` by hand, the metamethod by hand, and a handle that a finalizer finds collected. */
 static void test_a_handle_that_was_collected_is_closed(void **state) {
   (void)state;
-  lua_State *L = luaL_newstate();
-  luaL_openlibs(L);
-  luaL_requiref(L, "moonpad.core", luaopen_moonpad_core, 0);
+  lua_State *L = new_core_state();
   luaL_requiref(L, "stores", luaopen_moonpad_agent_stores_core, 1);
   run(L,
       "local files = stores.artifacts('memory:', 'full', 10)\n"

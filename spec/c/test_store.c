@@ -525,27 +525,6 @@ static void free_values(mp_env *env, mp_value *values[VALUES], size_t count) {
   for (size_t i = 0; i < count; i++) mp_value_release(env, values[i]);
 }
 
-static bool same_value(const mp_value *a, const mp_value *b) {
-  if (a == NULL || b == NULL || a->as.type != b->as.type) return false;
-  switch (a->as.type) {
-  case MOONPAD_ABSENT:
-    return false;
-  case MOONPAD_NULL:
-    return true;
-  case MOONPAD_BOOLEAN:
-    return a->as.as.boolean == b->as.as.boolean;
-  case MOONPAD_INTEGER:
-    return a->as.as.integer == b->as.as.integer;
-  case MOONPAD_FLOAT:
-    return memcmp(&a->as.as.number, &b->as.as.number, sizeof(double)) == 0;
-  case MOONPAD_STRING:
-  case MOONPAD_ARRAY:
-  case MOONPAD_OBJECT:
-    break;
-  }
-  return mp_text_compare(a->as.as.text, b->as.as.text) == 0;
-}
-
 static moonpad_status writes_values(mp_tx *tx, void *context, moonpad_error *error) {
   test_scene *scene = context;
   TRY(makes_sessions(tx, context, error));
@@ -575,7 +554,7 @@ static moonpad_status checks_value_row(void *context, const mp_state_row *row, m
   snprintf(key, sizeof key, "%.*s", (int)row->key.length, row->key.data);
   size_t index = (size_t)strtoul(key + 1, NULL, 10);
   CHECK(index < expected->count);
-  if (!same_value(row->value, expected->values[index])) {
+  if (!mp_equal_values(row->value, expected->values[index])) {
     return mp_fail(error, TEST_FAILED, "value %zu came back as something else", index);
   }
   expected->seen++;
@@ -597,7 +576,7 @@ static moonpad_status sees_values(mp_tx *tx, void *context, moonpad_error *error
     int64_t revision;
     snprintf(key, sizeof key, "k%zu", i);
     status = read_one(tx, &scene->session, MP_SCOPE_SESSION, moonpad_text(key), &value, &revision, error);
-    if (same_value(value, expected.values[i])) expected.seen++;
+    if (mp_equal_values(value, expected.values[i])) expected.seen++;
     mp_value_release(scene->opened->env, value);
   }
   free_values(scene->opened->env, expected.values, expected.count);
