@@ -89,8 +89,8 @@ MOONPAD_API const char *moonpad_version(void);
 MOONPAD_API int moonpad_version_number(void);
 
 /*
-** ---- Fixed limits (contract 1.1, 1.2, 2). To write what exceeds one is MOONPAD_INVALID_ARGUMENT;
-** to read a key that is too long finds nothing. ----
+** ---- Fixed limits (contract 1.1, 1.2, 2). Writing something that exceeds a limit is
+** MOONPAD_INVALID_ARGUMENT; reading a key that is too long finds nothing. ----
 */
 
 #define MOONPAD_MAX_KEY_BYTES  1024 /* a state key, prefix included */
@@ -173,8 +173,8 @@ typedef enum moonpad_type {
 /*
 ** A typed scalar or JSON text. Borrowed: the function that fills it says how long `text` is valid.
 ** In a value that is given to moonpad, MOONPAD_ARRAY and MOONPAD_OBJECT mean the same: `text` is
-** the JSON of an array or of an object, and which of the two is read off the text. A value that
-** moonpad fills has the type that its text has.
+** the JSON of an array or of an object, and moonpad finds out from the text which of the two it is.
+** A value that moonpad fills has the type that its text has.
 */
 typedef struct moonpad_value {
   moonpad_type type;
@@ -188,8 +188,8 @@ typedef struct moonpad_value {
 
 /*
 ** Values to give to moonpad. A text is not copied here but by the call that takes the value.
-** moonpad_json wraps the JSON of an array or object; JSON of a scalar is invalid_argument where it
-** is given: use the function of its type.
+** moonpad_json wraps the JSON of an array or object. If its text is the JSON of a scalar, the call
+** that takes the value fails with invalid_argument: use the function for the scalar's type.
 ** Errors: none.
 ** Threads: any.
 */
@@ -251,12 +251,12 @@ MOONPAD_API void moonpad_buffer_free(moonpad_buffer *buffer);
 /*
 ** ---- Option structs ----
 **
-** They are what later versions add fields to, and nothing else is. Each begins with its size. Its
-** `_init` function, which is inline, sets the size and the defaults of the header that a program
-** is built with; call it first. A library then takes a smaller struct, of an older program: what
-** it lacks has its default. It takes a larger one, of a newer program, as long as the fields that
-** it does not know are zero bytes; otherwise the call is `unsupported`. A size that no version
-** has is `invalid_argument`.
+** Later versions may add fields to these structs, and to no other type. Each struct begins with its
+** size. Its `_init` function, which is inline, sets the size and the defaults of the header that a
+** program is built with; call it first. A library accepts a smaller struct, of an older program:
+** the fields that the struct lacks have their defaults. A library accepts a larger struct, of a
+** newer program, if the fields that the library does not know are zero bytes; otherwise the call
+** is `unsupported`. A size that no version has is `invalid_argument`.
 **
 ** Whoever adds a field: put it at the end, beginning where the struct ended before (no field may
 ** lie in what was padding), and let zero bytes (0, NULL, false) be its default, in _init and in the
@@ -292,9 +292,9 @@ typedef struct moonpad_allocator {
 } moonpad_allocator;
 
 /*
-** Now, in seconds since 1970: asked for the times of sessions and events, and for UUIDv7. NaN, an
-** infinity and a time before 1970 are invalid_argument at the call that asked; a clock that goes
-** backwards is believed.
+** The time now, in seconds since 1970. It is used for the times of sessions and events, and for
+** UUIDv7. With NaN, an infinity or a time before 1970, the call that asked for the time fails with
+** invalid_argument. The clock may go backwards: its time is used as it is.
 ** May call: no function of moonpad, nor wait for a thread that is in one.
 ** Threads: any, several at the same time.
 */
@@ -308,8 +308,8 @@ typedef double (*moonpad_clock_function)(void *context);
 typedef void (*moonpad_random_function)(void *context, unsigned char bytes[16]);
 
 /*
-** Receives what no call can report: an asynchronous append that has failed, and had no callback, or
-** was dropped before it was polled. `message` is borrowed for the call.
+** Receives the failures that no call can report: those of asynchronous appends that had no
+** callback, or were dropped before they were polled. `message` is borrowed for the call.
 ** May call: moonpad_status_name, and no other function of moonpad; it must not wait for a thread
 ** that is in one.
 ** Threads: any, several at the same time.
@@ -398,21 +398,23 @@ MOONPAD_API moonpad_status moonpad_open(moonpad_string url, const moonpad_option
                                         moonpad_error *error);
 
 /*
-** Closes the store: waits for calls and asynchronous appends under way, then every further call
-** on the service or its sessions is `closed`. What a session already holds stays readable, and what
-** is pending on it can still be read and changed, but not stored. Idempotent, NULL is ignored;
-** where several close, each returns when the store is closed. While somebody else keeps the store
-** locked, it waits for busy_timeout_ms, and what is queued is `busy`.
+** Closes the store: waits for calls and asynchronous appends under way, then every further call on
+** the service or its sessions is `closed`. What a session already holds stays readable, and what is
+** pending on it can still be read and changed, but not stored. Idempotent, NULL is ignored. If
+** several threads close the service, each call returns when the store is closed. While somebody
+** else keeps the store locked, the call waits for busy_timeout_ms; queued appends then fail with
+** `busy`.
 ** Errors: none.
 ** Threads: any.
 */
 MOONPAD_API void moonpad_service_close(moonpad_service *service);
 
 /*
-** A service is counted: every session, cursor, queue, export and import holds it, and whoever
-** shares it retains it. The last release closes it. Asynchronous appends that nobody has polled
-** until then are stored all the same, and dropped without a callback; those that failed are told to
-** the log hook. moonpad_service_retain returns its argument. NULL is ignored.
+** A service has a reference count: every session, cursor, queue, export and import holds a
+** reference, and whoever shares the service retains it. The last release closes the service.
+** Asynchronous appends that nobody has polled by then are stored all the same, but their callbacks
+** are not called; the log hook is told of those that failed. moonpad_service_retain returns its
+** argument. NULL is ignored.
 ** Errors: none.
 ** Threads: any.
 */
@@ -437,7 +439,8 @@ MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_stri
 
 /*
 ** Names are non-empty UTF-8 of at most MOONPAD_MAX_NAME_BYTES without NUL; session_id is trimmed of
-** ASCII blanks. A name that is none is invalid_argument, which names appName, userId or sessionId.
+** ASCII blanks. An invalid name is invalid_argument; the message says which: appName, userId or
+** sessionId.
 */
 typedef struct moonpad_session_name {
   moonpad_string app_name;
@@ -491,7 +494,8 @@ MOONPAD_API moonpad_status moonpad_get_session(moonpad_service *service, const m
 /*
 ** Frees the object (not the stored session; NULL is ignored). Waits first until its asynchronous
 ** appends are stored; their callbacks get NULL for it. What its change sets have pending is
-** dropped: every call on them is `closed` from then on. They are still to be freed. Errors: none.
+** dropped: every call on them is `closed` from then on. They must still be freed.
+** Errors: none.
 ** Threads: the session's.
 */
 MOONPAD_API void moonpad_session_free(moonpad_session *session);
@@ -578,17 +582,17 @@ MOONPAD_API int64_t moonpad_session_conversation_count(const moonpad_session *se
 MOONPAD_API moonpad_service *moonpad_session_service(const moonpad_session *session);
 
 /*
-** Brings the object up to the stored revision; pending writes stay pending and count as decided in
-** sight of the new values (contract 2.2). Waits for its asynchronous appends first.
+** Brings the object up to the stored revision. Pending writes stay pending, and count as written
+** after the new values were seen (contract 2.2). Waits first for the object's asynchronous appends.
 ** Errors: not_found (deleted meanwhile), store errors.
 ** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_refresh(moonpad_session *session, moonpad_error *error);
 
 /*
-** The keys of the last `conflict` that an append of this session object got; of an asynchronous one
-** they are there from its callback on. They live on the session object because an error has no
-** memory of its own: borrowed until its next append. {NULL, 0} beyond the last one.
+** The keys of the last `conflict` that an append of this session object failed with. Those of an
+** asynchronous append are there from its callback on. The keys are borrowed from the session object
+** (a moonpad_error owns no memory) until its next append. {NULL, 0} beyond the last key.
 ** Errors: none.
 ** Threads: the session's.
 */
@@ -643,8 +647,8 @@ MOONPAD_API moonpad_status moonpad_changes_begin(moonpad_session *session, moonp
 MOONPAD_API moonpad_status moonpad_session_changes(moonpad_session *session, moonpad_changes **changes,
                                                    moonpad_error *error);
 /*
-** `_discard` drops what is pending. `_free` does, and frees the change set (NULL is ignored); a
-** session object's own one is not to be freed.
+** `_discard` drops what is pending. `_free` drops it as well, and frees the change set (NULL is
+** ignored). Do not free a session object's own change set.
 ** Errors: none.
 ** Threads: the session's.
 */
@@ -691,9 +695,9 @@ MOONPAD_API moonpad_string moonpad_key_list_at(const moonpad_key_list *list, siz
 MOONPAD_API void moonpad_key_list_free(moonpad_key_list *list);
 
 /*
-** What is pending: `delta` becomes a JSON object of what the written keys are to hold, as they show
-** it here and now, `removed` (may be NULL) a JSON array of the keys that are to be removed, both
-** sorted; both are the caller's. It is no read.
+** What is pending. `delta` becomes a JSON object of the written keys, with the values that this
+** change set shows now. `removed` (may be NULL) becomes a JSON array of the keys that are to be
+** removed. Both are sorted; both are the caller's. The call does not count as a read.
 ** Errors: closed (the session has been freed), invalid_argument (a pending increment or append does
 ** not fit what others have stored since), no_memory.
 ** Threads: the session's.
@@ -782,9 +786,9 @@ MOONPAD_API moonpad_status moonpad_update_session(moonpad_session *session, moon
 ** `actions.stateDelta` is written as null plus the key in the event's `removedStateKeys` list.
 ** `stored` (may be NULL) gets the stored event, which is the caller's; a partial event comes back
 ** unchanged with revision 0. Returns when it is durable, after the asynchronous appends of this
-** session object. An event with the id and the content of one that is stored succeeds, and is not
-** applied again. Memory that ends only after the event is durable is no failure: the status is OK
-** and `stored` gets NULL; the event can be read with moonpad_session_event.
+** session object. To append an event with the id and the content of a stored one succeeds, and does
+** not apply it again. If memory runs out only after the event is durable, the call does not fail:
+** the status is OK, `stored` gets NULL, and the event can be read with moonpad_session_event.
 ** Errors: invalid_argument (the event, the clock, an increment or append that does not fit what is
 ** stored), not_found (the session has been deleted), already_exists (an event of this id with other
 ** content), conflict (somebody else has changed a key that it writes, contract 2.2), limit
@@ -834,8 +838,11 @@ MOONPAD_API moonpad_status moonpad_session_event(moonpad_session *session, size_
 /* Later versions append fields: see "Option structs". */
 typedef struct moonpad_event_cursor_options {
   size_t size;
-  /* Both 0: the events that the session object shows. Otherwise those of these revisions, shown or
-  ** not: from the oldest that is stored (0), to the newest that the object knows (0, or larger). */
+  /*
+  ** Both 0: the events that the session object shows. Otherwise the events of these revisions,
+  ** shown or not. A first_revision of 0 is the oldest stored one; a last_revision of 0, or beyond
+  ** the newest one that the object knows, is that newest one.
+  */
   int64_t first_revision;
   int64_t last_revision;
   bool newest_first;
@@ -852,10 +859,10 @@ static inline void moonpad_event_cursor_options_init(moonpad_event_cursor_option
 }
 
 /*
-** Opens a cursor over the events that the session object shows now, of a history of any length: it
-** reads them in pages, of about a mebibyte, and gives them without copying each. What the object
-** does later is nothing to it, nor what is appended; the object may be freed. `options` may be
-** NULL. *cursor is the caller's.
+** Opens a cursor over the events that the session object shows now. The cursor reads them in pages
+** of about a mebibyte, so the history may have any length, and gives them without copying each.
+** Later calls on the object and later appends do not change what the cursor gives; the object may
+** be freed. `options` may be NULL. *cursor is the caller's.
 ** Errors: invalid_argument (a negative revision, an option), unsupported (an option of a later
 ** version), closed, no_memory; those of moonpad_session_event_count where after_timestamp was used.
 ** Threads: the session's.
@@ -864,9 +871,9 @@ MOONPAD_API moonpad_status moonpad_event_cursor_open(moonpad_session *session,
                                                      const moonpad_event_cursor_options *options,
                                                      moonpad_event_cursor **cursor, moonpad_error *error);
 /*
-** Lends the next event; *event is NULL behind the last one. It is not to be freed, and valid, with
-** all that is borrowed from it, until the next call on the cursor. After an error the cursor stands
-** where it stood, and the call can be repeated.
+** Gives the next event, borrowed from the cursor; *event is NULL after the last one. Do not free
+** the event. The event, and all that is borrowed from it, is valid until the next call on the
+** cursor. After an error the cursor has not moved, and the call can be repeated.
 ** Errors: not_found (the event has been trimmed, or the session deleted), store errors.
 ** Threads: one at a time.
 */
@@ -883,14 +890,14 @@ MOONPAD_API void moonpad_event_cursor_free(moonpad_event_cursor *cursor);
 ** ---- Asynchronous appends, and where they complete (contract 2, 6) ----
 **
 ** An asynchronous append is stored by a thread of the service, which the first one starts; a store
-** that answers from memory needs none. The session object shows it at once; its revision, and the
-** event's, are there on completion. What is done waits in a completion queue until a poll of that
-** queue tells of it, on the thread that polls.
+** that answers from memory needs none. The session object shows the append at once; the new
+** revision of the object, and that of the event, are known on completion. A completed append waits
+** in a completion queue until a poll of that queue reports it, on the thread that polls.
 **
 ** A service has one queue of its own. That is enough for a program with one thread, or one loop,
 ** that uses sessions. A thread that appends beside others makes a queue for itself and gives it to
-** its sessions (moonpad_session_set_queue): what completes in it is told on this thread, and it
-** polls nothing of the others.
+** its sessions (moonpad_session_set_queue): appends that complete in that queue are reported on
+** this thread, and this thread polls no appends of the others.
 **
 ** If an append fails, those queued behind it on this session object fail with it, and the object
 ** shows what is stored. A call on the object that asks the store (append, commit, update, refresh,
@@ -910,12 +917,13 @@ typedef void (*moonpad_append_callback)(void *context, moonpad_session *session,
 
 /*
 ** moonpad_append_event without waiting. `callback` may be NULL: then the log hook is told of a
-** failure. It is called once where the status is OK, by a poll, in order per session; never
-** otherwise, nor where nobody polls. `context` is not used any more after that, or once the queue
-** has been freed or the service released.
-** Errors: what needs no store to be found is returned here and queues nothing: invalid_argument
-** (the event, a partial one too; the clock), closed (the service, or the session's queue has been
-** freed), no_memory. The others of moonpad_append_event come to the callback.
+** failure. If this call returns MOONPAD_OK, a poll calls the callback once; the callbacks of a
+** session come in the order of its appends. If it returns anything else, or if nobody polls, the
+** callback is never called. `context` is not used after the callback, nor once the queue has been
+** freed or the service released.
+** Errors: those that are found without the store are returned here, and nothing is queued:
+** invalid_argument (the event, a partial one too; the clock), closed (the service, or the session's
+** queue has been freed), no_memory. The other errors of moonpad_append_event come to the callback.
 ** Threads: the session's.
 */
 MOONPAD_API moonpad_status moonpad_append_event_async(moonpad_session *session, moonpad_string event,
@@ -945,10 +953,12 @@ MOONPAD_API moonpad_status moonpad_update_session_async(moonpad_session *session
                                                         void *context, bool *queued, moonpad_error *error);
 
 /*
-** Calls the callbacks of what is done by now in the service's own queue, or in one of a thread: of
-** one session in the order of its appends. Waits up to `timeout_ms` for the first (0 or less: does
-** not wait; nothing under way for this queue: not at all). Returns how many appends these were,
-** with a callback or without. What is done can be polled after moonpad_service_close, too.
+** Calls the callbacks of the appends that have completed by now, in the service's own queue or in a
+** queue of a thread. The callbacks of one session come in the order of its appends. If no append
+** has completed, the call waits for the first one, for at most `timeout_ms`; it does not wait if
+** that is 0 or less, or if nothing is under way for this queue. Returns how many completed appends
+** it took out, with a callback or without. Completed appends can be polled after
+** moonpad_service_close, too.
 ** Errors: none.
 ** Threads: the one that uses the sessions whose appends complete in that queue.
 */
@@ -956,10 +966,10 @@ MOONPAD_API size_t moonpad_poll(moonpad_service *service, int64_t timeout_ms);
 MOONPAD_API size_t moonpad_queue_poll(moonpad_queue *queue, int64_t timeout_ms);
 
 /*
-** A file descriptor that is readable as long as a poll has something to do: for the poll(2),
-** epoll or kqueue of a host's event loop. It is the library's: wait for it, neither read nor close
-** it. It is made when first asked for, and good until the queue is freed, or the last release of
-** the service. *fd is -1 on failure.
+** A file descriptor that is readable as long as a poll has something to do: for the poll(2), epoll
+** or kqueue of a host's event loop. It is the library's: wait for it, but neither read nor close
+** it. It is made when first asked for, and valid until the queue is freed, or until the last
+** release of the service. *fd is -1 on failure.
 ** Errors: storage (no file descriptor is left).
 ** Threads: any.
 */
@@ -975,18 +985,19 @@ MOONPAD_API moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonp
 MOONPAD_API moonpad_status moonpad_queue_new(moonpad_service *service, moonpad_queue **queue, moonpad_error *error);
 
 /*
-** Frees a queue, after the appends that complete in it. What nobody has polled then is stored all
-** the same and dropped without a callback; those that failed are told to the log hook. A session
-** that still has the queue gets `closed` for its next asynchronous append. NULL is ignored.
+** Frees a queue. Waits first until the appends that complete in it are done. Those that nobody has
+** polled by then are stored all the same, but their callbacks are not called; the log hook is told
+** of those that failed. A session that still has the queue gets `closed` for its next asynchronous
+** append. NULL is ignored.
 ** Errors: none.
 ** Threads: the one that polls it.
 */
 MOONPAD_API void moonpad_queue_free(moonpad_queue *queue);
 
 /*
-** Where the asynchronous appends of this session object complete from now on: those that are under
-** way stay where they are. NULL: in the service's own queue, as at first. The session object may be
-** freed before the queue or after it.
+** Sets the queue in which later asynchronous appends of this session object complete. Appends that
+** are under way stay in their queue. NULL: the service's own queue, which is the default. The
+** session object may be freed before the queue or after it.
 ** Errors: invalid_argument (a queue of another service).
 ** Threads: the session's.
 */
@@ -1086,9 +1097,9 @@ MOONPAD_API moonpad_status moonpad_rewind_to_revision(moonpad_session *session, 
 MOONPAD_API moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **exporting,
                                                moonpad_error *error);
 /*
-** Lends the next line, with its newline, until the next call on the export; behind the last one
-** line->data is NULL. Nothing is locked between two calls: events are read in pages, as by an event
-** cursor. After an error the call can be repeated.
+** Gives the next line, with its newline, borrowed until the next call on the export; after the last
+** one, line->data is NULL. Nothing is locked between two calls: events are read in pages, as by an
+** event cursor. After an error the call can be repeated.
 ** Errors: not_found (the session has been deleted meanwhile, or an event trimmed), store errors.
 ** Threads: one at a time.
 */
@@ -1101,16 +1112,16 @@ MOONPAD_API moonpad_status moonpad_export_next(moonpad_export *exporting, moonpa
 MOONPAD_API void moonpad_export_free(moonpad_export *exporting);
 
 /*
-** Begins an import, which creates the session that the lines describe. What is not empty in `name`
-** (may be NULL) takes the place of what the header says. *importing is the caller's.
+** Begins an import, which creates the session that the lines describe. Each member of `name` (may
+** be NULL) that is not empty replaces the one of the header. *importing is the caller's.
 ** Errors: closed, no_memory.
 ** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_import_begin(moonpad_service *service, const moonpad_session_name *name,
                                                 moonpad_import **importing, moonpad_error *error);
 /*
-** Takes the next line, with or without its newline: the header first. After an error nothing is
-** imported any more, and every further call gives the same.
+** Takes the next line, with or without its newline: the header first. After an error, nothing of
+** this import is stored any more, and every further call gives the same error.
 ** Errors: invalid_argument (the line, which it names; the import has been committed), limit
 ** (max_event_bytes), unsupported (a newer format), closed, no_memory.
 ** Threads: one at a time.
@@ -1119,22 +1130,22 @@ MOONPAD_API moonpad_status moonpad_import_line(moonpad_import *importing, moonpa
 /*
 ** Stores the session in one transaction: all or nothing. *session is the caller's. What failed at
 ** the store can be repeated.
-** Errors: already_exists (the session), invalid_argument (lines are missing, one is as none that
-** was exported, or the import has been committed), limit (max_value_bytes, max_state_bytes), that
-** of an earlier line, store errors.
+** Errors: already_exists (the session), invalid_argument (lines are missing, a line is not one that
+** an export can have written, or the import has been committed), limit (max_value_bytes,
+** max_state_bytes), the error of an earlier line, store errors.
 ** Threads: one at a time.
 */
 MOONPAD_API moonpad_status moonpad_import_commit(moonpad_import *importing, moonpad_session **session,
                                                  moonpad_error *error);
 /*
-** What was not committed leaves nothing. NULL is ignored.
+** Frees an import. If it was not committed, nothing of it is stored. NULL is ignored.
 ** Errors: none.
 ** Threads: one at a time.
 */
 MOONPAD_API void moonpad_import_free(moonpad_import *importing);
 
 /*
-** Takes one line at a time, with its newline, borrowed for the call; false stops the export with
+** Takes one line per call, with its newline, borrowed for the call; false stops the export with
 ** `storage`.
 ** May call: everything, on the same session as well, which it may free. No transaction is open, and
 ** the export goes on with what was stored when it began.
@@ -1180,8 +1191,8 @@ MOONPAD_API moonpad_status moonpad_json_read(moonpad_string json, moonpad_string
                                              moonpad_value *value, moonpad_error *error);
 
 /*
-** Writes a text of the host's as a JSON string, with its quotes: what is put between it and other
-** JSON stays what it was. `json` is the caller's.
+** Writes a text as a JSON string, with its quotes, so that the text can be put into other JSON
+** without changing it. `json` is the caller's.
 ** Errors: invalid_argument (it is not UTF-8; names the byte), no_memory.
 ** Threads: any.
 */
