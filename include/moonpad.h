@@ -799,8 +799,9 @@ MOONPAD_API moonpad_status moonpad_append_event(moonpad_session *session, moonpa
                                                 moonpad_error *error);
 
 /*
-** What an event holds. Text is borrowed until the event is freed; of an event that a cursor or a
-** callback owns, for as long as is said there. moonpad_event_json is compact and without the
+** What an event holds. Text is borrowed until the event is freed; of an event that a cursor gave,
+** until the next call on the cursor (moonpad_event_cursor_next); of one that a callback got, until
+** the callback returns (moonpad_append_callback). moonpad_event_json is compact and without the
 ** revision, which is 0 for a partial event. The time is in seconds since 1970.
 ** Errors: none.
 ** Threads: one at a time.

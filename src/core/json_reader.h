@@ -1,9 +1,15 @@
 /*
 ** A strict pull reader of JSON (RFC 8259): it gives one token after the other, builds no tree and
 ** does not recurse. Integers of 64 bits and doubles are kept apart: a number with '.', 'e' or 'E',
-** or one beyond 64 bits, is a float. Depth is limited. Duplicate keys are not detected here, see
-** core/json_compact.h. Text from outside comes here where the one pass of core/json_scan.h has said
-** no to it; an event's begins in core/event_read.c.
+** or one beyond 64 bits, is a float. Duplicate keys are not detected here, see
+** core/json_compact.h. Text from outside comes here through mp_json_compact or core/json_path.c; an
+** event (core/event_read.c) and what Lua decodes (lua/codec/decode.c) only where the one pass of
+** core/json_scan.h has refused it.
+**
+** The caller says how deep the text may be: MOONPAD_MAX_DEPTH (moonpad.h) for a value, one more for
+** a whole state, MP_EVENT_MAX_DEPTH (core/event_draft.h) for an event, whose stateDelta values and
+** unknown fields core/event_read.c holds to MOONPAD_MAX_DEPTH. Writes into a tree are held to it by
+** core/tree_write.c. MP_JSON_DEPTH_LIMIT (json_lex.h) is only the size of the stack.
 */
 #ifndef MP_CORE_JSON_READER_H
 #define MP_CORE_JSON_READER_H

@@ -17,7 +17,8 @@ static inline bool mp_is_computed(mp_operation_kind kind) {
 
 /*
 ** Adds a number to what is there (NULL: 0). *result is one reference for the caller. Errors:
-** invalid_argument naming the key.
+** invalid_argument naming the key (what is there is no number; the sum overflows 64 bits, or is not
+** finite).
 */
 moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *there, const mp_value *by,
                              mp_value **result, moonpad_error *error);

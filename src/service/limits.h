@@ -1,7 +1,7 @@
 /*
 ** The limits that a service is configured with (contract 5): maxValueBytes, maxEventBytes and
-** maxStateBytes, 0 for none; their defaults are those of moonpad_options_init. Errors of all
-** checks: limit, which tells both numbers and, of a value, the key.
+** maxStateBytes, 0 for none; their defaults are those of moonpad_options_init (moonpad.h). Errors
+** of all checks: limit, which tells both numbers and, of a value, the key.
 **
 ** A value is checked where a whole key is written (changes/write.c), where a tool call commits
 ** (changes/transaction.c), where it is stored (append/decide.c, append/plan.c, shared/shared.c),
@@ -11,7 +11,7 @@
 ** at the limit of a value or an event by itself (lua/codec/encode_errors.c, mp_encoder_fail_full).
 **
 ** Fixed limits are in moonpad.h and store/store.h: keys are checked in core/scope.c, names in
-** service/names.c, depth by the readers of JSON in core/, revisions in store/parts.c and
+** service/names.c, depth as said in core/json_reader.h, revisions in store/parts.c and
 ** store/plan.c.
 */
 #ifndef MP_SERVICE_LIMITS_H

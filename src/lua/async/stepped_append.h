@@ -1,7 +1,8 @@
 /*
 ** Appends of stepped runs. They wait as asynchronous appends do, together with those of others;
 ** but their session object shows them when they are stored, and the coroutine yields
-** core.ASKS_STORE until then.
+** core.ASKS_STORE until then. What wakes it: the completion queue's file descriptor (store_call.h),
+** or append_wait.h where somebody else took the append out of that queue first.
 */
 #ifndef MP_LUA_ASYNC_STEPPED_APPEND_H
 #define MP_LUA_ASYNC_STEPPED_APPEND_H

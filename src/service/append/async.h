@@ -1,8 +1,8 @@
 /*
 ** Asynchronous appends (contract 6). The host's thread prepares an append and, as a rule, shows it
-** in the session object at once. A worker stores it, together with others (store_queued.c); in
-** memory that is done on the spot. Its outcome is put into the session object on the host's thread,
-** in a poll or where somebody waits for it.
+** in the session object at once. A worker stores it, together with others (store_queued.c); a store
+** in memory is asked at once, on the host's thread. Its outcome is put into the session object on
+** the host's thread, in a poll or where somebody waits for it.
 **
 ** If one fails, those behind it of the same session object fail, too: mp_failure in
 ** session/in_flight.h, decided in store_queued.c.

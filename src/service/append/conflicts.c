@@ -1,7 +1,7 @@
 /*
 ** When a write conflicts (contract 2.2). Which writes are checked is said in prepare.c; whether a
-** change was the session object's own, its journal tells (session/own_writes.h), in which an append
-** is noted here, too.
+** change was the session object's own, mp_own_writes_conflict tells (session/own_writes.h: its
+** journal), in which an append is noted here, too.
 */
 #include "service/append/append.h"
 

@@ -1,6 +1,6 @@
 /*
-** The transaction of an append: it looks at what is stored, decides by the rules (duplicates,
-** conflicts, results, limits; contract 2.1, 2.2), then writes.
+** The transaction of an append: it looks at what is stored, decides by the rules (an event id that
+** is stored already: idempotency; conflicts, results, limits; contract 2.1, 2.2), then writes.
 */
 #include "service/append/append.h"
 

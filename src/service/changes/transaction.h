@@ -20,9 +20,10 @@ moonpad_status mp_changes_new_over(moonpad_changes *below, moonpad_changes **cha
 void mp_transaction_begin(moonpad_changes *changes);
 /*
 ** What was written becomes pending in the set below. If another call has committed the same key
-** meanwhile, the writes are merged where they do not overlap; else this one conflicts if its
-** transaction had read the key, and wins if not. All or nothing: when it fails, the transaction is
-** still open. Errors: conflict (moonpad_session_conflict_key of its session names the keys),
+** meanwhile, the writes are merged where they do not overlap (mp_patch_overlaps, core/patch.h).
+** Where they overlap, it is a conflict if this transaction has read the key and the service checks
+** conflicts (onConflict); otherwise this one wins. All or nothing: when it fails, the transaction
+** is still open. Errors: conflict (moonpad_session_conflict_key of its session names the keys),
 ** invalid_argument (an increment or append that does not fit any more), limit, closed, no_memory.
 */
 moonpad_status mp_transaction_commit(moonpad_changes *changes, moonpad_error *error);

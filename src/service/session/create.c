@@ -1,4 +1,7 @@
-/* Creating a session with its initial state (contract 2). */
+/*
+** Creating a session with its initial state (contract 2). Its names are checked, and a missing id
+** is made, by mp_name_new_session (service/names.c).
+*/
 #include "base/error.h"
 #include "service/limits.h"
 #include "service/names.h"
