@@ -10,12 +10,15 @@
 #     spec/support/turns.lua chooses; what is close to C runs all variants (`whole` below). gc
 #     leaves some files to other turns.
 #   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
+#   - asan, valgrind: of many faults of one kind, one in so many, which spec/c/fault_steps.h
+#     chooses.
 #   - valgrind: the programs that take longest, one in four.
 # The turn, a number, comes from the hash of the commit: each commit takes one of twelve by chance,
 # and the same one each time. So twelve commits need not have had all twelve. MOONPAD_TURN=NUMBER
 # asks for another one. Twelve numbers in succession run each variant and each program, though not
-# each case in each variant: MOONPAD_TURN=all does, as `make soak` has it. Only what is repeated
-# with random values is, under gc, repeated less often with "all" too (`scaled` in checks.lua).
+# each case in each variant, nor each fault: MOONPAD_TURN=all does, as `make soak` has it. Only what
+# is repeated with random values is, under gc and valgrind, repeated less often with "all" too
+# (`scaled` in checks.lua, `valgrind_rounds` in fault_steps.h).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 

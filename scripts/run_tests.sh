@@ -16,7 +16,8 @@
 #   -o   only these: "json_spec test_json"
 #   -t   a number: of what Lua specs repeat on each store and in each way, only what has its turn
 #        (spec/support/turns.lua); without it, or with "all", everything. With -g it also says which
-#        of many like cases are tried (spec/support/checks.lua)
+#        of many like cases are tried (spec/support/checks.lua), and in C tests which of many faults
+#        (spec/c/fault_steps.h): there "all" is each one, and without -t it is turn 0
 #   -a   these spec files run all their variants in each turn
 #   -p   these files take turns as well, one in PARTS of them each time
 set -u
@@ -26,11 +27,11 @@ cd "$(dirname "$0")/.." || exit 1
 
 PARTS=4
 
-build=build results="" label=test launcher="" sanitized="" only="" turn=all whole="" parted=""
+build=build results="" label=test launcher="" sanitized="" only="" turn=all faults=0 whole="" parted=""
 while getopts b:r:l:w:o:t:a:p:gs option; do
   case $option in
     b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;; o) only=$OPTARG ;;
-    t) turn=$OPTARG ;; a) whole=$OPTARG ;; p) parted=$OPTARG ;;
+    t) turn=$OPTARG faults=$OPTARG ;; a) whole=$OPTARG ;; p) parted=$OPTARG ;;
     # What is freed is overwritten, so that nobody who goes on with it finds what was there.
     g) export MOONPAD_GC=aggressive MALLOC_PERTURB_=165 ;; s) sanitized=yes ;; *) exit 2 ;;
   esac
@@ -56,6 +57,8 @@ fi
 # What hangs fails: this is far beyond what the slowest takes on a busy machine, one C program under
 # valgrind.
 seconds=1800
+# With each fault it tries, that is far more.
+if [ -n "$launcher" ] && [ "$turn" = all ]; then seconds=14400; fi
 limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 
 # ---- One spec file, one C program: writes the counts, and a line for each test that failed ----
@@ -87,6 +90,7 @@ cmocka_count() { # LOG WORD
 
 run_c() { # NAME LOG COUNTS
   local code passed failed pending
+  export MOONPAD_SAMPLE=$faults
   # shellcheck disable=SC2086 # the launcher is a list of words
   limit $launcher "$folder/spec/c/$1" >"$2" 2>&1
   code=$?

@@ -377,7 +377,9 @@ static void test_each_allocation_of_a_write_of_memories(void **state) {
     learn(&self);
     for (int lasting = 0; lasting < 2; lasting++) {
       self.fault.lasting = lasting == 1;
-      for (long n = 1; fail_once(&self, n);) n += fault_rarity();
+      long first = fault_in_turn(0, fault_rarity()), n = first;
+      while (fail_once(&self, n)) n = fault_in_turn(n, fault_rarity());
+      assert_true(n > first);
     }
   }
   mp_env_release(self.env);

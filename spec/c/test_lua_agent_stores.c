@@ -126,9 +126,11 @@ static void fail_each(const char *program, const char *path, bool for_good) {
   long total = allocator.count;
   assert_true(total > 50);
   fault_seed();
-  for (long n = 1; n <= total; n = path == NULL ? n + fault_rarity() : fault_after(n, 80)) {
+  long n = path == NULL ? fault_in_turn(0, fault_rarity()) : 1;
+  while (n <= total) {
     bool done = run_failing(&allocator, program, path, n);
     if (for_good && n < total / 2) assert_false(done);
+    n = path == NULL ? fault_in_turn(n, fault_rarity()) : fault_after(n, 80);
   }
 }
 

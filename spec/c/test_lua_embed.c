@@ -357,6 +357,11 @@ static bool run_everything(failing *allocator, const char *url) {
   lua_State *L = lua_newstate(failing_allocate, allocator);
   assert_non_null(L);
   luaL_openlibs(L);
+  /*
+  ** Lua loses a finalizer that it has no memory to call, and what that would have released is
+  ** leaked. Where leaks are looked for, finalizers wait for lua_close, which has memory.
+  */
+  if (allocator->for_good && looks_for_leaks()) lua_gc(L, LUA_GCSTOP);
   bool is_stepped = strcmp(url, STEPPED) == 0;
   if (is_stepped) assert_int_equal(luaL_loadbuffer(L, in_steps, sizeof in_steps - 1, "=steps"), LUA_OK);
   assert_int_equal(luaL_loadbuffer(L, everything, sizeof everything - 1, "=everything"), LUA_OK);
@@ -388,7 +393,7 @@ static void fail_each_in_turn(bool for_good, const char *url) {
   assert_true(run_everything(&allocator, url));
   long total = allocator.count;
   assert_true(total > 300);
-  for (long n = 1; n <= total; n += fault_rarity()) {
+  for (long n = fault_in_turn(0, fault_rarity()); n <= total; n = fault_in_turn(n, fault_rarity())) {
     allocator.fail_at = n;
     bool done = run_everything(&allocator, url);
     if (for_good && n < total / 2) assert_false(done);
@@ -455,7 +460,7 @@ static bool run_with_service(failing *state, const char *url) {
 
 static void fail_service_in_turn(bool for_good, const char *url) {
   failing state = {0, 0, 0, for_good};
-  for (long n = 1;; n += fault_rarity()) {
+  for (long n = fault_in_turn(0, fault_rarity());; n = fault_in_turn(n, fault_rarity())) {
     state.fail_at = n;
     if (run_with_service(&state, url) && state.count < n) break;
   }
