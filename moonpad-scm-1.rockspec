@@ -17,8 +17,9 @@ where agents, callbacks and tools are written. The moonpad command needs the roc
 
 supported_platforms = { "unix" }
 
--- Used where they are there, not needed: argparse (the moonpad command, which says so where it is missing), lua-cjson
--- (moonpad.null is cjson.null). As dependencies, LuaRocks would fetch them even where the system has them.
+-- Used where they are there, not needed: argparse (the moonpad command, which says so where it is
+-- missing), lua-cjson (moonpad.null is cjson.null). As dependencies, LuaRocks would fetch them even
+-- where the system has them.
 dependencies = { "lua >= 5.4, < 5.5" }
 
 external_dependencies = {

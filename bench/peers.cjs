@@ -1,7 +1,8 @@
-// What the same event costs two other implementations of ADK's sessions, in memory: @google/adk and adk-typescript, when they
-// are installed below FOLDER (npm install --prefix FOLDER @google/adk adk-typescript). Prints the lines that bench/history.c
-// prints: implementation, events of history, microseconds of an append (median), of a get (median). Slow by the square of the
-// history, so it ends at 10,000 events.
+// What the same event costs two other implementations of ADK's sessions, in memory: @google/adk and
+// adk-typescript, when they are installed below FOLDER (npm install --prefix FOLDER @google/adk
+// adk-typescript). Prints the lines that bench/history.c prints: implementation, events of history,
+// microseconds of an append (median), of a get (median). Slow by the square of the history, so it
+// ends at 10,000 events.
 //   node bench/peers.cjs FOLDER
 'use strict';
 const fs = require('fs');
@@ -12,7 +13,8 @@ const {performance} = require('perf_hooks');
 const modules = path.join(path.resolve(process.argv[2] || '.'), 'node_modules');
 const SIZES = [1, 10, 100, 1000, 10000];
 
-// adk-typescript asks for files by names in another case than they have, which only some file systems forgive.
+// adk-typescript asks for files by names in another case than they have, which only some file
+// systems forgive.
 const resolve = Module._resolveFilename;
 Module._resolveFilename = function (request, ...rest) {
   try {
@@ -69,7 +71,8 @@ async function google() {
   if (!fs.existsSync(folder)) return;
   const {InMemorySessionService, createEvent} = require(folder);
   const service = new InMemorySessionService();
-  await measure('@google/adk', service, (session, fields) => service.appendEvent({session, event: createEvent(fields)}));
+  const append = (session, fields) => service.appendEvent({session, event: createEvent(fields)});
+  await measure('@google/adk', service, append);
 }
 
 async function typescript() {
@@ -81,7 +84,8 @@ async function typescript() {
   const print = console.log;
   console.debug = console.info = () => {}; // it logs what it does, which would be measured too
   console.log = (line) => (String(line).startsWith('adk-typescript\t') ? print(line) : undefined);
-  await measure('adk-typescript', service, (session, fields) => service.appendEvent({session, event: new Event(fields)}));
+  const append = (session, fields) => service.appendEvent({session, event: new Event(fields)});
+  await measure('adk-typescript', service, append);
 }
 
 (async () => {

@@ -66,7 +66,7 @@ format() {
       c_files
       find lua spec examples bench scripts -name '*.lua'
       find scripts bench -name '*.sh'
-      echo bin/moonpad Makefile .ci/run
+      echo bin/moonpad Makefile .ci/run bench/peers.cjs ./*.rockspec
     } | xargs lua5.4 scripts/check_lines.lua
 }
 
