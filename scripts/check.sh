@@ -83,7 +83,10 @@ headers() {
         $(pkg-config --cflags lua5.4) -x c "$header" ||
       return 1
   done
-  lua5.4 scripts/check_header.lua include/*.h
+  {
+    nm -D --defined-only "$build"/libmoonpad.so.0
+    nm --defined-only "$build"/libmoonpad_lua.a | grep -E ' T (moonpad_|luaopen_)'
+  } | awk '{ print $3 }' | lua5.4 scripts/check_header.lua include/*.h
 }
 
 # Which of its own folders each folder of src/service may include. Nobody includes history and
