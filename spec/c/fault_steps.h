@@ -38,14 +38,6 @@ static inline bool runs_under_valgrind(void) {
   return preloaded != NULL && strstr(preloaded, "vgpreload") != NULL;
 }
 
-static inline bool looks_for_leaks(void) {
-#ifdef __SANITIZE_ADDRESS__
-  return true;
-#else
-  return runs_under_valgrind();
-#endif
-}
-
 static inline const char *fault_sample(void) {
   const char *text = getenv("MOONPAD_SAMPLE");
   return text == NULL || *text == '\0' ? "0" : text;
