@@ -70,45 +70,49 @@ end
 local exported, found = {}, {}
 for symbol in io.lines() do exported[symbol] = true end
 
+local function check_export(path, number, line, name)
+  if line:find("^MOONPAD_API") then
+    found[name] = true
+    if not exported[name] then complain("%s:%d: %s: no library exports it", path, number, name) end
+  elseif not line:find("^static inline ") then
+    complain("%s:%d: %s: neither MOONPAD_API nor static inline", path, number, name)
+  end
+end
+
+-- `shared`: for each line where a comment begins, the functions that share it.
+local function check_shared(path, shared)
+  for above, names in pairs(shared) do
+    local expected = SHARED[names[1]] or 1
+    if #names ~= expected then
+      complain("%s:%d: %d functions share this comment, and not %d (SHARED in scripts/check_header.lua)", path, above,
+        #names, expected)
+    end
+  end
+end
+
 local function check(path)
-  local lines = lines_of(path)
-  local count = 0
-  local first_of, sharers = {}, {}
+  local lines, count, shared = lines_of(path), 0, {}
   for number, line in ipairs(lines) do
     local name, wanted = declared(line, lines[number + 1])
     if name then
       count = count + 1
       local comment, above = comment_of(lines, number)
       if wanted == OF_FUNCTION then
-        if line:find("^MOONPAD_API") then
-          found[name] = true
-          if not exported[name] then complain("%s:%d: %s: no library exports it", path, number, name) end
-        elseif not line:find("^static inline ") then
-          complain("%s:%d: %s: neither MOONPAD_API nor static inline", path, number, name)
-        end
+        check_export(path, number, line, name)
         if above then
-          first_of[above] = first_of[above] or name
-          sharers[above] = (sharers[above] or 0) + 1
+          shared[above] = shared[above] or {}
+          table.insert(shared[above], name)
         end
       end
       for _, word in ipairs(wanted) do
         if not (comment and comment:find(word, 1, true)) then
-          print(('%s:%d: %s: no "%s" in the comment above it'):format(path, number, name, word))
-          failed = true
+          complain('%s:%d: %s: no "%s" in the comment above it', path, number, name, word)
         end
       end
     end
   end
-  for above, first in pairs(first_of) do
-    if sharers[above] ~= (SHARED[first] or 1) then
-      complain("%s:%d: %d functions share this comment, and not %d (SHARED in scripts/check_header.lua)", path, above,
-        sharers[above], SHARED[first] or 1)
-    end
-  end
-  if count == 0 then
-    print(path .. ": declares nothing")
-    failed = true
-  end
+  check_shared(path, shared)
+  if count == 0 then complain("%s: declares nothing", path) end
 end
 
 for _, path in ipairs(arg) do
