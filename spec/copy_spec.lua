@@ -1,5 +1,5 @@
 -- Copies of what users hand in: what of a table is copied, and what stays with the original.
-local copy = require "moonpad.copy"
+local copy = require "moonpad.util.copy"
 local moonpad = require "moonpad"
 local support = require "spec.support"
 

@@ -1,5 +1,5 @@
 local core = require "moonpad.core"
-local driver = require "moonpad.http.driver"
+local driver = require "moonpad.http.client"
 local http = require "moonpad.http"
 local moonpad = require "moonpad"
 local retry = require "moonpad.http.retry"

@@ -1,6 +1,6 @@
 -- What rewinds took back: neither prompts nor the memory nor the command's /rewind show it, however
 -- much of the history is in view.
-local history = require "moonpad.history"
+local history = require "moonpad.flow.history"
 local moonpad = require "moonpad"
 local support = require "spec.support"
 

@@ -196,7 +196,7 @@ end)
 describe("tables without end", function()
   turns.it("are not copied", isDue(3), function()
     raises("invalid_argument", { "toTable", "1000000 tables" }, moonpad.toTable, shared(60))
-    raises("invalid_argument", "1000000 tables", require "moonpad.copy", shared(60))
+    raises("invalid_argument", "1000000 tables", require "moonpad.util.copy", shared(60))
     raises("invalid_argument", "event: more than 1000000 tables", moonpad.event, {
       author = "a", customMetadata = { k = shared(20) },
     })

@@ -1,5 +1,5 @@
 local checks = require "spec.support.checks"
-local sse = require "moonpad.sse"
+local sse = require "moonpad.models.sse"
 
 -- Feeds a stream in pieces of so many bytes.
 local function parse(text, size)

@@ -1,5 +1,5 @@
 local moonpad = require "moonpad"
-local schema = require "moonpad.schema"
+local schema = require "moonpad.schema.validate"
 local support = require "spec.support"
 
 local failure = require("spec.support.checks").failure

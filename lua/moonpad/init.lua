@@ -60,22 +60,22 @@ local moonpad = {
 
 -- Events are handed out by the core, also to programs that never run an agent: their methods must
 -- be there at once.
-moonpad.event = require("moonpad.event").new
+moonpad.event = require("moonpad.events.event").new
 
 local loaders = {
-  agent = function() return require("moonpad.agent").define end,
-  sequentialAgent = function() return require("moonpad.workflow").sequential end,
-  loopAgent = function() return require("moonpad.workflow").loop end,
-  parallelAgent = function() return require("moonpad.workflow").parallel end,
-  customAgent = function() return require("moonpad.custom").define end,
-  agentTool = function() return require("moonpad.agent_tool").define end,
-  exitLoop = function() return require "moonpad.exit_loop" end,
-  tool = function() return require("moonpad.tool").define end,
-  runner = function() return require("moonpad.runner").define end,
-  artifactService = function() return require("moonpad.artifacts").open end,
-  memoryService = function() return require("moonpad.memory").open end,
-  loadMemory = function() return require "moonpad.load_memory" end,
-  injectSessionState = function() return require("moonpad.instructions").injectSessionState end,
+  agent = function() return require("moonpad.agents.agent").define end,
+  sequentialAgent = function() return require("moonpad.agents.workflow").sequential end,
+  loopAgent = function() return require("moonpad.agents.workflow").loop end,
+  parallelAgent = function() return require("moonpad.agents.workflow").parallel end,
+  customAgent = function() return require("moonpad.agents.custom").define end,
+  agentTool = function() return require("moonpad.tools.agent_tool").define end,
+  exitLoop = function() return require "moonpad.tools.exit_loop" end,
+  tool = function() return require("moonpad.tools.tool").define end,
+  runner = function() return require("moonpad.runtime.runner").define end,
+  artifactService = function() return require("moonpad.services.artifacts").open end,
+  memoryService = function() return require("moonpad.services.memory").open end,
+  loadMemory = function() return require "moonpad.tools.load_memory" end,
+  injectSessionState = function() return require("moonpad.agents.instructions").injectSessionState end,
   models = function() return require "moonpad.models" end,
   testing = function() return require "moonpad.testing" end,
 }

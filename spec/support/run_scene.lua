@@ -1,6 +1,6 @@
 --- A run that does everything that a run may do with stores, and a log of what began and ended
 --- when: for specs that compare stores and ways to drive a run.
-local copyOf = require "moonpad.copy"
+local copyOf = require "moonpad.util.copy"
 local moonpad = require "moonpad"
 local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"

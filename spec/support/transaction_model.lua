@@ -1,7 +1,7 @@
 --- A small model of the transactions of tool calls (contract 1.4 points 2 and 3), in plain tables:
 --- what each of them sees, which places it has written, and what becomes of that when it ends. Of
 --- lists without tables in them.
-local copyOf = require "moonpad.copy"
+local copyOf = require "moonpad.util.copy"
 local moonpad = require "moonpad"
 
 local SEPARATOR <const> = "\0"

@@ -1,7 +1,7 @@
 /*
 ** What a store of memories does: it stores what was said in the sessions of a user, and searches
 ** it. Which words an event has, and which a query looks for, the caller decides
-** (lua/moonpad/memory.lua).
+** (lua/moonpad/services/memory.lua).
 **
 ** Threads, ownership and errors are those of artifacts.h.
 */

@@ -2,7 +2,7 @@
 ** The Lua module `moonpad.agent_stores_core`: the stores of artifacts and of memories as userdata.
 ** It is a library of its own, so that the core does without them. It takes from moonpad.core how a
 ** call is made, at once or on a worker while its coroutine waits (lua/async/store_call.h). People
-** use lua/moonpad/artifacts.lua and memory.lua, which check all arguments before.
+** use lua/moonpad/services/artifacts.lua and memory.lua, which check all arguments before.
 */
 #include "agent_stores/lua_store.h"
 

@@ -3,7 +3,7 @@
 ** Belongs here: what such stores do (artifacts.h, memories.h), which URL means which (this file),
 ** the SQLite stores (sqlite_*.c), and the Lua module (module.c, lua_*.c), which alone knows Lua.
 ** Does not belong here: sessions (src/service, src/store), what is a memory
-** (lua/moonpad/memory.lua).
+** (lua/moonpad/services/memory.lua).
 ** Arrows: module -> lua_* -> open -> sqlite_* -> src/store/sqlite and src/base; lua_* also use
 ** src/lua's store calls. Nothing of the core uses this folder.
 */

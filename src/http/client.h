@@ -4,7 +4,7 @@
 ** once in a process (library.h), and the Lua module moonpad.http_core (module.c), which alone knows
 ** Lua.
 ** Does not belong here: redirects, retries, streams of events (lua/moonpad/http,
-** lua/moonpad/sse.lua).
+** lua/moonpad/models/sse.lua).
 ** Arrows: module -> client -> request -> client_state and library -> base. Nothing of the core uses
 ** http/, and http/ uses nothing of the core but base/.
 **

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 typedef struct mp_lua_source {
-  const char *module; /* what `require` is given: "moonpad", "moonpad.agent" */
+  const char *module; /* what `require` is given: "moonpad", "moonpad.agents.agent" */
   const char *chunk;  /* Lua source text */
   size_t length;
 } mp_lua_source;

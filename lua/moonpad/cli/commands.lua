@@ -1,6 +1,6 @@
 --- Commands inside a conversation: lines that begin with a slash.
 local failure = require "moonpad.cli.failure"
-local history = require "moonpad.history"
+local history = require "moonpad.flow.history"
 local moonpad = require "moonpad"
 
 local commands = {}

@@ -1,6 +1,6 @@
 --- Errors of the command that are no fault of the program: one clear line is all that the user gets
 --- to see of them.
-local errorText = require "moonpad.error_text"
+local errorText = require "moonpad.util.error_text"
 
 local failure = {}
 

@@ -2,7 +2,7 @@
 --- one line.
 local cli = require "moonpad.cli_core"
 local failure = require "moonpad.cli.failure"
-local luaError = require "moonpad.lua_error"
+local luaError = require "moonpad.util.lua_error"
 local options = require "moonpad.cli.options"
 
 local main = {}

@@ -1,8 +1,8 @@
 --- Anthropic's Claude models (the Messages API).
-local answers = require "moonpad.models.answer"
+local answers = require "moonpad.models.response_builder"
 local core = require "moonpad.core"
 local fields = require "moonpad.models.fields"
-local provider = require "moonpad.models.provider"
+local provider = require "moonpad.models.http_model"
 local requests = require "moonpad.models.anthropic_request"
 
 local anthropic = {}

@@ -1,6 +1,6 @@
 --- The `config` of an agent, in the words of a provider.
 local core = require "moonpad.core"
-local lists = require "moonpad.list"
+local lists = require "moonpad.util.list"
 
 local config = {}
 

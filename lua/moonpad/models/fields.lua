@@ -1,6 +1,6 @@
 --- Reading what a provider has sent: each field is of the type that the API documents, or not there
 --- (a null is not there). Anything else is an error `model` that names the field.
-local arrays = require "moonpad.array"
+local arrays = require "moonpad.util.array"
 local core = require "moonpad.core"
 
 local fields = {}

@@ -1,7 +1,7 @@
 --- Google's Gemini models (generateContent and streamGenerateContent of the Gemini API).
-local answers = require "moonpad.models.answer"
+local answers = require "moonpad.models.response_builder"
 local fields = require "moonpad.models.fields"
-local provider = require "moonpad.models.provider"
+local provider = require "moonpad.models.http_model"
 local requests = require "moonpad.models.gemini_request"
 
 local gemini = {}

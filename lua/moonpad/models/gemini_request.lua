@@ -2,7 +2,7 @@
 local config = require "moonpad.models.config"
 local core = require "moonpad.core"
 local parts = require "moonpad.models.parts"
-local schemas = require "moonpad.models.json_schema"
+local schemas = require "moonpad.schema.normalize"
 
 local requests = {}
 

@@ -1,10 +1,10 @@
 --- Models behind the chat completions API: OpenAI's, and those of the many servers that speak it
 --- as well.
-local answers = require "moonpad.models.answer"
+local answers = require "moonpad.models.response_builder"
 local calls = require "moonpad.models.openai_calls"
 local fields = require "moonpad.models.fields"
 local parts = require "moonpad.models.parts"
-local provider = require "moonpad.models.provider"
+local provider = require "moonpad.models.http_model"
 local requests = require "moonpad.models.openai_request"
 
 local openai = {}

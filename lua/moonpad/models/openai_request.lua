@@ -3,7 +3,7 @@ local callIds = require "moonpad.models.call_ids"
 local config = require "moonpad.models.config"
 local core = require "moonpad.core"
 local parts = require "moonpad.models.parts"
-local schemas = require "moonpad.models.json_schema"
+local schemas = require "moonpad.schema.normalize"
 
 local requests = {}
 

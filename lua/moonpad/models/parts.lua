@@ -1,5 +1,5 @@
 --- What a part of a content is, and how adapters read contents.
-local arrays = require "moonpad.array"
+local arrays = require "moonpad.util.array"
 
 local parts = {}
 

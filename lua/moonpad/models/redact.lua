@@ -1,7 +1,7 @@
 --- Taking keys out of what providers and models say, so that it can be shown, stored and logged. A
 --- key is found in the ways of writing that servers use to quote: escaped for JSON, for an address,
 --- for HTML (also twice), and in base64.
-local errorText = require "moonpad.error_text"
+local errorText = require "moonpad.util.error_text"
 
 local redact = {}
 

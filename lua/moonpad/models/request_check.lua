@@ -2,7 +2,7 @@
 --- once, so that adapters can rely on it.
 local core = require "moonpad.core"
 local fields = require "moonpad.models.fields"
-local lists = require "moonpad.list"
+local lists = require "moonpad.util.list"
 
 local requestCheck = {}
 

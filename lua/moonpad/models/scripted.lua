@@ -1,9 +1,9 @@
 --- A model that follows a script: for tests, examples, and whoever wants to see a run without
 --- a network.
-local callbacks = require "moonpad.callbacks"
-local copy = require "moonpad.copy"
+local callbacks = require "moonpad.agents.callbacks"
+local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
-local lists = require "moonpad.list"
+local lists = require "moonpad.util.list"
 
 local scripted = {}
 

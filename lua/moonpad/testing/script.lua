@@ -1,10 +1,10 @@
 --- A scripted model that checks what it is asked before it answers.
-local callbacks = require "moonpad.callbacks"
-local copy = require "moonpad.copy"
+local callbacks = require "moonpad.agents.callbacks"
+local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
-local errorText = require "moonpad.error_text"
-local events = require "moonpad.event"
-local lists = require "moonpad.list"
+local errorText = require "moonpad.util.error_text"
+local events = require "moonpad.events.event"
+local lists = require "moonpad.util.list"
 
 local script = {}
 

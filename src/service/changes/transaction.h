@@ -4,7 +4,7 @@
 ** own until it commits, each function (the tool's run, a callback) by itself; then it is pending in
 ** the answer's set, and what begins later sees it. A transaction sees what was committed when it
 ** began, what was stored when its call began, and its own writes. Who begins, commits and rolls
-** back: lua/moonpad/tools_run.lua.
+** back: lua/moonpad/flow/function_calls.lua.
 */
 #ifndef MP_SERVICE_CHANGES_TRANSACTION_H
 #define MP_SERVICE_CHANGES_TRANSACTION_H

@@ -1,0 +1,78 @@
+--- Instructions: templates filled from state, or what an instruction provider says.
+local contexts = require "moonpad.runtime.context"
+local core = require "moonpad.core"
+local luaError = require "moonpad.util.lua_error"
+local services = require "moonpad.services.of_context"
+local transfer = require "moonpad.tools.transfer_to_agent"
+
+local instructions = {}
+
+local function render(template, state, agentName, syntax, phase)
+  return services.render(template, state, { syntax = syntax or "both", agentName = agentName }, phase)
+end
+
+local function fromProvider(provider, phase, field)
+  local text = provider(contexts.readOnly(phase))
+  if text ~= nil and type(text) ~= "string" then
+    core.error("invalid_argument",
+      ('agent "%s".%s: its function must return a string, got %s'):format(phase.agent.name, field, type(text)))
+  end
+  return text
+end
+
+local function resolve(phase, agent, field)
+  local instruction = agent[field]
+  if instruction == nil then return nil end
+  if type(instruction) ~= "string" then return fromProvider(instruction, phase, field) end
+  local syntax = agent.templateSyntax or phase.invocation.runner.templateSyntax
+  return render(instruction, phase.state, agent.name, syntax, phase)
+end
+
+local function askForSchema(agent)
+  return "Your final answer must be JSON, without any other text, that fits this JSON Schema: "
+    .. core.json.encode(agent.outputSchema)
+end
+
+---The system instruction of a model request: the root agent's global one, the agent's own, and
+---what moonpad has to say.
+---@param phase moonpad.Phase
+---@param hasTools boolean
+---@return string?
+function instructions.system(phase, hasTools)
+  local agent, root = phase.agent, phase.invocation.runner.agent
+  local texts = {}
+  for _, text in ipairs {
+    resolve(phase, root, "globalInstruction") or "",
+    resolve(phase, agent, "instruction") or "",
+    transfer.instruction(agent, root) or "",
+    agent.outputSchema and hasTools and askForSchema(agent) or "",
+  } do
+    if text ~= "" then texts[#texts + 1] = text end
+  end
+  return #texts > 0 and table.concat(texts, "\n\n") or nil
+end
+
+---Fills the placeholders of a template from state (contract 4.1).
+---@param template string
+---@param context moonpad.Context|moonpad.State a context, or a state object
+---@return string
+function instructions.injectSessionState(template, context)
+  if type(template) ~= "string" then
+    core.error("invalid_argument", "injectSessionState: the template must be a string, got " .. type(template))
+  end
+  local phase = contexts.phaseOf(context)
+  if phase then
+    local runner = phase.invocation.runner
+    local syntax = phase.agent.templateSyntax or runner and runner.templateSyntax
+    return render(template, phase.state, phase.agent.name, syntax, phase)
+  end
+  local ok, err = pcall(core.render, "", context, {})
+  if not ok then
+    luaError.passOn(err)
+    core.error("invalid_argument", ("injectSessionState(template, context): expected a context or a state object "
+      .. "(such as session.state), %s"):format(tostring(err.message):gsub("^core%.render: ", "")))
+  end
+  return render(template, context)
+end
+
+return instructions

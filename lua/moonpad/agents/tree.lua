@@ -1,0 +1,192 @@
+--- The tree of agents: who belongs to whom, and who may hand the conversation over to whom.
+local core = require "moonpad.core"
+local lists = require "moonpad.util.list"
+
+local trees = {}
+
+local function refuse(where, message)
+  core.error("invalid_argument", where .. ": " .. message)
+end
+
+-- Names are how events, branches and transfers tell agents apart.
+local function checkNames(agent, where, seen)
+  if seen[agent.name] then refuse(where .. ".subAgents", ('two agents are called "%s"'):format(agent.name)) end
+  seen[agent.name] = true
+  for _, child in ipairs(agent.subAgents) do checkNames(child, where, seen) end
+end
+
+-- How many agents may run one another side by side, by hand or as tools. Each is a coroutine or a
+-- protected call within that of the one above it, and Lua has a C stack of 200 calls for all of
+-- them, the host and the user's own functions.
+local MAX_NESTING = 32
+-- Agents that only come one after the other or hand over cost next to nothing. This many are
+-- a mistake.
+local MAX_HEIGHT = 1000
+
+---Refuses what would not run for want of stack.
+---@param nesting integer
+---@param where string for messages
+function trees.checkNesting(nesting, where)
+  if nesting <= MAX_NESTING then return end
+  refuse(where, ("more than %d agents that run others (parallelAgent, customAgent, agentTool) within one another")
+    :format(MAX_NESTING))
+end
+
+-- Returns how many levels of agents there are, and how many of them run others.
+local function measure(agent, where)
+  local height, nesting = 0, 0
+  for _, child in ipairs(agent.subAgents) do
+    height, nesting = math.max(height, child.height), math.max(nesting, child.nesting)
+  end
+  if agent.runsOthers and height > 0 then nesting = nesting + 1 end
+  for _, tool in ipairs(agent.tools or {}) do nesting = math.max(nesting, tool.nesting or 0) end
+  if height >= MAX_HEIGHT then refuse(where, ("more than %d levels of agents"):format(MAX_HEIGHT)) end
+  trees.checkNesting(nesting, where)
+  return height + 1, nesting
+end
+
+---Makes the agents of a list the sub-agents of another.
+---@param agent moonpad.Agent
+---@param where string for messages
+---@param isAgent fun(value: any): boolean
+function trees.adopt(agent, where, isAgent)
+  agent.subAgents = lists.of(agent.subAgents, where .. ".subAgents", "agents")
+  for index, child in ipairs(agent.subAgents) do
+    local place = ("%s.subAgents[%d]"):format(where, index)
+    if not isAgent(child) then refuse(place, "expected an agent, got " .. type(child)) end
+    if child.parent then
+      refuse(place, ('"%s" belongs to "%s" already; an agent has one parent'):format(child.name, child.parent.name))
+    end
+  end
+  checkNames(agent, where, {})
+  agent.height, agent.nesting = measure(agent, where .. ".subAgents")
+  for _, child in ipairs(agent.subAgents) do child.parent = agent end
+end
+
+---@param root moonpad.Agent
+---@param name string
+---@return moonpad.Agent?
+function trees.find(root, name)
+  if root.name == name then return root end
+  for _, child in ipairs(root.subAgents) do
+    local found = trees.find(child, name)
+    if found then return found end
+  end
+  return nil
+end
+
+---@param root moonpad.Agent
+---@return string[] names of all agents, sorted
+function trees.names(root)
+  local names = {}
+  local function add(agent)
+    names[#names + 1] = agent.name
+    for _, child in ipairs(agent.subAgents) do add(child) end
+  end
+  add(root)
+  table.sort(names)
+  return names
+end
+
+-- Only an agent with a model can be asked to take a conversation back, or to pass it on among
+-- its sub-agents.
+local function parentOf(agent, root)
+  local parent = agent ~= root and agent.parent or nil
+  return parent and parent.isLlm and parent or nil
+end
+
+---The agents that the model of an agent may hand the conversation over to: sub-agents,
+---parent, peers.
+---@param agent moonpad.Agent
+---@param root moonpad.Agent of the run: nobody above it takes part
+---@return moonpad.Agent[]
+---@return moonpad.Agent? parent where it is one of them
+function trees.targets(agent, root)
+  local targets = table.move(agent.subAgents, 1, #agent.subAgents, 1, {})
+  local parent = parentOf(agent, root)
+  if not parent then return targets end
+  if not agent.disallowTransferToPeers then
+    for _, peer in ipairs(parent.subAgents) do
+      if peer ~= agent then targets[#targets + 1] = peer end
+    end
+  end
+  if agent.disallowTransferToParent then return targets end
+  targets[#targets + 1] = parent
+  return targets, parent
+end
+
+---The model of an agent: its own, or that of the nearest agent above it that has one.
+---@param agent moonpad.Agent?
+---@return function|moonpad.Model|string|nil
+function trees.modelOf(agent)
+  while agent do
+    if agent.model ~= nil then return agent.model end
+    agent = agent.parent
+  end
+  return nil
+end
+
+-- A callback may answer in place of the model, so that there need not be one.
+local function lacksModel(agent)
+  return agent.isLlm and trees.modelOf(agent) == nil and #agent.callbacks.beforeModelCallback == 0
+end
+
+---The first agent of a tree that would have nobody to ask.
+---@param root moonpad.Agent
+---@return moonpad.Agent?
+function trees.withoutModel(root)
+  if lacksModel(root) then return root end
+  for _, child in ipairs(root.subAgents) do
+    local found = trees.withoutModel(child)
+    if found then return found end
+  end
+  return nil
+end
+
+---What speaks against a transfer, or nil.
+---@param agent moonpad.Agent
+---@param root moonpad.Agent
+---@param name string
+---@return string?
+function trees.objection(agent, root, name)
+  local target = trees.find(root, name)
+  if not target then return "is not an agent of this tree; there are " .. table.concat(trees.names(root), ", ") end
+  if target == agent then return "has the conversation already" end
+  if agent == root or not agent.parent then return nil end
+  if target == agent.parent and agent.disallowTransferToParent then
+    return ('is the parent of "%s", which has disallowTransferToParent'):format(agent.name)
+  elseif target.parent == agent.parent and agent.disallowTransferToPeers then
+    return ('is a peer of "%s", which has disallowTransferToPeers'):format(agent.name)
+  end
+  return nil
+end
+
+-- May it keep the conversation, because everybody up to the root could get it back?
+local function mayKeep(agent, root)
+  while agent.isLlm do
+    if agent == root then return true end
+    if agent.disallowTransferToParent then return false end
+    agent = agent.parent
+  end
+  return false
+end
+
+---Who goes on with a conversation: the agent that spoke last and can give it back, or else
+---the root.
+---@param root moonpad.Agent
+---@param history moonpad.Event[]
+---@param speaks fun(event: moonpad.Event): boolean events that only change state do not count
+---@return moonpad.Agent
+function trees.nextSpeaker(root, history, speaks)
+  if #root.subAgents == 0 or not root.isLlm then return root end
+  for index = #history, 1, -1 do
+    local event = history[index]
+    if event.author ~= "user" and speaks(event) then
+      local agent = trees.find(root, tostring(event.author))
+      if agent and mayKeep(agent, root) then return agent end
+    end
+  end
+  return root
+end
+
+return trees

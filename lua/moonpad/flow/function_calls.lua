@@ -1,0 +1,246 @@
+--- Running the tool calls of one model answer side by side, and answering all of them in one event.
+--- Each function of a call, the tool's own and its callbacks, is a transaction on what the answer
+--- has pending.
+local actions = require "moonpad.events.actions"
+local arrays = require "moonpad.util.array"
+local callbacks = require "moonpad.agents.callbacks"
+local contexts = require "moonpad.runtime.context"
+local copy = require "moonpad.util.copy"
+local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
+local groups = require "moonpad.runtime.concurrent"
+local luaError = require "moonpad.util.lua_error"
+local publish = require "moonpad.runtime.publish"
+local schema = require "moonpad.schema.validate"
+local sections = require "moonpad.runtime.section"
+local signals = require "moonpad.runtime.coroutines"
+local toolset = require "moonpad.flow.offered_tools"
+
+local toolsRun = {}
+
+---- One call
+
+local function unknownTool(tools, name)
+  local names = {}
+  for index, tool in ipairs(tools.list) do names[index] = tool.name end
+  return ('unknown tool "%s"; %s'):format(errorText.show(name),
+    #names > 0 and "available: " .. table.concat(names, ", ") or "this agent has no tools")
+end
+
+-- What is wrong with a call before anything runs, or nil.
+local function findProblem(tools, call)
+  local tool = tools.byName[call.name]
+  if tool == nil then return unknownTool(tools, call.name) end
+  if type(call.args) ~= "table" then
+    return ('%s: expected an object of arguments, got %s'):format(call.name, type(call.args))
+  end
+  local problem = schema.check(tool.parameters, call.args)
+  return problem and ("%s: bad arguments: %s"):format(call.name, problem)
+end
+
+-- A function response is an object; anything else goes into one.
+local function wrap(result)
+  if type(result) == "userdata" and result ~= core.null then result = core.toTable(result) end
+  if result == nil then return { result = core.null } end
+  if type(result) ~= "table" or arrays.isMarked(result) or result[1] ~= nil then return { result = result } end
+  return result
+end
+
+local function checkResult(call, result)
+  local ok, err = pcall(core.encodeWithin, wrap(result), call.phase.invocation.session)
+  if ok then return end
+  luaError.passOn(err)
+  core.error("tool", ("%s: cannot be answered to the model: %s"):format(call.name, errorText.of(err)))
+end
+
+-- Where memory ends, Lua does not ask: the text of its own error comes out of the call instead.
+local function withTraceback(err)
+  err = err == nil and core.newError("tool", errorText.of(nil)) or luaError.object(err)
+  local text = errorText.of(err)
+  return { isTraced = true, err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
+end
+
+-- Of an agent that is a tool, the caller does over again what each call has written and read: the
+-- state of the answer tells neither the places that were written nor what was only read.
+local function commit(phase)
+  local writes = phase.invocation.journal and core.writes(phase.state)
+  core.commitTransaction(phase.state)
+  if writes then table.insert(phase.answer.writes, writes) end
+end
+
+-- What the callbacks before it have made of the arguments is checked like what the model has said.
+local function runTool(call)
+  local problem = schema.check(call.tool.parameters, call.args)
+  if problem then core.error("tool", ("%s: bad arguments after beforeToolCallback: %s"):format(call.name, problem)) end
+  local result = call.tool.run(call.args, call.phase.context)
+  checkResult(call, result)
+  contexts.checkActions(call.phase)
+  commit(call.phase)
+  return result
+end
+
+---- Transactions
+
+-- Returns how to take back what is written from now on.
+local function begin(phase)
+  local written = copy(phase.actions)
+  core.beginTransaction(phase.state)
+  return function()
+    core.rollbackTransaction(phase.state)
+    phase.actions = written
+  end
+end
+
+-- Runs the tool itself. Whatever it wrote before it failed is taken back; what the callbacks before
+-- it wrote stays.
+local function attempt(call)
+  local rollback = begin(call.phase)
+  local ok, result = xpcall(runTool, withTraceback, call)
+  signals.raiseIfEnding(call.phase.invocation)
+  if ok then return true, result end
+  rollback()
+  local isTraced = type(result) == "table" and result.isTraced
+  local err = isTraced and result.err or luaError.object(result)
+  luaError.passOn(err)
+  return false, err, isTraced and result.traceback
+end
+
+-- Asks the functions of a hook. An error of theirs ends the run, but that of a commit is the
+-- call's: (false, error).
+local function ask(call, hook, ...)
+  local phase, failure = call.phase, nil
+  local answer = callbacks.askThrough(function(run, ...)
+    local rollback = begin(phase)
+    local answer = run(...)
+    local ok, err = pcall(commit, phase)
+    if ok then return answer end
+    rollback()
+    luaError.passOn(err)
+    failure = err
+    return false -- nobody else is asked
+  end, phase, hook, call.tool, call.args, ...)
+  if failure then return false, failure end
+  return true, answer
+end
+
+-- The error callbacks may answer for a failed call; otherwise the model is told, and the event
+-- tells the developer.
+local function answerFailure(call, err, traceback)
+  -- A text goes into the callback's answer as it is, most often.
+  if type(err) == "string" then err = errorText.valid(err) end
+  local ok, answer = ask(call, "onToolErrorCallback", err)
+  if ok and answer ~= nil then return true, answer end
+  if not ok then err, traceback = answer, nil end
+  call.response = { error = errorText.of(err) }
+  call.traceback = traceback or call.response.error
+  return false
+end
+
+---- All that happens for one call
+
+-- What the tool answers, or the callback before it.
+local function findAnswer(call)
+  local ok, answer, traceback = ask(call, "beforeToolCallback")
+  if ok and answer == nil then ok, answer, traceback = attempt(call) end
+  if ok then return true, answer end
+  return answerFailure(call, answer, traceback)
+end
+
+local function respond(call, value)
+  checkResult(call, value)
+  call.response = wrap(value)
+end
+
+-- In its own coroutine.
+local function perform(call)
+  if call.problem then
+    local isAnswered, value = answerFailure(call, core.newError("tool", call.problem), errorText.valid(call.problem))
+    if isAnswered then call.response = wrap(value) end
+    return
+  end
+  local isAnswered, value = findAnswer(call)
+  if not isAnswered then return end
+  local ok, replaced = ask(call, "afterToolCallback", value)
+  if not ok then
+    isAnswered, value = answerFailure(call, replaced)
+    if not isAnswered then return end
+  elseif replaced ~= nil then
+    value = replaced
+  end
+  call.isPending = value == nil and call.tool.longRunning
+  if not call.isPending then respond(call, value) end
+end
+
+---- All calls of one answer
+
+local function prepare(phase, functionCall)
+  local tools = toolset.of(phase.invocation, phase.agent)
+  local call = { id = functionCall.id, name = functionCall.name }
+  call.args = functionCall.args
+  if call.args == nil or call.args == core.null then call.args = {} end
+  call.problem = findProblem(tools, call)
+  call.tool = tools.byName[call.name] or { name = call.name, description = "an unknown tool" }
+  call.phase = contexts.openCall(phase, call.id)
+  return call
+end
+
+-- A model may give two calls one id, or a plugin's onEvent one that is no text.
+local function keyOf(call, taken)
+  local key = type(call.id) == "string" and call.id or errorText.show(call.name)
+  local free, count = key, 1
+  while taken[free] do
+    count = count + 1
+    free = key .. "#" .. count
+  end
+  return free
+end
+
+-- The one event that answers the calls; nil where all answers are still to come.
+local function toEvent(calls)
+  local parts, errors = {}, {}
+  for _, call in ipairs(calls) do
+    if not call.isPending then
+      parts[#parts + 1] = { functionResponse = { id = call.id, name = call.name, response = call.response } }
+    end
+    if call.traceback then errors[keyOf(call, errors)] = call.traceback end
+  end
+  if #parts == 0 then return nil end
+  return {
+    content = { role = "user", parts = parts },
+    customMetadata = next(errors) and { toolErrors = errors } or nil,
+  }
+end
+
+local function isAnyPending(calls)
+  for _, call in ipairs(calls) do
+    if call.isPending then return true end
+  end
+  return false
+end
+
+---Runs function calls and publishes the one event that answers them.
+---@param invocation moonpad.Run
+---@param agent moonpad.Agent
+---@param functionCalls table[] copies of what the model's event holds
+---@return { isFinal: boolean, transfer: string? } told whether the agent's turn is over, and who goes on
+function toolsRun.answer(invocation, agent, functionCalls)
+  local section = sections.open(invocation)
+  local phase = contexts.open(section, agent, #functionCalls == 1 and functionCalls[1].id or nil)
+  local calls, bodies = {}, {}
+  for index, functionCall in ipairs(functionCalls) do
+    local call = prepare(phase, functionCall)
+    calls[index], bodies[index] = call, function()
+      perform(call)
+      contexts.close(call.phase, "its tool call is over")
+    end
+  end
+  groups.run(section, bodies)
+  for _, call in ipairs(calls) do phase.actions = actions.merge(phase.actions, call.phase.actions) end
+  local event = toEvent(calls)
+  local told = event and publish.event(phase, event) or publish.phase(phase)
+  contexts.close(phase, "its tool call is over")
+  -- The turn is over until the answers that are missing have come.
+  return { isFinal = told.isFinal or isAnyPending(calls), transfer = told.transfer }
+end
+
+return toolsRun

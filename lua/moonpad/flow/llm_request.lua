@@ -1,0 +1,61 @@
+--- Builds what a model is asked: instruction, history, tools.
+local contents = require "moonpad.flow.contents"
+local copy = require "moonpad.util.copy"
+local core = require "moonpad.core"
+local instructions = require "moonpad.agents.instructions"
+local toolset = require "moonpad.flow.offered_tools"
+local trees = require "moonpad.agents.tree"
+
+local requests = {}
+
+local function describeTools(tools)
+  local list = {}
+  for index, tool in ipairs(tools) do
+    list[index] = { name = tool.name, description = tool.description, parameters = copy(tool.parameters) }
+  end
+  return list
+end
+
+local function modelName(model)
+  if type(model) == "table" then return type(model.name) == "string" and model.name or nil end
+  return type(model) == "string" and model or nil
+end
+
+-- Where there are tools, many models cannot be held to a form of the answer: there, the instruction
+-- asks for it.
+local function configOf(agent, tools)
+  local config = copy(agent.config or {})
+  if agent.outputSchema and #tools == 0 and config.responseSchema == nil then
+    config.responseSchema = copy(agent.outputSchema)
+  end
+  return config
+end
+
+---The request of a model call. Everything in it is a copy: callbacks may change it as they like.
+---@param phase moonpad.Phase
+---@return table
+function requests.build(phase)
+  local agent = phase.agent
+  local tools = toolset.of(phase.invocation, agent).list
+  return {
+    model = modelName(trees.modelOf(agent)),
+    systemInstruction = instructions.system(phase, #tools > 0),
+    contents = contents.build(phase.invocation, agent),
+    tools = describeTools(tools),
+    config = configOf(agent, tools),
+  }
+end
+
+---The id that the chunks of one streamed answer share with the event that completes it.
+---@param phase moonpad.Phase
+function requests.newEventId(phase)
+  return core.uuid7(phase.invocation.session)
+end
+
+---@param phase moonpad.Phase
+---@return number seconds by the clock of the service
+function requests.now(phase)
+  return core.now(phase.invocation.session)
+end
+
+return requests

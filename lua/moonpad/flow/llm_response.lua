@@ -1,0 +1,158 @@
+--- What models and model callbacks answer, brought into one form: `{ content = { role = "model",
+--- parts }, ... }`.
+local content = require "moonpad.events.content"
+local copy = require "moonpad.util.copy"
+local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
+local events = require "moonpad.events.event"
+local luaError = require "moonpad.util.lua_error"
+
+local responses = {}
+
+---@class moonpad.Response
+---@field content moonpad.Content?
+---@field partial boolean?
+---@field usageMetadata table?
+---@field finishReason string?
+---@field errorCode string?
+---@field errorMessage string?
+
+-- What a response may hold: what ADK's has (live sessions apart).
+local FIELDS = {
+  "content", "partial", "turnComplete", "interrupted", "errorCode", "errorMessage", "finishReason", "usageMetadata",
+  "modelVersion", "customMetadata", "groundingMetadata", "citationMetadata", "cacheMetadata", "avgLogprobs",
+  "logprobsResult", "inputTranscription", "outputTranscription", "interactionId",
+}
+-- Fields that an event gets from the run, not from the model: an event may be given as a response,
+-- without them.
+local OWN = { id = true, invocationId = true, author = true, timestamp = true, actions = true, branch = true }
+
+local TYPES = {
+  partial = "boolean", turnComplete = "boolean", interrupted = "boolean", errorCode = "string", errorMessage = "string",
+  finishReason = "string", usageMetadata = "table",
+}
+
+local function fieldsOf(response)
+  local fields = {}
+  for field, value in pairs(response) do
+    if not OWN[field] then fields[field] = value end
+  end
+  return fields
+end
+
+local function checkFields(value, where)
+  local ok, err = pcall(core.checkFields, fieldsOf(value), where, FIELDS)
+  if ok then return end
+  luaError.passOn(err)
+  core.error("invalid_argument",
+    err.message .. "; a response is a string, or { content = { parts = { { text = ... } } }, ... }")
+end
+
+local function normalize(value, where)
+  if type(value) == "string" then return { content = content.normalize(value, "model", where) } end
+  if type(value) ~= "table" then
+    core.error("invalid_argument", ("%s: expected a response (a table) or a string, got %s"):format(where, type(value)))
+  end
+  local response = copy(value)
+  content.dropNulls(response)
+  if response.content == nil and type(response.parts) == "table" then
+    return { content = content.normalize(response, "model", where) }
+  end
+  checkFields(response, where)
+  content.checkTypes(response, TYPES, where)
+  -- What went wrong is told in the words of others.
+  local said = response.errorMessage
+  if said then response.errorMessage = errorText.valid(said) end
+  if response.content ~= nil then
+    response.content = content.normalize(response.content, "model", where .. ".content")
+  end
+  return response
+end
+
+---@param value string|table a response, a Content, or a text
+---@param where string for messages
+---@return moonpad.Response
+responses.normalize = normalize
+
+-- Whatever else would be refused as an event later on.
+local function checkStorable(response, where)
+  local ok, err = pcall(core.newEvent, fieldsOf(response))
+  if ok then return end
+  luaError.passOn(err)
+  core.error("invalid_argument", ("%s: %s"):format(where, errorText.of(err)))
+end
+
+---The same for what a model has answered: what is wrong with it is the error `model`.
+---@param value any
+---@param where string for messages
+---@return moonpad.Response
+function responses.ofModel(value, where)
+  local ok, result = pcall(function()
+    local response = normalize(value, where)
+    checkStorable(response, where)
+    return response
+  end)
+  if ok then return result end
+  luaError.passOn(result)
+  if core.isError(result) and result.code == "invalid_argument" then core.error("model", result.message) end
+  return error(result, 0)
+end
+
+---Is there anything in it that is worth an event of its own?
+---@param response moonpad.Response
+---@return boolean
+function responses.isEmpty(response)
+  return content.isEmpty(response.content) and response.errorCode == nil and not response.interrupted
+end
+
+local function sameKind(part, other)
+  return part and type(part.text) == "string" and type(other.text) == "string"
+    and (part.thought or false) == (other.thought or false)
+end
+
+---Adds the parts of a partial response to those that came before it; text goes on where it stopped.
+---@param parts table[]
+---@param texts moonpad.GrowingTexts to be joined at the end
+---@param response moonpad.Response
+function responses.accumulate(parts, texts, response)
+  for _, part in ipairs(response.content and response.content.parts or {}) do
+    local last = parts[#parts]
+    if sameKind(last, part) then
+      texts:add(last, part.text)
+    else
+      parts[#parts + 1] = copy(part)
+    end
+  end
+end
+
+---Is there more in these parts than blank text, with which streams like to end?
+---@param parts table[]
+---@return boolean
+function responses.saysMore(parts)
+  for _, part in ipairs(parts) do
+    if type(part.text) ~= "string" or part.text:find "%S" then return true end
+  end
+  return false
+end
+
+---Gives the calls of an event that have no id one of their own.
+---@param event table
+---@param session moonpad.Session
+function responses.nameCalls(event, session)
+  for _, part in ipairs(not event.partial and events.parts(event) or {}) do
+    local call = type(part) == "table" and part.functionCall
+    if type(call) == "table" and (call.id == nil or call.id == "") then call.id = "moonpad-" .. core.uuid4(session) end
+  end
+end
+
+---The event that carries a response.
+---@param response moonpad.Response
+---@param session moonpad.Session
+---@return table event
+function responses.toEvent(response, session)
+  local event = fieldsOf(response)
+  responses.nameCalls(event, session)
+  return event
+end
+
+return responses

@@ -1,0 +1,244 @@
+--- Memory across sessions: what was said in the sessions of a user, to be searched.
+local contexts = require "moonpad.runtime.context"
+local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
+local events = require "moonpad.events.event"
+local history = require "moonpad.flow.history"
+local signals = require "moonpad.runtime.coroutines"
+local stores = require "moonpad.services.sqlite_tables"
+
+local memory = {}
+
+local DEFAULT_LIMIT = 10
+local MAX_LIMIT = 1000
+-- A query is words, not a document: more of them cost time and find nothing better.
+local MAX_PHRASES = 64
+
+---@class moonpad.Memory
+---@field content moonpad.Content what was said
+---@field author string
+---@field timestamp number seconds since 1970
+---@field sessionId string
+
+---@class moonpad.MemoryQuery
+---@field appName string
+---@field userId string
+---@field query string
+---@field limit integer? default 10
+
+---@class moonpad.MemoryService
+local Service = { __name = "moonpad.memoryService" }
+Service.__index = Service
+
+---- Text
+
+-- Chinese, Japanese and Korean are written without blanks between words: each of their characters
+-- becomes a word of its own (U+3000 to U+DFFF, U+20000 and above), for otherwise a sentence would
+-- be one word that nobody searches for.
+local function segment(text)
+  return (text:gsub("[\xE3-\xED][\x80-\xBF]+", " %0 "):gsub("\xF0[\xA0-\xBF][\x80-\xBF]+", " %0 "))
+end
+
+local function isIdeograph(word)
+  local first, second = word:byte(1, 2)
+  return first >= 0xE3 and first <= 0xED or first == 0xF0 and second >= 0xA0
+end
+
+-- The phrases to search for: words, and pairs of neighbours where each character is a word.
+local function phrases(query)
+  local list, seen = {}, {}
+  local function add(phrase)
+    if seen[phrase] or #list >= MAX_PHRASES then return end
+    seen[phrase] = true
+    list[#list + 1] = phrase
+  end
+  for piece in query:gmatch "[A-Za-z0-9\x80-\xFF]+" do
+    local previous, isPaired
+    for word in (segment(piece) .. " \0"):gmatch "%S+" do
+      local ideograph = isIdeograph(word) and word or nil
+      if previous and ideograph then
+        add(previous .. " " .. ideograph)
+      elseif previous and not isPaired then
+        add(previous)
+      end
+      if not ideograph and word ~= "\0" then add(word) end
+      previous, isPaired = ideograph, previous ~= nil
+    end
+  end
+  return list
+end
+
+-- What an event said, or nil.
+local function remembered(event)
+  local parts, texts = {}, {}
+  for _, part in ipairs(events.parts(event)) do
+    if type(part.text) == "string" and part.text:find "%S" and not part.thought then
+      parts[#parts + 1] = { text = part.text }
+      texts[#texts + 1] = part.text
+    end
+  end
+  if #parts == 0 then return nil end
+  return {
+    revision = event.revision, timestamp = event.timestamp, author = event.author or "",
+    content = core.json.encode { role = event.content.role, parts = parts },
+    text = segment(table.concat(texts, "\n")),
+  }
+end
+
+---- Adding
+
+local Adding = {}
+Adding.__index = Adding
+
+function Adding:call(method, ...)
+  local name = self.name
+  return stores.call(self.service, "memory:addSession", method, name.appName, name.userId, name.sessionId,
+    name.createTime, ...)
+end
+
+function Adding:flush(indexed)
+  local added, removed = self.added, self.removed
+  self.added, self.removed = {}, {}
+  if #added + #removed > 0 or indexed then self:call("write", added, removed, indexed) end
+end
+
+-- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when one
+-- of them is a rewind.
+function Adding:walk(list, first, last, rewound)
+  for index = first, last do
+    local event = history.read(list, index)
+    if rewound and rewound[index] then
+      self.removed[#self.removed + 1] = event.revision
+    elseif history.rewindTarget(event) then
+      self.added = {}
+      return false
+    elseif event.revision > 0 then
+      self.added[#self.added + 1] = remembered(event)
+    end
+    if index % history.BATCH == 0 then
+      self:flush()
+      signals.giveWay()
+    end
+  end
+  return true
+end
+
+local function eventsOf(session) return session.events end
+
+local function checkSession(session)
+  local where, kind = "memory:addSession", type(session)
+  -- Not everything can be indexed.
+  local ok, list = pcall(eventsOf, session)
+  if kind ~= "userdata" and kind ~= "table" or not ok or list == nil then
+    core.error("invalid_argument", where .. ": expects a session, got " .. kind)
+  end
+  return {
+    appName = stores.name(session.appName, where .. ": appName"),
+    userId = stores.name(session.userId, where .. ": userId"),
+    sessionId = stores.sessionId(session.id, where .. ": id"),
+    createTime = session.createTime,
+  }
+end
+
+-- Is this the session of an agent that runs as a tool? It has the names of the caller's, and only
+-- agents speak there.
+local function isInner(session)
+  local phase = contexts.phaseOf(session)
+  return phase ~= nil and phase.invocation.isInner
+end
+
+---Remembers what was said in a session, as far as the session object shows it. Adding it again
+---adds what has come since, and forgets what has been rewound. What an agent that runs as a tool
+---is told and answers is not remembered.
+---@param session moonpad.Session|moonpad.SessionView
+function Service:addSession(session)
+  stores.self(self, "memory:addSession")
+  local name = checkSession(session)
+  if isInner(session) then return end
+  local adding = setmetatable({ service = self, name = name, added = {}, removed = {} }, Adding)
+  local list = session.events
+  local count = #list
+  local indexed = adding:call "indexed"
+  local function revisionAt(index) return history.read(list, index).revision end
+  local first = history.firstAfter(revisionAt, count, indexed)
+  if first > count then return end
+  local rewound, reachesBeyond
+  if not adding:walk(list, first, count) then
+    rewound, reachesBeyond = history.rewound(list, count, signals.giveWay)
+    adding:walk(list, 1, count, rewound)
+  end
+  -- A session object may show a part only. What it does not show is looked at when one does.
+  local last = revisionAt(count)
+  local isAll = count - first + 1 == last - indexed and not reachesBeyond
+  adding:flush(isAll and last or nil)
+end
+
+---- Searching
+
+local SEARCH_FIELDS = { "appName", "userId", "query", "limit" }
+
+local function checkQuery(query, where)
+  if type(query) ~= "string" then
+    core.error("invalid_argument", ("%s: query: expects a string, got %s"):format(where, type(query)))
+  elseif not utf8.len(query) then
+    core.error("invalid_argument", where .. ": query: is not valid UTF-8")
+  end
+  return query
+end
+
+local function checkLimit(limit, where)
+  if limit == nil then return DEFAULT_LIMIT end
+  if math.type(limit) ~= "integer" or limit < 1 or limit > MAX_LIMIT then
+    core.error("invalid_argument",
+      ("%s: limit: expects an integer from 1 to %d, got %s"):format(where, MAX_LIMIT, errorText.show(limit)))
+  end
+  return limit
+end
+
+---The memories of a user that fit a query best. A query is plain text: its words are searched for,
+---and the more of them are found, and the rarer they are, the better the place.
+---@param options moonpad.MemoryQuery
+---@return { memories: moonpad.Memory[] }
+function Service:searchMemory(options)
+  local where = "memory:searchMemory"
+  stores.check(self, where, options, SEARCH_FIELDS)
+  local appName = stores.name(options.appName, where .. ": appName")
+  local userId = stores.name(options.userId, where .. ": userId")
+  local query, limit = checkQuery(options.query, where), checkLimit(options.limit, where)
+  local found = stores.call(self, where, "search", appName, userId, phrases(query), limit)
+  for _, entry in ipairs(found) do entry.content = core.json.decode(entry.content) end
+  return { memories = core.array(found) }
+end
+
+---- Forgetting
+
+---Forgets everything that a user and agents have said in the user's sessions. A session that is
+---added once more is remembered from its beginning.
+---@param options { appName: string, userId: string }
+---@return integer memories how many there were
+function Service:deleteUser(options)
+  local where = "memory:deleteUser"
+  stores.check(self, where, options, { "appName", "userId" })
+  return stores.call(self, where, "deleteUser", stores.name(options.appName, where .. ": appName"),
+    stores.name(options.userId, where .. ": userId"))
+end
+
+---Closes the service; closing twice is no error.
+function Service:close()
+  stores.close(self, "memory:close")
+end
+
+function Service:__close()
+  stores.close(self, "memory:close")
+end
+
+---Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
+---are in.
+---@param url string
+---@param config moonpad.ServiceConfig?
+---@return moonpad.MemoryService
+function memory.open(url, config)
+  return stores.open("memoryService", "memories", Service, url, config, "memoryTtlSeconds")
+end
+
+return memory

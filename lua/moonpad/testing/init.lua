@@ -1,0 +1,180 @@
+--- Testing agents with busted: contexts without a runner, models that follow a script, clocks,
+--- assertions. `require "moonpad.testing"` inside busted adds `assert.has_state` and
+--- `assert.state_delta` to luassert.
+local contexts = require "moonpad.runtime.context"
+local core = require "moonpad.core"
+local lists = require "moonpad.util.list"
+local runners = require "moonpad.runtime.runner"
+local script = require "moonpad.testing.script"
+local services = require "moonpad.services.of_context"
+
+local testing = {}
+
+---A model that follows a script and checks what it is asked; see `moonpad.testing.script`.
+testing.scriptedModel = script.new
+
+---A clock that stands still until `clock:set(seconds)` or `clock:advance(seconds)`. A service
+---opened with `{ clock = clock }` takes the time of its events from it.
+---@param seconds number? default: now
+---@return moonpad.Clock
+function testing.clock(seconds)
+  return core.clock(seconds)
+end
+
+---- Contexts
+
+local TOOL_CONTEXT_FIELDS = {
+  "state", "appName", "userId", "sessionId", "agentName", "functionCallId", "userContent", "artifactService",
+  "memoryService",
+}
+
+local function nameOf(options)
+  return {
+    appName = options.appName or "app", userId = options.userId or "user", sessionId = options.sessionId or "session",
+  }
+end
+
+local TEMPORARY = core.StatePrefix.TEMP_PREFIX
+
+-- The `state` of options: what a session keeps, and the temp: keys, which belong to no
+-- stored session.
+local function splitState(state, where)
+  local kept, temporary = {}, {}
+  state = core.toTable(state)
+  if state ~= nil and type(state) ~= "table" then
+    core.error("invalid_argument", ("%s.state: expected a table, got %s"):format(where, type(state)))
+  end
+  for key, value in next, state or {} do
+    local isTemporary = type(key) == "string" and key:sub(1, #TEMPORARY) == TEMPORARY;
+    (isTemporary and temporary or kept)[key] = value
+  end
+  return kept, temporary
+end
+
+local function createSession(service, name, state)
+  return service:createSession {
+    appName = name.appName, userId = name.userId, sessionId = name.sessionId, state = state,
+  }
+end
+
+---@class moonpad.ToolContextOptions
+---@field state table? what the tool finds
+---@field appName string?
+---@field userId string?
+---@field sessionId string?
+---@field agentName string?
+---@field functionCallId string?
+---@field userContent table|string?
+---@field artifactService moonpad.ArtifactService?
+---@field memoryService moonpad.MemoryService?
+
+---A context as a tool gets it, over a session of its own in memory: to call `tool.run(args,
+---context)` in a test. What the tool writes is pending in `context.state` and can be looked
+---at there.
+---@param options moonpad.ToolContextOptions?
+---@return moonpad.Context
+function testing.toolContext(options)
+  if options == nil then options = {} end
+  core.checkFields(options, "testing.toolContext", TOOL_CONTEXT_FIELDS)
+  local kept, temporary = splitState(options.state, "testing.toolContext")
+  local service = core.open "memory:"
+  local session = createSession(service, nameOf(options), kept)
+  -- They come with an event, as they do in a run.
+  if next(temporary) then service:appendEvent(session, { author = "user", actions = { stateDelta = temporary } }) end
+  local content = options.userContent
+  if type(content) == "string" then content = { role = "user", parts = { { text = content } } } end
+  services.check(options, "testing.toolContext")
+  local run = {
+    session = session, id = "e-" .. core.uuid7(session), userContent = content, phases = {}, services = options,
+  }
+  local agent = { name = options.agentName or "agent" }
+  return contexts.open(run, agent, options.functionCallId or "call-1").context
+end
+
+---- Running
+
+local RUN_FIELDS = { "state", "service", "userId", "sessionId", "messages", "clock" }
+local OF_SERVICE = { sessionService = true } -- `service` here
+for _, field in ipairs(runners.FIELDS) do
+  if not OF_SERVICE[field] then RUN_FIELDS[#RUN_FIELDS + 1] = field end
+end
+
+---What a runner takes, but for `sessionService`, and:
+---@class moonpad.TestRunOptions
+---@field agent moonpad.Agent
+---@field messages table|string one message or a list of them
+---@field state table? what the agent finds: written to the session, before the first message; `temp:` keys come with
+---each message
+---@field service moonpad.Service? default: one in memory
+---@field appName string? default "app"
+---@field userId string? default "user"
+---@field sessionId string? default "session"
+---@field clock moonpad.Clock? of the service in memory
+---@field plugins table?
+---@field artifactService moonpad.ArtifactService?
+---@field memoryService moonpad.MemoryService?
+---@field maxLlmCalls integer?
+---@field templateSyntax "both"|"braces"|"angles"|nil
+
+---@class moonpad.TestRun
+---@field events moonpad.Event[]
+---@field replies string[] the texts of the final answers
+---@field text string the last of them
+---@field session moonpad.Session as stored
+---@field service moonpad.Service
+
+-- A session that is there already may have another state than the test wants.
+local function prepareSession(service, name, state)
+  local session = service:getSession(name)
+  if not session then return createSession(service, name, state) end
+  session.state:update(state)
+  return service:updateSession(session)
+end
+
+local function messageList(messages)
+  local isOne = type(messages) == "string" or type(messages) == "table" and messages.parts ~= nil
+  return lists.of(isOne and { messages } or messages, "testing.run.messages", "messages")
+end
+
+local function serviceOf(options)
+  if options.service == nil then return core.open("memory:", { clock = options.clock }) end
+  if options.clock ~= nil then
+    core.error("invalid_argument", "testing.run.clock: is for the service in memory; give yours to moonpad.open")
+  end
+  return options.service
+end
+
+local function runnerOf(options, name, service)
+  local definition = {}
+  for _, field in ipairs(runners.FIELDS) do definition[field] = options[field] end
+  definition.appName, definition.sessionService = name.appName, service
+  return runners.define(definition)
+end
+
+---Runs an agent on messages, one after the other, and returns what happened.
+---@param options moonpad.TestRunOptions
+---@return moonpad.TestRun
+function testing.run(options)
+  runners.checkFields(options, "testing.run", RUN_FIELDS)
+  local messages = messageList(options.messages)
+  local kept, temporary = splitState(options.state, "testing.run")
+  local name, service = nameOf(options), serviceOf(options)
+  local runner = runnerOf(options, name, service)
+  prepareSession(service, name, kept)
+  local result = { events = {}, replies = {}, text = "", service = service }
+  for _, message in ipairs(messages) do
+    for event in runner:run {
+      userId = name.userId, sessionId = name.sessionId, newMessage = message, stateDelta = temporary,
+    } do
+      result.events[#result.events + 1] = event
+      if event:isFinalResponse() and event:text() ~= "" then result.replies[#result.replies + 1] = event:text() end
+    end
+  end
+  result.text = result.replies[#result.replies] or ""
+  result.session = service:getSession(name)
+  return result
+end
+
+if package.loaded["luassert.assert"] or package.loaded["luassert"] then require "moonpad.testing.assertions" end
+
+return testing

@@ -1,0 +1,169 @@
+--- An agent as a tool: it runs in a session of its own, which begins with the caller's state, and
+--- gives back what it changed there.
+local agents = require "moonpad.agents.agent"
+local content = require "moonpad.events.content"
+local contexts = require "moonpad.runtime.context"
+local core = require "moonpad.core"
+local events = require "moonpad.events.event"
+local lifecycle = require "moonpad.runtime.turn"
+local output = require "moonpad.agents.output"
+local runners = require "moonpad.runtime.runner"
+local tools = require "moonpad.tools.tool"
+local trees = require "moonpad.agents.tree"
+
+local agentTool = {}
+
+---@class moonpad.AgentToolDefinition
+---@field agent moonpad.Agent
+---@field skipSummarization boolean? its answer is the final one of the calling agent
+
+local FIELDS = { "agent", "skipSummarization" }
+
+local PARAMETERS = {
+  type = "object",
+  properties = { request = { type = "string", description = "What the agent is asked to do." } },
+  required = { "request" },
+}
+
+-- The runner of the child: as the caller's, but for the agent and for the sessions, which end with
+-- the call.
+local function childRunner(agent, invocation, service)
+  local caller = invocation.runner or {}
+  return runners.define {
+    appName = invocation.session.appName, agent = agent, sessionService = service, plugins = caller.plugins,
+    maxLlmCalls = caller.maxLlmCalls, templateSyntax = caller.templateSyntax,
+    artifactService = caller.artifactService, memoryService = caller.memoryService,
+  }
+end
+
+---- State
+-- The child begins with a copy of what the caller shows; what it writes is done over again at the
+-- caller's.
+
+local TEMPORARY = core.StatePrefix.TEMP_PREFIX
+
+local function writeByHand(state, delta)
+  for key, value in pairs(delta) do
+    if value == core.removed then value = nil end
+    if key:sub(1, #TEMPORARY) ~= TEMPORARY then state:set(key, value) end
+  end
+end
+
+-- The child's writes as they were made, for an event tells what an increment came to, not by how
+-- much. They are asked for before the commit, after which nothing is pending any more, and count
+-- once the event is stored. Those of tool calls are known one by one.
+local function keepFor(caller)
+  return function(phase, event, commit)
+    local writes = phase.writes or { core.writes(phase.state) }
+    local delta = event.actions and event.actions.stateDelta
+    local stored = commit()
+    for _, written in ipairs(writes) do core.addWrites(caller.state, written) end
+    if type(delta) == "table" then writeByHand(caller.state, delta) end
+    return stored
+  end
+end
+
+---- Events
+
+local function applyArtifacts(actions, delta)
+  if type(delta) ~= "table" or next(delta) == nil then return end
+  local all = {}
+  for file, version in pairs(actions.artifactDelta or {}) do all[file] = version end
+  for file, version in pairs(delta) do all[file] = version end
+  actions.artifactDelta = all
+end
+
+local function textOf(event)
+  local texts = {}
+  for _, part in ipairs(events.parts(event)) do
+    if type(part.text) == "string" and not part.thought then texts[#texts + 1] = part.text end
+  end
+  return table.concat(texts, "\n")
+end
+
+-- Is it what a plugin says after the run of an agent that has answered?
+local function isAfterword(agent, last, event)
+  return last ~= nil and event.author == lifecycle.HOOK_AUTHOR and agent.name ~= lifecycle.HOOK_AUTHOR
+end
+
+-- Takes over what the child has saved; returns its last event that says something, or says what
+-- went wrong.
+local function takeOver(agent, session, context)
+  local last
+  for _, event in ipairs(session.events) do
+    applyArtifacts(context.actions, event.actions.artifactDelta)
+    local says = event.author ~= "user" and (not content.isEmpty(event.content) or event.errorCode)
+    if says and not isAfterword(agent, last, event) then last = event end
+  end
+  return last
+end
+
+local function answerOf(agent, last)
+  local text = last and textOf(last) or ""
+  if last and text == "" and last.errorCode then
+    core.error("model", ('agent "%s": %s'):format(agent.name, last.errorMessage or last.errorCode))
+  end
+  -- The last word may be a callback's, which need not fit; the model's own has been
+  -- checked already.
+  if agent.outputSchema and text:find "%S" then
+    local fits, value = output.tryParse(agent, text)
+    if fits then return value end
+  end
+  return text
+end
+
+local function run(agent, request, context)
+  local phase = contexts.phaseOf(context)
+  if not phase then core.error("invalid_argument", "an agent as a tool needs the context of a run") end
+  local invocation, session = phase.invocation, phase.invocation.session
+  local service <close> = core.openScratch(session)
+  local who = { appName = session.appName, userId = session.userId, sessionId = session.id }
+  service:createSession {
+    appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = core.snapshot(phase.state),
+  }
+  local child <close> = runners.startWithin(childRunner(agent, invocation, service), {
+    userId = who.userId, sessionId = who.sessionId, newMessage = request,
+  }, { counts = invocation.counts, journal = keepFor(phase) })
+  repeat until child:wait() == nil
+  return answerOf(agent, takeOver(agent, service:getSession(who), context))
+end
+
+---Makes a tool of an agent.
+---@param definition moonpad.AgentToolDefinition
+---@return moonpad.Tool
+function agentTool.define(definition)
+  if type(definition) ~= "table" then
+    core.error("invalid_argument", "agentTool: expected a table, got " .. type(definition))
+  end
+  if agents.isAgent(definition) then
+    core.error("invalid_argument", "agentTool: expected options, got an agent; write moonpad.agentTool { agent = ... }")
+  end
+  core.checkFields(definition, "agentTool", FIELDS)
+  local agent, skips = definition.agent, definition.skipSummarization
+  if not agents.isAgent(agent) then
+    core.error("invalid_argument", "agentTool.agent: expected an agent, got " .. type(agent))
+  end
+  if skips ~= nil and type(skips) ~= "boolean" then
+    core.error("invalid_argument", "agentTool.skipSummarization: expected a boolean, got " .. type(skips))
+  end
+  local nesting = agent.nesting + 1
+  trees.checkNesting(nesting, ('agentTool of agent "%s"'):format(agent.name))
+  local tool = tools.define {
+    name = agent.name,
+    description = agent.description,
+    parameters = PARAMETERS,
+    run = function(args, context)
+      if type(args) ~= "table" then
+        core.error("invalid_argument", ('tool "%s": expected a table of arguments, got %s')
+          :format(agent.name, type(args)))
+      end
+      local answer = run(agent, args.request, context)
+      if skips then context.actions.skipSummarization = true end
+      return answer
+    end,
+  }
+  tool.nesting = nesting
+  return tool
+end
+
+return agentTool
