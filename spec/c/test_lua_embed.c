@@ -31,7 +31,7 @@ static void test_keeps_loaders_that_are_there(void **context) {
   (void)context;
   lua_State *L = luaL_newstate();
   luaL_openlibs(L);
-  run(L, "package.preload['moonpad.event'] = function() return { new = 'mine' } end");
+  run(L, "package.preload['moonpad.events.event'] = function() return { new = 'mine' } end");
   luaL_requiref(L, "moonpad", luaopen_moonpad, 0);
   lua_setglobal(L, "moonpad");
   run(L, "assert(moonpad.event == 'mine')");

@@ -89,8 +89,8 @@ local function askEach(functions, call, ...)
   return nil
 end
 
-local function askPlugins(phase, hook, call, ...)
-  for _, plugin in ipairs(phase.invocation.runner.plugins) do
+local function askPlugins(callbackState, hook, call, ...)
+  for _, plugin in ipairs(callbackState.invocationContext.runner.plugins) do
     local answer = askEach(plugin[hook], call, ...)
     if answer ~= nil then return answer end
   end
@@ -102,33 +102,33 @@ local function callIt(run, ...)
 end
 
 ---Asks the plugins.
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@param hook string
 ---@param ... any passed after the context
 ---@return any answer the first that is not nil
-function callbacks.askPlugins(phase, hook, ...)
-  return askPlugins(phase, hook, callIt, phase.context, ...)
+function callbacks.askPlugins(callbackState, hook, ...)
+  return askPlugins(callbackState, hook, callIt, callbackState.context, ...)
 end
 
 ---Asks the plugins, then the agent's own callbacks.
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@param hook string
 ---@param ... any passed after the context
 ---@return any answer the first that is not nil
-function callbacks.ask(phase, hook, ...)
-  return callbacks.askThrough(callIt, phase, hook, ...)
+function callbacks.ask(callbackState, hook, ...)
+  return callbacks.askThrough(callIt, callbackState, hook, ...)
 end
 
 ---The same, where each function is run by another one.
 ---@param call fun(run: function, ...): any
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@param hook string
 ---@param ... any passed after the context
 ---@return any answer the first that is not nil
-function callbacks.askThrough(call, phase, hook, ...)
-  local answer = askPlugins(phase, hook, call, phase.context, ...)
+function callbacks.askThrough(call, callbackState, hook, ...)
+  local answer = askPlugins(callbackState, hook, call, callbackState.context, ...)
   if answer ~= nil then return answer end
-  return askEach(phase.agent.callbacks[hook], call, phase.context, ...)
+  return askEach(callbackState.agent.callbacks[hook], call, callbackState.context, ...)
 end
 
 return callbacks

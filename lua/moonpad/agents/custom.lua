@@ -1,13 +1,12 @@
 --- Custom agents: a function of the user's decides what happens, publishes events, and runs
 --- other agents.
-local agents = require "moonpad.agents.agent"
+local agents = require "moonpad.agents.base"
 local callbacks = require "moonpad.agents.callbacks"
 local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local publish = require "moonpad.runtime.publish"
-local sections = require "moonpad.runtime.section"
-local signals = require "moonpad.runtime.coroutines"
 local trees = require "moonpad.agents.tree"
 
 local custom = {}
@@ -39,8 +38,8 @@ local function toEvent(given, session)
   return core.newEvent(fields, session)
 end
 
-local function target(phase, which)
-  local root = phase.invocation.runner.agent
+local function target(callbackState, which)
+  local root = callbackState.invocationContext.runner.agent
   local name = agents.isAgent(which) and which.name or which
   if type(name) ~= "string" then
     refuse("context:runAgent(agent): expected an agent or the name of one, got " .. type(which))
@@ -48,10 +47,10 @@ local function target(phase, which)
   local found = trees.find(root, name)
   if found == nil or agents.isAgent(which) and found ~= which then
     refuse(('context:runAgent: "%s" is not an agent of this tree: put it into subAgents of "%s"'):format(
-      name, phase.agent.name))
+      name, callbackState.agent.name))
   end
   -- An agent that is under way already would run inside itself.
-  local above = phase.agent
+  local above = callbackState.agent
   while above do
     if above == found then refuse(('context:runAgent: "%s" is being run right now'):format(name)) end
     above = above ~= root and above.parent or nil
@@ -59,46 +58,46 @@ local function target(phase, which)
   return found
 end
 
-local function keepTransfer(phase, told)
-  phase.transfer = told.transfer or phase.transfer
-  return told.event
+local function keepTransfer(callbackState, published)
+  callbackState.transfer = published.transfer or callbackState.transfer
+  return published.event
 end
 
-local function noteTraceback(section)
+local function noteTraceback(invocationContext)
   return function(err)
-    if debug then sections.noteFailure(section, err, debug.traceback(type(err) == "string" and err or nil, 2)) end
+    if debug then invocationContext:noteFailure(err, debug.traceback(type(err) == "string" and err or nil, 2)) end
     return err
   end
 end
 
 -- What the custom agent has written so far is history when the other one begins.
-local function runAgent(phase, which)
-  signals.checkYield "context:runAgent"
-  local agent = target(phase, which)
-  keepTransfer(phase, publish.phase(phase))
-  local section = sections.open(phase.invocation, { record = {} })
-  local ok, err = xpcall(agents.run, noteTraceback(section), section, agent)
+local function runAgent(callbackState, which)
+  coroutines.checkYield "context:runAgent"
+  local agent = target(callbackState, which)
+  keepTransfer(callbackState, publish.changes(callbackState))
+  local child = callbackState.invocationContext:child { final = {} }
+  local ok, err = xpcall(agents.run, noteTraceback(child), child, agent)
   if not ok then
-    sections.stop(section)
+    child:stop "its agent has been stopped"
     error(err, 0)
   end
   -- A run of a custom agent within a custom agent counts for the outer one as well.
-  local outer = phase.invocation.record
-  if outer then outer.final = section.record.final or outer.final end
-  return section.record.final
+  local outer = callbackState.invocationContext.final
+  if outer then outer.event = child.final.event or outer.event end
+  return child.final.event
 end
 
-local function run(invocation, agent)
-  local phase = contexts.open(invocation, agent)
-  phase.emit = function(event)
-    signals.checkYield "context:emit"
-    return keepTransfer(phase, publish.event(phase, toEvent(event, phase.invocation.session)))
+local function run(invocationContext, agent)
+  local callbackState = contexts.begin(invocationContext, agent)
+  callbackState.emit = function(event)
+    coroutines.checkYield "context:emit"
+    return keepTransfer(callbackState, publish.event(callbackState, toEvent(event, invocationContext.session)))
   end
-  phase.runAgent = function(which) return runAgent(phase, which) end
-  agent.run(phase.context)
-  keepTransfer(phase, publish.phase(phase))
-  contexts.close(phase, "its agent is done")
-  return phase.transfer
+  callbackState.runAgent = function(which) return runAgent(callbackState, which) end
+  agent.run(callbackState.context)
+  keepTransfer(callbackState, publish.changes(callbackState))
+  contexts.finish(callbackState, "its agent is done")
+  return callbackState.transfer
 end
 
 local function completeCustomAgent(agent, where)

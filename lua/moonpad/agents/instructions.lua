@@ -2,30 +2,30 @@
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local luaError = require "moonpad.util.lua_error"
-local services = require "moonpad.services.of_context"
+local templateArtifacts = require "moonpad.services.template_artifacts"
 local transfer = require "moonpad.tools.transfer_to_agent"
 
 local instructions = {}
 
-local function render(template, state, agentName, syntax, phase)
-  return services.render(template, state, { syntax = syntax or "both", agentName = agentName }, phase)
+local function render(template, state, agentName, syntax, callbackState)
+  return templateArtifacts.render(template, state, { syntax = syntax or "both", agentName = agentName }, callbackState)
 end
 
-local function fromProvider(provider, phase, field)
-  local text = provider(contexts.readOnly(phase))
+local function fromProvider(provider, callbackState, field)
+  local text = provider(contexts.readOnly(callbackState))
   if text ~= nil and type(text) ~= "string" then
     core.error("invalid_argument",
-      ('agent "%s".%s: its function must return a string, got %s'):format(phase.agent.name, field, type(text)))
+      ('agent "%s".%s: its function must return a string, got %s'):format(callbackState.agent.name, field, type(text)))
   end
   return text
 end
 
-local function resolve(phase, agent, field)
+local function resolve(callbackState, agent, field)
   local instruction = agent[field]
   if instruction == nil then return nil end
-  if type(instruction) ~= "string" then return fromProvider(instruction, phase, field) end
-  local syntax = agent.templateSyntax or phase.invocation.runner.templateSyntax
-  return render(instruction, phase.state, agent.name, syntax, phase)
+  if type(instruction) ~= "string" then return fromProvider(instruction, callbackState, field) end
+  local syntax = agent.templateSyntax or callbackState.invocationContext.runner.templateSyntax
+  return render(instruction, callbackState.state, agent.name, syntax, callbackState)
 end
 
 local function askForSchema(agent)
@@ -35,15 +35,15 @@ end
 
 ---The system instruction of a model request: the root agent's global one, the agent's own, and
 ---what moonpad has to say.
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@param hasTools boolean
 ---@return string?
-function instructions.system(phase, hasTools)
-  local agent, root = phase.agent, phase.invocation.runner.agent
+function instructions.system(callbackState, hasTools)
+  local agent, root = callbackState.agent, callbackState.invocationContext.runner.agent
   local texts = {}
   for _, text in ipairs {
-    resolve(phase, root, "globalInstruction") or "",
-    resolve(phase, agent, "instruction") or "",
+    resolve(callbackState, root, "globalInstruction") or "",
+    resolve(callbackState, agent, "instruction") or "",
     transfer.instruction(agent, root) or "",
     agent.outputSchema and hasTools and askForSchema(agent) or "",
   } do
@@ -60,11 +60,11 @@ function instructions.injectSessionState(template, context)
   if type(template) ~= "string" then
     core.error("invalid_argument", "injectSessionState: the template must be a string, got " .. type(template))
   end
-  local phase = contexts.phaseOf(context)
-  if phase then
-    local runner = phase.invocation.runner
-    local syntax = phase.agent.templateSyntax or runner and runner.templateSyntax
-    return render(template, phase.state, phase.agent.name, syntax, phase)
+  local callbackState = contexts.stateOf(context)
+  if callbackState then
+    local runner = callbackState.invocationContext.runner
+    local syntax = callbackState.agent.templateSyntax or runner and runner.templateSyntax
+    return render(template, callbackState.state, callbackState.agent.name, syntax, callbackState)
   end
   local ok, err = pcall(core.render, "", context, {})
   if not ok then

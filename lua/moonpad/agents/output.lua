@@ -76,14 +76,14 @@ function output.of(agent, event, origin)
   return nil
 end
 
----Puts the output that an event holds into what the phase has pending, so that it is stored with
----the event.
----@param phase moonpad.Phase
+---Puts the output that an event holds into what the callback state has pending, so that it is
+---stored with the event.
+---@param callbackState moonpad.CallbackState
 ---@param event table
 ---@param origin moonpad.Origin?
-function output.save(phase, event, origin)
-  local key, value = output.of(phase.agent, event, origin)
-  if key then core.putLastWriterWins(phase.state, key, value) end
+function output.save(callbackState, event, origin)
+  local key, value = output.of(callbackState.agent, event, origin)
+  if key then core.putLastWriterWins(callbackState.state, key, value) end
 end
 
 return output

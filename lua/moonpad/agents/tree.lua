@@ -162,7 +162,7 @@ function trees.objection(agent, root, name)
 end
 
 -- May it keep the conversation, because everybody up to the root could get it back?
-local function mayKeep(agent, root)
+local function isTransferableAcrossTree(agent, root)
   while agent.isLlm do
     if agent == root then return true end
     if agent.disallowTransferToParent then return false end
@@ -177,13 +177,13 @@ end
 ---@param history moonpad.Event[]
 ---@param speaks fun(event: moonpad.Event): boolean events that only change state do not count
 ---@return moonpad.Agent
-function trees.nextSpeaker(root, history, speaks)
+function trees.findAgentToRun(root, history, speaks)
   if #root.subAgents == 0 or not root.isLlm then return root end
   for index = #history, 1, -1 do
     local event = history[index]
     if event.author ~= "user" and speaks(event) then
       local agent = trees.find(root, tostring(event.author))
-      if agent and mayKeep(agent, root) then return agent end
+      if agent and isTransferableAcrossTree(agent, root) then return agent end
     end
   end
   return root

@@ -1,11 +1,10 @@
 --- Workflow agents: no model of their own, they run other agents. In sequence, in a loop, side
 --- by side.
-local agents = require "moonpad.agents.agent"
+local agents = require "moonpad.agents.base"
+local concurrent = require "moonpad.runtime.concurrent"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
-local groups = require "moonpad.runtime.concurrent"
-local sections = require "moonpad.runtime.section"
-local signals = require "moonpad.runtime.coroutines"
 
 local workflow = {}
 
@@ -22,8 +21,8 @@ local workflow = {}
 local FIELDS = { "name", "description", "subAgents", "beforeAgentCallback", "afterAgentCallback" }
 local LOOP_FIELDS = table.move(FIELDS, 1, #FIELDS, 2, { "maxIterations" })
 
-local function runInSequence(invocation, agent)
-  for _, child in ipairs(agent.subAgents) do agents.run(invocation, child) end
+local function runInSequence(invocationContext, agent)
+  for _, child in ipairs(agent.subAgents) do agents.run(invocationContext, child) end
 end
 
 ---Makes an agent that runs its sub-agents one after the other.
@@ -34,25 +33,25 @@ function workflow.sequential(definition)
 end
 
 -- The agent that escalates finishes; those behind it in the round do not begin.
-local function runRound(invocation, agent, loop)
-  local section = sections.open(invocation, { loop = loop })
+local function runRound(invocationContext, agent, loop)
+  local round = invocationContext:child { loop = loop }
   for _, child in ipairs(agent.subAgents) do
-    agents.run(section, child)
-    if loop.escalated then return end
+    agents.run(round, child)
+    if loop.hasEscalated then return end
   end
 end
 
-local function runLoop(invocation, agent)
+local function runLoop(invocationContext, agent)
   if #agent.subAgents == 0 then return end
   local limit, round = agent.maxIterations or 0, 0
   repeat
-    local loop = { outer = invocation.loop }
-    runRound(invocation, agent, loop)
+    local loop = { outer = invocationContext.loop }
+    runRound(invocationContext, agent, loop)
     -- A round in which nothing happened may be waiting for the world to change: others must get a
     -- chance to do it.
-    if not loop.hasPublished then signals.pause() end
+    if not loop.hasPublished then coroutines.pause() end
     round = round + 1
-  until loop.escalated or round == limit
+  until loop.hasEscalated or round == limit
 end
 
 local function checkLoop(agent, where)
@@ -75,18 +74,18 @@ local function step(name)
   return (name:gsub("[%%.]", { ["%"] = "%25", ["."] = "%2E" }))
 end
 
-local function branchOf(invocation, agent, child)
+local function branchOf(invocationContext, agent, child)
   local branch = step(agent.name) .. "." .. step(child.name)
-  return invocation.branch and invocation.branch .. "." .. branch or branch
+  return invocationContext.branch and invocationContext.branch .. "." .. branch or branch
 end
 
-local function runInParallel(invocation, agent)
-  local group, bodies = sections.open(invocation), {}
+local function runInParallel(invocationContext, agent)
+  local group, bodies = invocationContext:child(), {}
   for index, child in ipairs(agent.subAgents) do
-    local section = sections.open(group, { branch = branchOf(invocation, agent, child) })
-    bodies[index] = function() agents.run(section, child) end
+    local branch = group:child { branch = branchOf(invocationContext, agent, child) }
+    bodies[index] = function() agents.run(branch, child) end
   end
-  groups.run(group, bodies)
+  concurrent.run(group, bodies)
 end
 
 local function markAsRunner(agent)

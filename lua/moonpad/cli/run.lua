@@ -39,7 +39,7 @@ local function loadAgent(path, options)
     return text
   end, path)
   if not ok then failure.raise("%s", agent) end
-  if not require("moonpad.agents.agent").isAgent(agent) then
+  if not require("moonpad.agents.base").isAgent(agent) then
     local found = agent == nil and "nothing" or "a " .. type(agent)
     failure.raise("%s: must return an agent (`return moonpad.agent{ ... }`), returned %s", path, found)
   end

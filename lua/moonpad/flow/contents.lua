@@ -9,8 +9,8 @@ local lateAnswer = require "moonpad.flow.late_answer"
 local contents = {}
 
 -- A session object only grows at its end during a run, so what has been read once is kept.
-local function readHistory(invocation)
-  local read, stored = invocation.history, invocation.session.events
+local function readHistory(invocationContext)
+  local read, stored = invocationContext.shared.events, invocationContext.session.events
   for index = #read + 1, #stored do read[index] = history.read(stored, index) end
   return read
 end
@@ -44,18 +44,18 @@ local function isVisible(event)
   return false
 end
 
-local function isOthers(event, agent)
+local function isFromOtherAgent(event, agent)
   return event.author ~= "user" and event.author ~= agent.name
 end
 
 -- A message that answers a call goes on with the turn in which the call was made.
-local function startOfTurn(list, isOthersHere)
+local function startOfTurn(list, isFromOtherHere)
   local index = #list
   while index >= 1 do
     local event = list[index]
-    if isOthersHere(event) then return index end
+    if isFromOtherHere(event) then return index end
     if event.author == "user" then
-      local call = lateAnswer.findCall(list, index, isOthersHere)
+      local call = lateAnswer.findCall(list, index, isFromOtherHere)
       if not call then return index end
       index = call
     end
@@ -77,7 +77,7 @@ local function retell(author, part)
 end
 
 -- What another agent did is told as context: the model must not take it for its own words.
-local function retold(event)
+local function presentOtherAgent(event)
   local parts = { { text = "For context:" } }
   for _, part in ipairs(events.parts(event)) do
     local text = retell(event.author, part)
@@ -144,7 +144,7 @@ local function addEvent(list, pending, event)
 end
 
 -- A call without an answer: it was broken off, or its answer comes later.
-local function standIn(answer)
+local function placeholderResponse(answer)
   local call = answer.call
   local response = answer.isLongRunning and { status = "pending" } or { error = "cancelled" }
   return { functionResponse = { id = call.id, name = call.name, response = response } }
@@ -155,7 +155,7 @@ local function fillAnswers(list)
     if item.answers then
       item.parts = {}
       for index, answer in ipairs(item.answers) do
-        item.parts[index] = answer.part and copy(answer.part) or standIn(answer)
+        item.parts[index] = answer.part and copy(answer.part) or placeholderResponse(answer)
       end
       item.answers = nil
     end
@@ -164,38 +164,38 @@ local function fillAnswers(list)
 end
 
 ---The events that the run sees of the session, without what has been rewound.
----@param invocation moonpad.Run
+---@param invocationContext moonpad.InvocationContext
 ---@return moonpad.Event[]
-function contents.history(invocation)
-  local earlier, seen = invocation.earlier, withoutRewound(readHistory(invocation))
+function contents.history(invocationContext)
+  local earlier, seen = invocationContext.shared.earlier, withoutRewound(readHistory(invocationContext))
   return table.move(seen, 1, #seen, #earlier + 1, table.move(earlier, 1, #earlier, 1, {}))
 end
 
 ---Lets a run see events from before its part of the history.
----@param invocation moonpad.Run
+---@param invocationContext moonpad.InvocationContext
 ---@param list moonpad.Event[]
-function contents.showEarlier(invocation, list)
-  invocation.earlier = list
+function contents.showEarlier(invocationContext, list)
+  invocationContext.shared.earlier = list
 end
 
 contents.isVisible = isVisible
 
----@param invocation moonpad.Run
+---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
 ---@return moonpad.Content[]
-function contents.build(invocation, agent)
+function contents.build(invocationContext, agent)
   local visible = {}
-  for _, event in ipairs(contents.history(invocation)) do
-    if isVisible(event) and isOnBranch(event, invocation.branch) then visible[#visible + 1] = event end
+  for _, event in ipairs(contents.history(invocationContext)) do
+    if isVisible(event) and isOnBranch(event, invocationContext.branch) then visible[#visible + 1] = event end
   end
-  local function isOthersHere(event) return isOthers(event, agent) end
-  visible = lateAnswer.joined(visible, isOthersHere)
-  local first = agent.includeContents == "none" and startOfTurn(visible, isOthersHere) or 1
+  local function isFromOtherHere(event) return isFromOtherAgent(event, agent) end
+  visible = lateAnswer.joined(visible, isFromOtherHere)
+  local first = agent.includeContents == "none" and startOfTurn(visible, isFromOtherHere) or 1
   local list, pending = {}, { byId = {}, list = {} }
   for index = first, #visible do
     local event = visible[index]
-    if isOthersHere(event) then
-      list[#list + 1] = retold(event)
+    if isFromOtherHere(event) then
+      list[#list + 1] = presentOtherAgent(event)
     else
       addEvent(list, pending, event)
     end

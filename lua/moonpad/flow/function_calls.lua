@@ -4,19 +4,17 @@
 local actions = require "moonpad.events.actions"
 local arrays = require "moonpad.util.array"
 local callbacks = require "moonpad.agents.callbacks"
+local concurrent = require "moonpad.runtime.concurrent"
 local contexts = require "moonpad.runtime.context"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
-local groups = require "moonpad.runtime.concurrent"
 local luaError = require "moonpad.util.lua_error"
+local offeredTools = require "moonpad.flow.offered_tools"
 local publish = require "moonpad.runtime.publish"
 local schema = require "moonpad.schema.validate"
-local sections = require "moonpad.runtime.section"
-local signals = require "moonpad.runtime.coroutines"
-local toolset = require "moonpad.flow.offered_tools"
 
-local toolsRun = {}
+local functionCalls = {}
 
 ---- One call
 
@@ -47,7 +45,7 @@ local function wrap(result)
 end
 
 local function checkResult(call, result)
-  local ok, err = pcall(core.encodeWithin, wrap(result), call.phase.invocation.session)
+  local ok, err = pcall(core.encodeWithin, wrap(result), call.callbackState.invocationContext.session)
   if ok then return end
   luaError.passOn(err)
   core.error("tool", ("%s: cannot be answered to the model: %s"):format(call.name, errorText.of(err)))
@@ -62,41 +60,41 @@ end
 
 -- Of an agent that is a tool, the caller does over again what each call has written and read: the
 -- state of the answer tells neither the places that were written nor what was only read.
-local function commit(phase)
-  local writes = phase.invocation.journal and core.writes(phase.state)
-  core.commitTransaction(phase.state)
-  if writes then table.insert(phase.answer.writes, writes) end
+local function commit(callbackState)
+  local writes = callbackState.invocationContext.onCommit and core.writes(callbackState.state)
+  core.commitTransaction(callbackState.state)
+  if writes then table.insert(callbackState.answer.writes, writes) end
 end
 
 -- What the callbacks before it have made of the arguments is checked like what the model has said.
 local function runTool(call)
   local problem = schema.check(call.tool.parameters, call.args)
   if problem then core.error("tool", ("%s: bad arguments after beforeToolCallback: %s"):format(call.name, problem)) end
-  local result = call.tool.run(call.args, call.phase.context)
+  local result = call.tool.run(call.args, call.callbackState.context)
   checkResult(call, result)
-  contexts.checkActions(call.phase)
-  commit(call.phase)
+  contexts.checkActions(call.callbackState)
+  commit(call.callbackState)
   return result
 end
 
 ---- Transactions
 
 -- Returns how to take back what is written from now on.
-local function begin(phase)
-  local written = copy(phase.actions)
-  core.beginTransaction(phase.state)
+local function begin(callbackState)
+  local written = copy(callbackState.actions)
+  core.beginTransaction(callbackState.state)
   return function()
-    core.rollbackTransaction(phase.state)
-    phase.actions = written
+    core.rollbackTransaction(callbackState.state)
+    callbackState.actions = written
   end
 end
 
 -- Runs the tool itself. Whatever it wrote before it failed is taken back; what the callbacks before
 -- it wrote stays.
 local function attempt(call)
-  local rollback = begin(call.phase)
+  local rollback = begin(call.callbackState)
   local ok, result = xpcall(runTool, withTraceback, call)
-  signals.raiseIfEnding(call.phase.invocation)
+  call.callbackState.invocationContext:raiseIfEnding()
   if ok then return true, result end
   rollback()
   local isTraced = type(result) == "table" and result.isTraced
@@ -108,17 +106,17 @@ end
 -- Asks the functions of a hook. An error of theirs ends the run, but that of a commit is the
 -- call's: (false, error).
 local function ask(call, hook, ...)
-  local phase, failure = call.phase, nil
+  local callbackState, failure = call.callbackState, nil
   local answer = callbacks.askThrough(function(run, ...)
-    local rollback = begin(phase)
+    local rollback = begin(callbackState)
     local answer = run(...)
-    local ok, err = pcall(commit, phase)
+    local ok, err = pcall(commit, callbackState)
     if ok then return answer end
     rollback()
     luaError.passOn(err)
     failure = err
     return false -- nobody else is asked
-  end, phase, hook, call.tool, call.args, ...)
+  end, callbackState, hook, call.tool, call.args, ...)
   if failure then return false, failure end
   return true, answer
 end
@@ -173,14 +171,14 @@ end
 
 ---- All calls of one answer
 
-local function prepare(phase, functionCall)
-  local tools = toolset.of(phase.invocation, phase.agent)
+local function prepare(callbackState, functionCall)
+  local tools = offeredTools.of(callbackState.invocationContext, callbackState.agent)
   local call = { id = functionCall.id, name = functionCall.name }
   call.args = functionCall.args
   if call.args == nil or call.args == core.null then call.args = {} end
   call.problem = findProblem(tools, call)
   call.tool = tools.byName[call.name] or { name = call.name, description = "an unknown tool" }
-  call.phase = contexts.openCall(phase, call.id)
+  call.callbackState = contexts.beginCall(callbackState, call.id)
   return call
 end
 
@@ -219,28 +217,30 @@ local function isAnyPending(calls)
 end
 
 ---Runs function calls and publishes the one event that answers them.
----@param invocation moonpad.Run
+---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
----@param functionCalls table[] copies of what the model's event holds
----@return { isFinal: boolean, transfer: string? } told whether the agent's turn is over, and who goes on
-function toolsRun.answer(invocation, agent, functionCalls)
-  local section = sections.open(invocation)
-  local phase = contexts.open(section, agent, #functionCalls == 1 and functionCalls[1].id or nil)
+---@param list table[] copies of what the model's event holds
+---@return { isFinal: boolean, transfer: string? } published whether the agent's turn is over, and who goes on
+function functionCalls.answer(invocationContext, agent, list)
+  local context = invocationContext:child()
+  local callbackState = contexts.begin(context, agent, #list == 1 and list[1].id or nil)
   local calls, bodies = {}, {}
-  for index, functionCall in ipairs(functionCalls) do
-    local call = prepare(phase, functionCall)
+  for index, functionCall in ipairs(list) do
+    local call = prepare(callbackState, functionCall)
     calls[index], bodies[index] = call, function()
       perform(call)
-      contexts.close(call.phase, "its tool call is over")
+      contexts.finish(call.callbackState, "its tool call is over")
     end
   end
-  groups.run(section, bodies)
-  for _, call in ipairs(calls) do phase.actions = actions.merge(phase.actions, call.phase.actions) end
+  concurrent.run(context, bodies)
+  for _, call in ipairs(calls) do
+    callbackState.actions = actions.merge(callbackState.actions, call.callbackState.actions)
+  end
   local event = toEvent(calls)
-  local told = event and publish.event(phase, event) or publish.phase(phase)
-  contexts.close(phase, "its tool call is over")
+  local published = event and publish.event(callbackState, event) or publish.changes(callbackState)
+  contexts.finish(callbackState, "its tool call is over")
   -- The turn is over until the answers that are missing have come.
-  return { isFinal = told.isFinal or isAnyPending(calls), transfer = told.transfer }
+  return { isFinal = published.isFinal or isAnyPending(calls), transfer = published.transfer }
 end
 
-return toolsRun
+return functionCalls

@@ -1,14 +1,14 @@
 --- The loop of an agent with a model: ask the model, run the tools that it calls, until it
 --- has answered.
 local contexts = require "moonpad.runtime.context"
+local functionCalls = require "moonpad.flow.function_calls"
+local llmRequests = require "moonpad.flow.llm_request"
+local llmResponses = require "moonpad.flow.llm_response"
 local modelCall = require "moonpad.flow.model_call"
+local offeredTools = require "moonpad.flow.offered_tools"
 local publish = require "moonpad.runtime.publish"
-local requests = require "moonpad.flow.llm_request"
-local responses = require "moonpad.flow.llm_response"
-local toolsRun = require "moonpad.flow.function_calls"
-local toolset = require "moonpad.flow.offered_tools"
 
-local flow = {}
+local llmFlow = {}
 
 local function endsInCodeResult(response)
   local parts = response.content and response.content.parts or {}
@@ -17,8 +17,8 @@ local function endsInCodeResult(response)
 end
 
 -- The ids of the calls whose answer may come later.
-local function longRunningIds(phase, event)
-  local byName, ids = toolset.of(phase.invocation, phase.agent).byName, {}
+local function longRunningIds(callbackState, event)
+  local byName, ids = offeredTools.of(callbackState.invocationContext, callbackState.agent).byName, {}
   for _, part in ipairs(event.content and event.content.parts or {}) do
     local tool = part.functionCall and byName[part.functionCall.name]
     if tool and tool.longRunning then ids[#ids + 1] = part.functionCall.id end
@@ -28,51 +28,51 @@ end
 
 -- Asks the model once and publishes what it answers. Returns the function calls to be run, the
 -- agent that is to go on, and whether to ask again.
-local function askModel(phase)
-  local request = requests.build(phase)
+local function askModel(callbackState)
+  local request = llmRequests.build(callbackState)
   local calls, target, askAgain = {}, nil, false
   local streamId
-  modelCall.run(phase, request, function(response, origin)
+  modelCall.run(callbackState, request, function(response, origin)
     -- An empty answer makes no event; but what its callbacks changed must not be lost.
-    if responses.isEmpty(response) and (response.partial or not contexts.hasChanges(phase)) then return end
-    local event = responses.toEvent(response, phase.invocation.session)
+    if llmResponses.isEmpty(response) and (response.partial or not contexts.hasChanges(callbackState)) then return end
+    local event = llmResponses.toEvent(response, callbackState.invocationContext.session)
     if event.partial then
-      streamId = streamId or requests.newEventId(phase)
-      event.timestamp = requests.now(phase)
+      streamId = streamId or llmRequests.newEventId(callbackState)
+      event.timestamp = llmRequests.now(callbackState)
     end
     event.id = streamId
     if not event.partial then
       streamId = nil
-      event.longRunningToolIds = longRunningIds(phase, event)
+      event.longRunningToolIds = longRunningIds(callbackState, event)
     end
-    local told = publish.event(phase, event, origin)
-    table.move(told.calls, 1, #told.calls, #calls + 1, calls)
-    target = told.transfer or target
+    local published = publish.event(callbackState, event, origin)
+    table.move(published.calls, 1, #published.calls, #calls + 1, calls)
+    target = published.transfer or target
     askAgain = endsInCodeResult(response)
   end)
-  target = publish.phase(phase).transfer or target
+  target = publish.changes(callbackState).transfer or target
   return calls, target, askAgain
 end
 
 -- Returns whether the agent goes on, or the name of the one that does.
-local function step(invocation, agent)
-  local phase = contexts.open(invocation, agent)
-  local calls, target, askAgain = askModel(phase)
-  contexts.close(phase, "its model call is over")
+local function step(invocationContext, agent)
+  local callbackState = contexts.begin(invocationContext, agent)
+  local calls, target, askAgain = askModel(callbackState)
+  contexts.finish(callbackState, "its model call is over")
   if #calls == 0 then return askAgain and not target, target end
-  local told = toolsRun.answer(invocation, agent, calls)
-  target = told.transfer or target
-  return not told.isFinal and not target, target
+  local published = functionCalls.answer(invocationContext, agent, calls)
+  target = published.transfer or target
+  return not published.isFinal and not target, target
 end
 
----@param invocation moonpad.Run
+---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
 ---@return string? target the agent that goes on
-function flow.run(invocation, agent)
+function llmFlow.run(invocationContext, agent)
   while true do
-    local goesOn, target = step(invocation, agent)
+    local goesOn, target = step(invocationContext, agent)
     if not goesOn then return target end
   end
 end
 
-return flow
+return llmFlow

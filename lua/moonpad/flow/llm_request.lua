@@ -3,10 +3,10 @@ local contents = require "moonpad.flow.contents"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local instructions = require "moonpad.agents.instructions"
-local toolset = require "moonpad.flow.offered_tools"
+local offeredTools = require "moonpad.flow.offered_tools"
 local trees = require "moonpad.agents.tree"
 
-local requests = {}
+local llmRequests = {}
 
 local function describeTools(tools)
   local list = {}
@@ -32,30 +32,30 @@ local function configOf(agent, tools)
 end
 
 ---The request of a model call. Everything in it is a copy: callbacks may change it as they like.
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@return table
-function requests.build(phase)
-  local agent = phase.agent
-  local tools = toolset.of(phase.invocation, agent).list
+function llmRequests.build(callbackState)
+  local agent = callbackState.agent
+  local tools = offeredTools.of(callbackState.invocationContext, agent).list
   return {
     model = modelName(trees.modelOf(agent)),
-    systemInstruction = instructions.system(phase, #tools > 0),
-    contents = contents.build(phase.invocation, agent),
+    systemInstruction = instructions.system(callbackState, #tools > 0),
+    contents = contents.build(callbackState.invocationContext, agent),
     tools = describeTools(tools),
     config = configOf(agent, tools),
   }
 end
 
 ---The id that the chunks of one streamed answer share with the event that completes it.
----@param phase moonpad.Phase
-function requests.newEventId(phase)
-  return core.uuid7(phase.invocation.session)
+---@param callbackState moonpad.CallbackState
+function llmRequests.newEventId(callbackState)
+  return core.uuid7(callbackState.invocationContext.session)
 end
 
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@return number seconds by the clock of the service
-function requests.now(phase)
-  return core.now(phase.invocation.session)
+function llmRequests.now(callbackState)
+  return core.now(callbackState.invocationContext.session)
 end
 
-return requests
+return llmRequests

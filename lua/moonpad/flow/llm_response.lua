@@ -7,7 +7,7 @@ local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
 local luaError = require "moonpad.util.lua_error"
 
-local responses = {}
+local llmResponses = {}
 
 ---@class moonpad.Response
 ---@field content moonpad.Content?
@@ -72,7 +72,7 @@ end
 ---@param value string|table a response, a Content, or a text
 ---@param where string for messages
 ---@return moonpad.Response
-responses.normalize = normalize
+llmResponses.normalize = normalize
 
 -- Whatever else would be refused as an event later on.
 local function checkStorable(response, where)
@@ -86,7 +86,7 @@ end
 ---@param value any
 ---@param where string for messages
 ---@return moonpad.Response
-function responses.ofModel(value, where)
+function llmResponses.ofModel(value, where)
   local ok, result = pcall(function()
     local response = normalize(value, where)
     checkStorable(response, where)
@@ -101,7 +101,7 @@ end
 ---Is there anything in it that is worth an event of its own?
 ---@param response moonpad.Response
 ---@return boolean
-function responses.isEmpty(response)
+function llmResponses.isEmpty(response)
   return content.isEmpty(response.content) and response.errorCode == nil and not response.interrupted
 end
 
@@ -114,7 +114,7 @@ end
 ---@param parts table[]
 ---@param texts moonpad.GrowingTexts to be joined at the end
 ---@param response moonpad.Response
-function responses.accumulate(parts, texts, response)
+function llmResponses.accumulate(parts, texts, response)
   for _, part in ipairs(response.content and response.content.parts or {}) do
     local last = parts[#parts]
     if sameKind(last, part) then
@@ -128,7 +128,7 @@ end
 ---Is there more in these parts than blank text, with which streams like to end?
 ---@param parts table[]
 ---@return boolean
-function responses.saysMore(parts)
+function llmResponses.saysMore(parts)
   for _, part in ipairs(parts) do
     if type(part.text) ~= "string" or part.text:find "%S" then return true end
   end
@@ -138,7 +138,7 @@ end
 ---Gives the calls of an event that have no id one of their own.
 ---@param event table
 ---@param session moonpad.Session
-function responses.nameCalls(event, session)
+function llmResponses.nameCalls(event, session)
   for _, part in ipairs(not event.partial and events.parts(event) or {}) do
     local call = type(part) == "table" and part.functionCall
     if type(call) == "table" and (call.id == nil or call.id == "") then call.id = "moonpad-" .. core.uuid4(session) end
@@ -149,10 +149,10 @@ end
 ---@param response moonpad.Response
 ---@param session moonpad.Session
 ---@return table event
-function responses.toEvent(response, session)
+function llmResponses.toEvent(response, session)
   local event = fieldsOf(response)
-  responses.nameCalls(event, session)
+  llmResponses.nameCalls(event, session)
   return event
 end
 
-return responses
+return llmResponses

@@ -2,12 +2,10 @@
 local callbacks = require "moonpad.agents.callbacks"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
-local growingText = require "moonpad.flow.growing_text"
 local events = require "moonpad.events.event"
+local growingText = require "moonpad.flow.growing_text"
+local llmResponses = require "moonpad.flow.llm_response"
 local luaError = require "moonpad.util.lua_error"
-local responses = require "moonpad.flow.llm_response"
-local sections = require "moonpad.runtime.section"
-local signals = require "moonpad.runtime.coroutines"
 local trees = require "moonpad.agents.tree"
 
 local modelCall = {}
@@ -29,8 +27,8 @@ local function named(agent, name)
   return found.model
 end
 
-local function runnable(phase)
-  local agent = phase.agent
+local function runnable(callbackState)
+  local agent = callbackState.agent
   local model = trees.modelOf(agent)
   if model == nil then
     core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name))
@@ -40,14 +38,6 @@ local function runnable(phase)
     return model
   end
   return function(request, context) return model:generate(request, context) end
-end
-
-local function countCall(invocation)
-  local limit, counts = invocation.runner.maxLlmCalls, invocation.counts
-  counts.llmCalls = counts.llmCalls + 1
-  if limit > 0 and counts.llmCalls > limit then
-    core.error("limit", ("the run has made %d model calls, as many as maxLlmCalls allows"):format(limit))
-  end
 end
 
 local function once(response)
@@ -66,11 +56,11 @@ local function streamed(where, iterator, invariant, control)
     texts:join()
     response.content = { role = "model", parts = parts }
     parts, hasAnswer = {}, true
-    return responses.ofModel(response, where .. "the model's answer")
+    return llmResponses.ofModel(response, where .. "the model's answer")
   end
   local function completeRest()
     texts:join()
-    if not hasAnswer and #parts > 0 or responses.saysMore(parts) then return complete {} end
+    if not hasAnswer and #parts > 0 or llmResponses.saysMore(parts) then return complete {} end
     return nil
   end
   return function()
@@ -82,14 +72,14 @@ local function streamed(where, iterator, invariant, control)
     end
     control = chunk
     if type(chunk) == "string" then chunk = { partial = true, content = chunk } end
-    local response = responses.ofModel(chunk, where .. "a chunk of the model's answer")
+    local response = llmResponses.ofModel(chunk, where .. "a chunk of the model's answer")
     if response.partial then
-      responses.accumulate(parts, texts, response)
+      llmResponses.accumulate(parts, texts, response)
       return response
     end
     -- The last chunk may tell only how it has ended. Where that is an error, what came before is
     -- no answer.
-    if #parts > 0 and responses.isEmpty(response) then return complete(response) end
+    if #parts > 0 and llmResponses.isEmpty(response) then return complete(response) end
     parts, texts, hasAnswer = {}, growingText.new(), true
     return response
   end
@@ -97,73 +87,73 @@ end
 
 -- Starts the model; returns a function that gives one response after the other, and what is to be
 -- closed at the end.
-local function start(phase, run, request)
-  local answer, invariant, control, closing = run(request, phase.context)
-  local where = ('agent "%s": '):format(phase.agent.name)
+local function start(callbackState, run, request)
+  local answer, invariant, control, closing = run(request, callbackState.context)
+  local where = ('agent "%s": '):format(callbackState.agent.name)
   if callbacks.isCallable(answer) then return streamed(where, answer, invariant, control), closing end
   if answer == nil or type(answer) == "table" and next(answer) == nil then
     core.error("model", ('the model of agent "%s" returned %s; expected a response, a string or an iterator')
-      :format(phase.agent.name, answer == nil and "nothing" or "an empty table"))
+      :format(callbackState.agent.name, answer == nil and "nothing" or "an empty table"))
   end
-  return once(responses.ofModel(answer, where .. "the model's answer"))
+  return once(llmResponses.ofModel(answer, where .. "the model's answer"))
 end
 
 -- An error inside a model gets the code `model`, unless it is an object that tells its own story. A
 -- plain table keeps its own code and message.
-local function modelError(phase, err)
+local function modelError(callbackState, err)
   if type(err) == "userdata" or getmetatable(err) and type(err) == "table" then return err end
   local own = type(err) == "table" and err or {}
   local code = type(own.code) == "string" and own.code or "model"
   local message = type(own.message) == "string" and own.message
-    or ('the model of agent "%s" failed: %s'):format(phase.agent.name, errorText.of(err))
+    or ('the model of agent "%s" failed: %s'):format(callbackState.agent.name, errorText.of(err))
   return core.newError(code, message, { cause = err })
 end
 
 -- The traceback of where it failed is noted for the error that is raised in its stead.
-local function attempt(phase, run, ...)
+local function attempt(callbackState, run, ...)
   local traceback
   local results = table.pack(xpcall(run, function(err)
     traceback = debug and debug.traceback(nil, 2)
     return err
   end, ...))
   if results[1] then return true, table.unpack(results, 2, results.n) end
-  signals.raiseIfEnding(phase.invocation)
-  local err = modelError(phase, luaError.object(results[2]))
-  if traceback then sections.noteFailure(phase.invocation, err, traceback) end
+  callbackState.invocationContext:raiseIfEnding()
+  local err = modelError(callbackState, luaError.object(results[2]))
+  if traceback then callbackState.invocationContext:noteFailure(err, traceback) end
   return false, err
 end
 
 -- Only the model itself runs protected: what `take` raises is none of the model's.
-local function callModel(phase, run, request, take)
-  local ok, nextResponse, closing = attempt(phase, start, phase, run, request)
+local function callModel(callbackState, run, request, take)
+  local ok, nextResponse, closing = attempt(callbackState, start, callbackState, run, request)
   if not ok then return false, nextResponse end
   local _ <close> = closing
   while true do
     local response
-    ok, response = attempt(phase, nextResponse)
+    ok, response = attempt(callbackState, nextResponse)
     if not ok then return false, response end
     if response == nil then return true end
     take(response)
   end
 end
 
----Asks the model of the phase's agent, and the callbacks around it. Each response goes
+---Asks the model of the callback state's agent, and the callbacks around it. Each response goes
 ---through `take`.
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@param request table
 ---@param take fun(response: moonpad.Response, origin: moonpad.Origin)
-function modelCall.run(phase, request, take)
-  local where = ('agent "%s": '):format(phase.agent.name)
-  local answer = callbacks.ask(phase, "beforeModelCallback", request)
-  if answer ~= nil then return take(responses.normalize(answer, where .. "beforeModelCallback"), {}) end
-  local run = runnable(phase)
-  countCall(phase.invocation)
+function modelCall.run(callbackState, request, take)
+  local where = ('agent "%s": '):format(callbackState.agent.name)
+  local answer = callbacks.ask(callbackState, "beforeModelCallback", request)
+  if answer ~= nil then return take(llmResponses.normalize(answer, where .. "beforeModelCallback"), {}) end
+  local run = runnable(callbackState)
+  callbackState.invocationContext:countLlmCall()
   local function takeChecked(response, origin)
     local partial = response.partial
-    local replaced = callbacks.ask(phase, "afterModelCallback", response)
+    local replaced = callbacks.ask(callbackState, "afterModelCallback", response)
     -- It may have been changed in place.
     if replaced == nil then replaced = response end
-    response = responses.normalize(replaced, where .. "afterModelCallback")
+    response = llmResponses.normalize(replaced, where .. "afterModelCallback")
     if response.partial == nil then response.partial = partial end
     take(response, origin)
   end
@@ -171,11 +161,11 @@ function modelCall.run(phase, request, take)
   local function takeOwn(response)
     takeChecked(response, { said = events.text(response) })
   end
-  local ok, err = callModel(phase, run, request, takeOwn)
+  local ok, err = callModel(callbackState, run, request, takeOwn)
   if ok then return end
-  local rescue = callbacks.ask(phase, "onModelErrorCallback", request, err)
+  local rescue = callbacks.ask(callbackState, "onModelErrorCallback", request, err)
   if rescue == nil then error(err, 0) end
-  takeChecked(responses.normalize(rescue, where .. "onModelErrorCallback"), {})
+  takeChecked(llmResponses.normalize(rescue, where .. "onModelErrorCallback"), {})
 end
 
 return modelCall

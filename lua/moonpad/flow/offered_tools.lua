@@ -3,20 +3,20 @@
 local transfer = require "moonpad.tools.transfer_to_agent"
 local trees = require "moonpad.agents.tree"
 
-local toolset = {}
+local offeredTools = {}
 
----@class moonpad.Toolset
+---@class moonpad.OfferedTools
 ---@field list moonpad.Tool[]
 ---@field byName table<string, moonpad.Tool>
 
----@param invocation moonpad.Run
+---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
----@return moonpad.Toolset
-function toolset.of(invocation, agent)
-  local made = invocation.toolsets[agent]
+---@return moonpad.OfferedTools
+function offeredTools.of(invocationContext, agent)
+  local made = invocationContext.shared.offeredTools[agent]
   if made then return made end
   made = { list = agent.tools, byName = agent.toolsByName }
-  local targets = trees.targets(agent, invocation.runner.agent)
+  local targets = trees.targets(agent, invocationContext.runner.agent)
   if #targets > 0 and not agent.toolsByName[transfer.TOOL_NAME] then
     local tool = transfer.tool(targets)
     made.list = table.move(agent.tools, 1, #agent.tools, 1, {})
@@ -24,8 +24,8 @@ function toolset.of(invocation, agent)
     for name, own in pairs(agent.toolsByName) do made.byName[name] = own end
     made.list[#made.list + 1] = tool
   end
-  invocation.toolsets[agent] = made
+  invocationContext.shared.offeredTools[agent] = made
   return made
 end
 
-return toolset
+return offeredTools

@@ -2,10 +2,10 @@
 --- earlier calls.
 local contents = require "moonpad.flow.contents"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local events = require "moonpad.events.event"
 local history = require "moonpad.flow.history"
 local lateAnswer = require "moonpad.flow.late_answer"
-local signals = require "moonpad.runtime.coroutines"
 
 local resume = {}
 
@@ -26,20 +26,20 @@ local function findCall(list, id)
 end
 
 -- What is stored before the part of the history that the run sees, without what was rewound.
-local function readBefore(run)
-  local session = run.session
+local function readBefore(invocationContext)
+  local session = invocationContext.session
   if #session.events > 0 and history.read(session.events, 1).revision == 1 then return {} end
-  local whole = run.runner.sessionService:getSession {
+  local whole = invocationContext.runner.sessionService:getSession {
     appName = session.appName, userId = session.userId, sessionId = session.id, numRecentEvents = math.maxinteger,
   }
   if not whole then return {} end
   -- Others may have added to it meanwhile.
   local count = #whole.events - (whole.revision - session.revision)
-  local rewound = history.rewound(whole.events, count, signals.giveWay)
+  local rewound = history.rewound(whole.events, count, coroutines.giveWay)
   local before = {}
   for index = 1, count - #session.events do
     if not rewound[index] then before[#before + 1] = history.read(whole.events, index) end
-    if index % history.BATCH == 0 then signals.giveWay() end
+    if index % history.BATCH == 0 then coroutines.giveWay() end
   end
   return before
 end
@@ -50,10 +50,10 @@ local Search = {}
 Search.__index = Search
 
 function Search:find(id)
-  self.seen = self.seen or contents.history(self.run)
+  self.seen = self.seen or contents.history(self.invocationContext)
   local event, call = findCall(self.seen, id)
   if event then return event, call end
-  self.before = self.before or readBefore(self.run)
+  self.before = self.before or readBefore(self.invocationContext)
   event, call = findCall(self.before, id)
   if event then self.callers[event] = true end
   return event, call
@@ -62,7 +62,8 @@ end
 -- The model is to see the calls that were found before the run's part, and what they have been
 -- answered so far.
 function Search:finish()
-  if next(self.callers) then contents.showEarlier(self.run, lateAnswer.withAnswers(self.before, self.callers)) end
+  if next(self.callers) == nil then return end
+  contents.showEarlier(self.invocationContext, lateAnswer.withAnswers(self.before, self.callers))
 end
 
 ---- The message
@@ -85,11 +86,11 @@ end
 
 ---Who made the calls that the user's message answers, in the order of the answers. Responses get
 ---the names of their calls.
----@param run moonpad.Run
+---@param invocationContext moonpad.InvocationContext
 ---@return { author: string, branch: string? }[]
-function resume.find(run)
-  local answered, search = {}, setmetatable({ run = run, callers = {} }, Search)
-  for index, part in ipairs(run.userContent and run.userContent.parts or {}) do
+function resume.find(invocationContext)
+  local answered, search = {}, setmetatable({ invocationContext = invocationContext, callers = {} }, Search)
+  for index, part in ipairs(invocationContext.userContent and invocationContext.userContent.parts or {}) do
     local response = part.functionResponse
     if response then
       local id = checkId(response, index)

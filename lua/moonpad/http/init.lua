@@ -1,8 +1,8 @@
 --- HTTP without blocking: one client per Lua state, with a thread of its own. The requests of all
 --- agents share it.
 local core = require "moonpad.core"
-local errorText = require "moonpad.util.error_text"
 local driver = require "moonpad.http.client"
+local errorText = require "moonpad.util.error_text"
 local jobs = require "moonpad.http.request"
 
 local http = {}

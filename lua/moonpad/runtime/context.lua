@@ -1,23 +1,24 @@
 --- Contexts: what callbacks, models, tools and instruction providers get to see and to change.
---- A *phase* is our side of a context: its pending writes, its actions, and whose they are.
+--- A *callback state* is our side of a context: its pending writes, its actions, and whose they
+--- are.
 local actions = require "moonpad.events.actions"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
 local services = require "moonpad.services.of_context"
-local signals = require "moonpad.runtime.coroutines"
 local trees = require "moonpad.agents.tree"
 
 local contexts = {}
 
----@class moonpad.Phase
----@field invocation moonpad.Run
+---@class moonpad.CallbackState
+---@field invocationContext moonpad.InvocationContext
 ---@field agent moonpad.Agent
 ---@field state moonpad.State
 ---@field actions table
 ---@field callId string? of the function call that a tool answers
----@field answer moonpad.Phase? of a function call: the one of all calls of that answer
----@field writes userdata[]? of an answer's phase in the run of an agent that is a tool: what its calls have committed
+---@field answer moonpad.CallbackState? of a function call: the one of all calls of that answer
+---@field writes userdata[]? what the calls of an answer have committed, in the run of an agent that is a tool
 ---@field emit (fun(event: table|string): moonpad.Event)? of a custom agent
 ---@field runAgent (fun(agent: moonpad.Agent|string): moonpad.Event?)? of a custom agent
 ---@field context moonpad.Context
@@ -41,23 +42,23 @@ local methods = {}
 ---@field state moonpad.State read-only
 ---@field events moonpad.Event[]
 
--- context -> phase, session view -> phase, actions -> phase.
-local phaseOf = setmetatable({}, { __mode = "k" })
+-- context -> callback state, session view -> callback state, actions -> callback state.
+local callbackStateOf = setmetatable({}, { __mode = "k" })
 
-local function phaseOfSelf(self, method)
-  local phase = phaseOf[self]
-  if phase == nil then
+local function stateOfSelf(self, method)
+  local callbackState = callbackStateOf[self]
+  if callbackState == nil then
     core.error("invalid_argument", ("context:%s(...): call it with a colon, not with a dot"):format(method))
   end
-  return phase
+  return callbackState
 end
 
 -- A write that goes nowhere is an error.
-local function checkWritable(phase, what)
-  if phase.isReadOnly then
+local function checkWritable(callbackState, what)
+  if callbackState.isReadOnly then
     core.error("invalid_argument", what .. ": this context is read-only")
-  elseif phase.endReason then
-    core.error("invalid_argument", ("%s: this context has ended: %s"):format(what, phase.endReason))
+  elseif callbackState.endReason then
+    core.error("invalid_argument", ("%s: this context has ended: %s"):format(what, callbackState.endReason))
   end
 end
 
@@ -79,45 +80,46 @@ local SessionView = {
   __name = "moonpad.session",
   __newindex = readOnlyError "context.session",
   __index = function(self, key)
-    local phase = phaseOf[self]
-    if key == "state" then return contexts.readOnlyState(phase) end
-    return sessionFields[key] and phase.invocation.session[key] or nil
+    local callbackState = callbackStateOf[self]
+    if key == "state" then return contexts.readOnlyState(callbackState) end
+    return sessionFields[key] and callbackState.invocationContext.session[key] or nil
   end,
 }
 
 ---- Actions: a table that the caller may fill, save for what needs a check
 
 -- What an action of an ended context holds can be read; writing into it would be lost.
-local function frozen(phase, key)
-  local state = core.state { [key] = phase.actions[key] }
-  core.finish(state, "this context has ended: " .. phase.endReason)
+local function frozen(callbackState, key)
+  local state = core.state { [key] = callbackState.actions[key] }
+  core.finish(state, "this context has ended: " .. callbackState.endReason)
   return state:get(key)
 end
 
 local Actions = {
   __name = "moonpad.actions",
   __index = function(self, key)
-    local phase = phaseOf[self]
-    if key == "stateDelta" then return phase.state end
-    if phase.endReason and type(phase.actions[key]) == "table" then return frozen(phase, key) end
-    return phase.actions[key]
+    local callbackState = callbackStateOf[self]
+    if key == "stateDelta" then return callbackState.state end
+    local value = callbackState.actions[key]
+    if callbackState.endReason and type(value) == "table" then return frozen(callbackState, key) end
+    return value
   end,
   __newindex = function(self, key, value)
-    local phase = phaseOf[self]
-    checkWritable(phase, "context.actions")
+    local callbackState = callbackStateOf[self]
+    checkWritable(callbackState, "context.actions")
     if value == core.null then value = nil end
     if type(value) == "userdata" then value = core.toTable(value) end
-    actions.check(key, value, phase.invocation.session)
+    actions.check(key, value, callbackState.invocationContext.session)
     if key == "stateDelta" then
-      phase.state:update(value)
+      callbackState.state:update(value)
     elseif key == "transferToAgent" and value ~= nil then
-      phase.context:transferToAgent(value)
+      callbackState.context:transferToAgent(value)
     else
-      phase.actions[key] = value
+      callbackState.actions[key] = value
     end
   end,
   __pairs = function(self)
-    local held = phaseOf[self].actions
+    local held = callbackStateOf[self].actions
     return function(_, key)
       local following = next(held, key)
       if following ~= nil then return following, self[following] end
@@ -130,29 +132,29 @@ local Actions = {
 ---Hands the conversation over to another agent of the tree.
 ---@param name string
 function methods:transferToAgent(name)
-  local phase = phaseOfSelf(self, "transferToAgent")
+  local callbackState = stateOfSelf(self, "transferToAgent")
   if type(name) ~= "string" then
     core.error("invalid_argument", "context:transferToAgent(name): expected a string, got " .. type(name))
   end
-  checkWritable(phase, "context:transferToAgent(name)")
+  checkWritable(callbackState, "context:transferToAgent(name)")
   -- A context that belongs to no run (to test a tool) knows no other agents.
-  local runner = phase.invocation.runner
-  local objection = runner and trees.objection(phase.agent, runner.agent, name)
+  local runner = callbackState.invocationContext.runner
+  local objection = runner and trees.objection(callbackState.agent, runner.agent, name)
   if objection then core.error("invalid_argument", ('context:transferToAgent: "%s" %s'):format(name, objection)) end
-  phase.actions.transferToAgent = name
+  callbackState.actions.transferToAgent = name
 end
 
 ---Leaves the enclosing loop of agents.
 function methods:escalate()
-  local phase = phaseOfSelf(self, "escalate")
-  checkWritable(phase, "context:escalate()")
-  phase.actions.escalate = true
+  local callbackState = stateOfSelf(self, "escalate")
+  checkWritable(callbackState, "context:escalate()")
+  callbackState.actions.escalate = true
 end
 
 local function pauseFor(job)
   -- Who polls may find an append done before the run looks again.
   local _ <close> = core.awaitAppend(job)
-  signals.pause()
+  coroutines.pause()
 end
 
 ---Waits for something asynchronous of moonpad's without blocking anyone else: `job:poll()` answers
@@ -160,8 +162,8 @@ end
 ---@param job { poll: fun(self): boolean, any }
 ---@return any result
 function methods:await(job)
-  phaseOfSelf(self, "await")
-  signals.checkThread "context:await"
+  stateOfSelf(self, "await")
+  coroutines.checkThread "context:await"
   local poll = services.methodOf(job, "poll")
   if not poll then
     core.error("invalid_argument", "context:await(job): a job has a method poll; got " .. type(job))
@@ -179,9 +181,9 @@ end
 ---@param part moonpad.ArtifactPart|string
 ---@return integer version from 0
 function methods:saveArtifact(filename, part)
-  local phase = phaseOfSelf(self, "saveArtifact")
-  checkWritable(phase, "context:saveArtifact(...)")
-  return services.saveArtifact(phase, filename, part)
+  local callbackState = stateOfSelf(self, "saveArtifact")
+  checkWritable(callbackState, "context:saveArtifact(...)")
+  return services.saveArtifact(callbackState, filename, part)
 end
 
 ---Loads a file.
@@ -189,13 +191,13 @@ end
 ---@param version integer? default: the latest
 ---@return moonpad.ArtifactPart? part nil when there is none
 function methods:loadArtifact(filename, version)
-  return services.loadArtifact(phaseOfSelf(self, "loadArtifact"), filename, version)
+  return services.loadArtifact(stateOfSelf(self, "loadArtifact"), filename, version)
 end
 
 ---The names of the files of this session and of its user, sorted.
 ---@return string[]
 function methods:listArtifacts()
-  return services.listArtifacts(phaseOfSelf(self, "listArtifacts"))
+  return services.listArtifacts(stateOfSelf(self, "listArtifacts"))
 end
 
 ---Searches what was said in the sessions of this user, as far as they were added to the
@@ -203,13 +205,13 @@ end
 ---@param query string
 ---@return { memories: moonpad.Memory[] }
 function methods:searchMemory(query)
-  return services.searchMemory(phaseOfSelf(self, "searchMemory"), query)
+  return services.searchMemory(stateOfSelf(self, "searchMemory"), query)
 end
 
 local function ofCustomAgent(self, method)
-  local phase = phaseOfSelf(self, method)
-  checkWritable(phase, ("context:%s(...)"):format(method))
-  local run = phase[method]
+  local callbackState = stateOfSelf(self, method)
+  checkWritable(callbackState, ("context:%s(...)"):format(method))
+  local run = callbackState[method]
   if run == nil then
     core.error("unsupported", ("context:%s: only the run function of a custom agent can do that"):format(method))
   end
@@ -234,14 +236,14 @@ end
 ---- The context itself
 
 local fields = {
-  state = function(phase) return phase.state end,
-  invocationId = function(phase) return phase.invocation.id end,
-  agentName = function(phase) return phase.agent.name end,
+  state = function(callbackState) return callbackState.state end,
+  invocationId = function(callbackState) return callbackState.invocationContext.id end,
+  agentName = function(callbackState) return callbackState.agent.name end,
   -- A copy: what one callback does to it must not reach the next.
-  userContent = function(phase) return copy(phase.invocation.userContent) end,
-  session = function(phase) return phase.sessionView end,
-  actions = function(phase) return phase.actionsView end,
-  functionCallId = function(phase) return phase.callId end,
+  userContent = function(callbackState) return copy(callbackState.invocationContext.userContent) end,
+  session = function(callbackState) return callbackState.sessionView end,
+  actions = function(callbackState) return callbackState.actionsView end,
+  functionCallId = function(callbackState) return callbackState.callId end,
 }
 
 local Context = {
@@ -251,93 +253,94 @@ local Context = {
     local method = methods[key]
     if method then return method end
     local field = fields[key]
-    return field and field(phaseOf[self])
+    return field and field(callbackStateOf[self])
   end,
 }
 
-local function view(phase, metatable)
+local function view(callbackState, metatable)
   local proxy = setmetatable({}, metatable)
-  phaseOf[proxy] = phase
+  callbackStateOf[proxy] = callbackState
   return proxy
 end
 
-local function furnish(phase)
-  phase.actions = {}
-  phase.context = view(phase, Context)
-  phase.sessionView = view(phase, SessionView)
-  phase.actionsView = view(phase, Actions)
-  return phase
+local function addViews(callbackState)
+  callbackState.actions = {}
+  callbackState.context = view(callbackState, Context)
+  callbackState.sessionView = view(callbackState, SessionView)
+  callbackState.actionsView = view(callbackState, Actions)
+  return callbackState
 end
 
-local function open(invocation, agent, callId, state)
-  local phase = { invocation = invocation, agent = agent, callId = callId, state = state }
-  invocation.phases[phase] = true
-  return furnish(phase)
+local function open(invocationContext, agent, callId, state)
+  local callbackState = { invocationContext = invocationContext, agent = agent, callId = callId, state = state }
+  invocationContext.shared.callbackStates[callbackState] = true
+  return addViews(callbackState)
 end
 
----Opens a phase: a context with pending writes of its own over the live session.
----@param invocation moonpad.Run
+---Opens a callback state: a context with pending writes of its own over the live session.
+---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
 ---@param callId string?
----@return moonpad.Phase
-function contexts.open(invocation, agent, callId)
-  return open(invocation, agent, callId, core.changes(invocation.session, invocation.branch))
+---@return moonpad.CallbackState
+function contexts.begin(invocationContext, agent, callId)
+  return open(invocationContext, agent, callId, core.changes(invocationContext.session, invocationContext.branch))
 end
 
----Opens the phase of a tool call: what its functions write is committed to that of the answer
----(contract 1.4).
----@param answer moonpad.Phase
+---Opens the callback state of a tool call: what its functions write is committed to that of the
+---answer (contract 1.4).
+---@param answer moonpad.CallbackState
 ---@param callId string?
----@return moonpad.Phase
-function contexts.openCall(answer, callId)
+---@return moonpad.CallbackState
+function contexts.beginCall(answer, callId)
   answer.writes = answer.writes or {}
-  local phase = open(answer.invocation, answer.agent, callId, core.callChanges(answer.state))
-  phase.answer = answer
-  return phase
+  local callbackState = open(answer.invocationContext, answer.agent, callId, core.callChanges(answer.state))
+  callbackState.answer = answer
+  return callbackState
 end
 
----A context that sees what the phase sees and can change nothing.
----@param phase moonpad.Phase
+---A context that sees what the callback state sees and can change nothing.
+---@param callbackState moonpad.CallbackState
 ---@return moonpad.Context
-function contexts.readOnly(phase)
-  local shadow = { invocation = phase.invocation, agent = phase.agent, isReadOnly = true }
-  shadow.state = contexts.readOnlyState(phase)
-  return furnish(shadow).context
+function contexts.readOnly(callbackState)
+  local shadow = { invocationContext = callbackState.invocationContext, agent = callbackState.agent, isReadOnly = true }
+  shadow.state = contexts.readOnlyState(callbackState)
+  return addViews(shadow).context
 end
 
-function contexts.readOnlyState(phase)
-  if phase.isReadOnly then return phase.state end
-  phase.readOnlyView = phase.readOnlyView or core.readOnly(phase.state)
-  return phase.readOnlyView
+function contexts.readOnlyState(callbackState)
+  if callbackState.isReadOnly then return callbackState.state end
+  callbackState.readOnlyView = callbackState.readOnlyView or core.readOnly(callbackState.state)
+  return callbackState.readOnlyView
 end
 
----Ends a phase: what is still pending is dropped, later writes are errors that give the reason.
----@param phase moonpad.Phase
+---Ends a callback state: what is still pending is dropped, later writes are errors that give the
+---reason.
+---@param callbackState moonpad.CallbackState
 ---@param reason string
-function contexts.close(phase, reason)
-  phase.invocation.phases[phase] = nil
-  phase.endReason = phase.endReason or reason
-  core.finish(phase.state, reason)
+function contexts.finish(callbackState, reason)
+  callbackState.invocationContext.shared.callbackStates[callbackState] = nil
+  callbackState.endReason = callbackState.endReason or reason
+  core.finish(callbackState.state, reason)
 end
 
 ---Has anything been changed that must travel on an event?
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@return boolean
-function contexts.hasChanges(phase)
-  return next(phase.actions) ~= nil or phase.state:hasDelta()
+function contexts.hasChanges(callbackState)
+  return next(callbackState.actions) ~= nil or callbackState.state:hasDelta()
 end
 
 ---Raises where a context's actions hold what no event can carry.
----@param phase moonpad.Phase
-function contexts.checkActions(phase)
-  actions.checkAll(phase.actions, phase.invocation.session)
+---@param callbackState moonpad.CallbackState
+function contexts.checkActions(callbackState)
+  actions.checkAll(callbackState.actions, callbackState.invocationContext.session)
 end
 
----The phase behind a context, or nil.
+---The callback state behind a context, or nil.
 ---@param context any
----@return moonpad.Phase?
-function contexts.phaseOf(context)
-  return phaseOf[context]
+---@return moonpad.CallbackState?
+function contexts.stateOf(context)
+  return callbackStateOf[context]
 end
 
 return contexts

@@ -1,31 +1,31 @@
---- The language between the code of a run and who drives it.
+--- The coroutines that moonpad drives, and what they yield to whoever drives them.
 ---
 --- A run is a coroutine: `emit` hands an event out of it; a call that asks a store yields STORE
 --- until it is done; every other yield (of a tool, a model) means "waiting".
 local core = require "moonpad.core"
 
-local signals = {}
+local coroutines = {}
 
 -- Yielded first, in front of an event. Nobody else has it.
-signals.EVENT = {}
+coroutines.EVENT = {}
 
 -- Yielded by the calls of moonpad.core while a worker asks a store for them.
-signals.STORE = core.ASKS_STORE
+coroutines.STORE = core.ASKS_STORE
 
 -- The coroutines that moonpad drives: "new" until they begin, "asks" while one asks a store, else
 -- "begun". In them, waiting means to yield; anywhere else a yield would reach a stranger.
-local ours = core.threads
+local managed = core.threads
 
 ---Makes a coroutine that moonpad drives.
 ---@param body function
 ---@return thread
-function signals.newThread(body)
+function coroutines.newThread(body)
   local thread
   thread = coroutine.create(function()
-    ours[thread] = "begun"
+    managed[thread] = "begun"
     return body()
   end)
-  ours[thread] = "new"
+  managed[thread] = "new"
   return thread
 end
 
@@ -34,7 +34,7 @@ local depth = 0
 
 local function leave(thread, ok, signal, event)
   depth = depth - 1
-  ours[thread] = signal == signals.STORE and "asks" or "begun"
+  managed[thread] = signal == coroutines.STORE and "asks" or "begun"
   return ok, signal, event
 end
 
@@ -44,7 +44,7 @@ end
 ---@return boolean ok
 ---@return any signal what it yields or raises
 ---@return moonpad.Event? event
-function signals.resume(thread, answer)
+function coroutines.resume(thread, answer)
   depth = depth + 1
   return leave(thread, coroutine.resume(thread, answer))
 end
@@ -61,11 +61,11 @@ local gaveWay = false
 ---@return any signal
 ---@return moonpad.Event? event
 ---@return boolean gaveWay in the middle of moonpad's own work, which the next step goes on with
-function signals.step(thread, service)
+function coroutines.step(thread, service)
   local isOutermost, outerGaveWay = depth == 0, gaveWay
   gaveWay = false
   if isOutermost then core.stepWith(service) end
-  local ok, signal, event = signals.resume(thread)
+  local ok, signal, event = coroutines.resume(thread)
   if isOutermost then core.stepWith(nil) end
   local innerGaveWay = gaveWay
   gaveWay = outerGaveWay or innerGaveWay
@@ -74,50 +74,50 @@ end
 
 ---Tells whoever steps the run that a store is being asked; comes back at the next step.
 local function passStore()
-  if coroutine.yield(signals.STORE) == core.CANCEL then error(signals.cancelled(), 0) end
+  if coroutine.yield(coroutines.STORE) == core.CANCEL then error(coroutines.cancelled(), 0) end
 end
 
----As signals.resume, for a coroutine within a run. While it asks a store, nothing else of the run
----begins or goes on.
+---As coroutines.resume, for a coroutine within a run. While it asks a store, nothing else of the
+---run begins or goes on.
 ---@param thread thread
 ---@param answer any
 ---@return boolean ok
 ---@return any signal
 ---@return moonpad.Event? event
-function signals.resumeWithin(thread, answer)
-  local ok, signal, event = signals.resume(thread, answer)
-  while ok and signal == signals.STORE do
+function coroutines.resumeWithin(thread, answer)
+  local ok, signal, event = coroutines.resume(thread, answer)
+  while ok and signal == coroutines.STORE do
     passStore()
-    ok, signal, event = signals.resume(thread)
+    ok, signal, event = coroutines.resume(thread)
   end
   return ok, signal, event
 end
 
 ---Hands an event to the caller of the run; comes back when the caller asks for the next one.
 ---@param event moonpad.Event
-function signals.emit(event)
-  coroutine.yield(signals.EVENT, event)
+function coroutines.emit(event)
+  coroutine.yield(coroutines.EVENT, event)
 end
 
----@return boolean isOurs whether this is a coroutine that moonpad drives
-function signals.isOurs()
-  return ours[coroutine.running()] ~= nil
+---@return boolean isManaged whether this is a coroutine that moonpad drives
+function coroutines.isManaged()
+  return managed[coroutine.running()] ~= nil
 end
 
 ---Refuses to wait in a coroutine of the user's own inside a run: its owner would get what is meant
 ---for moonpad, and to sleep would hold up everybody.
 ---@param what string for messages
-function signals.checkThread(what)
-  if depth == 0 or signals.isOurs() then return end
+function coroutines.checkThread(what)
+  if depth == 0 or coroutines.isManaged() then return end
   core.error("invalid_argument", what .. ": in a run, call it from the coroutine in which the tool, model, callback or "
     .. "agent was called, not from a coroutine of your own")
 end
 
 ---Refuses to yield where nobody would come back.
 ---@param what string for messages
-function signals.checkYield(what)
-  signals.checkThread(what)
-  if signals.isOurs() and coroutine.isyieldable() then return end
+function coroutines.checkYield(what)
+  coroutines.checkThread(what)
+  if coroutines.isManaged() and coroutine.isyieldable() then return end
   core.error("invalid_argument",
     what .. ": Lua cannot leave this place, such as a function that was given to table.sort, and come back later")
 end
@@ -125,8 +125,8 @@ end
 ---Lets others go on where somebody is there to come back; sleeps a little where nobody is.
 ---@param seconds number? how long at most to sleep; default: a millisecond
 ---@param asksStore boolean? a store is being asked: nothing else of this run goes on meanwhile
-function signals.pause(seconds, asksStore)
-  if signals.isOurs() and coroutine.isyieldable() then
+function coroutines.pause(seconds, asksStore)
+  if coroutines.isManaged() and coroutine.isyieldable() then
     if asksStore then return passStore() end
     coroutine.yield()
     return
@@ -143,36 +143,32 @@ end
 
 ---Ends a step in the middle of a long piece of moonpad's own work. As while a store is asked,
 ---nothing else of this run goes on before it.
-function signals.giveWay()
-  if not (signals.isOurs() and coroutine.isyieldable()) then return end
+function coroutines.giveWay()
+  if not (coroutines.isManaged() and coroutine.isyieldable()) then return end
   gaveWay = true
   passStore()
 end
 
 ---@return table error what a tool or model gets that is still waiting when its run ends
-function signals.cancelled()
+function coroutines.cancelled()
   return core.newError("cancelled", "the run has been cancelled")
-end
-
----@param run moonpad.Run
-function signals.raiseIfEnding(run)
-  if run.ending then error(signals.cancelled(), 0) end
 end
 
 local function raiseCancelled()
   debug.sethook()
-  error(signals.cancelled(), 0)
+  error(coroutines.cancelled(), 0)
 end
 
 ---Makes a suspended coroutine go on with the error `cancelled` (its code may catch it to clean
 ---up), and closes it.
 ---@param thread thread
----@param resume fun(thread: thread, answer: any)? signals.resumeWithin, where the run goes on: it can wait for a store
-function signals.interrupt(thread, resume)
-  resume = resume or signals.resume
+---@param resume fun(thread: thread, answer: any)? coroutines.resumeWithin, where the run goes on and can wait for a
+---store
+function coroutines.interrupt(thread, resume)
+  resume = resume or coroutines.resume
   -- What has not begun has nothing to clean up.
-  if coroutine.status(thread) == "suspended" and ours[thread] ~= "new" then
-    if ours[thread] == "asks" then
+  if coroutine.status(thread) == "suspended" and managed[thread] ~= "new" then
+    if managed[thread] == "asks" then
       resume(thread, core.CANCEL)
     elseif debug and debug.sethook then
       -- Only a hook can raise an error where a coroutine waits: as its yield returns, so that a
@@ -182,13 +178,13 @@ function signals.interrupt(thread, resume)
       debug.sethook(thread)
     end
   end
-  signals.close(thread)
+  coroutines.close(thread)
 end
 
 ---Closes a coroutine, so that its to-be-closed variables run. They cannot yield: a store is asked
 ---on the spot.
 ---@param thread thread
-function signals.close(thread)
+function coroutines.close(thread)
   local status = coroutine.status(thread)
   if status ~= "suspended" and status ~= "dead" then return end
   local stepper = core.stepWith(nil)
@@ -196,4 +192,4 @@ function signals.close(thread)
   core.stepWith(stepper)
 end
 
-return signals
+return coroutines

@@ -5,26 +5,17 @@ local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
+local llmResponses = require "moonpad.flow.llm_response"
+local merged = require "moonpad.util.merged"
 local output = require "moonpad.agents.output"
-local responses = require "moonpad.flow.llm_response"
 
-local onEvent = {}
-
----@param first table?
----@param second table?
----@return table merged a new table
-function onEvent.merge(first, second)
-  local merged = {}
-  for key, value in pairs(type(first) == "table" and first or {}) do merged[key] = value end
-  for key, value in pairs(type(second) == "table" and second or {}) do merged[key] = value end
-  return merged
-end
+local eventHook = {}
 
 -- What the event will carry: what is pending, what it holds itself, and the output. An output that
 -- does not fit its schema is not complained about yet: a plugin may put it right.
-local function deltaOf(phase, event, origin)
-  local delta = onEvent.merge(phase.state:delta(), event.actions.stateDelta)
-  local ok, key, value = pcall(output.of, phase.agent, event, origin)
+local function deltaOf(callbackState, event, origin)
+  local delta = merged(callbackState.state:delta(), event.actions.stateDelta)
+  local ok, key, value = pcall(output.of, callbackState.agent, event, origin)
   if ok and key then delta[key] = value end
   return delta
 end
@@ -39,7 +30,7 @@ end
 -- What a plugin has set to another value is stored as it says. The rest stays as it was written, so
 -- that an increment remains one.
 local function changedDelta(own, shown, answered, session)
-  local delta = onEvent.merge(own)
+  local delta = merged(own)
   answered = core.toTable(answered)
   if answered == core.null then answered = nil end
   if answered ~= nil and type(answered) ~= "table" then
@@ -73,12 +64,12 @@ local function contentOf(event, answered)
 end
 
 local function apply(session, event, shown, answered)
-  local replaced = onEvent.merge(event, answered)
+  local replaced = merged(event, answered)
   -- A null takes a field away.
   content.dropNulls(replaced)
   replaced.actions, replaced.author = replaced.actions or event.actions, replaced.author or event.author
   if type(answered.actions) == "table" then
-    replaced.actions = onEvent.merge(answered.actions)
+    replaced.actions = merged(answered.actions)
     replaced.actions.stateDelta = changedDelta(event.actions.stateDelta, shown, answered.actions.stateDelta,
       session)
   end
@@ -88,27 +79,30 @@ local function apply(session, event, shown, answered)
   end
   -- Who the event is stays.
   replaced.id, replaced.invocationId, replaced.timestamp = event.id, event.invocationId, event.timestamp
-  responses.nameCalls(replaced, session)
+  llmResponses.nameCalls(replaced, session)
   return replaced
 end
 
 ---Asks the plugins about an event. What one answers replaces the fields that it sets.
----@param phase moonpad.Phase
+---@param callbackState moonpad.CallbackState
 ---@param event table
 ---@param origin moonpad.Origin?
 ---@return table event
-function onEvent.ask(phase, event, origin)
-  if #phase.invocation.runner.plugins == 0 then return event end
-  local shown = event.partial and {} or deltaOf(phase, event, origin)
-  local view = onEvent.merge(event)
-  view.actions = onEvent.merge(event.actions, { stateDelta = copy(shown) })
-  local reader = { invocation = phase.invocation, agent = phase.agent, context = contexts.readOnly(phase) }
-  local answer = callbacks.askPlugins(reader, "onEvent", core.newEvent(view, phase.invocation.session))
+function eventHook.ask(callbackState, event, origin)
+  if #callbackState.invocationContext.runner.plugins == 0 then return event end
+  local shown = event.partial and {} or deltaOf(callbackState, event, origin)
+  local view = merged(event)
+  view.actions = merged(event.actions, { stateDelta = copy(shown) })
+  local reader = {
+    invocationContext = callbackState.invocationContext, agent = callbackState.agent,
+    context = contexts.readOnly(callbackState),
+  }
+  local answer = callbacks.askPlugins(reader, "onEvent", core.newEvent(view, callbackState.invocationContext.session))
   if answer == nil then return event end
   if type(answer) ~= "table" then
     core.error("invalid_argument", "onEvent: expected an event (a table) or nothing, got " .. type(answer))
   end
-  return apply(phase.invocation.session, event, shown, answer)
+  return apply(callbackState.invocationContext.session, event, shown, answer)
 end
 
-return onEvent
+return eventHook

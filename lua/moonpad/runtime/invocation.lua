@@ -1,9 +1,9 @@
 --- An invocation: a run as its owner sees it. `run` loops, `step`, `wait` and `cancel` are faces of
 --- the same thing.
 local core = require "moonpad.core"
-local queue = require "moonpad.runtime.run_queue"
+local coroutines = require "moonpad.runtime.coroutines"
+local runQueue = require "moonpad.runtime.run_queue"
 local runs = require "moonpad.runtime.run"
-local signals = require "moonpad.runtime.coroutines"
 
 local invocations = {}
 
@@ -42,7 +42,7 @@ end
 
 local function findObstacle(run)
   if runs.isOnStack(run) then return "it is waited for by its own tool or callback" end
-  for other in queue.ahead(run) do
+  for other in runQueue.ahead(run) do
     if runs.isOnStack(other) then
       return "a run on this session is ahead of it, and is waiting for this very call"
     elseif runs.isHeldByLoop(other) then
@@ -79,7 +79,7 @@ local function block(self, run, deadline)
     local event, isOver = take(self, run)
     if event ~= nil or isOver then return event end
     checkReachable(run)
-    local first = queue.first(run)
+    local first = runQueue.first(run)
     if first == run then
       runs.advance(run, deadline == nil)
     elseif first then
@@ -88,7 +88,7 @@ local function block(self, run, deadline)
     if #run.outbox == 0 and run.status ~= "done" then
       if deadline and core.monotonic() >= deadline then return "waiting" end
       if not first or first.waiting then
-        signals.pause(seconds, not first or first.asksStore)
+        coroutines.pause(seconds, not first or first.asksStore)
         seconds = nextSleep(seconds, deadline)
       end
     end
@@ -103,7 +103,7 @@ function Invocation:step()
   core.setDue(run.due, nil)
   local event, isOver = take(self, run)
   if event ~= nil or isOver then return event end
-  if queue.first(run) ~= run or runs.isOnStack(run) then return "waiting" end
+  if runQueue.first(run) ~= run or runs.isOnStack(run) then return "waiting" end
   runs.advance(run, false)
   event, isOver = take(self, run)
   if event == nil and not isOver then return "waiting" end
@@ -141,7 +141,9 @@ end
 ---@param run moonpad.Run
 ---@return moonpad.Invocation
 function invocations.new(run)
-  local self = setmetatable({ invocationId = run.id, sessionId = run.sessionId }, Invocation)
+  local self = setmetatable({
+    invocationId = run.invocationContext.id, sessionId = run.invocationContext.sessionId,
+  }, Invocation)
   runOf[self] = run
   return self
 end

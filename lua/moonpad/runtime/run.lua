@@ -1,63 +1,50 @@
 --- A run from the inside: one coroutine that goes on step by step, and everything that must be
---- released when it ends.
-local contexts = require "moonpad.runtime.context"
+--- released when it ends. What it is about stands in its invocation context.
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
 local luaError = require "moonpad.util.lua_error"
-local queue = require "moonpad.runtime.run_queue"
-local signals = require "moonpad.runtime.coroutines"
+local runQueue = require "moonpad.runtime.run_queue"
 
 local runs = {}
 
 ---@class moonpad.Run
----@field id string the invocation id
----@field runner moonpad.Runner
----@field session moonpad.Session once it is this run's turn
----@field userContent moonpad.Content?
----@field branch string? of a parallel agent; a run as a whole has none
----@field isInner boolean of an agent that is a tool: its session ends with the call
----@field counts { llmCalls: integer } shared with the runs of agents that are tools
----@field journal (fun(phase: moonpad.Phase, event: table, commit: fun(): moonpad.Event): moonpad.Event)? notes what is
----stored
----@field transfers integer
----@field toolsets table<moonpad.Agent, moonpad.Toolset>
----@field innerFailure { err: any, traceback: string }? of a coroutine within it
----@field phases table<moonpad.Phase, true> that are open
----@field threads table<thread, true> of tools under way
----@field history moonpad.Event[] read so far
----@field earlier moonpad.Event[] of before it, that the run sees as well
+---@field invocationContext moonpad.InvocationContext
+---@field service moonpad.Service on whose sessions it runs
 ---@field thread thread
 ---@field status "open"|"done"
----@field ending boolean? code that still runs must stop at the next occasion
+---@field isCancelled boolean?
 ---@field waiting boolean? its last step ended in something that waits: a tool, a model, a call that asks a store
 ---@field asksStore boolean? it ended in the latter
 ---@field due moonpad.Due tells event loops that a step has something to do, where nothing under way tells them
 ---@field outbox moonpad.Event[] stored, not yet taken by the owner
 ---@field failure { err: any, traceback: string }?
 ---@field consumer { [1]: thread? } (weak) where the loop is that holds its last event
+---@field line moonpad.Run[] of its session, see run_queue
+---@field leaveQueue fun()
 
 ---Puts a run at the end of the line of its session.
----@param run table the fields that are the caller's: id, runner, and what `body` reads
----@param body fun(run: moonpad.Run)
+---@param invocationContext moonpad.InvocationContext
+---@param body fun(invocationContext: moonpad.InvocationContext)
 ---@param key string names the session within the service
 ---@return moonpad.Run
-function runs.new(run, body, key)
-  run.phases, run.threads, run.outbox, run.toolsets = {}, {}, {}, {}
-  run.history, run.earlier = {}, {}
-  run.counts, run.transfers = run.counts or { llmCalls = 0 }, 0
-  run.status, run.due = "open", core.newDue()
-  run.thread = signals.newThread(function() body(run) end)
-  -- Weak: a loop that has been dropped must not be kept alive by the queue.
-  run.consumer = setmetatable({}, { __mode = "v" })
-  queue.join(run, run.runner.sessionService, key)
+function runs.new(invocationContext, body, key)
+  local run = {
+    invocationContext = invocationContext, service = invocationContext.runner.sessionService, outbox = {},
+    status = "open", due = core.newDue(),
+    thread = coroutines.newThread(function() body(invocationContext) end),
+    -- Weak: a loop that has been dropped must not be kept alive by the queue.
+    consumer = setmetatable({}, { __mode = "v" }),
+  }
+  runQueue.join(run, key)
   return run
 end
 
 local function finish(run)
   if run.status == "done" then return end
-  run.status, run.ending, run.waiting, run.asksStore = "done", true, false, false
-  signals.close(run.thread)
-  for phase in pairs(run.phases) do contexts.close(phase, "its run has ended") end
+  run.status, run.waiting, run.asksStore = "done", false, false
+  coroutines.close(run.thread)
+  run.invocationContext:stop "its run has ended"
   core.setDue(run.due, nil)
   run.leaveQueue()
 end
@@ -86,15 +73,15 @@ end
 local function stop(run, interrupt)
   -- Nobody comes back to what ends: what its code still asks of a store, it asks on the spot.
   local stepper = core.stepWith(nil)
-  run.ending = true
+  run.invocationContext:setEnding()
   for index = #run.outbox, 1, -1 do run.outbox[index] = nil end
   local threads = {}
-  for thread in pairs(run.threads) do threads[#threads + 1] = thread end
+  for thread in pairs(run.invocationContext.shared.threads) do threads[#threads + 1] = thread end
   if interrupt then
-    for _, thread in ipairs(threads) do signals.interrupt(thread) end
-    if run.waiting and #threads == 0 then signals.interrupt(run.thread) end
+    for _, thread in ipairs(threads) do coroutines.interrupt(thread) end
+    if run.waiting and #threads == 0 then coroutines.interrupt(run.thread) end
   end
-  for _, thread in ipairs(threads) do signals.close(thread) end
+  for _, thread in ipairs(threads) do coroutines.close(thread) end
   run.failure = nil
   finish(run)
   core.stepWith(stepper)
@@ -105,7 +92,7 @@ local function describeFailure(run, err)
   if err == nil then err = core.newError("tool", "a callback or agent of the run: " .. errorText.of(nil)) end
   local text = type(err) == "string" and err or nil
   local failure = { err = err, traceback = debug and debug.traceback(run.thread, text) or text }
-  local inner = run.innerFailure
+  local inner = run.invocationContext.shared.failure
   if inner and rawequal(inner.err, err) then failure.traceback = inner.traceback end
   return failure
 end
@@ -117,10 +104,9 @@ local noMemory = { err = luaError.object "not enough memory" }
 ---@param run moonpad.Run
 ---@param mayBlock boolean has whoever drives it nothing else to do while a store is asked?
 function runs.advance(run, mayBlock)
-  local service = run.runner.sessionService
   core.setDue(run.due, nil)
-  local ok, signal, event, gaveWay = signals.step(run.thread, not mayBlock and service or nil)
-  run.asksStore = ok and signal == signals.STORE
+  local ok, signal, event, gaveWay = coroutines.step(run.thread, not mayBlock and run.service or nil)
+  run.asksStore = ok and signal == coroutines.STORE
   -- To ask a store is not to give way: code that has cancelled its own run goes on as if it had
   -- not waited.
   if run.isCancelled and not run.asksStore then return stop(run, true) end
@@ -130,11 +116,11 @@ function runs.advance(run, mayBlock)
     return finish(run)
   end
   if coroutine.status(run.thread) == "dead" then return finish(run) end
-  run.waiting = signal ~= signals.EVENT
+  run.waiting = signal ~= coroutines.EVENT
   if not run.waiting then
     run.outbox[#run.outbox + 1] = event
   elseif gaveWay then
-    core.setDue(run.due, service)
+    core.setDue(run.due, run.service)
   end
 end
 
@@ -144,7 +130,7 @@ end
 ---@param mayBlock boolean
 function runs.advanceFor(run, mayBlock)
   runs.advance(run, mayBlock)
-  if #run.outbox > 0 or run.status == "done" then core.setDue(run.due, run.runner.sessionService) end
+  if #run.outbox > 0 or run.status == "done" then core.setDue(run.due, run.service) end
 end
 
 ---Ends the run: a tool or model that waits gets the error `cancelled`, what is pending is dropped.
@@ -155,7 +141,8 @@ function runs.cancel(run)
     core.setDue(run.due, nil)
     return
   end
-  run.isCancelled, run.ending = true, true
+  run.isCancelled = true
+  run.invocationContext:setEnding()
   -- A run cannot be pulled from under its own feet: whoever steps it ends it, as soon as it
   -- gives way.
   if not runs.isOnStack(run) then stop(run, true) end

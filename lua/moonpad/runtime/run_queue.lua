@@ -2,7 +2,7 @@
 --- were started.
 local core = require "moonpad.core"
 
-local queue = {}
+local runQueue = {}
 
 -- service -> its lines: session key -> runs. A service that is gone takes its queues along.
 local queues = setmetatable({}, { __mode = "k" })
@@ -13,10 +13,12 @@ local leaving = setmetatable({}, { __mode = "k" })
 -- An append that was under way when its run was cancelled is finished before the next run begins,
 -- which an event loop is told of where there is one.
 local function isDrained(run)
-  return run.session == nil or core.isDrained(run.session, #run.line > 1)
+  local session = run.invocationContext.session
+  return session == nil or core.isDrained(session, #run.line > 1)
 end
 
-local function remove(run, service, key)
+local function remove(run, key)
+  local service = run.service
   local wasFirst = run.line[1] == run
   for index, other in ipairs(run.line) do
     if other == run then
@@ -35,9 +37,9 @@ local function remove(run, service, key)
 end
 
 ---@param run moonpad.Run
----@param service moonpad.Service
 ---@param key string
-function queue.join(run, service, key)
+function runQueue.join(run, key)
+  local service = run.service
   queues[service], leaving[service] = queues[service] or {}, leaving[service] or {}
   -- Nobody may ever look at their lines again.
   for other in pairs(leaving[service]) do other.leaveQueue() end
@@ -47,7 +49,7 @@ function queue.join(run, service, key)
     leaving[service][run] = true
     if not isDrained(run) then return end
     leaving[service][run] = nil
-    remove(run, service, key)
+    remove(run, key)
     run.leaveQueue = function() end
   end
   -- Last: whoever stands in a line must be able to leave it, also where memory has ended
@@ -60,7 +62,7 @@ end
 ---under way.
 ---@param run moonpad.Run
 ---@return moonpad.Run?
-function queue.first(run)
+function runQueue.first(run)
   while run.line[1].status == "done" do
     local over = run.line[1]
     over.leaveQueue()
@@ -72,7 +74,7 @@ end
 ---Those that come before this run and are not over, in order.
 ---@param run moonpad.Run
 ---@return fun(): moonpad.Run?
-function queue.ahead(run)
+function runQueue.ahead(run)
   local index = 0
   return function()
     local other
@@ -84,4 +86,4 @@ function queue.ahead(run)
   end
 end
 
-return queue
+return runQueue

@@ -1,15 +1,16 @@
 --- Runners: an agent, a service, and the runs of the one on the sessions of the other.
-local agents = require "moonpad.agents.agent"
+local agents = require "moonpad.agents.base"
 local callbacks = require "moonpad.agents.callbacks"
 local content = require "moonpad.events.content"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
+local invocationContexts = require "moonpad.runtime.invocation_context"
 local invocations = require "moonpad.runtime.invocation"
-local lifecycle = require "moonpad.runtime.turn"
 local runs = require "moonpad.runtime.run"
 local services = require "moonpad.services.of_context"
 local trees = require "moonpad.agents.tree"
+local turn = require "moonpad.runtime.turn"
 
 local runners = {}
 
@@ -147,21 +148,23 @@ local function start(self, options, method, outer)
   if options.stateDelta ~= nil and type(options.stateDelta) ~= "table" then
     refuse(method .. ".stateDelta", "expected a table, got " .. type(options.stateDelta))
   end
-  local run = {
+  local invocationContext = invocationContexts.new {
     id = "e-" .. core.uuid4(self.sessionService),
     runner = self,
+    artifactService = self.artifactService,
+    memoryService = self.memoryService,
     userId = options.userId,
     sessionId = sessionIdOf(options, self.sessionService),
     numRecentEvents = options.numRecentEvents,
     stateDelta = copy(options.stateDelta),
     userContent = userContent(options.newMessage),
     isInner = outer ~= nil,
-    counts = outer and outer.counts,
-    journal = outer and outer.journal,
+    usage = outer and outer.usage,
+    onCommit = outer and outer.onCommit,
   }
   -- Names contain no NUL, so different sessions have different keys.
-  local key = table.concat({ self.appName, run.userId, run.sessionId }, "\0")
-  return invocations.new(runs.new(run, lifecycle.body, key))
+  local key = table.concat({ self.appName, options.userId, invocationContext.sessionId }, "\0")
+  return invocations.new(runs.new(invocationContext, turn.run, key))
 end
 
 ---Runs the agent on a message: `for event in runner:run{...} do ... end`. Leaving the loop early
@@ -182,7 +185,7 @@ end
 ---Starts a run for the sake of another one.
 ---@param runner moonpad.Runner
 ---@param options moonpad.RunOptions
----@param outer { counts: table, journal: function } where its model calls count, and what stores its events and notes
+---@param outer { usage: table, onCommit: function } where its model calls count, and what stores its events and notes
 ---what was written
 ---@return moonpad.Invocation
 function runners.startWithin(runner, options, outer)

@@ -1,7 +1,7 @@
---- The life of a run from its first step to its last: session, user message, agent, and the plugins
---- around them.
+--- A turn from its first step to its last: session, user message, agent, and the plugins around
+--- them.
 local actions = require "moonpad.events.actions"
-local agents = require "moonpad.agents.agent"
+local agents = require "moonpad.agents.base"
 local callbacks = require "moonpad.agents.callbacks"
 local content = require "moonpad.events.content"
 local contents = require "moonpad.flow.contents"
@@ -9,15 +9,17 @@ local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local publish = require "moonpad.runtime.publish"
 local resume = require "moonpad.flow.resume"
-local sections = require "moonpad.runtime.section"
 local trees = require "moonpad.agents.tree"
 
-local lifecycle = {}
+local turn = {}
 
-local function openSession(run)
-  local service = run.runner.sessionService
-  local who = { appName = run.runner.appName, userId = run.userId, sessionId = run.sessionId }
-  local query = { numRecentEvents = run.numRecentEvents }
+local function openSession(invocationContext)
+  local runner = invocationContext.runner
+  local service = runner.sessionService
+  local who = {
+    appName = runner.appName, userId = invocationContext.userId, sessionId = invocationContext.sessionId,
+  }
+  local query = { numRecentEvents = invocationContext.numRecentEvents }
   for name, value in pairs(who) do query[name] = value end
   local session = service:getSession(query)
   if session then return session end
@@ -41,69 +43,70 @@ end
 -- The user's message comes first, and with it what the caller and the plugins want to have in
 -- state. Returns whose calls it answers, and the agent that a plugin has handed the conversation
 -- over to.
-local function appendUserEvent(run)
-  local phase = contexts.open(run, run.runner.agent)
-  if run.userContent then
-    local replaced = callbacks.askPlugins(phase, "onUserMessage", run.userContent)
-    if replaced ~= nil then run.userContent = content.normalize(replaced, "user", "onUserMessage") end
+local function appendUserEvent(invocationContext)
+  local callbackState = contexts.begin(invocationContext, invocationContext.runner.agent)
+  if invocationContext.userContent then
+    local replaced = callbacks.askPlugins(callbackState, "onUserMessage", invocationContext.userContent)
+    if replaced ~= nil then invocationContext:setUserContent(content.normalize(replaced, "user", "onUserMessage")) end
   end
-  local answered = resume.find(run)
-  local delta = run.stateDelta
+  local answered = resume.find(invocationContext)
+  local delta = invocationContext.stateDelta
   local hasDelta = delta ~= nil and next(delta) ~= nil
-  if run.userContent or hasDelta or contexts.hasChanges(phase) then
-    publish.commit(phase, {
-      invocationId = run.id, author = "user", content = run.userContent,
-      actions = actions.merge({ stateDelta = delta }, phase.actions), branch = branchOf(answered),
+  if invocationContext.userContent or hasDelta or contexts.hasChanges(callbackState) then
+    publish.commit(callbackState, {
+      invocationId = invocationContext.id, author = "user", content = invocationContext.userContent,
+      actions = actions.merge({ stateDelta = delta }, callbackState.actions), branch = branchOf(answered),
     })
   end
-  contexts.close(phase, "the user's message is stored")
-  return answered, phase.actions.transferToAgent
+  contexts.finish(callbackState, "the user's message is stored")
+  return answered, callbackState.actions.transferToAgent
 end
 
 -- Who says what the hooks around a run answer. It is no agent: whose turn it is stays.
-lifecycle.HOOK_AUTHOR = "model"
+turn.HOOK_AUTHOR = "model"
 
 -- The hooks of plugins before and after everything. Returns whether one of them answered, and whom
 -- they hand over to.
-local function askPlugins(run, hook)
-  if #run.runner.plugins == 0 then return false end
-  local phase = contexts.open(run, run.runner.agent)
-  local answer = callbacks.askPlugins(phase, hook)
+local function askPlugins(invocationContext, hook)
+  if #invocationContext.runner.plugins == 0 then return false end
+  local callbackState = contexts.begin(invocationContext, invocationContext.runner.agent)
+  local answer = callbacks.askPlugins(callbackState, hook)
   if answer ~= nil then answer = content.normalize(answer, "model", hook) end
-  local target = publish.phase(phase, answer, lifecycle.HOOK_AUTHOR).transfer
-  contexts.close(phase, "its callback is over")
+  local target = publish.changes(callbackState, answer, turn.HOOK_AUTHOR).transfer
+  contexts.finish(callbackState, "its callback is over")
   return answer ~= nil, target
 end
 
 -- The agents whose calls have been answered go on where they were; else the one that the
 -- conversation is with.
-local function runAgents(run, answered)
-  local root, hasRun = run.runner.agent, false
+local function runAgents(invocationContext, answered)
+  local root, hasRun = invocationContext.runner.agent, false
   for _, call in ipairs(answered) do
     local caller = trees.find(root, call.author)
     if caller then
-      agents.run(sections.open(run, { branch = call.branch }), caller)
+      agents.run(invocationContext:child { branch = call.branch }, caller)
       hasRun = true
     end
   end
   if hasRun then return end
-  if #root.subAgents == 0 then return agents.run(run, root) end
-  agents.run(run, trees.nextSpeaker(root, contents.history(run), contents.isVisible))
+  if #root.subAgents == 0 then return agents.run(invocationContext, root) end
+  agents.run(invocationContext, trees.findAgentToRun(root, contents.history(invocationContext), contents.isVisible))
 end
 
----@param run moonpad.Run
-function lifecycle.body(run)
-  run.session = openSession(run)
-  local answered, ofMessage = appendUserEvent(run)
-  local hasAnswered, target = askPlugins(run, "beforeRun")
+---A turn from the first step to the last: what the coroutine of a run does.
+---@param invocationContext moonpad.InvocationContext
+function turn.run(invocationContext)
+  invocationContext:setSession(openSession(invocationContext))
+  local answered, ofMessage = appendUserEvent(invocationContext)
+  local hasAnswered, target = askPlugins(invocationContext, "beforeRun")
   target = target or ofMessage
   if target then
-    agents.handOver(run, target)
+    agents.transferTo(invocationContext, target)
   elseif not hasAnswered then
-    runAgents(run, answered)
+    runAgents(invocationContext, answered)
   end
-  local _, last = askPlugins(run, "afterRun")
-  if last then agents.handOver(run, last) end
+  local _, last = askPlugins(invocationContext, "afterRun")
+  if last then agents.transferTo(invocationContext, last) end
 end
 
-return lifecycle
+return turn

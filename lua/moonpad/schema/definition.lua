@@ -1,8 +1,8 @@
 --- Checks JSON Schemas themselves, when a tool or an agent is made: a misspelt type would switch
 --- the check of values off.
 local core = require "moonpad.core"
-local luaError = require "moonpad.util.lua_error"
 local lists = require "moonpad.util.list"
+local luaError = require "moonpad.util.lua_error"
 local schema = require "moonpad.schema.validate"
 
 local definitions = {}

@@ -1,10 +1,10 @@
 --- Memory across sessions: what was said in the sessions of a user, to be searched.
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
 local history = require "moonpad.flow.history"
-local signals = require "moonpad.runtime.coroutines"
 local stores = require "moonpad.services.sqlite_tables"
 
 local memory = {}
@@ -117,7 +117,7 @@ function Adding:walk(list, first, last, rewound)
     end
     if index % history.BATCH == 0 then
       self:flush()
-      signals.giveWay()
+      coroutines.giveWay()
     end
   end
   return true
@@ -143,8 +143,8 @@ end
 -- Is this the session of an agent that runs as a tool? It has the names of the caller's, and only
 -- agents speak there.
 local function isInner(session)
-  local phase = contexts.phaseOf(session)
-  return phase ~= nil and phase.invocation.isInner
+  local callbackState = contexts.stateOf(session)
+  return callbackState ~= nil and callbackState.invocationContext.isInner
 end
 
 ---Remembers what was said in a session, as far as the session object shows it. Adding it again
@@ -164,7 +164,7 @@ function Service:addSession(session)
   if first > count then return end
   local rewound, reachesBeyond
   if not adding:walk(list, first, count) then
-    rewound, reachesBeyond = history.rewound(list, count, signals.giveWay)
+    rewound, reachesBeyond = history.rewound(list, count, coroutines.giveWay)
     adding:walk(list, 1, count, rewound)
   end
   -- A session object may show a part only. What it does not show is looked at when one does.

@@ -3,6 +3,7 @@
 --- `assert.state_delta` to luassert.
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
+local invocationContexts = require "moonpad.runtime.invocation_context"
 local lists = require "moonpad.util.list"
 local runners = require "moonpad.runtime.runner"
 local script = require "moonpad.testing.script"
@@ -84,11 +85,12 @@ function testing.toolContext(options)
   local content = options.userContent
   if type(content) == "string" then content = { role = "user", parts = { { text = content } } } end
   services.check(options, "testing.toolContext")
-  local run = {
-    session = session, id = "e-" .. core.uuid7(session), userContent = content, phases = {}, services = options,
+  local invocationContext = invocationContexts.new {
+    id = "e-" .. core.uuid7(session), session = session, userContent = content,
+    artifactService = options.artifactService, memoryService = options.memoryService,
   }
   local agent = { name = options.agentName or "agent" }
-  return contexts.open(run, agent, options.functionCallId or "call-1").context
+  return contexts.begin(invocationContext, agent, options.functionCallId or "call-1").context
 end
 
 ---- Running

@@ -1,15 +1,15 @@
 --- An agent as a tool: it runs in a session of its own, which begins with the caller's state, and
 --- gives back what it changed there.
-local agents = require "moonpad.agents.agent"
+local agents = require "moonpad.agents.base"
 local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local events = require "moonpad.events.event"
-local lifecycle = require "moonpad.runtime.turn"
 local output = require "moonpad.agents.output"
 local runners = require "moonpad.runtime.runner"
 local tools = require "moonpad.tools.tool"
 local trees = require "moonpad.agents.tree"
+local turn = require "moonpad.runtime.turn"
 
 local agentTool = {}
 
@@ -27,10 +27,10 @@ local PARAMETERS = {
 
 -- The runner of the child: as the caller's, but for the agent and for the sessions, which end with
 -- the call.
-local function childRunner(agent, invocation, service)
-  local caller = invocation.runner or {}
+local function childRunner(agent, invocationContext, service)
+  local caller = invocationContext.runner or {}
   return runners.define {
-    appName = invocation.session.appName, agent = agent, sessionService = service, plugins = caller.plugins,
+    appName = invocationContext.session.appName, agent = agent, sessionService = service, plugins = caller.plugins,
     maxLlmCalls = caller.maxLlmCalls, templateSyntax = caller.templateSyntax,
     artifactService = caller.artifactService, memoryService = caller.memoryService,
   }
@@ -52,9 +52,9 @@ end
 -- The child's writes as they were made, for an event tells what an increment came to, not by how
 -- much. They are asked for before the commit, after which nothing is pending any more, and count
 -- once the event is stored. Those of tool calls are known one by one.
-local function keepFor(caller)
-  return function(phase, event, commit)
-    local writes = phase.writes or { core.writes(phase.state) }
+local function commitFor(caller)
+  return function(callbackState, event, commit)
+    local writes = callbackState.writes or { core.writes(callbackState.state) }
     local delta = event.actions and event.actions.stateDelta
     local stored = commit()
     for _, written in ipairs(writes) do core.addWrites(caller.state, written) end
@@ -83,7 +83,7 @@ end
 
 -- Is it what a plugin says after the run of an agent that has answered?
 local function isAfterword(agent, last, event)
-  return last ~= nil and event.author == lifecycle.HOOK_AUTHOR and agent.name ~= lifecycle.HOOK_AUTHOR
+  return last ~= nil and event.author == turn.HOOK_AUTHOR and agent.name ~= turn.HOOK_AUTHOR
 end
 
 -- Takes over what the child has saved; returns its last event that says something, or says what
@@ -113,17 +113,17 @@ local function answerOf(agent, last)
 end
 
 local function run(agent, request, context)
-  local phase = contexts.phaseOf(context)
-  if not phase then core.error("invalid_argument", "an agent as a tool needs the context of a run") end
-  local invocation, session = phase.invocation, phase.invocation.session
+  local callbackState = contexts.stateOf(context)
+  if not callbackState then core.error("invalid_argument", "an agent as a tool needs the context of a run") end
+  local invocationContext, session = callbackState.invocationContext, callbackState.invocationContext.session
   local service <close> = core.openScratch(session)
   local who = { appName = session.appName, userId = session.userId, sessionId = session.id }
   service:createSession {
-    appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = core.snapshot(phase.state),
+    appName = who.appName, userId = who.userId, sessionId = who.sessionId, state = core.snapshot(callbackState.state),
   }
-  local child <close> = runners.startWithin(childRunner(agent, invocation, service), {
+  local child <close> = runners.startWithin(childRunner(agent, invocationContext, service), {
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
-  }, { counts = invocation.counts, journal = keepFor(phase) })
+  }, { usage = invocationContext.usage, onCommit = commitFor(callbackState) })
   repeat until child:wait() == nil
   return answerOf(agent, takeOver(agent, service:getSession(who), context))
 end

@@ -7,8 +7,8 @@
 ** This header: calls that ask a store. Where a run is stepped nobody may hold its thread: such a
 ** call is made on a worker of the executor, and the coroutine yields core.ASKS_STORE until it is
 ** done: the completion queue's file descriptor tells the loop, and the next step resumes it
-** (runs.advance in lua/moonpad/runtime/run.lua). Anywhere else, where Lua cannot yield, and where the store
-** answers from memory, it is made at once.
+** (runs.advance in lua/moonpad/runtime/run.lua). Anywhere else, where Lua cannot yield, and where
+** the store answers from memory, it is made at once.
 */
 #ifndef MP_LUA_ASYNC_STORE_CALL_H
 #define MP_LUA_ASYNC_STORE_CALL_H

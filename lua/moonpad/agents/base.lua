@@ -1,0 +1,119 @@
+--- What all agents have in common: how one is made, and the frame in which it runs.
+local callbacks = require "moonpad.agents.callbacks"
+local content = require "moonpad.events.content"
+local contexts = require "moonpad.runtime.context"
+local core = require "moonpad.core"
+local publish = require "moonpad.runtime.publish"
+local trees = require "moonpad.agents.tree"
+
+local agents = {}
+
+---@alias moonpad.Callback function|function[]
+
+---Answers the name of the agent that it hands the conversation over to.
+---@alias moonpad.AgentBody fun(invocationContext: moonpad.InvocationContext, agent: moonpad.Agent): string?
+
+---@class moonpad.Agent: moonpad.AgentDefinition
+---@field parent moonpad.Agent?
+---@field isLlm boolean? driven by a model
+---@field runsOthers boolean? in a coroutine or a protected call of their own
+---@field height integer how many levels of agents there are from this one down
+---@field nesting integer how many of them run others, agents as tools included
+---@field callbacks table<string, function[]>
+---@field toolsByName table<string, moonpad.Tool>
+local Agent = { __name = "moonpad.agent" }
+Agent.__index = Agent
+
+local function refuse(where, message)
+  core.error("invalid_argument", where .. ": " .. message)
+end
+
+local function checkName(definition, kind)
+  local name = definition.name
+  if type(name) ~= "string" or name == "" then
+    refuse(kind .. ".name", ("expected a non-empty string, got %s"):format(name == "" and '""' or type(name)))
+  end
+  if name == "user" then refuse(kind .. ".name", '"user" is who sends the messages; take another name') end
+  if not utf8.len(name) or name:find "%c" then
+    refuse(kind .. ".name", "must be valid UTF-8 without control characters")
+  end
+end
+
+---Makes an agent of any kind. Callers put it in brackets, (agents.build(...)), to return it: a
+---tail call would hide the line of the definition from errors.
+---@param kind string the name of the function in `moonpad` that makes it
+---@param definition table
+---@param fields string[] that this kind takes
+---@param body moonpad.AgentBody what it does between its callbacks
+---@param complete (fun(agent: moonpad.Agent, where: string))? checks and adds what only this kind has
+---@return moonpad.Agent agent
+function agents.build(kind, definition, fields, body, complete)
+  if type(definition) ~= "table" then refuse(kind, ("expected a table, got %s"):format(type(definition))) end
+  core.checkFields(definition, kind, fields)
+  checkName(definition, kind)
+  local where = ('agent "%s"'):format(definition.name)
+  local description = definition.description
+  if description ~= nil and type(description) ~= "string" then
+    refuse(where .. ".description", "expected a string, got " .. type(description))
+  end
+  local agent = { callbacks = {}, body = body }
+  for _, field in ipairs(fields) do agent[field] = definition[field] end
+  for _, hook in ipairs(callbacks.OF_AGENT) do
+    agent.callbacks[hook] = callbacks.list(definition[hook], where .. "." .. hook)
+  end
+  setmetatable(agent, Agent)
+  if complete then complete(agent, where) end
+  -- Last of all: a definition that is refused must not keep the sub-agents.
+  trees.adopt(agent, where, agents.isAgent)
+  return agent
+end
+
+---@param value any
+---@return boolean
+function agents.isAgent(value)
+  return getmetatable(value) == Agent
+end
+
+-- Runs the callbacks before or after an agent. What they changed, and the answer of one of them,
+-- goes out as one event. Returns whether they answered, and whom they hand the conversation over
+-- to.
+local function runCallbacks(invocationContext, agent, hook)
+  local callbackState = contexts.begin(invocationContext, agent)
+  local answer = callbacks.ask(callbackState, hook)
+  if answer ~= nil then answer = content.normalize(answer, "model", hook) end
+  local target = publish.changes(callbackState, answer).transfer
+  contexts.finish(callbackState, "its callback is over")
+  return answer ~= nil, target
+end
+
+---Transfers the conversation to another agent of the tree, which goes on.
+---@param invocationContext moonpad.InvocationContext
+---@param name string
+function agents.transferTo(invocationContext, name)
+  invocationContext:countTransfer()
+  local root = invocationContext.runner.agent
+  local target = trees.find(root, name)
+  -- An event written by hand may name anybody.
+  if not target then
+    core.error("invalid_argument", ('transferToAgent: "%s" is not an agent of this tree; there are %s'):format(
+      name, table.concat(trees.names(root), ", ")))
+  end
+  agents.run(invocationContext, target)
+end
+
+---Runs an agent of any kind within an invocation, and those that it hands the conversation over to.
+---@param invocationContext moonpad.InvocationContext
+---@param agent moonpad.Agent
+function agents.run(invocationContext, agent)
+  invocationContext:raiseIfEnding()
+  local hasAnswered, target = runCallbacks(invocationContext, agent, "beforeAgentCallback")
+  if target then return agents.transferTo(invocationContext, target) end
+  if hasAnswered then return end
+  target = agent.body(invocationContext, agent)
+  if target then agents.transferTo(invocationContext, target) end
+  local _
+  _, target = runCallbacks(invocationContext, agent, "afterAgentCallback")
+  if target then agents.transferTo(invocationContext, target) end
+end
+
+return agents

@@ -1,0 +1,155 @@
+--- The invocation context: what a run is about, for everything that takes part in it (ADK's
+--- InvocationContext). The runner makes it, the turn adds the session and the user's content, and
+--- agents, flows and tools read it. It is written by the methods here alone.
+---
+--- A part of a run (a branch, a round of a loop, the calls of one answer) has a child of it: what
+--- the child does not say itself, it has from its parent.
+local contexts = require "moonpad.runtime.context"
+local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
+
+local invocationContexts = {}
+
+---@class moonpad.InvocationContext
+---@field id string the invocation id
+---@field runner moonpad.Runner? none where a tool is tested without a run
+---@field artifactService moonpad.ArtifactService?
+---@field memoryService moonpad.MemoryService?
+---@field userId string
+---@field sessionId string
+---@field numRecentEvents integer? how much of the history the run sees
+---@field stateDelta table? changes of state that come with the message
+---@field userContent moonpad.Content?
+---@field session moonpad.Session once it is this run's turn
+---@field isInner boolean of an agent that is a tool: its session ends with the call
+---@field onCommit moonpad.OnCommit? of the run of an agent that is a tool
+---@field usage { llmCalls: integer } shared with the runs of agents that are tools
+---@field shared moonpad.InvocationShared one for the whole run
+---@field parent moonpad.InvocationContext? of a part of the run
+---@field branch string? of a parallel agent, like "team.writer"; a run as a whole has none
+---@field loop moonpad.LoopRound? the innermost loop around it
+---@field final { event: moonpad.Event? }? gets the last final event
+---@field isEnding boolean? code that still runs must stop at the next occasion
+local InvocationContext = {}
+InvocationContext.__index = InvocationContext
+
+---Stores an event by calling `commit`, and notes what was written.
+---@alias moonpad.OnCommit fun(callbackState: moonpad.CallbackState, event: table, commit: function): moonpad.Event
+
+---@class moonpad.InvocationShared
+---@field callbackStates table<moonpad.CallbackState, true> that have not ended
+---@field threads table<thread, true> of tools and branches under way
+---@field transfers integer
+---@field offeredTools table<moonpad.Agent, moonpad.OfferedTools>
+---@field failure { err: any, traceback: string }? of a coroutine within the run
+---@field events moonpad.Event[] read so far
+---@field earlier moonpad.Event[] of before them, that the run sees as well
+
+---@class moonpad.LoopRound
+---@field outer moonpad.LoopRound?
+---@field hasEscalated boolean?
+---@field hasPublished boolean?
+
+-- More transfers than this in one run are no conversation any more.
+local MAX_TRANSFERS = 1000
+
+---@param fields table id, runner, and what the caller of the run has asked for
+---@return moonpad.InvocationContext
+function invocationContexts.new(fields)
+  fields.usage = fields.usage or { llmCalls = 0 }
+  fields.shared = { callbackStates = {}, threads = {}, transfers = 0, offeredTools = {}, events = {}, earlier = {} }
+  return setmetatable(fields, InvocationContext)
+end
+
+---The context of a part of the run.
+---@param fields { branch: string?, loop: moonpad.LoopRound?, final: table? }?
+---@return moonpad.InvocationContext
+function InvocationContext:child(fields)
+  fields = fields or {}
+  fields.parent = self
+  return setmetatable(fields, { __index = self })
+end
+
+---- How far it is
+
+---The turn has got the session.
+---@param session moonpad.Session
+function InvocationContext:setSession(session)
+  self.session = session
+end
+
+---@param content moonpad.Content
+function InvocationContext:setUserContent(content)
+  self.userContent = content
+end
+
+---Counts a call of a model; error `limit` where it is one too many.
+function InvocationContext:countLlmCall()
+  local limit, usage = self.runner.maxLlmCalls, self.usage
+  usage.llmCalls = usage.llmCalls + 1
+  if limit > 0 and usage.llmCalls > limit then
+    core.error("limit", ("the run has made %d model calls, as many as maxLlmCalls allows"):format(limit))
+  end
+end
+
+---Counts a transfer to another agent; error `limit` where it is one too many.
+function InvocationContext:countTransfer()
+  local shared = self.shared
+  shared.transfers = shared.transfers + 1
+  if shared.transfers > MAX_TRANSFERS then
+    core.error("limit", ("the agents have handed the conversation over %d times in one run"):format(MAX_TRANSFERS))
+  end
+end
+
+---Notes an event that was published. The loops around it hear that something has happened; the
+---innermost one is left by `escalate`.
+---@param event moonpad.Event
+---@param isFinal boolean
+function InvocationContext:notePublished(event, isFinal)
+  if isFinal and self.final then self.final.event = core.newEvent(event) end
+  local loop = self.loop
+  if loop and event.actions.escalate == true then loop.hasEscalated = true end
+  while loop do
+    loop.hasPublished = true
+    loop = loop.outer
+  end
+end
+
+---- How it ends
+
+---Keeps the traceback of an error that is about to leave its coroutine, or to pass a pcall.
+---@param err any
+---@param traceback string
+function InvocationContext:noteFailure(err, traceback)
+  local noted = self.shared.failure
+  if not (noted and rawequal(noted.err, err)) then self.shared.failure = { err = err, traceback = traceback } end
+end
+
+---Raises `cancelled` where nothing may go on any more.
+function InvocationContext:raiseIfEnding()
+  if self.isEnding then error(coroutines.cancelled(), 0) end
+end
+
+---From now on nothing of it may go on.
+function InvocationContext:setEnding()
+  self.isEnding = true
+end
+
+local function isWithin(context, outer)
+  while context do
+    if context == outer then return true end
+    context = rawget(context, "parent")
+  end
+  return false
+end
+
+---Ends it: nothing in it goes on, what is pending in it is dropped.
+---@param reason string for who writes to one of its contexts later
+function InvocationContext:stop(reason)
+  self:setEnding()
+  for callbackState in pairs(self.shared.callbackStates) do
+    if isWithin(callbackState.invocationContext, self) then contexts.finish(callbackState, reason) end
+  end
+end
+
+return invocationContexts
