@@ -20,7 +20,7 @@ support.each_store(function(open)
   end
 
   local function write(branch, key, value)
-    local state = core.changes(session, branch)
+    local state = core.beginChanges(session, branch)
     state[key] = value
     commit(state)
   end
@@ -42,7 +42,7 @@ support.each_store(function(open)
   for _, key in ipairs(KEYS) do
     describe(key .. " of a sibling branch", function()
       it("is overwritten by a write without a read: the last stored event wins", function()
-        local state = core.changes(session, "p.a")
+        local state = core.beginChanges(session, "p.a")
         state[key] = 10
         write("p.b", key, 20)
         assert.is_nil(conflictOf(state))
@@ -50,7 +50,7 @@ support.each_store(function(open)
       end)
 
       it("conflicts with a write that depends on a read which it has overtaken", function()
-        local state = core.changes(session, "p.a")
+        local state = core.beginChanges(session, "p.a")
         state[key] = state[key] + 1
         write("p.b", key, 20)
         assert.same({ key }, conflictOf(state))
@@ -58,7 +58,7 @@ support.each_store(function(open)
       end)
 
       it("conflicts also when the write comes after the sibling's, and after looking at everything", function()
-        local first, second = core.changes(session, "p.a"), core.changes(session, "p.a")
+        local first, second = core.beginChanges(session, "p.a"), core.beginChanges(session, "p.a")
         local seen = first[key]
         second:getAll()
         write("p.b", key, 20)
@@ -70,7 +70,7 @@ support.each_store(function(open)
 
       it("is no conflict when it was stored before the first look", function()
         write("p.b", key, 20)
-        local state = core.changes(session, "p.a")
+        local state = core.beginChanges(session, "p.a")
         assert.equal(20, state[key])
         state[key] = state[key] + 1
         assert.is_nil(conflictOf(state))
@@ -80,7 +80,7 @@ support.each_store(function(open)
       it("is no conflict for branches above, below, the same, and none at all", function()
         local pairs_ = { { "p", "p.a" }, { "p.a", "p.a.q.c" }, { "p.a", "p.a" }, { "p.a" }, { nil, "p.a" } }
         for index, pair in ipairs(pairs_) do
-          local state = core.changes(session, pair[1])
+          local state = core.beginChanges(session, pair[1])
           state[key] = state[key] + 1
           write(pair[2], key, index * 100)
           assert.is_nil(conflictOf(state))
@@ -88,14 +88,14 @@ support.each_store(function(open)
       end)
 
       it("tells names apart by whole steps", function()
-        local state = core.changes(session, "p.a")
+        local state = core.beginChanges(session, "p.a")
         state[key] = state[key] + 1
         write("p.ab", key, 20)
         assert.same({ key }, conflictOf(state))
       end)
 
       it("still counts after a later write of the own branch", function()
-        local state = core.changes(session, "p.a")
+        local state = core.beginChanges(session, "p.a")
         local seen = state[key]
         write("p.b", key, 20)
         write("p.a", key, 30)
@@ -104,7 +104,7 @@ support.each_store(function(open)
       end)
 
       it("never stands in the way of an increment", function()
-        local state = core.changes(session, "p.a")
+        local state = core.beginChanges(session, "p.a")
         assert.equal(1, state[key])
         state:increment(key, 5)
         write("p.b", key, 20)
@@ -114,8 +114,8 @@ support.each_store(function(open)
 
       it("goes along with what a tool call commits", function()
         local function call(change)
-          local answer = core.changes(session, "p.a")
-          local state = core.callChanges(answer)
+          local answer = core.beginChanges(session, "p.a")
+          local state = core.beginCallChanges(answer)
           core.beginTransaction(state)
           change(state)
           write("p.b", key, 20)
@@ -128,7 +128,7 @@ support.each_store(function(open)
       end)
 
       it("counts as decided upon after a refresh", function()
-        local state = core.changes(session, "p.a")
+        local state = core.beginChanges(session, "p.a")
         state[key] = state[key] + 1
         write("p.b", key, 20)
         service:refresh(session)
@@ -140,7 +140,7 @@ support.each_store(function(open)
 
   describe("somebody outside the run", function()
     it("conflicts on a session key with a write without a read, as ever", function()
-      local state = core.changes(session, "p.a")
+      local state = core.beginChanges(session, "p.a")
       state.n = 10
       writeOutside("n", 50)
       assert.same({ "n" }, conflictOf(state))
@@ -148,7 +148,7 @@ support.each_store(function(open)
 
     it("conflicts also where a sibling has written before or behind it", function()
       for _, order in ipairs { "before", "behind" } do
-        local state = core.changes(session, "p.a")
+        local state = core.beginChanges(session, "p.a")
         state.n = 10
         if order == "before" then write("p.b", "n", 20) end
         writeOutside("n", 50)
@@ -160,7 +160,7 @@ support.each_store(function(open)
   end)
 
   it("takes nested access for a read", function()
-    local state = core.changes(session, "p.a")
+    local state = core.beginChanges(session, "p.a")
     table.insert(state.list, "a")
     write("p.b", "list", { "y" })
     assert.same({ "list" }, conflictOf(state))
@@ -169,7 +169,7 @@ support.each_store(function(open)
   it("never conflicts with onConflict = \"overwrite\"", function()
     local free = open { onConflict = "overwrite" }
     local object = free:createSession { appName = "app", userId = "u", state = { n = 1 } }
-    local state, sibling = core.changes(object, "p.a"), core.changes(object, "p.b")
+    local state, sibling = core.beginChanges(object, "p.a"), core.beginChanges(object, "p.b")
     for _, key in ipairs { "n", "temp:n" } do
       state[key] = (state[key] or 0) + 1
       sibling[key] = 20

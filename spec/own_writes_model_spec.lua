@@ -182,7 +182,7 @@ end
 -- A change set in place of the one that was there.
 function Scene:beginWriter(index)
   local branch = BRANCHES[(index - 1) % #BRANCHES + 1]
-  local state = core.changes(self.session, branch or nil)
+  local state = core.beginChanges(self.session, branch or nil)
   self.writers[index] = newWriter(self.model, state, branch)
 end
 

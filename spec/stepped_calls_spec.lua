@@ -273,7 +273,7 @@ local CALLS = {
     return ok, err.code, err.keys, err.event, pending, told(service:updateSession(session))
   end,
   ["the commit of a context"] = function(_, session)
-    local state = core.changes(session)
+    local state = core.beginChanges(session)
     state.n = (state.n or 0) + 1
     local stored = core.commit(state, { author = "a", content = { parts = { { text = "Hi" } } } })
     state.more = true

@@ -1,9 +1,9 @@
 ---@meta moonpad.agent_stores_core
 
 -- The stores of artifacts and memories (lua/moonpad/services/artifacts.lua and memory.lua are what
--- people use). Arguments have been checked before. Every call that fails gives nil, a message and an error
--- code. Where a coroutine is stepped (core.stepWith), a call on a file yields core.ASKS_STORE until
--- it is done; resumed with core.CANCEL, it raises `cancelled`.
+-- people use). Arguments have been checked before. Every call that fails gives nil, a message and
+-- an error code. Where a coroutine is stepped (core.stepWith), a call on a file yields
+-- core.ASKS_STORE until it is done; resumed with core.CANCEL, it raises `cancelled`.
 
 local agent_stores_core = {}
 

@@ -490,7 +490,7 @@ function core.setFolder(folder) end
 ---@param branch string?
 ---@return moonpad.State
 ---@nodiscard
-function core.changes(session, branch) end
+function core.beginChanges(session, branch) end
 
 ---A state object that reads the same and refuses writes, at any depth.
 ---@param state moonpad.State
@@ -502,7 +502,7 @@ function core.readOnly(state) end
 ---@param answer moonpad.State
 ---@return moonpad.State
 ---@nodiscard
-function core.callChanges(answer) end
+function core.beginCallChanges(answer) end
 
 ---From now on the call sees what is committed to the answer now, and its own writes; of what
 ---others store it sees what was stored when its first transaction began.
@@ -600,7 +600,7 @@ function core.isDrained(session, isAwaited) end
 ---with the reason; reading goes on.
 ---@param state moonpad.State
 ---@param reason string
-function core.finish(state, reason) end
+function core.endChanges(state, reason) end
 
 ---@class moonpad.RenderOptions
 ---@field syntax? "both"|"braces"|"angles"

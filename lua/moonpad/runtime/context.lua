@@ -91,7 +91,7 @@ local SessionView = {
 -- What an action of an ended context holds can be read; writing into it would be lost.
 local function frozen(callbackState, key)
   local state = core.state { [key] = callbackState.actions[key] }
-  core.finish(state, "this context has ended: " .. callbackState.endReason)
+  core.endChanges(state, "this context has ended: " .. callbackState.endReason)
   return state:get(key)
 end
 
@@ -283,7 +283,7 @@ end
 ---@param callId string?
 ---@return moonpad.CallbackState
 function contexts.begin(invocationContext, agent, callId)
-  return open(invocationContext, agent, callId, core.changes(invocationContext.session, invocationContext.branch))
+  return open(invocationContext, agent, callId, core.beginChanges(invocationContext.session, invocationContext.branch))
 end
 
 ---Opens the callback state of a tool call: what its functions write is committed to that of the
@@ -293,7 +293,7 @@ end
 ---@return moonpad.CallbackState
 function contexts.beginCall(answer, callId)
   answer.writes = answer.writes or {}
-  local callbackState = open(answer.invocationContext, answer.agent, callId, core.callChanges(answer.state))
+  local callbackState = open(answer.invocationContext, answer.agent, callId, core.beginCallChanges(answer.state))
   callbackState.answer = answer
   return callbackState
 end
@@ -320,7 +320,7 @@ end
 function contexts.finish(callbackState, reason)
   callbackState.invocationContext.shared.callbackStates[callbackState] = nil
   callbackState.endReason = callbackState.endReason or reason
-  core.finish(callbackState.state, reason)
+  core.endChanges(callbackState.state, reason)
 end
 
 ---Has anything been changed that must travel on an event?

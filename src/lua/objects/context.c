@@ -19,7 +19,7 @@
 ** Gives a new state object a change set of its own: over a session, or over nothing where that is
 ** NULL. Raises e.
 */
-static void begin_changes(lua_State *L, mp_lua *binding, mp_lua_state *state, mp_session_object *session) {
+static void start_set(lua_State *L, mp_lua *binding, mp_lua_state *state, mp_session_object *session) {
   moonpad_error error;
   mp_change_set *set = mp_change_set_new(binding, session);
   if (set == NULL) mp_check(L, mp_no_memory(&error), &error);
@@ -30,14 +30,14 @@ static void begin_changes(lua_State *L, mp_lua *binding, mp_lua_state *state, mp
   set->owned = true;
 }
 
-/* core.changes(session [, branch]): a state object over a change set of its own */
-static int new_changes(lua_State *L) {
+/* core.beginChanges(session [, branch]): a state object over a change set of its own */
+static int begin_changes(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_object *session = mp_check_session(L, binding, 1, "core.changes");
+  mp_session_object *session = mp_check_session(L, binding, 1, "core.beginChanges");
   moonpad_string branch = moonpad_text("");
-  if (!lua_isnoneornil(L, 2)) branch = mp_argument_string(L, 2, "core.changes", "branch");
+  if (!lua_isnoneornil(L, 2)) branch = mp_argument_string(L, 2, "core.beginChanges", "branch");
   mp_lua_state *state = mp_push_state(L, binding);
-  begin_changes(L, binding, state, session);
+  start_set(L, binding, state, session);
   moonpad_error error;
   mp_check(L, mp_changes_set_branch(state->set->changes, branch, &error), &error);
   return 1;
@@ -49,7 +49,7 @@ static int new_detached(lua_State *L) {
   lua_settop(L, 1);
   mp_refuse_module(L, 1, "state");
   mp_lua_state *state = mp_push_state(L, binding);
-  begin_changes(L, binding, state, NULL);
+  start_set(L, binding, state, NULL);
   if (!lua_isnil(L, 1)) mp_state_update(L, binding, state, 1);
   mp_changes_promote(state->set->changes);
   lua_settop(L, 2);
@@ -130,10 +130,10 @@ static int commit(lua_State *L) {
   return mp_when_drained(L, session, commit_in_step);
 }
 
-/* core.finish(state, reason): the first reason stays. */
-static int finish(lua_State *L) {
-  mp_lua_state *state = mp_check_state(L, mp_lua_of(L), 1, "core.finish");
-  moonpad_string reason = mp_argument_string(L, 2, "core.finish", "reason");
+/* core.endChanges(state, reason): the first reason stays. */
+static int end_changes(lua_State *L) {
+  mp_lua_state *state = mp_check_state(L, mp_lua_of(L), 1, "core.endChanges");
+  moonpad_string reason = mp_argument_string(L, 2, "core.endChanges", "reason");
   mp_change_set *set = state->set;
   if (set->reason == NULL) {
     set->reason = mp_allocate(set->env, reason.length + 1);
@@ -328,12 +328,12 @@ static int sleep_thread(lua_State *L) {
 }
 
 void mp_context_module(lua_State *L, int binding_index) {
-  static const luaL_Reg functions[] = {{"changes", new_changes},
+  static const luaL_Reg functions[] = {{"beginChanges", begin_changes},
                                        {"state", new_detached},
                                        {"readOnly", read_only},
                                        {"putLastWriterWins", put_last_writer_wins},
                                        {"commit", commit},
-                                       {"finish", finish},
+                                       {"endChanges", end_changes},
                                        {"render", render},
                                        {"templateArtifacts", template_artifacts},
                                        {"uuid4", uuid4},

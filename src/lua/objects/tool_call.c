@@ -8,12 +8,12 @@
 #include "lua/objects/objects.h"
 
 /*
-** core.callChanges(state): a state object over another one, that of the answer which the call
+** core.beginCallChanges(state): a state object over another one, that of the answer which the call
 ** belongs to.
 */
-static int call_changes(lua_State *L) {
+static int begin_call_changes(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_change_set *below = mp_check_state(L, binding, 1, "core.callChanges")->set;
+  mp_change_set *below = mp_check_state(L, binding, 1, "core.beginCallChanges")->set;
   mp_lua_state *state = mp_push_state(L, binding);
   moonpad_error error;
   mp_change_set *set = mp_change_set_new(binding, below->session);
@@ -92,7 +92,7 @@ static int add_writes(lua_State *L) {
 }
 
 void mp_transaction_module(lua_State *L, int binding_index) {
-  static const luaL_Reg functions[] = {{"callChanges", call_changes},
+  static const luaL_Reg functions[] = {{"beginCallChanges", begin_call_changes},
                                        {"beginTransaction", begin_transaction},
                                        {"commitTransaction", commit_transaction},
                                        {"rollbackTransaction", rollback_transaction},
