@@ -10,7 +10,6 @@ local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local luaError = require "moonpad.util.lua_error"
-local offeredTools = require "moonpad.flow.offered_tools"
 local publish = require "moonpad.runtime.publish"
 local schema = require "moonpad.schema.validate"
 
@@ -171,8 +170,7 @@ end
 
 ---- All calls of one answer
 
-local function prepare(callbackState, functionCall)
-  local tools = offeredTools.of(callbackState.invocationContext, callbackState.agent)
+local function prepare(callbackState, tools, functionCall)
   local call = { id = functionCall.id, name = functionCall.name }
   call.args = functionCall.args
   if call.args == nil or call.args == core.null then call.args = {} end
@@ -220,13 +218,14 @@ end
 ---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
 ---@param list table[] copies of what the model's event holds
+---@param tools moonpad.OfferedTools what the model was offered when it made them
 ---@return { isFinal: boolean, transfer: string? } published whether the agent's turn is over, and who goes on
-function functionCalls.answer(invocationContext, agent, list)
+function functionCalls.answer(invocationContext, agent, list, tools)
   local context = invocationContext:child()
   local callbackState = contexts.begin(context, agent, #list == 1 and list[1].id or nil)
   local calls, bodies = {}, {}
   for index, functionCall in ipairs(list) do
-    local call = prepare(callbackState, functionCall)
+    local call = prepare(callbackState, tools, functionCall)
     calls[index], bodies[index] = call, function()
       perform(call)
       contexts.finish(call.callbackState, "its tool call is over")

@@ -17,10 +17,10 @@ local function endsInCodeResult(response)
 end
 
 -- The ids of the calls whose answer may come later.
-local function longRunningIds(callbackState, event)
-  local byName, ids = offeredTools.of(callbackState.invocationContext, callbackState.agent).byName, {}
+local function longRunningIds(tools, event)
+  local ids = {}
   for _, part in ipairs(event.content and event.content.parts or {}) do
-    local tool = part.functionCall and byName[part.functionCall.name]
+    local tool = part.functionCall and tools.byName[part.functionCall.name]
     if tool and tool.longRunning then ids[#ids + 1] = part.functionCall.id end
   end
   return #ids > 0 and ids or nil
@@ -28,8 +28,8 @@ end
 
 -- Asks the model once and publishes what it answers. Returns the function calls to be run, the
 -- agent that is to go on, and whether to ask again.
-local function askModel(callbackState)
-  local request = llmRequests.build(callbackState)
+local function askModel(callbackState, tools)
+  local request = llmRequests.build(callbackState, tools.list)
   local calls, target, askAgain = {}, nil, false
   local streamId
   modelCall.run(callbackState, request, function(response, origin)
@@ -43,7 +43,7 @@ local function askModel(callbackState)
     event.id = streamId
     if not event.partial then
       streamId = nil
-      event.longRunningToolIds = longRunningIds(callbackState, event)
+      event.longRunningToolIds = longRunningIds(tools, event)
     end
     local published = publish.event(callbackState, event, origin)
     table.move(published.calls, 1, #published.calls, #calls + 1, calls)
@@ -57,10 +57,11 @@ end
 -- Returns whether the agent goes on, or the name of the one that does.
 local function step(invocationContext, agent)
   local callbackState = contexts.begin(invocationContext, agent)
-  local calls, target, askAgain = askModel(callbackState)
+  local tools = offeredTools.ask(callbackState)
+  local calls, target, askAgain = askModel(callbackState, tools)
   contexts.finish(callbackState, "its model call is over")
   if #calls == 0 then return askAgain and not target, target end
-  local published = functionCalls.answer(invocationContext, agent, calls)
+  local published = functionCalls.answer(invocationContext, agent, calls, tools)
   target = published.transfer or target
   return not published.isFinal and not target, target
 end

@@ -3,7 +3,6 @@ local contents = require "moonpad.flow.contents"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local instructions = require "moonpad.agents.instructions"
-local offeredTools = require "moonpad.flow.offered_tools"
 local trees = require "moonpad.agents.tree"
 
 local llmRequests = {}
@@ -33,10 +32,10 @@ end
 
 ---The request of a model call. Everything in it is a copy: callbacks may change it as they like.
 ---@param callbackState moonpad.CallbackState
+---@param tools moonpad.Tool[] that the model is offered
 ---@return table
-function llmRequests.build(callbackState)
+function llmRequests.build(callbackState, tools)
   local agent = callbackState.agent
-  local tools = offeredTools.of(callbackState.invocationContext, agent).list
   return {
     model = modelName(trees.modelOf(agent)),
     systemInstruction = instructions.system(callbackState, #tools > 0),

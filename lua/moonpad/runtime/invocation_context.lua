@@ -40,7 +40,6 @@ InvocationContext.__index = InvocationContext
 ---@field callbackStates table<moonpad.CallbackState, true> that have not ended
 ---@field threads table<thread, true> of tools and branches under way
 ---@field transfers integer
----@field offeredTools table<moonpad.Agent, moonpad.OfferedTools>
 ---@field failure { err: any, traceback: string }? of a coroutine within the run
 ---@field events moonpad.Event[] read so far
 ---@field earlier moonpad.Event[] of before them, that the run sees as well
@@ -57,7 +56,7 @@ local MAX_TRANSFERS = 1000
 ---@return moonpad.InvocationContext
 function invocationContexts.new(fields)
   fields.usage = fields.usage or { llmCalls = 0 }
-  fields.shared = { callbackStates = {}, threads = {}, transfers = 0, offeredTools = {}, events = {}, earlier = {} }
+  fields.shared = { callbackStates = {}, threads = {}, transfers = 0, events = {}, earlier = {} }
   return setmetatable(fields, InvocationContext)
 end
 
