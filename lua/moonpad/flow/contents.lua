@@ -4,24 +4,9 @@ local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.events.event"
 local history = require "moonpad.flow.history"
-local lateAnswer = require "moonpad.flow.late_answer"
+local longRunning = require "moonpad.flow.long_running"
 
 local contents = {}
-
--- A session object only grows at its end during a run, so what has been read once is kept.
-local function readHistory(invocationContext)
-  local read, stored = invocationContext.shared.events, invocationContext.session.events
-  for index = #read + 1, #stored do read[index] = history.read(stored, index) end
-  return read
-end
-
-local function withoutRewound(list)
-  local rewound, kept = history.rewound(list, #list), {}
-  for index, event in ipairs(list) do
-    if not rewound[index] then kept[#kept + 1] = event end
-  end
-  return kept
-end
 
 local function isPartVisible(part)
   if part.functionCall or part.functionResponse then return true end
@@ -55,7 +40,7 @@ local function startOfTurn(list, isFromOtherHere)
     local event = list[index]
     if isFromOtherHere(event) then return index end
     if event.author == "user" then
-      local call = lateAnswer.findCall(list, index, isFromOtherHere)
+      local call = longRunning.findCall(list, index, isFromOtherHere)
       if not call then return index end
       index = call
     end
@@ -93,14 +78,14 @@ end
 -- Answers stand right after the content that calls. `pending` finds the answer to a call by its id,
 -- or by its name.
 local function addCalls(list, pending, event, parts)
-  local answers, byId, longRunning = {}, {}, {}
+  local answers, byId, mayComeLater = {}, {}, {}
   for _, id in ipairs(type(event.longRunningToolIds) == "table" and event.longRunningToolIds or {}) do
-    longRunning[id] = true
+    mayComeLater[id] = true
   end
   for _, part in ipairs(parts) do
     local call = part.functionCall
     if call then
-      local answer = { call = call, isLongRunning = call.id ~= nil and longRunning[call.id] }
+      local answer = { call = call, isLongRunning = call.id ~= nil and mayComeLater[call.id] }
       answers[#answers + 1] = answer
       pending.list[#pending.list + 1] = answer
       if call.id then
@@ -163,21 +148,6 @@ local function fillAnswers(list)
   return list
 end
 
----The events that the run sees of the session, without what has been rewound.
----@param invocationContext moonpad.InvocationContext
----@return moonpad.Event[]
-function contents.history(invocationContext)
-  local earlier, seen = invocationContext.shared.earlier, withoutRewound(readHistory(invocationContext))
-  return table.move(seen, 1, #seen, #earlier + 1, table.move(earlier, 1, #earlier, 1, {}))
-end
-
----Lets a run see events from before its part of the history.
----@param invocationContext moonpad.InvocationContext
----@param list moonpad.Event[]
-function contents.showEarlier(invocationContext, list)
-  invocationContext.shared.earlier = list
-end
-
 contents.isVisible = isVisible
 
 ---@param invocationContext moonpad.InvocationContext
@@ -185,11 +155,11 @@ contents.isVisible = isVisible
 ---@return moonpad.Content[]
 function contents.build(invocationContext, agent)
   local visible = {}
-  for _, event in ipairs(contents.history(invocationContext)) do
+  for _, event in ipairs(history.seen(invocationContext)) do
     if isVisible(event) and isOnBranch(event, invocationContext.branch) then visible[#visible + 1] = event end
   end
   local function isFromOtherHere(event) return isFromOtherAgent(event, agent) end
-  visible = lateAnswer.joined(visible, isFromOtherHere)
+  visible = longRunning.joined(visible, isFromOtherHere)
   local first = agent.includeContents == "none" and startOfTurn(visible, isFromOtherHere) or 1
   local list, pending = {}, { byId = {}, list = {} }
   for index = first, #visible do

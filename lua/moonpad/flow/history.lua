@@ -1,4 +1,5 @@
---- The history of a session: reading its events, and what rewinds took back of them.
+--- The history of a session: reading its events, what rewinds took back of them, and what a run
+--- sees of it.
 local content = require "moonpad.events.content"
 local core = require "moonpad.core"
 
@@ -103,6 +104,38 @@ function history.rewound(list, count, pause)
     index = index - 1
   end
   return rewound, reachesBeyond
+end
+
+---- What a run sees
+
+-- A session object only grows at its end during a run, so what has been read once is kept.
+local function readHistory(invocationContext)
+  local read, stored = invocationContext.shared.events, invocationContext.session.events
+  for index = #read + 1, #stored do read[index] = history.read(stored, index) end
+  return read
+end
+
+local function withoutRewound(list)
+  local rewound, kept = history.rewound(list, #list), {}
+  for index, event in ipairs(list) do
+    if not rewound[index] then kept[#kept + 1] = event end
+  end
+  return kept
+end
+
+---The events that the run sees of the session, without what has been rewound.
+---@param invocationContext moonpad.InvocationContext
+---@return moonpad.Event[]
+function history.seen(invocationContext)
+  local earlier, seen = invocationContext.shared.earlier, withoutRewound(readHistory(invocationContext))
+  return table.move(seen, 1, #seen, #earlier + 1, table.move(earlier, 1, #earlier, 1, {}))
+end
+
+---Lets a run see events from before its part of the history.
+---@param invocationContext moonpad.InvocationContext
+---@param list moonpad.Event[]
+function history.showEarlier(invocationContext, list)
+  invocationContext.shared.earlier = list
 end
 
 return history

@@ -7,8 +7,9 @@ local content = require "moonpad.events.content"
 local contents = require "moonpad.flow.contents"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
+local history = require "moonpad.flow.history"
+local longRunning = require "moonpad.flow.long_running"
 local publish = require "moonpad.runtime.publish"
-local resume = require "moonpad.flow.resume"
 local trees = require "moonpad.agents.tree"
 
 local turn = {}
@@ -49,7 +50,7 @@ local function appendUserEvent(invocationContext)
     local replaced = callbacks.askPlugins(callbackState, "onUserMessage", invocationContext.userContent)
     if replaced ~= nil then invocationContext:setUserContent(content.normalize(replaced, "user", "onUserMessage")) end
   end
-  local answered = resume.find(invocationContext)
+  local answered = longRunning.findCallers(invocationContext)
   local delta = invocationContext.stateDelta
   local hasDelta = delta ~= nil and next(delta) ~= nil
   if invocationContext.userContent or hasDelta or contexts.hasChanges(callbackState) then
@@ -90,7 +91,7 @@ local function runAgents(invocationContext, answered)
   end
   if hasRun then return end
   if #root.subAgents == 0 then return agents.run(invocationContext, root) end
-  agents.run(invocationContext, trees.findAgentToRun(root, contents.history(invocationContext), contents.isVisible))
+  agents.run(invocationContext, trees.findAgentToRun(root, history.seen(invocationContext), contents.isVisible))
 end
 
 ---A turn from the first step to the last: what the coroutine of a run does.
