@@ -143,9 +143,6 @@ describe("the list in docs/contract.md of what this version does not have", func
   absent("4", { "requireConfirmation" }, "invalid_argument", function(field)
     return codeOf(moonpad.tool, { name = "look", run = answer, [field] = true })
   end)
-  absent("4", { "toolsets" }, "invalid_argument", function()
-    return codeOf(moonpad.agent, { name = "clerk", model = answer, tools = { { tools = answer } } })
-  end)
   absent("4", { "`nil` is the answer `{ result = null }`" }, moonpad.null, function()
     local response
     local fails = moonpad.tool { name = "look", run = function() return nil, "the shelf is empty" end }

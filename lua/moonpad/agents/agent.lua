@@ -7,6 +7,7 @@ local lists = require "moonpad.util.list"
 local llmFlow = require "moonpad.flow.llm_flow"
 local schemaDefinition = require "moonpad.schema.definition"
 local tools = require "moonpad.tools.tool"
+local toolsets = require "moonpad.agents.toolsets"
 
 local llmAgent = {}
 
@@ -16,7 +17,7 @@ local llmAgent = {}
 ---@field model function|moonpad.Model|string|nil
 ---@field instruction string|(fun(context: moonpad.Context): string?)|nil
 ---@field globalInstruction string|(fun(context: moonpad.Context): string?)|nil
----@field tools moonpad.Tool[]?
+---@field tools (moonpad.Tool|moonpad.ToolDefinition|moonpad.Toolset)[]?
 ---@field outputKey string? state key that gets the text of the final answer
 ---@field outputSchema table? a JSON Schema: the final answer must be JSON that fits it
 ---@field includeContents "default"|"none"|nil
@@ -82,17 +83,15 @@ local function checkFields(definition, where)
   checkChoice(definition.templateSyntax, where .. ".templateSyntax", "both", "braces", "angles")
 end
 
+-- Toolsets are asked for theirs when the model is.
 local function toolList(definition, where)
   local list, byName = lists.of(definition.tools, where .. ".tools", "tools"), {}
-  for index, tool in ipairs(list) do
-    if not tools.isTool(tool) then
-      if type(tool) ~= "table" then
-        refuse(("%s.tools[%d]"):format(where, index), ("expected a moonpad.tool, got %s"):format(type(tool)))
-      end
-      tool = tools.define(tool)
+  for index, entry in ipairs(list) do
+    if not toolsets.isToolset(entry) then
+      local tool = tools.of(entry, ("%s.tools[%d]"):format(where, index))
+      if byName[tool.name] then refuse(where .. ".tools", ('two tools are called "%s"'):format(tool.name)) end
+      list[index], byName[tool.name] = tool, tool
     end
-    if byName[tool.name] then refuse(where .. ".tools", ('two tools are called "%s"'):format(tool.name)) end
-    list[index], byName[tool.name] = tool, tool
   end
   return list, byName
 end

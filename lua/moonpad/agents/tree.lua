@@ -39,7 +39,7 @@ local function measure(agent, where)
     height, nesting = math.max(height, child.height), math.max(nesting, child.nesting)
   end
   if agent.runsOthers and height > 0 then nesting = nesting + 1 end
-  for _, tool in ipairs(agent.tools or {}) do nesting = math.max(nesting, tool.nesting or 0) end
+  for _, tool in pairs(agent.toolsByName or {}) do nesting = math.max(nesting, tool.nesting or 0) end
   if height >= MAX_HEIGHT then refuse(where, ("more than %d levels of agents"):format(MAX_HEIGHT)) end
   trees.checkNesting(nesting, where)
   return height + 1, nesting

@@ -6,6 +6,7 @@ local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
+local methodOf = require "moonpad.util.method_of"
 local services = require "moonpad.services.of_context"
 local trees = require "moonpad.agents.tree"
 
@@ -164,7 +165,7 @@ end
 function methods:await(job)
   stateOfSelf(self, "await")
   coroutines.checkThread "context:await"
-  local poll = services.methodOf(job, "poll")
+  local poll = methodOf(job, "poll")
   if not poll then
     core.error("invalid_argument", "context:await(job): a job has a method poll; got " .. type(job))
   end

@@ -7,6 +7,7 @@ local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local invocationContexts = require "moonpad.runtime.invocation_context"
 local invocations = require "moonpad.runtime.invocation"
+local methodOf = require "moonpad.util.method_of"
 local runs = require "moonpad.runtime.run"
 local services = require "moonpad.services.of_context"
 local trees = require "moonpad.agents.tree"
@@ -61,7 +62,7 @@ local function checkDefinition(definition)
     refuse("runner.agent", "expected a moonpad.agent, got " .. type(definition.agent))
   end
   local service = definition.sessionService
-  if type(service) ~= "userdata" or not services.methodOf(service, "getSession") then
+  if type(service) ~= "userdata" or not methodOf(service, "getSession") then
     refuse("runner.sessionService", "expected what moonpad.open returns, got " .. type(service))
   end
   local limit, syntax = definition.maxLlmCalls, definition.templateSyntax

@@ -1,5 +1,6 @@
 --- The artifact and memory service of a runner, as contexts use them.
 local core = require "moonpad.core"
+local methodOf = require "moonpad.util.method_of"
 
 local services = {}
 
@@ -7,27 +8,13 @@ local services = {}
 
 local NEEDED = { artifactService = { "save", "load", "list" }, memoryService = { "searchMemory" } }
 
-local function index(value, name) return value[name] end
-
----The method of an object, or nil: not everything can be indexed, and strings answer with what is
----none of theirs.
----@param object any
----@param name string
----@return function?
-function services.methodOf(object, name)
-  local kind = type(object)
-  if kind ~= "table" and kind ~= "userdata" then return nil end
-  local ok, method = pcall(index, object, name)
-  return ok and type(method) == "function" and method or nil
-end
-
 ---@param definition table of a runner
 ---@param where string for messages
 function services.check(definition, where)
   for field, methods in pairs(NEEDED) do
     local service = definition[field]
     for _, method in ipairs(service ~= nil and methods or {}) do
-      if not services.methodOf(service, method) then
+      if not methodOf(service, method) then
         core.error("invalid_argument", ("%s.%s: expected what moonpad.%s returns, or an object with a method %s")
           :format(where, field, field, method))
       end

@@ -162,7 +162,7 @@ function agentTool.define(definition)
       return answer
     end,
   }
-  tool.nesting = nesting
+  tool.agent, tool.nesting = agent, nesting
   return tool
 end
 

@@ -13,6 +13,7 @@ local tools = {}
 ---@field longRunning boolean? it may return nil: its answer comes later, in a message of the user
 
 ---@class moonpad.Tool: moonpad.ToolDefinition
+---@field agent moonpad.Agent? of an agent as a tool
 ---@field nesting integer? of an agent as a tool: how many agents run others within one another
 local Tool = { __name = "moonpad.tool" }
 Tool.__index = Tool
@@ -32,15 +33,12 @@ local function checkParameters(parameters, where)
   if problem then core.error("invalid_argument", where .. '.type: must be "object": arguments are one') end
 end
 
----Makes a tool.
----@param definition moonpad.ToolDefinition
----@return moonpad.Tool
-function tools.define(definition)
-  expect(definition, "table", "tool")
-  core.checkFields(definition, "tool", FIELDS)
-  expect(definition.name, "string", "tool.name")
-  if definition.name == "" then core.error("invalid_argument", "tool.name: must not be empty") end
-  local where = ('tool "%s"'):format(definition.name)
+local function define(definition, place)
+  expect(definition, "table", place .. "tool")
+  core.checkFields(definition, place .. "tool", FIELDS)
+  expect(definition.name, "string", place .. "tool.name")
+  if definition.name == "" then core.error("invalid_argument", place .. "tool.name: must not be empty") end
+  local where = ('%stool "%s"'):format(place, definition.name)
   expect(definition.run, "function", where .. ".run")
   if definition.description ~= nil then expect(definition.description, "string", where .. ".description") end
   if definition.parameters ~= nil then checkParameters(definition.parameters, where .. ".parameters") end
@@ -54,10 +52,29 @@ function tools.define(definition)
   }, Tool)
 end
 
+---Makes a tool.
+---@param definition moonpad.ToolDefinition
+---@return moonpad.Tool
+function tools.define(definition)
+  return (define(definition, ""))
+end
+
 ---@param value any
 ---@return boolean
 function tools.isTool(value)
   return getmetatable(value) == Tool
+end
+
+---The tool that an entry of a list of tools is, or defines.
+---@param value any
+---@param where string for messages
+---@return moonpad.Tool
+function tools.of(value, where)
+  if tools.isTool(value) then return value end
+  if type(value) ~= "table" then
+    core.error("invalid_argument", ("%s: expected a moonpad.tool, got %s"):format(where, type(value)))
+  end
+  return define(value, where .. ": ")
 end
 
 return tools
