@@ -155,7 +155,7 @@ describe("the list in docs/contract.md of what this version does not have", func
     return response.response.result
   end)
   absent("4", {
-    "appName", "userId", "sessionId", "branch", "toolConfirmation", "requestConfirmation", "endInvocation", "unknown",
+    "appName", "userId", "sessionId", "branch", "toolConfirmation", "requestConfirmation", "unknown",
   }, nil, function(field)
     local seen = "not asked"
     local agent = moonpad.agent { name = "clerk", model = answer,

@@ -90,6 +90,7 @@ end
 ---@param invocationContext moonpad.InvocationContext
 ---@param name string
 function agents.transferTo(invocationContext, name)
+  if invocationContext:hasEnded() then return end
   invocationContext:countTransfer()
   local root = invocationContext.runner.agent
   local target = trees.find(root, name)
@@ -102,15 +103,18 @@ function agents.transferTo(invocationContext, name)
 end
 
 ---Runs an agent of any kind within an invocation, and those that it hands the conversation over to.
+---Nothing of it begins in an invocation that has been ended.
 ---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
 function agents.run(invocationContext, agent)
   invocationContext:raiseIfEnding()
+  if invocationContext:hasEnded() then return end
   local hasAnswered, target = runCallbacks(invocationContext, agent, "beforeAgentCallback")
   if target then return agents.transferTo(invocationContext, target) end
-  if hasAnswered then return end
+  if hasAnswered or invocationContext:hasEnded() then return end
   target = agent.body(invocationContext, agent)
   if target then agents.transferTo(invocationContext, target) end
+  if invocationContext:hasEnded() then return end
   local _
   _, target = runCallbacks(invocationContext, agent, "afterAgentCallback")
   if target then agents.transferTo(invocationContext, target) end

@@ -51,7 +51,7 @@ local function runLoop(invocationContext, agent)
     -- chance to do it.
     if not loop.hasPublished then coroutines.pause() end
     round = round + 1
-  until loop.hasEscalated or round == limit
+  until loop.hasEscalated or round == limit or invocationContext:hasEnded()
 end
 
 local function checkLoop(agent, where)

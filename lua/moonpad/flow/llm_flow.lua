@@ -60,7 +60,7 @@ local function step(invocationContext, agent)
   local tools = offeredTools.ask(callbackState)
   local calls, target, askAgain = askModel(callbackState, tools)
   contexts.finish(callbackState, "its model call is over")
-  if #calls == 0 then return askAgain and not target, target end
+  if #calls == 0 or invocationContext:hasEnded() then return askAgain and not target, target end
   local published = functionCalls.answer(invocationContext, agent, calls, tools)
   target = published.transfer or target
   return not published.isFinal and not target, target
@@ -72,7 +72,7 @@ end
 function llmFlow.run(invocationContext, agent)
   while true do
     local goesOn, target = step(invocationContext, agent)
-    if not goesOn then return target end
+    if not goesOn or invocationContext:hasEnded() then return target end
   end
 end
 

@@ -138,7 +138,7 @@ local function callModel(callbackState, run, request, take)
 end
 
 ---Asks the model of the callback state's agent, and the callbacks around it. Each response goes
----through `take`.
+---through `take`; there is none where beforeModelCallback has ended the invocation.
 ---@param callbackState moonpad.CallbackState
 ---@param request table
 ---@param take fun(response: moonpad.Response, origin: moonpad.Origin)
@@ -146,6 +146,7 @@ function modelCall.run(callbackState, request, take)
   local where = ('agent "%s": '):format(callbackState.agent.name)
   local answer = callbacks.ask(callbackState, "beforeModelCallback", request)
   if answer ~= nil then return take(llmResponses.normalize(answer, where .. "beforeModelCallback"), {}) end
+  if callbackState.invocationContext:hasEnded() then return end
   local run = runnable(callbackState)
   callbackState.invocationContext:countLlmCall()
   local function takeChecked(response, origin)

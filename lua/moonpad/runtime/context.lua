@@ -152,6 +152,14 @@ function methods:escalate()
   callbackState.actions.escalate = true
 end
 
+---Ends the invocation once this callback or tool is over: its event still goes out, then no model is
+---asked, no tool is called and no agent begins.
+function methods:endInvocation()
+  local callbackState = stateOfSelf(self, "endInvocation")
+  checkWritable(callbackState, "context:endInvocation()")
+  callbackState.invocationContext:endInvocation()
+end
+
 local function pauseFor(job)
   -- Who polls may find an append done before the run looks again.
   local _ <close> = core.awaitAppend(job)

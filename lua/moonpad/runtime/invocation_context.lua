@@ -41,6 +41,7 @@ InvocationContext.__index = InvocationContext
 ---@field threads table<thread, true> of tools and branches under way
 ---@field transfers integer
 ---@field failure { err: any, traceback: string }? of a coroutine within the run
+---@field hasEnded boolean? somebody has called endInvocation: nothing new begins
 ---@field events moonpad.Event[] read so far
 ---@field earlier moonpad.Event[] of before them, that the run sees as well
 
@@ -115,6 +116,18 @@ function InvocationContext:notePublished(event, isFinal)
 end
 
 ---- How it ends
+
+---Ends the invocation: what is under way is finished, nothing new begins. It holds for the whole
+---run, all its branches included; the run of an agent that is a tool has its own.
+function InvocationContext:endInvocation()
+  self.shared.hasEnded = true
+end
+
+---May nothing new begin: no model be asked, no tool be called, no agent be run?
+---@return boolean
+function InvocationContext:hasEnded()
+  return self.shared.hasEnded == true
+end
 
 ---Keeps the traceback of an error that is about to leave its coroutine, or to pass a pcall.
 ---@param err any
