@@ -164,13 +164,9 @@ describe("the list in docs/contract.md of what this version does not have", func
     return seen
   end)
 
-  absent("4", { "url" }, "invalid_argument", function(field)
-    return codeOf(newRunner, newService(), { [field] = "memory:" })
-  end)
   absent("4", { "summarizer" }, "unsupported", function(field)
     return codeOf(newRunner, newService(), { [field] = {} })
   end)
-  absent("4", { "ask", "close" }, nil, function(method) return newRunner(newService(), {})[method] end)
   absent("4", { "maxLlmCalls", "streaming", "customMetadata", "saveInputBlobsAsArtifacts" }, "invalid_argument",
     function(field)
       local runner = newRunner(newService(), {})

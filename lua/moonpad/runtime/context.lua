@@ -152,8 +152,8 @@ function methods:escalate()
   callbackState.actions.escalate = true
 end
 
----Ends the invocation once this callback or tool is over: its event still goes out, then no model is
----asked, no tool is called and no agent begins.
+---Ends the invocation once this callback or tool is over: its event still goes out, then no model
+---is asked, no tool is called and no agent begins.
 function methods:endInvocation()
   local callbackState = stateOfSelf(self, "endInvocation")
   checkWritable(callbackState, "context:endInvocation()")

@@ -22,6 +22,19 @@ local runs = {}
 ---@field consumer { [1]: thread? } (weak) where the loop is that holds its last event
 ---@field line moonpad.Run[] of its session, see run_queue
 ---@field leaveQueue fun()
+---@field number integer those started later have higher ones
+
+-- runner -> its runs that are not over.
+local openRuns = setmetatable({}, { __mode = "k" })
+local count = 0
+
+local function register(run)
+  count = count + 1
+  run.number = count
+  local runner = run.invocationContext.runner
+  openRuns[runner] = openRuns[runner] or {}
+  openRuns[runner][run] = true
+end
 
 ---Puts a run at the end of the line of its session.
 ---@param invocationContext moonpad.InvocationContext
@@ -37,6 +50,7 @@ function runs.new(invocationContext, body, key)
     consumer = setmetatable({}, { __mode = "v" }),
   }
   runQueue.join(run, key)
+  register(run)
   return run
 end
 
@@ -47,6 +61,7 @@ local function finish(run)
   run.invocationContext:stop "its run has ended"
   core.setDue(run.due, nil)
   run.leaveQueue()
+  openRuns[run.invocationContext.runner][run] = nil
 end
 
 local function isActive(thread)
@@ -146,6 +161,17 @@ function runs.cancel(run)
   -- A run cannot be pulled from under its own feet: whoever steps it ends it, as soon as it
   -- gives way.
   if not runs.isOnStack(run) then stop(run, true) end
+end
+
+---The runs of a runner that are not over, those that were started last first: so each ends before
+---the ones that it waits for.
+---@param runner moonpad.Runner
+---@return moonpad.Run[]
+function runs.of(runner)
+  local list = {}
+  for run in pairs(openRuns[runner] or {}) do list[#list + 1] = run end
+  table.sort(list, function(a, b) return a.number > b.number end)
+  return list
 end
 
 ---Ends a run that nobody can reach any more. Called by the garbage collector: no code of the run

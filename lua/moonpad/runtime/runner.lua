@@ -1,6 +1,7 @@
 --- Runners: an agent, a service, and the runs of the one on the sessions of the other.
 local agents = require "moonpad.agents.base"
 local callbacks = require "moonpad.agents.callbacks"
+local closing = require "moonpad.runtime.closing"
 local content = require "moonpad.events.content"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
@@ -8,6 +9,7 @@ local errorText = require "moonpad.util.error_text"
 local invocationContexts = require "moonpad.runtime.invocation_context"
 local invocations = require "moonpad.runtime.invocation"
 local methodOf = require "moonpad.util.method_of"
+local openAll = require "moonpad.services.open_all"
 local runs = require "moonpad.runtime.run"
 local services = require "moonpad.services.of_context"
 local trees = require "moonpad.agents.tree"
@@ -18,7 +20,8 @@ local runners = {}
 ---@class moonpad.RunnerDefinition
 ---@field appName string
 ---@field agent moonpad.Agent
----@field sessionService moonpad.Service
+---@field sessionService moonpad.Service? needed without `url`
+---@field url string? in place of the three services: the runner opens them there, and closes them
 ---@field plugins table[]?
 ---@field maxLlmCalls integer? of one run; default 500, 0 for no limit
 ---@field templateSyntax "both"|"braces"|"angles"|nil
@@ -36,8 +39,11 @@ local runners = {}
 local Runner = { __name = "moonpad.runner" }
 Runner.__index = Runner
 
+-- runner -> the services that it has opened by its url.
+local openedBy = setmetatable({}, { __mode = "k" })
+
 runners.FIELDS = {
-  "appName", "agent", "sessionService", "artifactService", "memoryService", "plugins", "maxLlmCalls",
+  "appName", "agent", "sessionService", "artifactService", "memoryService", "url", "plugins", "maxLlmCalls",
   "templateSyntax",
 }
 local RUN_FIELDS = { "userId", "sessionId", "newMessage", "stateDelta", "numRecentEvents" }
@@ -56,14 +62,24 @@ local function expectName(value, where)
   if value == "" then refuse(where, "must not be empty") end
 end
 
+local function checkServices(definition)
+  local url, service = definition.url, definition.sessionService
+  if url == nil then
+    if type(service) ~= "userdata" or not methodOf(service, "getSession") then
+      refuse("runner.sessionService", "expected what moonpad.open returns, or runner.url, got " .. type(service))
+    end
+    return services.check(definition, "runner")
+  end
+  if type(url) ~= "string" then refuse("runner.url", "expected a string, got " .. type(url)) end
+  for _, field in ipairs { "sessionService", "artifactService", "memoryService" } do
+    if definition[field] ~= nil then refuse("runner.url", "opens the services itself; leave " .. field .. " away") end
+  end
+end
+
 local function checkDefinition(definition)
   expectName(definition.appName, "runner.appName")
   if not agents.isAgent(definition.agent) then
     refuse("runner.agent", "expected a moonpad.agent, got " .. type(definition.agent))
-  end
-  local service = definition.sessionService
-  if type(service) ~= "userdata" or not methodOf(service, "getSession") then
-    refuse("runner.sessionService", "expected what moonpad.open returns, got " .. type(service))
   end
   local limit, syntax = definition.maxLlmCalls, definition.templateSyntax
   if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
@@ -72,7 +88,7 @@ local function checkDefinition(definition)
   if syntax ~= nil and not SYNTAXES[syntax] then
     refuse("runner.templateSyntax", 'expected "both", "braces" or "angles", got ' .. errorText.show(syntax))
   end
-  services.check(definition, "runner")
+  checkServices(definition)
 end
 
 -- A plugin may answer in place of all models.
@@ -106,16 +122,20 @@ function runners.define(definition)
   checkDefinition(definition)
   local plugins = callbacks.plugins(definition.plugins)
   checkModels(definition.agent, plugins)
-  return setmetatable({
+  local given, opened = definition, {}
+  if definition.url then given, opened = openAll(definition.url) end
+  local runner = setmetatable({
     appName = definition.appName,
     agent = definition.agent,
-    sessionService = definition.sessionService,
-    artifactService = definition.artifactService,
-    memoryService = definition.memoryService,
+    sessionService = given.sessionService,
+    artifactService = given.artifactService,
+    memoryService = given.memoryService,
     plugins = plugins,
     maxLlmCalls = definition.maxLlmCalls or DEFAULT_MAX_LLM_CALLS,
     templateSyntax = definition.templateSyntax,
   }, Runner)
+  openedBy[runner] = opened
+  return runner
 end
 
 local function userContent(message)
@@ -139,10 +159,13 @@ local function sessionIdOf(options, service)
   return id == "" and core.uuid4(service) or id
 end
 
+local function checkSelf(self, call)
+  if getmetatable(self) ~= Runner then refuse("runner:" .. call, "call it with a colon, not with a dot") end
+end
+
 local function start(self, options, method, outer)
-  if getmetatable(self) ~= Runner then
-    refuse(("runner:%s{...}"):format(method), "call it with a colon, not with a dot")
-  end
+  checkSelf(self, method .. "{...}")
+  closing.check(self, method)
   if type(options) ~= "table" then refuse(method, "expected a table of options, got " .. type(options)) end
   core.checkFields(options, method, RUN_FIELDS)
   expectName(options.userId, method .. ".userId")
@@ -181,6 +204,31 @@ end
 ---@return moonpad.Invocation
 function Runner:start(options)
   return start(self, options, "start")
+end
+
+---Runs the agent on a message to the end. An error of the run is raised.
+---@param options moonpad.RunOptions
+---@return string text of the final answers, a line for each
+---@return moonpad.Event[] events
+function Runner:ask(options)
+  local texts, events = {}, {}
+  for event in invocations.iterate(start(self, options, "ask")) do
+    events[#events + 1] = event
+    local text = event:isFinalResponse() and event:text() or ""
+    if text ~= "" then texts[#texts + 1] = text end
+  end
+  return table.concat(texts, "\n"), events
+end
+
+---Cancels the runs of this runner, and closes the toolsets of its agents and the services that it
+---has opened by its `url`. Closing twice is no error.
+function Runner:close()
+  checkSelf(self, "close()")
+  closing.close(self, openedBy[self])
+end
+
+function Runner:__close()
+  closing.close(self, openedBy[self])
 end
 
 ---Starts a run for the sake of another one.

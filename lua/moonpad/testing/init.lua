@@ -96,7 +96,7 @@ end
 ---- Running
 
 local RUN_FIELDS = { "state", "service", "userId", "sessionId", "messages", "clock" }
-local OF_SERVICE = { sessionService = true } -- `service` here
+local OF_SERVICE = { sessionService = true, url = true } -- `service` here
 for _, field in ipairs(runners.FIELDS) do
   if not OF_SERVICE[field] then RUN_FIELDS[#RUN_FIELDS + 1] = field end
 end
