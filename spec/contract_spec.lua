@@ -140,9 +140,6 @@ describe("the list in docs/contract.md of what this version does not have", func
   absent("4", { "inputSchema", "providerTools" }, "invalid_argument", function(field)
     return codeOf(moonpad.agent, { name = "clerk", model = answer, [field] = {} })
   end)
-  absent("4", { "requireConfirmation" }, "invalid_argument", function(field)
-    return codeOf(moonpad.tool, { name = "look", run = answer, [field] = true })
-  end)
   absent("4", { "`nil` is the answer `{ result = null }`" }, moonpad.null, function()
     local response
     local fails = moonpad.tool { name = "look", run = function() return nil, "the shelf is empty" end }
@@ -154,9 +151,7 @@ describe("the list in docs/contract.md of what this version does not have", func
     end
     return response.response.result
   end)
-  absent("4", {
-    "appName", "userId", "sessionId", "branch", "toolConfirmation", "requestConfirmation", "unknown",
-  }, nil, function(field)
+  absent("4", { "appName", "userId", "sessionId", "branch", "unknown" }, nil, function(field)
     local seen = "not asked"
     local agent = moonpad.agent { name = "clerk", model = answer,
       beforeAgentCallback = function(context) seen = context[field] end }

@@ -1,5 +1,6 @@
 --- History as a model gets to see it: the contents of a request, made from the events of
 --- the session.
+local confirmation = require "moonpad.flow.confirmation"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local events = require "moonpad.events.event"
@@ -155,8 +156,9 @@ contents.isVisible = isVisible
 ---@return moonpad.Content[]
 function contents.build(invocationContext, agent)
   local visible = {}
-  for _, event in ipairs(history.seen(invocationContext)) do
-    if isVisible(event) and isOnBranch(event, invocationContext.branch) then visible[#visible + 1] = event end
+  for _, event in ipairs(confirmation.hide(history.seen(invocationContext))) do
+    local isShown = isVisible(event) or event.confirmedCalls
+    if isShown and isOnBranch(event, invocationContext.branch) then visible[#visible + 1] = event end
   end
   local function isFromOtherHere(event) return isFromOtherAgent(event, agent) end
   visible = longRunning.joined(visible, isFromOtherHere)

@@ -5,10 +5,12 @@ local actions = require "moonpad.events.actions"
 local arrays = require "moonpad.util.array"
 local callbacks = require "moonpad.agents.callbacks"
 local concurrent = require "moonpad.runtime.concurrent"
+local confirmation = require "moonpad.flow.confirmation"
 local contexts = require "moonpad.runtime.context"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
+local llmResponses = require "moonpad.flow.llm_response"
 local luaError = require "moonpad.util.lua_error"
 local publish = require "moonpad.runtime.publish"
 local schema = require "moonpad.schema.validate"
@@ -69,10 +71,15 @@ end
 local function runTool(call)
   local problem = schema.check(call.tool.parameters, call.args)
   if problem then core.error("tool", ("%s: bad arguments after beforeToolCallback: %s"):format(call.name, problem)) end
-  local result = call.tool.run(call.args, call.callbackState.context)
+  local callbackState = call.callbackState
+  local result = confirmation.answerInstead(call.tool, call.args, callbackState)
+  if result == nil then
+    callbackState.isRunningTool = true
+    result = call.tool.run(call.args, callbackState.context)
+  end
   checkResult(call, result)
-  contexts.checkActions(call.callbackState)
-  commit(call.callbackState)
+  contexts.checkActions(callbackState)
+  commit(callbackState)
   return result
 end
 
@@ -80,11 +87,11 @@ end
 
 -- Returns how to take back what is written from now on.
 local function begin(callbackState)
-  local written = copy(callbackState.actions)
+  local written, requested = copy(callbackState.actions), callbackState.requestedConfirmation
   core.beginTransaction(callbackState.state)
   return function()
     core.rollbackTransaction(callbackState.state)
-    callbackState.actions = written
+    callbackState.actions, callbackState.requestedConfirmation = written, requested
   end
 end
 
@@ -93,6 +100,7 @@ end
 local function attempt(call)
   local rollback = begin(call.callbackState)
   local ok, result = xpcall(runTool, withTraceback, call)
+  call.callbackState.isRunningTool = nil
   call.callbackState.invocationContext:raiseIfEnding()
   if ok then return true, result end
   rollback()
@@ -170,13 +178,14 @@ end
 
 ---- All calls of one answer
 
-local function prepare(callbackState, tools, functionCall)
-  local call = { id = functionCall.id, name = functionCall.name }
-  call.args = functionCall.args
+local function prepare(callbackState, tools, functionCall, toolConfirmation)
+  local call = { id = functionCall.id, name = functionCall.name, functionCall = functionCall }
+  -- Callbacks may change them; the user is to confirm what the model has said.
+  call.args = copy(functionCall.args)
   if call.args == nil or call.args == core.null then call.args = {} end
   call.problem = findProblem(tools, call)
   call.tool = tools.byName[call.name] or { name = call.name, description = "an unknown tool" }
-  call.callbackState = contexts.beginCall(callbackState, call.id)
+  call.callbackState = contexts.beginCall(callbackState, call.id, toolConfirmation)
   return call
 end
 
@@ -214,18 +223,29 @@ local function isAnyPending(calls)
   return false
 end
 
----Runs function calls and publishes the one event that answers them.
+-- What the calls have written goes with their answers, not with the request.
+local function publishRequest(context, agent, calls)
+  local event = confirmation.toEvent(calls, function() return llmResponses.newCallId(context.session) end)
+  if not event then return end
+  local callbackState = contexts.begin(context, agent)
+  publish.event(callbackState, event)
+  contexts.finish(callbackState, "its request is published")
+end
+
+---Runs function calls and publishes the one event that answers them; before it, where some of them
+---need the user's confirmation, the request.
 ---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
 ---@param list table[] copies of what the model's event holds
 ---@param tools moonpad.OfferedTools what the model was offered when it made them
+---@param confirmations moonpad.ToolConfirmation[]? of the calls, where the user has approved or refused them
 ---@return { isFinal: boolean, transfer: string? } published whether the agent's turn is over, and who goes on
-function functionCalls.answer(invocationContext, agent, list, tools)
+function functionCalls.answer(invocationContext, agent, list, tools, confirmations)
   local context = invocationContext:child()
   local callbackState = contexts.begin(context, agent, #list == 1 and list[1].id or nil)
   local calls, bodies = {}, {}
   for index, functionCall in ipairs(list) do
-    local call = prepare(callbackState, tools, functionCall)
+    local call = prepare(callbackState, tools, functionCall, confirmations and confirmations[index])
     calls[index], bodies[index] = call, function()
       perform(call)
       contexts.finish(call.callbackState, "its tool call is over")
@@ -235,6 +255,7 @@ function functionCalls.answer(invocationContext, agent, list, tools)
   for _, call in ipairs(calls) do
     callbackState.actions = actions.merge(callbackState.actions, call.callbackState.actions)
   end
+  publishRequest(context, agent, calls)
   local event = toEvent(calls)
   local published = event and publish.event(callbackState, event) or publish.changes(callbackState)
   contexts.finish(callbackState, "its tool call is over")

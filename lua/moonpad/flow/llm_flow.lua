@@ -66,14 +66,30 @@ local function step(invocationContext, agent)
   return not published.isFinal and not target, target
 end
 
+-- Runs the calls that the user has approved or refused, before the model is asked. Returns the
+-- same.
+local function answerConfirmed(invocationContext, agent)
+  local calls, confirmations = {}, {}
+  for index, confirmed in ipairs(invocationContext:takeConfirmed(agent)) do
+    calls[index], confirmations[index] = confirmed.functionCall, confirmed.toolConfirmation
+  end
+  if #calls == 0 then return true end
+  local callbackState = contexts.begin(invocationContext, agent)
+  local tools = offeredTools.ask(callbackState)
+  contexts.finish(callbackState, "its tools are known")
+  local published = functionCalls.answer(invocationContext, agent, calls, tools, confirmations)
+  return not published.isFinal and not published.transfer, published.transfer
+end
+
 ---@param invocationContext moonpad.InvocationContext
 ---@param agent moonpad.Agent
 ---@return string? target the agent that goes on
 function llmFlow.run(invocationContext, agent)
-  while true do
-    local goesOn, target = step(invocationContext, agent)
-    if not goesOn or invocationContext:hasEnded() then return target end
+  local goesOn, target = answerConfirmed(invocationContext, agent)
+  while goesOn and not invocationContext:hasEnded() do
+    goesOn, target = step(invocationContext, agent)
   end
+  return target
 end
 
 return llmFlow

@@ -135,13 +135,20 @@ function llmResponses.saysMore(parts)
   return false
 end
 
+---An id for a function call.
+---@param session moonpad.Session
+---@return string
+function llmResponses.newCallId(session)
+  return "moonpad-" .. core.uuid4(session)
+end
+
 ---Gives the calls of an event that have no id one of their own.
 ---@param event table
 ---@param session moonpad.Session
 function llmResponses.nameCalls(event, session)
   for _, part in ipairs(not event.partial and events.parts(event) or {}) do
     local call = type(part) == "table" and part.functionCall
-    if type(call) == "table" and (call.id == nil or call.id == "") then call.id = "moonpad-" .. core.uuid4(session) end
+    if type(call) == "table" and (call.id == nil or call.id == "") then call.id = llmResponses.newCallId(session) end
   end
 end
 

@@ -1,11 +1,13 @@
 --- Function responses that come later than in the turn of their call: messages of the user that
---- answer earlier calls. Who goes on is the agent that called; the model is shown the call and its
---- answer as if nothing had come between them, so that the request ends with what it is to go on
---- from.
+--- answer earlier calls, or confirm that they are to run. Who goes on is the agent that called; the
+--- model is shown the call and its answer as if nothing had come between them, so that the request
+--- ends with what it is to go on from.
+local confirmation = require "moonpad.flow.confirmation"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local events = require "moonpad.events.event"
 local history = require "moonpad.flow.history"
+local trees = require "moonpad.agents.tree"
 
 local longRunning = {}
 
@@ -17,6 +19,13 @@ local function idsIn(event, field)
     local id = part[field] and part[field].id
     if id ~= nil then ids[id] = true end
   end
+  return ids
+end
+
+-- To confirm a call is to answer it: its answer follows.
+local function answeredIn(event)
+  local ids = idsIn(event, "functionResponse")
+  for id in pairs(event.confirmedCalls or {}) do ids[id] = true end
   return ids
 end
 
@@ -34,7 +43,7 @@ end
 ---@return integer? index
 ---@return table<string, true>? called the ids of all its calls
 function longRunning.findCall(list, last, isOthers)
-  local answered = idsIn(list[last], "functionResponse")
+  local answered = answeredIn(list[last])
   if next(answered) == nil then return nil end
   for index = last - 1, 1, -1 do
     local called = not isOthers(list[index]) and idsIn(list[index], "functionCall") or {}
@@ -70,17 +79,34 @@ function longRunning.withAnswers(list, callers)
   return kept
 end
 
----Where the last event answers an earlier call, what was said since that call is left out.
+-- Where the message stands that has confirmed calls which the last event answers.
+local function findConfirming(list)
+  local answered = idsIn(list[#list], "functionResponse")
+  for index = #list - 1, 1, -1 do
+    local confirmed = list[index].confirmedCalls
+    if confirmed and shareAny(confirmed, answered) then return index end
+  end
+  return nil
+end
+
+---Where the last event answers an earlier call, what was said since that call is left out. What the
+---user said when confirming the call stays.
 ---@param list table[] events that a model would see
 ---@param isOthers fun(event: table): boolean
 ---@return table[] list
 function longRunning.joined(list, isOthers)
   if #list == 0 or isOthers(list[#list]) then return list end
-  local index, called = longRunning.findCall(list, #list, isOthers)
+  local confirming = findConfirming(list)
+  local index, called = longRunning.findCall(list, confirming or #list, isOthers)
   if not index or index == #list - 1 then return list end
   local kept = table.move(list, 1, index, 1, {})
   for between = index + 1, #list - 1 do
-    if not isOthers(list[between]) then kept[#kept + 1] = onlyAnswers(list[between], called) end
+    local event = list[between]
+    if between == confirming then
+      kept[#kept + 1] = event
+    elseif not isOthers(event) then
+      kept[#kept + 1] = onlyAnswers(event, called)
+    end
   end
   kept[#kept + 1] = list[#list]
   return kept
@@ -88,18 +114,19 @@ end
 
 ---- Who goes on
 
-local function callIn(event, id)
+local function findIn(event, field, id)
   for _, part in ipairs(events.parts(event)) do
-    if part.functionCall and part.functionCall.id == id then return part.functionCall end
+    if part[field] and part[field].id == id then return part[field] end
   end
   return nil
 end
 
--- The latest event with a call of that id, and the call.
-local function findLatest(list, id)
+-- The latest event with a call of that id, and the call; where a revision is given, before it.
+local function findLatest(list, id, revision)
   for index = #list, 1, -1 do
-    local call = callIn(list[index], id)
-    if call then return list[index], call end
+    local event = list[index]
+    local call = not (revision and event.revision >= revision) and findIn(event, "functionCall", id)
+    if call then return event, call end
   end
   return nil
 end
@@ -128,14 +155,24 @@ end
 local Search = {}
 Search.__index = Search
 
-function Search:find(id)
+function Search:find(id, revision)
   self.seen = self.seen or history.seen(self.invocationContext)
-  local event, call = findLatest(self.seen, id)
+  local event, call = findLatest(self.seen, id, revision)
   if event then return event, call end
   self.before = self.before or readBefore(self.invocationContext)
-  event, call = findLatest(self.before, id)
+  event, call = findLatest(self.before, id, revision)
   if event then self.callers[event] = true end
   return event, call
+end
+
+-- Of a call that was found.
+function Search:isAnswered(id)
+  for _, list in ipairs { self.seen, self.before } do
+    for _, event in ipairs(list) do
+      if findIn(event, "functionResponse", id) then return true end
+    end
+  end
+  return false
 end
 
 -- The model is to see the calls that were found before the run's part, and what they have been
@@ -155,35 +192,96 @@ local function checkId(response, index)
       index, (id == nil or id == false or id == core.null) and "nothing" or type(id)))
 end
 
--- Agents go on once each, however many of their calls are answered.
-local function add(answered, event)
-  for _, other in ipairs(answered) do
-    if other.author == event.author and other.branch == event.branch then return end
+local function refuse(index, message, ...)
+  core.error("invalid_argument", ("newMessage.parts[%d]: " .. message):format(index, ...))
+end
+
+local function refuseUnknown(index, id)
+  refuse(index, "this session knows no function call with the id %s", id)
+end
+
+local ANSWERED = "the confirmation %s has been answered already"
+
+-- The call that a request was about, and what the user has said to it. Each request is answered
+-- once: nobody wants a tool to run twice because a button was pressed twice.
+function Search:confirmedCall(event, request, response, index)
+  local id, original = request.id, confirmation.originalCall(event, request)
+  if not original or not self:find(original.id, event.revision) then refuseUnknown(index, id) end
+  if self.confirmed[id] or self:isAnswered(id) then
+    refuse(index, ANSWERED, id)
   end
-  answered[#answered + 1] = { author = event.author, branch = event.branch }
+  local agent = trees.find(self.invocationContext.runner.agent, tostring(event.author))
+  if not (agent and agent.isLlm) then
+    refuse(index, 'agent "%s", which has asked for the confirmation %s, is not in this tree', event.author, id)
+  end
+  self.confirmed[id] = true
+  response.name = confirmation.REQUEST_NAME
+  local where = ("newMessage.parts[%d].functionResponse.response"):format(index)
+  local said = confirmation.ofAnswer(response.response, confirmation.hintOf(request), where)
+  return { requestId = id, functionCall = original, toolConfirmation = said }
+end
+
+---@class moonpad.AnsweredAgent an agent that has made some of the calls that a message answers
+---@field author string
+---@field branch string?
+---@field confirmed moonpad.ConfirmedCall[] calls of it that are to be run now
+
+-- Agents go on once each, however many of their calls are answered.
+local function add(answered, event, confirmed)
+  local entry
+  for _, other in ipairs(answered) do
+    if other.author == event.author and other.branch == event.branch then entry = other end
+  end
+  if not entry then
+    entry = { author = event.author, branch = event.branch, confirmed = {} }
+    answered[#answered + 1] = entry
+  end
+  entry.confirmed[#entry.confirmed + 1] = confirmed
 end
 
 ---Who made the calls that the user's message answers, in the order of the answers. Responses get
 ---the names of their calls.
 ---@param invocationContext moonpad.InvocationContext
----@return { author: string, branch: string? }[]
+---@return moonpad.AnsweredAgent[]
 function longRunning.findCallers(invocationContext)
-  local answered, search = {}, setmetatable({ invocationContext = invocationContext, callers = {} }, Search)
+  local answered = {}
+  local search = setmetatable({ invocationContext = invocationContext, callers = {}, confirmed = {} }, Search)
   for index, part in ipairs(invocationContext.userContent and invocationContext.userContent.parts or {}) do
     local response = part.functionResponse
     if response then
       local id = checkId(response, index)
       local event, call = search:find(id)
-      if not event then
-        core.error("invalid_argument",
-          ("newMessage.parts[%d]: this session knows no function call with the id %s"):format(index, id))
-      end
+      if not event then refuseUnknown(index, id) end
+      local isRequest = call.name == confirmation.REQUEST_NAME
+      add(answered, event, isRequest and search:confirmedCall(event, call, response, index) or nil)
       response.name = response.name or call.name
-      add(answered, event)
     end
   end
   search:finish()
   return answered
+end
+
+local function isAnsweredBefore(list, revision, id)
+  for _, event in ipairs(list) do
+    -- What is shown from before the run's part has been looked at already, and may have none.
+    if (event.revision or revision) < revision and findIn(event, "functionResponse", id) then return true end
+  end
+  return false
+end
+
+---Raises where somebody else (another process) has answered a confirmation while the message was on
+---its way: whose answer was stored first has the tool run.
+---@param invocationContext moonpad.InvocationContext
+---@param answered moonpad.AnsweredAgent[]
+---@param message moonpad.Event as it was stored
+function longRunning.checkFirst(invocationContext, answered, message)
+  for _, agent in ipairs(answered) do
+    for _, confirmed in ipairs(agent.confirmed) do
+      if isAnsweredBefore(history.seen(invocationContext), message.revision, confirmed.requestId) then
+        core.error("invalid_argument", "newMessage: " .. ANSWERED:format(confirmed.requestId))
+      end
+    end
+  end
 end
 
 return longRunning

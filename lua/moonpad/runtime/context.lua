@@ -2,6 +2,7 @@
 --- A *callback state* is our side of a context: its pending writes, its actions, and whose they
 --- are.
 local actions = require "moonpad.events.actions"
+local confirmation = require "moonpad.flow.confirmation"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
@@ -20,6 +21,9 @@ local contexts = {}
 ---@field callId string? of the function call that a tool answers
 ---@field answer moonpad.CallbackState? of a function call: the one of all calls of that answer
 ---@field writes userdata[]? what the calls of an answer have committed, in the run of an agent that is a tool
+---@field toolConfirmation moonpad.ToolConfirmation? of a function call that the user has approved or refused
+---@field requestedConfirmation moonpad.ToolConfirmation? of a function call that asks the user
+---@field isRunningTool boolean? of a function call: its tool is what runs
 ---@field emit (fun(event: table|string): moonpad.Event)? of a custom agent
 ---@field runAgent (fun(agent: moonpad.Agent|string): moonpad.Event?)? of a custom agent
 ---@field context moonpad.Context
@@ -34,6 +38,7 @@ local contexts = {}
 ---@field session moonpad.SessionView
 ---@field actions table
 ---@field functionCallId string?
+---@field toolConfirmation moonpad.ToolConfirmation? what the user has said to this tool call
 local methods = {}
 
 ---@class moonpad.SessionView
@@ -217,6 +222,15 @@ function methods:searchMemory(query)
   return services.searchMemory(stateOfSelf(self, "searchMemory"), query)
 end
 
+---Asks the user to approve or refuse this tool call; only a tool's run function can. It is called
+---again once the user has approved, with `context.toolConfirmation`.
+---@param options { hint: string?, payload: any }? what the user is told
+function methods:requestConfirmation(options)
+  local callbackState = stateOfSelf(self, "requestConfirmation")
+  checkWritable(callbackState, "context:requestConfirmation(...)")
+  confirmation.request(callbackState, options)
+end
+
 local function ofCustomAgent(self, method)
   local callbackState = stateOfSelf(self, method)
   checkWritable(callbackState, ("context:%s(...)"):format(method))
@@ -253,6 +267,7 @@ local fields = {
   session = function(callbackState) return callbackState.sessionView end,
   actions = function(callbackState) return callbackState.actionsView end,
   functionCallId = function(callbackState) return callbackState.callId end,
+  toolConfirmation = function(callbackState) return copy(callbackState.toolConfirmation) end,
 }
 
 local Context = {
@@ -299,11 +314,12 @@ end
 ---answer (contract 1.4).
 ---@param answer moonpad.CallbackState
 ---@param callId string?
+---@param toolConfirmation moonpad.ToolConfirmation?
 ---@return moonpad.CallbackState
-function contexts.beginCall(answer, callId)
+function contexts.beginCall(answer, callId, toolConfirmation)
   answer.writes = answer.writes or {}
   local callbackState = open(answer.invocationContext, answer.agent, callId, core.beginCallChanges(answer.state))
-  callbackState.answer = answer
+  callbackState.answer, callbackState.toolConfirmation = answer, toolConfirmation
   return callbackState
 end
 

@@ -27,6 +27,7 @@ local invocationContexts = {}
 ---@field shared moonpad.InvocationShared one for the whole run
 ---@field parent moonpad.InvocationContext? of a part of the run
 ---@field branch string? of a parallel agent, like "team.writer"; a run as a whole has none
+---@field answered moonpad.AnsweredAgent? of an agent whose calls the user's message answers
 ---@field loop moonpad.LoopRound? the innermost loop around it
 ---@field final { event: moonpad.Event? }? gets the last final event
 ---@field isEnding boolean? code that still runs must stop at the next occasion
@@ -62,7 +63,7 @@ function invocationContexts.new(fields)
 end
 
 ---The context of a part of the run.
----@param fields { branch: string?, loop: moonpad.LoopRound?, final: table? }?
+---@param fields { branch: string?, answered: moonpad.AnsweredAgent?, loop: moonpad.LoopRound?, final: table? }?
 ---@return moonpad.InvocationContext
 function InvocationContext:child(fields)
   fields = fields or {}
@@ -81,6 +82,17 @@ end
 ---@param content moonpad.Content
 function InvocationContext:setUserContent(content)
   self.userContent = content
+end
+
+---The calls of an agent that the user has approved or refused, and that are to be run now: once.
+---@param agent moonpad.Agent
+---@return moonpad.ConfirmedCall[]
+function InvocationContext:takeConfirmed(agent)
+  local answered = self.answered
+  if not answered or answered.author ~= agent.name then return {} end
+  local confirmed = answered.confirmed
+  answered.confirmed = {}
+  return confirmed
 end
 
 ---Counts a call of a model; error `limit` where it is one too many.

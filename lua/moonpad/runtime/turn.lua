@@ -54,10 +54,11 @@ local function appendUserEvent(invocationContext)
   local delta = invocationContext.stateDelta
   local hasDelta = delta ~= nil and next(delta) ~= nil
   if invocationContext.userContent or hasDelta or contexts.hasChanges(callbackState) then
-    publish.commit(callbackState, {
+    local message = publish.commit(callbackState, {
       invocationId = invocationContext.id, author = "user", content = invocationContext.userContent,
       actions = actions.merge({ stateDelta = delta }, callbackState.actions), branch = branchOf(answered),
     })
+    longRunning.checkFirst(invocationContext, answered, message)
   end
   contexts.finish(callbackState, "the user's message is stored")
   return answered, callbackState.actions.transferToAgent
@@ -85,7 +86,7 @@ local function runAgents(invocationContext, answered)
   for _, call in ipairs(answered) do
     local caller = trees.find(root, call.author)
     if caller then
-      agents.run(invocationContext:child { branch = call.branch }, caller)
+      agents.run(invocationContext:child { branch = call.branch, answered = call }, caller)
       hasRun = true
     end
   end

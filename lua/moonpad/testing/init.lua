@@ -1,6 +1,7 @@
 --- Testing agents with busted: contexts without a runner, models that follow a script, clocks,
 --- assertions. `require "moonpad.testing"` inside busted adds `assert.has_state` and
 --- `assert.state_delta` to luassert.
+local confirmation = require "moonpad.flow.confirmation"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local invocationContexts = require "moonpad.runtime.invocation_context"
@@ -26,7 +27,7 @@ end
 
 local TOOL_CONTEXT_FIELDS = {
   "state", "appName", "userId", "sessionId", "agentName", "functionCallId", "userContent", "artifactService",
-  "memoryService",
+  "memoryService", "toolConfirmation",
 }
 
 local function nameOf(options)
@@ -58,6 +59,13 @@ local function createSession(service, name, state)
   }
 end
 
+local function confirmationOf(given)
+  if given == nil then return nil end
+  local where = "testing.toolContext.toolConfirmation"
+  local hint = type(given) == "table" and type(given.hint) == "string" and given.hint or ""
+  return confirmation.ofAnswer(given, hint, where)
+end
+
 ---@class moonpad.ToolContextOptions
 ---@field state table? what the tool finds
 ---@field appName string?
@@ -68,6 +76,7 @@ end
 ---@field userContent table|string?
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
+---@field toolConfirmation { confirmed: boolean, payload: any, hint: string? }? what the user has said to the call
 
 ---A context as a tool gets it, over a session of its own in memory: to call `tool.run(args,
 ---context)` in a test. What the tool writes is pending in `context.state` and can be looked
@@ -90,7 +99,9 @@ function testing.toolContext(options)
     artifactService = options.artifactService, memoryService = options.memoryService,
   }
   local agent = { name = options.agentName or "agent" }
-  return contexts.begin(invocationContext, agent, options.functionCallId or "call-1").context
+  local callbackState = contexts.begin(invocationContext, agent, options.functionCallId or "call-1")
+  callbackState.isRunningTool, callbackState.toolConfirmation = true, confirmationOf(options.toolConfirmation)
+  return callbackState.context
 end
 
 ---- Running

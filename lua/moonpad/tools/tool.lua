@@ -1,4 +1,6 @@
 --- Tools: what a model may call.
+local callbacks = require "moonpad.agents.callbacks"
+local confirmation = require "moonpad.flow.confirmation"
 local core = require "moonpad.core"
 local schema = require "moonpad.schema.validate"
 local schemaDefinition = require "moonpad.schema.definition"
@@ -10,6 +12,7 @@ local tools = {}
 ---@field description string?
 ---@field parameters table? a JSON Schema of an object; default: no parameters are described
 ---@field run fun(args: table, context: moonpad.Context): any
+---@field requireConfirmation boolean|(fun(args: table, context: moonpad.Context): boolean)|nil the user is asked first
 ---@field longRunning boolean? it may return nil: its answer comes later, in a message of the user
 
 ---@class moonpad.Tool: moonpad.ToolDefinition
@@ -18,7 +21,7 @@ local tools = {}
 local Tool = { __name = "moonpad.tool" }
 Tool.__index = Tool
 
-local FIELDS = { "name", "description", "parameters", "run", "longRunning" }
+local FIELDS = { "name", "description", "parameters", "run", "longRunning", "requireConfirmation" }
 
 local function expect(value, kind, where)
   if type(value) ~= kind then
@@ -33,22 +36,39 @@ local function checkParameters(parameters, where)
   if problem then core.error("invalid_argument", where .. '.type: must be "object": arguments are one') end
 end
 
+local function checkName(name, place)
+  local where = place .. "tool.name"
+  expect(name, "string", where)
+  if name == "" then core.error("invalid_argument", where .. ": must not be empty") end
+  if name == confirmation.REQUEST_NAME then
+    core.error("invalid_argument",
+      ('%s: "%s" is the call that asks the user for a confirmation; take another name'):format(where, name))
+  end
+end
+
+local function checkRequireConfirmation(value, where)
+  if value == nil or type(value) == "boolean" or callbacks.isCallable(value) then return end
+  core.error("invalid_argument", ("%s.requireConfirmation: expected a boolean or a function, got %s"):format(where,
+    type(value)))
+end
+
 local function define(definition, place)
   expect(definition, "table", place .. "tool")
   core.checkFields(definition, place .. "tool", FIELDS)
-  expect(definition.name, "string", place .. "tool.name")
-  if definition.name == "" then core.error("invalid_argument", place .. "tool.name: must not be empty") end
+  checkName(definition.name, place)
   local where = ('%stool "%s"'):format(place, definition.name)
   expect(definition.run, "function", where .. ".run")
   if definition.description ~= nil then expect(definition.description, "string", where .. ".description") end
   if definition.parameters ~= nil then checkParameters(definition.parameters, where .. ".parameters") end
   if definition.longRunning ~= nil then expect(definition.longRunning, "boolean", where .. ".longRunning") end
+  checkRequireConfirmation(definition.requireConfirmation, where)
   return setmetatable({
     name = definition.name,
     description = definition.description or "",
     parameters = definition.parameters or { type = "object", properties = {} },
     run = definition.run,
     longRunning = definition.longRunning or false,
+    requireConfirmation = definition.requireConfirmation or false,
   }, Tool)
 end
 
