@@ -547,7 +547,7 @@ support.each_store(function(open)
           { text = '[B] called tool `look` with parameters: {"at":"sea"}' },
         } },
         { role = "user", parts = {
-          { text = "For context:" }, { text = '[B] tool `look` returned: {"seen":"ships"}' },
+          { text = "For context:" }, { text = '[B] `look` tool returned result: {"seen":"ships"}' },
         } },
         text "Now",
       }, contents)

@@ -159,7 +159,7 @@ support.each_store(function(open)
       support.run(runner, "go")
       assert.same({
         "user go", "user For context:", 'user [A] called tool `pay` with parameters: {"sum":90}', "user For context:",
-        ('user [A] tool `pay` returned: {"error":"%s"}'):format(REQUIRED),
+        ('user [A] `pay` tool returned result: {"error":"%s"}'):format(REQUIRED),
       }, outline(model.requests[1]))
     end)
 

@@ -180,14 +180,19 @@ describe("context:endInvocation", function()
       assert.are.equal(1, #asked)
     end)
 
-    it("lets no transfer happen, whoever asks for it", function()
+    it("lets the agent that is handed the conversation wait for the next message, whoever hands it over", function()
       local function hand(context)
         context:transferToAgent "other"
         context:endInvocation()
       end
       for _, hook in ipairs { "beforeAgentCallback", "beforeModelCallback", "afterModelCallback" } do
         local agent = agentOf(asked, "desk", { [hook] = hand, subAgents = { agentOf(asked, "other") } })
-        for _, event in ipairs(support.run(runnerOf(agent), "Hi")) do assert.are.equal("desk", event.author, hook) end
+        local message = { userId = "u", sessionId = hook, newMessage = "Hi" }
+        for _, event in ipairs(support.run(runnerOf(agent), message)) do
+          assert.are.equal("desk", event.author, hook)
+        end
+        assert.are.equal("other", support.run(runnerOf(agent), message)[1].author, hook)
+        asked[#asked] = nil
       end
       local tool = moonpad.tool { name = "hand", run = function(_, context) hand(context) end }
       local agent = agentOf(asked, "desk", {

@@ -71,7 +71,8 @@ support.each_store(function(open)
         return {}
       end }
       local agent = moonpad.agent { name = "A", model = caller(), tools = { set } }
-      support.run(runnerOf(agent), { userId = "u", sessionId = "s", newMessage = "go", stateDelta = { mode = "night" } })
+      local atNight = { userId = "u", sessionId = "s", newMessage = "go", stateDelta = { mode = "night" } }
+      support.run(runnerOf(agent), atNight)
       assert.equal("night", seen)
       assert.matches("read%-only", problem.message)
       assert.equal("night", support.stored(service).state.mode)

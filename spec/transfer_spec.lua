@@ -83,13 +83,13 @@ support.each_store(function(open)
   end
 
   describe("the tool transfer_to_agent", function()
-    it("is offered with sub-agents, peers and the parent", function()
+    it("is offered with sub-agents, the parent and peers, in this order", function()
       local names, request = offered("B", function(agent)
         return agent("A", { subAgents = { agent("B", { subAgents = { agent "D" } }), agent "C" } })
       end)
-      assert.same({ "D", "C", "A" }, names)
+      assert.same({ "D", "A", "C" }, names)
       assert.matches("^I am B\n\nYou can hand the conversation over", request.systemInstruction)
-      assert.matches("%- D: does D\n%- C: does C\n%- A: does A", request.systemInstruction)
+      assert.matches("%- D: does D\n%- A: does A\n%- C: does C", request.systemInstruction)
       assert.matches("hand the conversation back to A%.", request.systemInstruction)
     end)
 

@@ -105,14 +105,13 @@ function trees.targets(agent, root)
   local targets = table.move(agent.subAgents, 1, #agent.subAgents, 1, {})
   local parent = parentOf(agent, root)
   if not parent then return targets end
+  if not agent.disallowTransferToParent then targets[#targets + 1] = parent end
   if not agent.disallowTransferToPeers then
     for _, peer in ipairs(parent.subAgents) do
       if peer ~= agent then targets[#targets + 1] = peer end
     end
   end
-  if agent.disallowTransferToParent then return targets end
-  targets[#targets + 1] = parent
-  return targets, parent
+  return targets, not agent.disallowTransferToParent and parent or nil
 end
 
 ---The model of an agent: its own, or that of the nearest agent above it that has one.
@@ -171,8 +170,17 @@ local function isTransferableAcrossTree(agent, root)
   return false
 end
 
----Who goes on with a conversation: the agent that spoke last and can give it back, or else
----the root.
+-- Who has the conversation after an event: whom it was handed over to, or who has spoken.
+local function holderAfter(root, event, speaks)
+  local target = type(event.actions) == "table" and event.actions.transferToAgent
+  if type(target) == "string" then return trees.find(root, target) end
+  if event.author == "user" or not speaks(event) then return nil end
+  return trees.find(root, tostring(event.author))
+end
+
+---Who goes on with a conversation: the agent that has it and can give it back, or else the root.
+---It has it as well where it was handed over and nothing came of it: its model failed, or the run
+---was cancelled.
 ---@param root moonpad.Agent
 ---@param history moonpad.Event[]
 ---@param speaks fun(event: moonpad.Event): boolean events that only change state do not count
@@ -180,11 +188,8 @@ end
 function trees.findAgentToRun(root, history, speaks)
   if #root.subAgents == 0 or not root.isLlm then return root end
   for index = #history, 1, -1 do
-    local event = history[index]
-    if event.author ~= "user" and speaks(event) then
-      local agent = trees.find(root, tostring(event.author))
-      if agent and isTransferableAcrossTree(agent, root) then return agent end
-    end
+    local agent = holderAfter(root, history[index], speaks)
+    if agent and isTransferableAcrossTree(agent, root) then return agent end
   end
   return root
 end

@@ -55,7 +55,8 @@ local function retell(author, part)
   if call then
     return ("[%s] called tool `%s` with parameters: %s"):format(author, call.name, core.json.encode(call.args or {}))
   elseif response then
-    return ("[%s] tool `%s` returned: %s"):format(author, response.name, core.json.encode(response.response or {}))
+    return ("[%s] `%s` tool returned result: %s"):format(author, response.name,
+      core.json.encode(response.response or {}))
   elseif part.text and not part.thought then
     return ("[%s] said: %s"):format(author, part.text)
   end

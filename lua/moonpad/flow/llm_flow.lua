@@ -26,6 +26,13 @@ local function longRunningIds(tools, event)
   return #ids > 0 and ids or nil
 end
 
+-- An answer that says nothing makes no event; but what it has cost, and what its callbacks changed,
+-- must not be lost.
+local function isWorthAnEvent(callbackState, response)
+  if not llmResponses.isEmpty(response) then return true end
+  return not response.partial and (response.usageMetadata ~= nil or contexts.hasChanges(callbackState))
+end
+
 -- Asks the model once and publishes what it answers. Returns the function calls to be run, the
 -- agent that is to go on, and whether to ask again.
 local function askModel(callbackState, tools)
@@ -33,8 +40,7 @@ local function askModel(callbackState, tools)
   local calls, target, askAgain = {}, nil, false
   local streamId
   modelCall.run(callbackState, request, function(response, origin)
-    -- An empty answer makes no event; but what its callbacks changed must not be lost.
-    if llmResponses.isEmpty(response) and (response.partial or not contexts.hasChanges(callbackState)) then return end
+    if not isWorthAnEvent(callbackState, response) then return end
     local event = llmResponses.toEvent(response, callbackState.invocationContext.session)
     if event.partial then
       streamId = streamId or llmRequests.newEventId(callbackState)
@@ -48,7 +54,7 @@ local function askModel(callbackState, tools)
     local published = publish.event(callbackState, event, origin)
     table.move(published.calls, 1, #published.calls, #calls + 1, calls)
     target = published.transfer or target
-    askAgain = endsInCodeResult(response)
+    if not llmResponses.isEmpty(response) then askAgain = endsInCodeResult(response) end
   end)
   target = publish.changes(callbackState).transfer or target
   return calls, target, askAgain

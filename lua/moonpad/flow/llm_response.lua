@@ -98,7 +98,7 @@ function llmResponses.ofModel(value, where)
   return error(result, 0)
 end
 
----Is there anything in it that is worth an event of its own?
+---Does it say nothing at all?
 ---@param response moonpad.Response
 ---@return boolean
 function llmResponses.isEmpty(response)
