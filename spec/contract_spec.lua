@@ -140,17 +140,6 @@ describe("the list in docs/contract.md of what this version does not have", func
   absent("4", { "inputSchema", "providerTools" }, "invalid_argument", function(field)
     return codeOf(moonpad.agent, { name = "clerk", model = answer, [field] = {} })
   end)
-  absent("4", { "`nil` is the answer `{ result = null }`" }, moonpad.null, function()
-    local response
-    local fails = moonpad.tool { name = "look", run = function() return nil, "the shelf is empty" end }
-    local agent = moonpad.agent { name = "clerk", tools = { fails }, model = moonpad.models.scripted {
-      { content = { parts = { { functionCall = { name = "look", args = {} } } } } }, "Done",
-    } }
-    for event in newRunner(newService(), { agent = agent }):run { userId = "ann", newMessage = "Hi" } do
-      response = event:functionResponses()[1] or response
-    end
-    return response.response.result
-  end)
   absent("4", { "appName", "userId", "sessionId", "branch", "unknown" }, nil, function(field)
     local seen = "not asked"
     local agent = moonpad.agent { name = "clerk", model = answer,

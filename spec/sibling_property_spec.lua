@@ -379,9 +379,10 @@ local AVOIDS = {
 
 local function playTrial(service, way, values, drive)
   local model, expected, tools = newModel(ALL_KEYS, BEGINNING), {}, {}
-  local function finish(name, tx) expected[name] = tx:commit() end
+  -- Each calls the tool of its number.
+  local function finish(name, tx) expected[name:match "%d+$"] = tx:commit() end
   for index = 1, 2 + values:below(2) do
-    tools[index] = players[way](tostring(index), randomCall(values, AVOIDS[way]), model, finish)
+    tools[index] = players[way]("tool" .. index, randomCall(values, AVOIDS[way]), model, finish)
   end
   local result = toolCalls.play(service, drive, { start = BEGINNING, tools = tools })
   for id, err in pairs(result.failures) do

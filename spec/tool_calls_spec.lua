@@ -181,7 +181,7 @@ local function patterns()
   local nothing = { "nothing", function(_, _, wait) wait() end }
   pattern("a count in afterToolCallback", {
     fields = { afterToolCallback = function(context) context.state.count = (context.state.count or 0) + 1 end },
-    calls = { nothing, { "nothing more", nothing[2] }, { "nothing at all", nothing[2] } },
+    calls = { nothing, { "nothing_more", nothing[2] }, { "nothing_at_all", nothing[2] } },
     sequence = { state = { count = 3 } }, overlap = { state = { count = 3 } },
   })
 

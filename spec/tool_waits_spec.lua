@@ -21,13 +21,13 @@ local ASKS = {
   { "loadArtifact", function(context) return context:loadArtifact("note.txt").text end, answer = "tea" },
   { "listArtifacts", function(context) return context:listArtifacts() end, answer = { "note.txt" } },
   { "searchMemory", function(context) return #context:searchMemory("kettle").memories end, answer = 1 },
-  { "session.events", function(context)
+  { "events", function(context)
     local texts = {}
     for index = 1, #context.session.events do texts[index] = context.session.events[index]:text() end
     return texts
   end, answer = { "the kettle", "the cup", "go", "" } },
   { "stateAt", function(_, service) return service:stateAt(service:getSession(WHO), 1) end, answer = { n = 1 } },
-  { "a template", function(context) return moonpad.injectSessionState("{artifact.note.txt}, {n}", context) end,
+  { "template", function(context) return moonpad.injectSessionState("{artifact.note.txt}, {n}", context) end,
     answer = "tea, 2" },
 }
 

@@ -493,8 +493,8 @@ describe("what tool calls come to", function()
       end
       return caller(name, {
         counting(name, "a", 2), counting(name, "b", 0), counting(name, "c", 1), counting(name, "d", 1),
-        moonpad.agentTool { agent = agent("helper of " .. name, { model = function(_, context)
-          ask("helper of " .. name)
+        moonpad.agentTool { agent = agent("helper_of_" .. name, { model = function(_, context)
+          ask("helper_of_" .. name)
           coroutine.yield()
           context.state[name].helped = true
           return "helped"

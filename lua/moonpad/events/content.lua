@@ -16,7 +16,7 @@ local PART = {
 }
 local INSIDE = {
   functionCall = { id = "string", name = "string" },
-  functionResponse = { id = "string", name = "string" },
+  functionResponse = { id = "string", name = "string", parts = "table" },
   inlineData = {},
 }
 

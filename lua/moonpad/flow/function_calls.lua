@@ -13,6 +13,7 @@ local errorText = require "moonpad.util.error_text"
 local llmResponses = require "moonpad.flow.llm_response"
 local luaError = require "moonpad.util.lua_error"
 local publish = require "moonpad.runtime.publish"
+local results = require "moonpad.tools.result"
 local schema = require "moonpad.schema.validate"
 
 local functionCalls = {}
@@ -72,14 +73,16 @@ local function runTool(call)
   local problem = schema.check(call.tool.parameters, call.args)
   if problem then core.error("tool", ("%s: bad arguments after beforeToolCallback: %s"):format(call.name, problem)) end
   local callbackState = call.callbackState
-  local result = confirmation.answerInstead(call.tool, call.args, callbackState)
+  local result, parts = confirmation.answerInstead(call.tool, call.args, callbackState), nil
   if result == nil then
     callbackState.isRunningTool = true
-    result = call.tool.run(call.args, callbackState.context)
+    result, parts = results.read(call.name, call.tool.run(call.args, callbackState.context))
+    if parts then checkResult(call, { parts = parts }) end
   end
   checkResult(call, result)
   contexts.checkActions(callbackState)
   commit(callbackState)
+  call.parts = parts
   return result
 end
 
@@ -133,6 +136,7 @@ end
 local function answerFailure(call, err, traceback)
   -- A text goes into the callback's answer as it is, most often.
   if type(err) == "string" then err = errorText.valid(err) end
+  call.parts = nil
   local ok, answer = ask(call, "onToolErrorCallback", err)
   if ok and answer ~= nil then return true, answer end
   if not ok then err, traceback = answer, nil end
@@ -169,10 +173,11 @@ local function perform(call)
   if not ok then
     isAnswered, value = answerFailure(call, replaced)
     if not isAnswered then return end
-  elseif replaced ~= nil then
-    value = replaced
+  elseif replaced ~= nil and not rawequal(replaced, value) then
+    -- The files belong to what the tool has answered.
+    value, call.parts = replaced, nil
   end
-  call.isPending = value == nil and call.tool.longRunning
+  call.isPending = value == nil and not call.parts and call.tool.longRunning
   if not call.isPending then respond(call, value) end
 end
 
@@ -205,7 +210,8 @@ local function toEvent(calls)
   local parts, errors = {}, {}
   for _, call in ipairs(calls) do
     if not call.isPending then
-      parts[#parts + 1] = { functionResponse = { id = call.id, name = call.name, response = call.response } }
+      local response = { id = call.id, name = call.name, response = call.response, parts = call.parts }
+      parts[#parts + 1] = { functionResponse = response }
     end
     if call.traceback then errors[keyOf(call, errors)] = call.traceback end
   end

@@ -12,7 +12,7 @@ local modelCall = {}
 
 ---@class moonpad.Model
 ---@field name string?
----@field generate fun(self, request: table, context: moonpad.Context): table|string|function
+---@field generate fun(self, request: table, context: moonpad.Context): table|string|function|nil, string?
 
 -- agent -> the model that its name stands for. Made when it is first called: only then must there
 -- be a key.
@@ -91,6 +91,7 @@ local function start(callbackState, run, request)
   local answer, invariant, control, closing = run(request, callbackState.context)
   local where = ('agent "%s": '):format(callbackState.agent.name)
   if callbacks.isCallable(answer) then return streamed(where, answer, invariant, control), closing end
+  if answer == nil and type(invariant) == "string" then core.error("model", errorText.valid(invariant)) end
   if answer == nil or type(answer) == "table" and next(answer) == nil then
     core.error("model", ('the model of agent "%s" returned %s; expected a response, a string or an iterator')
       :format(callbackState.agent.name, answer == nil and "nothing" or "an empty table"))

@@ -5,6 +5,7 @@ local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local events = require "moonpad.events.event"
+local names = require "moonpad.tools.name"
 local output = require "moonpad.agents.output"
 local runners = require "moonpad.runtime.runner"
 local tools = require "moonpad.tools.tool"
@@ -143,6 +144,7 @@ function agentTool.define(definition)
   if not agents.isAgent(agent) then
     core.error("invalid_argument", "agentTool.agent: expected an agent, got " .. type(agent))
   end
+  names.check(agent.name, "agentTool.agent.name")
   if skips ~= nil and type(skips) ~= "boolean" then
     core.error("invalid_argument", "agentTool.skipSummarization: expected a boolean, got " .. type(skips))
   end

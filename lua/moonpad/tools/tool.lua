@@ -2,6 +2,7 @@
 local callbacks = require "moonpad.agents.callbacks"
 local confirmation = require "moonpad.flow.confirmation"
 local core = require "moonpad.core"
+local names = require "moonpad.tools.name"
 local schema = require "moonpad.schema.validate"
 local schemaDefinition = require "moonpad.schema.definition"
 
@@ -11,7 +12,7 @@ local tools = {}
 ---@field name string
 ---@field description string?
 ---@field parameters table? a JSON Schema of an object; default: no parameters are described
----@field run fun(args: table, context: moonpad.Context): any
+---@field run fun(args: table, context: moonpad.Context): any, (table[]|string)? a result and files, or nil and an error
 ---@field requireConfirmation boolean|(fun(args: table, context: moonpad.Context): boolean)|nil the user is asked first
 ---@field longRunning boolean? it may return nil: its answer comes later, in a message of the user
 
@@ -38,8 +39,7 @@ end
 
 local function checkName(name, place)
   local where = place .. "tool.name"
-  expect(name, "string", where)
-  if name == "" then core.error("invalid_argument", where .. ": must not be empty") end
+  names.check(name, where)
   if name == confirmation.REQUEST_NAME then
     core.error("invalid_argument",
       ('%s: "%s" is the call that asks the user for a confirmation; take another name'):format(where, name))
@@ -57,7 +57,7 @@ local function define(definition, place)
   core.checkFields(definition, place .. "tool", FIELDS)
   checkName(definition.name, place)
   local where = ('%stool "%s"'):format(place, definition.name)
-  expect(definition.run, "function", where .. ".run")
+  if not callbacks.isCallable(definition.run) then expect(definition.run, "function", where .. ".run") end
   if definition.description ~= nil then expect(definition.description, "string", where .. ".description") end
   if definition.parameters ~= nil then checkParameters(definition.parameters, where .. ".parameters") end
   if definition.longRunning ~= nil then expect(definition.longRunning, "boolean", where .. ".longRunning") end

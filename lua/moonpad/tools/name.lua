@@ -1,0 +1,34 @@
+--- Names of tools: what every provider takes.
+local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
+
+local names = {}
+
+local MAX_BYTES = 64
+
+local function isFit(name)
+  return #name <= MAX_BYTES and name:find "^[A-Za-z_][A-Za-z0-9_-]*$" ~= nil
+end
+
+-- A name that would do, as like the given one as can be.
+local function fitted(name)
+  local result = name:gsub("[\xC2-\xF4][\x80-\xBF]*", "_"):gsub("[^A-Za-z0-9_-]", "_")
+  if not result:find "^[A-Za-z_]" then result = "_" .. result end
+  return result:sub(1, MAX_BYTES)
+end
+
+---Refuses a name that some provider would not take.
+---@param name any
+---@param where string for messages
+function names.check(name, where)
+  if type(name) ~= "string" then
+    core.error("invalid_argument", ("%s: expected a string, got %s"):format(where, type(name)))
+  end
+  if name == "" then core.error("invalid_argument", where .. ": must not be empty") end
+  if isFit(name) then return end
+  local shown = core.json.encode(errorText.valid(name))
+  core.error("invalid_argument", ('%s: %s is no name that models can call (letters, digits, _ and -, at most %d, first '
+    .. 'a letter or _); "%s" would do'):format(where, shown, MAX_BYTES, fitted(name)))
+end
+
+return names
