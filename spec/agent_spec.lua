@@ -94,7 +94,7 @@ describe("the definition of an agent", function()
     local service <close> = moonpad.open "memory:"
     local agent = anAgent { model = function() return { content = { parts = { text = "x" } } } end }
     local runner = moonpad.runner { appName = "app", agent = agent, sessionService = service }
-    assert.equal('newMessage.parts: expected a list of parts, got a table with the key "text"',
+    assert.equal('runner:run: newMessage.parts: expected a list of parts, got a table with the key "text"',
       failure(support.run, runner, { parts = { text = "x" } }).message)
     local err = failure(support.run, runner, "x")
     assert.equal('agent "Greeter": the model\'s answer.content.parts: expected a list of parts, got a table with the '
@@ -335,8 +335,7 @@ support.each_store(function(open)
       local runner = runnerOf { model = function() end }
       assert.equal("model", failure(support.run, runner, "Hi").code)
       assert.equal("model", failure(support.run, (runnerOf { model = function() return 42 end }), "Hi").code)
-      local named = runnerOf { model = "no-such-model" }
-      local err = failure(support.run, named, "Hi")
+      local err = failure(runnerOf, { model = "no-such-model" })
       assert.equal("invalid_argument", err.code)
       assert.matches("no%-such%-model", tostring(err))
     end)

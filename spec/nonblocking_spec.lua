@@ -126,7 +126,6 @@ describe("a step while a model answers over HTTP", function()
     local program = [[
       local moonpad = require "moonpad"
       moonpad.agent { name = "A", model = "claude-sonnet-4" }
-      moonpad.agent { name = "B", model = "nobody-knows" }
       assert(package.loaded["moonpad.models.anthropic"] and package.loaded["moonpad.http_core"])
       assert(not package.loaded["moonpad.models.openai"])
     ]]

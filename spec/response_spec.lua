@@ -221,7 +221,7 @@ support.each_store(function(open)
 
     it("is the fault of a user who sends it", function()
       local err = failure(support.run, runnerOf { model = function() return "x" end }, { parts = { { text = 5 } } })
-      assert.same({ "invalid_argument", "newMessage.parts[1].text: expected a string, got number" },
+      assert.same({ "invalid_argument", "runner:run: newMessage.parts[1].text: expected a string, got number" },
         { err.code, err.message })
     end)
   end)

@@ -288,7 +288,7 @@ support.each_store(function(open)
         { nil, "expected a list of tools, got nothing" },
         { false, "expected a list of tools, got boolean" },
         { "look", "expected a list of tools, got string" },
-        { moonpad.null, "expected a list of tools, got userdata" },
+        { moonpad.null, "expected a list of tools, got null" },
         { moonpad.tool(tool "look"), "expected a list of tools, got moonpad.tool" },
         { tool "look", 'expected a list of tools, got a table with the key "description"' },
         { { look = tool "look" }, 'expected a list of tools, got a table with the key "look"' },
@@ -305,7 +305,7 @@ support.each_store(function(open)
     it("is told what is wrong with an entry", function()
       local cases = {
         { "look", '[1]: expected a moonpad.tool, got string' },
-        { {}, '[1]: tool.name: expected a string, got nil' },
+        { {}, '[1]: tool.name: expected a non-empty string, got nil' },
         { { name = "look" }, '[1]: tool "look".run: expected a function, got nil' },
         { { name = "look", run = print, func = print }, '[1]: tool: func: unknown field, did you mean run?' },
         { fixed(tool "look"), '[1]: tool: tools: unknown field' },

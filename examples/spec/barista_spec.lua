@@ -4,7 +4,7 @@ local testing = require "moonpad.testing"
 
 describe("the barista", function()
   it("has a tool that puts drinks on the order", function()
-    local _, order = barista("no model is needed to call a tool")
+    local _, order = barista(function() end)
     local context = testing.toolContext { state = { drinks = { { drink = "tea", count = 1 } } } }
     assert.are.same({ orders = 2 }, order.run({ drink = "coffee", count = 2 }, context))
     assert.has_state(context, {

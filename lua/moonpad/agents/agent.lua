@@ -1,8 +1,8 @@
 --- Agents that are driven by a model (ADK's LlmAgent): their definition.
 local agents = require "moonpad.agents.base"
+local callable = require "moonpad.util.callable"
 local callbacks = require "moonpad.agents.callbacks"
-local core = require "moonpad.core"
-local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 local llmFlow = require "moonpad.flow.llm_flow"
 local schemaDefinition = require "moonpad.schema.definition"
@@ -35,72 +35,50 @@ local llmAgent = {}
 ---@field afterToolCallback moonpad.Callback?
 ---@field onToolErrorCallback moonpad.Callback?
 
-local FIELDS = {
-  "name", "description", "model", "instruction", "globalInstruction", "tools", "outputKey", "outputSchema",
-  "includeContents", "config", "subAgents", "templateSyntax", "disallowTransferToParent", "disallowTransferToPeers",
-}
-table.move(callbacks.OF_AGENT, 1, #callbacks.OF_AGENT, #FIELDS + 1, FIELDS)
-
-local function refuse(where, message)
-  core.error("invalid_argument", where .. ": " .. message)
-end
-
-local function expect(value, where, ...)
-  if value == nil then return end
-  for _, kind in ipairs { ... } do
-    if type(value) == kind or kind == "function" and callbacks.isCallable(value) then return end
-  end
-  refuse(where, ("expected a %s, got %s"):format(table.concat({ ... }, " or a "), type(value)))
-end
+local MODEL = "a model object needs a method generate(self, request, context)"
 
 local function checkModel(model, where)
-  expect(model, where, "function", "table", "string")
-  if type(model) == "table" and not callbacks.isCallable(model) and type(model.generate) ~= "function" then
-    refuse(where, "a model object needs a method generate(self, request, context)")
+  if type(model) == "string" then
+    require("moonpad.models.resolve").prepare(model)
+  elseif type(model) ~= "table" and not callable.is(model) then
+    fields.refuse(where, "expected a function, a model object or the name of a model, got " .. lists.kindOf(model))
+  elseif not callable.is(model) and not callable.is(model.generate) then
+    fields.refuse(where, MODEL)
   end
-end
-
-local function checkChoice(value, where, ...)
-  if value == nil then return end
-  for _, choice in ipairs { ... } do
-    if value == choice then return end
-  end
-  refuse(where, ('expected "%s", got %s'):format(table.concat({ ... }, '" or "'), errorText.show(value)))
-end
-
-local function checkFields(definition, where)
-  checkModel(definition.model, where .. ".model")
-  expect(definition.instruction, where .. ".instruction", "string", "function")
-  expect(definition.globalInstruction, where .. ".globalInstruction", "string", "function")
-  expect(definition.outputKey, where .. ".outputKey", "string")
-  expect(definition.config, where .. ".config", "table")
-  if definition.outputSchema ~= nil then
-    schemaDefinition.check(definition.outputSchema, where .. ".outputSchema")
-  end
-  expect(definition.disallowTransferToParent, where .. ".disallowTransferToParent", "boolean")
-  expect(definition.disallowTransferToPeers, where .. ".disallowTransferToPeers", "boolean")
-  checkChoice(definition.includeContents, where .. ".includeContents", "default", "none")
-  checkChoice(definition.templateSyntax, where .. ".templateSyntax", "both", "braces", "angles")
 end
 
 -- Toolsets are asked for theirs when the model is.
-local function toolList(definition, where)
-  local list, byName = lists.of(definition.tools, where .. ".tools", "tools"), {}
+local function toolList(given, where)
+  local list, seen = lists.of(given, where, "tools"), {}
   for index, entry in ipairs(list) do
     if not toolsets.isToolset(entry) then
-      local tool = tools.of(entry, ("%s.tools[%d]"):format(where, index))
-      if byName[tool.name] then refuse(where .. ".tools", ('two tools are called "%s"'):format(tool.name)) end
-      list[index], byName[tool.name] = tool, tool
+      local tool = tools.of(entry, ("%s[%d]"):format(where, index))
+      if seen[tool.name] then fields.refuse(where, ('two tools are called "%s"'):format(tool.name)) end
+      list[index], seen[tool.name] = tool, true
     end
   end
-  return list, byName
+  return list
 end
 
-local function completeLlmAgent(agent, where)
-  checkFields(agent, where)
-  agent.isLlm = true
-  if type(agent.model) == "string" then require("moonpad.models.resolve").prepare(agent.model) end
-  agent.tools, agent.toolsByName = toolList(agent, where)
+local FIELDS = agents.FIELDS:with(callbacks.OF_MODEL):with {
+  { "model", checkModel, arguments = "request, context" },
+  { "instruction", "string|function", arguments = "context" },
+  { "globalInstruction", "string|function", arguments = "context" },
+  { "tools", toolList },
+  { "outputKey", "string" },
+  { "outputSchema", schemaDefinition.check },
+  { "includeContents", fields.oneOf { "default", "none" } },
+  { "config", "table" },
+  { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
+  { "disallowTransferToParent", "boolean" },
+  { "disallowTransferToPeers", "boolean" },
+}
+
+local function completeLlmAgent(agent)
+  agent.isLlm, agent.tools, agent.toolsByName = true, agent.tools or {}, {}
+  for _, tool in ipairs(agent.tools) do
+    if tools.isTool(tool) then agent.toolsByName[tool.name] = tool end
+  end
 end
 
 ---Makes an agent that is driven by a model.

@@ -3,6 +3,7 @@ local callbacks = require "moonpad.agents.callbacks"
 local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
+local fields = require "moonpad.schema.fields"
 local publish = require "moonpad.runtime.publish"
 local trees = require "moonpad.agents.tree"
 
@@ -24,47 +25,47 @@ local agents = {}
 local Agent = { __name = "moonpad.agent" }
 Agent.__index = Agent
 
-local function refuse(where, message)
-  core.error("invalid_argument", where .. ": " .. message)
+local function checkName(name, where)
+  if not fields.text.is(name) then
+    fields.refuse(where, ("expected %s, got %s"):format(fields.text.what, fields.describe(name)))
+  end
+  if name == "user" then fields.refuse(where, '"user" is who sends the messages; take another name') end
+  if not utf8.len(name) or name:find "%c" then
+    fields.refuse(where, "must be valid UTF-8 without control characters")
+  end
 end
 
-local function checkName(definition, kind)
-  local name = definition.name
-  if type(name) ~= "string" or name == "" then
-    refuse(kind .. ".name", ("expected a non-empty string, got %s"):format(name == "" and '""' or type(name)))
-  end
-  if name == "user" then refuse(kind .. ".name", '"user" is who sends the messages; take another name') end
-  if not utf8.len(name) or name:find "%c" then
-    refuse(kind .. ".name", "must be valid UTF-8 without control characters")
-  end
+-- They are not taken in yet: a definition that is refused must not keep them.
+local function childList(children, where)
+  return trees.childList(children, where, agents.isAgent)
 end
+
+---What agents of all kinds take.
+agents.FIELDS = fields.new({
+  { "name", checkName, required = true },
+  { "description", "string" },
+  { "subAgents", childList },
+}):with(callbacks.OF_AGENT)
 
 ---Makes an agent of any kind. Callers put it in brackets, (agents.build(...)), to return it: a
 ---tail call would hide the line of the definition from errors.
 ---@param kind string the name of the function in `moonpad` that makes it
 ---@param definition table
----@param fields string[] that this kind takes
+---@param known moonpad.Fields that this kind takes
 ---@param body moonpad.AgentBody what it does between its callbacks
 ---@param complete (fun(agent: moonpad.Agent, where: string))? checks and adds what only this kind has
 ---@return moonpad.Agent agent
-function agents.build(kind, definition, fields, body, complete)
-  if type(definition) ~= "table" then refuse(kind, ("expected a table, got %s"):format(type(definition))) end
-  core.checkFields(definition, kind, fields)
-  checkName(definition, kind)
-  local where = ('agent "%s"'):format(definition.name)
-  local description = definition.description
-  if description ~= nil and type(description) ~= "string" then
-    refuse(where .. ".description", "expected a string, got " .. type(description))
+function agents.build(kind, definition, known, body, complete)
+  known:checkNames(definition, kind)
+  local where = ('agent "%s"'):format(known:readOne(definition, "name", kind))
+  local agent = setmetatable(known:read(definition, where), Agent)
+  agent.body, agent.subAgents, agent.callbacks = body, agent.subAgents or {}, {}
+  for _, hook in ipairs(callbacks.NAMES_OF_AGENT) do
+    agent.callbacks[hook], agent[hook] = agent[hook] or {}, definition[hook]
   end
-  local agent = { callbacks = {}, body = body }
-  for _, field in ipairs(fields) do agent[field] = definition[field] end
-  for _, hook in ipairs(callbacks.OF_AGENT) do
-    agent.callbacks[hook] = callbacks.list(definition[hook], where .. "." .. hook)
-  end
-  setmetatable(agent, Agent)
   if complete then complete(agent, where) end
   -- Last of all: a definition that is refused must not keep the sub-agents.
-  trees.adopt(agent, where, agents.isAgent)
+  trees.adopt(agent, where)
   return agent
 end
 

@@ -1,52 +1,65 @@
 --- Hooks: who may answer at which point, and in which order.
-local core = require "moonpad.core"
+local callable = require "moonpad.util.callable"
+local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 
 local callbacks = {}
 
--- What an agent may define. A plugin offers the same, and the four of the run as a whole.
-callbacks.OF_AGENT = {
-  "beforeAgentCallback", "afterAgentCallback", "beforeModelCallback", "afterModelCallback", "onModelErrorCallback",
-  "beforeToolCallback", "afterToolCallback", "onToolErrorCallback",
+-- What an agent may define, each with what it is called with. A plugin offers the same, and the
+-- four of the run as a whole.
+local AROUND_AGENTS = { { "beforeAgentCallback", "context" }, { "afterAgentCallback", "context" } }
+local AROUND_MODELS = {
+  { "beforeModelCallback", "context, request" }, { "afterModelCallback", "context, response" },
+  { "onModelErrorCallback", "context, request, err" }, { "beforeToolCallback", "context, tool, args" },
+  { "afterToolCallback", "context, tool, args, result" }, { "onToolErrorCallback", "context, tool, args, err" },
 }
-callbacks.OF_RUN = { "onUserMessage", "beforeRun", "onEvent", "afterRun" }
+local OF_RUN = {
+  { "onUserMessage", "context, message" }, { "beforeRun", "context" }, { "onEvent", "context, event" },
+  { "afterRun", "context" },
+}
 
----Can a value be called, as far as its metatable tells?
----@param value any
----@return boolean
-local function isCallable(value)
-  if type(value) == "function" then return true end
-  local metatable = getmetatable(value)
-  return type(metatable) == "table" and type(rawget(metatable, "__call")) == "function"
-end
-callbacks.isCallable = isCallable
-
----Makes a list of what a callback field holds: a function, a list of functions, or nothing.
----@param value any
----@param where string for messages
----@return function[]
-function callbacks.list(value, where)
-  if value == nil then return {} end
-  if isCallable(value) then return { value } end
+-- The functions that a callback field holds: one, or a list.
+local function functionsOf(value, where, arguments)
+  if callable.is(value) then
+    fields.checkNoSelf(value, where, arguments)
+    return { value }
+  end
   if type(value) ~= "table" then
-    core.error("invalid_argument", where .. ": expected a function or a list of functions, got " .. type(value))
+    fields.refuse(where, "expected a function or a list of functions, got " .. lists.kindOf(value))
   end
   local list = lists.of(value, where, "functions")
   for index, item in ipairs(list) do
-    if not isCallable(item) then
-      core.error("invalid_argument", ("%s[%d]: expected a function, got %s"):format(where, index, type(item)))
-    end
+    local place = ("%s[%d]"):format(where, index)
+    if not callable.is(item) then fields.refuse(place, "expected a function, got " .. lists.kindOf(item)) end
+    fields.checkNoSelf(item, place, arguments)
   end
   return list
 end
 
-local OF_PLUGIN = table.move(callbacks.OF_RUN, 1, #callbacks.OF_RUN, 1, {})
-table.move(callbacks.OF_AGENT, 1, #callbacks.OF_AGENT, #OF_PLUGIN + 1, OF_PLUGIN)
+local function declare(...)
+  local declared = {}
+  for _, hooks in ipairs { ... } do
+    for _, hook in ipairs(hooks) do
+      local takes = function(value, where) return functionsOf(value, where, hook[2]) end
+      declared[#declared + 1] = { hook[1], takes }
+    end
+  end
+  return declared
+end
 
-local function checkPlugin(plugin, index)
-  local where = ("runner.plugins[%d]"):format(index)
+---The fields of callbacks that every agent has, and those of an agent with a model besides.
+---@type moonpad.Field[]
+callbacks.OF_AGENT, callbacks.OF_MODEL = declare(AROUND_AGENTS), declare(AROUND_MODELS)
+
+---The names of all of them.
+---@type string[]
+callbacks.NAMES_OF_AGENT = fields.new(declare(AROUND_AGENTS, AROUND_MODELS)).names
+
+local OF_PLUGIN = fields.new(declare(OF_RUN, AROUND_AGENTS, AROUND_MODELS))
+
+local function readPlugin(plugin, where)
   if type(plugin) ~= "table" then
-    core.error("invalid_argument", ("%s: expected a table of hooks, got %s"):format(where, type(plugin)))
+    fields.refuse(where, "expected a table of hooks, got " .. lists.kindOf(plugin))
   end
   local functions = {}
   for name, value in pairs(plugin) do
@@ -54,26 +67,23 @@ local function checkPlugin(plugin, index)
     -- misspelt hook.
     if type(value) == "function" then functions[name] = value end
   end
-  core.checkFields(functions, where, OF_PLUGIN)
-  local hooks = { name = plugin.name }
-  for _, hook in ipairs(OF_PLUGIN) do
-    local list = callbacks.list(plugin[hook], where .. "." .. hook)
-    if #list > 0 then hooks[hook] = list end
-  end
+  OF_PLUGIN:checkNames(functions, where)
+  local hooks = OF_PLUGIN:read(plugin, where)
+  hooks.name = plugin.name
   return hooks
 end
 
 ---Checks the plugins of a runner.
----@param plugins table?
+---@param plugins table
+---@param where string for messages
 ---@return table<string, function[]>[] plugins the hooks of each, as lists
-function callbacks.plugins(plugins)
-  local list, seen = lists.of(plugins, "runner.plugins", "plugins"), {}
+function callbacks.plugins(plugins, where)
+  local list, seen = lists.of(plugins, where, "plugins"), {}
   for index, plugin in ipairs(list) do
-    list[index] = checkPlugin(plugin, index)
+    local place = ("%s[%d]"):format(where, index)
+    list[index] = readPlugin(plugin, place)
     if type(plugin.name) == "string" then
-      if seen[plugin.name] then
-        core.error("invalid_argument", ('runner.plugins[%d]: two plugins are called "%s"'):format(index, plugin.name))
-      end
+      if seen[plugin.name] then fields.refuse(place, ('two plugins are called "%s"'):format(plugin.name)) end
       seen[plugin.name] = true
     end
   end

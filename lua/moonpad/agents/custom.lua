@@ -1,7 +1,6 @@
 --- Custom agents: a function of the user's decides what happens, publishes events, and runs
 --- other agents.
 local agents = require "moonpad.agents.base"
-local callbacks = require "moonpad.agents.callbacks"
 local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
@@ -19,7 +18,7 @@ local custom = {}
 ---@field beforeAgentCallback moonpad.Callback?
 ---@field afterAgentCallback moonpad.Callback?
 
-local FIELDS = { "name", "description", "run", "subAgents", "beforeAgentCallback", "afterAgentCallback" }
+local FIELDS = agents.FIELDS:with { { "run", "function", required = true, arguments = "context" } }
 
 local function refuse(message)
   core.error("invalid_argument", message)
@@ -100,18 +99,15 @@ local function run(invocationContext, agent)
   return callbackState.transfer
 end
 
-local function completeCustomAgent(agent, where)
+local function markAsRunner(agent)
   agent.runsOthers = true
-  if not callbacks.isCallable(agent.run) then
-    refuse(where .. ".run: expected a function, got " .. type(agent.run))
-  end
 end
 
 ---Makes an agent whose work is a function.
 ---@param definition moonpad.CustomDefinition
 ---@return moonpad.Agent
 function custom.define(definition)
-  return (agents.build("customAgent", definition, FIELDS, run, completeCustomAgent))
+  return (agents.build("customAgent", definition, FIELDS, run, markAsRunner))
 end
 
 return custom

@@ -45,19 +45,27 @@ local function measure(agent, where)
   return height + 1, nesting
 end
 
----Makes the agents of a list the sub-agents of another.
----@param agent moonpad.Agent
+---Checks the agents that are to be the sub-agents of another.
+---@param children any
 ---@param where string for messages
 ---@param isAgent fun(value: any): boolean
-function trees.adopt(agent, where, isAgent)
-  agent.subAgents = lists.of(agent.subAgents, where .. ".subAgents", "agents")
-  for index, child in ipairs(agent.subAgents) do
-    local place = ("%s.subAgents[%d]"):format(where, index)
-    if not isAgent(child) then refuse(place, "expected an agent, got " .. type(child)) end
+---@return moonpad.Agent[] list a copy
+function trees.childList(children, where, isAgent)
+  local list = lists.of(children, where, "agents")
+  for index, child in ipairs(list) do
+    local place = ("%s[%d]"):format(where, index)
+    if not isAgent(child) then refuse(place, "expected an agent, got " .. lists.kindOf(child)) end
     if child.parent then
       refuse(place, ('"%s" belongs to "%s" already; an agent has one parent'):format(child.name, child.parent.name))
     end
   end
+  return list
+end
+
+---Makes the agents in `subAgents` those of the agent.
+---@param agent moonpad.Agent
+---@param where string for messages
+function trees.adopt(agent, where)
   checkNames(agent, where, {})
   agent.height, agent.nesting = measure(agent, where .. ".subAgents")
   for _, child in ipairs(agent.subAgents) do child.parent = agent end

@@ -2,9 +2,8 @@
 --- by side.
 local agents = require "moonpad.agents.base"
 local concurrent = require "moonpad.runtime.concurrent"
-local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
-local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
 
 local workflow = {}
 
@@ -18,8 +17,7 @@ local workflow = {}
 ---@class moonpad.LoopDefinition: moonpad.WorkflowDefinition
 ---@field maxIterations integer? 0 or nothing: until a sub-agent escalates
 
-local FIELDS = { "name", "description", "subAgents", "beforeAgentCallback", "afterAgentCallback" }
-local LOOP_FIELDS = table.move(FIELDS, 1, #FIELDS, 2, { "maxIterations" })
+local LOOP_FIELDS = agents.FIELDS:with { { "maxIterations", fields.integerFrom(0) } }
 
 local function runInSequence(invocationContext, agent)
   for _, child in ipairs(agent.subAgents) do agents.run(invocationContext, child) end
@@ -29,7 +27,7 @@ end
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.sequential(definition)
-  return (agents.build("sequentialAgent", definition, FIELDS, runInSequence))
+  return (agents.build("sequentialAgent", definition, agents.FIELDS, runInSequence))
 end
 
 -- The agent that escalates finishes; those behind it in the round do not begin.
@@ -54,19 +52,12 @@ local function runLoop(invocationContext, agent)
   until loop.hasEscalated or round == limit or invocationContext:hasEnded()
 end
 
-local function checkLoop(agent, where)
-  local limit = agent.maxIterations
-  if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
-    core.error("invalid_argument", where .. ".maxIterations: expected an integer from 0, got " .. errorText.show(limit))
-  end
-end
-
 ---Makes an agent that runs its sub-agents again and again, until one escalates or the rounds are
 ---used up.
 ---@param definition moonpad.LoopDefinition
 ---@return moonpad.Agent
 function workflow.loop(definition)
-  return (agents.build("loopAgent", definition, LOOP_FIELDS, runLoop, checkLoop))
+  return (agents.build("loopAgent", definition, LOOP_FIELDS, runLoop))
 end
 
 -- A point separates the names in a branch.
@@ -96,7 +87,7 @@ end
 ---@param definition moonpad.WorkflowDefinition
 ---@return moonpad.Agent
 function workflow.parallel(definition)
-  return (agents.build("parallelAgent", definition, FIELDS, runInParallel, markAsRunner))
+  return (agents.build("parallelAgent", definition, agents.FIELDS, runInParallel, markAsRunner))
 end
 
 return workflow

@@ -1,4 +1,5 @@
 --- Calling a model: whatever kind of model it is, its answer comes as a sequence of responses.
+local callable = require "moonpad.util.callable"
 local callbacks = require "moonpad.agents.callbacks"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
@@ -34,7 +35,7 @@ local function runnable(callbackState)
     core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name))
   elseif type(model) == "string" then
     model = named(agent, model)
-  elseif callbacks.isCallable(model) then
+  elseif callable.is(model) then
     return model
   end
   return function(request, context) return model:generate(request, context) end
@@ -90,7 +91,7 @@ end
 local function start(callbackState, run, request)
   local answer, invariant, control, closing = run(request, callbackState.context)
   local where = ('agent "%s": '):format(callbackState.agent.name)
-  if callbacks.isCallable(answer) then return streamed(where, answer, invariant, control), closing end
+  if callable.is(answer) then return streamed(where, answer, invariant, control), closing end
   if answer == nil and type(invariant) == "string" then core.error("model", errorText.valid(invariant)) end
   if answer == nil or type(answer) == "table" and next(answer) == nil then
     core.error("model", ('the model of agent "%s" returned %s; expected a response, a string or an iterator')

@@ -55,11 +55,11 @@ local function keyOf(name, rule)
 end
 
 ---Loads what a model of that name needs, so that the first step of a run does not spend its time
----on it. Never fails: an unknown name is told when the model is called.
+---on it. A name that no adapter takes is refused; whether there is a key is asked when the model
+---is called.
 ---@param name string
 function resolve.prepare(name)
-  local rule = ruleOf(name)
-  if not rule then return end
+  local rule = ruleOf(name) or refuseUnknown(name)
   require("moonpad.models." .. rule.adapter)
   require("moonpad.http").prepare()
 end

@@ -1,6 +1,6 @@
 --- A model that follows a script: for tests, examples, and whoever wants to see a run without
 --- a network.
-local callbacks = require "moonpad.agents.callbacks"
+local callable = require "moonpad.util.callable"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local lists = require "moonpad.util.list"
@@ -22,7 +22,7 @@ function Scripted:generate(request, context)
   if answer == nil then
     core.error("model", ("the script has %d answers, this is call %d"):format(#self.answers, #self.requests))
   end
-  if callbacks.isCallable(answer) then return answer(request, context) end
+  if callable.is(answer) then return answer(request, context) end
   return copy(answer)
 end
 

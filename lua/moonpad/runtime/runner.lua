@@ -5,7 +5,7 @@ local closing = require "moonpad.runtime.closing"
 local content = require "moonpad.events.content"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
-local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
 local invocationContexts = require "moonpad.runtime.invocation_context"
 local invocations = require "moonpad.runtime.invocation"
 local methodOf = require "moonpad.util.method_of"
@@ -42,152 +42,127 @@ Runner.__index = Runner
 -- runner -> the services that it has opened by its url.
 local openedBy = setmetatable({}, { __mode = "k" })
 
-runners.FIELDS = {
-  "appName", "agent", "sessionService", "artifactService", "memoryService", "url", "plugins", "maxLlmCalls",
-  "templateSyntax",
+local function isSessionService(value)
+  return type(value) == "userdata" and methodOf(value, "getSession") ~= nil
+end
+
+---@type moonpad.FieldTest
+runners.SESSION_SERVICE = { is = isSessionService, what = "what moonpad.open returns" }
+
+runners.FIELDS = fields.new {
+  { "appName", fields.text, required = true },
+  { "agent", { is = agents.isAgent, what = "a moonpad.agent" }, required = true },
+  { "sessionService", runners.SESSION_SERVICE },
+  { "artifactService", services.artifactService },
+  { "memoryService", services.memoryService },
+  { "url", "string" },
+  { "plugins", callbacks.plugins },
+  { "maxLlmCalls", fields.integerFrom(0), default = 500 },
+  { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
+  { "summarizer", fields.later },
 }
-local RUN_FIELDS = { "userId", "sessionId", "newMessage", "stateDelta", "numRecentEvents" }
--- Promised for later versions. Looked for first, so that nobody is told that they are known.
-local LATER = { "summarizer" }
-local SYNTAXES = { both = true, braces = true, angles = true }
 
-local DEFAULT_MAX_LLM_CALLS = 500
-
-local function refuse(where, message)
-  core.error("invalid_argument", where .. ": " .. message)
+-- The id as the service stores it, so that " a" and "a" stand in one line.
+local function trimmed(id)
+  return type(id) == "string" and id:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$" or nil
 end
 
-local function expectName(value, where)
-  if type(value) ~= "string" then refuse(where, "expected a string, got " .. type(value)) end
-  if value == "" then refuse(where, "must not be empty") end
-end
-
-local function checkServices(definition)
-  local url, service = definition.url, definition.sessionService
-  if url == nil then
-    if type(service) ~= "userdata" or not methodOf(service, "getSession") then
-      refuse("runner.sessionService", "expected what moonpad.open returns, or runner.url, got " .. type(service))
+local function userContent(message, where)
+  local result = content.normalize(message, "user", where)
+  if content.isEmpty(result) then fields.refuse(where, "has no parts") end
+  for index, part in ipairs(result.parts) do
+    if part.functionCall ~= nil then
+      fields.refuse(("%s.parts[%d]"):format(where, index), "a user cannot call functions; only a model can")
     end
-    return services.check(definition, "runner")
   end
-  if type(url) ~= "string" then refuse("runner.url", "expected a string, got " .. type(url)) end
-  for _, field in ipairs { "sessionService", "artifactService", "memoryService" } do
-    if definition[field] ~= nil then refuse("runner.url", "opens the services itself; leave " .. field .. " away") end
-  end
+  return result
 end
 
-local function checkDefinition(definition)
-  expectName(definition.appName, "runner.appName")
-  if not agents.isAgent(definition.agent) then
-    refuse("runner.agent", "expected a moonpad.agent, got " .. type(definition.agent))
-  end
-  local limit, syntax = definition.maxLlmCalls, definition.templateSyntax
-  if limit ~= nil and (math.type(limit) ~= "integer" or limit < 0) then
-    refuse("runner.maxLlmCalls", "expected an integer from 0, got " .. errorText.show(limit))
-  end
-  if syntax ~= nil and not SYNTAXES[syntax] then
-    refuse("runner.templateSyntax", 'expected "both", "braces" or "angles", got ' .. errorText.show(syntax))
-  end
-  checkServices(definition)
-end
+local RUN_FIELDS = fields.new {
+  { "userId", fields.text, required = true },
+  { "sessionId", "string" },
+  { "newMessage", userContent },
+  { "stateDelta", "table" },
+  { "numRecentEvents", fields.integerFrom(0) },
+}
 
 -- A plugin may answer in place of all models.
-local function checkModels(root, plugins)
+local function checkModels(root, plugins, where)
   for _, plugin in ipairs(plugins) do
     if plugin.beforeModelCallback then return end
   end
   local agent = trees.withoutModel(root)
-  if agent then refuse("runner.agent", ('"%s" has no model, nor has an agent above it'):format(agent.name)) end
+  if agent then
+    fields.refuse(where .. ".agent", ('"%s" has no model, nor has an agent above it'):format(agent.name))
+  end
 end
 
----Checks the names of the fields of a runner, or of what takes them as well.
----@param given table
----@param where string
----@param fields string[]
-function runners.checkFields(given, where, fields)
-  if type(given) ~= "table" then refuse(where, "expected a table, got " .. type(given)) end
-  for _, field in ipairs(LATER) do
-    if rawget(given, field) ~= nil then
-      core.error("unsupported", ("%s.%s: not in this version (%s)"):format(where, field, core._VERSION))
+local function checkServices(definition, where)
+  if definition.url == nil then
+    if definition.sessionService ~= nil then return end
+    fields.refuse(where .. ".sessionService", ("expected what moonpad.open returns, or %s.url, got nil"):format(where))
+  end
+  for _, field in ipairs { "sessionService", "artifactService", "memoryService" } do
+    if definition[field] ~= nil then
+      fields.refuse(where .. ".url", ("opens the services itself; leave %s away"):format(field))
     end
   end
-  core.checkFields(given, where, fields)
+end
+
+---Makes a runner for a function that takes the fields of one.
+---@param definition table whose names have been checked
+---@param where string for messages
+---@return moonpad.Runner
+function runners.new(definition, where)
+  local runner, opened = runners.FIELDS:read(definition, where), {}
+  runner.plugins = runner.plugins or {}
+  checkServices(runner, where)
+  checkModels(runner.agent, runner.plugins, where)
+  if runner.url then
+    local given
+    given, opened = openAll(runner.url)
+    runner.sessionService, runner.artifactService = given.sessionService, given.artifactService
+    runner.memoryService, runner.url = given.memoryService, nil
+  end
+  setmetatable(runner, Runner)
+  openedBy[runner] = opened
+  return runner
 end
 
 ---Makes a runner.
 ---@param definition moonpad.RunnerDefinition
 ---@return moonpad.Runner
 function runners.define(definition)
-  runners.checkFields(definition, "runner", runners.FIELDS)
-  checkDefinition(definition)
-  local plugins = callbacks.plugins(definition.plugins)
-  checkModels(definition.agent, plugins)
-  local given, opened = definition, {}
-  if definition.url then given, opened = openAll(definition.url) end
-  local runner = setmetatable({
-    appName = definition.appName,
-    agent = definition.agent,
-    sessionService = given.sessionService,
-    artifactService = given.artifactService,
-    memoryService = given.memoryService,
-    plugins = plugins,
-    maxLlmCalls = definition.maxLlmCalls or DEFAULT_MAX_LLM_CALLS,
-    templateSyntax = definition.templateSyntax,
-  }, Runner)
-  openedBy[runner] = opened
-  return runner
-end
-
-local function userContent(message)
-  if message == nil then return nil end
-  local result = content.normalize(message, "user", "newMessage")
-  if content.isEmpty(result) then refuse("newMessage", "has no parts") end
-  for index, part in ipairs(result.parts) do
-    if part.functionCall ~= nil then
-      refuse(("newMessage.parts[%d]"):format(index), "a user cannot call functions; only a model can")
-    end
-  end
-  return result
-end
-
--- The id as the service stores it, so that " a" and "a" stand in one line.
-local function sessionIdOf(options, service)
-  local id = options.sessionId
-  if id == nil then return core.uuid4(service) end
-  if type(id) ~= "string" then refuse("run.sessionId", "expected a string, got " .. type(id)) end
-  id = id:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$"
-  return id == "" and core.uuid4(service) or id
+  runners.FIELDS:checkNames(definition, "runner")
+  return (runners.new(definition, "runner"))
 end
 
 local function checkSelf(self, call)
-  if getmetatable(self) ~= Runner then refuse("runner:" .. call, "call it with a colon, not with a dot") end
+  if getmetatable(self) ~= Runner then fields.refuse("runner:" .. call, "call it with a colon, not with a dot") end
 end
 
 local function start(self, options, method, outer)
   checkSelf(self, method .. "{...}")
   closing.check(self, method)
-  if type(options) ~= "table" then refuse(method, "expected a table of options, got " .. type(options)) end
-  core.checkFields(options, method, RUN_FIELDS)
-  expectName(options.userId, method .. ".userId")
-  if options.stateDelta ~= nil and type(options.stateDelta) ~= "table" then
-    refuse(method .. ".stateDelta", "expected a table, got " .. type(options.stateDelta))
-  end
+  local read = RUN_FIELDS:take(options, "runner:" .. method)
+  local sessionId = trimmed(read.sessionId)
+  if sessionId == nil or sessionId == "" then sessionId = core.uuid4(self.sessionService) end
   local invocationContext = invocationContexts.new {
     id = "e-" .. core.uuid4(self.sessionService),
     runner = self,
     artifactService = self.artifactService,
     memoryService = self.memoryService,
-    userId = options.userId,
-    sessionId = sessionIdOf(options, self.sessionService),
-    numRecentEvents = options.numRecentEvents,
-    stateDelta = copy(options.stateDelta),
-    userContent = userContent(options.newMessage),
+    userId = read.userId,
+    sessionId = sessionId,
+    numRecentEvents = read.numRecentEvents,
+    stateDelta = copy(read.stateDelta),
+    userContent = read.newMessage,
     isInner = outer ~= nil,
     usage = outer and outer.usage,
     onCommit = outer and outer.onCommit,
   }
   -- Names contain no NUL, so different sessions have different keys.
-  local key = table.concat({ self.appName, options.userId, invocationContext.sessionId }, "\0")
+  local key = table.concat({ self.appName, read.userId, sessionId }, "\0")
   return invocations.new(runs.new(invocationContext, turn.run, key))
 end
 

@@ -6,21 +6,20 @@ local services = {}
 
 ---- Checking what a runner is given: our own services, or any object with the same methods.
 
-local NEEDED = { artifactService = { "save", "load", "list" }, memoryService = { "searchMemory" } }
-
----@param definition table of a runner
----@param where string for messages
-function services.check(definition, where)
-  for field, methods in pairs(NEEDED) do
-    local service = definition[field]
-    for _, method in ipairs(service ~= nil and methods or {}) do
+local function needs(field, methods)
+  return function(service, where)
+    for _, method in ipairs(methods) do
       if not methodOf(service, method) then
-        core.error("invalid_argument", ("%s.%s: expected what moonpad.%s returns, or an object with a method %s")
-          :format(where, field, field, method))
+        core.error("invalid_argument", ("%s: expected what moonpad.%s returns, or an object with a method %s")
+          :format(where, field, method))
       end
     end
   end
 end
+
+---Raise what is no such service, as fields want it.
+services.artifactService = needs("artifactService", { "save", "load", "list" })
+services.memoryService = needs("memoryService", { "searchMemory" })
 
 ---- For contexts
 

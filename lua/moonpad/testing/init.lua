@@ -2,8 +2,10 @@
 --- assertions. `require "moonpad.testing"` inside busted adds `assert.has_state` and
 --- `assert.state_delta` to luassert.
 local confirmation = require "moonpad.flow.confirmation"
+local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
+local fields = require "moonpad.schema.fields"
 local invocationContexts = require "moonpad.runtime.invocation_context"
 local lists = require "moonpad.util.list"
 local runners = require "moonpad.runtime.runner"
@@ -25,45 +27,58 @@ end
 
 ---- Contexts
 
-local TOOL_CONTEXT_FIELDS = {
-  "state", "appName", "userId", "sessionId", "agentName", "functionCallId", "userContent", "artifactService",
-  "memoryService", "toolConfirmation",
-}
-
-local function nameOf(options)
-  return {
-    appName = options.appName or "app", userId = options.userId or "user", sessionId = options.sessionId or "session",
-  }
-end
-
 local TEMPORARY = core.StatePrefix.TEMP_PREFIX
 
 -- The `state` of options: what a session keeps, and the temp: keys, which belong to no
 -- stored session.
-local function splitState(state, where)
+local function splitState(state)
   local kept, temporary = {}, {}
-  state = core.toTable(state)
-  if state ~= nil and type(state) ~= "table" then
-    core.error("invalid_argument", ("%s.state: expected a table, got %s"):format(where, type(state)))
-  end
-  for key, value in next, state or {} do
+  for key, value in next, state do
     local isTemporary = type(key) == "string" and key:sub(1, #TEMPORARY) == TEMPORARY;
     (isTemporary and temporary or kept)[key] = value
   end
   return kept, temporary
 end
 
+local function stateTable(value, where)
+  value = core.toTable(value)
+  if type(value) ~= "table" then fields.refuse(where, "expected a table, got " .. lists.kindOf(value)) end
+  return value
+end
+
+local SESSION_FIELDS = fields.new {
+  { "state", stateTable },
+  { "appName", fields.text, default = "app" },
+  { "userId", fields.text, default = "user" },
+  { "sessionId", fields.text, default = "session" },
+}
+
+local function userContent(value, where)
+  return content.normalize(value, "user", where)
+end
+
+local function confirmationOf(given, where)
+  local hint = type(given) == "table" and type(given.hint) == "string" and given.hint or ""
+  return confirmation.ofAnswer(given, hint, where)
+end
+
+local TOOL_CONTEXT_FIELDS = SESSION_FIELDS:with {
+  { "agentName", "string", default = "agent" },
+  { "functionCallId", "string", default = "call-1" },
+  { "userContent", userContent },
+  { "artifactService", services.artifactService },
+  { "memoryService", services.memoryService },
+  { "toolConfirmation", confirmationOf },
+}
+
+local function nameOf(options)
+  return { appName = options.appName, userId = options.userId, sessionId = options.sessionId }
+end
+
 local function createSession(service, name, state)
   return service:createSession {
     appName = name.appName, userId = name.userId, sessionId = name.sessionId, state = state,
   }
-end
-
-local function confirmationOf(given)
-  if given == nil then return nil end
-  local where = "testing.toolContext.toolConfirmation"
-  local hint = type(given) == "table" and type(given.hint) == "string" and given.hint or ""
-  return confirmation.ofAnswer(given, hint, where)
 end
 
 ---@class moonpad.ToolContextOptions
@@ -84,33 +99,35 @@ end
 ---@param options moonpad.ToolContextOptions?
 ---@return moonpad.Context
 function testing.toolContext(options)
-  if options == nil then options = {} end
-  core.checkFields(options, "testing.toolContext", TOOL_CONTEXT_FIELDS)
-  local kept, temporary = splitState(options.state, "testing.toolContext")
+  local read = TOOL_CONTEXT_FIELDS:take(options == nil and {} or options, "testing.toolContext")
+  local kept, temporary = splitState(read.state or {})
   local service = core.open "memory:"
-  local session = createSession(service, nameOf(options), kept)
+  local session = createSession(service, nameOf(read), kept)
   -- They come with an event, as they do in a run.
   if next(temporary) then service:appendEvent(session, { author = "user", actions = { stateDelta = temporary } }) end
-  local content = options.userContent
-  if type(content) == "string" then content = { role = "user", parts = { { text = content } } } end
-  services.check(options, "testing.toolContext")
   local invocationContext = invocationContexts.new {
-    id = "e-" .. core.uuid7(session), session = session, userContent = content,
-    artifactService = options.artifactService, memoryService = options.memoryService,
+    id = "e-" .. core.uuid7(session), session = session, userContent = read.userContent,
+    artifactService = read.artifactService, memoryService = read.memoryService,
   }
-  local agent = { name = options.agentName or "agent" }
-  local callbackState = contexts.begin(invocationContext, agent, options.functionCallId or "call-1")
-  callbackState.isRunningTool, callbackState.toolConfirmation = true, confirmationOf(options.toolConfirmation)
+  local callbackState = contexts.begin(invocationContext, { name = read.agentName }, read.functionCallId)
+  callbackState.isRunningTool, callbackState.toolConfirmation = true, read.toolConfirmation
   return callbackState.context
 end
 
 ---- Running
 
-local RUN_FIELDS = { "state", "service", "userId", "sessionId", "messages", "clock" }
-local OF_SERVICE = { sessionService = true, url = true } -- `service` here
-for _, field in ipairs(runners.FIELDS) do
-  if not OF_SERVICE[field] then RUN_FIELDS[#RUN_FIELDS + 1] = field end
+local function messageList(messages, where)
+  local isOne = type(messages) == "string" or type(messages) == "table" and messages.parts ~= nil
+  return lists.of(isOne and { messages } or messages, where, "messages")
 end
+
+local OWN_FIELDS = SESSION_FIELDS:with {
+  { "service", runners.SESSION_SERVICE },
+  { "messages", messageList },
+  { "clock" },
+}
+-- Those of the runner as well; its service is called `service` here.
+local RUN_FIELDS = OWN_FIELDS:with(runners.FIELDS:without("sessionService"):without("url"):without("appName").list)
 
 ---What a runner takes, but for `sessionService`, and:
 ---@class moonpad.TestRunOptions
@@ -144,11 +161,6 @@ local function prepareSession(service, name, state)
   return service:updateSession(session)
 end
 
-local function messageList(messages)
-  local isOne = type(messages) == "string" or type(messages) == "table" and messages.parts ~= nil
-  return lists.of(isOne and { messages } or messages, "testing.run.messages", "messages")
-end
-
 local function serviceOf(options)
   if options.service == nil then return core.open("memory:", { clock = options.clock }) end
   if options.clock ~= nil then
@@ -159,23 +171,23 @@ end
 
 local function runnerOf(options, name, service)
   local definition = {}
-  for _, field in ipairs(runners.FIELDS) do definition[field] = options[field] end
+  for _, field in ipairs(runners.FIELDS.names) do definition[field] = options[field] end
   definition.appName, definition.sessionService = name.appName, service
-  return runners.define(definition)
+  return runners.new(definition, "testing.run")
 end
 
 ---Runs an agent on messages, one after the other, and returns what happened.
 ---@param options moonpad.TestRunOptions
 ---@return moonpad.TestRun
 function testing.run(options)
-  runners.checkFields(options, "testing.run", RUN_FIELDS)
-  local messages = messageList(options.messages)
-  local kept, temporary = splitState(options.state, "testing.run")
-  local name, service = nameOf(options), serviceOf(options)
+  RUN_FIELDS:checkNames(options, "testing.run")
+  local own = OWN_FIELDS:read(options, "testing.run")
+  local kept, temporary = splitState(own.state or {})
+  local name, service = nameOf(own), serviceOf(own)
   local runner = runnerOf(options, name, service)
   prepareSession(service, name, kept)
   local result = { events = {}, replies = {}, text = "", service = service }
-  for _, message in ipairs(messages) do
+  for _, message in ipairs(own.messages or {}) do
     for event in runner:run {
       userId = name.userId, sessionId = name.sessionId, newMessage = message, stateDelta = temporary,
     } do

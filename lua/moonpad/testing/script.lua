@@ -1,5 +1,5 @@
 --- A scripted model that checks what it is asked before it answers.
-local callbacks = require "moonpad.agents.callbacks"
+local callable = require "moonpad.util.callable"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
@@ -96,7 +96,7 @@ local EXPECTATION_NAMES = {}
 for name in pairs(EXPECTATIONS) do EXPECTATION_NAMES[#EXPECTATION_NAMES + 1] = name end
 
 local function checkExpectations(expect, where)
-  if callbacks.isCallable(expect) or expect == nil then return end
+  if callable.is(expect) or expect == nil then return end
   if type(expect) ~= "table" then
     core.error("invalid_argument", ("%s: expected a table or a function, got %s"):format(where, type(expect)))
   end
@@ -114,7 +114,7 @@ local function checkExpectations(expect, where)
 end
 
 local function check(expect, request, step)
-  if callbacks.isCallable(expect) then return expect(request) end
+  if callable.is(expect) then return expect(request) end
   for name, wanted in pairs(expect) do
     local problem = EXPECTATIONS[name](request, wanted)
     if problem then fail(step, problem) end
@@ -144,7 +144,7 @@ function Model:generate(request, context)
     if self.failure == nil then self.failure = step end
     error(step, 0)
   end
-  if callbacks.isCallable(step.reply) then return step.reply(request, context) end
+  if callable.is(step.reply) then return step.reply(request, context) end
   return copy(step.reply)
 end
 

@@ -5,6 +5,7 @@ local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local events = require "moonpad.events.event"
+local fields = require "moonpad.schema.fields"
 local names = require "moonpad.tools.name"
 local output = require "moonpad.agents.output"
 local runners = require "moonpad.runtime.runner"
@@ -18,7 +19,10 @@ local agentTool = {}
 ---@field agent moonpad.Agent
 ---@field skipSummarization boolean? its answer is the final one of the calling agent
 
-local FIELDS = { "agent", "skipSummarization" }
+local FIELDS = fields.new {
+  { "agent", { is = agents.isAgent, what = "an agent" }, required = true },
+  { "skipSummarization", "boolean", default = false },
+}
 
 local PARAMETERS = {
   type = "object",
@@ -133,21 +137,12 @@ end
 ---@param definition moonpad.AgentToolDefinition
 ---@return moonpad.Tool
 function agentTool.define(definition)
-  if type(definition) ~= "table" then
-    core.error("invalid_argument", "agentTool: expected a table, got " .. type(definition))
-  end
   if agents.isAgent(definition) then
-    core.error("invalid_argument", "agentTool: expected options, got an agent; write moonpad.agentTool { agent = ... }")
+    fields.refuse("agentTool", "expected options, got an agent; write moonpad.agentTool { agent = ... }")
   end
-  core.checkFields(definition, "agentTool", FIELDS)
-  local agent, skips = definition.agent, definition.skipSummarization
-  if not agents.isAgent(agent) then
-    core.error("invalid_argument", "agentTool.agent: expected an agent, got " .. type(agent))
-  end
+  local options = FIELDS:take(definition, "agentTool")
+  local agent, skips = options.agent, options.skipSummarization
   names.check(agent.name, "agentTool.agent.name")
-  if skips ~= nil and type(skips) ~= "boolean" then
-    core.error("invalid_argument", "agentTool.skipSummarization: expected a boolean, got " .. type(skips))
-  end
   local nesting = agent.nesting + 1
   trees.checkNesting(nesting, ('agentTool of agent "%s"'):format(agent.name))
   local tool = tools.define {

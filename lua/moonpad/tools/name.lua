@@ -1,6 +1,7 @@
 --- Names of tools: what every provider takes.
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
 
 local names = {}
 
@@ -21,14 +22,13 @@ end
 ---@param name any
 ---@param where string for messages
 function names.check(name, where)
-  if type(name) ~= "string" then
-    core.error("invalid_argument", ("%s: expected a string, got %s"):format(where, type(name)))
+  if not fields.text.is(name) then
+    fields.refuse(where, ("expected %s, got %s"):format(fields.text.what, fields.describe(name)))
   end
-  if name == "" then core.error("invalid_argument", where .. ": must not be empty") end
   if isFit(name) then return end
   local shown = core.json.encode(errorText.valid(name))
-  core.error("invalid_argument", ('%s: %s is no name that models can call (letters, digits, _ and -, at most %d, first '
-    .. 'a letter or _); "%s" would do'):format(where, shown, MAX_BYTES, fitted(name)))
+  fields.refuse(where, ('%s is no name that models can call (letters, digits, _ and -, at most %d, first a letter '
+    .. 'or _); "%s" would do'):format(shown, MAX_BYTES, fitted(name)))
 end
 
 return names

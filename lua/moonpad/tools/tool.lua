@@ -1,7 +1,6 @@
 --- Tools: what a model may call.
-local callbacks = require "moonpad.agents.callbacks"
 local confirmation = require "moonpad.flow.confirmation"
-local core = require "moonpad.core"
+local fields = require "moonpad.schema.fields"
 local names = require "moonpad.tools.name"
 local schema = require "moonpad.schema.validate"
 local schemaDefinition = require "moonpad.schema.definition"
@@ -22,54 +21,35 @@ local tools = {}
 local Tool = { __name = "moonpad.tool" }
 Tool.__index = Tool
 
-local FIELDS = { "name", "description", "parameters", "run", "longRunning", "requireConfirmation" }
-
-local function expect(value, kind, where)
-  if type(value) ~= kind then
-    core.error("invalid_argument", ("%s: expected a %s, got %s"):format(where, kind, type(value)))
-  end
-end
-
 -- Arguments are an object, always.
 local function checkParameters(parameters, where)
   schemaDefinition.check(parameters, where)
   local problem = schema.check({ type = parameters.type, nullable = parameters.nullable }, { an = "object" }, where)
-  if problem then core.error("invalid_argument", where .. '.type: must be "object": arguments are one') end
+  if problem then fields.refuse(where .. ".type", 'must be "object": arguments are one') end
 end
 
-local function checkName(name, place)
-  local where = place .. "tool.name"
+local function checkName(name, where)
   names.check(name, where)
   if name == confirmation.REQUEST_NAME then
-    core.error("invalid_argument",
-      ('%s: "%s" is the call that asks the user for a confirmation; take another name'):format(where, name))
+    fields.refuse(where, ('"%s" is the call that asks the user for a confirmation; take another name'):format(name))
   end
 end
 
-local function checkRequireConfirmation(value, where)
-  if value == nil or type(value) == "boolean" or callbacks.isCallable(value) then return end
-  core.error("invalid_argument", ("%s.requireConfirmation: expected a boolean or a function, got %s"):format(where,
-    type(value)))
-end
+local FIELDS = fields.new {
+  { "name", checkName, required = true },
+  { "description", "string", default = "" },
+  { "parameters", checkParameters },
+  { "run", "function", required = true, arguments = "args, context" },
+  { "longRunning", "boolean", default = false },
+  { "requireConfirmation", "boolean|function", default = false, arguments = "args, context" },
+}
 
 local function define(definition, place)
-  expect(definition, "table", place .. "tool")
-  core.checkFields(definition, place .. "tool", FIELDS)
-  checkName(definition.name, place)
-  local where = ('%stool "%s"'):format(place, definition.name)
-  if not callbacks.isCallable(definition.run) then expect(definition.run, "function", where .. ".run") end
-  if definition.description ~= nil then expect(definition.description, "string", where .. ".description") end
-  if definition.parameters ~= nil then checkParameters(definition.parameters, where .. ".parameters") end
-  if definition.longRunning ~= nil then expect(definition.longRunning, "boolean", where .. ".longRunning") end
-  checkRequireConfirmation(definition.requireConfirmation, where)
-  return setmetatable({
-    name = definition.name,
-    description = definition.description or "",
-    parameters = definition.parameters or { type = "object", properties = {} },
-    run = definition.run,
-    longRunning = definition.longRunning or false,
-    requireConfirmation = definition.requireConfirmation or false,
-  }, Tool)
+  FIELDS:checkNames(definition, place .. "tool")
+  local name = FIELDS:readOne(definition, "name", place .. "tool")
+  local tool = FIELDS:read(definition, ('%stool "%s"'):format(place, name))
+  tool.parameters = tool.parameters or { type = "object", properties = {} }
+  return setmetatable(tool, Tool)
 end
 
 ---Makes a tool.
@@ -91,9 +71,7 @@ end
 ---@return moonpad.Tool
 function tools.of(value, where)
   if tools.isTool(value) then return value end
-  if type(value) ~= "table" then
-    core.error("invalid_argument", ("%s: expected a moonpad.tool, got %s"):format(where, type(value)))
-  end
+  if type(value) ~= "table" then fields.refuse(where, "expected a moonpad.tool, got " .. fields.describe(value)) end
   return define(value, where .. ": ")
 end
 

@@ -9,7 +9,11 @@ local function refuse(where, what, found)
   core.error("invalid_argument", ("%s: expected a list of %s, %s"):format(where, what, found))
 end
 
-local function kindOf(value)
+---What a value is, for messages: the name of its class, or its type.
+---@param value any
+---@return string
+function lists.kindOf(value)
+  if value == core.null then return "null" end
   local metatable = getmetatable(value)
   local name = type(metatable) == "table" and rawget(metatable, "__name")
   return type(name) == "string" and name or type(value)
@@ -33,14 +37,14 @@ end
 ---@return table list a copy; empty for nil
 function lists.of(value, where, what)
   if value == nil then return {} end
-  if type(value) ~= "table" then refuse(where, what, "got " .. kindOf(value)) end
+  if type(value) ~= "table" then refuse(where, what, "got " .. lists.kindOf(value)) end
   local length = 0
   while rawget(value, length + 1) ~= nil do length = length + 1 end
   local key = strangeKey(value, length)
   if math.type(key) == "integer" and key > length then
     refuse(where, what, ("there is nothing at [%d]"):format(length + 1))
   elseif key ~= nil then
-    local found = kindOf(value)
+    local found = lists.kindOf(value)
     if found == "table" then found = "a table with the key " .. core.json.encode(errorText.show(key)) end
     refuse(where, what, "got " .. found)
   end

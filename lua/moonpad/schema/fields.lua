@@ -1,0 +1,234 @@
+--- The fields of the tables that users write: definitions and options. Each field is declared
+--- once, in one line; from it come the refusal of unknown fields, the check of its value with the
+--- message, and the copy of what was given.
+---
+---     local FIELDS = fields.new {
+---       { "name", "string", required = true },
+---       { "run", "function", arguments = "args, context" },
+---       { "maxLlmCalls", fields.integerFrom(0), default = 500 },
+---       { "tools", toolList },
+---     }
+---     local read = FIELDS:take(definition, "agent")
+---
+--- What a field takes is one of
+--- * types of Lua, separated by "|" ("integer" is one, "function" is all that can be called),
+--- * `{ is = function(value) -> boolean, what = "a tool" }`, what it is for the message,
+--- * a function(value, where) that raises what it does not like; what it returns, if anything, is
+---   taken in place of the value,
+--- * nothing: anything goes.
+local callable = require "moonpad.util.callable"
+local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
+local lists = require "moonpad.util.list"
+
+local fields = {}
+
+---@class moonpad.FieldTest
+---@field is fun(value: any): boolean
+---@field what string for messages: "a string"
+---@field showsValue boolean? messages show the value, not its type
+
+---@class moonpad.Field
+---@field [1] string name
+---@field [2] string|moonpad.FieldTest|(fun(value: any, where: string): any)|nil what it takes
+---@field required boolean?
+---@field default any taken where nothing was given
+---@field arguments string? of a function: what it is called with. One that expects a self is refused
+
+---@class moonpad.Fields
+---@field names string[]
+---@field list moonpad.Field[]
+local Fields = { __name = "moonpad.fields" }
+Fields.__index = Fields
+
+---@param where string
+---@param message string
+function fields.refuse(where, message)
+  core.error("invalid_argument", where .. ": " .. message)
+end
+
+---The path of a field: `runner.agent`, but `runner:run: userId`, for that is no field of a method.
+---@param where string
+---@param name string
+---@return string
+function fields.at(where, name)
+  return where .. (where:find "^[%a.]+:%a+$" and ": " or ".") .. name
+end
+
+---- What a field may take
+
+local function isOfType(name)
+  if name == "function" then return callable.is end
+  if name == "integer" then return function(value) return math.type(value) == "integer" end end
+  return function(value) return type(value) == name end
+end
+
+local function withArticle(name)
+  return (name:find "^[aeiou]" and "an " or "a ") .. name
+end
+
+-- "string|function"
+local function ofTypes(text)
+  local tests, names = {}, {}
+  for name in text:gmatch "%a+" do
+    tests[#tests + 1], names[#names + 1] = isOfType(name), withArticle(name)
+  end
+  local function is(value)
+    for _, test in ipairs(tests) do
+      if test(value) then return true end
+    end
+    return false
+  end
+  return { is = is, what = table.concat(names, " or "), showsValue = text == "integer" }
+end
+
+---@param choices string[]
+---@return moonpad.FieldTest
+function fields.oneOf(choices)
+  local known = {}
+  for _, choice in ipairs(choices) do known[choice] = true end
+  local first = table.concat(choices, '", "', 1, #choices - 1)
+  return {
+    is = function(value) return known[value] == true end, showsValue = true,
+    what = ('"%s" or "%s"'):format(first, choices[#choices]),
+  }
+end
+
+---@param least integer
+---@return moonpad.FieldTest
+function fields.integerFrom(least)
+  return {
+    is = function(value) return math.type(value) == "integer" and value >= least end, showsValue = true,
+    what = ("an integer from %d"):format(least),
+  }
+end
+
+---A string that is not empty.
+---@type moonpad.FieldTest
+fields.text = {
+  is = function(value) return type(value) == "string" and value ~= "" end, what = "a non-empty string",
+}
+
+---A field that is promised for a later version: it is refused as such, and named to nobody.
+fields.later = {}
+
+---- Declarations
+
+---@param declared moonpad.Field[]
+---@return moonpad.Fields
+function fields.new(declared)
+  local self = setmetatable({ list = {}, names = {}, later = {} }, Fields)
+  for _, field in ipairs(declared) do
+    local takes = field[2]
+    if takes == fields.later then
+      self.later[#self.later + 1] = field[1]
+    else
+      self.names[#self.names + 1] = field[1]
+    end
+    local own = { takes = type(takes) == "string" and ofTypes(takes) or takes }
+    for key, value in pairs(field) do own[key] = value end
+    self.list[#self.list + 1] = own
+  end
+  return self
+end
+
+---@param more moonpad.Field[]
+---@return moonpad.Fields both those that are there, and more
+function Fields:with(more)
+  local both = table.move(self.list, 1, #self.list, 1, {})
+  return fields.new(table.move(more, 1, #more, #both + 1, both))
+end
+
+---@param name string
+---@return moonpad.Fields others
+function Fields:without(name)
+  local others = {}
+  for _, field in ipairs(self.list) do
+    if field[1] ~= name then others[#others + 1] = field end
+  end
+  return fields.new(others)
+end
+
+---- Checks
+
+---What is there in place of what was expected.
+---@param value any
+---@param showsValue boolean? where its type alone says too little
+---@return string
+function fields.describe(value, showsValue)
+  if value == "" or showsValue and type(value) == "string" then return core.json.encode(errorText.valid(value)) end
+  if showsValue and type(value) == "number" then return errorText.show(value) end
+  return lists.kindOf(value)
+end
+
+---Refuses a function that expects a self where it gets none.
+---@param value any
+---@param where string for messages
+---@param arguments string what it is called with
+function fields.checkNoSelf(value, where, arguments)
+  if not callable.takesSelf(value) then return end
+  fields.refuse(where, ("is called without self, as function(%s); write it with a dot in the place of the colon, "
+    .. "without a parameter self"):format(arguments))
+end
+
+local function readField(field, given, where)
+  local value, takes = given[field[1]], field.takes
+  if value == nil and not field.required then return field.default end
+  where = fields.at(where, field[1])
+  if type(takes) == "table" and not takes.is(value) then
+    fields.refuse(where, ("expected %s, got %s"):format(takes.what, fields.describe(value, takes.showsValue)))
+  end
+  if field.arguments then fields.checkNoSelf(value, where, field.arguments) end
+  if type(takes) ~= "function" then return value end
+  local taken = takes(value, where)
+  if taken == nil then return value end
+  return taken
+end
+
+---Refuses what is no table, and fields that are not declared.
+---@param given any
+---@param where string for messages: the function that it was given to
+function Fields:checkNames(given, where)
+  if type(given) ~= "table" then fields.refuse(where, "expected a table, got " .. lists.kindOf(given)) end
+  for _, name in ipairs(self.later) do
+    if rawget(given, name) ~= nil then
+      core.error("unsupported",
+        ("%s: not in this version (%s)"):format(fields.at(where, name), core._VERSION))
+    end
+  end
+  core.checkFields(given, where, self.names)
+end
+
+---Checks the values of all fields.
+---@param given table
+---@param where string for messages
+---@return table read a copy that holds the declared fields
+function Fields:read(given, where)
+  local read = {}
+  for _, field in ipairs(self.list) do
+    if field[2] ~= fields.later then read[field[1]] = readField(field, given, where) end
+  end
+  return read
+end
+
+---Checks the value of one field, say the name that messages about the others need.
+---@param given table
+---@param name string
+---@param where string for messages
+---@return any value
+function Fields:readOne(given, name, where)
+  for _, field in ipairs(self.list) do
+    if field[1] == name then return readField(field, given, where) end
+  end
+end
+
+---Checks names and values.
+---@param given any
+---@param where string for messages
+---@return table read a copy that holds the declared fields
+function Fields:take(given, where)
+  self:checkNames(given, where)
+  return self:read(given, where)
+end
+
+return fields
