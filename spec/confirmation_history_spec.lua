@@ -149,6 +149,30 @@ support.each_store(function(open)
       }, outline(model.requests[3]))
     end)
 
+    it("that counts its ids anew sees the answer at the call that was confirmed", function()
+      local runner, model = talk {
+        payment, support.calls { "pay", { sum = 2 }, "c1" }, "Paid 90.", support.calls { "look", {}, "c1" }, "Paid 2.",
+        "Bye.",
+      }
+      local first = requestsIn(support.run(runner, "go"))
+      local second = requestsIn(support.run(runner, "more"))
+      support.run(runner, answer(first))
+      assert.same({ "user go", "call c1", 'answer c1 {"paid":90}' }, outline(model.requests[3]))
+      support.run(runner, answer(second))
+      assert.same({
+        "user go", "call c1", 'answer c1 {"paid":90}', "user more", "call c1", 'answer c1 {"paid":2}',
+      }, outline(model.requests[4]))
+      assert.same({
+        "user go", "call c1", 'answer c1 {"paid":90}', "user more", "call c1", 'answer c1 {"paid":2}', "model Paid 90.",
+        "call c1", 'answer c1 {"sea":1}',
+      }, outline(model.requests[5]))
+      support.run(runner, "Thanks")
+      assert.same({
+        "user go", "call c1", 'answer c1 {"paid":90}', "user more", "call c1", 'answer c1 {"paid":2}', "model Paid 90.",
+        "call c1", 'answer c1 {"sea":1}', "model Paid 2.", "user Thanks",
+      }, outline(model.requests[6]))
+    end)
+
     it("is told by another agent of the call and its answers alone", function()
       local clerk = moonpad.agent { name = "A", tools = { pay() },
         model = moonpad.models.scripted { payment, "Paid." } }

@@ -140,8 +140,12 @@ support.each_store(function(open)
   end
 
   describe("requireConfirmation", function()
-    it("may be a function of the arguments", function()
-      local agent = agentOf({ pay { requireConfirmation = function(args) return args.sum > 50 end } }, {
+    it("may be a function of the arguments, which the tool gets untouched", function()
+      local agent = agentOf({ pay { requireConfirmation = function(args)
+        local sum = args.sum
+        args.sum = 0
+        return sum > 50
+      end } }, {
         support.calls({ "pay", { sum = 90 }, "c1" }, { "pay", { sum = 10 }, "c2" }), "Both.",
       })
       local runner = runnerOf(agent)
@@ -289,8 +293,11 @@ support.each_store(function(open)
 
     it("refuses what it does not know", function()
       for says, options in pairs {
-        ["unknown field"] = { hnt = "?" }, ["hint: expected a string, got number"] = { hint = 1 },
-        ["payload: "] = { payload = print }, ["expects a table, got a string"] = "Really?",
+        ["unknown field"] = { hnt = "?" },
+        ["hint: expected a string, got number"] = { hint = 1 },
+        ["payload: "] = { payload = print },
+        ["hint: value: the string is not valid UTF-8"] = { hint = "\xff" },
+        ["expects a table, got a string"] = "Really?",
       } do
         local tool = asking(options)
         local agent = agentOf({ tool }, { payment, "Sorry." })

@@ -110,6 +110,19 @@ support.each_store(function(open)
       }, outline(model.requests[4].contents))
     end)
 
+    it("that was answered before another one is shown with its answer", function()
+      local model = moonpad.models.scripted {
+        support.calls { "approve", {}, "c1" }, support.calls { "approve", {}, "c2" }, "Granted 1.", "Granted 2.",
+      }
+      local runner = runnerOf(moonpad.agent { name = "A", model = model, tools = { approval() } })
+      support.run(runner, "go")
+      support.run(runner, "more")
+      support.run(runner, answer("c1", { n = 1 }))
+      support.run(runner, answer("c2", { n = 2 }))
+      assert.same({ "user go", "call c1", 'answer c1 {"n":1}', "user more", "call c2", 'answer c2 {"n":2}' },
+        outline(model.requests[4].contents))
+    end)
+
     it("that is answered a second time: the request ends with the new answer", function()
       local model = moonpad.models.scripted {
         support.calls({ "approve", {}, "c1" }, { "look", {}, "c2" }), "I have asked.", "Granted.", "Taken back.",

@@ -45,12 +45,12 @@ local function ask(callbackState, hint, payload)
   callbackState.actions.requestedToolConfirmations = { [id] = request }
 end
 
-local function checkPayload(payload, session)
-  if payload == nil then return end
-  local ok, err = pcall(core.encodeWithin, payload, session)
+local function checkStorable(value, name, session)
+  if value == nil then return end
+  local ok, err = pcall(core.encodeWithin, value, session)
   if ok then return end
   luaError.passOn(err)
-  core.error("invalid_argument", ("%s: payload: %s"):format(METHOD, errorText.of(err)))
+  core.error("invalid_argument", ("%s: %s: %s"):format(METHOD, name, errorText.of(err)))
 end
 
 ---What `context:requestConfirmation` does.
@@ -68,7 +68,8 @@ function confirmation.request(callbackState, options)
     core.error("invalid_argument", ("%s: hint: expected a string, got %s"):format(METHOD, type(hint)))
   end
   if payload == core.null then payload = nil end
-  checkPayload(payload, callbackState.invocationContext.session)
+  checkStorable(hint, "hint", callbackState.invocationContext.session)
+  checkStorable(payload, "payload", callbackState.invocationContext.session)
   ask(callbackState, hint, copy(payload))
 end
 
@@ -174,38 +175,44 @@ local function isAnswer(event, response)
   return event.author == "user" and response.name == confirmation.REQUEST_NAME
 end
 
--- Which parts of an event stay; and the original calls that it requests or answers a confirmation
--- for, by the ids of requests so far.
-local function sift(event, originals)
-  local kept, confirmedCalls, isChanged = {}, {}, false
+local function concerns(event)
+  for _, part in ipairs(events.parts(event)) do
+    local call, response = part.functionCall, part.functionResponse
+    if call and isRequest(event, call) or response and isAnswer(event, response) then return true end
+  end
+  return false
+end
+
+-- `requests` are those of the events before: by their ids, the event that shows each.
+local function withoutRequests(event, requests)
+  local shown = { author = event.author, branch = event.branch, content = { role = event.content.role, parts = {} } }
   for _, part in ipairs(events.parts(event)) do
     local call, response = part.functionCall, part.functionResponse
     if call and isRequest(event, call) then
       local original = confirmation.originalCall(event, call)
-      originals[call.id], isChanged = original and original.id, true
+      shown.requests = shown.requests or {}
+      shown.requests[call.id], requests[call.id] = original and original.id, shown
     elseif response and isAnswer(event, response) then
-      local id = originals[response.id]
-      if id then confirmedCalls[id] = true end
-      isChanged = true
+      local request = requests[response.id]
+      local id = request and request.requests[response.id]
+      shown.confirmed = shown.confirmed or {}
+      if id then shown.confirmed[id] = { request = request, requestId = response.id } end
     else
-      kept[#kept + 1] = part
+      table.insert(shown.content.parts, part)
     end
   end
-  return isChanged, kept, confirmedCalls
+  return shown
 end
 
----The events of a history without requests and the answers to them. A message that answers some
----says so in `confirmedCalls` (the ids of the calls that are run anew): it goes on with their turn.
+---The events of a history without requests and the answers to them. What stays in their place says
+---in `requests` which calls were asked about (by the ids of the requests), and in `confirmed`
+---which calls are run anew (by their ids): ids of calls need not be unique, those of requests are.
 ---@param list moonpad.Event[]
 ---@return table[]
 function confirmation.hide(list)
-  local shown, originals = {}, {}
+  local shown, requests = {}, {}
   for index, event in ipairs(list) do
-    local isChanged, kept, confirmedCalls = sift(event, originals)
-    shown[index] = not isChanged and event or {
-      author = event.author, branch = event.branch, content = { role = event.content.role, parts = kept },
-      confirmedCalls = next(confirmedCalls) and confirmedCalls or nil,
-    }
+    shown[index] = concerns(event) and withoutRequests(event, requests) or event
   end
   return shown
 end

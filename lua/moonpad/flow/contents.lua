@@ -114,7 +114,14 @@ local function answerFor(pending, response)
   return nil
 end
 
+-- The answer to a confirmed call is not that of a later call with the same id.
+local function noteConfirmations(pending, event)
+  for requestId, id in pairs(event.requests or {}) do pending.ofRequest[requestId] = pending.byId[id] end
+  for id, confirmed in pairs(event.confirmed or {}) do pending.byId[id] = pending.ofRequest[confirmed.requestId] end
+end
+
 local function addEvent(list, pending, event)
+  noteConfirmations(pending, event)
   local kept = {}
   for _, part in ipairs(events.parts(event)) do
     if part.functionResponse then
@@ -156,15 +163,15 @@ contents.isVisible = isVisible
 ---@param agent moonpad.Agent
 ---@return moonpad.Content[]
 function contents.build(invocationContext, agent)
+  local function isFromOtherHere(event) return isFromOtherAgent(event, agent) end
   local visible = {}
   for _, event in ipairs(confirmation.hide(history.seen(invocationContext))) do
-    local isShown = isVisible(event) or event.confirmedCalls
+    local isShown = isVisible(event) or event.confirmed or event.requests and not isFromOtherHere(event)
     if isShown and isOnBranch(event, invocationContext.branch) then visible[#visible + 1] = event end
   end
-  local function isFromOtherHere(event) return isFromOtherAgent(event, agent) end
   visible = longRunning.joined(visible, isFromOtherHere)
   local first = agent.includeContents == "none" and startOfTurn(visible, isFromOtherHere) or 1
-  local list, pending = {}, { byId = {}, list = {} }
+  local list, pending = {}, { byId = {}, ofRequest = {}, list = {} }
   for index = first, #visible do
     local event = visible[index]
     if isFromOtherHere(event) then

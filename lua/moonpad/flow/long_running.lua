@@ -22,11 +22,8 @@ local function idsIn(event, field)
   return ids
 end
 
--- To confirm a call is to answer it: its answer follows.
-local function answeredIn(event)
-  local ids = idsIn(event, "functionResponse")
-  for id in pairs(event.confirmedCalls or {}) do ids[id] = true end
-  return ids
+local function addIds(ids, event, field)
+  for id in pairs(idsIn(event, field)) do ids[id] = true end
 end
 
 local function shareAny(left, right)
@@ -36,30 +33,41 @@ local function shareAny(left, right)
   return false
 end
 
+-- To confirm a call is to answer it: its answer follows. The call was made before the request.
+local function addConfirmed(answered, message, event)
+  for id, confirmed in pairs(message.confirmed or {}) do
+    if confirmed.request == event then answered[id] = true end
+  end
+end
+
 ---The latest event before an answer with a call that it answers; nil where there is none in sight.
 ---@param list table[] events that a model would see
 ---@param last integer where the answer is
 ---@param isOthers fun(event: table): boolean events of other agents are retold, and call nothing
 ---@return integer? index
----@return table<string, true>? called the ids of all its calls
 function longRunning.findCall(list, last, isOthers)
-  local answered = answeredIn(list[last])
-  if next(answered) == nil then return nil end
+  local answered = idsIn(list[last], "functionResponse")
+  if next(answered) == nil and not list[last].confirmed then return nil end
   for index = last - 1, 1, -1 do
+    addConfirmed(answered, list[last], list[index])
     local called = not isOthers(list[index]) and idsIn(list[index], "functionCall") or {}
-    if shareAny(called, answered) then return index, called end
+    if shareAny(called, answered) then return index end
   end
   return nil
 end
 
--- What an event between says to the same calls: an interim answer, or that of a call beside it.
+-- What an event between says to calls before it: an interim answer, that of a call beside it, or of
+-- an earlier one.
 local function onlyAnswers(event, called)
   local parts = {}
   for _, part in ipairs(events.parts(event)) do
     if part.functionResponse and called[part.functionResponse.id] then parts[#parts + 1] = part end
   end
-  if #parts == 0 then return nil end
-  return { author = event.author, branch = event.branch, content = { role = event.content.role, parts = parts } }
+  if #parts == 0 and not event.confirmed then return nil end
+  return {
+    author = event.author, branch = event.branch, content = { role = event.content.role, parts = parts },
+    confirmed = event.confirmed,
+  }
 end
 
 ---Some events with calls, and what is said to these calls behind them.
@@ -71,7 +79,7 @@ function longRunning.withAnswers(list, callers)
   for _, event in ipairs(list) do
     if callers[event] then
       kept[#kept + 1] = event
-      for id in pairs(idsIn(event, "functionCall")) do called[id] = true end
+      addIds(called, event, "functionCall")
     else
       kept[#kept + 1] = onlyAnswers(event, called)
     end
@@ -79,14 +87,23 @@ function longRunning.withAnswers(list, callers)
   return kept
 end
 
--- Where the message stands that has confirmed calls which the last event answers.
-local function findConfirming(list)
+-- Where the message stands that has confirmed calls which the last event answers; nil where it
+-- answers calls that have been made since.
+local function findConfirming(list, isOthers)
   local answered = idsIn(list[#list], "functionResponse")
   for index = #list - 1, 1, -1 do
-    local confirmed = list[index].confirmedCalls
-    if confirmed and shareAny(confirmed, answered) then return index end
+    local event = list[index]
+    if shareAny(event.confirmed or {}, answered) then return index end
+    if not isOthers(event) and shareAny(idsIn(event, "functionCall"), answered) then return nil end
   end
   return nil
+end
+
+-- Follows a history: which ids mean calls that are shown. A later call may have taken an id over.
+local function follow(meant, event, isShown)
+  for id in pairs(idsIn(event, "functionCall")) do meant.calls[id] = isShown or nil end
+  for requestId, id in pairs(event.requests or {}) do meant.requests[requestId] = meant.calls[id] end
+  for id, confirmed in pairs(event.confirmed or {}) do meant.calls[id] = meant.requests[confirmed.requestId] end
 end
 
 ---Where the last event answers an earlier call, what was said since that call is left out. What the
@@ -96,16 +113,17 @@ end
 ---@return table[] list
 function longRunning.joined(list, isOthers)
   if #list == 0 or isOthers(list[#list]) then return list end
-  local confirming = findConfirming(list)
-  local index, called = longRunning.findCall(list, confirming or #list, isOthers)
+  local confirming = findConfirming(list, isOthers)
+  local index = longRunning.findCall(list, confirming or #list, isOthers)
   if not index or index == #list - 1 then return list end
-  local kept = table.move(list, 1, index, 1, {})
-  for between = index + 1, #list - 1 do
-    local event = list[between]
-    if between == confirming then
+  local kept, meant = {}, { calls = {}, requests = {} }
+  for position = 1, #list - 1 do
+    local event, isOwn = list[position], not isOthers(list[position])
+    if isOwn then follow(meant, event, position <= index) end
+    if position <= index or position == confirming or event.requests then
       kept[#kept + 1] = event
-    elseif not isOthers(event) then
-      kept[#kept + 1] = onlyAnswers(event, called)
+    elseif isOwn then
+      kept[#kept + 1] = onlyAnswers(event, meant.calls)
     end
   end
   kept[#kept + 1] = list[#list]
