@@ -42,9 +42,12 @@ if folder then core.setFolder(folder) end
 ---@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner
 ---@field artifactService fun(url: string, config?: moonpad.ServiceConfig): moonpad.ArtifactService
 ---@field memoryService fun(url: string, config?: moonpad.ServiceConfig): moonpad.MemoryService
+---@field loadArtifacts moonpad.Tool with it a model reads the files of the session and its user
 ---@field loadMemory moonpad.Tool with it a model searches the memory service of the runner
+---@field preloadMemory moonpad.Tool what the memory service knows to the user's message goes into each request
 ---@field injectSessionState fun(template: string, context: moonpad.Context|moonpad.State): string
 ---@field models moonpad.Models
+---@field plugins moonpad.Plugins
 ---@field _VERSION string
 local moonpad = {
   open = core.open,
@@ -74,9 +77,12 @@ local loaders = {
   runner = function() return require("moonpad.runtime.runner").define end,
   artifactService = function() return require("moonpad.services.artifacts").open end,
   memoryService = function() return require("moonpad.services.memory").open end,
+  loadArtifacts = function() return require "moonpad.tools.load_artifacts" end,
   loadMemory = function() return require "moonpad.tools.load_memory" end,
+  preloadMemory = function() return require "moonpad.tools.preload_memory" end,
   injectSessionState = function() return require("moonpad.agents.instructions").injectSessionState end,
   models = function() return require "moonpad.models" end,
+  plugins = function() return require "moonpad.plugins" end,
   testing = function() return require "moonpad.testing" end,
 }
 

@@ -36,7 +36,7 @@ end
 -- Asks the model once and publishes what it answers. Returns the function calls to be run, the
 -- agent that is to go on, and whether to ask again.
 local function askModel(callbackState, tools)
-  local request = llmRequests.build(callbackState, tools.list)
+  local request = llmRequests.build(callbackState, tools)
   local calls, target, askAgain = {}, nil, false
   local streamId
   modelCall.run(callbackState, request, function(response, origin)

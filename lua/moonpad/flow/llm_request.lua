@@ -32,17 +32,21 @@ end
 
 ---The request of a model call. Everything in it is a copy: callbacks may change it as they like.
 ---@param callbackState moonpad.CallbackState
----@param tools moonpad.Tool[] that the model is offered
+---@param offered moonpad.OfferedTools
 ---@return table
-function llmRequests.build(callbackState, tools)
-  local agent = callbackState.agent
-  return {
+function llmRequests.build(callbackState, offered)
+  local agent, tools = callbackState.agent, offered.list
+  local request = {
     model = modelName(trees.modelOf(agent)),
     systemInstruction = instructions.system(callbackState, #tools > 0),
     contents = contents.build(callbackState.invocationContext, agent),
     tools = describeTools(tools),
     config = configOf(agent, tools),
   }
+  for _, tool in ipairs(offered.all) do
+    if tool.processLlmRequest then tool.processLlmRequest(callbackState.context, request) end
+  end
+  return request
 end
 
 ---The id that the chunks of one streamed answer share with the event that completes it.

@@ -13,6 +13,7 @@ local offeredTools = {}
 ---@class moonpad.OfferedTools
 ---@field list moonpad.Tool[]
 ---@field byName table<string, moonpad.Tool>
+---@field all moonpad.Tool[] with those that no model calls: they have their part in the request alone
 ---@field agentName string
 ---@field sources table<string, string> where the tool of a name comes from, for messages
 
@@ -23,7 +24,9 @@ local function add(offered, tool, source)
     core.error("invalid_argument", ('agent "%s": two tools are called "%s": one is %s, one is %s')
       :format(offered.agentName, name, sources[name], source))
   end
-  offered.list[#offered.list + 1], offered.byName[name], sources[name] = tool, tool, source
+  sources[name] = source
+  offered.all[#offered.all + 1] = tool
+  if not tool.isHidden then offered.list[#offered.list + 1], offered.byName[name] = tool, tool end
 end
 
 local function addToolset(offered, callbackState, context, index)
@@ -48,7 +51,7 @@ end
 ---@return moonpad.OfferedTools
 function offeredTools.ask(callbackState)
   local agent, context = callbackState.agent, contexts.readOnly(callbackState)
-  local offered = { agentName = agent.name, list = {}, byName = {}, sources = {} }
+  local offered = { agentName = agent.name, list = {}, byName = {}, all = {}, sources = {} }
   for index, entry in ipairs(agent.tools) do
     if tools.isTool(entry) then
       add(offered, entry, ("tools[%d]"):format(index))

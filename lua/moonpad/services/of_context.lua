@@ -71,6 +71,18 @@ function services.loadArtifact(callbackState, filename, version)
   return service:load(services.scopeOf(callbackState, { filename = filename, version = version }))
 end
 
+---The latest version of a file that somebody else has named: a template, a model. A name that no
+---file can have is a file that is not there.
+---@param callbackState moonpad.CallbackState
+---@param filename string
+---@return moonpad.ArtifactPart?
+function services.findArtifact(callbackState, filename)
+  local ok, part = pcall(services.loadArtifact, callbackState, filename)
+  if ok then return part end
+  if core.isError(part) and part.code == "invalid_argument" then return nil end
+  error(part, 0)
+end
+
 ---@param callbackState moonpad.CallbackState
 ---@return string[]
 function services.listArtifacts(callbackState)

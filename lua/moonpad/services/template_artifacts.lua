@@ -1,43 +1,29 @@
 --- Artifacts in instruction templates: `{artifact.FILE}` becomes the text of the file.
+local artifactParts = require "moonpad.services.artifact_parts"
 local core = require "moonpad.core"
 local luaError = require "moonpad.util.lua_error"
 local services = require "moonpad.services.of_context"
 
 local templateArtifacts = {}
 
-local TEXTUAL = { "^text/", "^application/json", "^application/xml", "[+]json", "[+]xml" }
-
-local function isTextual(mimeType)
-  for _, pattern in ipairs(TEXTUAL) do
-    if mimeType:lower():find(pattern) then return true end
-  end
-  return false
-end
-
-local function textIn(mimeType, data)
-  if not isTextual(mimeType) then return nil, ("it is %s, which has no text"):format(mimeType) end
-  if not utf8.len(data) then return nil, ("it is %s, but not valid UTF-8"):format(mimeType) end
-  return data
-end
-
 -- The text of an artifact; or nil, and why there is none where it is there.
 local function textOf(part)
-  if part == nil or type(part) == "string" then return part end
-  local given = type(part) == "table" and part or {}
-  local data = type(given.inlineData) == "table" and given.inlineData or {}
-  if type(given.text) == "string" then return given.text end
-  if type(data.mimeType) == "string" and type(data.data) == "string" then return textIn(data.mimeType, data.data) end
-  return nil, "the artifactService answered with no part that has text or inlineData"
+  if part == nil then return nil end
+  local text, inline = artifactParts.read(part)
+  if text then return text end
+  if not inline then return nil, "the artifactService answered with no part that has text or inlineData" end
+  if not artifactParts.isTextual(inline.mimeType) then
+    return nil, ("it is %s, which has no text"):format(inline.mimeType)
+  end
+  if not utf8.len(inline.data) then return nil, ("it is %s, but not valid UTF-8"):format(inline.mimeType) end
+  return inline.data
 end
 
 local function loadText(callbackState, file)
-  local service = callbackState and callbackState.invocationContext.artifactService
-  if service == nil then return nil, services.advice "artifactService" end
-  local ok, part = pcall(service.load, service, services.scopeOf(callbackState, { filename = file }))
-  if ok then return textOf(part) end
-  -- A name that no file can have is a file that is not there.
-  if core.isError(part) and part.code == "invalid_argument" then return nil end
-  error(part, 0)
+  if callbackState == nil or callbackState.invocationContext.artifactService == nil then
+    return nil, services.advice "artifactService"
+  end
+  return textOf(services.findArtifact(callbackState, file))
 end
 
 local function attempt(template, state, options, texts)

@@ -18,6 +18,9 @@ local tools = {}
 ---@class moonpad.Tool: moonpad.ToolDefinition
 ---@field agent moonpad.Agent? of an agent as a tool
 ---@field nesting integer? of an agent as a tool: how many agents run others within one another
+---@field processLlmRequest (fun(context: moonpad.Context, request: table))? of ready-made tools: adds to each request
+---that offers the tool, before the callbacks see it
+---@field isHidden boolean? of ready-made tools: no model is told of it, or can call it
 local Tool = { __name = "moonpad.tool" }
 Tool.__index = Tool
 

@@ -1,0 +1,28 @@
+--- What the parts that an artifact service answers with hold. One of the user's own may answer with
+--- anything.
+local artifactParts = {}
+
+local TEXTUAL = { "^text/", "^application/json", "^application/xml", "^application/csv", "[+]json", "[+]xml" }
+
+---@param mimeType string
+---@return boolean
+function artifactParts.isTextual(mimeType)
+  for _, pattern in ipairs(TEXTUAL) do
+    if mimeType:lower():find(pattern) then return true end
+  end
+  return false
+end
+
+---@param part any
+---@return string? text
+---@return { mimeType: string, data: string }? inlineData where it is no text; nothing at all of what is no part
+function artifactParts.read(part)
+  if type(part) == "string" then return part end
+  local given = type(part) == "table" and part or {}
+  if type(given.text) == "string" then return given.text end
+  local inline = type(given.inlineData) == "table" and given.inlineData or {}
+  if type(inline.mimeType) == "string" and type(inline.data) == "string" then return nil, inline end
+  return nil
+end
+
+return artifactParts
