@@ -1,9 +1,8 @@
 --- A plugin that tells of a run line by line (ADK's LoggingPlugin).
-local callbacks = require "moonpad.agents.callbacks"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
-local optionsOf = require "moonpad.plugins.options"
+local fields = require "moonpad.schema.fields"
 local shown = require "moonpad.util.shown"
 
 local logging = {}
@@ -11,6 +10,11 @@ local logging = {}
 ---@class moonpad.LoggingOptions
 ---@field name string? default "logging_plugin"; each line begins with it
 ---@field log (fun(line: string))? default: the line goes to standard error
+
+local OPTIONS = fields.new {
+  { "name", fields.text, default = "logging_plugin" },
+  { "log", "function", arguments = "line" },
+}
 
 ---- Values
 
@@ -142,29 +146,23 @@ local function toStandardError(line)
   io.stderr:write(line, "\n")
 end
 
-local function logOf(options, where)
-  if options.log == nil then
-    if io then return toStandardError end
-    core.error("unsupported", where .. ": this Lua state has no library io; give it { log = function(line) ... end }")
-  elseif not callbacks.isCallable(options.log) then
-    core.error("invalid_argument", ("%s.log: expected a function, got %s"):format(where, type(options.log)))
-  end
-  return options.log
+local function standardError()
+  if io then return toStandardError end
+  return core.error("unsupported",
+    "plugins.logging: this Lua state has no library io; give it { log = function(line) ... end }")
 end
 
 ---Makes the plugin.
 ---@param given moonpad.LoggingOptions?
 ---@return table plugin
 function logging.new(given)
-  local where = "plugins.logging"
-  local options = optionsOf(given, where, { name = "string", log = "any" })
-  local name = options.name or "logging_plugin"
-  local write = newWriter(name, logOf(options, where))
+  local options = OPTIONS:take(given == nil and {} or given, "plugins.logging")
+  local write = newWriter(options.name, options.log or standardError())
   local hooks = hooksOfRun(write)
   addAgentHooks(hooks, write)
   addModelHooks(hooks, write)
   addToolHooks(hooks, write)
-  hooks.name = name
+  hooks.name = options.name
   return hooks
 end
 

@@ -3,7 +3,7 @@
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local failureCounts = require "moonpad.plugins.failure_counts"
-local optionsOf = require "moonpad.plugins.options"
+local fields = require "moonpad.schema.fields"
 local shown = require "moonpad.util.shown"
 
 local reflectAndRetryTool = {}
@@ -14,7 +14,12 @@ local reflectAndRetryTool = {}
 ---@field throwExceptionIfRetryExceeded boolean? raise the tool's error then (the default), or tell the model to stop
 
 local RESPONSE_TYPE = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
-local DEFAULT_MAX_RETRIES = 3
+
+local OPTIONS = fields.new {
+  { "name", fields.text, default = "reflect_retry_tool_plugin" },
+  { "maxRetries", fields.integerFrom(0), default = 3 },
+  { "throwExceptionIfRetryExceeded", "boolean", default = true },
+}
 
 local REFLECTION = [[
 The call to tool `%s` failed.
@@ -91,18 +96,11 @@ end
 ---@param given moonpad.ReflectAndRetryToolOptions?
 ---@return table plugin
 function reflectAndRetryTool.new(given)
-  local where = "plugins.reflectAndRetryTool"
-  local options = optionsOf(given, where,
-    { name = "string", maxRetries = "any", throwExceptionIfRetryExceeded = "boolean" })
-  local maxRetries = options.maxRetries or DEFAULT_MAX_RETRIES
-  if math.type(maxRetries) ~= "integer" or maxRetries < 0 then
-    core.error("invalid_argument",
-      ("%s.maxRetries: expected an integer from 0, got %s"):format(where, errorText.show(maxRetries)))
-  end
-  local raises = options.throwExceptionIfRetryExceeded ~= false
+  local options = OPTIONS:take(given == nil and {} or given, "plugins.reflectAndRetryTool")
+  local maxRetries, raises = options.maxRetries, options.throwExceptionIfRetryExceeded
   local counts = failureCounts.new()
   return {
-    name = options.name or "reflect_retry_tool_plugin",
+    name = options.name,
     onToolErrorCallback = function(context, tool, args, err)
       local count = counts:add(context.invocationId, tool.name)
       if count <= maxRetries then return reflection(tool, args, err, count, maxRetries) end
