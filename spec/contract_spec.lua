@@ -151,11 +151,6 @@ describe("the list in docs/contract.md of what this version does not have", func
   absent("4", { "summarizer" }, "unsupported", function(field)
     return codeOf(newRunner, newService(), { [field] = {} })
   end)
-  absent("4", { "maxLlmCalls", "streaming", "customMetadata", "saveInputBlobsAsArtifacts" }, "invalid_argument",
-    function(field)
-      local runner = newRunner(newService(), {})
-      return codeOf(runner.run, runner, { userId = "ann", newMessage = "Hi", [field] = true })
-    end)
   absent("4", { "provider/model" }, "invalid_argument", function(name)
     return codeOf(moonpad.agent, { name = "clerk", model = name })
   end)

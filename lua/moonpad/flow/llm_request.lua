@@ -42,6 +42,7 @@ function llmRequests.build(callbackState, offered)
     contents = contents.build(callbackState.invocationContext, agent),
     tools = describeTools(tools),
     config = configOf(agent, tools),
+    streaming = callbackState.invocationContext.streaming,
   }
   for _, tool in ipairs(offered.all) do
     if tool.processLlmRequest then tool.processLlmRequest(callbackState.context, request) end

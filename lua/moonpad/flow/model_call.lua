@@ -162,6 +162,7 @@ function modelCall.run(callbackState, request, take)
   end
   -- A callback may change a response in place, so that the words are looked at before.
   local function takeOwn(response)
+    if response.partial and callbackState.invocationContext.streaming == false then return end
     takeChecked(response, { said = events.text(response) })
   end
   local ok, err = callModel(callbackState, run, request, takeOwn)

@@ -403,6 +403,12 @@ local function iterate(call, job)
   end
 end
 
+-- A request may say whether to stream, in place of the model's own `stream`.
+local function settingsFor(settings, request)
+  if request.streaming == nil then return settings end
+  return setmetatable({ stream = request.streaming }, { __index = settings })
+end
+
 ---Asks the model. With `stream`, gives an iterator and what closes it; else the response.
 ---@param request table
 ---@return table|function
@@ -413,6 +419,7 @@ function Model:generate(request)
   end
   local checked = requestCheck.check(request, "model:generate")
   checked.model = checked.model or self.name
+  settings = settingsFor(settings, checked)
   local call = { settings = settings, model = checked.model, received = 0 }
   local job = send(call, checked)
   if settings.stream then return iterate(call, job), nil, nil, job end

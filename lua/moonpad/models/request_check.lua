@@ -6,7 +6,9 @@ local lists = require "moonpad.util.list"
 
 local requestCheck = {}
 
-local REQUEST_FIELDS = { "model", "systemInstruction", "contents", "tools", "config" }
+local REQUEST_FIELDS = { "model", "systemInstruction", "contents", "tools", "config", "streaming" }
+
+local REQUEST = { model = "string", systemInstruction = "string", config = "table", streaming = "boolean" }
 
 local function refuse(where, expected, value)
   local found = value == core.null and "null" or "a " .. type(value)
@@ -90,7 +92,7 @@ function requestCheck.check(request, where)
   core.checkFields(request, where, REQUEST_FIELDS)
   where = where .. ": "
   local checked = fields.withoutNulls(request)
-  checkFields(checked, where, { model = "string", systemInstruction = "string", config = "table" })
+  checkFields(checked, where, REQUEST)
   checked.contents = listOf(checked, "contents", where, contentOf)
   checked.tools = listOf(checked, "tools", where, toolOf)
   return checked

@@ -20,6 +20,10 @@ local invocationContexts = {}
 ---@field numRecentEvents integer? how much of the history the run sees
 ---@field stateDelta table? changes of state that come with the message
 ---@field userContent moonpad.Content?
+---@field maxLlmCalls integer 0 for no limit
+---@field streaming boolean? how models are asked; nil: as each is set
+---@field customMetadata table? of every event of the run
+---@field savesInputBlobs boolean? are the files in the message kept as artifacts?
 ---@field session moonpad.Session once it is this run's turn
 ---@field isInner boolean of an agent that is a tool: its session ends with the call
 ---@field onCommit moonpad.OnCommit? of the run of an agent that is a tool
@@ -97,7 +101,7 @@ end
 
 ---Counts a call of a model; error `limit` where it is one too many.
 function InvocationContext:countLlmCall()
-  local limit, usage = self.runner.maxLlmCalls, self.usage
+  local limit, usage = self.maxLlmCalls, self.usage
   usage.llmCalls = usage.llmCalls + 1
   if limit > 0 and usage.llmCalls > limit then
     core.error("limit", ("the run has made %d model calls, as many as maxLlmCalls allows"):format(limit))

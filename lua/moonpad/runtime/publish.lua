@@ -7,6 +7,7 @@ local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local eventHook = require "moonpad.runtime.event_hook"
 local events = require "moonpad.events.event"
+local merged = require "moonpad.util.merged"
 local output = require "moonpad.agents.output"
 
 local publish = {}
@@ -26,6 +27,19 @@ local function summary(event)
   }
 end
 
+-- What the event says itself counts.
+local function addMetadata(invocationContext, event)
+  local own, ofRun = core.toTable(event.customMetadata), invocationContext.customMetadata
+  if ofRun and (own == nil or type(own) == "table") then event.customMetadata = merged(copy(ofRun), own) end
+end
+
+-- Plugins see what the run says, and cannot take it away: it is added once more to what is stored
+-- or shown.
+local function askPlugins(callbackState, event, origin)
+  addMetadata(callbackState.invocationContext, event)
+  return eventHook.ask(callbackState, event, origin)
+end
+
 ---Stores an event with all that its callback state has pending. The run of an agent that is a tool
 ---keeps what was written for its caller.
 ---@param callbackState moonpad.CallbackState
@@ -33,6 +47,7 @@ end
 ---@return moonpad.Event stored
 function publish.commit(callbackState, event)
   local function commit() return core.commit(callbackState.state, event) end
+  addMetadata(callbackState.invocationContext, event)
   local onCommit = callbackState.invocationContext.onCommit
   if onCommit then return onCommit(callbackState, event, commit) end
   return commit()
@@ -51,12 +66,17 @@ function publish.event(callbackState, event, origin)
   event.branch = event.branch or invocationContext.branch
   if event.partial then
     event.actions = { stateDelta = {} }
-    local shown = core.newEvent(eventHook.ask(callbackState, event), invocationContext.session)
+    if invocationContext.streaming == false then
+      return { event = core.newEvent(event, invocationContext.session), isFinal = false, calls = {} }
+    end
+    event = askPlugins(callbackState, event)
+    addMetadata(invocationContext, event)
+    local shown = core.newEvent(event, invocationContext.session)
     coroutines.emit(shown)
     return { event = shown, isFinal = false, calls = {} }
   end
   event.actions = actions.merge(event.actions, callbackState.actions)
-  event = eventHook.ask(callbackState, event, origin)
+  event = askPlugins(callbackState, event, origin)
   output.save(callbackState, event, origin)
   local stored = publish.commit(callbackState, event)
   callbackState.actions = {}

@@ -2,14 +2,13 @@
 local agents = require "moonpad.agents.base"
 local callbacks = require "moonpad.agents.callbacks"
 local closing = require "moonpad.runtime.closing"
-local content = require "moonpad.events.content"
-local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
 local invocationContexts = require "moonpad.runtime.invocation_context"
 local invocations = require "moonpad.runtime.invocation"
 local methodOf = require "moonpad.util.method_of"
 local openAll = require "moonpad.services.open_all"
+local runOptions = require "moonpad.runtime.run_options"
 local runs = require "moonpad.runtime.run"
 local services = require "moonpad.services.of_context"
 local trees = require "moonpad.agents.tree"
@@ -23,17 +22,10 @@ local runners = {}
 ---@field sessionService moonpad.Service? needed without `url`
 ---@field url string? in place of the three services: the runner opens them there, and closes them
 ---@field plugins table[]?
----@field maxLlmCalls integer? of one run; default 500, 0 for no limit
+---@field maxLlmCalls integer? of a run that does not say it itself; default 500, 0 for no limit
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
-
----@class moonpad.RunOptions
----@field userId string
----@field sessionId string? a missing session is created; without an id, a new one
----@field newMessage string|moonpad.Content|nil
----@field stateDelta table? changes of state that go with the message
----@field numRecentEvents integer? how much history the run gets to see
 
 ---@class moonpad.Runner: moonpad.RunnerDefinition
 local Runner = { __name = "moonpad.runner" }
@@ -60,30 +52,6 @@ runners.FIELDS = fields.new {
   { "maxLlmCalls", fields.integerFrom(0), default = 500 },
   { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
   { "summarizer", fields.later },
-}
-
--- The id as the service stores it, so that " a" and "a" stand in one line.
-local function trimmed(id)
-  return type(id) == "string" and id:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$" or nil
-end
-
-local function userContent(message, where)
-  local result = content.normalize(message, "user", where)
-  if content.isEmpty(result) then fields.refuse(where, "has no parts") end
-  for index, part in ipairs(result.parts) do
-    if part.functionCall ~= nil then
-      fields.refuse(("%s.parts[%d]"):format(where, index), "a user cannot call functions; only a model can")
-    end
-  end
-  return result
-end
-
-local RUN_FIELDS = fields.new {
-  { "userId", fields.text, required = true },
-  { "sessionId", "string" },
-  { "newMessage", userContent },
-  { "stateDelta", "table" },
-  { "numRecentEvents", fields.integerFrom(0) },
 }
 
 -- A plugin may answer in place of all models.
@@ -144,26 +112,13 @@ end
 local function start(self, options, method, outer)
   checkSelf(self, method .. "{...}")
   closing.check(self, method)
-  local read = RUN_FIELDS:take(options, "runner:" .. method)
-  local sessionId = trimmed(read.sessionId)
-  if sessionId == nil or sessionId == "" then sessionId = core.uuid4(self.sessionService) end
-  local invocationContext = invocationContexts.new {
-    id = "e-" .. core.uuid4(self.sessionService),
-    runner = self,
-    artifactService = self.artifactService,
-    memoryService = self.memoryService,
-    userId = read.userId,
-    sessionId = sessionId,
-    numRecentEvents = read.numRecentEvents,
-    stateDelta = copy(read.stateDelta),
-    userContent = read.newMessage,
-    isInner = outer ~= nil,
-    usage = outer and outer.usage,
-    onCommit = outer and outer.onCommit,
-  }
+  local run = runOptions.check(self, options, "runner:" .. method)
+  run.id, run.runner, run.isInner = "e-" .. core.uuid4(self.sessionService), self, outer ~= nil
+  run.artifactService, run.memoryService = self.artifactService, self.memoryService
+  if outer then run.usage, run.onCommit = outer.usage, outer.onCommit end
   -- Names contain no NUL, so different sessions have different keys.
-  local key = table.concat({ self.appName, read.userId, sessionId }, "\0")
-  return invocations.new(runs.new(invocationContext, turn.run, key))
+  local key = table.concat({ self.appName, run.userId, run.sessionId }, "\0")
+  return invocations.new(runs.new(invocationContexts.new(run), turn.run, key))
 end
 
 ---Runs the agent on a message: `for event in runner:run{...} do ... end`. Leaving the loop early

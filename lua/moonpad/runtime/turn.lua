@@ -8,6 +8,7 @@ local contents = require "moonpad.flow.contents"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local history = require "moonpad.flow.history"
+local inputBlobs = require "moonpad.runtime.input_blobs"
 local longRunning = require "moonpad.flow.long_running"
 local publish = require "moonpad.runtime.publish"
 local trees = require "moonpad.agents.tree"
@@ -51,6 +52,7 @@ local function appendUserEvent(invocationContext)
     if replaced ~= nil then invocationContext:setUserContent(content.normalize(replaced, "user", "onUserMessage")) end
   end
   local answered = longRunning.findCallers(invocationContext)
+  inputBlobs.save(callbackState)
   local delta = invocationContext.stateDelta
   local hasDelta = delta ~= nil and next(delta) ~= nil
   if invocationContext.userContent or hasDelta or contexts.hasChanges(callbackState) then

@@ -31,13 +31,13 @@ local PARAMETERS = {
 }
 
 -- The runner of the child: as the caller's, but for the agent and for the sessions, which end with
--- the call.
+-- the call. Of the settings of the caller's run, those of model calls go along.
 local function childRunner(agent, invocationContext, service)
   local caller = invocationContext.runner or {}
   return runners.define {
     appName = invocationContext.session.appName, agent = agent, sessionService = service, plugins = caller.plugins,
-    maxLlmCalls = caller.maxLlmCalls, templateSyntax = caller.templateSyntax,
-    artifactService = caller.artifactService, memoryService = caller.memoryService,
+    templateSyntax = caller.templateSyntax, artifactService = caller.artifactService,
+    memoryService = caller.memoryService,
   }
 end
 
@@ -128,6 +128,7 @@ local function run(agent, request, context)
   }
   local child <close> = runners.startWithin(childRunner(agent, invocationContext, service), {
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
+    maxLlmCalls = invocationContext.maxLlmCalls, streaming = invocationContext.streaming,
   }, { usage = invocationContext.usage, onCommit = commitFor(callbackState) })
   repeat until child:wait() == nil
   return answerOf(agent, takeOver(agent, service:getSession(who), context))

@@ -1,4 +1,4 @@
---- Base64: how bytes stand in what is sent to models.
+--- Base64: how bytes stand in events, and in what is sent to models.
 local coroutines = require "moonpad.runtime.coroutines"
 
 local base64 = {}
@@ -46,6 +46,71 @@ function base64.encode(data)
   end
   if whole < #data then texts[#texts + 1] = encodeRest(data, whole + 1) end
   return table.concat(texts)
+end
+
+---- Decoding
+
+local VALUES = {}
+do
+  for index = 1, #ALPHABET do VALUES[ALPHABET:byte(index)] = index - 1 end
+  VALUES[("-"):byte()], VALUES[("_"):byte()] = 62, 63
+end
+
+-- Whole groups of four characters.
+local function decodeGroups(text)
+  local bytes, count = {}, 0
+  for position = 1, #text, 4 do
+    local a, b, c, d = text:byte(position, position + 3)
+    a, b, c, d = VALUES[a], VALUES[b], VALUES[c], VALUES[d]
+    if not (a and b and c and d) then return nil end
+    local group = a << 18 | b << 12 | c << 6 | d
+    count = count + 1
+    bytes[count] = string.char(group >> 16, group >> 8 & 255, group & 255)
+  end
+  return table.concat(bytes)
+end
+
+-- The last group, of which characters may be missing.
+local function decodeLast(text)
+  if #text == 1 then return nil end
+  local missing = -#text % 4
+  local bytes = decodeGroups(text .. ("A"):rep(missing))
+  return bytes and bytes:sub(1, #bytes - missing)
+end
+
+-- Where the text ends that stands before the padding; nil where there is too much of that.
+local function lastOf(text)
+  local last, padding = #text, 0
+  while last > 0 and text:find("^[%s=]", last) do
+    if text:byte(last) == ("="):byte() then padding = padding + 1 end
+    last = last - 1
+  end
+  return padding <= 2 and last or nil
+end
+
+-- So much is decoded in about half a millisecond.
+local TEXT_PIECE = 8192
+
+---Decodes a text, giving way as `encode` does. Both alphabets of RFC 4648 are read, with or without
+---padding; blanks and ends of lines are passed over.
+---@param text string
+---@return string? bytes nil where it is no base64
+function base64.decode(text)
+  local last = lastOf(text)
+  if not last then return nil end
+  local pieces, rest = {}, ""
+  for first = 1, last, TEXT_PIECE do
+    local piece = rest .. text:sub(first, math.min(first + TEXT_PIECE - 1, last)):gsub("%s+", "")
+    local whole = #piece - #piece % 4
+    local bytes = decodeGroups(piece:sub(1, whole))
+    if not bytes then return nil end
+    pieces[#pieces + 1], rest = bytes, piece:sub(whole + 1)
+    coroutines.giveWay()
+  end
+  local bytes = decodeLast(rest)
+  if not bytes then return nil end
+  pieces[#pieces + 1] = bytes
+  return table.concat(pieces)
 end
 
 return base64
