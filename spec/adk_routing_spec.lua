@@ -194,6 +194,21 @@ support.each_store(function(open)
       assert.same({ first, response("i2", "ask", { ok = "i2" }) }, model.requests[3].contents[3].parts)
     end)
 
+    it("leaves the answers to other calls that came since behind theirs", function()
+      local model = moonpad.models.scripted {
+        support.calls { "ask", {}, "i1" }, support.calls { "ask", {}, "i2" }, "one", "two",
+      }
+      local runner = runnerOf(moonpad.agent { name = "A", model = model, tools = { ask } })
+      for _, message in ipairs { "go", "once more", answer "i1", answer "i2" } do support.run(runner, message) end
+      local shown = {}
+      for _, content in ipairs(model.requests[4].contents) do
+        local part = content.parts[1]
+        local held = part.functionCall or part.functionResponse
+        shown[#shown + 1] = held and held.id .. (part.functionCall and "?" or "!") or part.text
+      end
+      assert.same({ "go", "i1?", "i1!", "once more", "i2?", "i2!" }, shown)
+    end)
+
     it("leaves a text beside it a content of its own", function()
       local model = moonpad.models.scripted { support.calls { "ask", {}, "i1" }, "one" }
       local runner = runnerOf(moonpad.agent { name = "A", model = model, tools = { ask } })
