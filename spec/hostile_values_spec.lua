@@ -315,7 +315,7 @@ describe("a hostile value", function()
       attempts retryDelayMs maxRetryDelayMs maxBodyBytes maxUnreadBytes caFile]], function(job) job:close() end)
     local job = http.request(request())
     job:wait()
-    for _, method in ipairs { "wait", "read", "receive", "collect", "poll", "leave", "close", "step" } do
+    for _, method in ipairs { "wait", "read", "receive", "collect", "poll", "release", "close", "step" } do
       positions("job:" .. method, job[method], function() return job, 0 end)
     end
     for _, value in ipairs(hostile.values) do

@@ -254,3 +254,18 @@ describe("testing.run", function()
     end
   end)
 end)
+
+describe("models.scripted", function()
+  it("is the same model, without expectations", function()
+    local model = moonpad.models.scripted { "one", { content = "two" }, function() return "three" end, "four" }
+    local agent = moonpad.agent { name = "A", model = model }
+    assert.are.same({ "one", "two", "three" }, testing.run({ agent = agent, messages = { "a", "b", "c" } }).replies)
+    assert.matches("scripted: 3 of 4 steps were asked for", message(model.assertDone, model))
+    testing.run { agent = agent, messages = "d" }
+    model:assertDone()
+    local says = "scripted, call 5: the script has only 4 steps"
+    assert.matches(says, message(testing.run, { agent = agent, messages = "e" }))
+    assert.matches(says, message(model.assertDone, model))
+    assert.are.equal(5, #model.requests)
+  end)
+end)

@@ -10,8 +10,8 @@ local client
 local jobs = setmetatable({}, { __mode = "k" })
 
 -- Requests whose owner has what it wants, with the time until which they may go on.
-local lingering = {}
-local LINGER_SECONDS = 1
+local draining = {}
+local DRAIN_SECONDS = 1
 
 -- What the client's count of activity was when somebody last woke up from `poll`.
 local seen = 0
@@ -32,11 +32,11 @@ local function theClient()
   return client
 end
 
-local function closeLingering()
+local function closeDrained()
   local now = core.monotonic()
-  for request, deadline in pairs(lingering) do
+  for request, deadline in pairs(draining) do
     if request:done() or now >= deadline then
-      lingering[request] = nil
+      draining[request] = nil
       request:close()
     end
   end
@@ -44,8 +44,8 @@ end
 
 ---Lets a request come to its end by itself, so that its connection can serve again. Not for long.
 ---@param request userdata
-function driver.linger(request)
-  lingering[request] = core.monotonic() + LINGER_SECONDS
+function driver.drain(request)
+  draining[request] = core.monotonic() + DRAIN_SECONDS
 end
 
 ---@param options table what `client:start` of moonpad.http_core takes
@@ -53,7 +53,7 @@ end
 ---@return string? message
 ---@return string? kind
 function driver.start(options)
-  closeLingering()
+  closeDrained()
   local request, message, kind = theClient():start(options)
   if request or kind ~= "closed" then return request, message, kind end
   -- This process was forked from the one that made the client.
@@ -107,7 +107,7 @@ function driver.poll(seconds)
   if not client and not pcall(theClient) then return false end
   -- What came in while others were stepped is news to those that were stepped before.
   client:wait(untilNextRetry(seconds), seen)
-  closeLingering()
+  closeDrained()
   local before = seen
   seen = driver.activity()
   return advanceAll() or seen ~= before

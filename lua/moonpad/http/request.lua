@@ -272,12 +272,12 @@ end
 
 ---Nothing more of it is wanted. What may still come does no harm, and the connection can serve
 ---again after it.
-function Job:leave()
-  checkSelf(self, "leave")
+function Job:release()
+  checkSelf(self, "release")
   local request = self.request
   if self.status and request then
     self.request = nil
-    driver.linger(request)
+    driver.drain(request)
   end
   finish(self)
 end

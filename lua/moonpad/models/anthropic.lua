@@ -16,7 +16,7 @@ local FINISH = {
 
 ---- Reading answers
 
----@class moonpad.AnthropicAnswer: moonpad.ModelAnswer
+---@class moonpad.AnthropicAnswer: moonpad.ResponseBuilder
 local Answer = answers.class()
 
 local function readReason(self, object, path)

@@ -8,7 +8,7 @@ local gemini = {}
 
 ---- Reading answers
 
----@class moonpad.GeminiAnswer: moonpad.ModelAnswer
+---@class moonpad.GeminiAnswer: moonpad.ResponseBuilder
 local Answer = answers.class()
 
 local COUNTS = {

@@ -20,7 +20,7 @@ local provider = {}
 ---@field caFile string? certificates to trust instead of the system's
 ---@field maxResponseBytes integer? of one answer, streamed or whole; default 64 MiB, 0 for none
 
----@class moonpad.ModelSpec
+---@class moonpad.ProviderAdapter
 ---@field name string
 ---@field keyVariables string[] environment variables, the first that is set counts
 ---@field baseVariable string?
@@ -28,7 +28,7 @@ local provider = {}
 ---@field path fun(model: string, stream: boolean): string
 ---@field headers fun(apiKey: string?): table<string, string>
 ---@field body fun(request: table, settings: table): table
----@field newAnswer fun(): moonpad.ModelAnswer
+---@field newAnswer fun(): moonpad.ResponseBuilder
 
 ---@class moonpad.HttpModel: moonpad.Model
 ---@field name string
@@ -153,7 +153,7 @@ local function keysOf(apiKey, headers)
 end
 
 ---Makes a model of a provider.
----@param spec moonpad.ModelSpec
+---@param spec moonpad.ProviderAdapter
 ---@param options moonpad.ModelOptions
 ---@return moonpad.HttpModel
 function provider.new(spec, options)
@@ -356,7 +356,7 @@ local function streamed(call, job)
         isFinished = true
         return response
       elseif answer.isOver then
-        job:leave()
+        job:release()
         response = respond(call, answer)
         local rest = filter(nil)
         if rest then return partial(rest) end

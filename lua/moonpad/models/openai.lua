@@ -17,7 +17,7 @@ local FINISH = {
 
 ---- Reading answers
 
----@class moonpad.OpenaiAnswer: moonpad.ModelAnswer
+---@class moonpad.OpenaiAnswer: moonpad.ResponseBuilder
 local Answer = answers.class()
 
 local function addThought(self, text, field)

@@ -4,7 +4,7 @@ local growingText = require "moonpad.flow.growing_text"
 
 local answers = {}
 
----@class moonpad.ModelAnswer
+---@class moonpad.ResponseBuilder
 ---@field parts table[] so far
 ---@field texts moonpad.GrowingTexts of the parts; joined in the response
 ---@field usage table?
@@ -48,7 +48,7 @@ function answers.class()
 end
 
 ---@param class table
----@return moonpad.ModelAnswer
+---@return moonpad.ResponseBuilder
 function answers.new(class)
   return setmetatable({ parts = {}, texts = growingText.new() }, class)
 end
@@ -65,7 +65,7 @@ local function explainEmptiness(answer)
   end
 end
 
----@param answer moonpad.ModelAnswer
+---@param answer moonpad.ResponseBuilder
 ---@return table response
 function answers.response(answer)
   answer.texts:join()

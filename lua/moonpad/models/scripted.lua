@@ -9,21 +9,61 @@ local scripted = {}
 
 ---@class moonpad.ScriptedModel: moonpad.Model
 ---@field requests table[] copies of the requests that it has got so far
+---@field steps moonpad.ScriptStep[]
+---@field failure any the first error about what it was asked
 local Scripted = { __name = "moonpad.models.scripted" }
 Scripted.__index = Scripted
 
----Gives the next answer of the script.
+---@class moonpad.ScriptStep
+---@field reply any a string, a response, or a function of (request, context)
+---@field check fun(request: table, number: integer)? raises when the request is another than expected
+
+local function checkSelf(self, call)
+  if getmetatable(self) == Scripted then return end
+  core.error("invalid_argument", ("model:%s: call it with a colon, not with a dot"):format(call))
+end
+
+-- The step that a call is about, after checking what is asked.
+local function stepFor(self, request, number)
+  local step = self.steps[number]
+  if step == nil then
+    core.error("model", ("%s, call %d: the script has only %d steps"):format(self.name, number, #self.steps))
+  end
+  if step.check then step.check(request, number) end
+  return step
+end
+
+---Gives the next answer of the script, after checking what it is asked.
 function Scripted:generate(request, context)
-  if getmetatable(self) ~= Scripted then
-    core.error("invalid_argument", "model:generate(request): call it with a colon, not with a dot")
+  checkSelf(self, "generate(request)")
+  if type(request) ~= "table" then
+    core.error("invalid_argument", "model:generate(request): expected a request (a table), got " .. type(request))
   end
   self.requests[#self.requests + 1] = copy(request)
-  local answer = self.answers[#self.requests]
-  if answer == nil then
-    core.error("model", ("the script has %d answers, this is call %d"):format(#self.answers, #self.requests))
+  local ok, step = pcall(stepFor, self, request, #self.requests)
+  if not ok then
+    if self.failure == nil then self.failure = step end
+    error(step, 0)
   end
-  if callable.is(answer) then return answer(request, context) end
-  return copy(answer)
+  if callable.is(step.reply) then return step.reply(request, context) end
+  return copy(step.reply)
+end
+
+---Raises when steps of the script have not been asked for, or not as they expect: an error that a
+---callback answers for, or that a calling agent's model is told, would be forgotten otherwise.
+function Scripted:assertDone()
+  checkSelf(self, "assertDone()")
+  if self.failure ~= nil then error(self.failure, 0) end
+  if #self.requests < #self.steps then
+    core.error("model", ("%s: %d of %d steps were asked for"):format(self.name, #self.requests, #self.steps))
+  end
+end
+
+---@param name string
+---@param steps moonpad.ScriptStep[]
+---@return moonpad.ScriptedModel
+function scripted.ofSteps(name, steps)
+  return setmetatable({ name = name, steps = steps, requests = {} }, Scripted)
 end
 
 ---Makes a model that gives one answer after the other: strings, responses, or functions of
@@ -32,8 +72,9 @@ end
 ---@return moonpad.ScriptedModel
 function scripted.new(answers)
   if answers == nil then core.error("invalid_argument", "models.scripted: expected a list of answers, got nothing") end
-  local list = lists.of(answers, "models.scripted", "answers")
-  return setmetatable({ name = "scripted", answers = list, requests = {} }, Scripted)
+  local steps = lists.of(answers, "models.scripted", "answers")
+  for number, answer in ipairs(steps) do steps[number] = { reply = answer } end
+  return scripted.ofSteps("scripted", steps)
 end
 
 return scripted

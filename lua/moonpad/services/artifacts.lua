@@ -69,16 +69,16 @@ local function checkName(self, where, options, fields)
 end
 
 local function checkText(text, where)
-  if type(text) ~= "string" then refuse(where, "expects a string, got " .. type(text)) end
+  if type(text) ~= "string" then refuse(where, "expected a string, got " .. type(text)) end
   if not utf8.len(text) then refuse(where, "is not valid UTF-8; bytes go into inlineData = { mimeType, data }") end
   return text
 end
 
 local function checkInlineData(inline, where)
-  if type(inline) ~= "table" then refuse(where, "expects a table { mimeType, data }, got " .. type(inline)) end
+  if type(inline) ~= "table" then refuse(where, "expected a table { mimeType, data }, got " .. type(inline)) end
   core.checkFields(inline, where, { "mimeType", "data", "displayName" })
   if type(inline.data) ~= "string" then
-    refuse(where .. ".data", "expects a string of bytes, got " .. type(inline.data))
+    refuse(where .. ".data", "expected a string of bytes, got " .. type(inline.data))
   end
   local displayName = inline.displayName
   if displayName ~= nil then checkText(displayName, where .. ".displayName") end
@@ -89,10 +89,10 @@ end
 local function checkPart(part, where)
   if type(part) == "userdata" and part ~= core.null then part = core.toTable(part) end
   if type(part) == "string" then part = { text = part } end
-  if type(part) ~= "table" then refuse(where, "expects { text = } or { inlineData = }, got " .. type(part)) end
+  if type(part) ~= "table" then refuse(where, "expected { text = } or { inlineData = }, got " .. type(part)) end
   core.checkFields(part, where, { "text", "inlineData" })
   if (part.text == nil) == (part.inlineData == nil) then
-    refuse(where, "expects either text or inlineData")
+    refuse(where, "expected either text or inlineData")
   elseif part.text ~= nil then
     return checkText(part.text, where .. ".text")
   end
@@ -119,7 +119,7 @@ function Service:load(options)
   local appName, userId, sessionId, filename = checkName(self, where, options, LOAD_FIELDS)
   local version = options.version
   if version ~= nil and (math.type(version) ~= "integer" or version < 0) then
-    refuse(where .. ": version", "expects an integer from 0, got " .. errorText.show(version))
+    refuse(where .. ": version", "expected an integer from 0, got " .. errorText.show(version))
   end
   return stores.call(self, where, "load", appName, userId, sessionId, filename, version)
 end

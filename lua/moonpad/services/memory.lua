@@ -130,7 +130,7 @@ local function checkSession(session)
   -- Not everything can be indexed.
   local ok, list = pcall(eventsOf, session)
   if kind ~= "userdata" and kind ~= "table" or not ok or list == nil then
-    core.error("invalid_argument", where .. ": expects a session, got " .. kind)
+    core.error("invalid_argument", where .. ": expected a session, got " .. kind)
   end
   return {
     appName = stores.name(session.appName, where .. ": appName"),
@@ -179,7 +179,7 @@ local SEARCH_FIELDS = { "appName", "userId", "query", "limit" }
 
 local function checkQuery(query, where)
   if type(query) ~= "string" then
-    core.error("invalid_argument", ("%s: query: expects a string, got %s"):format(where, type(query)))
+    core.error("invalid_argument", ("%s: query: expected a string, got %s"):format(where, type(query)))
   elseif not utf8.len(query) then
     core.error("invalid_argument", where .. ": query: is not valid UTF-8")
   end
@@ -190,7 +190,7 @@ local function checkLimit(limit, where)
   if limit == nil then return DEFAULT_LIMIT end
   if math.type(limit) ~= "integer" or limit < 1 or limit > MAX_LIMIT then
     core.error("invalid_argument",
-      ("%s: limit: expects an integer from 1 to %d, got %s"):format(where, MAX_LIMIT, errorText.show(limit)))
+      ("%s: limit: expected an integer from 1 to %d, got %s"):format(where, MAX_LIMIT, errorText.show(limit)))
   end
   return limit
 end

@@ -59,7 +59,7 @@ stores.self = find
 function stores.check(self, where, options, fields)
   find(self, where)
   if type(options) ~= "table" then
-    core.error("invalid_argument", ("%s: expects a table of named fields, got %s"):format(where, type(options)))
+    core.error("invalid_argument", ("%s: expected a table of named fields, got %s"):format(where, type(options)))
   end
   core.checkFields(options, where, fields)
 end
@@ -93,7 +93,7 @@ end
 function stores.name(value, where, longest)
   longest = longest or MAX_NAME_BYTES
   if type(value) ~= "string" then
-    core.error("invalid_argument", ("%s: expects a string, got %s"):format(where, type(value)))
+    core.error("invalid_argument", ("%s: expected a string, got %s"):format(where, type(value)))
   elseif value == "" then
     core.error("invalid_argument", where .. ": must not be empty")
   elseif #value > longest then

@@ -5,15 +5,13 @@ local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
 local lists = require "moonpad.util.list"
+local scripted = require "moonpad.models.scripted"
 
 local script = {}
 
----@class moonpad.ScriptStep
+---@class moonpad.TestStep
 ---@field expect table|fun(request: table)? what the request must hold, see EXPECTATIONS
 ---@field reply any a string, a response, or a function of (request, context)
-
-local Model = { __name = "moonpad.testing.scriptedModel" }
-Model.__index = Model
 
 local function fail(step, message)
   core.error("model", ("scriptedModel, call %d: %s"):format(step, message))
@@ -121,64 +119,27 @@ local function check(expect, request, step)
   end
 end
 
--- The step that this call is about, after checking what is asked.
-local function stepFor(self, number, request)
-  local step = self.steps[number]
-  if step == nil then fail(number, ("the script has only %d steps"):format(#self.steps)) end
-  if step.expect then check(step.expect, request, number) end
-  return step
-end
-
----Gives the next answer of the script, after checking what it is asked.
-function Model:generate(request, context)
-  if getmetatable(self) ~= Model then
-    core.error("invalid_argument", "model:generate(request): call it with a colon, not with a dot")
-  end
-  if type(request) ~= "table" then
-    core.error("invalid_argument", "model:generate(request): expected a request (a table), got " .. type(request))
-  end
-  self.requests[#self.requests + 1] = copy(request)
-  local number = #self.requests
-  local ok, step = pcall(stepFor, self, number, request)
-  if not ok then
-    if self.failure == nil then self.failure = step end
-    error(step, 0)
-  end
-  if callable.is(step.reply) then return step.reply(request, context) end
-  return copy(step.reply)
-end
-
----Raises when steps of the script have not been asked for, or not as they expect: an error that a
----callback answers for, or that a calling agent's model is told, would be forgotten otherwise.
-function Model:assertDone()
-  if getmetatable(self) ~= Model then
-    core.error("invalid_argument", "model:assertDone(): call it with a colon, not with a dot")
-  end
-  if self.failure ~= nil then error(self.failure, 0) end
-  if #self.requests < #self.steps then
-    core.error("model", ("scriptedModel: %d of %d steps were asked for"):format(#self.requests, #self.steps))
-  end
-end
-
--- A step with `expect` or `reply` is taken as it is; everything else is a reply.
+-- What has neither `expect` nor `reply` is a reply.
 local function toStep(given, number)
   if type(given) ~= "table" or given.expect == nil and given.reply == nil then return { reply = given } end
   local where = ("scriptedModel step %d"):format(number)
   core.checkFields(given, where, { "expect", "reply" })
   checkExpectations(given.expect, where .. ".expect")
   if given.reply == nil then core.error("invalid_argument", where .. ": reply is missing") end
-  return given
+  local expect = given.expect
+  local function checkRequest(request, call) check(expect, request, call) end
+  return { reply = given.reply, check = expect ~= nil and checkRequest or nil }
 end
 
 ---Makes a model that gives one answer after the other and checks what it is asked.
----@param steps (moonpad.ScriptStep|string|table|function)[]
----@return moonpad.Model
+---@param steps (moonpad.TestStep|string|table|function)[]
+---@return moonpad.ScriptedModel
 function script.new(steps)
   local where = "testing.scriptedModel"
   if steps == nil then core.error("invalid_argument", where .. ": expected a list of steps, got nothing") end
   local list = lists.of(steps, where, "steps")
   for number, given in ipairs(list) do list[number] = toStep(given, number) end
-  return setmetatable({ name = "scriptedModel", steps = list, requests = {} }, Model)
+  return scripted.ofSteps("scriptedModel", list)
 end
 
 return script
