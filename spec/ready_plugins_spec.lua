@@ -29,7 +29,8 @@ describe("moonpad.plugins", function()
     checks.raises("invalid_argument", "plugins.logging: expected a table, got string", logging, "x")
     checks.raises("invalid_argument", "did you mean log?", logging, { logs = print })
     checks.raises("invalid_argument", "plugins.logging.log: expected a function, got string", logging, { log = "x" })
-    checks.raises("invalid_argument", "plugins.logging.name: expected a non-empty string, got number", logging, { name = 1 })
+    checks.raises("invalid_argument", "plugins.logging.name: expected a non-empty string, got number", logging,
+      { name = 1 })
     for _, wrong in ipairs { -1, 1.5, "3", moonpad.null } do
       checks.raises("invalid_argument", "plugins.reflectAndRetryTool.maxRetries: expected an integer from 0",
         reflect, { maxRetries = wrong })
