@@ -14,9 +14,9 @@ local moonpad = require "moonpad"
 local slow_store = require "spec.support.slow_store"
 local support = require "bench.support"
 
-local folder = support.arguments()
+local folder, isFull = support.arguments()
 local FRAMES_PER_SECOND <const>, FRAMES <const> = 60, 600
-local HISTORY <const>, WINDOW <const> = 100000, 20
+local HISTORY <const>, WINDOW <const> = isFull and 100000 or 20000, 20
 local GAME <const>, PLAYER <const>, SESSION <const> = "game", "ann", "village"
 
 -- Some lines of another session, to search in.
@@ -98,21 +98,18 @@ local function report(what, played, runs)
   support.noted("19", what .. ", frames for a run", "frames", FRAMES / runs)
 end
 
--- A game that has gone on for `history` events. Artifacts and memories are in the same file.
-local function prepare(url, artifacts, memory, history)
-  local service <close> = moonpad.open(url, { durability = "normal" })
+-- A game that has gone on for `history` events.
+local function prepare(service, artifacts, memory, history)
   remember(service, memory)
   artifacts:save { appName = GAME, userId = PLAYER, sessionId = SESSION, filename = "map.txt", part = "here" }
   local session = service:createSession { appName = GAME, userId = PLAYER, sessionId = SESSION }
   support.fill(service, session, history)
 end
 
-local function measure(what, file, history, includeContents, open)
-  local url, full <const> = ("sqlite:%s/%s.db"):format(folder, file), { durability = "full" }
-  local artifacts <close> = moonpad.artifactService(url, full)
-  local memory <close> = moonpad.memoryService(url, full)
-  prepare(url, artifacts, memory, history)
-  local service <close> = open(url, full)
+local FULL <const> = { durability = "full" }
+
+-- Artifacts and memories are in a file of their own.
+local function measure(what, service, artifacts, memory, includeContents)
   local runner = moonpad.runner {
     appName = GAME, agent = newAgent(service, includeContents), sessionService = service,
     artifactService = artifacts, memoryService = memory,
@@ -124,10 +121,39 @@ local function measure(what, file, history, includeContents, open)
   collectAsLuaDoes()
 end
 
+local function withStores(file, run)
+  local url = ("sqlite:%s/%s"):format(folder, file)
+  local artifacts <close> = moonpad.artifactService(url .. "-beside.db", FULL)
+  local memory <close> = moonpad.memoryService(url .. "-beside.db", FULL)
+  run(url .. ".db", artifacts, memory)
+end
+
+local function measureFile(what, file, history, includeContents, open)
+  withStores(file, function(url, artifacts, memory)
+    do
+      local quick <close> = moonpad.open(url, { durability = "normal" })
+      prepare(quick, artifacts, memory, history)
+    end
+    local service <close> = open(url, FULL)
+    measure(what, service, artifacts, memory, includeContents)
+  end)
+end
+
+local function measureMemory(what, history)
+  withStores("memory", function(_, artifacts, memory)
+    local service <close> = moonpad.open "memory:"
+    prepare(service, artifacts, memory, history)
+    measure(what, service, artifacts, memory, "default")
+  end)
+end
+
 local function openSlow(url) return slow_store.open("slow:50:" .. url) end
 
+local long = HISTORY .. " events"
 collectgarbage "incremental"
-measure("SQLite FULL", "full", 0, "default", moonpad.open)
-measure("a link of 50 ms", "slow", 0, "default", openSlow)
-measure("100,000 events", "default", HISTORY, "default", moonpad.open)
-measure('100,000 events, includeContents = "none"', "none", HISTORY, "none", moonpad.open)
+measureFile("SQLite FULL", "full", 0, "default", moonpad.open)
+measureFile("a link of 50 ms", "slow", 0, "default", openSlow)
+measureMemory("memory, " .. long, HISTORY)
+measureFile("SQLite FULL, " .. long, "default", HISTORY, "default", moonpad.open)
+measureFile("a link of 50 ms, " .. long, "slow-long", HISTORY, "default", openSlow)
+measureFile(("SQLite FULL, %s, includeContents = \"none\""):format(long), "none", HISTORY, "none", moonpad.open)

@@ -38,8 +38,8 @@ local wraps = {
   end,
 }
 
-local function nested(count, kinds)
-  local agent = moonpad.agent { name = "Leaf", model = function(_, context)
+local function nested(count, kinds, leaf)
+  local agent = leaf or moonpad.agent { name = "Leaf", model = function(_, context)
     context.state.reached = true
     return "deep down"
   end }
@@ -86,6 +86,90 @@ describe("agents within agents", function()
       assert.is_nil(agent.parent)
     end)
   end
+
+  -- 100 levels are either refused when they are made, or they work: with an answer, with a tool
+  -- that fails at the bottom, with one that waits there and is cancelled.
+  local kindsOf = {
+    { "sequentialAgent" }, { "loopAgent" }, { "agent" }, { "parallelAgent" }, { "customAgent" }, { "agentTool" },
+    { "sequentialAgent", "loopAgent", "agent" }, { "agent", "agentTool" }, { "loopAgent", "customAgent" },
+    { "parallelAgent", "customAgent", "agentTool" }, { "loopAgent", "sequentialAgent", "agent", "parallelAgent" },
+  }
+  local tools = {
+    fails = function() error("no luck", 0) end,
+    waits = function(seen)
+      local ok, err = pcall(function() while true do coroutine.yield() end end)
+      seen.err = not ok and err
+      error(err, 0)
+    end,
+  }
+
+  local function leafWith(name, seen)
+    return moonpad.agent { name = "Leaf", model = asking(name), tools = {
+      { name = name, parameters = { type = "object" }, run = function() return tools[name](seen) end },
+    } }
+  end
+
+  local function stepToEnd(run)
+    local last
+    while true do
+      local event = run:step()
+      if event == nil then return last:text() end
+      if event ~= "waiting" then last = event end
+    end
+  end
+
+  local function start(agent)
+    return (runnerOf(agent)):start { userId = "u", sessionId = "s", newMessage = "go" }
+  end
+
+  for _, kinds in ipairs(kindsOf) do
+    local name = table.concat(kinds, ", ")
+
+    it("of the kind " .. name .. ": 100 levels work, or are refused by name", function()
+      for _, count in ipairs { 100, 150, 200 } do
+        local ok, agent = pcall(nested, count, kinds)
+        if not ok then
+          assert.equal("invalid_argument", agent.code)
+          assert.matches('agent "A%d+".*32', agent.message)
+        else
+          assert.equal("deep down", stepToEnd(start(agent)))
+        end
+      end
+    end)
+
+    it("of the kind " .. name .. ": what a tool at the bottom meets", function()
+      local ok = pcall(nested, 100, kinds)
+      local count = ok and 100 or 32
+      assert.equal("error: no luck", stepToEnd(start(nested(count, kinds, leafWith "fails"))))
+      local inCoroutine = coroutine.wrap(function()
+        return lastText(nested(count, kinds, leafWith "fails"))
+      end)
+      assert.equal("error: no luck", inCoroutine())
+      local seen = {}
+      local run = start(nested(count, kinds, leafWith("waits", seen)))
+      local event
+      local waited = 0
+      repeat
+        event = run:step()
+        waited = event == "waiting" and waited + 1 or 0
+      until event == nil or waited > 3
+      assert.is_nil(seen.err)
+      run:cancel()
+      assert.equal("cancelled", seen.err and seen.err.code)
+      assert.is_nil(run:step())
+    end)
+  end
+
+  it("that hand over in a circle inside of loops: the error tells of a limit", function()
+    local function handOver(context) context:transferToAgent "Top" end
+    local inner = moonpad.agent { name = "Leaf", model = function() return "never" end, beforeAgentCallback = handOver }
+    for level = 1, 9 do inner = wraps.loopAgent("L" .. level, inner) end
+    local top = moonpad.loopAgent { name = "Top", subAgents = { inner }, maxIterations = 1 }
+    local err = failure(support.run, (runnerOf(top)), "go")
+    assert.is_true(core.isError(err))
+    assert.equal("limit", err.code)
+    assert.matches("within one another", err.message)
+  end)
 
   it("that run one another without end: the error tells of a limit, and the session goes on", function()
     local isOver = false

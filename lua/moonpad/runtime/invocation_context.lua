@@ -30,6 +30,7 @@ local invocationContexts = {}
 ---@field usage { llmCalls: integer } shared with the runs of agents that are tools
 ---@field shared moonpad.InvocationShared one for the whole run
 ---@field parent moonpad.InvocationContext? of a part of the run
+---@field depth integer? how many parts it is within
 ---@field branch string? of a parallel agent, like "team.writer"; a run as a whole has none
 ---@field answered moonpad.AnsweredAgent? of an agent whose calls the user's message answers
 ---@field loop moonpad.LoopRound? the innermost loop around it
@@ -58,6 +59,10 @@ InvocationContext.__index = InvocationContext
 -- More transfers than this in one run are no conversation any more.
 local MAX_TRANSFERS = 1000
 
+-- A tree as high as may be has not so many parts within one another; agents that hand over in a
+-- circle inside of loops have. Lua asks 2,000 tables in a row for a field, and no more.
+local MAX_DEPTH = 1500
+
 ---@param fields table id, runner, and what the caller of the run has asked for
 ---@return moonpad.InvocationContext
 function invocationContexts.new(fields)
@@ -66,12 +71,16 @@ function invocationContexts.new(fields)
   return setmetatable(fields, InvocationContext)
 end
 
----The context of a part of the run.
+---The context of a part of the run; error `limit` where it is one too many within one another.
 ---@param fields { branch: string?, answered: moonpad.AnsweredAgent?, loop: moonpad.LoopRound?, final: table? }?
 ---@return moonpad.InvocationContext
 function InvocationContext:child(fields)
   fields = fields or {}
-  fields.parent = self
+  fields.parent, fields.depth = self, (self.depth or 0) + 1
+  if fields.depth > MAX_DEPTH then
+    core.error("limit", ("more than %d parts of a run within one another: its agents run each other, or hand over "
+      .. "to each other, without end"):format(MAX_DEPTH))
+  end
   return setmetatable(fields, { __index = self })
 end
 
