@@ -104,7 +104,7 @@ local function answer(model, length)
   return took
 end
 
--- `modelOf(length)` makes the model. The ratio of ten times the text is told, and what one MB costs.
+-- `modelOf(length)` makes the model. What counts is the ratio: the long text is ten times as long.
 local function measureAnswer(what, modelOf)
   local short, long = {}, {}
   for round = 1, ROUNDS do
