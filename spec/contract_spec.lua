@@ -137,9 +137,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     return codeOf(service.appendEvent, service, session, { author = "clerk", id = ("x"):rep(256) })
   end)
 
-  absent("4", { "inputSchema", "providerTools" }, "invalid_argument", function(field)
-    return codeOf(moonpad.agent, { name = "clerk", model = answer, [field] = {} })
-  end)
   absent("4", { "appName", "userId", "sessionId", "branch", "unknown" }, nil, function(field)
     local seen = "not asked"
     local agent = moonpad.agent { name = "clerk", model = answer,

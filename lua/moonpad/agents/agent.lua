@@ -2,9 +2,12 @@
 local agents = require "moonpad.agents.base"
 local callable = require "moonpad.util.callable"
 local callbacks = require "moonpad.agents.callbacks"
+local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 local llmFlow = require "moonpad.flow.llm_flow"
+local luaError = require "moonpad.util.lua_error"
 local schemaDefinition = require "moonpad.schema.definition"
 local tools = require "moonpad.tools.tool"
 local toolsets = require "moonpad.agents.toolsets"
@@ -18,6 +21,8 @@ local llmAgent = {}
 ---@field instruction string|(fun(context: moonpad.Context): string?)|nil
 ---@field globalInstruction string|(fun(context: moonpad.Context): string?)|nil
 ---@field tools (moonpad.Tool|moonpad.ToolDefinition|moonpad.Toolset)[]?
+---@field providerTools table[]? handed to the provider as they are, beside the tools
+---@field inputSchema table? a JSON Schema of an object: the arguments of the agent as a tool
 ---@field outputKey string? state key that gets the text of the final answer
 ---@field outputSchema table? a JSON Schema: the final answer must be JSON that fits it
 ---@field includeContents "default"|"none"|nil
@@ -47,6 +52,20 @@ local function checkModel(model, where)
   end
 end
 
+local function checkProviderTools(given, where)
+  for index, entry in ipairs(lists.of(given, where, "tables")) do
+    local place = ("%s[%d]"):format(where, index)
+    if tools.isTool(entry) then fields.refuse(place, "a moonpad.tool belongs into tools") end
+    if type(entry) ~= "table" then fields.refuse(place, "expected a table, got " .. fields.describe(entry)) end
+    if entry[1] ~= nil then fields.refuse(place, "expected a table of named fields, got a list") end
+    local ok, err = pcall(core.json.encode, entry)
+    if not ok then
+      luaError.passOn(err)
+      fields.refuse(place, errorText.of(err))
+    end
+  end
+end
+
 -- Toolsets are asked for theirs when the model is.
 local function toolList(given, where)
   local list, seen = lists.of(given, where, "tools"), {}
@@ -65,6 +84,8 @@ local FIELDS = agents.FIELDS:with(callbacks.OF_MODEL):with {
   { "instruction", "string|function", arguments = "context" },
   { "globalInstruction", "string|function", arguments = "context" },
   { "tools", toolList },
+  { "providerTools", checkProviderTools },
+  { "inputSchema", tools.checkParameters },
   { "outputKey", "string" },
   { "outputSchema", schemaDefinition.check },
   { "includeContents", fields.oneOf { "default", "none" } },

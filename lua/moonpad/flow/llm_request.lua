@@ -22,9 +22,9 @@ end
 
 -- Where there are tools, many models cannot be held to a form of the answer: there, the instruction
 -- asks for it.
-local function configOf(agent, tools)
+local function configOf(agent, hasTools)
   local config = copy(agent.config or {})
-  if agent.outputSchema and #tools == 0 and config.responseSchema == nil then
+  if agent.outputSchema and not hasTools and config.responseSchema == nil then
     config.responseSchema = copy(agent.outputSchema)
   end
   return config
@@ -36,12 +36,15 @@ end
 ---@return table
 function llmRequests.build(callbackState, offered)
   local agent, tools = callbackState.agent, offered.list
+  local providerTools = agent.providerTools and #agent.providerTools > 0 and copy(agent.providerTools) or nil
+  local hasTools = #tools > 0 or providerTools ~= nil
   local request = {
     model = modelName(trees.modelOf(agent)),
-    systemInstruction = instructions.system(callbackState, #tools > 0),
+    systemInstruction = instructions.system(callbackState, hasTools),
     contents = contents.build(callbackState.invocationContext, agent),
     tools = describeTools(tools),
-    config = configOf(agent, tools),
+    providerTools = providerTools,
+    config = configOf(agent, hasTools),
     streaming = callbackState.invocationContext.streaming,
   }
   for _, tool in ipairs(offered.all) do

@@ -47,31 +47,50 @@ local function isFailure(response)
   return type(response) == "table" and response.error ~= nil and next(response, next(response)) == nil
 end
 
+-- The block of a file, or nil and what it is that cannot be taken.
+local function fileBlock(part)
+  local file, source = part.inlineData or part.fileData
+  local mime = tostring(file.mimeType)
+  if part.inlineData then
+    source = { type = "base64", media_type = mime, data = file.data }
+  elseif file.fileUri:find "^https?://" then
+    source = { type = "url", url = file.fileUri }
+  else
+    return nil, "a reference to " .. file.fileUri
+  end
+  if mime:find "^image/" then return { type = "image", source = source } end
+  if mime == "application/pdf" then return { type = "document", source = source } end
+  return nil, "data of type " .. mime
+end
+
+local function resultContent(response)
+  local text = core.json.encode(parts.asObject(response.response))
+  if not response.parts or #response.parts == 0 then return text end
+  local list = { { type = "text", text = text } }
+  for _, part in ipairs(response.parts) do
+    if part.inlineData or part.fileData then
+      list[#list + 1] = fileBlock(part) or { type = "text", text = parts.notShown(part) }
+    elseif parts.kind(part) == "text" then
+      list[#list + 1] = blocks.text(part)
+    end
+  end
+  return list
+end
+
 function blocks.functionResponse(part, ids)
   local response = part.functionResponse
   return {
     type = "tool_result", tool_use_id = ids:ofResponse(response),
-    content = core.json.encode(parts.asObject(response.response)),
+    content = resultContent(response),
     is_error = isFailure(response.response) or nil,
   }
 end
 
-local function mediaBlock(mime, source)
-  if mime:find "^image/" then return { type = "image", source = source } end
-  if mime == "application/pdf" then return { type = "document", source = source } end
-  return cannotTake("data of type " .. mime)
-end
-
 function blocks.inlineData(part)
-  local mime = tostring(part.inlineData.mimeType)
-  return mediaBlock(mime, { type = "base64", media_type = mime, data = part.inlineData.data })
+  local block, what = fileBlock(part)
+  return block or cannotTake(what)
 end
-
-function blocks.fileData(part)
-  local uri = tostring(part.fileData.fileUri)
-  if not uri:find "^https?://" then return cannotTake("a reference to " .. uri) end
-  return mediaBlock(tostring(part.fileData.mimeType), { type = "url", url = uri })
-end
+blocks.fileData = blocks.inlineData
 
 function blocks.executableCode(part)
   return { type = "text", text = parts.codeAsText(part) }
@@ -126,7 +145,7 @@ local function toolsOf(request)
       input_schema = schemas.ofParameters(tool.parameters),
     }
   end
-  return #tools > 0 and tools or nil
+  return parts.withProviderTools(tools, request)
 end
 
 local CHOICES = { auto = true, none = true, any = true }

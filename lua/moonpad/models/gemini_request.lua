@@ -24,14 +24,28 @@ local function ownId(id)
   return id
 end
 
-local function convert(part)
+-- The files of a tool: those that Gemini takes inside the response (from version 3 on, and no
+-- references), and the others, which stand beside it.
+local function filesOf(response, model)
+  local inside, beside = {}, {}
+  local takesFiles = not tostring(model):find "gemini%-[12]"
+  for _, part in ipairs(response.parts or {}) do
+    local list = takesFiles and part.inlineData and inside or beside
+    list[#list + 1] = part
+  end
+  return #inside > 0 and inside or nil, beside
+end
+
+local function convert(part, model)
   local call, response = part.functionCall, part.functionResponse
   local result = { thoughtSignature = part.thoughtSignature }
   if call then
     result.functionCall = { id = ownId(call.id), name = call.name, args = parts.asObject(call.args) }
   elseif response then
-    result.functionResponse =
-      { id = ownId(response.id), name = response.name, response = parts.asObject(response.response) }
+    result.functionResponse = {
+      id = ownId(response.id), name = response.name, response = parts.asObject(response.response),
+      parts = filesOf(response, model),
+    }
   elseif part.thought then
     -- A thought is of use to the model only with its signature.
     if not part.thoughtSignature then return nil end
@@ -49,11 +63,18 @@ local function convert(part)
   return result
 end
 
+local function addBeside(converted, part, model)
+  if not part.functionResponse then return end
+  local _, beside = filesOf(part.functionResponse, model)
+  for _, file in ipairs(beside) do converted[#converted + 1] = convert(file) end
+end
+
 local function contentsOf(request)
   local list = {}
   for _, content in ipairs(parts.untilUser(request.contents)) do
     local converted = {}
-    for _, part in ipairs(content.parts) do converted[#converted + 1] = convert(part) end
+    for _, part in ipairs(content.parts) do converted[#converted + 1] = convert(part, request.model) end
+    for _, part in ipairs(content.parts) do addBeside(converted, part, request.model) end
     if #converted > 0 then
       list[#list + 1] = { role = content.role == "model" and "model" or "user", parts = converted }
     end
@@ -69,7 +90,7 @@ local function toolsOf(request)
       parametersJsonSchema = schemas.ofParameters(tool.parameters),
     }
   end
-  return #declarations > 0 and { { functionDeclarations = declarations } } or nil
+  return parts.withProviderTools(#declarations > 0 and { { functionDeclarations = declarations } } or {}, request)
 end
 
 local MODES = { auto = "AUTO", none = "NONE", any = "ANY" }

@@ -21,10 +21,7 @@ for name in pairs(NAMES) do KNOWN[name] = true end
 
 local AUDIO = { ["audio/wav"] = "wav", ["audio/x-wav"] = "wav", ["audio/mpeg"] = "mp3", ["audio/mp3"] = "mp3" }
 
-local function cannotTake(what)
-  core.error("invalid_argument", "openai: a chat completion cannot take " .. what)
-end
-
+-- Each answers the item of a message, or nil and what it is that cannot be taken.
 local media = {}
 
 function media.inlineData(part)
@@ -35,7 +32,7 @@ function media.inlineData(part)
   if mime == "application/pdf" then
     return { type = "file", file = { filename = part.inlineData.displayName or "file.pdf", file_data = url } }
   end
-  return cannotTake("data of type " .. mime)
+  return nil, "data of type " .. mime
 end
 
 function media.fileData(part)
@@ -43,7 +40,14 @@ function media.fileData(part)
   if uri:find "^https?://" and tostring(part.fileData.mimeType):find "^image/" then
     return { type = "image_url", image_url = { url = uri } }
   end
-  return cannotTake("a reference to a file of type " .. tostring(part.fileData.mimeType))
+  return nil, "a reference to a file of type " .. tostring(part.fileData.mimeType)
+end
+
+local function mediaOf(part)
+  local convert = media[parts.kind(part)]
+  if not convert then return nil end
+  local item, what = convert(part)
+  return item or core.error("invalid_argument", "openai: a chat completion cannot take " .. what)
 end
 
 local function textOf(part)
@@ -57,15 +61,29 @@ end
 local function userContent(list)
   local texts, items, hasMedia = {}, {}, false
   for _, part in ipairs(list) do
-    local text, convert = textOf(part), media[parts.kind(part)]
+    local text, item = textOf(part), mediaOf(part)
     if text then
       texts[#texts + 1], items[#items + 1] = text, { type = "text", text = text }
-    elseif convert then
-      items[#items + 1], hasMedia = convert(part), true
+    elseif item then
+      items[#items + 1], hasMedia = item, true
     end
   end
   if hasMedia then return items end
   return #texts > 0 and table.concat(texts, "\n") or nil
+end
+
+-- What a tool answers is text: its files come in the user's message behind it.
+local function withFiles(list)
+  local all = {}
+  for _, part in ipairs(list) do
+    local response = part.functionResponse
+    for index, file in ipairs(response and response.parts or {}) do
+      if index == 1 then all[#all + 1] = { text = ("Files from the tool %s:"):format(response.name) } end
+      local convert = media[parts.kind(file)]
+      all[#all + 1] = convert and not convert(file) and { text = parts.notShown(file) } or file
+    end
+  end
+  return table.move(list, 1, #list, #all + 1, all)
 end
 
 local function addUser(messages, content, ids)
@@ -78,7 +96,7 @@ local function addUser(messages, content, ids)
       }
     end
   end
-  local said = userContent(content.parts)
+  local said = userContent(withFiles(content.parts))
   if said then messages[#messages + 1] = { role = "user", content = said } end
 end
 
@@ -169,7 +187,7 @@ local function toolsOf(request)
       },
     }
   end
-  return #tools > 0 and tools or nil
+  return parts.withProviderTools(tools, request)
 end
 
 local CHOICES = { auto = "auto", none = "none", any = "required" }

@@ -25,6 +25,23 @@ function parts.codeAsText(part)
   return ("```output\n%s\n```"):format(result.output or "")
 end
 
+---What a model is told of a file of a tool that its provider cannot take.
+---@param part table with inlineData or fileData
+---@return string
+function parts.notShown(part)
+  local file = part.inlineData or part.fileData or {}
+  return ("(a file of type %s that cannot be shown here)"):format(file.mimeType or "unknown")
+end
+
+---The tools of a request as a provider wants them, and those that are the provider's own.
+---@param own table[]
+---@param request table
+---@return table[]? list
+function parts.withProviderTools(own, request)
+  for _, tool in ipairs(request.providerTools or {}) do own[#own + 1] = tool end
+  return #own > 0 and own or nil
+end
+
 ---@param value any the args of a function call, or the response of a function
 ---@return table value that is a JSON object
 function parts.asObject(value)

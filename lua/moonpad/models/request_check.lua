@@ -6,7 +6,9 @@ local lists = require "moonpad.util.list"
 
 local requestCheck = {}
 
-local REQUEST_FIELDS = { "model", "systemInstruction", "contents", "tools", "config", "streaming" }
+local REQUEST_FIELDS = {
+  "model", "systemInstruction", "contents", "tools", "providerTools", "config", "streaming",
+}
 
 local REQUEST = { model = "string", systemInstruction = "string", config = "table", streaming = "boolean" }
 
@@ -41,7 +43,7 @@ local PART = {
 -- Ids may be anything: where a provider would not take one, it gets another.
 local INSIDE = {
   functionCall = { name = "string!" },
-  functionResponse = { name = "string!" },
+  functionResponse = { name = "string!", parts = "table" },
   inlineData = { mimeType = "string!", data = "string!", displayName = "string" },
   fileData = { mimeType = "string", fileUri = "string!" },
   executableCode = { code = "string", language = "string" },
@@ -49,7 +51,15 @@ local INSIDE = {
 }
 
 -- What came as JSON may hold nulls, which are nothing.
-local function partOf(value, where)
+local partOf
+
+local function partsOf(list, where)
+  list = lists.of(list, where, "parts")
+  for index, part in ipairs(list) do list[index] = partOf(part, ("%s[%d]"):format(where, index)) end
+  return list
+end
+
+function partOf(value, where)
   if type(value) ~= "table" then refuse(where, "a table", value) end
   local part = fields.withoutNulls(value)
   checkFields(part, where, PART)
@@ -59,22 +69,27 @@ local function partOf(value, where)
       checkFields(part[name], ("%s.%s"):format(where, name), kinds)
     end
   end
+  local response = part.functionResponse
+  if response and response.parts then
+    response.parts = partsOf(response.parts, where .. ".functionResponse.parts")
+  end
   return part
 end
 
 local function contentOf(value, where)
   if type(value) ~= "table" then refuse(where, "a table", value) end
   checkFields(value, where, { role = "string", parts = "table!" })
-  local content = { role = value.role, parts = lists.of(value.parts, where .. ".parts", "parts") }
-  for index, part in ipairs(content.parts) do
-    content.parts[index] = partOf(part, ("%s.parts[%d]"):format(where, index))
-  end
-  return content
+  return { role = value.role, parts = partsOf(value.parts, where .. ".parts") }
 end
 
 local function toolOf(value, where)
   if type(value) ~= "table" then refuse(where, "a table", value) end
   checkFields(value, where, { name = "string!", description = "string", parameters = "table" })
+  return value
+end
+
+local function providerToolOf(value, where)
+  if type(value) ~= "table" then refuse(where, "a table", value) end
   return value
 end
 
@@ -95,6 +110,7 @@ function requestCheck.check(request, where)
   checkFields(checked, where, REQUEST)
   checked.contents = listOf(checked, "contents", where, contentOf)
   checked.tools = listOf(checked, "tools", where, toolOf)
+  checked.providerTools = listOf(checked, "providerTools", where, providerToolOf)
   return checked
 end
 

@@ -149,13 +149,14 @@ function agentTool.define(definition)
   local tool = tools.define {
     name = agent.name,
     description = agent.description,
-    parameters = PARAMETERS,
+    parameters = agent.inputSchema or PARAMETERS,
     run = function(args, context)
       if type(args) ~= "table" then
         core.error("invalid_argument", ('tool "%s": expected a table of arguments, got %s')
           :format(agent.name, type(args)))
       end
-      local answer = run(agent, args.request, context)
+      local message = agent.inputSchema and core.json.encode(args) or args.request
+      local answer = run(agent, message, context)
       if skips then context.actions.skipSummarization = true end
       return answer
     end,

@@ -24,8 +24,10 @@ local tools = {}
 local Tool = { __name = "moonpad.tool" }
 Tool.__index = Tool
 
--- Arguments are an object, always.
-local function checkParameters(parameters, where)
+---Checks the schema of arguments, which are an object, always.
+---@param parameters any
+---@param where string for messages
+function tools.checkParameters(parameters, where)
   schemaDefinition.check(parameters, where)
   local problem = schema.check({ type = parameters.type, nullable = parameters.nullable }, { an = "object" }, where)
   if problem then fields.refuse(where .. ".type", 'must be "object": arguments are one') end
@@ -41,7 +43,7 @@ end
 local FIELDS = fields.new {
   { "name", checkName, required = true },
   { "description", "string", default = "" },
-  { "parameters", checkParameters },
+  { "parameters", tools.checkParameters },
   { "run", "function", required = true, arguments = "args, context" },
   { "longRunning", "boolean", default = false },
   { "requireConfirmation", "boolean|function", default = false, arguments = "args, context" },
