@@ -128,3 +128,70 @@ describe("the actions of a context", function()
     for key, value in pairs(context.actions) do assert.same({ "mine", { list = { 1, 2 } } }, { key, value }) end
   end)
 end)
+
+describe("a field of a context", function()
+  local function context()
+    return testing.toolContext { appName = "shop", userId = "ann", sessionId = "s1" }
+  end
+
+  it("says whose session it is", function()
+    local shown = context()
+    assert.same({ "shop", "ann", "s1" }, { shown.appName, shown.userId, shown.sessionId })
+    assert.is_nil(shown.branch)
+    assert.is_nil(shown.userContent)
+  end)
+
+  it("says which branch it is of", function()
+    local branches = {}
+    local function child(name)
+      return moonpad.agent { name = name, model = function(_, of) branches[name] = of.branch return "x" end }
+    end
+    local agent = moonpad.parallelAgent { name = "P", subAgents = { child "A", child "B" } }
+    support.run(moonpad.runner { appName = "app", agent = agent, sessionService = moonpad.open "memory:" }, "go")
+    assert.same({ A = "P.A", B = "P.B" }, branches)
+  end)
+
+  it("that is unknown is an error that names the nearest", function()
+    local cases = {
+      { "usrId", "context.usrId: unknown field, did you mean userId?" },
+      { "user_id", "context.user_id: unknown field, did you mean userId?" },
+      { "saveArtefact", "context.saveArtefact: unknown field, did you mean saveArtifact?" },
+    }
+    for _, case in ipairs(cases) do
+      local err = failure(function() return context()[case[1]] end)
+      assert.same({ "invalid_argument", case[2] }, { err.code, err.message })
+      err = failure(function() context()[case[1]] = 1 end)
+      assert.same({ "invalid_argument", case[2] }, { err.code, err.message })
+    end
+    assert.matches("^context%.colour: unknown field, known are actions, agentName, ",
+      failure(function() return context().colour end).message)
+    assert.equal("context.colour: cannot be assigned; write to context.state",
+      failure(function() context().colour = 1 end).message)
+    assert.equal("context.userId: cannot be assigned; write to context.state",
+      failure(function() context().userId = "bob" end).message)
+    assert.is_nil(context()[1])
+  end)
+
+  it("of its session or its actions is looked at as closely", function()
+    assert.equal("context.session.apName: unknown field, did you mean appName?",
+      failure(function() return context().session.apName end).message)
+    assert.equal("context.session.apName: unknown field, did you mean appName?",
+      failure(function() context().session.apName = 1 end).message)
+    assert.is_nil(context().session[1])
+    assert.matches("^context.actions.skip_summarization: unknown field, did you mean skipSummarization?",
+      failure(function() return context().actions.skip_summarization end).message)
+    -- An event may have actions of one's own.
+    assert.is_nil(context().actions.mine)
+    assert.is_nil(context().actions.escalate)
+    assert.is_nil(context().actions[1])
+  end)
+
+  it("may be looked for by those that print and compare", function()
+    local shown = context()
+    assert.matches("moonpad.context", tostring(shown))
+    assert.same(shown, shown)
+    assert.not_equal(shown, context())
+    assert.is_table(shown)
+    for _ in pairs(shown) do end
+  end)
+end)

@@ -137,14 +137,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     return codeOf(service.appendEvent, service, session, { author = "clerk", id = ("x"):rep(256) })
   end)
 
-  absent("4", { "appName", "userId", "sessionId", "branch", "unknown" }, nil, function(field)
-    local seen = "not asked"
-    local agent = moonpad.agent { name = "clerk", model = answer,
-      beforeAgentCallback = function(context) seen = context[field] end }
-    for _ in newRunner(newService(), { agent = agent }):run { userId = "ann", newMessage = "Hi" } do end
-    return seen
-  end)
-
   absent("4", { "summarizer" }, "unsupported", function(field)
     return codeOf(newRunner, newService(), { [field] = {} })
   end)

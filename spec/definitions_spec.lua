@@ -116,6 +116,43 @@ describe("what is wrong with a definition", function()
     end
   end)
 
+  it("of the settings of a model is said when the agent is made, or its runner", function()
+    refuses(moonpad.agent, { name = "A" }, {
+      { { config = { temperature = "warm" } }, 'agent "A".config.temperature: expected a number, got string' },
+      { { config = { stopSequences = "END" } },
+        'agent "A".config.stopSequences: expected a list of strings, got string' },
+      { { config = { stopSequences = { "END", 5 } } },
+        'agent "A".config.stopSequences[2]: expected a string, got number' },
+      { { model = "gpt-4o", config = { temprature = 1 } },
+        'agent "A".config: temprature: unknown field, did you mean temperature?' },
+      { { model = moonpad.models.openai { model = "m", apiKey = "x" }, config = { temprature = 1 } },
+        'agent "A".config: temprature: unknown field, did you mean temperature?' },
+    })
+    -- A function, or an object of one's own, may have others.
+    for _, own in ipairs { model, { generate = model }, moonpad.models.scripted { "x" } } do
+      assert.is_true(pcall(moonpad.agent, { name = "A", model = own, config = { mood = "warm" } }))
+    end
+    local child = moonpad.agent { name = "Child", config = { mood = "warm" } }
+    local root = moonpad.agent { name = "Root", model = "gpt-4o", subAgents = { child } }
+    checks.raises("invalid_argument", 'agent "Child".config: mood: unknown field', moonpad.runner,
+      { appName = "app", agent = root, sessionService = moonpad.open "memory:" })
+  end)
+
+  it("of a model's name is said when the agent is made", function()
+    checks.raises("invalid_argument", 'model "gtp-4o": no adapter is known for this name', moonpad.agent,
+      { name = "A", model = "gtp-4o" })
+  end)
+
+  it("leaves the sub-agents free", function()
+    local child = moonpad.agent { name = "Child" }
+    for _, wrong in ipairs { { config = { temperature = "x" } }, { model = "nobody" }, { tools = { 5 } } } do
+      wrong.name, wrong.subAgents = "A", { child }
+      checks.failure(moonpad.agent, wrong)
+      assert.is_nil(child.parent)
+    end
+    assert.is_true(pcall(moonpad.agent, { name = "A", subAgents = { child } }))
+  end)
+
   it("of a test is said under the name of the test's function", function()
     local testing = require "moonpad.testing"
     refuses(testing.toolContext, {}, {
@@ -128,5 +165,146 @@ describe("what is wrong with a definition", function()
       { { maxLlmCalls = -1 }, "testing.run.maxLlmCalls: expected an integer from 0, got -1" },
       { { agent = 5 }, "testing.run.agent: expected a moonpad.agent, got number" },
     })
+  end)
+end)
+
+describe("what is called", function()
+  -- A table that can be called, as a function of the same kind would be.
+  local function callable(run)
+    return setmetatable({}, { __call = function(_, ...) return run(...) end })
+  end
+
+  local function textsOf(agent, plugins)
+    local runner = moonpad.runner {
+      appName = "app", agent = agent, sessionService = moonpad.open "memory:", plugins = plugins,
+    }
+    local texts = {}
+    for event in runner:run { userId = "u", newMessage = "Hi" } do texts[#texts + 1] = event:text() end
+    return texts
+  end
+
+  it("may be a table with __call, wherever a function may be", function()
+    local seen = {}
+    local agent = moonpad.agent {
+      name = "A",
+      instruction = callable(function(context) return "I am " .. context.agentName end),
+      tools = { { name = "look", run = callable(function(args) return { seen = args.at } end) } },
+      model = callable(function(request)
+        seen[#seen + 1] = request.systemInstruction
+        local last = request.contents[#request.contents].parts[1]
+        if last.functionResponse then return "saw " .. last.functionResponse.response.seen end
+        return { content = { parts = { { functionCall = { name = "look", args = { at = "sea" } } } } } }
+      end),
+      afterAgentCallback = callable(function(context) return context.agentName .. " is done" end),
+    }
+    local plugin = { afterRun = callable(function() return "Bye" end) }
+    assert.same({ "", "", "saw sea", "A is done", "Bye" }, textsOf(agent, { plugin }))
+    assert.same({ "I am A", "I am A" }, seen)
+    local custom = moonpad.customAgent { name = "C", run = callable(function(context) context:emit "mine" end) }
+    assert.same({ "mine" }, textsOf(custom))
+    local object = setmetatable({ generate = callable(function() return "Hello!" end) }, {})
+    assert.same({ "Hello!" }, textsOf(moonpad.agent { name = "A", model = object }))
+  end)
+
+  it("gets no self, and must not expect one", function()
+    local plugin, definition = {}, { name = "A" }
+    function plugin:onEvent(context, event) return self, context, event end
+    function definition:beforeModelCallback(context, request) return self, context, request end
+    local says = ": is called without self, as function(%s); write it with a dot in the place of the colon, "
+      .. "without a parameter self"
+    local function expect(path, arguments, make, given)
+      assert.equal(path .. says:format(arguments), checks.failure(make, given).message)
+    end
+    local needed = {
+      appName = "app", agent = moonpad.agent { name = "B", model = model }, sessionService = moonpad.open "memory:",
+    }
+    expect("runner.plugins[1].onEvent", "context, event", moonpad.runner, with(needed, { plugins = { plugin } }))
+    expect('agent "A".beforeModelCallback', "context, request", moonpad.agent, definition)
+    definition.beforeModelCallback = { nothing, definition.beforeModelCallback }
+    expect('agent "A".beforeModelCallback[2]', "context, request", moonpad.agent, definition)
+    local tool = { name = "t" }
+    function tool:run(args) return self, args end
+    expect('tool "t".run', "args, context", moonpad.tool, tool)
+    local custom = { name = "C" }
+    function custom:run(context) return self, context end
+    expect('agent "C".run', "context", moonpad.customAgent, custom)
+    -- An object has its self, and a function that takes less than it gets is fine.
+    assert.is_true(pcall(moonpad.agent, { name = "A", afterAgentCallback = callable(nothing) }))
+    local stripped = load(string.dump(plugin.onEvent, true))
+    assert.is_true(pcall(moonpad.runner, with(needed, { plugins = { { onEvent = stripped } } })))
+  end)
+end)
+
+describe("a plugin", function()
+  local function define(plugin)
+    return moonpad.runner {
+      appName = "app", agent = moonpad.agent { name = "A", model = model }, sessionService = moonpad.open "memory:",
+      plugins = { plugin },
+    }
+  end
+
+  local function run(plugin)
+    for _ in define(plugin):run { userId = "u", newMessage = "Hi" } do end
+  end
+
+  it("may call its hooks as ADK does", function()
+    local called, plugin = {}, {}
+    for _, hook in ipairs { "onUserMessage", "beforeRun", "onEvent", "afterRun" } do
+      plugin[hook .. "Callback"] = function() called[#called + 1] = hook end
+    end
+    run(plugin)
+    assert.same({ "onUserMessage", "beforeRun", "onEvent", "afterRun" }, called)
+    plugin.onEvent = nothing
+    checks.raises("invalid_argument", "runner.plugins[1]: onEvent and onEventCallback are two names of one hook",
+      define, plugin)
+    checks.raises("invalid_argument", "runner.plugins[1].onEventCallback: expected a function", define,
+      { onEventCallback = 5 })
+  end)
+
+  it("may be an object of a class", function()
+    local called, Base, Class = {}, {}, {}
+    Base.__index, Class.__index = Base, Class
+    function Base.onEvent() called[#called + 1] = "onEvent" end
+    function Class.beforeRun() called[#called + 1] = "beforeRun" end
+    function Class.new() return setmetatable({}, Class) end
+    setmetatable(Class, Base)
+    run(Class.new())
+    assert.same({ "beforeRun", "onEvent" }, called)
+    function Base.onEvents() end
+    checks.raises("invalid_argument", "runner.plugins[1].onEvents: unknown field, did you mean onEvent?", define,
+      Class.new())
+    Base.onEvents = nil
+    function Class:afterRun(context) return self, context end
+    checks.raises("invalid_argument", "runner.plugins[1].afterRun: is called without self", define, Class.new())
+    Class.afterRun = nil
+    -- A class that is above itself is an error in Lua, and not a plugin that is looked at for ever.
+    setmetatable(Base, Class)
+    assert.matches("loop", tostring(checks.failure(define, Class.new())))
+  end)
+
+  it("whose hooks answer false has not answered", function()
+    local called = {}
+    local plugin = {}
+    for _, hook in ipairs {
+      "onUserMessage", "beforeRun", "onEvent", "afterRun", "beforeAgentCallback", "afterAgentCallback",
+      "beforeModelCallback", "afterModelCallback",
+    } do
+      plugin[hook] = function() called[#called + 1] = hook return false end
+    end
+    run(plugin)
+    assert.same({
+      "onUserMessage", "beforeRun", "beforeAgentCallback", "beforeModelCallback", "afterModelCallback", "onEvent",
+      "afterAgentCallback", "afterRun",
+    }, called)
+  end)
+
+  it("whose hook of a failure answers false leaves it one", function()
+    local runner = moonpad.runner {
+      appName = "app", agent = moonpad.agent { name = "A", model = function() error "broken" end },
+      sessionService = moonpad.open "memory:", plugins = { { onModelErrorCallback = function() return false end } },
+    }
+    assert.matches("broken", tostring(checks.failure(function()
+      for _ in runner:run { userId = "u", newMessage = "Hi" } do end
+    end)))
   end)
 end)

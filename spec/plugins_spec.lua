@@ -63,7 +63,7 @@ support.each_store(function(open)
       assert.same(expected, order)
     end)
 
-    it("ends with the first answer that is not nil, be it an empty table or false", function()
+    it("ends with the first answer, be it an empty table; false is none, as nil is", function()
       local called = {}
       local function noter(name, answer) return function() called[#called + 1] = name return answer end end
       local events = run(withTool { beforeToolCallback = { noter "a", noter("b", {}), noter("c", { no = 1 }) } })
@@ -73,8 +73,8 @@ support.each_store(function(open)
       events = run(withTool { beforeToolCallback = noter("agent", { agent = 1 }) }, {
         { beforeToolCallback = noter("one", false) }, { beforeToolCallback = noter "two" },
       })
-      assert.same({ "one" }, called)
-      assert.same({ result = false }, events[2]:functionResponses()[1].response)
+      assert.same({ "one", "two", "agent" }, called)
+      assert.same({ agent = 1 }, events[2]:functionResponses()[1].response)
     end)
   end)
 

@@ -2,12 +2,14 @@
 local agents = require "moonpad.agents.base"
 local callable = require "moonpad.util.callable"
 local callbacks = require "moonpad.agents.callbacks"
+local config = require "moonpad.models.config"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 local llmFlow = require "moonpad.flow.llm_flow"
 local luaError = require "moonpad.util.lua_error"
+local modelConfig = require "moonpad.agents.model_config"
 local schemaDefinition = require "moonpad.schema.definition"
 local tools = require "moonpad.tools.tool"
 local toolsets = require "moonpad.agents.toolsets"
@@ -89,7 +91,7 @@ local FIELDS = agents.FIELDS:with(callbacks.OF_MODEL):with {
   { "outputKey", "string" },
   { "outputSchema", schemaDefinition.check },
   { "includeContents", fields.oneOf { "default", "none" } },
-  { "config", "table" },
+  { "config", config.checkValues },
   { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
   { "disallowTransferToParent", "boolean" },
   { "disallowTransferToPeers", "boolean" },
@@ -100,6 +102,7 @@ local function completeLlmAgent(agent)
   for _, tool in ipairs(agent.tools) do
     if tools.isTool(tool) then agent.toolsByName[tool.name] = tool end
   end
+  modelConfig.check(agent)
 end
 
 ---Makes an agent that is driven by a model.

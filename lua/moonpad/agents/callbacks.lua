@@ -1,5 +1,6 @@
 --- Hooks: who may answer at which point, and in which order.
 local callable = require "moonpad.util.callable"
+local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 
@@ -55,20 +56,50 @@ callbacks.OF_AGENT, callbacks.OF_MODEL = declare(AROUND_AGENTS), declare(AROUND_
 ---@type string[]
 callbacks.NAMES_OF_AGENT = fields.new(declare(AROUND_AGENTS, AROUND_MODELS)).names
 
-local OF_PLUGIN = fields.new(declare(OF_RUN, AROUND_AGENTS, AROUND_MODELS))
+-- ADK calls the hooks of a run onEventCallback, ...
+local OF_RUN_IN_ADK = {}
+for index, hook in ipairs(OF_RUN) do OF_RUN_IN_ADK[index] = { hook[1] .. "Callback", hook[2] } end
+
+local OF_PLUGIN = fields.new(declare(OF_RUN, AROUND_AGENTS, AROUND_MODELS, OF_RUN_IN_ADK))
+
+-- A plugin may keep data of its own beside its hooks. A function of its own under an unknown name
+-- is a misspelt hook; a class has other methods, and only what is nearly a hook is meant to be one.
+local function checkHookNames(plugin, where)
+  local functions = {}
+  for name, value in next, plugin do
+    if type(value) == "function" then functions[name] = value end
+  end
+  OF_PLUGIN:checkNames(functions, where)
+  local seen, class = { [plugin] = true }, plugin
+  while true do
+    local metatable = getmetatable(class)
+    class = type(metatable) == "table" and rawget(metatable, "__index") or nil
+    if type(class) ~= "table" or seen[class] then return end
+    seen[class] = true
+    for name, value in next, class do
+      local nearest = type(value) == "function" and type(name) == "string" and core.nearestName(name, OF_PLUGIN.names)
+      if nearest and nearest ~= name then fields.refuseName(where, name, OF_PLUGIN.names) end
+    end
+  end
+end
+
+local function joinNames(hooks, where)
+  for index, hook in ipairs(OF_RUN) do
+    local name, long = hook[1], OF_RUN_IN_ADK[index][1]
+    if hooks[name] and hooks[long] then
+      fields.refuse(where, ("%s and %s are two names of one hook; give one"):format(name, long))
+    end
+    hooks[name], hooks[long] = hooks[name] or hooks[long], nil
+  end
+  return hooks
+end
 
 local function readPlugin(plugin, where)
   if type(plugin) ~= "table" then
     fields.refuse(where, "expected a table of hooks, got " .. lists.kindOf(plugin))
   end
-  local functions = {}
-  for name, value in pairs(plugin) do
-    -- A plugin may keep data of its own beside its hooks; a function under an unknown name is a
-    -- misspelt hook.
-    if type(value) == "function" then functions[name] = value end
-  end
-  OF_PLUGIN:checkNames(functions, where)
-  local hooks = OF_PLUGIN:read(plugin, where)
+  checkHookNames(plugin, where)
+  local hooks = joinNames(OF_PLUGIN:read(plugin, where), where)
   hooks.name = plugin.name
   return hooks
 end
@@ -90,11 +121,12 @@ function callbacks.plugins(plugins, where)
   return list
 end
 
--- Asks one function after the other; `call` runs each.
+-- Asks one function after the other; `call` runs each. False is no answer, as nil is none, for
+-- `return cond and answer` is a way to give one or none.
 local function askEach(functions, call, ...)
   for _, run in ipairs(functions or {}) do
     local answer = call(run, ...)
-    if answer ~= nil then return answer end
+    if answer then return answer end
   end
   return nil
 end
@@ -102,7 +134,7 @@ end
 local function askPlugins(callbackState, hook, call, ...)
   for _, plugin in ipairs(callbackState.invocationContext.runner.plugins) do
     local answer = askEach(plugin[hook], call, ...)
-    if answer ~= nil then return answer end
+    if answer then return answer end
   end
   return nil
 end
@@ -115,7 +147,7 @@ end
 ---@param callbackState moonpad.CallbackState
 ---@param hook string
 ---@param ... any passed after the context
----@return any answer the first that is not nil
+---@return any answer the first that is one
 function callbacks.askPlugins(callbackState, hook, ...)
   return askPlugins(callbackState, hook, callIt, callbackState.context, ...)
 end
@@ -124,7 +156,7 @@ end
 ---@param callbackState moonpad.CallbackState
 ---@param hook string
 ---@param ... any passed after the context
----@return any answer the first that is not nil
+---@return any answer the first that is one
 function callbacks.ask(callbackState, hook, ...)
   return callbacks.askThrough(callIt, callbackState, hook, ...)
 end
@@ -134,10 +166,10 @@ end
 ---@param callbackState moonpad.CallbackState
 ---@param hook string
 ---@param ... any passed after the context
----@return any answer the first that is not nil
+---@return any answer the first that is one
 function callbacks.askThrough(call, callbackState, hook, ...)
   local answer = askPlugins(callbackState, hook, call, callbackState.context, ...)
-  if answer ~= nil then return answer end
+  if answer then return answer end
   return askEach(callbackState.agent.callbacks[hook], call, callbackState.context, ...)
 end
 

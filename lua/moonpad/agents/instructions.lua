@@ -13,7 +13,7 @@ end
 
 local function fromProvider(provider, callbackState, field)
   local text = provider(contexts.readOnly(callbackState))
-  if text ~= nil and type(text) ~= "string" then
+  if text and type(text) ~= "string" then
     core.error("invalid_argument",
       ('agent "%s".%s: its function must return a string, got %s'):format(callbackState.agent.name, field, type(text)))
   end

@@ -42,16 +42,21 @@ local function refuse(key, message)
   core.error("invalid_argument", ("context.actions.%s: %s"):format(errorText.show(key), message))
 end
 
+---Refuses a name that is nearly one that is known.
+---@param key string
+function actions.checkName(key)
+  local meant = byPlainName[plain(key)]
+  if KNOWN[key] or not meant then return end
+  refuse(key, ("unknown field, did you mean %s? Known are %s"):format(meant, table.concat(names, ", ")))
+end
+
 ---@param key any
 ---@param value any
 ---@param session moonpad.Session? whose events it is for
 function actions.check(key, value, session)
   if type(key) ~= "string" then refuse(key, "a name is a string, not a " .. type(key)) end
+  actions.checkName(key)
   local known = KNOWN[key]
-  if not known and byPlainName[plain(key)] then
-    refuse(key, ("unknown field, did you mean %s? Known are %s"):format(byPlainName[plain(key)],
-      table.concat(names, ", ")))
-  end
   if value == nil then return end
   if known and not known.is(value) then
     refuse(key, ("expected a %s, got %s"):format(known.what, type(value)))

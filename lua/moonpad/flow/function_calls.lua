@@ -125,7 +125,7 @@ local function ask(call, hook, ...)
     rollback()
     luaError.passOn(err)
     failure = err
-    return false -- nobody else is asked
+    return true -- nobody else is asked
   end, callbackState, hook, call.tool, call.args, ...)
   if failure then return false, failure end
   return true, answer

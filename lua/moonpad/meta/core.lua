@@ -479,6 +479,13 @@ function core.isError(value) end
 ---@param known string[]
 function core.checkFields(table, where, known) end
 
+---The known name that was probably meant.
+---@param name string
+---@param known string[]
+---@return string?
+---@nodiscard
+function core.nearestName(name, known) end
+
 ---Where moonpad's own Lua files are: the place that an error names is the nearest one outside.
 ---@param folder string with the separator at its end
 function core.setFolder(folder) end

@@ -1,50 +1,61 @@
 --- The `config` of an agent, in the words of a provider.
-local core = require "moonpad.core"
+local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 
 local config = {}
 
--- What at least one provider has. A provider without it refuses it: nothing is lost silently.
-local COMMON = {
-  "temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "seed", "presencePenalty", "frequencyPenalty",
-  "responseMimeType", "responseSchema", "toolChoice",
-}
-
-local ALL = table.move(COMMON, 1, #COMMON, 1, {})
-ALL[#ALL + 1] = "extra"
-
-local KINDS = {
-  temperature = "number", topP = "number", topK = "number", maxOutputTokens = "number", seed = "number",
-  presencePenalty = "number", frequencyPenalty = "number", stopSequences = "table", responseMimeType = "string",
-  responseSchema = "table", toolChoice = "string", extra = "table",
-}
-
-local function checkStops(value)
-  for index, stop in ipairs(lists.of(value, "config.stopSequences", "strings")) do
-    if type(stop) ~= "string" then
-      core.error("invalid_argument",
-        ("config.stopSequences[%d]: expected a string, got a %s"):format(index, type(stop)))
+local function stringList(value, where)
+  for index, item in ipairs(lists.of(value, where, "strings")) do
+    if type(item) ~= "string" then
+      fields.refuse(("%s[%d]"):format(where, index), "expected a string, got " .. lists.kindOf(item))
     end
   end
 end
 
----Checks what an agent has configured.
+-- What at least one provider has. A provider without it refuses it: nothing is lost silently.
+local FIELDS = fields.new {
+  { "temperature", "number" },
+  { "topP", "number" },
+  { "topK", "number" },
+  { "maxOutputTokens", "number" },
+  { "stopSequences", stringList },
+  { "seed", "number" },
+  { "presencePenalty", "number" },
+  { "frequencyPenalty", "number" },
+  { "responseMimeType", "string" },
+  { "responseSchema", "table" },
+  { "toolChoice", "string" },
+  { "extra", "table" },
+}
+
+---Checks the values of the settings that are known; others are the affair of a model that is a
+---function.
+---@param given any
+---@param where string for messages
+function config.checkValues(given, where)
+  if type(given) ~= "table" then fields.refuse(where, "expected a table, got " .. lists.kindOf(given)) end
+  FIELDS:read(given, where)
+end
+
+---Checks that there are no other settings than those that models of providers have.
+---@param given table
+---@param where string for messages
+function config.checkNames(given, where)
+  FIELDS:checkNames(given, where)
+end
+
+---Checks what an agent has configured, or a callback has put into a request.
 ---@param given table? the config of a request
 ---@param provider string for messages
 ---@param known table<string, any> the settings that this provider has
 ---@return table given
 function config.check(given, provider, known)
   given = given or {}
-  core.checkFields(given, "config", ALL)
-  for name, value in pairs(given) do
+  FIELDS:take(given, "config")
+  for name in pairs(given) do
     if name ~= "extra" and known[name] == nil then
-      core.error("invalid_argument",
-        ("config.%s: %s has no such setting; what it does have goes into config.extra"):format(name, provider))
+      fields.refuse("config." .. name, provider .. " has no such setting; what it does have goes into config.extra")
     end
-    if type(value) ~= KINDS[name] then
-      core.error("invalid_argument", ("config.%s: expected a %s, got %s"):format(name, KINDS[name], type(value)))
-    end
-    if name == "stopSequences" then checkStops(core.toTable(value)) end
   end
   return given
 end

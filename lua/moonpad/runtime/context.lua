@@ -7,6 +7,7 @@ local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
 local methodOf = require "moonpad.util.method_of"
 local services = require "moonpad.services.of_context"
 local trees = require "moonpad.agents.tree"
@@ -34,6 +35,10 @@ local contexts = {}
 ---@field state moonpad.State
 ---@field invocationId string
 ---@field agentName string
+---@field appName string
+---@field userId string
+---@field sessionId string
+---@field branch string? of the agents that run side by side
 ---@field userContent moonpad.Content?
 ---@field session moonpad.SessionView
 ---@field actions table
@@ -68,8 +73,20 @@ local function checkWritable(callbackState, what)
   end
 end
 
-local function readOnlyError(what)
+local function sortedNames(...)
+  local names = {}
+  for _, known in ipairs { ... } do
+    for name in pairs(known) do names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+-- Nothing can be assigned; where a name is nearly known, that is said first.
+local function readOnlyError(what, names)
   return function(_, key)
+    local nearest = type(key) == "string" and core.nearestName(key, names)
+    if nearest and nearest ~= key then fields.refuseName(what, key, names) end
     core.error("invalid_argument",
       ("%s.%s: cannot be assigned; write to context.state"):format(what, errorText.show(key)))
   end
@@ -79,16 +96,19 @@ end
 
 local sessionFields = {
   id = true, appName = true, userId = true, events = true, lastUpdateTime = true, createTime = true, revision = true,
-  conversationCount = true, saveKey = true,
+  conversationCount = true, saveKey = true, state = true,
 }
+local SESSION_NAMES = sortedNames(sessionFields)
 
 local SessionView = {
   __name = "moonpad.session",
-  __newindex = readOnlyError "context.session",
+  __newindex = readOnlyError("context.session", SESSION_NAMES),
   __index = function(self, key)
     local callbackState = callbackStateOf[self]
     if key == "state" then return contexts.readOnlyState(callbackState) end
-    return sessionFields[key] and callbackState.invocationContext.session[key] or nil
+    if sessionFields[key] then return callbackState.invocationContext.session[key] end
+    if type(key) == "string" then fields.refuseName("context.session", key, SESSION_NAMES) end
+    return nil
   end,
 }
 
@@ -107,6 +127,7 @@ local Actions = {
     local callbackState = callbackStateOf[self]
     if key == "stateDelta" then return callbackState.state end
     local value = callbackState.actions[key]
+    if value == nil and type(key) == "string" then actions.checkName(key) end
     if callbackState.endReason and type(value) == "table" then return frozen(callbackState, key) end
     return value
   end,
@@ -258,10 +279,14 @@ end
 
 ---- The context itself
 
-local fields = {
+local readers = {
   state = function(callbackState) return callbackState.state end,
   invocationId = function(callbackState) return callbackState.invocationContext.id end,
   agentName = function(callbackState) return callbackState.agent.name end,
+  appName = function(callbackState) return callbackState.invocationContext.session.appName end,
+  userId = function(callbackState) return callbackState.invocationContext.session.userId end,
+  sessionId = function(callbackState) return callbackState.invocationContext.session.id end,
+  branch = function(callbackState) return callbackState.invocationContext.branch end,
   -- A copy: what one callback does to it must not reach the next.
   userContent = function(callbackState) return copy(callbackState.invocationContext.userContent) end,
   session = function(callbackState) return callbackState.sessionView end,
@@ -270,14 +295,18 @@ local fields = {
   toolConfirmation = function(callbackState) return copy(callbackState.toolConfirmation) end,
 }
 
+local NAMES = sortedNames(readers, methods)
+
 local Context = {
   __name = "moonpad.context",
-  __newindex = readOnlyError "context",
+  __newindex = readOnlyError("context", NAMES),
   __index = function(self, key)
     local method = methods[key]
     if method then return method end
-    local field = fields[key]
-    return field and field(callbackStateOf[self])
+    local read = readers[key]
+    if read then return read(callbackStateOf[self]) end
+    if type(key) == "string" then fields.refuseName("context", key, NAMES) end
+    return nil
   end,
 }
 

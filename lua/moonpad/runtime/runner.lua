@@ -7,6 +7,7 @@ local fields = require "moonpad.schema.fields"
 local invocationContexts = require "moonpad.runtime.invocation_context"
 local invocations = require "moonpad.runtime.invocation"
 local methodOf = require "moonpad.util.method_of"
+local modelConfig = require "moonpad.agents.model_config"
 local openAll = require "moonpad.services.open_all"
 local runOptions = require "moonpad.runtime.run_options"
 local runs = require "moonpad.runtime.run"
@@ -86,6 +87,7 @@ function runners.new(definition, where)
   runner.plugins = runner.plugins or {}
   checkServices(runner, where)
   checkModels(runner.agent, runner.plugins, where)
+  modelConfig.checkTree(runner.agent)
   if runner.url then
     local given
     given, opened = openAll(runner.url)

@@ -55,6 +55,16 @@ function fields.at(where, name)
   return where .. (where:find "^[%a.]+:%a+$" and ": " or ".") .. name
 end
 
+---Refuses a name that is not known.
+---@param where string
+---@param name string
+---@param known string[]
+function fields.refuseName(where, name, known)
+  local nearest = core.nearestName(name, known)
+  local advice = nearest and ("did you mean %s?"):format(nearest) or ("known are %s"):format(table.concat(known, ", "))
+  fields.refuse(fields.at(where, errorText.valid(name)), "unknown field, " .. advice)
+end
+
 ---- What a field may take
 
 local function isOfType(name)

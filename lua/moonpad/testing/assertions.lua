@@ -2,6 +2,7 @@
 --- `assert.state_delta(event, { ... })`.
 local assert = require "luassert"
 local core = require "moonpad.core"
+local methodOf = require "moonpad.util.method_of"
 local say = require "say"
 
 -- The exact text of a value: keys sorted, 1 and 1.0 apart.
@@ -20,7 +21,7 @@ end
 -- A session, a context, or a state object.
 local function stateOf(holder)
   if type(holder) == "table" or type(holder) == "userdata" then
-    local ok, state = pcall(function() return holder.getAll and holder or holder.state end)
+    local ok, state = pcall(function() return methodOf(holder, "getAll") and holder or holder.state end)
     if ok and state then return state end
   end
   core.error("invalid_argument", "assert.has_state: expected a session, a context or a state, got " .. type(holder))

@@ -248,22 +248,39 @@ static int is_error_value(lua_State *L) {
   return 1;
 }
 
+/*
+** The names of a list, ended by NULL: a userdata at the top. The strings live as long as the list
+** holds them.
+*/
+static const char *const *push_names(lua_State *L, int index) {
+  lua_Unsigned count = lua_rawlen(L, index);
+  const char **names = lua_newuserdatauv(L, ((size_t)count + 1) * sizeof *names, 0);
+  for (lua_Unsigned i = 0; i < count; i++) {
+    lua_rawgeti(L, index, (lua_Integer)(i + 1));
+    if (lua_type(L, -1) != LUA_TSTRING) luaL_argerror(L, index, "expects a list of names");
+    names[i] = lua_tostring(L, -1);
+    lua_pop(L, 1);
+  }
+  names[count] = NULL;
+  return names;
+}
+
 /* core.checkFields(table, where, { "known", ... }) */
 static int check_fields(lua_State *L) {
   const char *where = luaL_checkstring(L, 2);
   luaL_checktype(L, 3, LUA_TTABLE);
   if (!lua_istable(L, 1)) mp_raise_argument(L, "%s: expects a table, got %s", where, mp_describe(L, 1));
-  lua_Unsigned count = lua_rawlen(L, 3);
-  const char **known = lua_newuserdatauv(L, ((size_t)count + 1) * sizeof *known, 0);
-  for (lua_Unsigned i = 0; i < count; i++) {
-    lua_rawgeti(L, 3, (lua_Integer)(i + 1));
-    if (lua_type(L, -1) != LUA_TSTRING) luaL_argerror(L, 3, "expects a list of names");
-    known[i] = lua_tostring(L, -1);
-    lua_pop(L, 1);
-  }
-  known[count] = NULL;
-  mp_check_fields(L, 1, where, known);
+  mp_check_fields(L, 1, where, push_names(L, 3));
   return 0;
+}
+
+/* core.nearestName(name, { "known", ... }): a string, or nil where none is near. */
+static int find_nearest(lua_State *L) {
+  moonpad_string given;
+  given.data = luaL_checklstring(L, 1, &given.length);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_pushstring(L, nearest_name(given, push_names(L, 2)));
+  return 1;
 }
 
 static void push_text_field(lua_State *L, int index, const char *field) {
@@ -303,8 +320,12 @@ void mp_error_setup(lua_State *L, int binding_index) {
 }
 
 void mp_error_module(lua_State *L, int binding_index) {
-  static const luaL_Reg functions[] = {{"error", raise_error},      {"newError", new_error},
-                                       {"isError", is_error_value}, {"checkFields", check_fields},
-                                       {"setFolder", set_folder},   {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"error", raise_error},
+                                       {"newError", new_error},
+                                       {"isError", is_error_value},
+                                       {"checkFields", check_fields},
+                                       {"setFolder", set_folder},
+                                       {"nearestName", find_nearest},
+                                       {NULL, NULL}};
   mp_set_functions(L, binding_index, functions);
 }
