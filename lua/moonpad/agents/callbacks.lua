@@ -6,6 +6,22 @@ local lists = require "moonpad.util.list"
 
 local callbacks = {}
 
+---Its hooks are called with a context before anything else, and without a self.
+---@class moonpad.Plugin
+---@field name string?
+---@field onUserMessage moonpad.Callback? (context, message)
+---@field beforeRun moonpad.Callback? (context)
+---@field onEvent moonpad.Callback? (context, event)
+---@field afterRun moonpad.Callback? (context)
+---@field beforeAgentCallback moonpad.Callback? (context)
+---@field afterAgentCallback moonpad.Callback? (context)
+---@field beforeModelCallback moonpad.Callback? (context, request)
+---@field afterModelCallback moonpad.Callback? (context, response)
+---@field onModelErrorCallback moonpad.Callback? (context, request, err)
+---@field beforeToolCallback moonpad.Callback? (context, tool, args)
+---@field afterToolCallback moonpad.Callback? (context, tool, args, result)
+---@field onToolErrorCallback moonpad.Callback? (context, tool, args, err)
+
 -- What an agent may define, each with what it is called with. A plugin offers the same, and the
 -- four of the run as a whole.
 local AROUND_AGENTS = { { "beforeAgentCallback", "context" }, { "afterAgentCallback", "context" } }

@@ -22,7 +22,7 @@ local runners = {}
 ---@field agent moonpad.Agent
 ---@field sessionService moonpad.Service? needed without `url`
 ---@field url string? in place of the three services: the runner opens them there, and closes them
----@field plugins table[]?
+---@field plugins moonpad.Plugin[]?
 ---@field maxLlmCalls integer? of a run that does not say it itself; default 500, 0 for no limit
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 ---@field artifactService moonpad.ArtifactService?

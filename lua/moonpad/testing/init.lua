@@ -140,7 +140,7 @@ local RUN_FIELDS = OWN_FIELDS:with(runners.FIELDS:without("sessionService"):with
 ---@field userId string? default "user"
 ---@field sessionId string? default "session"
 ---@field clock moonpad.Clock? of the service in memory
----@field plugins table?
+---@field plugins moonpad.Plugin[]?
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
 ---@field maxLlmCalls integer?
