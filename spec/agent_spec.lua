@@ -212,16 +212,20 @@ support.each_store(function(open)
       assert.equal("mine", seen)
     end)
 
-    it("gets a request with instruction, contents, tools and config, all of them copies", function()
+    it("gets a request with instruction, contents, tools and config, which a callback may change", function()
       local seen = {}
+      local function spoil(_, request)
+        seen[#seen + 1] = moonpad.json.encode(request)
+        request.config.temperature, request.tools[1].name = 9, "spoilt"
+        request.contents[1].parts[1].text = "spoilt"
+      end
       local runner = runnerOf {
         instruction = "Be kind.",
         config = { temperature = 0 },
         tools = { { name = "look", description = "looks", parameters = { type = "object" }, run = function() end } },
+        beforeModelCallback = spoil,
         model = function(request)
-          seen[#seen + 1] = moonpad.json.encode(request)
-          request.config.temperature, request.tools[1].name = 9, "spoilt"
-          request.contents[1].parts[1].text = "spoilt"
+          assert.equal("spoilt", request.contents[1].parts[1].text)
           return "ok"
         end,
       }

@@ -151,9 +151,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     local contents = { { role = "user", parts = { { text = "Hello" } } } }
     return codeOf(model.generate, model, { contents = contents, config = { reasoning = "low" } })
   end)
-  absent("4", { "historyCacheBytes" }, "invalid_argument", function(field)
-    return codeOf(moonpad.open, "memory:", { [field] = 0 })
-  end)
 
   absent("5", {
     "maxEvents", "eventTtlSeconds", "sessionTtlSeconds", "userTtlSeconds", "appTtlSeconds", "sweepIntervalSeconds",

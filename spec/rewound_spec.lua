@@ -84,11 +84,11 @@ support.each_store(function(open)
         local session = sessionWith(turns)
         assert.equal(expected, told())
         local count = #session.events
-        local rewound = history.rewound(session.events, count)
+        local kept = history.kept(history.ofEvents(session.events))
         for window = 0, count do
           local texts = {}
           for index = count - window + 1, count do
-            if not rewound[index] then texts[#texts + 1] = session.events[index]:text() end
+            if kept[index] then texts[#texts + 1] = session.events[index]:text() end
           end
           assert.equal(table.concat(texts, " "), told(window), "with " .. window .. " events")
         end

@@ -140,6 +140,7 @@ int luaopen_moonpad_core(lua_State *L) {
   set_constants(L, binding);
   mp_service_module(L, binding_index);
   mp_context_module(L, binding_index);
+  mp_events_module(L, binding_index);
   mp_transaction_module(L, binding_index);
   mp_clock_module(L, binding_index);
   mp_error_module(L, binding_index);

@@ -91,6 +91,16 @@ static inline moonpad_queue *mp_session_queue(const moonpad_session *session) {
   return session->in_flight.completions;
 }
 
+/* The id of its creation in the store: never that of another one. */
+static inline int64_t mp_session_number(const moonpad_session *session) {
+  return session->row.id;
+}
+
+/* The revision of the first event that it shows, where no time was asked for. */
+static inline int64_t mp_session_first_event(const moonpad_session *session) {
+  return session->first_event;
+}
+
 /* About how much memory it takes, for the collector. */
 static inline size_t mp_session_memory(const moonpad_session *session) {
   return sizeof *session + 2 * session->view.state_bytes;
@@ -153,7 +163,8 @@ static inline mp_key **mp_append_take_conflicts(mp_append *append, size_t *count
 /*
 ** ---- History, export ----
 **
-** service/history/rewind.h: mp_rewind_target, mp_rewind_read, MP_REWIND_ATTEMPTS.
+** service/history/rewind.h: mp_rewind_target, mp_rewind_read, MP_REWIND_ATTEMPTS;
+**                           mp_find_invocation.
 ** service/history/export.h: mp_export_is_ready, mp_export_load.
 */
 

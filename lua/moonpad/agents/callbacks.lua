@@ -168,6 +168,17 @@ function callbacks.askPlugins(callbackState, hook, ...)
   return askPlugins(callbackState, hook, callIt, callbackState.context, ...)
 end
 
+---Is there anybody to ask, a plugin or the agent's own callback?
+---@param callbackState moonpad.CallbackState
+---@param hook string
+---@return boolean
+function callbacks.has(callbackState, hook)
+  for _, plugin in ipairs(callbackState.invocationContext.runner.plugins) do
+    if plugin[hook] and #plugin[hook] > 0 then return true end
+  end
+  return #(callbackState.agent.callbacks[hook] or {}) > 0
+end
+
 ---Asks the plugins, then the agent's own callbacks.
 ---@param callbackState moonpad.CallbackState
 ---@param hook string

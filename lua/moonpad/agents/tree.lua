@@ -190,13 +190,13 @@ end
 ---It has it as well where it was handed over and nothing came of it: its model failed, or the run
 ---was cancelled.
 ---@param root moonpad.Agent
----@param history moonpad.Event[]
+---@param newestFirst fun(): table? the events of the session
 ---@param speaks fun(event: moonpad.Event): boolean events that only change state do not count
 ---@return moonpad.Agent
-function trees.findAgentToRun(root, history, speaks)
+function trees.findAgentToRun(root, newestFirst, speaks)
   if #root.subAgents == 0 or not root.isLlm then return root end
-  for index = #history, 1, -1 do
-    local agent = holderAfter(root, history[index], speaks)
+  for event in newestFirst do
+    local agent = holderAfter(root, event, speaks)
     if agent and isTransferableAcrossTree(agent, root) then return agent end
   end
   return root

@@ -23,10 +23,8 @@ end
 
 -- The invocation of the last message by the user that has not been taken back yet.
 local function lastInvocation(events)
-  local rewound = history.rewound(events, #events)
-  for index = #events, 1, -1 do
-    local event = not rewound[index] and history.read(events, index)
-    if event and event.author == "user" and event.content then return event.invocationId end
+  for _, event in history.newestFirst(history.ofEvents(events)) do
+    if event.author == "user" and event.content then return event.invocationId end
   end
   return nil
 end

@@ -176,7 +176,7 @@ local function isAnswer(event, response)
 end
 
 local function concerns(event)
-  for _, part in ipairs(events.parts(event)) do
+  for _, part in ipairs(event.content.parts) do
     local call, response = part.functionCall, part.functionResponse
     if call and isRequest(event, call) or response and isAnswer(event, response) then return true end
   end
@@ -186,7 +186,7 @@ end
 -- `requests` are those of the events before: by their ids, the event that shows each.
 local function withoutRequests(event, requests)
   local shown = { author = event.author, branch = event.branch, content = { role = event.content.role, parts = {} } }
-  for _, part in ipairs(events.parts(event)) do
+  for _, part in ipairs(event.content.parts) do
     local call, response = part.functionCall, part.functionResponse
     if call and isRequest(event, call) then
       local original = confirmation.originalCall(event, call)
@@ -196,6 +196,7 @@ local function withoutRequests(event, requests)
       local request = requests[response.id]
       local id = request and request.requests[response.id]
       shown.confirmed = shown.confirmed or {}
+      shown.answersUnknown = shown.answersUnknown or request == nil
       if id then shown.confirmed[id] = { request = request, requestId = response.id } end
     else
       table.insert(shown.content.parts, part)
@@ -204,17 +205,15 @@ local function withoutRequests(event, requests)
   return shown
 end
 
----The events of a history without requests and the answers to them. What stays in their place says
----in `requests` which calls were asked about (by the ids of the requests), and in `confirmed`
----which calls are run anew (by their ids): ids of calls need not be unique, those of requests are.
----@param list moonpad.Event[]
----@return table[]
-function confirmation.hide(list)
-  local shown, requests = {}, {}
-  for index, event in ipairs(list) do
-    shown[index] = concerns(event) and withoutRequests(event, requests) or event
-  end
-  return shown
+---An event of a history without requests and the answers to them: itself, or what stays in its
+---place. That says in `requests` which calls were asked about (by the ids of the requests), and in
+---`confirmed` which calls are run anew (by their ids): ids of calls need not be unique, those of
+---requests are. `answersUnknown`: one that it answers was not among the events before.
+---@param event table with content
+---@param requests table those of the events before, which this one's are added to
+---@return table
+function confirmation.shown(event, requests)
+  return concerns(event) and withoutRequests(event, requests) or event
 end
 
 return confirmation

@@ -3,6 +3,7 @@ local contents = require "moonpad.flow.contents"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local instructions = require "moonpad.agents.instructions"
+local prompts = require "moonpad.flow.prompt"
 local trees = require "moonpad.agents.tree"
 
 local llmRequests = {}
@@ -30,7 +31,19 @@ local function configOf(agent, hasTools)
   return config
 end
 
----The request of a model call. Everything in it is a copy: callbacks may change it as they like.
+-- request -> true: its contents are those of other requests, too.
+local sharesContents = setmetatable({}, { __mode = "k" })
+
+---Lets a callback change the contents of a request as it likes: from now on they are its own.
+---@param request table
+function llmRequests.unshare(request)
+  if not sharesContents[request] then return end
+  sharesContents[request] = nil
+  request.contents = prompts.copyOf(request.contents)
+end
+
+---The request of a model call. Everything in it is a copy, but for what is in `contents`: a callback
+---may change that, too, after `unshare`; a model must not.
 ---@param callbackState moonpad.CallbackState
 ---@param offered moonpad.OfferedTools
 ---@return table
@@ -47,6 +60,7 @@ function llmRequests.build(callbackState, offered)
     config = configOf(agent, hasTools),
     streaming = callbackState.invocationContext.streaming,
   }
+  sharesContents[request] = true
   for _, tool in ipairs(offered.all) do
     if tool.processLlmRequest then tool.processLlmRequest(callbackState.context, request) end
   end

@@ -4,9 +4,9 @@
 --- ends with what it is to go on from.
 local confirmation = require "moonpad.flow.confirmation"
 local core = require "moonpad.core"
-local coroutines = require "moonpad.runtime.coroutines"
 local events = require "moonpad.events.event"
 local history = require "moonpad.flow.history"
+local sessionHistory = require "moonpad.flow.session_history"
 local trees = require "moonpad.agents.tree"
 
 local longRunning = {}
@@ -40,14 +40,18 @@ local function addConfirmed(answered, message, event)
   end
 end
 
+local function answersAny(event)
+  return event.confirmed ~= nil or next(idsIn(event, "functionResponse")) ~= nil
+end
+
 ---The latest event before an answer with a call that it answers; nil where there is none in sight.
 ---@param list table[] events that a model would see
 ---@param last integer where the answer is
 ---@param isOthers fun(event: table): boolean events of other agents are retold, and call nothing
 ---@return integer? index
 function longRunning.findCall(list, last, isOthers)
+  if not answersAny(list[last]) then return nil end
   local answered = idsIn(list[last], "functionResponse")
-  if next(answered) == nil and not list[last].confirmed then return nil end
   for index = last - 1, 1, -1 do
     addConfirmed(answered, list[last], list[index])
     local called = not isOthers(list[index]) and idsIn(list[index], "functionCall") or {}
@@ -112,7 +116,8 @@ end
 ---@param isOthers fun(event: table): boolean
 ---@return table[] list
 function longRunning.joined(list, isOthers)
-  if #list == 0 or isOthers(list[#list]) then return list end
+  local last = list[#list]
+  if not last or isOthers(last) or not answersAny(last) then return list end
   local confirming = findConfirming(list, isOthers)
   local index = longRunning.findCall(list, confirming or #list, isOthers)
   if not index or index == #list - 1 then return list end
@@ -130,6 +135,47 @@ function longRunning.joined(list, isOthers)
   return kept
 end
 
+local function areKnown(ids, known)
+  for _, id in pairs(ids) do
+    if not known[id] then return false end
+  end
+  return true
+end
+
+-- Notes the calls of an event, and tells whether those that it answers were noted before.
+local function answersNoted(event, called)
+  local isNoted = true
+  for _, part in ipairs(events.parts(event)) do
+    local call, response = part.functionCall, part.functionResponse
+    if call then called[call.id or call.name] = true end
+    if response and not called[response.id or response.name] then isNoted = false end
+  end
+  return isNoted
+end
+
+---Does the end of a history tell all that is needed of the events in it? It does not where one of
+---`shown` (from one on) answers a call that was made before, or where a request for a confirmation,
+---or the answer to one, is about what was before.
+---@param visible table[] events that a model would see
+---@param shown table[] the same as `joined` has left them
+---@param first integer of `shown`
+---@param isOthers fun(event: table): boolean
+---@return boolean
+function longRunning.isComplete(visible, shown, first, isOthers)
+  local called = {}
+  for _, event in ipairs(visible) do
+    if not isOthers(event) then
+      if event.answersUnknown or not areKnown(event.requests or {}, called) then return false end
+      answersNoted(event, called)
+    end
+  end
+  called = {}
+  for index, event in ipairs(shown) do
+    if not isOthers(event) and not answersNoted(event, called) and index >= first then return false end
+  end
+  return true
+end
+
 ---- Who goes on
 
 local function findIn(event, field, id)
@@ -139,65 +185,102 @@ local function findIn(event, field, id)
   return nil
 end
 
--- The latest event with a call of that id, and the call; where a revision is given, before it.
-local function findLatest(list, id, revision)
-  for index = #list, 1, -1 do
-    local event = list[index]
-    local call = not (revision and event.revision >= revision) and findIn(event, "functionCall", id)
-    if call then return event, call end
-  end
-  return nil
-end
-
--- What is stored before the part of the history that the run sees, without what was rewound.
-local function readBefore(invocationContext)
+-- The whole stored history, as far as the run knows the session; its last position there.
+local function openWhole(invocationContext, seen)
   local session = invocationContext.session
-  if #session.events > 0 and history.read(session.events, 1).revision == 1 then return {} end
-  local whole = invocationContext.runner.sessionService:getSession {
+  local service = invocationContext.runner.sessionService
+  local whole = service:getSession {
     appName = session.appName, userId = session.userId, sessionId = session.id, numRecentEvents = math.maxinteger,
   }
-  if not whole then return {} end
+  if not whole then return nil end
+  local list = sessionHistory.open(whole, service)
   -- Others may have added to it meanwhile.
-  local count = #whole.events - (whole.revision - session.revision)
-  local rewound = history.rewound(whole.events, count, coroutines.giveWay)
-  local before = {}
-  for index = 1, count - #session.events do
-    if not rewound[index] then before[#before + 1] = history.read(whole.events, index) end
-    if index % history.BATCH == 0 then coroutines.giveWay() end
-  end
-  return before
+  return list, seen:last() - list.first + 1
 end
 
 ---- Searching: what the run sees, and where that is not enough what is stored before it
 
+---@class moonpad.CallSearch
+---@field seen moonpad.SessionHistory
+---@field following fun(): table? the next event that has not been looked at, newest first
+---@field calls table<string, { event: table, call: table }[]> by id, those that have been looked at, newest first
+---@field answers table<string, true> ids that are answered in events that have been looked at
+---@field before table[] events from before what the run sees, newest first
+---@field callers table<table, true> those of them whose calls were found
 local Search = {}
 Search.__index = Search
 
-function Search:find(id, revision)
-  self.seen = self.seen or history.seen(self.invocationContext)
-  local event, call = findLatest(self.seen, id, revision)
-  if event then return event, call end
-  self.before = self.before or readBefore(self.invocationContext)
-  event, call = findLatest(self.before, id, revision)
-  if event then self.callers[event] = true end
-  return event, call
+local function newSearch(invocationContext)
+  local seen = invocationContext.shared.history
+  return setmetatable({
+    invocationContext = invocationContext, seen = seen, following = seen:newestFirst(), calls = {}, answers = {},
+    before = {}, callers = {}, confirmed = {},
+  }, Search)
 end
 
--- Of a call that was found.
-function Search:isAnswered(id)
-  for _, list in ipairs { self.seen, self.before } do
-    for _, event in ipairs(list) do
-      if findIn(event, "functionResponse", id) then return true end
+-- Goes on with what is stored before the run's part.
+function Search:lookBefore()
+  self.isBefore = true
+  if self.seen.first == 1 then return end
+  local whole, last = openWhole(self.invocationContext, self.seen)
+  if not whole then return end
+  local following = history.newestFirst(whole, last)
+  self.following = function()
+    local event
+    repeat
+      local _
+      _, event = following()
+    until not event or event.revision < self.seen.first
+    self.before[#self.before + 1] = event
+    return event
+  end
+end
+
+-- Looks at one event more; false where there is none.
+function Search:look()
+  local event = self.following()
+  if not event and not self.isBefore then
+    self:lookBefore()
+    event = self.following()
+  end
+  if not event then return false end
+  for _, part in ipairs(events.parts(event)) do
+    local call, response = part.functionCall, part.functionResponse
+    if response and response.id ~= nil then self.answers[response.id] = true end
+    if call and call.id ~= nil then
+      self.calls[call.id] = self.calls[call.id] or {}
+      table.insert(self.calls[call.id], { event = event, call = call })
     end
   end
-  return false
+  return true
+end
+
+-- The latest event with a call of that id, and the call; where a revision is given, before it.
+function Search:find(id, revision)
+  local index = 1
+  repeat
+    local found = self.calls[id] and self.calls[id][index]
+    if found and not (revision and found.event.revision >= revision) then
+      if found.event.revision < self.seen.first then self.callers[found.event] = true end
+      return found.event, found.call
+    end
+    if found then index = index + 1 end
+  until not found and not self:look()
+  return nil
+end
+
+-- Of a call that was found: what answers it stands behind it, and so has been looked at.
+function Search:isAnswered(id)
+  return self.answers[id] == true
 end
 
 -- The model is to see the calls that were found before the run's part, and what they have been
 -- answered so far.
 function Search:finish()
   if next(self.callers) == nil then return end
-  history.showEarlier(self.invocationContext, longRunning.withAnswers(self.before, self.callers))
+  local before, count = {}, #self.before
+  for index = 1, count do before[index] = self.before[count - index + 1] end
+  self.seen:showEarlier(longRunning.withAnswers(before, self.callers))
 end
 
 ---- The message
@@ -263,7 +346,7 @@ end
 ---@return moonpad.AnsweredAgent[]
 function longRunning.findCallers(invocationContext)
   local answered = {}
-  local search = setmetatable({ invocationContext = invocationContext, callers = {}, confirmed = {} }, Search)
+  local search = newSearch(invocationContext)
   for index, part in ipairs(invocationContext.userContent and invocationContext.userContent.parts or {}) do
     local response = part.functionResponse
     if response then
@@ -279,10 +362,11 @@ function longRunning.findCallers(invocationContext)
   return answered
 end
 
-local function isAnsweredBefore(list, revision, id)
-  for _, event in ipairs(list) do
-    -- What is shown from before the run's part has been looked at already, and may have none.
-    if (event.revision or revision) < revision and findIn(event, "functionResponse", id) then return true end
+local function isAnsweredAfter(seen, revision, message, id)
+  for event in seen:newestFirst() do
+    -- What is shown from before the run's part is older still.
+    if (event.revision or 0) <= revision then return false end
+    if event.revision < message.revision and findIn(event, "functionResponse", id) then return true end
   end
   return false
 end
@@ -291,11 +375,12 @@ end
 ---its way: whose answer was stored first has the tool run.
 ---@param invocationContext moonpad.InvocationContext
 ---@param answered moonpad.AnsweredAgent[]
+---@param revision integer up to which findCallers has looked
 ---@param message moonpad.Event as it was stored
-function longRunning.checkFirst(invocationContext, answered, message)
+function longRunning.checkFirst(invocationContext, answered, revision, message)
   for _, agent in ipairs(answered) do
     for _, confirmed in ipairs(agent.confirmed) do
-      if isAnsweredBefore(history.seen(invocationContext), message.revision, confirmed.requestId) then
+      if isAnsweredAfter(invocationContext.shared.history, revision, message, confirmed.requestId) then
         core.error("invalid_argument", "newMessage: " .. ANSWERED:format(confirmed.requestId))
       end
     end

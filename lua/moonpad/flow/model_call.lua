@@ -5,6 +5,7 @@ local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
 local growingText = require "moonpad.flow.growing_text"
+local llmRequests = require "moonpad.flow.llm_request"
 local llmResponses = require "moonpad.flow.llm_response"
 local luaError = require "moonpad.util.lua_error"
 local trees = require "moonpad.agents.tree"
@@ -139,6 +140,13 @@ local function callModel(callbackState, run, request, take)
   end
 end
 
+-- What such a callback changes in the request is seen in this one alone.
+local function askAboutRequest(callbackState, hook, request, ...)
+  if not callbacks.has(callbackState, hook) then return nil end
+  llmRequests.unshare(request)
+  return callbacks.ask(callbackState, hook, request, ...)
+end
+
 ---Asks the model of the callback state's agent, and the callbacks around it. Each response goes
 ---through `take`; there is none where beforeModelCallback has ended the invocation.
 ---@param callbackState moonpad.CallbackState
@@ -146,7 +154,7 @@ end
 ---@param take fun(response: moonpad.Response, origin: moonpad.Origin)
 function modelCall.run(callbackState, request, take)
   local where = ('agent "%s": '):format(callbackState.agent.name)
-  local answer = callbacks.ask(callbackState, "beforeModelCallback", request)
+  local answer = askAboutRequest(callbackState, "beforeModelCallback", request)
   if answer ~= nil then return take(llmResponses.normalize(answer, where .. "beforeModelCallback"), {}) end
   if callbackState.invocationContext:hasEnded() then return end
   local run = runnable(callbackState)
@@ -167,7 +175,7 @@ function modelCall.run(callbackState, request, take)
   end
   local ok, err = callModel(callbackState, run, request, takeOwn)
   if ok then return end
-  local rescue = callbacks.ask(callbackState, "onModelErrorCallback", request, err)
+  local rescue = askAboutRequest(callbackState, "onModelErrorCallback", request, err)
   if rescue == nil then error(err, 0) end
   takeChecked(llmResponses.normalize(rescue, where .. "onModelErrorCallback"), {})
 end

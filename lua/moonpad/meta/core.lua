@@ -163,6 +163,7 @@ function Clock:advance(seconds) end
 ---@field maxValueBytes? integer of one value (16 MiB), 0 for none
 ---@field maxEventBytes? integer of one event (64 MiB), 0 for none
 ---@field maxStateBytes? integer of one session's state (256 MiB), 0 for none
+---@field historyCacheBytes? integer of decoded events that runs keep for later ones (64 MiB), 0 to keep none
 ---@field clock? moonpad.Clock what time sessions and events get
 
 ---@class moonpad.SessionName
@@ -652,6 +653,34 @@ function core.now(from) end
 ---@return number
 ---@nodiscard
 function core.monotonic() end
+
+---A stored event, as `session.events` gives it; nil where the session object does not show it.
+---@param session moonpad.Session
+---@param revision integer
+---@return moonpad.Event?
+---@return integer bytes of its text
+---@return boolean hasNull is there a null in it?
+function core.readEvent(session, revision) end
+
+---Which session it is, and where what the object shows of its history begins.
+---@param session moonpad.Session that was read without `afterTimestamp`
+---@return integer id of its creation, unique in the service
+---@return integer first the revision of the first event
+---@nodiscard
+function core.historyOf(session) end
+
+---Where an invocation begins.
+---@param session moonpad.Session
+---@param invocationId string
+---@return integer? revision of its first event that is stored
+---@nodiscard
+function core.findInvocation(session, invocationId) end
+
+---A table that lives as long as the service object, for decoded events.
+---@param service moonpad.Service
+---@return { limit: integer? } cache `limit` is historyCacheBytes of the config
+---@nodiscard
+function core.historyCache(service) end
 
 ---For modules in C: light userdata.
 ---@type lightuserdata

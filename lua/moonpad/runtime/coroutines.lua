@@ -52,6 +52,14 @@ end
 -- Has the step that is being made, or one within it, given way?
 local gaveWay = false
 
+-- When the step that is being made began; nil where whoever drives the run has nothing else to do.
+local stepBegan
+
+-- Seconds that a step may take before moonpad's own long work gives way, and how much is done
+-- between two looks at the clock.
+local SLICE, WORK_BETWEEN_LOOKS = 0.0005, 32
+local workSinceLook = 0
+
 ---The same for the coroutine of a run. Its calls may yield until a store has answered; where
 ---whoever drives it has nothing else to do meanwhile, they ask on the spot. Within another run,
 ---whoever drives that one decides.
@@ -64,9 +72,15 @@ local gaveWay = false
 function coroutines.step(thread, service)
   local isOutermost, outerGaveWay = depth == 0, gaveWay
   gaveWay = false
-  if isOutermost then core.stepWith(service) end
+  if isOutermost then
+    core.stepWith(service)
+    stepBegan = service and core.monotonic()
+  end
   local ok, signal, event = coroutines.resume(thread)
-  if isOutermost then core.stepWith(nil) end
+  if isOutermost then
+    core.stepWith(nil)
+    stepBegan = nil
+  end
   local innerGaveWay = gaveWay
   gaveWay = outerGaveWay or innerGaveWay
   return ok, signal, event, innerGaveWay
@@ -141,9 +155,15 @@ function coroutines.pause(seconds, asksStore)
   end
 end
 
----Ends a step in the middle of a long piece of moonpad's own work. As while a store is asked,
----nothing else of this run goes on before it.
-function coroutines.giveWay()
+---Called for each piece of a long work of moonpad's own: ends the step where it has taken long
+---enough. As while a store is asked, nothing else of this run goes on before the work does. Where
+---nobody has anything else to do meanwhile, it goes on at once.
+---@param work integer? how much has been done: 1 (the default) is what an event of ordinary size takes
+function coroutines.keepPace(work)
+  workSinceLook = workSinceLook + (work or 1)
+  if workSinceLook < WORK_BETWEEN_LOOKS then return end
+  workSinceLook = 0
+  if not stepBegan or core.monotonic() - stepBegan < SLICE then return end
   if not (coroutines.isManaged() and coroutine.isyieldable()) then return end
   gaveWay = true
   passStore()

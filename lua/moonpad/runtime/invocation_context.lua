@@ -48,8 +48,7 @@ InvocationContext.__index = InvocationContext
 ---@field transfers integer
 ---@field failure { err: any, traceback: string }? of a coroutine within the run
 ---@field hasEnded boolean? somebody has called endInvocation: nothing new begins
----@field events moonpad.Event[] read so far
----@field earlier moonpad.Event[] of before them, that the run sees as well
+---@field history moonpad.SessionHistory once it is this run's turn
 
 ---@class moonpad.LoopRound
 ---@field outer moonpad.LoopRound?
@@ -67,7 +66,7 @@ local MAX_DEPTH = 1500
 ---@return moonpad.InvocationContext
 function invocationContexts.new(fields)
   fields.usage = fields.usage or { llmCalls = 0 }
-  fields.shared = { callbackStates = {}, threads = {}, transfers = 0, events = {}, earlier = {} }
+  fields.shared = { callbackStates = {}, threads = {}, transfers = 0 }
   return setmetatable(fields, InvocationContext)
 end
 
@@ -88,8 +87,9 @@ end
 
 ---The turn has got the session.
 ---@param session moonpad.Session
-function InvocationContext:setSession(session)
-  self.session = session
+---@param history moonpad.SessionHistory? what the run sees of it; none where a tool is tested without a run
+function InvocationContext:setSession(session, history)
+  self.session, self.shared.history = session, history
 end
 
 ---@param content moonpad.Content

@@ -7,10 +7,10 @@ local content = require "moonpad.events.content"
 local contents = require "moonpad.flow.contents"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
-local history = require "moonpad.flow.history"
 local inputBlobs = require "moonpad.runtime.input_blobs"
 local longRunning = require "moonpad.flow.long_running"
 local publish = require "moonpad.runtime.publish"
+local sessionHistory = require "moonpad.flow.session_history"
 local trees = require "moonpad.agents.tree"
 
 local turn = {}
@@ -51,7 +51,7 @@ local function appendUserEvent(invocationContext)
     local replaced = callbacks.askPlugins(callbackState, "onUserMessage", invocationContext.userContent)
     if replaced ~= nil then invocationContext:setUserContent(content.normalize(replaced, "user", "onUserMessage")) end
   end
-  local answered = longRunning.findCallers(invocationContext)
+  local answered, known = longRunning.findCallers(invocationContext), invocationContext.session.revision
   inputBlobs.save(callbackState)
   local delta = invocationContext.stateDelta
   local hasDelta = delta ~= nil and next(delta) ~= nil
@@ -60,7 +60,7 @@ local function appendUserEvent(invocationContext)
       invocationId = invocationContext.id, author = "user", content = invocationContext.userContent,
       actions = actions.merge({ stateDelta = delta }, callbackState.actions), branch = branchOf(answered),
     })
-    longRunning.checkFirst(invocationContext, answered, message)
+    longRunning.checkFirst(invocationContext, answered, known, message)
   end
   contexts.finish(callbackState, "the user's message is stored")
   return answered, callbackState.actions.transferToAgent
@@ -94,13 +94,14 @@ local function runAgents(invocationContext, answered)
   end
   if hasRun then return end
   if #root.subAgents == 0 then return agents.run(invocationContext, root) end
-  agents.run(invocationContext, trees.findAgentToRun(root, history.seen(invocationContext), contents.isVisible))
+  agents.run(invocationContext, trees.findAgentToRun(root, invocationContext.shared.history:newestFirst(), contents.isVisible))
 end
 
 ---A turn from the first step to the last: what the coroutine of a run does.
 ---@param invocationContext moonpad.InvocationContext
 function turn.run(invocationContext)
-  invocationContext:setSession(openSession(invocationContext))
+  local session = openSession(invocationContext)
+  invocationContext:setSession(session, sessionHistory.open(session, invocationContext.runner.sessionService))
   local answered, ofMessage = appendUserEvent(invocationContext)
   local hasAnswered, target = askPlugins(invocationContext, "beforeRun")
   target = target or ofMessage

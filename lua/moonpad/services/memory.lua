@@ -1,7 +1,6 @@
 --- Memory across sessions: what was said in the sessions of a user, to be searched.
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
-local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
 local history = require "moonpad.flow.history"
@@ -87,6 +86,9 @@ end
 
 ---- Adding
 
+-- So many are written at once.
+local BATCH = 100
+
 local Adding = {}
 Adding.__index = Adding
 
@@ -102,12 +104,12 @@ function Adding:flush(indexed)
   if #added + #removed > 0 or indexed then self:call("write", added, removed, indexed) end
 end
 
--- Events first to last; those in `rewound` are forgotten. Without it, the answer is false when one
--- of them is a rewind.
-function Adding:walk(list, first, last, rewound)
+-- Events first to last; where `kept` is given, all but those in it are forgotten. Without it, the
+-- answer is false when one of them is a rewind.
+function Adding:walk(list, first, last, kept)
   for index = first, last do
-    local event = history.read(list, index)
-    if rewound and rewound[index] then
+    local event = list:at(index)
+    if kept and not kept[index] then
       self.removed[#self.removed + 1] = event.revision
     elseif history.rewindTarget(event) then
       self.added = {}
@@ -115,10 +117,7 @@ function Adding:walk(list, first, last, rewound)
     elseif event.revision > 0 then
       self.added[#self.added + 1] = remembered(event)
     end
-    if index % history.BATCH == 0 then
-      self:flush()
-      coroutines.giveWay()
-    end
+    if index % BATCH == 0 then self:flush() end
   end
   return true
 end
@@ -156,19 +155,18 @@ function Service:addSession(session)
   local name = checkSession(session)
   if isInner(session) then return end
   local adding = setmetatable({ service = self, name = name, added = {}, removed = {} }, Adding)
-  local list = session.events
-  local count = #list
+  local list = history.ofEvents(session.events)
+  local count = list:length()
   local indexed = adding:call "indexed"
-  local function revisionAt(index) return history.read(list, index).revision end
-  local first = history.firstAfter(revisionAt, count, indexed)
+  local first = list:findAfter(indexed)
   if first > count then return end
-  local rewound, reachesBeyond
+  local kept, reachesBeyond
   if not adding:walk(list, first, count) then
-    rewound, reachesBeyond = history.rewound(list, count, coroutines.giveWay)
-    adding:walk(list, 1, count, rewound)
+    kept, reachesBeyond = history.kept(list)
+    adding:walk(list, 1, count, kept)
   end
   -- A session object may show a part only. What it does not show is looked at when one does.
-  local last = revisionAt(count)
+  local last = list:at(count).revision
   local isAll = count - first + 1 == last - indexed and not reachesBeyond
   adding:flush(isAll and last or nil)
 end

@@ -56,7 +56,7 @@ void mp_change_set_release(mp_change_set *set) {
 
 mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding) {
   (void)binding;
-  mp_lua_service *service = lua_newuserdatauv(L, sizeof *service, 1);
+  mp_lua_service *service = lua_newuserdatauv(L, sizeof *service, MP_SERVICE_USER_VALUES);
   service->service = NULL;
   service->queue = NULL;
   service->closed = false;

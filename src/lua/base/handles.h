@@ -31,7 +31,8 @@ typedef struct mp_change_set {
   char *reason; /* why it ended: mp_changes_end borrows it */
 } mp_change_set;
 
-/* Its user value 1: its URL without password. */
+/* Its user values: 1 its URL without password, 2 the table of core.historyCache. */
+#define MP_SERVICE_USER_VALUES 2
 typedef struct mp_lua_service {
   moonpad_service *service;
   moonpad_queue *queue; /* for what this Lua state does asynchronously; NULL until it does */

@@ -30,6 +30,7 @@ typedef struct trusted_reader {
   int array_meta;   /* and the metatable of arrays */
   unsigned name;    /* the slot of the last name: tells which is likely to follow */
   bool has_removed; /* there is a top-level member removedStateKeys */
+  bool has_null;    /* there is a null somewhere */
 } trusted_reader;
 
 static inline void make_room(trusted_reader *r, int top) {
@@ -230,9 +231,10 @@ static const char *push_number(const trusted_reader *r, const char *at) {
 static const char *push_object(trusted_reader *r, const char *at, int top);
 static const char *push_array(trusted_reader *r, const char *at, int top);
 
-static const char *push_word(const trusted_reader *r, const char *at) {
+static const char *push_word(trusted_reader *r, const char *at) {
   if (*at == 'n') {
     lua_pushlightuserdata(r->L, NULL);
+    r->has_null = true;
   } else {
     lua_pushboolean(r->L, *at == 't');
   }
@@ -334,7 +336,7 @@ void mp_decode_trusted(lua_State *L, mp_lua *binding, moonpad_string text) {
   close_reader(&reader);
 }
 
-bool mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision) {
+mp_event_contains mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision) {
   trusted_reader reader = open_reader(L, binding, text, MP_EVENT_START);
   push_members(&reader, text.data, reader.array_meta, true);
   if (revision != 0) {
@@ -343,5 +345,5 @@ bool mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text,
     lua_rawset(L, -3);
   }
   close_reader(&reader);
-  return reader.has_removed;
+  return (mp_event_contains){.removed_keys = reader.has_removed, .nulls = reader.has_null};
 }

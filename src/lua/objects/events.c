@@ -40,41 +40,50 @@ static moonpad_string text_at(lua_State *L, moonpad_session *session, lua_Intege
   return json;
 }
 
+/* What was pushed. */
+typedef struct pushed_event {
+  size_t length; /* of its text; 0: nil was pushed */
+  bool has_null;
+} pushed_event;
+
 /* To make the buffer may run a finalizer that reads events too: the text is asked for after it. */
-static void push_long(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
+static pushed_event push_long(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
+  pushed_event pushed = {0, false};
   mp_buffer *copied = mp_handle_push_buffer(L, binding);
   int64_t revision = 0;
   moonpad_error error;
   mp_buffer_add_string(copied, text_at(L, session, position, &revision));
   if (copied->failed) mp_check(L, mp_no_memory(&error), &error);
+  pushed.length = copied->length;
   if (copied->length > 0)
-    mp_push_event(L, binding, mp_buffer_text(copied), revision);
+    pushed.has_null = mp_push_event(L, binding, mp_buffer_text(copied), revision);
   else
     lua_pushnil(L);
   mp_handle_release(copied);
   lua_remove(L, -2);
+  return pushed;
 }
 
 /*
 ** Pushes the event at `position` (from 1), or nil. Its text belongs to the session, and making
 ** tables may run a finalizer that reads events too: it is brought to safety first.
 */
-static void push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
+static pushed_event push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
   char copy[SHORT_EVENT];
   int64_t revision = 0;
   moonpad_string json = position >= 1 ? text_at(L, session, position, &revision) : (moonpad_string){NULL, 0};
   if (json.data == NULL) {
     lua_pushnil(L);
-  } else if (json.length > sizeof copy) {
-    push_long(L, binding, session, position);
-  } else {
-    memcpy(copy, json.data, json.length);
-    mp_push_event(L, binding, (moonpad_string){copy, json.length}, revision);
+    return (pushed_event){0, false};
   }
+  if (json.length > sizeof copy) return push_long(L, binding, session, position);
+  memcpy(copy, json.data, json.length);
+  bool has_null = mp_push_event(L, binding, (moonpad_string){copy, json.length}, revision);
+  return (pushed_event){json.length, has_null};
 }
 
-/* What is asked for: #events, events[i], a step of pairs(events). */
-typedef enum wanted { WANTED_COUNT, WANTED_EVENT, WANTED_PAIR } wanted;
+/* What is asked for: #events, events[i], a step of pairs(events), core.readEvent. */
+typedef enum wanted { WANTED_COUNT, WANTED_EVENT, WANTED_PAIR, WANTED_DESCRIBED } wanted;
 
 static int push_wanted(lua_State *L, mp_lua *binding, moonpad_session *session, wanted what, lua_Integer position) {
   if (what == WANTED_COUNT) {
@@ -82,7 +91,12 @@ static int push_wanted(lua_State *L, mp_lua *binding, moonpad_session *session, 
     return 1;
   }
   if (what == WANTED_PAIR) lua_pushinteger(L, position);
-  push_at(L, binding, session, position);
+  pushed_event pushed = push_at(L, binding, session, position);
+  if (what == WANTED_DESCRIBED) {
+    lua_pushinteger(L, (lua_Integer)pushed.length);
+    lua_pushboolean(L, pushed.has_null);
+    return 3;
+  }
   return what == WANTED_PAIR && !lua_isnil(L, -1) ? 2 : 1;
 }
 
@@ -152,6 +166,31 @@ static int events_index(lua_State *L) {
   lua_Integer position = lua_type(L, 2) == LUA_TNUMBER ? lua_tointegerx(L, 2, &exact) : 0;
   return read_or_wait(L, binding, object, WANTED_EVENT, exact ? position : 0);
 }
+
+/* ---- History as runs read it ---- */
+
+/* core.readEvent(session, revision) -> event, bytes of its text, whether a null is in it */
+static int read_event(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  mp_session_object *object = mp_check_session(L, binding, 1, "core.readEvent");
+  lua_Integer position = luaL_checkinteger(L, 2) - mp_session_first_event(object->session) + 1;
+  return read_or_wait(L, binding, object, WANTED_DESCRIBED, position);
+}
+
+/* core.historyOf(session) -> the id of its creation, the revision of the first event it shows */
+static int history_of(lua_State *L) {
+  const mp_session_object *object = mp_check_session(L, mp_lua_of(L), 1, "core.historyOf");
+  lua_pushinteger(L, mp_session_number(object->session));
+  lua_pushinteger(L, mp_session_first_event(object->session));
+  return 2;
+}
+
+void mp_events_module(lua_State *L, int binding_index) {
+  static const luaL_Reg functions[] = {{"readEvent", read_event}, {"historyOf", history_of}, {NULL, NULL}};
+  mp_set_functions(L, binding_index, functions);
+}
+
+/* ---- session.events ---- */
 
 static int events_newindex(lua_State *L) {
   mp_raise_argument(L, "session.events: history is only appended to, by service:appendEvent");

@@ -42,5 +42,7 @@ bool mp_encode_update(lua_State *L, mp_lua *binding, moonpad_session *session, c
 
 /* core.idle(seconds) */
 int mp_idle(lua_State *L);
+/* Adds the functions of history.c to the module table at the top. Raises m. */
+void mp_service_history_module(lua_State *L, int binding_index);
 
 #endif

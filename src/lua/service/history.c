@@ -193,5 +193,38 @@ static int rewind_session(lua_State *L) {
   return mp_push_stored(L, binding, outcome_index, outcome);
 }
 
+/* ---- Where an invocation begins ---- */
+
+static moonpad_status ask_invocation(mp_store_call *call, moonpad_error *error) {
+  history_call *history = (history_call *)call;
+  return mp_find_invocation(history->origin, history->id, &history->revision, error);
+}
+
+static int finish_invocation(lua_State *L, mp_store_call *call) {
+  if (call->status == MOONPAD_NOT_FOUND) {
+    lua_pushnil(L);
+  } else {
+    mp_check(L, call->status, &call->error);
+    lua_pushinteger(L, ((history_call *)call)->revision);
+  }
+  return 1;
+}
+
+/* core.findInvocation(session, invocationId) -> the revision of its first event that is stored, or nil */
+static int find_invocation(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(history_call), ask_invocation, finish_invocation, release_history,
+                                          false};
+  static const char where[] = "core.findInvocation";
+  history_call *call = push_history_call(L, &type, mp_check_session(L, mp_lua_of(L), 1, where));
+  call->id = mp_argument_string(L, 2, where, "invocationId");
+  mp_store_call_keep(&call->call, &call->id);
+  return mp_ask_service(L, &call->call);
+}
+
+void mp_service_history_module(lua_State *L, int binding_index) {
+  mp_push_function(L, binding_index, find_invocation);
+  lua_setfield(L, -2, "findInvocation");
+}
+
 const luaL_Reg mp_service_history_calls[] = {
     {"stateAt", state_at}, {"fork", fork_session}, {"rewind", rewind_session}, {NULL, NULL}};

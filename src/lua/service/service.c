@@ -74,10 +74,11 @@ static void read_store_config(mp_options_table config, moonpad_options *options)
   read_count(config, "busyTimeoutMs", &options->busy_timeout_ms);
 }
 
-static void read_config(lua_State *L, int index, moonpad_options *options) {
-  static const char *const known[] = {"durability",      "busyTimeoutMs", "onConflict",
-                                      "numRecentEvents", "maxValueBytes", "maxEventBytes",
-                                      "maxStateBytes",   "clock",         NULL};
+/* `history_bytes`: historyCacheBytes; stays as it is where that is absent. */
+static void read_config(lua_State *L, int index, moonpad_options *options, int64_t *history_bytes) {
+  static const char *const known[] = {
+      "durability",    "busyTimeoutMs", "onConflict", "numRecentEvents",   "maxValueBytes",
+      "maxEventBytes", "maxStateBytes", "clock",      "historyCacheBytes", NULL};
   static const char *const later[] = {"maxEvents",          "eventTtlSeconds", "sessionTtlSeconds",
                                       "userTtlSeconds",     "appTtlSeconds",   "sweepIntervalSeconds",
                                       "maxSessionsPerUser", "onMaxSessions",   NULL};
@@ -90,8 +91,33 @@ static void read_config(lua_State *L, int index, moonpad_options *options) {
   read_count(config, "maxValueBytes", &options->max_value_bytes);
   read_count(config, "maxEventBytes", &options->max_event_bytes);
   read_count(config, "maxStateBytes", &options->max_state_bytes);
+  read_count(config, "historyCacheBytes", history_bytes);
   int clock = mp_field_index(config, "clock");
   if (clock != 0) mp_use_clock(L, clock, "open", options);
+}
+
+/* ---- Decoded events, which the Lua layer keeps with the service ---- */
+
+#define HISTORY_CACHE 2 /* the user value */
+
+static void push_history_cache(lua_State *L, int service) {
+  service = lua_absindex(L, service);
+  if (lua_getiuservalue(L, service, HISTORY_CACHE) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, service, HISTORY_CACHE);
+}
+
+/*
+** core.historyCache(service): a table that lives as long as the service object; `limit` is
+** historyCacheBytes of the config, or nil. A weak table would not do: the collector would go over
+** all that is in it in one step.
+*/
+static int history_cache(lua_State *L) {
+  mp_check_service(L, mp_lua_of(L), "core.historyCache");
+  push_history_cache(L, 1);
+  return 1;
 }
 
 /* core.open(url [, config]) */
@@ -102,10 +128,17 @@ static int open_service(lua_State *L) {
   moonpad_options_init(&options);
   mp_refuse_more(L, 2, "open");
   lua_settop(L, 2);
-  if (!lua_isnil(L, 2)) read_config(L, 2, &options);
+  int64_t history_bytes = -1;
+  if (!lua_isnil(L, 2)) read_config(L, 2, &options, &history_bytes);
   mp_lua_service *service = mp_push_service(L, binding);
   push_safe_url(L, url);
   lua_setiuservalue(L, -2, 1);
+  if (history_bytes >= 0) {
+    push_history_cache(L, -1);
+    lua_pushinteger(L, history_bytes);
+    lua_setfield(L, -2, "limit");
+    lua_pop(L, 1);
+  }
   moonpad_error error;
   mp_check(L, moonpad_open(url, &options, &service->service, &error), &error);
   mp_register_service(L, service);
@@ -167,6 +200,9 @@ void mp_service_module(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "checkStore");
   mp_push_function(L, binding_index, open_scratch);
   lua_setfield(L, -2, "openScratch");
+  mp_push_function(L, binding_index, history_cache);
+  lua_setfield(L, -2, "historyCache");
+  mp_service_history_module(L, binding_index);
   mp_push_function(L, binding_index, mp_idle);
   lua_setfield(L, -2, "idle");
 }

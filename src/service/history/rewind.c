@@ -120,26 +120,64 @@ static moonpad_status read_rewind(rewind_job *rewind, mp_buffer *event, int64_t 
   return status;
 }
 
-static moonpad_status read_to_invocation(const moonpad_session *session, moonpad_string invocation, mp_buffer *event,
-                                         int64_t *expected_revision, moonpad_error *error) {
-  mp_env *env = session->env;
-  mp_buffer literal;
-  mp_buffer_init(&literal, env);
+/* Writes the id as a JSON string. */
+static moonpad_status write_invocation(mp_env *env, moonpad_string invocation, mp_buffer *literal,
+                                       moonpad_error *error) {
   moonpad_value checked = moonpad_string_value(invocation);
   mp_value *text = NULL;
   moonpad_status status = mp_value_copy_in(env, &checked, "invocationId", &text, error);
+  if (status != MOONPAD_OK) return status;
+  mp_value_write(literal, text);
+  mp_value_release(env, text);
+  return literal->failed ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+static moonpad_status read_to_invocation(const moonpad_session *session, moonpad_string invocation, mp_buffer *event,
+                                         int64_t *expected_revision, moonpad_error *error) {
+  mp_buffer literal;
+  mp_buffer_init(&literal, session->env);
+  moonpad_status status = write_invocation(session->env, invocation, &literal, error);
   if (status == MOONPAD_OK) {
-    mp_value_write(&literal, text);
     rewind_job rewind = {.session = session,
                          .action = "rewindBeforeInvocationId",
                          .target = mp_buffer_text(&literal),
                          .to_invocation = true};
-    status = literal.failed ? mp_no_memory(error) : read_rewind(&rewind, event, expected_revision, error);
+    status = read_rewind(&rewind, event, expected_revision, error);
   }
-  mp_value_release(env, text);
   mp_buffer_free(&literal);
   return status;
 }
+
+/* ---- Where an invocation begins ---- */
+
+typedef struct invocation_search {
+  mp_session_ref ref;
+  moonpad_string invocation; /* as a store spells it: see mp_event_row */
+  int64_t revision;
+} invocation_search;
+
+static moonpad_status find_in(mp_tx *tx, void *context, moonpad_error *error) {
+  invocation_search *search = context;
+  return tx->ops->find_invocation(tx, &search->ref, search->invocation, &search->revision, error);
+}
+
+moonpad_status mp_find_invocation(const moonpad_session *session, moonpad_string invocation, int64_t *revision,
+                                  moonpad_error *error) {
+  mp_store *store = session->service->store;
+  mp_buffer literal;
+  mp_buffer_init(&literal, session->env);
+  moonpad_status status = write_invocation(session->env, invocation, &literal, error);
+  if (status == MOONPAD_OK) {
+    moonpad_string inside = {literal.data + 1, literal.length - 2};
+    invocation_search search = {.ref = mp_session_ref_of(session), .invocation = inside};
+    status = inside.length == 0 ? MOONPAD_NOT_FOUND : store->ops->read(store, find_in, &search, error);
+    if (status == MOONPAD_OK) *revision = search.revision;
+  }
+  mp_buffer_free(&literal);
+  return status;
+}
+
+/* ---- Going back ---- */
 
 moonpad_status mp_rewind_read(const moonpad_session *session, const mp_rewind_target *target, mp_buffer *event,
                               int64_t *expected_revision, moonpad_error *error) {

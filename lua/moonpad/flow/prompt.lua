@@ -1,0 +1,302 @@
+--- The contents of a request for one agent, which grow with the history: an event that was added
+--- once is not looked at again. Contents are shared by all requests, and never changed.
+local confirmation = require "moonpad.flow.confirmation"
+local copy = require "moonpad.util.copy"
+local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
+
+local prompts = {}
+
+-- What takes memory beside the events, in bytes: a place in the two lists; a part of a content that
+-- was made here; a call with its answer.
+local BYTES_FOR_PLACE, BYTES_FOR_PART, BYTES_FOR_CALL = 32, 150, 600
+
+---@class moonpad.Prompt
+---@field agentName string
+---@field branch string?
+---@field visible table[] the events that are in it, without what is about confirmations
+---@field contents moonpad.Content[]
+---@field growth integer see takeGrowth
+---@field first integer? the revision that it begins with (contents.lua)
+---@field last integer? the revision that it goes up to
+local Prompt = {}
+Prompt.__index = Prompt
+
+---An empty one. What agents on other branches say is left out of it.
+---@param agentName string
+---@param branch string?
+---@return moonpad.Prompt
+function prompts.new(agentName, branch)
+  return setmetatable({
+    agentName = agentName, branch = branch, visible = {}, contents = {}, growth = 0,
+    -- See confirmation.shown.
+    requests = {},
+    -- Function calls and their answers: by id, the latest that has it; by name, all; and those about
+    -- which the user was asked, by the id of the request.
+    callsById = {}, callsByName = {}, callsOfRequest = {},
+    -- Where answers stand that have come since the contents were made: position -> calls.
+    answered = {},
+  }, Prompt)
+end
+
+---- Which events it shows
+
+local function isPartVisible(part)
+  if part.functionCall or part.functionResponse then return true end
+  return not part.thought and part.text ~= ""
+end
+
+---Does an event say anything to a model? Those that only change state, and those of which only
+---thoughts or nothing are left, do not.
+---@param event table as session_history keeps it
+---@return boolean
+function prompts.isVisible(event)
+  if not event.content then return false end
+  for _, part in ipairs(event.content.parts) do
+    if isPartVisible(part) then return true end
+  end
+  return false
+end
+
+-- A branch sees itself and what is above it, the steps of the names being compared as a whole.
+local function isOnBranch(event, branch)
+  local other = event.branch
+  if branch == nil or type(other) ~= "string" or other == "" or other == branch then return true end
+  return branch:sub(1, #other + 1) == other .. "."
+end
+
+---What another agent says is retold to this one.
+---@param event table
+---@return boolean
+function Prompt:isFromOther(event)
+  return event.author ~= "user" and event.author ~= self.agentName
+end
+
+-- An event as it is shown; nil where it is not.
+local function shownIn(self, event)
+  if not event.content then return nil end
+  local shown = confirmation.shown(event, self.requests)
+  local isShown = shown.confirmed or prompts.isVisible(shown) or shown.requests and not self:isFromOther(shown)
+  return isShown and isOnBranch(shown, self.branch) and shown or nil
+end
+
+---- What other agents said
+
+local function retell(author, part)
+  local call, response = part.functionCall, part.functionResponse
+  if call then
+    return ("[%s] called tool `%s` with parameters: %s"):format(author, call.name, core.json.encode(call.args or {}))
+  elseif response then
+    return ("[%s] `%s` tool returned result: %s"):format(author, response.name,
+      core.json.encode(response.response or {}))
+  elseif part.text and not part.thought then
+    return ("[%s] said: %s"):format(author, part.text)
+  end
+  return nil
+end
+
+-- What another agent did is told as context: the model must not take it for its own words. Returns
+-- about how many bytes that takes, too.
+local function retold(event)
+  local parts, bytes = { { text = "For context:" } }, 2 * BYTES_FOR_PART
+  for _, part in ipairs(event.content.parts) do
+    local text = retell(event.author, part)
+    if text then
+      parts[#parts + 1] = { text = text }
+      bytes = bytes + BYTES_FOR_PART + #text
+    elseif not part.thought and part.text == nil then
+      parts[#parts + 1] = part
+    end
+  end
+  return { role = "user", parts = parts }, bytes
+end
+
+---- Calls and their answers, which stand right behind the content that calls
+
+---@class moonpad.PromptCall
+---@field functionCall table
+---@field part table? its answer
+---@field place table the calls of the same content; `position`: where their answers stand
+
+-- A call without an answer: it was broken off, or its answer comes later.
+local function placeholder(call)
+  local functionCall = call.functionCall
+  local response = call.mayComeLater and { status = "pending" } or { error = "cancelled" }
+  return { functionResponse = { id = functionCall.id, name = functionCall.name, response = response } }
+end
+
+local function answersOf(place)
+  local parts = {}
+  for index, call in ipairs(place) do parts[index] = call.part or placeholder(call) end
+  return { role = "user", parts = parts }
+end
+
+local function noteCall(self, call, sameEvent)
+  local id, name = call.functionCall.id, call.functionCall.name
+  if id then
+    -- Some models count their ids anew in every answer: the latest call of an id is the one that is
+    -- meant.
+    sameEvent[id] = sameEvent[id] or {}
+    table.insert(sameEvent[id], call)
+    self.callsById[id] = sameEvent[id]
+  end
+  if name == nil then return end
+  local named = self.callsByName[name] or { next = 1 }
+  self.callsByName[name] = named
+  named[#named + 1] = call
+end
+
+local function addCalls(self, event, parts)
+  local place, sameEvent, mayComeLater = { position = #self.contents + 1 }, {}, {}
+  for _, id in ipairs(type(event.longRunningToolIds) == "table" and event.longRunningToolIds or {}) do
+    mayComeLater[id] = true
+  end
+  for _, part in ipairs(parts) do
+    local functionCall = part.functionCall
+    if functionCall then
+      self.growth = self.growth + BYTES_FOR_CALL
+      local isLater = functionCall.id ~= nil and mayComeLater[functionCall.id]
+      local call = { functionCall = functionCall, mayComeLater = isLater, place = place }
+      place[#place + 1] = call
+      noteCall(self, call, sameEvent)
+    end
+  end
+  self.contents[place.position] = answersOf(place)
+end
+
+-- The oldest call of a name that has no answer yet.
+local function unansweredOf(named)
+  while named and named[named.next] do
+    if not named[named.next].part then return named[named.next] end
+    named.next = named.next + 1
+  end
+  return nil
+end
+
+local function callOf(self, response)
+  local id = response.id
+  if not id then return unansweredOf(self.callsByName[response.name]) end
+  local same = self.callsById[id] or {}
+  for _, call in ipairs(same) do
+    if not call.part then return call end
+  end
+  return same[#same]
+end
+
+-- An answer whose call is not in sight (cut off, rewound) would be refused by every model.
+local function addAnswer(self, part)
+  local call = callOf(self, part.functionResponse)
+  if not call then return end
+  call.part = part
+  self.answered[call.place.position] = call.place
+end
+
+-- The answer to a confirmed call is not that of a later call with the same id.
+local function noteConfirmations(self, event)
+  for requestId, id in pairs(event.requests or {}) do self.callsOfRequest[requestId] = self.callsById[id] end
+  for id, confirmed in pairs(event.confirmed or {}) do
+    self.callsById[id] = self.callsOfRequest[confirmed.requestId]
+  end
+end
+
+---- Adding
+
+-- Most events neither call nor answer.
+local function contentWithoutAnswers(event, hasAnswers)
+  if not hasAnswers then return event.content end
+  local parts = {}
+  for _, part in ipairs(event.content.parts) do
+    if not part.functionResponse then parts[#parts + 1] = part end
+  end
+  return { role = event.content.role, parts = parts }
+end
+
+local function addOwn(self, event)
+  if event.requests or event.confirmed then noteConfirmations(self, event) end
+  local hasCalls, hasAnswers = false, false
+  for _, part in ipairs(event.content.parts) do
+    if part.functionResponse then
+      hasAnswers = true
+      addAnswer(self, part)
+    elseif part.functionCall then
+      hasCalls = true
+    end
+  end
+  local content = contentWithoutAnswers(event, hasAnswers)
+  if #content.parts == 0 then return end
+  self.contents[#self.contents + 1] = content
+  if hasCalls then addCalls(self, event, content.parts) end
+end
+
+---Adds an event of `visible` of another one.
+---@param event table
+function Prompt:addVisible(event)
+  self.visible[#self.visible + 1] = event
+  self.growth = self.growth + BYTES_FOR_PLACE
+  if self:isFromOther(event) then
+    local content, bytes = retold(event)
+    self.contents[#self.contents + 1], self.growth = content, self.growth + bytes
+  else
+    addOwn(self, event)
+  end
+end
+
+---Adds the next event of the history, which must be no rewind.
+---@param event table as session_history keeps it
+function Prompt:add(event)
+  local shown = shownIn(self, event)
+  if shown then self:addVisible(shown) end
+  coroutines.keepPace()
+end
+
+---The events that it would show, of a history that begins with these.
+---@param list table[] as session_history keeps them, without rewinds
+---@return table[] visible
+function Prompt:show(list)
+  local visible = {}
+  for _, event in ipairs(list) do
+    visible[#visible + 1] = shownIn(self, event)
+    coroutines.keepPace()
+  end
+  return visible
+end
+
+---- Giving
+
+local PIECE = 2048
+
+---About how many bytes it takes more than when it was last asked, the events apart.
+---@return integer
+function Prompt:takeGrowth()
+  local bytes = self.growth
+  self.growth = 0
+  return bytes
+end
+
+---@return moonpad.Content[] list a new one; what is in it must not be changed
+function Prompt:list()
+  local contents = self.contents
+  for position, place in pairs(self.answered) do
+    contents[position], self.answered[position] = answersOf(place), nil
+  end
+  local list = {}
+  for first = 1, #contents, PIECE do
+    table.move(contents, first, math.min(first + PIECE - 1, #contents), first, list)
+    coroutines.keepPace(16)
+  end
+  return list
+end
+
+---Copies the contents of a request, however deep: for whoever may change them.
+---@param list moonpad.Content[]
+---@return moonpad.Content[]
+function prompts.copyOf(list)
+  local copied = {}
+  for index, item in ipairs(list) do
+    copied[index] = copy(item)
+    coroutines.keepPace()
+  end
+  return copied
+end
+
+return prompts

@@ -1,0 +1,176 @@
+--- The events that a run sees of its session. Each is read and decoded once, and kept for later runs
+--- as long as there is room (history_cache).
+local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
+local history = require "moonpad.flow.history"
+local historyCache = require "moonpad.flow.history_cache"
+
+local sessionHistory = {}
+
+---@class moonpad.SessionHistory: moonpad.EventList
+---@field session moonpad.Session
+---@field first integer the revision of the first event that the run sees
+---@field kept moonpad.KeptHistory
+---@field earlier table[] of before that event, which the run sees as well, oldest first
+---@field prompts table<string, moonpad.Prompt> what has been made of it, see contents
+local SessionHistory = {}
+SessionHistory.__index = SessionHistory
+
+---@param session moonpad.Session
+---@param service moonpad.Service the session's
+---@return moonpad.SessionHistory
+function sessionHistory.open(session, service)
+  local id, first = core.historyOf(session)
+  local kept = historyCache.use(service, id)
+  return setmetatable({ session = session, first = first, kept = kept, earlier = {}, prompts = kept.prompts },
+    SessionHistory)
+end
+
+---- Events
+
+-- What is of use later is kept, and nothing else: an event may carry much state and metadata.
+local function partsOf(parts)
+  for _, part in ipairs(parts) do
+    if type(part) ~= "table" then
+      local tables = {}
+      for _, item in ipairs(parts) do
+        if type(item) == "table" then tables[#tables + 1] = item end
+      end
+      return tables
+    end
+  end
+  return parts
+end
+
+local function contentOf(event)
+  local content = event.content
+  if type(content) ~= "table" or type(content.parts) ~= "table" then return nil end
+  local role = content.role or (event.author == "user" and "user" or "model")
+  return { role = role, parts = partsOf(content.parts) }
+end
+
+local function actionsOf(actions)
+  if type(actions) ~= "table" then return nil end
+  local before, after = actions.rewindBeforeInvocationId, actions.rewindToRevision
+  local target = actions.transferToAgent
+  if before == nil and after == nil and target == nil then return nil end
+  return { rewindBeforeInvocationId = before, rewindToRevision = after, transferToAgent = target }
+end
+
+local function essence(event)
+  return {
+    revision = event.revision, author = event.author, branch = event.branch, content = contentOf(event),
+    actions = actionsOf(event.actions), longRunningToolIds = event.longRunningToolIds,
+  }
+end
+
+-- About what Lua takes, in bytes: for what is kept of an event beside its parts, for a table, a field
+-- of it, a string.
+local BYTES_FOR_EVENT, BYTES_FOR_TABLE, BYTES_FOR_FIELD, BYTES_FOR_STRING = 480, 56, 40, 25
+
+local function memoryOf(value)
+  local kind = type(value)
+  if kind == "string" then return BYTES_FOR_STRING + #value end
+  if kind ~= "table" then return 0 end
+  local bytes = BYTES_FOR_TABLE
+  for _, item in next, value do bytes = bytes + BYTES_FOR_FIELD + memoryOf(item) end
+  return bytes
+end
+
+-- A longer event takes longer.
+local ORDINARY_BYTES = 512
+
+function SessionHistory:read(revision)
+  local ok, event, bytes, hasNull = pcall(core.readEvent, self.session, revision)
+  local read = essence(history.cleaned(ok, event, hasNull))
+  if ok then
+    self.kept.events[revision] = read
+    historyCache.grow(self.kept, BYTES_FOR_EVENT + memoryOf(read.content and read.content.parts))
+    coroutines.keepPace(1 + bytes // ORDINARY_BYTES)
+  end
+  return read
+end
+
+---What is kept of an event: revision, author, branch, content (its parts are tables), and of its
+---actions where it rewinds to and whom it hands over to. It must not be changed.
+---@param revision integer
+---@return table
+function SessionHistory:event(revision)
+  local event = self.kept.events[revision]
+  if not event then return self:read(revision) end
+  coroutines.keepPace(0.25)
+  return event
+end
+
+---The revision of the last event.
+---@return integer
+function SessionHistory:last()
+  return self.session.revision
+end
+
+---- As a list
+
+function SessionHistory:length()
+  return self.session.revision - self.first + 1
+end
+
+function SessionHistory:at(position)
+  return self:event(self.first + position - 1)
+end
+
+function SessionHistory:findAfter(revision)
+  return math.max(revision - self.first + 2, 1)
+end
+
+function SessionHistory:findInvocation(id)
+  local beginnings = self.kept.beginnings
+  local revision = beginnings[id] or core.findInvocation(self.session, id)
+  beginnings[id] = revision
+  return revision and revision - self.first + 1
+end
+
+---Walks over what rewinds have left of it, newest first; then over the events from before.
+---@return fun(): table?
+function SessionHistory:newestFirst()
+  local following, index = history.newestFirst(self), #self.earlier + 1
+  local isOver = false
+  return function()
+    if not isOver then
+      local _, event = following()
+      if event then return event end
+      isOver = true
+    end
+    index = index - 1
+    return self.earlier[index]
+  end
+end
+
+---The last events that rewinds have left of it, oldest first.
+---@param count number how many at most
+---@return table[] list
+---@return boolean isAll there are no more
+function SessionHistory:tail(count)
+  local newestFirst, following, event = {}, self:newestFirst(), nil
+  repeat
+    event = following()
+    newestFirst[#newestFirst + 1] = event
+  until event == nil or #newestFirst >= count
+  local list, length = {}, #newestFirst
+  for index = 1, length do list[index] = newestFirst[length - index + 1] end
+  return list, event == nil
+end
+
+---Is the event a rewind?
+---@param revision integer
+---@return boolean
+function SessionHistory:isRewind(revision)
+  return history.rewindTarget(self:event(revision)) ~= nil
+end
+
+---Lets the run see events from before its part of the history.
+---@param list table[] oldest first
+function SessionHistory:showEarlier(list)
+  self.earlier, self.prompts = list, {}
+end
+
+return sessionHistory
