@@ -4,7 +4,6 @@
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
-local events = require "moonpad.events.event"
 local luaError = require "moonpad.util.lua_error"
 
 local confirmation = {}

@@ -28,7 +28,7 @@ local function wholePrompt(seen, agentName, branch)
     end
   else
     prompt = prompts.new(agentName, branch)
-    for _, event in ipairs(seen:tail(math.huge)) do prompt:add(event) end
+    seen:eachEvent(function(event) prompt:add(event) end)
     prompt.first, prompt.last = seen.first, last
     seen.prompts[key] = prompt
   end
@@ -36,11 +36,47 @@ local function wholePrompt(seen, agentName, branch)
   return prompt
 end
 
--- A prompt of events that another one shows.
+---- Parts of it
+
+-- What an agent would see of some events: one prompt for all of them, because what an event shows
+-- depends on those before it.
+local function showing(agentName, branch)
+  local prompt = prompts.new(agentName, branch)
+  local function isFromOtherHere(event) return prompt:isFromOther(event) end
+  return prompt, isFromOtherHere
+end
+
+local function visibleOf(prompt, events)
+  local visible = {}
+  for _, event in ipairs(events) do visible[#visible + 1] = prompt:show(event) end
+  return visible
+end
+
 local function promptOf(visible, first, agentName, branch)
   local prompt = prompts.new(agentName, branch)
   for index = first, #visible do prompt:addVisible(visible[index]) end
   return prompt
+end
+
+-- How much of the end of the history is looked at first.
+local SHORT_TAIL = 32
+
+---- Where the last event answers an earlier call, what was said since is left out
+
+local function endsInLateAnswer(seen, agentName, branch)
+  local tail, isAll = seen:tail(SHORT_TAIL)
+  local prompt, isFromOtherHere = showing(agentName, branch)
+  local visible = visibleOf(prompt, tail)
+  local shown = longRunning.joined(visible, isFromOtherHere)
+  if shown ~= visible then return true end
+  return not isAll and not longRunning.isComplete(visible, shown, #shown, isFromOtherHere)
+end
+
+local function joinedPrompt(seen, agentName, branch)
+  local prompt, isFromOtherHere = showing(agentName, branch)
+  local visible = {}
+  seen:eachEvent(function(event) visible[#visible + 1] = prompt:show(event) end)
+  return promptOf(longRunning.joined(visible, isFromOtherHere), 1, agentName, branch)
 end
 
 ---- The turn alone
@@ -61,18 +97,14 @@ local function startOfTurn(visible, isFromOtherHere)
   return 1
 end
 
--- How much of the end of the history is looked at first.
-local SHORT_TAIL = 32
-
 -- The turn is looked for in the end of the history; in more of it, until all that is answered in the
 -- turn is in sight.
 local function turnPrompt(seen, agentName, branch)
   local size = SHORT_TAIL
   while true do
     local tail, isAll = seen:tail(size)
-    local prompt = prompts.new(agentName, branch)
-    local function isFromOtherHere(event) return prompt:isFromOther(event) end
-    local visible = prompt:show(tail)
+    local prompt, isFromOtherHere = showing(agentName, branch)
+    local visible = visibleOf(prompt, tail)
     local shown = longRunning.joined(visible, isFromOtherHere)
     local first = startOfTurn(shown, isFromOtherHere)
     if isAll or first > 1 and longRunning.isComplete(visible, shown, first, isFromOtherHere) then
@@ -94,8 +126,9 @@ function contents.build(invocationContext, agent)
   local seen, branch = invocationContext.shared.history, invocationContext.branch
   if agent.includeContents == "none" then return turnPrompt(seen, agent.name, branch):list() end
   local prompt = wholePrompt(seen, agent.name, branch)
-  local visible = longRunning.joined(prompt.visible, function(event) return prompt:isFromOther(event) end)
-  if visible ~= prompt.visible then prompt = promptOf(visible, 1, agent.name, branch) end
+  if prompt:endsInAnswer() and endsInLateAnswer(seen, agent.name, branch) then
+    prompt = joinedPrompt(seen, agent.name, branch)
+  end
   return prompt:list()
 end
 

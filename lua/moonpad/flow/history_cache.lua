@@ -6,7 +6,7 @@ local historyCache = {}
 
 ---What is kept of a session.
 ---@class moonpad.KeptHistory
----@field events table<integer, table> by revision, see session_history
+---@field events table<integer, table[]> in chunks, see session_history
 ---@field beginnings table<string, integer> revisions at which invocations begin, as far as they were asked for
 ---@field prompts table<string, moonpad.Prompt> see contents
 ---@field bytes integer about what all this takes

@@ -40,7 +40,10 @@ local function addConfirmed(answered, message, event)
   end
 end
 
-local function answersAny(event)
+---Does an event answer any call, or confirm that one is to run?
+---@param event table that a model would see
+---@return boolean
+function longRunning.answersAny(event)
   return event.confirmed ~= nil or next(idsIn(event, "functionResponse")) ~= nil
 end
 
@@ -50,7 +53,7 @@ end
 ---@param isOthers fun(event: table): boolean events of other agents are retold, and call nothing
 ---@return integer? index
 function longRunning.findCall(list, last, isOthers)
-  if not answersAny(list[last]) then return nil end
+  if not longRunning.answersAny(list[last]) then return nil end
   local answered = idsIn(list[last], "functionResponse")
   for index = last - 1, 1, -1 do
     addConfirmed(answered, list[last], list[index])
@@ -117,7 +120,7 @@ end
 ---@return table[] list
 function longRunning.joined(list, isOthers)
   local last = list[#list]
-  if not last or isOthers(last) or not answersAny(last) then return list end
+  if not last or isOthers(last) or not longRunning.answersAny(last) then return list end
   local confirming = findConfirming(list, isOthers)
   local index = longRunning.findCall(list, confirming or #list, isOthers)
   if not index or index == #list - 1 then return list end

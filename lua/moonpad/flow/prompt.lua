@@ -4,18 +4,19 @@ local confirmation = require "moonpad.flow.confirmation"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local longRunning = require "moonpad.flow.long_running"
 
 local prompts = {}
 
--- What takes memory beside the events, in bytes: a place in the two lists; a part of a content that
--- was made here; a call with its answer.
-local BYTES_FOR_PLACE, BYTES_FOR_PART, BYTES_FOR_CALL = 32, 150, 600
+-- What takes memory beside the events, in bytes: a place in the list; a part of a content that was
+-- made here; a call with its answer.
+local BYTES_FOR_PLACE, BYTES_FOR_PART, BYTES_FOR_CALL = 16, 150, 600
 
 ---@class moonpad.Prompt
 ---@field agentName string
 ---@field branch string?
----@field visible table[] the events that are in it, without what is about confirmations
 ---@field contents moonpad.Content[]
+---@field newest table? the last event in it, without what is about confirmations
 ---@field growth integer see takeGrowth
 ---@field first integer? the revision that it begins with (contents.lua)
 ---@field last integer? the revision that it goes up to
@@ -28,7 +29,7 @@ Prompt.__index = Prompt
 ---@return moonpad.Prompt
 function prompts.new(agentName, branch)
   return setmetatable({
-    agentName = agentName, branch = branch, visible = {}, contents = {}, growth = 0,
+    agentName = agentName, branch = branch, contents = {}, growth = 0,
     -- See confirmation.shown.
     requests = {},
     -- Function calls and their answers: by id, the latest that has it; by name, all; and those about
@@ -72,8 +73,10 @@ function Prompt:isFromOther(event)
   return event.author ~= "user" and event.author ~= self.agentName
 end
 
--- An event as it is shown; nil where it is not.
-local function shownIn(self, event)
+---The next event of a history as it is shown, without adding it; nil where it is not.
+---@param event table as session_history keeps it
+---@return table?
+function Prompt:show(event)
   if not event.content then return nil end
   local shown = confirmation.shown(event, self.requests)
   local isShown = shown.confirmed or prompts.isVisible(shown) or shown.requests and not self:isFromOther(shown)
@@ -228,10 +231,11 @@ local function addOwn(self, event)
   if hasCalls then addCalls(self, event, content.parts) end
 end
 
----Adds an event of `visible` of another one.
+---Adds an event as `show` gives it.
 ---@param event table
 function Prompt:addVisible(event)
-  self.visible[#self.visible + 1] = event
+  coroutines.keepPace()
+  self.newest = event
   self.growth = self.growth + BYTES_FOR_PLACE
   if self:isFromOther(event) then
     local content, bytes = retold(event)
@@ -244,24 +248,18 @@ end
 ---Adds the next event of the history, which must be no rewind.
 ---@param event table as session_history keeps it
 function Prompt:add(event)
-  local shown = shownIn(self, event)
+  local shown = self:show(event)
   if shown then self:addVisible(shown) end
-  coroutines.keepPace()
-end
-
----The events that it would show, of a history that begins with these.
----@param list table[] as session_history keeps them, without rewinds
----@return table[] visible
-function Prompt:show(list)
-  local visible = {}
-  for _, event in ipairs(list) do
-    visible[#visible + 1] = shownIn(self, event)
-    coroutines.keepPace()
-  end
-  return visible
 end
 
 ---- Giving
+
+---Does the last event answer calls of the agent, or confirm that they are to run?
+---@return boolean
+function Prompt:endsInAnswer()
+  local newest = self.newest
+  return newest ~= nil and not self:isFromOther(newest) and longRunning.answersAny(newest)
+end
 
 local PIECE = 2048
 

@@ -28,40 +28,34 @@ end
 
 ---- Events
 
--- What is of use later is kept, and nothing else: an event may carry much state and metadata.
-local function partsOf(parts)
+-- An event that was made by hand may hold anything in the place of a part.
+local function withoutOthers(parts)
+  local tables = {}
   for _, part in ipairs(parts) do
-    if type(part) ~= "table" then
-      local tables = {}
-      for _, item in ipairs(parts) do
-        if type(item) == "table" then tables[#tables + 1] = item end
-      end
-      return tables
-    end
+    if type(part) == "table" then tables[#tables + 1] = part end
   end
-  return parts
+  return tables
 end
 
-local function contentOf(event)
+local function areTables(parts)
+  for _, part in ipairs(parts) do
+    if type(part) ~= "table" then return false end
+  end
+  return true
+end
+
+-- Makes sure of what others rely on: where there is content, it has a role, and parts that are
+-- tables.
+local function normalize(event)
   local content = event.content
-  if type(content) ~= "table" or type(content.parts) ~= "table" then return nil end
-  local role = content.role or (event.author == "user" and "user" or "model")
-  return { role = role, parts = partsOf(content.parts) }
-end
-
-local function actionsOf(actions)
-  if type(actions) ~= "table" then return nil end
-  local before, after = actions.rewindBeforeInvocationId, actions.rewindToRevision
-  local target = actions.transferToAgent
-  if before == nil and after == nil and target == nil then return nil end
-  return { rewindBeforeInvocationId = before, rewindToRevision = after, transferToAgent = target }
-end
-
-local function essence(event)
-  return {
-    revision = event.revision, author = event.author, branch = event.branch, content = contentOf(event),
-    actions = actionsOf(event.actions), longRunningToolIds = event.longRunningToolIds,
-  }
+  if not content then return event end
+  if type(content.parts) ~= "table" then
+    event.content = nil
+    return event
+  end
+  if not areTables(content.parts) then content.parts = withoutOthers(content.parts) end
+  content.role = content.role or (event.author == "user" and "user" or "model")
+  return event
 end
 
 -- About what Lua takes, in bytes: for what is kept of an event beside its parts, for a table, a field
@@ -80,11 +74,22 @@ end
 -- A longer event takes longer.
 local ORDINARY_BYTES = 512
 
+-- Events are kept in tables of so many. One for all would take long to grow.
+local CHUNK_BITS <const> = 7
+local CHUNK_MASK <const> = (1 << CHUNK_BITS) - 1
+
+local function keep(events, revision, event)
+  local number = revision >> CHUNK_BITS
+  local chunk = events[number] or {}
+  events[number] = chunk
+  chunk[revision & CHUNK_MASK] = event
+end
+
 function SessionHistory:read(revision)
   local ok, event, bytes, hasNull = pcall(core.readEvent, self.session, revision)
-  local read = essence(history.cleaned(ok, event, hasNull))
+  local read = normalize(history.cleaned(ok, event, hasNull))
   if ok then
-    self.kept.events[revision] = read
+    keep(self.kept.events, revision, read)
     historyCache.grow(self.kept, BYTES_FOR_EVENT + memoryOf(read.content and read.content.parts))
     coroutines.keepPace(1 + bytes // ORDINARY_BYTES)
   end
@@ -96,7 +101,8 @@ end
 ---@param revision integer
 ---@return table
 function SessionHistory:event(revision)
-  local event = self.kept.events[revision]
+  local chunk = self.kept.events[revision >> CHUNK_BITS]
+  local event = chunk and chunk[revision & CHUNK_MASK]
   if not event then return self:read(revision) end
   coroutines.keepPace(0.25)
   return event
@@ -146,18 +152,33 @@ function SessionHistory:newestFirst()
 end
 
 ---The last events that rewinds have left of it, oldest first.
----@param count number how many at most
+---@param count integer how many at most
 ---@return table[] list
 ---@return boolean isAll there are no more
 function SessionHistory:tail(count)
-  local newestFirst, following, event = {}, self:newestFirst(), nil
-  repeat
-    event = following()
-    newestFirst[#newestFirst + 1] = event
-  until event == nil or #newestFirst >= count
+  local newestFirst, following = {}, self:newestFirst()
+  for index = 1, count do newestFirst[index] = following() end
   local list, length = {}, #newestFirst
   for index = 1, length do list[index] = newestFirst[length - index + 1] end
-  return list, event == nil
+  return list, length < count
+end
+
+---Calls `each` with all events that rewinds have left of it, oldest first.
+---@param each fun(event: table)
+function SessionHistory:eachEvent(each)
+  -- Events without a gap, as positions, the newest first. A list of all would take long to grow.
+  local runs, run = {}, { first = 0 }
+  for position in history.newestFirst(self) do
+    if position ~= run.first - 1 then
+      run = { last = position }
+      runs[#runs + 1] = run
+    end
+    run.first = position
+  end
+  for _, event in ipairs(self.earlier) do each(event) end
+  for index = #runs, 1, -1 do
+    for position = runs[index].first, runs[index].last do each(self:at(position)) end
+  end
 end
 
 ---Is the event a rewind?

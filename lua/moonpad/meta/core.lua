@@ -654,12 +654,14 @@ function core.now(from) end
 ---@nodiscard
 function core.monotonic() end
 
----A stored event, as `session.events` gives it; nil where the session object does not show it.
+---What runs keep of a stored event: revision, author, branch, longRunningToolIds, role and parts of
+---its content, and of its actions where it rewinds to and whom it hands over to. Nil where the
+---session object does not show it.
 ---@param session moonpad.Session
 ---@param revision integer
----@return moonpad.Event?
----@return integer bytes of its text
----@return boolean hasNull is there a null in it?
+---@return table?
+---@return integer bytes of the event's text
+---@return boolean hasNull is there a null in what is kept?
 function core.readEvent(session, revision) end
 
 ---Which session it is, and where what the object shows of its history begins.

@@ -94,7 +94,8 @@ local function runAgents(invocationContext, answered)
   end
   if hasRun then return end
   if #root.subAgents == 0 then return agents.run(invocationContext, root) end
-  agents.run(invocationContext, trees.findAgentToRun(root, invocationContext.shared.history:newestFirst(), contents.isVisible))
+  local newestFirst = invocationContext.shared.history:newestFirst()
+  agents.run(invocationContext, trees.findAgentToRun(root, newestFirst, contents.isVisible))
 end
 
 ---A turn from the first step to the last: what the coroutine of a run does.

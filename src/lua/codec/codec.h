@@ -99,17 +99,15 @@ moonpad_status mp_encode_value(lua_State *L, mp_lua *binding, int index, mp_valu
 /* ---- JSON to Lua ---- */
 
 /*
-** Pushes the value of JSON text that this library wrote. The text must not move meanwhile.
-** Raises e.
+** Pushes the value of JSON text that this library wrote; tells whether there is a null in it. The
+** text must not move meanwhile. Raises e.
 */
-void mp_decode_trusted(lua_State *L, mp_lua *binding, moonpad_string text);
-typedef struct mp_event_contains {
-  bool removed_keys; /* a member removedStateKeys */
-  bool nulls;        /* a null, anywhere */
-} mp_event_contains;
-
-/* The same of an event's object, with its `revision` (0: without). Raises e. */
-mp_event_contains mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision);
+bool mp_decode_trusted(lua_State *L, mp_lua *binding, moonpad_string text);
+/*
+** The same of an event's object, with its `revision` (0: without); tells whether there is a member
+** removedStateKeys. Raises e.
+*/
+bool mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision);
 /* Pushes a scalar, or what JSON text stands for. Raises e. */
 void mp_push_value(lua_State *L, mp_lua *binding, const moonpad_value *value);
 

@@ -68,13 +68,11 @@ static void mark_removed(lua_State *L, mp_lua *binding, int event) {
   lua_rawset(L, event);
 }
 
-bool mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
+void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
   luaL_checkstack(L, 12, NULL);
-  mp_event_contains contains = mp_decode_trusted_event(L, binding, json, revision);
-  if (contains.removed_keys) mark_removed(L, binding, lua_gettop(L));
+  if (mp_decode_trusted_event(L, binding, json, revision)) mark_removed(L, binding, lua_gettop(L));
   mp_push_slot(L, MP_LUA_SLOT_EVENT_META);
   lua_setmetatable(L, -2);
-  return contains.nulls;
 }
 
 int mp_push_stored(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome) {

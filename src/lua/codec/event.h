@@ -17,10 +17,15 @@ void mp_release_outcome(mp_outcome *outcome);
 void mp_cache_outcome(lua_State *L, mp_lua *binding, int index, mp_outcome *outcome);
 
 /*
-** Pushes a stored event as a table of its own, with methods and `revision`; tells whether there is a
-** null in its text, which must not move meanwhile. Raises e.
+** Pushes a stored event as a table of its own, with methods and `revision`. The text must not move
+** meanwhile. Raises e.
 */
-bool mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
+void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
+/*
+** The same of what runs keep of it (kept_event.c), without methods; tells whether there is a null
+** in that. Raises e.
+*/
+bool mp_push_kept_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
 /*
 ** Pushes the event of the outcome in the handle at `index`, which a successful append has filled,

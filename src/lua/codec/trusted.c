@@ -330,13 +330,14 @@ static void close_reader(const trusted_reader *r) {
   lua_settop(r->L, r->strings);
 }
 
-void mp_decode_trusted(lua_State *L, mp_lua *binding, moonpad_string text) {
+bool mp_decode_trusted(lua_State *L, mp_lua *binding, moonpad_string text) {
   trusted_reader reader = open_reader(L, binding, text, MP_VALUE_START);
   push_any(&reader, text.data, reader.array_meta);
   close_reader(&reader);
+  return reader.has_null;
 }
 
-mp_event_contains mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision) {
+bool mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad_string text, int64_t revision) {
   trusted_reader reader = open_reader(L, binding, text, MP_EVENT_START);
   push_members(&reader, text.data, reader.array_meta, true);
   if (revision != 0) {
@@ -345,5 +346,5 @@ mp_event_contains mp_decode_trusted_event(lua_State *L, mp_lua *binding, moonpad
     lua_rawset(L, -3);
   }
   close_reader(&reader);
-  return (mp_event_contains){.removed_keys = reader.has_removed, .nulls = reader.has_null};
+  return reader.has_removed;
 }

@@ -40,64 +40,64 @@ static moonpad_string text_at(lua_State *L, moonpad_session *session, lua_Intege
   return json;
 }
 
-/* What was pushed. */
-typedef struct pushed_event {
-  size_t length; /* of its text; 0: nil was pushed */
-  bool has_null;
-} pushed_event;
+/* What is asked for: #events, events[i], a step of pairs(events), core.readEvent. */
+typedef enum wanted { WANTED_COUNT, WANTED_EVENT, WANTED_PAIR, WANTED_KEPT } wanted;
+
+/* Pushes what is wanted of an event; returns how many values. */
+static int push_text(lua_State *L, mp_lua *binding, wanted what, moonpad_string json, int64_t revision) {
+  if (what != WANTED_KEPT) {
+    mp_push_event(L, binding, json, revision);
+    return 1;
+  }
+  bool has_null = mp_push_kept_event(L, binding, json, revision);
+  lua_pushinteger(L, (lua_Integer)json.length);
+  lua_pushboolean(L, has_null);
+  return 3;
+}
 
 /* To make the buffer may run a finalizer that reads events too: the text is asked for after it. */
-static pushed_event push_long(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
-  pushed_event pushed = {0, false};
+static int push_long(lua_State *L, mp_lua *binding, moonpad_session *session, wanted what, lua_Integer position) {
   mp_buffer *copied = mp_handle_push_buffer(L, binding);
+  int handle = lua_gettop(L), count = 1;
   int64_t revision = 0;
   moonpad_error error;
   mp_buffer_add_string(copied, text_at(L, session, position, &revision));
   if (copied->failed) mp_check(L, mp_no_memory(&error), &error);
-  pushed.length = copied->length;
   if (copied->length > 0)
-    pushed.has_null = mp_push_event(L, binding, mp_buffer_text(copied), revision);
+    count = push_text(L, binding, what, mp_buffer_text(copied), revision);
   else
     lua_pushnil(L);
   mp_handle_release(copied);
-  lua_remove(L, -2);
-  return pushed;
+  lua_remove(L, handle);
+  return count;
 }
 
 /*
 ** Pushes the event at `position` (from 1), or nil. Its text belongs to the session, and making
 ** tables may run a finalizer that reads events too: it is brought to safety first.
 */
-static pushed_event push_at(lua_State *L, mp_lua *binding, moonpad_session *session, lua_Integer position) {
+static int push_at(lua_State *L, mp_lua *binding, moonpad_session *session, wanted what, lua_Integer position) {
   char copy[SHORT_EVENT];
   int64_t revision = 0;
   moonpad_string json = position >= 1 ? text_at(L, session, position, &revision) : (moonpad_string){NULL, 0};
   if (json.data == NULL) {
     lua_pushnil(L);
-    return (pushed_event){0, false};
+    return 1;
   }
-  if (json.length > sizeof copy) return push_long(L, binding, session, position);
+  if (json.length > sizeof copy) return push_long(L, binding, session, what, position);
   memcpy(copy, json.data, json.length);
-  bool has_null = mp_push_event(L, binding, (moonpad_string){copy, json.length}, revision);
-  return (pushed_event){json.length, has_null};
+  return push_text(L, binding, what, (moonpad_string){copy, json.length}, revision);
 }
-
-/* What is asked for: #events, events[i], a step of pairs(events), core.readEvent. */
-typedef enum wanted { WANTED_COUNT, WANTED_EVENT, WANTED_PAIR, WANTED_DESCRIBED } wanted;
 
 static int push_wanted(lua_State *L, mp_lua *binding, moonpad_session *session, wanted what, lua_Integer position) {
   if (what == WANTED_COUNT) {
     lua_pushinteger(L, (lua_Integer)count_of(L, session));
     return 1;
   }
-  if (what == WANTED_PAIR) lua_pushinteger(L, position);
-  pushed_event pushed = push_at(L, binding, session, position);
-  if (what == WANTED_DESCRIBED) {
-    lua_pushinteger(L, (lua_Integer)pushed.length);
-    lua_pushboolean(L, pushed.has_null);
-    return 3;
-  }
-  return what == WANTED_PAIR && !lua_isnil(L, -1) ? 2 : 1;
+  if (what != WANTED_PAIR) return push_at(L, binding, session, what, position);
+  lua_pushinteger(L, position);
+  push_at(L, binding, session, what, position);
+  return lua_isnil(L, -1) ? 1 : 2;
 }
 
 typedef struct event_call {
@@ -169,12 +169,12 @@ static int events_index(lua_State *L) {
 
 /* ---- History as runs read it ---- */
 
-/* core.readEvent(session, revision) -> event, bytes of its text, whether a null is in it */
+/* core.readEvent(session, revision) -> what runs keep of it, bytes of its text, is a null in it? */
 static int read_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_session_object *object = mp_check_session(L, binding, 1, "core.readEvent");
   lua_Integer position = luaL_checkinteger(L, 2) - mp_session_first_event(object->session) + 1;
-  return read_or_wait(L, binding, object, WANTED_DESCRIBED, position);
+  return read_or_wait(L, binding, object, WANTED_KEPT, position);
 }
 
 /* core.historyOf(session) -> the id of its creation, the revision of the first event it shows */
