@@ -193,6 +193,7 @@ local spec = {
   name = "anthropic",
   keyVariables = { "ANTHROPIC_API_KEY" },
   defaultBase = "https://api.anthropic.com/v1",
+  conversation = "messages",
 }
 
 function spec.path()

@@ -2,6 +2,7 @@
 local callIds = require "moonpad.models.call_ids"
 local config = require "moonpad.models.config"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local parts = require "moonpad.models.parts"
 local schemas = require "moonpad.schema.normalize"
 
@@ -131,6 +132,7 @@ local function messagesOf(request)
     elseif #list > 0 then
       messages[#messages + 1] = { role = role, content = list }
     end
+    coroutines.keepPace()
   end
   return messages
 end

@@ -121,6 +121,7 @@ local spec = {
   name = "gemini",
   keyVariables = { "GOOGLE_API_KEY", "GEMINI_API_KEY" },
   defaultBase = "https://generativelanguage.googleapis.com/v1beta",
+  conversation = "contents",
 }
 
 local function escape(name)

@@ -1,6 +1,7 @@
 --- A request in the words of the Gemini API (generateContent).
 local config = require "moonpad.models.config"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local parts = require "moonpad.models.parts"
 local schemas = require "moonpad.schema.normalize"
 
@@ -78,6 +79,7 @@ local function contentsOf(request)
     if #converted > 0 then
       list[#list + 1] = { role = content.role == "model" and "model" or "user", parts = converted }
     end
+    coroutines.keepPace()
   end
   return list
 end

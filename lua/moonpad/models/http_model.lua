@@ -1,5 +1,6 @@
 --- What all models behind HTTP have in common: options, keys, sending, streaming, and errors that
 --- tell no secrets.
+local bodyText = require "moonpad.models.body_text"
 local core = require "moonpad.core"
 local http = require "moonpad.http"
 local redact = require "moonpad.models.redact"
@@ -28,6 +29,7 @@ local provider = {}
 ---@field path fun(model: string, stream: boolean): string
 ---@field headers fun(apiKey: string?): table<string, string>
 ---@field body fun(request: table, settings: table): table
+---@field conversation string the field of the body that holds the messages
 ---@field newAnswer fun(): moonpad.ResponseBuilder
 
 ---@class moonpad.HttpModel: moonpad.Model
@@ -250,7 +252,7 @@ local function send(call, request)
   headers.accept = headers.accept or (settings.stream and "text/event-stream" or "application/json")
   return http.request {
     url = settings.baseUrl .. settings.spec.path(call.model, settings.stream),
-    method = "POST", headers = headers, body = core.json.encode(body),
+    method = "POST", headers = headers, body = bodyText.encode(body, settings.spec.conversation),
     timeoutMs = settings.timeoutMs, idleTimeoutMs = settings.idleTimeoutMs, attempts = settings.attempts,
     caFile = settings.caFile,
   }

@@ -117,6 +117,7 @@ local spec = {
   keyVariables = { "OPENAI_API_KEY" },
   baseVariable = "OPENAI_BASE_URL",
   defaultBase = DEFAULT_BASE,
+  conversation = "messages",
 }
 
 function spec.path()

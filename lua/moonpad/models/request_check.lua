@@ -1,6 +1,7 @@
 --- Checks a request before it goes to a provider: a callback may have put anything into it. Done
 --- once, so that adapters can rely on it.
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local fields = require "moonpad.models.fields"
 local lists = require "moonpad.util.list"
 
@@ -96,7 +97,10 @@ end
 local function listOf(request, field, where, convert)
   local path = at(where, field)
   local list = lists.of(request[field], path, field)
-  for index, value in ipairs(list) do list[index] = convert(value, ("%s[%d]"):format(path, index)) end
+  for index, value in ipairs(list) do
+    list[index] = convert(value, ("%s[%d]"):format(path, index))
+    coroutines.keepPace()
+  end
   return list
 end
 
