@@ -62,20 +62,13 @@ local function keepTransfer(callbackState, published)
   return published.event
 end
 
-local function noteTraceback(invocationContext)
-  return function(err)
-    if debug then invocationContext:noteFailure(err, debug.traceback(type(err) == "string" and err or nil, 2)) end
-    return err
-  end
-end
-
 -- What the custom agent has written so far is history when the other one begins.
 local function runAgent(callbackState, which)
   coroutines.checkYield "context:runAgent"
   local agent = target(callbackState, which)
   keepTransfer(callbackState, publish.changes(callbackState))
   local child = callbackState.invocationContext:child { final = {} }
-  local ok, err = xpcall(agents.run, noteTraceback(child), child, agent)
+  local ok, err = xpcall(agents.run, child:tracer(), child, agent)
   if not ok then
     child:stop "its agent has been stopped"
     error(err, 0)

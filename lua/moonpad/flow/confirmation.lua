@@ -182,6 +182,18 @@ local function concerns(event)
   return false
 end
 
+local function requestIn(event, requestId)
+  for _, request in ipairs(event and event.requests or {}) do
+    if request.requestId == requestId then return request end
+  end
+  return nil
+end
+
+local function add(shown, field, entry)
+  shown[field] = shown[field] or {}
+  table.insert(shown[field], entry)
+end
+
 -- `requests` are those of the events before: by their ids, the event that shows each.
 local function withoutRequests(event, requests)
   local shown = { author = event.author, branch = event.branch, content = { role = event.content.role, parts = {} } }
@@ -189,14 +201,14 @@ local function withoutRequests(event, requests)
     local call, response = part.functionCall, part.functionResponse
     if call and isRequest(event, call) then
       local original = confirmation.originalCall(event, call)
-      shown.requests = shown.requests or {}
-      shown.requests[call.id], requests[call.id] = original and original.id, shown
+      add(shown, "requests", { requestId = call.id, functionCall = original or {} })
+      requests[call.id] = shown
     elseif response and isAnswer(event, response) then
       local request = requests[response.id]
-      local id = request and request.requests[response.id]
-      shown.confirmed = shown.confirmed or {}
+      local asked = requestIn(request, response.id)
+      local id = asked and asked.functionCall.id
       shown.answersUnknown = shown.answersUnknown or request == nil
-      if id then shown.confirmed[id] = { request = request, requestId = response.id } end
+      add(shown, "confirmed", { requestId = response.id, request = request, id = id })
     else
       table.insert(shown.content.parts, part)
     end
@@ -204,13 +216,20 @@ local function withoutRequests(event, requests)
   return shown
 end
 
----An event of a history without requests and the answers to them: itself, or what stays in its
----place. That says in `requests` which calls were asked about (by the ids of the requests), and in
----`confirmed` which calls are run anew (by their ids): ids of calls need not be unique, those of
----requests are. `answersUnknown`: one that it answers was not among the events before.
+---@class moonpad.ShownEvent what stands in the place of an event that is about confirmations
+---@field author string
+---@field branch string?
+---@field content moonpad.Content the parts that are not
+---@field requests { requestId: string, functionCall: table }[]? which calls the user is asked about
+---@field confirmed { requestId: string, request: moonpad.ShownEvent?, id: string? }[]? which calls are run anew, and
+---what shows the request; ids of calls need not be unique, those of requests are
+---@field answersUnknown boolean? it answers a request that was not among the events before
+
+---An event of a history without requests for confirmations and the answers to them: itself, or what
+---stays in its place.
 ---@param event table with content
 ---@param requests table those of the events before, which this one's are added to
----@return table
+---@return table|moonpad.ShownEvent
 function confirmation.shown(event, requests)
   return concerns(event) and withoutRequests(event, requests) or event
 end

@@ -81,14 +81,14 @@ end
 
 ---- The turn alone
 
--- A message that answers a call goes on with the turn in which the call was made.
+-- A message that answers calls goes on with the turn in which the first of them was made.
 local function startOfTurn(visible, isFromOtherHere)
   local index = #visible
   while index >= 1 do
     local event = visible[index]
     if isFromOtherHere(event) then return index end
     if event.author == "user" then
-      local call = longRunning.findCall(visible, index, isFromOtherHere)
+      local call = longRunning.findFirstCall(visible, index, isFromOtherHere)
       if not call then return index end
       index = call
     end

@@ -34,10 +34,20 @@ local function shareAny(left, right)
 end
 
 -- To confirm a call is to answer it: its answer follows. The call was made before the request.
+-- Returns how many requests of the event the message answers.
 local function addConfirmed(answered, message, event)
-  for id, confirmed in pairs(message.confirmed or {}) do
-    if confirmed.request == event then answered[id] = true end
+  local count = 0
+  for _, confirmed in ipairs(message.confirmed or {}) do
+    if confirmed.id and confirmed.request == event then answered[confirmed.id], count = true, count + 1 end
   end
+  return count
+end
+
+local function confirmsAny(event, ids)
+  for _, confirmed in ipairs(event.confirmed or {}) do
+    if confirmed.id and ids[confirmed.id] then return true end
+  end
+  return false
 end
 
 ---Does an event answer any call, or confirm that one is to run?
@@ -61,6 +71,25 @@ function longRunning.findCall(list, last, isOthers)
     if shareAny(called, answered) then return index end
   end
   return nil
+end
+
+---The earliest event before an answer with a call that it answers; nil where there is none in sight.
+---@param list table[] events that a model would see
+---@param last integer where the answer is
+---@param isOthers fun(event: table): boolean
+---@return integer? index
+function longRunning.findFirstCall(list, last, isOthers)
+  if not longRunning.answersAny(list[last]) then return nil end
+  local open, requested, first = idsIn(list[last], "functionResponse"), #(list[last].confirmed or {}), nil
+  for index = last - 1, 1, -1 do
+    local event = list[index]
+    requested = requested - addConfirmed(open, list[last], event)
+    for id in pairs(not isOthers(event) and idsIn(event, "functionCall") or {}) do
+      if open[id] then open[id], first = nil, index end
+    end
+    if next(open) == nil and requested == 0 then break end
+  end
+  return first
 end
 
 -- What an event between says to calls before it: an interim answer, that of a call beside it, or of
@@ -100,7 +129,7 @@ local function findConfirming(list, isOthers)
   local answered = idsIn(list[#list], "functionResponse")
   for index = #list - 1, 1, -1 do
     local event = list[index]
-    if shareAny(event.confirmed or {}, answered) then return index end
+    if confirmsAny(event, answered) then return index end
     if not isOthers(event) and shareAny(idsIn(event, "functionCall"), answered) then return nil end
   end
   return nil
@@ -109,8 +138,14 @@ end
 -- Follows a history: which ids mean calls that are shown. A later call may have taken an id over.
 local function follow(meant, event, isShown)
   for id in pairs(idsIn(event, "functionCall")) do meant.calls[id] = isShown or nil end
-  for requestId, id in pairs(event.requests or {}) do meant.requests[requestId] = meant.calls[id] end
-  for id, confirmed in pairs(event.confirmed or {}) do meant.calls[id] = meant.requests[confirmed.requestId] end
+  for _, request in ipairs(event.requests or {}) do
+    meant.requests[request.requestId] = meant.calls[request.functionCall.id] or false
+  end
+  for _, confirmed in ipairs(event.confirmed or {}) do
+    -- Nil: another agent was asked about.
+    local isCallShown = meant.requests[confirmed.requestId]
+    if confirmed.id and isCallShown ~= nil then meant.calls[confirmed.id] = isCallShown or nil end
+  end
 end
 
 ---Where the last event answers an earlier call, what was said since that call is left out. What the
@@ -138,9 +173,10 @@ function longRunning.joined(list, isOthers)
   return kept
 end
 
-local function areKnown(ids, known)
-  for _, id in pairs(ids) do
-    if not known[id] then return false end
+local function areKnown(requests, called)
+  for _, request in ipairs(requests) do
+    local id = request.functionCall.id
+    if id and not called[id] then return false end
   end
   return true
 end
@@ -207,6 +243,7 @@ end
 ---@field seen moonpad.SessionHistory
 ---@field following fun(): table? the next event that has not been looked at, newest first
 ---@field calls table<string, { event: table, call: table }[]> by id, those that have been looked at, newest first
+---@field requests table<string, string[]> ids of requests for confirmations, by the id of the call
 ---@field answers table<string, true> ids that are answered in events that have been looked at
 ---@field before table[] events from before what the run sees, newest first
 ---@field callers table<table, true> those of them whose calls were found
@@ -217,7 +254,7 @@ local function newSearch(invocationContext)
   local seen = invocationContext.shared.history
   return setmetatable({
     invocationContext = invocationContext, seen = seen, following = seen:newestFirst(), calls = {}, answers = {},
-    before = {}, callers = {}, confirmed = {},
+    requests = {}, before = {}, callers = {}, confirmed = {},
   }, Search)
 end
 
@@ -239,6 +276,14 @@ function Search:lookBefore()
   end
 end
 
+-- By the id of the call that it is about.
+function Search:noteRequest(event, call)
+  local original = confirmation.originalCall(event, call)
+  if not original then return end
+  self.requests[original.id] = self.requests[original.id] or {}
+  table.insert(self.requests[original.id], call.id)
+end
+
 -- Looks at one event more; false where there is none.
 function Search:look()
   local event = self.following()
@@ -253,6 +298,7 @@ function Search:look()
     if call and call.id ~= nil then
       self.calls[call.id] = self.calls[call.id] or {}
       table.insert(self.calls[call.id], { event = event, call = call })
+      self:noteRequest(event, call)
     end
   end
   return true
@@ -306,6 +352,16 @@ end
 
 local ANSWERED = "the confirmation %s has been answered already"
 
+-- A confirmation belongs to the request, not to the call that it is about.
+function Search:checkOpenRequest(id, response, index)
+  local confirmed = type(response.response) == "table" and response.response.confirmed
+  for _, requestId in ipairs(type(confirmed) == "boolean" and self.requests[id] or {}) do
+    if not self:isAnswered(requestId) then
+      refuse(index, "the call %s waits for a confirmation; answer the request for it, %s", id, requestId)
+    end
+  end
+end
+
 -- The call that a request was about, and what the user has said to it. Each request is answered
 -- once: nobody wants a tool to run twice because a button was pressed twice.
 function Search:confirmedCall(event, request, response, index)
@@ -357,8 +413,9 @@ function longRunning.findCallers(invocationContext)
       local event, call = search:find(id)
       if not event then refuseUnknown(index, id) end
       local isRequest = call.name == confirmation.REQUEST_NAME
+      if not isRequest then search:checkOpenRequest(id, response, index) end
       add(answered, event, isRequest and search:confirmedCall(event, call, response, index) or nil)
-      response.name = response.name or call.name
+      response.name = call.name
     end
   end
   search:finish()

@@ -32,9 +32,9 @@ function prompts.new(agentName, branch)
     agentName = agentName, branch = branch, contents = {}, growth = 0,
     -- See confirmation.shown.
     requests = {},
-    -- Function calls and their answers: by id, the latest that has it; by name, all; and those about
-    -- which the user was asked, by the id of the request.
-    callsById = {}, callsByName = {}, callsOfRequest = {},
+    -- Function calls and their answers: by id, the latest that has it; by name, all; those about
+    -- which the user was asked, by the id of the request; and by their id, those that are run anew.
+    callsById = {}, callsByName = {}, callsOfRequest = {}, runAnew = {},
     -- Where answers stand that have come since the contents were made: position -> calls.
     answered = {},
   }, Prompt)
@@ -141,7 +141,7 @@ local function noteCall(self, call, sameEvent)
     -- meant.
     sameEvent[id] = sameEvent[id] or {}
     table.insert(sameEvent[id], call)
-    self.callsById[id] = sameEvent[id]
+    self.callsById[id], self.runAnew[id] = sameEvent[id], nil
   end
   if name == nil then return end
   local named = self.callsByName[name] or { next = 1 }
@@ -179,6 +179,13 @@ end
 local function callOf(self, response)
   local id = response.id
   if not id then return unansweredOf(self.callsByName[response.name]) end
+  local anew = self.runAnew[id]
+  if anew and anew[1] ~= nil then
+    local call = table.remove(anew, 1)
+    -- What answers it later has its id, too.
+    if call then self.callsById[id] = { call } end
+    return call
+  end
   local same = self.callsById[id] or {}
   for _, call in ipairs(same) do
     if not call.part then return call end
@@ -194,11 +201,41 @@ local function addAnswer(self, part)
   self.answered[call.place.position] = call.place
 end
 
--- The answer to a confirmed call is not that of a later call with the same id.
-local function noteConfirmations(self, event)
-  for requestId, id in pairs(event.requests or {}) do self.callsOfRequest[requestId] = self.callsById[id] end
-  for id, confirmed in pairs(event.confirmed or {}) do
-    self.callsById[id] = self.callsOfRequest[confirmed.requestId]
+local function isSameCall(call, other)
+  return call.name == other.name and core.json.encode(call.args or {}) == core.json.encode(other.args or {})
+end
+
+-- The call that a request is about: of several of one id in one answer the one that says the same,
+-- each for one request.
+local function callAskedAbout(same, asked, taken)
+  local free
+  for _, call in ipairs(same or {}) do
+    if not taken[call] then
+      if #same == 1 or isSameCall(call.functionCall, asked) then return call end
+      free = free or call
+    end
+  end
+  return free
+end
+
+local function noteRequests(self, requests)
+  local taken = {}
+  for _, request in ipairs(requests) do
+    local asked = request.functionCall
+    local call = callAskedAbout(asked.id and self.callsById[asked.id], asked, taken)
+    if call then taken[call], self.callsOfRequest[request.requestId] = true, call end
+  end
+end
+
+-- Their answers come in this order, and are not those of later calls with the same ids.
+local function noteConfirmed(self, confirmations)
+  for _, confirmed in ipairs(confirmations) do
+    local id = confirmed.id
+    if id and not self:isFromOther(confirmed.request) then
+      self.runAnew[id] = self.runAnew[id] or {}
+      -- False: the call is not in sight.
+      table.insert(self.runAnew[id], self.callsOfRequest[confirmed.requestId] or false)
+    end
   end
 end
 
@@ -215,7 +252,8 @@ local function contentWithoutAnswers(event, hasAnswers)
 end
 
 local function addOwn(self, event)
-  if event.requests or event.confirmed then noteConfirmations(self, event) end
+  if event.requests then noteRequests(self, event.requests) end
+  if event.confirmed then noteConfirmed(self, event.confirmed) end
   local hasCalls, hasAnswers = false, false
   for _, part in ipairs(event.content.parts) do
     if part.functionResponse then

@@ -162,6 +162,15 @@ function InvocationContext:noteFailure(err, traceback)
   if not (noted and rawequal(noted.err, err)) then self.shared.failure = { err = err, traceback = traceback } end
 end
 
+---What xpcall is to do with an error in the run: note its traceback.
+---@return fun(err: any): any
+function InvocationContext:tracer()
+  return function(err)
+    if debug then self:noteFailure(err, debug.traceback(type(err) == "string" and err or nil, 2)) end
+    return err
+  end
+end
+
 ---Raises `cancelled` where nothing may go on any more.
 function InvocationContext:raiseIfEnding()
   if self.isEnding then error(coroutines.cancelled(), 0) end

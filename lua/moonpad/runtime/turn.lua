@@ -81,18 +81,31 @@ local function askPlugins(invocationContext, hook)
   return answer ~= nil, target
 end
 
--- The agents whose calls have been answered go on where they were; else the one that the
--- conversation is with.
-local function runAgents(invocationContext, answered)
-  local root, hasRun = invocationContext.runner.agent, false
+-- The agents whose calls have been answered go on where they were. Each does, also where one before
+-- it fails: an answer counts once, and must not be lost. Returns whether there was any.
+local function runCallers(invocationContext, answered)
+  local hasRun, failure = false, nil
   for _, call in ipairs(answered) do
-    local caller = trees.find(root, call.author)
+    local caller = trees.find(invocationContext.runner.agent, call.author)
     if caller then
-      agents.run(invocationContext:child { branch = call.branch, answered = call }, caller)
+      local child = invocationContext:child { branch = call.branch, answered = call }
+      local ok, err = xpcall(agents.run, invocationContext:tracer(), child, caller)
+      if not ok then
+        child:stop "its agent has been stopped"
+        invocationContext:raiseIfEnding()
+        failure = failure or { err = err }
+      end
       hasRun = true
     end
   end
-  if hasRun then return end
+  if failure then error(failure.err, 0) end
+  return hasRun
+end
+
+-- Those whose calls have been answered; else the one that the conversation is with.
+local function runAgents(invocationContext, answered)
+  if runCallers(invocationContext, answered) then return end
+  local root = invocationContext.runner.agent
   if #root.subAgents == 0 then return agents.run(invocationContext, root) end
   local newestFirst = invocationContext.shared.history:newestFirst()
   agents.run(invocationContext, trees.findAgentToRun(root, newestFirst, contents.isVisible))
