@@ -395,6 +395,49 @@ describe("contexts", function()
     assert.is_nil(first.x)
   end)
 
+  it("read of an event what runs keep", function()
+    local service <close> = open()
+    local session = create(service)
+    service:appendEvent(session, {
+      author = "a", branch = "b", invocationId = "i", longRunningToolIds = { "c" }, usageMetadata = { n = 1 },
+      content = { role = "model", parts = { { text = "x" } }, other = moonpad.null },
+      actions = { stateDelta = { k = 1 }, transferToAgent = "B", rewindToRevision = 0, escalate = true },
+    })
+    service:appendEvent(session, { content = { parts = { { text = moonpad.null } } }, actions = {} })
+    service:appendEvent(session, { content = {}, actions = { stateDelta = { k = moonpad.removed } } })
+    local event, bytes, hasNull, _ = core.readEvent(session, 1)
+    assert.same({
+      revision = 1, author = "a", branch = "b", longRunningToolIds = { "c" },
+      content = { role = "model", parts = { { text = "x" } } },
+      actions = { transferToAgent = "B", rewindToRevision = 0 },
+    }, event)
+    assert.is_true(bytes > 200)
+    assert.is_false(hasNull)
+    event, bytes, hasNull = core.readEvent(session, 2)
+    assert.same({ revision = 2, content = { parts = { { text = moonpad.null } } } }, event)
+    assert.is_true(bytes > 30 and hasNull)
+    event, _, hasNull = core.readEvent(session, 3)
+    assert.same({ revision = 3 }, event)
+    assert.is_false(hasNull)
+    assert.is_nil((core.readEvent(session, 4)))
+    assert.is_nil((core.readEvent(session, 0)))
+    local last = service:getSession { appName = "app", userId = "u", sessionId = session.id, numRecentEvents = 1 }
+    assert.is_nil((core.readEvent(last, 2)))
+    assert.equal(3, core.readEvent(last, 3).revision)
+    assert.same({ select(2, core.historyOf(session)) }, { 1 })
+    assert.same({ select(2, core.historyOf(last)) }, { 3 })
+    assert.equal((core.historyOf(session)), (core.historyOf(last)))
+    assert.equal(1, core.findInvocation(session, "i"))
+    assert.is_nil(core.findInvocation(session, "j"))
+    assert.matches("UTF%-8", message("invalid_argument", core.findInvocation, session, "\xff"))
+    for _, call in ipairs { "readEvent", "historyOf", "findInvocation" } do
+      assert.matches("expects a session object", message("invalid_argument", core[call], {}, 1))
+    end
+    local long = ("y"):rep(5000)
+    service:appendEvent(session, { content = { parts = { { text = long } } } })
+    assert.equal(long, core.readEvent(session, 4).content.parts[1].text)
+  end)
+
   it("add no writes but those that core.writes gives", function()
     local service <close> = open()
     local session = create(service)

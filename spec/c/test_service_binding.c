@@ -97,6 +97,32 @@ static void test_a_reference_asks_for_the_session_object(void **state) {
   moonpad_session_free(other);
 }
 
+static void test_an_invocation_is_found_by_its_first_event(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", ""), *other = host_create(self, "other", "");
+  const char *ids[] = {"a", "b\\n\\u0000\xC3\xA9", "a", "b\\n\\u0000\xC3\xA9"};
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    char event[64];
+    snprintf(event, sizeof event, "{\"invocationId\":\"%s\"}", ids[i]);
+    OK(moonpad_append_event(session, T(event), NULL, &failure));
+  }
+  moonpad_session *reference = mp_session_reference(session);
+  int64_t revision = 0;
+  OK(mp_find_invocation(reference, T("a"), &revision, &failure));
+  assert_int_equal(revision, 1);
+  OK(mp_find_invocation(reference, (moonpad_string){"b\n\0\xC3\xA9", 5}, &revision, &failure));
+  assert_int_equal(revision, 2);
+  revision = 9;
+  FAILS(MOONPAD_NOT_FOUND, mp_find_invocation(reference, T("c"), &revision, &failure));
+  FAILS(MOONPAD_NOT_FOUND, mp_find_invocation(reference, T(""), &revision, &failure));
+  FAILS(MOONPAD_NOT_FOUND, mp_find_invocation(other, T("a"), &revision, &failure));
+  FAILS(MOONPAD_INVALID_ARGUMENT, mp_find_invocation(reference, T("\xFF"), &revision, &failure));
+  assert_int_equal(revision, 9);
+  moonpad_session_free(reference);
+  moonpad_session_free(session);
+  moonpad_session_free(other);
+}
+
 /* ---- Calls in steps: another thread asks the store, while the session object can be used ---- */
 
 typedef struct question {
@@ -199,6 +225,7 @@ int main(void) {
       ON_EVERY_STORE(test_a_commit_is_refused_in_both_ways),
       ON_EVERY_STORE(test_a_call_is_closed_when_its_session_is_freed),
       ON_EVERY_STORE(test_a_reference_asks_for_the_session_object),
+      ON_EVERY_STORE(test_an_invocation_is_found_by_its_first_event),
       ON_EVERY_STORE(test_an_export_is_loaded_in_pages),
       ON_EVERY_STORE(test_a_refresh_is_read_elsewhere),
   };

@@ -28,33 +28,15 @@ end
 
 ---- Events
 
--- An event that was made by hand may hold anything in the place of a part.
-local function withoutOthers(parts)
-  local tables = {}
-  for _, part in ipairs(parts) do
-    if type(part) == "table" then tables[#tables + 1] = part end
-  end
-  return tables
-end
-
-local function areTables(parts)
-  for _, part in ipairs(parts) do
-    if type(part) ~= "table" then return false end
-  end
-  return true
-end
-
--- Makes sure of what others rely on: where there is content, it has a role, and parts that are
--- tables.
+-- Where there is content, it has parts (tables, as of all stored events) and a role.
 local function normalize(event)
   local content = event.content
   if not content then return event end
   if type(content.parts) ~= "table" then
     event.content = nil
-    return event
+  else
+    content.role = content.role or (event.author == "user" and "user" or "model")
   end
-  if not areTables(content.parts) then content.parts = withoutOthers(content.parts) end
-  content.role = content.role or (event.author == "user" and "user" or "model")
   return event
 end
 

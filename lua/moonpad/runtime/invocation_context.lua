@@ -193,6 +193,8 @@ end
 ---@param reason string for who writes to one of its contexts later
 function InvocationContext:stop(reason)
   self:setEnding()
+  -- A context that somebody keeps must not keep it as well.
+  if not self.parent then self.shared.history = nil end
   for callbackState in pairs(self.shared.callbackStates) do
     if isWithin(callbackState.invocationContext, self) then contexts.finish(callbackState, reason) end
   end

@@ -172,6 +172,7 @@ moonpad_status mp_find_invocation(const moonpad_session *session, moonpad_string
     invocation_search search = {.ref = mp_session_ref_of(session), .invocation = inside};
     status = inside.length == 0 ? MOONPAD_NOT_FOUND : store->ops->read(store, find_in, &search, error);
     if (status == MOONPAD_OK) *revision = search.revision;
+    if (status == MOONPAD_NOT_FOUND) (void)mp_fail(error, status, "no event of this invocation is stored");
   }
   mp_buffer_free(&literal);
   return status;

@@ -28,7 +28,7 @@ moonpad_status mp_rewind_read(const moonpad_session *session, const mp_rewind_ta
 
 /*
 ** Finds the first event of an invocation that is stored. Of the session object its names and ids
-** are used only, as above. Any thread. Errors: not_found (no such event), no message;
+** are used only, as above. Any thread. Errors: not_found (no such event);
 ** invalid_argument (an invocation id that is no UTF-8); those of the store.
 */
 moonpad_status mp_find_invocation(const moonpad_session *session, moonpad_string invocation, int64_t *revision,
