@@ -42,8 +42,8 @@ end
 -- depends on those before it.
 local function showing(agentName, branch)
   local prompt = prompts.new(agentName, branch)
-  local function isFromOtherHere(event) return prompt:isFromOther(event) end
-  return prompt, isFromOtherHere
+  local function isFromOther(event) return prompt:isFromOther(event) end
+  return prompt, isFromOther
 end
 
 local function visibleOf(prompt, events)
@@ -65,30 +65,30 @@ local SHORT_TAIL = 32
 
 local function endsInLateAnswer(seen, agentName, branch)
   local tail, isAll = seen:tail(SHORT_TAIL)
-  local prompt, isFromOtherHere = showing(agentName, branch)
+  local prompt, isFromOther = showing(agentName, branch)
   local visible = visibleOf(prompt, tail)
-  local shown = longRunning.joined(visible, isFromOtherHere)
+  local shown = longRunning.joined(visible, isFromOther)
   if shown ~= visible then return true end
-  return not isAll and not longRunning.isComplete(visible, shown, #shown, isFromOtherHere)
+  return not isAll and not longRunning.isComplete(visible, shown, #shown, isFromOther)
 end
 
 local function joinedPrompt(seen, agentName, branch)
-  local prompt, isFromOtherHere = showing(agentName, branch)
+  local prompt, isFromOther = showing(agentName, branch)
   local visible = {}
   seen:eachEvent(function(event) visible[#visible + 1] = prompt:show(event) end)
-  return promptOf(longRunning.joined(visible, isFromOtherHere), 1, agentName, branch)
+  return promptOf(longRunning.joined(visible, isFromOther), 1, agentName, branch)
 end
 
 ---- The turn alone
 
 -- A message that answers calls goes on with the turn in which the first of them was made.
-local function startOfTurn(visible, isFromOtherHere)
+local function startOfTurn(visible, isFromOther)
   local index = #visible
   while index >= 1 do
     local event = visible[index]
-    if isFromOtherHere(event) then return index end
+    if isFromOther(event) then return index end
     if event.author == "user" then
-      local call = longRunning.findFirstCall(visible, index, isFromOtherHere)
+      local call = longRunning.findFirstCall(visible, index, isFromOther)
       if not call then return index end
       index = call
     end
@@ -103,11 +103,11 @@ local function turnPrompt(seen, agentName, branch)
   local size = SHORT_TAIL
   while true do
     local tail, isAll = seen:tail(size)
-    local prompt, isFromOtherHere = showing(agentName, branch)
+    local prompt, isFromOther = showing(agentName, branch)
     local visible = visibleOf(prompt, tail)
-    local shown = longRunning.joined(visible, isFromOtherHere)
-    local first = startOfTurn(shown, isFromOtherHere)
-    if isAll or first > 1 and longRunning.isComplete(visible, shown, first, isFromOtherHere) then
+    local shown = longRunning.joined(visible, isFromOther)
+    local first = startOfTurn(shown, isFromOther)
+    if isAll or first > 1 and longRunning.isComplete(visible, shown, first, isFromOther) then
       return promptOf(shown, first, agentName, branch)
     end
     size = size * 4

@@ -60,14 +60,14 @@ end
 ---The latest event before an answer with a call that it answers; nil where there is none in sight.
 ---@param list table[] events that a model would see
 ---@param last integer where the answer is
----@param isOthers fun(event: table): boolean events of other agents are retold, and call nothing
+---@param isFromOther fun(event: table): boolean events of other agents are retold, and call nothing
 ---@return integer? index
-function longRunning.findCall(list, last, isOthers)
+function longRunning.findCall(list, last, isFromOther)
   if not longRunning.answersAny(list[last]) then return nil end
   local answered = idsIn(list[last], "functionResponse")
   for index = last - 1, 1, -1 do
     addConfirmed(answered, list[last], list[index])
-    local called = not isOthers(list[index]) and idsIn(list[index], "functionCall") or {}
+    local called = not isFromOther(list[index]) and idsIn(list[index], "functionCall") or {}
     if shareAny(called, answered) then return index end
   end
   return nil
@@ -76,15 +76,15 @@ end
 ---The earliest event before an answer with a call that it answers; nil where there is none in sight.
 ---@param list table[] events that a model would see
 ---@param last integer where the answer is
----@param isOthers fun(event: table): boolean
+---@param isFromOther fun(event: table): boolean
 ---@return integer? index
-function longRunning.findFirstCall(list, last, isOthers)
+function longRunning.findFirstCall(list, last, isFromOther)
   if not longRunning.answersAny(list[last]) then return nil end
   local open, requested, first = idsIn(list[last], "functionResponse"), #(list[last].confirmed or {}), nil
   for index = last - 1, 1, -1 do
     local event = list[index]
     requested = requested - addConfirmed(open, list[last], event)
-    for id in pairs(not isOthers(event) and idsIn(event, "functionCall") or {}) do
+    for id in pairs(not isFromOther(event) and idsIn(event, "functionCall") or {}) do
       if open[id] then open[id], first = nil, index end
     end
     if next(open) == nil and requested == 0 then break end
@@ -125,12 +125,12 @@ end
 
 -- Where the message stands that has confirmed calls which the last event answers; nil where it
 -- answers calls that have been made since.
-local function findConfirming(list, isOthers)
+local function findConfirming(list, isFromOther)
   local answered = idsIn(list[#list], "functionResponse")
   for index = #list - 1, 1, -1 do
     local event = list[index]
     if confirmsAny(event, answered) then return index end
-    if not isOthers(event) and shareAny(idsIn(event, "functionCall"), answered) then return nil end
+    if not isFromOther(event) and shareAny(idsIn(event, "functionCall"), answered) then return nil end
   end
   return nil
 end
@@ -151,17 +151,17 @@ end
 ---Where the last event answers an earlier call, what was said since that call is left out. What the
 ---user said when confirming the call stays.
 ---@param list table[] events that a model would see
----@param isOthers fun(event: table): boolean
+---@param isFromOther fun(event: table): boolean
 ---@return table[] list
-function longRunning.joined(list, isOthers)
+function longRunning.joined(list, isFromOther)
   local last = list[#list]
-  if not last or isOthers(last) or not longRunning.answersAny(last) then return list end
-  local confirming = findConfirming(list, isOthers)
-  local index = longRunning.findCall(list, confirming or #list, isOthers)
+  if not last or isFromOther(last) or not longRunning.answersAny(last) then return list end
+  local confirming = findConfirming(list, isFromOther)
+  local index = longRunning.findCall(list, confirming or #list, isFromOther)
   if not index or index == #list - 1 then return list end
   local kept, meant = {}, { calls = {}, requests = {} }
   for position = 1, #list - 1 do
-    local event, isOwn = list[position], not isOthers(list[position])
+    local event, isOwn = list[position], not isFromOther(list[position])
     if isOwn then follow(meant, event, position <= index) end
     if position <= index or position == confirming or event.requests then
       kept[#kept + 1] = event
@@ -198,19 +198,19 @@ end
 ---@param visible table[] events that a model would see
 ---@param shown table[] the same as `joined` has left them
 ---@param first integer of `shown`
----@param isOthers fun(event: table): boolean
+---@param isFromOther fun(event: table): boolean
 ---@return boolean
-function longRunning.isComplete(visible, shown, first, isOthers)
+function longRunning.isComplete(visible, shown, first, isFromOther)
   local called = {}
   for _, event in ipairs(visible) do
-    if not isOthers(event) then
+    if not isFromOther(event) then
       if event.answersUnknown or not areKnown(event.requests or {}, called) then return false end
       answersNoted(event, called)
     end
   end
   called = {}
   for index, event in ipairs(shown) do
-    if not isOthers(event) and not answersNoted(event, called) and index >= first then return false end
+    if not isFromOther(event) and not answersNoted(event, called) and index >= first then return false end
   end
   return true
 end

@@ -100,7 +100,7 @@ end
 
 -- What another agent did is told as context: the model must not take it for its own words. Returns
 -- about how many bytes that takes, too.
-local function retold(event)
+local function presentOtherAgent(event)
   local parts, bytes = { { text = "For context:" } }, 2 * BYTES_FOR_PART
   for _, part in ipairs(event.content.parts) do
     local text = retell(event.author, part)
@@ -122,7 +122,7 @@ end
 ---@field place table the calls of the same content; `position`: where their answers stand
 
 -- A call without an answer: it was broken off, or its answer comes later.
-local function placeholder(call)
+local function placeholderResponse(call)
   local functionCall = call.functionCall
   local response = call.mayComeLater and { status = "pending" } or { error = "cancelled" }
   return { functionResponse = { id = functionCall.id, name = functionCall.name, response = response } }
@@ -130,7 +130,7 @@ end
 
 local function answersOf(place)
   local parts = {}
-  for index, call in ipairs(place) do parts[index] = call.part or placeholder(call) end
+  for index, call in ipairs(place) do parts[index] = call.part or placeholderResponse(call) end
   return { role = "user", parts = parts }
 end
 
@@ -276,7 +276,7 @@ function Prompt:addVisible(event)
   self.newest = event
   self.growth = self.growth + BYTES_FOR_PLACE
   if self:isFromOther(event) then
-    local content, bytes = retold(event)
+    local content, bytes = presentOtherAgent(event)
     self.contents[#self.contents + 1], self.growth = content, self.growth + bytes
   else
     addOwn(self, event)
