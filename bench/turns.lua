@@ -5,6 +5,7 @@
 -- while it is measured; the turns of the three lengths take turns. The collector works as Lua has
 -- set it, inside the turns: it is part of what they cost.
 
+local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local support = require "bench.support"
 
@@ -94,6 +95,40 @@ local function measureWhole(what, service)
   end
 end
 
+---- 19: a long history in steps
+
+-- Milliseconds of the steps of one turn.
+local function step(runner, sessionId)
+  local run, steps = runner:start { userId = USER, sessionId = sessionId, newMessage = "A taxi?" }, {}
+  repeat
+    local before = support.worked()
+    local event = run:step()
+    steps[#steps + 1] = (support.worked() - before) * 1e-3
+    if event == "waiting" then core.idle(0.001) end
+  until event == nil
+  return steps
+end
+
+-- With the collector stopped, what is left is moonpad's own work; else a step may have a cycle of
+-- the collector in it, which goes over all that the program holds. The worst step of each turn is
+-- taken, and of these the median: memory that is new to the process is slow.
+local function measureSteps(what, service)
+  local runner, worst = newRunner(service, {}), { stopped = {}, running = {} }
+  for round = 1, FIRST_TURNS do
+    for collector, list in pairs(worst) do
+      local sessionId = ("steps %s %d"):format(collector, round)
+      fill(service, sessionId, WHOLE)
+      collectgarbage()
+      if collector == "stopped" then collectgarbage "stop" end
+      list[round] = support.percentile(step(runner, sessionId), 1)
+      collectgarbage "restart"
+    end
+  end
+  what = ("step(), the first turn with all of %d events in the prompt, %s, worst"):format(WHOLE, what)
+  support.bounded("19", what .. ", collector stopped", "ms", support.median(worst.stopped), 2)
+  support.noted("19", what .. ", collector as Lua sets it", "ms", support.median(worst.running))
+end
+
 do
   local memory <close> = moonpad.open "memory:"
   local sqlite <close> = moonpad.open("sqlite:" .. folder .. "/turns.db", { durability = "normal" })
@@ -101,4 +136,6 @@ do
   measureStore("SQLite", sqlite)
   measureWhole("memory", memory)
   measureWhole("SQLite", sqlite)
+  measureSteps("memory", memory)
+  measureSteps("SQLite", sqlite)
 end

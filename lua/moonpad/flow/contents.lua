@@ -58,8 +58,8 @@ local function promptOf(visible, first, agentName, branch)
   return prompt
 end
 
--- How much of the end of the history is looked at first.
-local SHORT_TAIL = 32
+-- How many events of the end of the history are looked at first.
+local SHORT_TAIL = 8
 
 ---- Where the last event answers an earlier call, what was said since is left out
 
