@@ -1,7 +1,7 @@
 --- History as a model gets to see it: the contents of a request, made from the events of the
 --- session. What was made for one request is gone on with for the next one, in later runs, too.
 local historyCache = require "moonpad.flow.history_cache"
-local longRunning = require "moonpad.flow.long_running"
+local lateAnswers = require "moonpad.flow.late_answers"
 local prompts = require "moonpad.flow.prompt"
 
 local contents = {}
@@ -67,16 +67,16 @@ local function endsInLateAnswer(seen, agentName, branch)
   local tail, isAll = seen:tail(SHORT_TAIL)
   local prompt, isFromOther = showing(agentName, branch)
   local visible = visibleOf(prompt, tail)
-  local shown = longRunning.joined(visible, isFromOther)
+  local shown = lateAnswers.joined(visible, isFromOther)
   if shown ~= visible then return true end
-  return not isAll and not longRunning.isComplete(visible, shown, #shown, isFromOther)
+  return not isAll and not lateAnswers.isComplete(visible, shown, #shown, isFromOther)
 end
 
 local function joinedPrompt(seen, agentName, branch)
   local prompt, isFromOther = showing(agentName, branch)
   local visible = {}
   seen:eachEvent(function(event) visible[#visible + 1] = prompt:show(event) end)
-  return promptOf(longRunning.joined(visible, isFromOther), 1, agentName, branch)
+  return promptOf(lateAnswers.joined(visible, isFromOther), 1, agentName, branch)
 end
 
 ---- The turn alone
@@ -88,7 +88,7 @@ local function startOfTurn(visible, isFromOther)
     local event = visible[index]
     if isFromOther(event) then return index end
     if event.author == "user" then
-      local call = longRunning.findFirstCall(visible, index, isFromOther)
+      local call = lateAnswers.findFirstCall(visible, index, isFromOther)
       if not call then return index end
       index = call
     end
@@ -105,9 +105,9 @@ local function turnPrompt(seen, agentName, branch)
     local tail, isAll = seen:tail(size)
     local prompt, isFromOther = showing(agentName, branch)
     local visible = visibleOf(prompt, tail)
-    local shown = longRunning.joined(visible, isFromOther)
+    local shown = lateAnswers.joined(visible, isFromOther)
     local first = startOfTurn(shown, isFromOther)
-    if isAll or first > 1 and longRunning.isComplete(visible, shown, first, isFromOther) then
+    if isAll or first > 1 and lateAnswers.isComplete(visible, shown, first, isFromOther) then
       return promptOf(shown, first, agentName, branch)
     end
     size = size * 4

@@ -4,7 +4,7 @@ local confirmation = require "moonpad.flow.confirmation"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
-local longRunning = require "moonpad.flow.long_running"
+local lateAnswers = require "moonpad.flow.late_answers"
 
 local prompts = {}
 
@@ -296,7 +296,7 @@ end
 ---@return boolean
 function Prompt:endsInAnswer()
   local newest = self.newest
-  return newest ~= nil and not self:isFromOther(newest) and longRunning.answersAny(newest)
+  return newest ~= nil and not self:isFromOther(newest) and lateAnswers.answersAny(newest)
 end
 
 local PIECE = 2048
