@@ -193,5 +193,58 @@ describe("a field of a context", function()
     assert.not_equal(shown, context())
     assert.is_table(shown)
     for _ in pairs(shown) do end
+    local noted = spy.new(function() end)
+    noted(shown, 1)
+    assert.spy(noted).was_called_with(shown, 1)
+    assert.matches("agentName", failure(assert.equal, shown, 1), nil, true)
+    assert.is_false(pcall(function() assert.spy(noted).was_called_with(shown, 2) end))
   end)
+
+  it("is walked over by pairs, where it has a value", function()
+    local names, session = {}, {}
+    local given = context()
+    for name, value in pairs(given) do
+      names[#names + 1] = name
+      if name ~= "userContent" then assert.equal(given[name], value) end
+    end
+    assert.same({ "actions", "agentName", "appName", "functionCallId", "invocationId", "session", "sessionId", "state",
+      "userId" }, names)
+    for name in pairs(given.session) do session[name] = true end
+    assert.is_true(session.id and session.events and session.state)
+    assert.same({ "shop", "ann" }, { given.session.appName, given.session.userId })
+  end)
+
+  -- Encoders and copies go past what a metatable says, and would take all three for empty tables.
+  for name, read in pairs {
+    context = function(of) return of end, session = function(of) return of.session end,
+    actions = function(of) return of.actions end,
+  } do
+    local says = ("a moonpad.%s, which is no data"):format(name)
+
+    it("is not lost where data is wanted: " .. name, function()
+      local given = context()
+      for _, write in ipairs {
+        function() given.state.x = read(given) end, function() given.state:set("x", { { read(given) } }) end,
+        function() given.actions.mine = { read(given) } end, function() return moonpad.json.encode(read(given)) end,
+        function() return require("cjson").encode(read(given)) end,
+      } do
+        local ok, err = pcall(write)
+        assert.is_false(ok)
+        assert.matches("function", tostring(err))
+      end
+      assert.matches(("state[\"x\"].y[\"%s\"]: a function cannot be stored"):format(says),
+        failure(function() given.state.x = { y = read(given) } end).message, nil, true)
+      assert.is_nil(given.state.x)
+      assert.is_nil(given.actions.mine)
+    end)
+
+    it("is not answered to a model: " .. name, function()
+      local tools = { { name = "t", run = function(_, of) return read(of) end } }
+      local model = moonpad.models.scripted { support.calls { "t" }, "done" }
+      local result = testing.run { messages = "go", agent = moonpad.agent { name = "A", model = model, tools = tools } }
+      local answer = result.events[2]:functionResponses()[1].response.error
+      assert.matches("t: cannot be answered to the model: ", answer, nil, true)
+      assert.matches(says, answer, nil, true)
+    end)
+  end
 end)

@@ -7,6 +7,11 @@ local function nothing() end
 
 local function model() return "Hello!" end
 
+-- A table that can be called, as a function of the same kind would be.
+local function callable(run)
+  return setmetatable({}, { __call = function(_, ...) return run(...) end })
+end
+
 -- Adds fields to those that are needed.
 local function with(needed, given)
   local definition = {}
@@ -34,6 +39,14 @@ describe("what is wrong with a definition", function()
       { { instruction = {} }, 'agent "A".instruction: expected a string or a function, got table' },
       { { globalInstruction = true }, 'agent "A".globalInstruction: expected a string or a function, got boolean' },
       { { outputKey = moonpad.null }, 'agent "A".outputKey: expected a string, got null' },
+      { { outputKey = ("k"):rep(1025) },
+        ('agent "A".outputKey: state key "%s...": 1025 bytes, at most 1024 are allowed'):format(("k"):rep(60)) },
+      { { outputKey = "k\xFF" }, 'agent "A".outputKey: state key "k\\xFF": invalid UTF-8 at byte 2' },
+      { { description = "caf\xE9" }, 'agent "A".description: the string is not valid UTF-8 (byte 4)' },
+      { { instruction = "caf\xE9" }, 'agent "A".instruction: the string is not valid UTF-8 (byte 4)' },
+      { { globalInstruction = "\xE9" }, 'agent "A".globalInstruction: the string is not valid UTF-8 (byte 1)' },
+      { { outputSchema = { title = "\xE9" } }, 'agent "A".outputSchema.title: the string is not valid UTF-8 (byte 1)' },
+      { { inputSchema = { default = 0 / 0 } }, 'agent "A".inputSchema.default: NaN cannot be encoded' },
       { { outputSchema = "string" }, 'agent "A".outputSchema: expected a table, got string' },
       { { outputSchema = { type = "text" } }, 'agent "A".outputSchema.type: "text" is no type; there are '
         .. "array, boolean, integer, null, number, object, string" },
@@ -55,6 +68,7 @@ describe("what is wrong with a definition", function()
       { { maxIterations = 1.5 }, 'agent "A".maxIterations: expected an integer from 0, got 1.5' },
       { { maxIterations = -1 }, 'agent "A".maxIterations: expected an integer from 0, got -1' },
       { { maxIterations = "3" }, 'agent "A".maxIterations: expected an integer from 0, got "3"' },
+      { { description = "\xE9" }, 'agent "A".description: the string is not valid UTF-8 (byte 1)' },
       { { beforeAgentCallback = 1 },
         'agent "A".beforeAgentCallback: expected a function or a list of functions, got number' },
     })
@@ -75,7 +89,23 @@ describe("what is wrong with a definition", function()
       { { name = 5 }, "tool.name: expected a non-empty string, got number" },
       { { run = "f" }, 'tool "t".run: expected a function, got string' },
       { { description = 5 }, 'tool "t".description: expected a string, got number' },
+      { { description = "\xE9" }, 'tool "t".description: the string is not valid UTF-8 (byte 1)' },
       { { parameters = 5 }, 'tool "t".parameters: expected a table, got number' },
+      { { parameters = { description = nothing } },
+        'tool "t".parameters.description: a function cannot be encoded' },
+      { { parameters = { properties = { n = { default = 0 / 0 } } } },
+        'tool "t".parameters.properties.n.default: NaN cannot be encoded' },
+      { { parameters = { properties = { n = { maximum = math.huge } } } },
+        'tool "t".parameters.properties.n.maximum: an infinite number cannot be encoded' },
+      { { parameters = { title = "\xFF" } },
+        'tool "t".parameters.title: the string is not valid UTF-8 (byte 1)' },
+      { { parameters = { properties = { ["caf\xE9"] = {} } } },
+        'tool "t".parameters.properties: a key is not valid UTF-8 (byte 4)' },
+      { { parameters = { properties = { ["caf\xE9"] = { type = "x" } } } },
+        'tool "t".parameters.properties["caf?"].type: "x" is no type; there are '
+        .. "array, boolean, integer, null, number, object, string" },
+      { { parameters = { ["not"] = { not_json = { [2] = 1 } } } },
+        'tool "t".parameters.not.not_json: an array with holes (there is no item 1) cannot be encoded' },
       { { parameters = { type = "string" } }, 'tool "t".parameters.type: must be "object": arguments are one' },
       { { longRunning = "yes" }, 'tool "t".longRunning: expected a boolean, got string' },
     })
@@ -91,6 +121,9 @@ describe("what is wrong with a definition", function()
     local needed = { appName = "app", agent = agent, sessionService = moonpad.open "memory:" }
     refuses(moonpad.runner, needed, {
       { { appName = "" }, 'runner.appName: expected a non-empty string, got ""' },
+      { { appName = ("a"):rep(256) }, "runner.appName: 256 bytes, at most 255 are allowed" },
+      { { appName = "a\0b" }, "runner.appName: a NUL byte is not allowed" },
+      { { appName = "caf\xE9" }, "runner.appName: the string is not valid UTF-8 (byte 4)" },
       { { agent = "A" }, "runner.agent: expected a moonpad.agent, got string" },
       { { sessionService = "memory:" }, "runner.sessionService: expected what moonpad.open returns, got string" },
       { { maxLlmCalls = "9" }, 'runner.maxLlmCalls: expected an integer from 0, got "9"' },
@@ -106,14 +139,88 @@ describe("what is wrong with a definition", function()
       local where = "runner:" .. method .. ": "
       refuses(start, { userId = "u" }, {
         { { userId = 5 }, where .. "userId: expected a non-empty string, got number" },
+        { { userId = "u\0" }, where .. "userId: a NUL byte is not allowed" },
         { { sessionId = 5 }, where .. "sessionId: expected a string, got number" },
+        { { sessionId = ("s"):rep(256) }, where .. "sessionId: 256 bytes, at most 255 are allowed" },
+        { { sessionId = " \xE9" }, where .. "sessionId: the string is not valid UTF-8 (byte 1)" },
         { { stateDelta = "x" }, where .. "stateDelta: expected a table, got string" },
+        { { stateDelta = { a = { f = print } } }, where .. "stateDelta.a.f: a function cannot be stored" },
+        { { stateDelta = { 1 } }, where .. "stateDelta: must be an object" },
+        { { stateDelta = { [("k"):rep(1025)] = 1 } }, ('%sstateDelta: state key "%s...": 1025 bytes, '):format(
+          where, ("k"):rep(60)) .. "at most 1024 are allowed" },
+        { { newMessage = "caf\xE9" }, where .. "newMessage.parts[1].text: the string is not valid UTF-8 (byte 4)" },
+        { { newMessage = { parts = { "x", { functionResponse = { id = "c", response = { n = 0 / 0 } } } } } },
+          where .. "newMessage.parts[2].functionResponse.response.n: NaN cannot be stored" },
         { { numRecentEvents = -1 }, where .. "numRecentEvents: expected an integer from 0, got -1" },
         { { newMessage = { parts = {} } }, where .. "newMessage: has no parts" },
         { { usrId = 1 }, where .. "usrId: unknown field, did you mean userId?" },
       })
       assert.equal("runner:" .. method .. ": expected a table, got string", checks.failure(start, "Hi").message)
+      assert.equal(0, #needed.sessionService:listSessions { appName = "app" })
     end
+  end)
+
+  it("of a name that is taken is said when the agent is made", function()
+    for _, make in ipairs { moonpad.agent, moonpad.sequentialAgent, moonpad.loopAgent, moonpad.parallelAgent } do
+      for name, says in pairs {
+        user = 'gent.name: "user" is who sends the messages; take another name',
+        model = 'gent.name: "model" is who says what plugins answer before and after a run; take another name',
+      } do
+        checks.raises("invalid_argument", says, make, { name = name })
+      end
+    end
+    assert.is_true(pcall(moonpad.agent, { name = "Model" }))
+  end)
+
+  it("of a session service that is closed is said when the runner is made", function()
+    local closed = moonpad.open "memory:"
+    closed:close()
+    checks.raises("closed", "runner.sessionService: the service is closed", moonpad.runner,
+      { appName = "app", agent = moonpad.agent { name = "A", model = model }, sessionService = closed })
+  end)
+
+  it("of an agent that is a tool is said by the runner of those that have it", function()
+    local function runner(inner, plugins)
+      local middle = moonpad.agent { name = "Middle", model = model, tools = { moonpad.agentTool { agent = inner } } }
+      local root = moonpad.sequentialAgent { name = "Root", subAgents = {
+        moonpad.agent { name = "A", model = model, tools = { moonpad.agentTool { agent = middle } } },
+      } }
+      return moonpad.runner {
+        appName = "app", agent = root, sessionService = moonpad.open "memory:", plugins = plugins,
+      }
+    end
+    local inner = moonpad.agent { name = "Inner", subAgents = { moonpad.agent { name = "Child" } } }
+    local says = 'runner.agent: "Inner" has no model, nor has an agent above it'
+    checks.raises("invalid_argument", says, runner, inner)
+    checks.raises("invalid_argument", says, runner, inner, { { beforeModelCallback = {} } })
+    assert.is_true(pcall(runner, inner, { { beforeModelCallback = nothing } }))
+    assert.is_true(pcall(runner, moonpad.agent { name = "Own", beforeModelCallback = nothing }))
+    moonpad.agent { name = "Parent", model = model, subAgents = { inner } }
+    assert.is_true(pcall(runner, inner))
+    local flow = moonpad.sequentialAgent { name = "Flow", subAgents = { moonpad.agent { name = "Step" } } }
+    checks.raises("invalid_argument", '"Step" has no model', runner, flow)
+    local child = moonpad.agent { name = "Moody", config = { mood = "warm" } }
+    local heir = moonpad.agent { name = "Heir", model = "gpt-4o", subAgents = { child } }
+    checks.raises("invalid_argument", 'agent "Moody".config: mood: unknown field', runner, heir)
+  end)
+
+  it("of settings that no provider can be sent is said where the model is one's", function()
+    local openai = moonpad.models.openai { model = "m", apiKey = "x" }
+    refuses(moonpad.agent, { name = "A", model = openai }, {
+      { { config = { temperature = 0 / 0 } }, 'agent "A".config.temperature: NaN cannot be encoded' },
+      { { config = { maxOutputTokens = 1 / 0 } },
+        'agent "A".config.maxOutputTokens: an infinite number cannot be encoded' },
+      { { config = { extra = { f = print } } }, 'agent "A".config.extra.f: a function cannot be encoded' },
+      { { config = { stopSequences = { "\xE9" } } },
+        'agent "A".config.stopSequences[1]: the string is not valid UTF-8 (byte 1)' },
+      { { config = { responseSchema = { type = "text" } } }, 'agent "A".config.responseSchema.type: "text" is no type; '
+        .. "there are array, boolean, integer, null, number, object, string" },
+    })
+    assert.is_true(pcall(moonpad.agent, { name = "A", model = openai, config = {
+      temperature = 0.5, extra = { list = moonpad.array {}, null = moonpad.null }, responseSchema = { type = "OBJECT" },
+    } }))
+    -- Who writes the model knows what it can take.
+    assert.is_true(pcall(moonpad.agent, { name = "A", model = model, config = { extra = { f = print } } }))
   end)
 
   it("of the settings of a model is said when the agent is made, or its runner", function()
@@ -169,11 +276,6 @@ describe("what is wrong with a definition", function()
 end)
 
 describe("what is called", function()
-  -- A table that can be called, as a function of the same kind would be.
-  local function callable(run)
-    return setmetatable({}, { __call = function(_, ...) return run(...) end })
-  end
-
   local function textsOf(agent, plugins)
     local runner = moonpad.runner {
       appName = "app", agent = agent, sessionService = moonpad.open "memory:", plugins = plugins,
@@ -280,6 +382,35 @@ describe("a plugin", function()
     -- A class that is above itself is an error in Lua, and not a plugin that is looked at for ever.
     setmetatable(Base, Class)
     assert.matches("loop", tostring(checks.failure(define, Class.new())))
+  end)
+
+  it("must not misspell a hook, whatever is to be called there", function()
+    local object, where = callable(nothing), "runner.plugins[1]"
+    for _, held in ipairs { nothing, { nothing }, { object, nothing } } do
+      for given, says in pairs {
+        beforRun = ", did you mean beforeRun?", before_run = ", did you mean beforeRun?",
+        onToolErorCallback = ", did you mean onToolErrorCallback?", whenever = " (known: onUserMessage",
+      } do
+        checks.raises("invalid_argument", ("%s: %s: unknown field%s"):format(where, given, says), define,
+          { [given] = held })
+      end
+    end
+    -- An object that can be called, a class for one, may be data of the plugin's own.
+    assert.is_true(pcall(define, { class = object, options = { nothing, verbose = true }, list = { 1 }, none = {} }))
+    checks.raises("invalid_argument", where .. ".beforRun: unknown field, did you mean beforeRun?", define,
+      { beforRun = object })
+    local Class = { onEvents = { nothing } }
+    Class.__index = Class
+    checks.raises("invalid_argument", where .. ".onEvents: unknown field, did you mean onEvent?", define,
+      setmetatable({}, Class))
+  end)
+
+  it("may have a name, which is a text", function()
+    for _, case in ipairs { { 5, "number" }, { "", '""' }, { nothing, "function" }, { moonpad.null, "null" } } do
+      checks.raises("invalid_argument",
+        "runner.plugins[1].name: expected a non-empty string, got " .. case[2], define, { name = case[1] })
+    end
+    assert.is_true(pcall(define, setmetatable({}, { __index = { name = "of its class" } })))
   end)
 
   it("whose hooks answer false has not answered", function()

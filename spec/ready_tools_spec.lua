@@ -130,6 +130,14 @@ support.each_store(function(open)
       assert.same({ { text = "There is no artifact ." } }, contents[5].parts)
     end)
 
+    it("tells so where there is no file at all", function()
+      local model = ask(support.calls { "load_artifacts", { artifact_names = { "b.txt" } } }, "done")
+      local contents = model.requests[2].contents
+      assert.equal(4, #contents)
+      assert.same({ role = "user", parts = { { text = "There is no artifact b.txt." } } }, contents[4])
+      assert.is_nil(model.requests[2].systemInstruction)
+    end)
+
     it("lets callbacks see what it has added", function()
       save("a.txt", "A")
       local seen

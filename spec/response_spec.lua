@@ -226,6 +226,29 @@ support.each_store(function(open)
     end)
   end)
 
+  describe("a model that returns nil", function()
+    it("and an error object ends with that", function()
+      local busy = failure(moonpad.open, "nowhere:")
+      local function returning(reason) return runnerOf { model = function() return nil, reason end } end
+      assert.equal(busy, failure(support.run, returning(busy), "go"))
+      local err = failure(support.run, returning { code = "busy", message = "later" }, "go")
+      assert.same({ "busy", "later" }, { err.code, err.message })
+      err = failure(support.run, returning { status = 503 }, "go")
+      assert.equal("model", err.code)
+      assert.matches('the model of agent "A" failed: {"status":503}', err.message, nil, true)
+      assert.same({ status = 503 }, err.cause)
+    end)
+
+    it("and nothing that tells why has returned nothing", function()
+      for _, reason in ipairs { null, 5, false, function() end } do
+        local err = failure(support.run, runnerOf { model = function() return nil, reason end }, "go")
+        assert.equal("model", err.code)
+        assert.equal('the model of agent "A" returned nothing; expected a response, a string or an iterator',
+          err.message)
+      end
+    end)
+  end)
+
   describe("calls without an id", function()
     it("get one each, whatever stands in its place", function()
       local model = answering(parts({ functionCall = { name = "t", id = null } }, { functionCall = { name = "t" } },
@@ -281,6 +304,39 @@ support.each_store(function(open)
         assert.same({}, support.stored(service).state:getAll())
       end
       assert.equal(0, ran)
+    end)
+
+    it("that gives nil and a message is broken off: the error model, and nothing is stored", function()
+      local function breaking(...)
+        local chunks, count = streaming(...), select("#", ...)
+        return function()
+          count = count - 1
+          if count >= 0 then return chunks() end
+          return nil, "connection re\xFFset"
+        end
+      end
+      for _, chunks in ipairs { {}, { "Hel" }, { "Hel", "lo" } } do
+        local err = failure(run, breaking(table.unpack(chunks)))
+        assert.same({ "model", "connection re?set" }, { err.code, err.message })
+        local events = support.stored(service).events
+        assert.equal("user", events[#events].author)
+        -- The caller has seen the pieces; a callback may go on from there.
+        events = support.run(runnerOf { model = answering(breaking(table.unpack(chunks))), outputKey = "said",
+          onModelErrorCallback = function(_, _, reason) return "saved: " .. reason.message end }, "go")
+        assert.equal("saved: connection re?set", events[#events]:text())
+        assert.equal("saved: connection re?set", support.stored(service).state.said)
+      end
+      -- Whole answers before it stand.
+      assert.equal("model", failure(run, breaking(parts { text = "Hello." }, "And")).code)
+      local events = support.stored(service).events
+      assert.equal("Hello.", events[#events]:text())
+    end)
+
+    it("that gives nil and an error object ends with that", function()
+      local object = setmetatable({}, { __tostring = function() return "refused" end })
+      assert.equal(object, failure(run, function() return nil, object end))
+      local err = failure(run, function() return nil, { code = "busy", message = "later" } end)
+      assert.same({ "busy", "later" }, { err.code, err.message })
     end)
 
     it("that ends with blanks after a complete answer has said all", function()

@@ -155,6 +155,19 @@ support.each_store(function(open)
       assert.same({ "look" }, namesIn(model.requests[1]))
     end)
 
+    it("may have an object that can be called in the place of the method", function()
+      local set, given = { name = "set" }, nil
+      set.tools = setmetatable({}, { __call = function(_, ...)
+        given = { ... }
+        return { tool "look" }
+      end })
+      local model = caller()
+      support.run(runnerOf(moonpad.agent { name = "A", model = model, tools = { set } }), "go")
+      assert.same({ "look" }, namesIn(model.requests[1]))
+      assert.equal(set, given[1])
+      assert.equal("A", given[2].agentName)
+    end)
+
     it("may answer tools that were made, definitions, and agents as tools", function()
       local inner = moonpad.agent { name = "Inner", model = function() return "from within" end }
       local model = moonpad.models.scripted {
@@ -281,6 +294,19 @@ support.each_store(function(open)
       local err = failureOf(moonpad.agent { name = "A", model = caller(), onModelErrorCallback = never,
         onToolErrorCallback = never, tools = { { tools = function() error("no network", 0) end } } })
       assert.equal("no network", err)
+    end)
+
+    it("may return nil and what went wrong", function()
+      local function failing(reason)
+        return (failureOf(moonpad.agent { name = "A", model = caller(), tools = { tool "own", {
+          tools = function() return nil, reason end,
+        } } }))
+      end
+      local err = failing "server \xFFaway"
+      assert.same({ "tool", 'agent "A".tools[2]:tools(): server ?away' }, { err.code, err.message })
+      assert.equal('agent "A".tools[2]:tools(): later', failing({ message = "later" }).message)
+      local own = select(2, pcall(moonpad.open, "nowhere:"))
+      assert.equal(own, failing(own))
     end)
 
     it("is told what is wrong with its list", function()

@@ -54,6 +54,15 @@ local function checkModel(model, where)
   end
 end
 
+-- Which keys there may be, the state knows (contract 1.1).
+local function checkStateKey(key, where)
+  if type(key) ~= "string" then fields.refuse(where, "expected a string, got " .. lists.kindOf(key)) end
+  local ok, err = pcall(core.state, { [key] = true })
+  if ok then return end
+  luaError.passOn(err)
+  fields.refuse(where, errorText.of(err))
+end
+
 local function checkProviderTools(given, where)
   for index, entry in ipairs(lists.of(given, where, "tables")) do
     local place = ("%s[%d]"):format(where, index)
@@ -83,12 +92,12 @@ end
 
 local FIELDS = agents.FIELDS:with(callbacks.OF_MODEL):with {
   { "model", checkModel, arguments = "request, context" },
-  { "instruction", "string|function", arguments = "context" },
-  { "globalInstruction", "string|function", arguments = "context" },
+  { "instruction", "string|function", arguments = "context", isText = true },
+  { "globalInstruction", "string|function", arguments = "context", isText = true },
   { "tools", toolList },
   { "providerTools", checkProviderTools },
   { "inputSchema", tools.checkParameters },
-  { "outputKey", "string" },
+  { "outputKey", checkStateKey },
   { "outputSchema", schemaDefinition.check },
   { "includeContents", fields.oneOf { "default", "none" } },
   { "config", config.checkValues },

@@ -25,11 +25,17 @@ local agents = {}
 local Agent = { __name = "moonpad.agent" }
 Agent.__index = Agent
 
+-- Authors of events that are no agents: who speaks for one of them would be taken for the other.
+local TAKEN = {
+  user = "who sends the messages",
+  model = "who says what plugins answer before and after a run",
+}
+
 local function checkName(name, where)
   if not fields.text.is(name) then
     fields.refuse(where, ("expected %s, got %s"):format(fields.text.what, fields.describe(name)))
   end
-  if name == "user" then fields.refuse(where, '"user" is who sends the messages; take another name') end
+  if TAKEN[name] then fields.refuse(where, ('"%s" is %s; take another name'):format(name, TAKEN[name])) end
   if not utf8.len(name) or name:find "%c" then
     fields.refuse(where, "must be valid UTF-8 without control characters")
   end
@@ -43,7 +49,7 @@ end
 ---What agents of all kinds take.
 agents.FIELDS = fields.new({
   { "name", checkName, required = true },
-  { "description", "string" },
+  { "description", "string", isText = true },
   { "subAgents", childList },
 }):with(callbacks.OF_AGENT)
 

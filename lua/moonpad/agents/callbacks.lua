@@ -78,24 +78,46 @@ for index, hook in ipairs(OF_RUN) do OF_RUN_IN_ADK[index] = { hook[1] .. "Callba
 
 local OF_PLUGIN = fields.new(declare(OF_RUN, AROUND_AGENTS, AROUND_MODELS, OF_RUN_IN_ADK))
 
--- A plugin may keep data of its own beside its hooks. A function of its own under an unknown name
--- is a misspelt hook; a class has other methods, and only what is nearly a hook is meant to be one.
-local function checkHookNames(plugin, where)
-  local functions = {}
-  for name, value in next, plugin do
-    if type(value) == "function" then functions[name] = value end
+-- No hook: it is told apart from data of the plugin's own by its name alone.
+local OF_ITSELF = fields.new { { "name", fields.text } }
+
+local function isFunctionList(value)
+  if type(value) ~= "table" or rawget(value, 1) == nil then return false end
+  for _, item in next, value do
+    if not callable.is(item) then return false end
   end
-  OF_PLUGIN:checkNames(functions, where)
-  local seen, class = { [plugin] = true }, plugin
-  while true do
+  return true
+end
+
+-- What nobody keeps as data.
+local function isMeantAsHook(value)
+  return type(value) == "function" or isFunctionList(value)
+end
+
+-- A method of a class, or an object that can be called, say the class itself, may well be there for
+-- another purpose. What is nearly called like a hook is meant to be one.
+local function checkNearMisses(object, where)
+  for name, value in next, object do
+    local canBeHook = type(name) == "string" and (isMeantAsHook(value) or callable.is(value))
+    local nearest = canBeHook and core.nearestName(name, OF_PLUGIN.names)
+    if nearest and nearest ~= name then fields.refuseName(where, name, OF_PLUGIN.names) end
+  end
+end
+
+-- A plugin may keep data of its own beside its hooks. Functions of its own under an unknown name are
+-- a misspelt hook, those of a class only where they are nearly called like one.
+local function checkHookNames(plugin, where)
+  local meant = {}
+  for name, value in next, plugin do
+    if isMeantAsHook(value) then meant[name] = value end
+  end
+  OF_PLUGIN:checkNames(meant, where)
+  local seen, class = {}, plugin
+  while type(class) == "table" and not seen[class] do
+    checkNearMisses(class, where)
+    seen[class] = true
     local metatable = getmetatable(class)
     class = type(metatable) == "table" and rawget(metatable, "__index") or nil
-    if type(class) ~= "table" or seen[class] then return end
-    seen[class] = true
-    for name, value in next, class do
-      local nearest = type(value) == "function" and type(name) == "string" and core.nearestName(name, OF_PLUGIN.names)
-      if nearest and nearest ~= name then fields.refuseName(where, name, OF_PLUGIN.names) end
-    end
   end
 end
 
@@ -114,9 +136,10 @@ local function readPlugin(plugin, where)
   if type(plugin) ~= "table" then
     fields.refuse(where, "expected a table of hooks, got " .. lists.kindOf(plugin))
   end
+  local name = OF_ITSELF:readOne(plugin, "name", where)
   checkHookNames(plugin, where)
   local hooks = joinNames(OF_PLUGIN:read(plugin, where), where)
-  hooks.name = plugin.name
+  hooks.name = name
   return hooks
 end
 
@@ -128,11 +151,12 @@ function callbacks.plugins(plugins, where)
   local list, seen = lists.of(plugins, where, "plugins"), {}
   for index, plugin in ipairs(list) do
     local place = ("%s[%d]"):format(where, index)
-    list[index] = readPlugin(plugin, place)
-    if type(plugin.name) == "string" then
-      if seen[plugin.name] then fields.refuse(place, ('two plugins are called "%s"'):format(plugin.name)) end
-      seen[plugin.name] = true
+    local hooks = readPlugin(plugin, place)
+    if hooks.name then
+      if seen[hooks.name] then fields.refuse(place, ('two plugins are called "%s"'):format(hooks.name)) end
+      seen[hooks.name] = true
     end
+    list[index] = hooks
   end
   return list
 end

@@ -11,18 +11,19 @@ local function isOfProvider(model)
   return type(metatable) == "table" and rawget(metatable, "__name") == "moonpad.model"
 end
 
----Refuses settings that no provider has, where the model of the agent is known to be one's.
+---Refuses settings that no provider has or can be sent, where the model of the agent is known to be
+---one's.
 ---@param agent moonpad.Agent
 function modelConfig.check(agent)
   if agent.config == nil or not isOfProvider(trees.modelOf(agent)) then return end
-  config.checkNames(agent.config, ('agent "%s".config'):format(agent.name))
+  config.checkForProvider(agent.config, ('agent "%s".config'):format(agent.name))
 end
 
----The same for all agents of a tree: what has no model of its own has got one now.
+---The same for all agents of a tree, those that are tools included: what has no model of its own has
+---got one now.
 ---@param root moonpad.Agent
 function modelConfig.checkTree(root)
-  modelConfig.check(root)
-  for _, child in ipairs(root.subAgents) do modelConfig.checkTree(child) end
+  for _, agent in ipairs(trees.all(root)) do modelConfig.check(agent) end
 end
 
 return modelConfig

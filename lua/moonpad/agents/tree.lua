@@ -1,6 +1,7 @@
 --- The tree of agents: who belongs to whom, and who may hand the conversation over to whom.
 local core = require "moonpad.core"
 local lists = require "moonpad.util.list"
+local tools = require "moonpad.tools.tool"
 
 local trees = {}
 
@@ -122,6 +123,25 @@ function trees.targets(agent, root)
   return targets, not agent.disallowTransferToParent and parent or nil
 end
 
+-- Agents that have been seen are keys of `found`: one may be a tool in many places.
+local function collect(agent, found)
+  if found[agent] then return end
+  found[agent], found[#found + 1] = true, agent
+  for _, entry in ipairs(agent.tools or {}) do
+    if tools.isTool(entry) and entry.agent then collect(entry.agent, found) end
+  end
+  for _, child in ipairs(agent.subAgents) do collect(child, found) end
+end
+
+---All agents of a tree, and of the trees of agents that are tools in it, each once.
+---@param root moonpad.Agent
+---@return moonpad.Agent[]
+function trees.all(root)
+  local found = {}
+  collect(root, found)
+  return table.move(found, 1, #found, 1, {})
+end
+
 ---The model of an agent: its own, or that of the nearest agent above it that has one.
 ---@param agent moonpad.Agent?
 ---@return function|moonpad.Model|string|nil
@@ -138,14 +158,12 @@ local function lacksModel(agent)
   return agent.isLlm and trees.modelOf(agent) == nil and #agent.callbacks.beforeModelCallback == 0
 end
 
----The first agent of a tree that would have nobody to ask.
+---The first agent of a tree, or of an agent that is a tool in it, that would have nobody to ask.
 ---@param root moonpad.Agent
 ---@return moonpad.Agent?
 function trees.withoutModel(root)
-  if lacksModel(root) then return root end
-  for _, child in ipairs(root.subAgents) do
-    local found = trees.withoutModel(child)
-    if found then return found end
+  for _, agent in ipairs(trees.all(root)) do
+    if lacksModel(agent) then return agent end
   end
   return nil
 end

@@ -54,8 +54,9 @@ local function checkResult(call, result)
 end
 
 -- Where memory ends, Lua does not ask: the text of its own error comes out of the call instead.
+-- False tells as little as nil.
 local function withTraceback(err)
-  err = err == nil and core.newError("tool", errorText.of(nil)) or luaError.object(err)
+  err = err and luaError.object(err) or core.newError("tool", errorText.of(nil))
   local text = errorText.of(err)
   return { isTraced = true, err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
 end

@@ -14,7 +14,7 @@ local modelCall = {}
 
 ---@class moonpad.Model
 ---@field name string?
----@field generate fun(self, request: table, context: moonpad.Context): table|string|function|nil, string?
+---@field generate fun(self, request: table, context: moonpad.Context): table|string|function|nil, any
 
 -- agent -> the model that its name stands for. Made when it is first called: only then must there
 -- be a key.
@@ -50,6 +50,12 @@ local function once(response)
   end
 end
 
+-- Raises what stands behind nil, if it tells what went wrong: a text, or an error object of any kind.
+local function raiseReason(reason)
+  if type(reason) == "string" then core.error("model", errorText.valid(reason)) end
+  if type(reason) == "table" or type(reason) == "userdata" and reason ~= core.null then error(reason, 0) end
+end
+
 -- The chunks of a streamed answer as responses. Chunks that are bare strings are partial; what was
 -- streamed without a complete answer at the end is completed here.
 local function streamed(where, iterator, invariant, control)
@@ -67,9 +73,10 @@ local function streamed(where, iterator, invariant, control)
   end
   return function()
     if isOver then return nil end
-    local chunk = iterator(invariant, control)
+    local chunk, reason = iterator(invariant, control)
     if chunk == nil then
       isOver = true
+      raiseReason(reason)
       return completeRest()
     end
     control = chunk
@@ -93,7 +100,7 @@ local function start(callbackState, run, request)
   local answer, invariant, control, closing = run(request, callbackState.context)
   local where = ('agent "%s": '):format(callbackState.agent.name)
   if callable.is(answer) then return streamed(where, answer, invariant, control), closing end
-  if answer == nil and type(invariant) == "string" then core.error("model", errorText.valid(invariant)) end
+  if answer == nil then raiseReason(invariant) end
   if answer == nil or type(answer) == "table" and next(answer) == nil then
     core.error("model", ('the model of agent "%s" returned %s; expected a response, a string or an iterator')
       :format(callbackState.agent.name, answer == nil and "nothing" or "an empty table"))
@@ -108,7 +115,7 @@ local function modelError(callbackState, err)
   local own = type(err) == "table" and err or {}
   local code = type(own.code) == "string" and own.code or "model"
   local message = type(own.message) == "string" and own.message
-    or ('the model of agent "%s" failed: %s'):format(callbackState.agent.name, errorText.of(err))
+    or ('the model of agent "%s" failed: %s'):format(callbackState.agent.name, errorText.of(err or nil))
   return core.newError(code, message, { cause = err })
 end
 

@@ -1,6 +1,7 @@
 --- The `config` of an agent, in the words of a provider.
 local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
+local schemaDefinition = require "moonpad.schema.definition"
 
 local config = {}
 
@@ -37,11 +38,14 @@ function config.checkValues(given, where)
   FIELDS:read(given, where)
 end
 
----Checks that there are no other settings than those that models of providers have.
+---Checks settings whose values are right by themselves for models of providers: there are no others
+---than those have, and all of it can be sent.
 ---@param given table
 ---@param where string for messages
-function config.checkNames(given, where)
+function config.checkForProvider(given, where)
   FIELDS:checkNames(given, where)
+  if given.responseSchema then schemaDefinition.check(given.responseSchema, where .. ".responseSchema") end
+  fields.checkJson(given, where)
 end
 
 ---Checks what an agent has configured, or a callback has put into a request.

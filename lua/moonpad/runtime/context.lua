@@ -92,6 +92,24 @@ local function readOnlyError(what, names)
   end
 end
 
+-- `pairs` of a view: the fields that have a value, in the order of their names. Of a copy, such as a
+-- spy of busted keeps, nothing is known.
+local function walkOver(names)
+  return function(self)
+    if callbackStateOf[self] == nil then return next, self, nil end
+    local index = 0
+    return function()
+      local value
+      repeat
+        index = index + 1
+        if names[index] == nil then return nil end
+        value = self[names[index]]
+      until value ~= nil
+      return names[index], value
+    end, self, nil
+  end
+end
+
 ---- The session as a context shows it
 
 local sessionFields = {
@@ -103,6 +121,7 @@ local SESSION_NAMES = sortedNames(sessionFields)
 local SessionView = {
   __name = "moonpad.session",
   __newindex = readOnlyError("context.session", SESSION_NAMES),
+  __pairs = walkOver(SESSION_NAMES),
   __index = function(self, key)
     local callbackState = callbackStateOf[self]
     if key == "state" then return contexts.readOnlyState(callbackState) end
@@ -300,6 +319,7 @@ local NAMES = sortedNames(readers, methods)
 local Context = {
   __name = "moonpad.context",
   __newindex = readOnlyError("context", NAMES),
+  __pairs = walkOver(sortedNames(readers)),
   __index = function(self, key)
     local method = methods[key]
     if method then return method end
@@ -310,8 +330,16 @@ local Context = {
   end,
 }
 
+-- What encodes and copies tables does so past their metatables, and would find nothing in a view. So
+-- there is something in it that is no JSON, under a name that tells why.
+local function noData() end
+local MARKS = {}
+for _, metatable in ipairs { Context, SessionView, Actions } do
+  MARKS[metatable] = ("a %s, which is no data"):format(metatable.__name)
+end
+
 local function view(callbackState, metatable)
-  local proxy = setmetatable({}, metatable)
+  local proxy = setmetatable({ [MARKS[metatable]] = noData }, metatable)
   callbackStateOf[proxy] = callbackState
   return proxy
 end

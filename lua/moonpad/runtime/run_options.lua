@@ -20,9 +20,23 @@ local runOptions = {}
 ---@field customMetadata table? goes on every event of the run; what an event says itself counts
 ---@field saveInputBlobsAsArtifacts boolean? saves the files in the message as artifacts, and names them in their place
 
--- The id as the service stores it, so that " a" and "a" stand in one line.
-local function trimmed(id)
-  return type(id) == "string" and id:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$" or nil
+-- The id as the service stores it, so that " a" and "a" stand in one line; nil for none.
+local function trimmed(id, where)
+  if type(id) ~= "string" then fields.refuse(where, "expected a string, got " .. fields.describe(id)) end
+  id = id:match "^[ \t\r\n\f\v]*(.-)[ \t\r\n\f\v]*$"
+  if id ~= "" then fields.serviceName(id, where) end
+  return id
+end
+
+-- Refuses what no event can carry, in the words of the core, which knows the path in the event.
+-- Returns the event.
+local function checkEvent(event, path, where)
+  local ok, made = pcall(core.newEvent, event)
+  if ok then return made end
+  luaError.passOn(made)
+  if not core.isError(made) then error(made, 0) end
+  local message, count = made.message:gsub("^event%." .. path, function() return where end)
+  return core.error(made.code, count > 0 and message or where .. ": " .. message)
 end
 
 local function userContent(message, where)
@@ -33,7 +47,14 @@ local function userContent(message, where)
       fields.refuse(("%s.parts[%d]"):format(where, index), "a user cannot call functions; only a model can")
     end
   end
+  checkEvent({ author = "user", content = result }, "content", where)
   return result
+end
+
+local function stateDelta(given, where)
+  if type(given) ~= "table" then fields.refuse(where, "expected a table, got " .. fields.describe(given)) end
+  checkEvent({ author = "user", actions = { stateDelta = given } }, "actions%.stateDelta", where)
+  return copy(given)
 end
 
 local function isObject(value)
@@ -45,18 +66,14 @@ local function metadata(given, where)
   if not isObject(given) then
     fields.refuse(where, "expected a table of named fields, got " .. fields.describe(given))
   end
-  local ok, event = pcall(core.newEvent, { author = "user", customMetadata = given })
-  if ok then return copy(event.customMetadata) end
-  luaError.passOn(event)
-  if not core.isError(event) then error(event, 0) end
-  core.error(event.code, (event.message:gsub("^event%.customMetadata", function() return where end)))
+  return copy(checkEvent({ author = "user", customMetadata = given }, "customMetadata", where).customMetadata)
 end
 
 local FIELDS = fields.new {
-  { "userId", fields.text, required = true },
-  { "sessionId", "string" },
+  { "userId", fields.serviceName, required = true },
+  { "sessionId", trimmed },
   { "newMessage", userContent },
-  { "stateDelta", "table" },
+  { "stateDelta", stateDelta },
   { "numRecentEvents", fields.integerFrom(0) },
   { "maxLlmCalls", fields.integerFrom(0) },
   { "streaming", "boolean" },
@@ -75,13 +92,13 @@ function runOptions.check(runner, options, where)
     core.error("unsupported",
       ("%s: %s"):format(fields.at(where, "saveInputBlobsAsArtifacts"), services.advice "artifactService"))
   end
-  local sessionId = trimmed(read.sessionId)
+  local sessionId = read.sessionId
   if sessionId == nil or sessionId == "" then sessionId = core.uuid4(runner.sessionService) end
   return {
     userId = read.userId,
     sessionId = sessionId,
     numRecentEvents = read.numRecentEvents,
-    stateDelta = copy(read.stateDelta),
+    stateDelta = read.stateDelta,
     userContent = read.newMessage,
     maxLlmCalls = read.maxLlmCalls or runner.maxLlmCalls,
     streaming = read.streaming,

@@ -43,7 +43,7 @@ end
 runners.SESSION_SERVICE = { is = isSessionService, what = "what moonpad.open returns" }
 
 runners.FIELDS = fields.new {
-  { "appName", fields.text, required = true },
+  { "appName", fields.serviceName, required = true },
   { "agent", { is = agents.isAgent, what = "a moonpad.agent" }, required = true },
   { "sessionService", runners.SESSION_SERVICE },
   { "artifactService", services.artifactService },
@@ -58,7 +58,7 @@ runners.FIELDS = fields.new {
 -- A plugin may answer in place of all models.
 local function checkModels(root, plugins, where)
   for _, plugin in ipairs(plugins) do
-    if plugin.beforeModelCallback then return end
+    if #(plugin.beforeModelCallback or {}) > 0 then return end
   end
   local agent = trees.withoutModel(root)
   if agent then
@@ -66,11 +66,19 @@ local function checkModels(root, plugins, where)
   end
 end
 
-local function checkServices(definition, where)
-  if definition.url == nil then
-    if definition.sessionService ~= nil then return end
+local function checkSessionService(service, where)
+  if service == nil then
     fields.refuse(where .. ".sessionService", ("expected what moonpad.open returns, or %s.url, got nil"):format(where))
   end
+  -- That asks no store, only whether there still is one.
+  local ok, err = pcall(core.now, service)
+  if not ok and core.isError(err) and err.code == "closed" then
+    core.error("closed", where .. ".sessionService: the service is closed")
+  end
+end
+
+local function checkServices(definition, where)
+  if definition.url == nil then return checkSessionService(definition.sessionService, where) end
   for _, field in ipairs { "sessionService", "artifactService", "memoryService" } do
     if definition[field] ~= nil then
       fields.refuse(where .. ".url", ("opens the services itself; leave %s away"):format(field))

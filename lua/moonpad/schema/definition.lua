@@ -1,6 +1,8 @@
 --- Checks JSON Schemas themselves, when a tool or an agent is made: a misspelt type would switch
 --- the check of values off.
 local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 local luaError = require "moonpad.util.lua_error"
 local schema = require "moonpad.schema.validate"
@@ -19,7 +21,8 @@ local function refuse(where, message, ...)
 end
 
 local function member(where, key)
-  return key:find "^[%a_][%w_]*$" and where .. "." .. key or ("%s[%s]"):format(where, core.json.encode(key))
+  if key:find "^[%a_][%w_]*$" then return where .. "." .. key end
+  return ("%s[%s]"):format(where, core.json.encode(errorText.valid(key)))
 end
 
 local function checkTypeName(name, where)
@@ -118,6 +121,8 @@ end
 function definitions.check(definition, where)
   if type(definition) ~= "table" then refuse(where, "expected a table, got %s", type(definition)) end
   checkSchema(definition, where, 0, { count = 0 })
+  -- Models are sent the whole of it, with the keywords that nothing here looks at.
+  fields.checkJson(definition, where)
 end
 
 return definitions

@@ -20,6 +20,7 @@ local callable = require "moonpad.util.callable"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local lists = require "moonpad.util.list"
+local luaError = require "moonpad.util.lua_error"
 
 local fields = {}
 
@@ -34,6 +35,7 @@ local fields = {}
 ---@field required boolean?
 ---@field default any taken where nothing was given
 ---@field arguments string? of a function: what it is called with. One that expects a self is refused
+---@field isText boolean? a string must be valid UTF-8: it is sent to models, or stored
 
 ---@class moonpad.Fields
 ---@field names string[]
@@ -181,6 +183,43 @@ function fields.checkNoSelf(value, where, arguments)
     .. "without a parameter self"):format(arguments))
 end
 
+---Refuses a text that can neither be stored nor sent.
+---@param text string
+---@param where string for messages
+function fields.checkUtf8(text, where)
+  local length, bad = utf8.len(text)
+  if not length then fields.refuse(where, ("the string is not valid UTF-8 (byte %d)"):format(bad)) end
+end
+
+local MAX_NAME_BYTES = 255
+
+---Checks the name of an app, a user or a session as every call of a service does (contract 2).
+---@param value any
+---@param where string for messages
+function fields.serviceName(value, where)
+  if not fields.text.is(value) then
+    fields.refuse(where, ("expected %s, got %s"):format(fields.text.what, fields.describe(value)))
+  end
+  fields.checkUtf8(value, where)
+  if value:find("\0", 1, true) then fields.refuse(where, "a NUL byte is not allowed") end
+  if #value > MAX_NAME_BYTES then
+    fields.refuse(where, ("%d bytes, at most %d are allowed"):format(#value, MAX_NAME_BYTES))
+  end
+end
+
+local MAX_JSON_BYTES = 64 << 20 -- what holds itself many times over has no end
+
+---Refuses what is no JSON, and says where in it.
+---@param value any
+---@param where string for messages
+function fields.checkJson(value, where)
+  local ok, err = pcall(core.encodeWithin, value, MAX_JSON_BYTES)
+  if ok then return end
+  luaError.passOn(err)
+  -- The path begins with "value", the encoder's name for what it gets.
+  core.error("invalid_argument", (errorText.of(err):gsub("^value", function() return where end)))
+end
+
 local function readField(field, given, where)
   local value, takes = given[field[1]], field.takes
   if value == nil and not field.required then return field.default end
@@ -188,6 +227,7 @@ local function readField(field, given, where)
   if type(takes) == "table" and not takes.is(value) then
     fields.refuse(where, ("expected %s, got %s"):format(takes.what, fields.describe(value, takes.showsValue)))
   end
+  if field.isText and type(value) == "string" then fields.checkUtf8(value, where) end
   if field.arguments then fields.checkNoSelf(value, where, field.arguments) end
   if type(takes) ~= "function" then return value end
   local taken = takes(value, where)

@@ -89,8 +89,10 @@ end
 
 function loadArtifacts.processLlmRequest(context, request)
   local available = context:listArtifacts()
-  if type(available) ~= "table" or #available == 0 then return end
-  requestText.append(request, INSTRUCTION:format(core.json.encode(available)))
+  if type(available) == "table" and #available > 0 then
+    requestText.append(request, INSTRUCTION:format(core.json.encode(available)))
+  end
+  -- A model may ask though there is none: the names may be from the user, or from long ago.
   local callbackState = contexts.stateOf(context)
   for _, name in ipairs(namesAskedFor(request)) do
     local part = find(callbackState, name)

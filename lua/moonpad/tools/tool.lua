@@ -42,7 +42,7 @@ end
 
 local FIELDS = fields.new {
   { "name", checkName, required = true },
-  { "description", "string", default = "" },
+  { "description", "string", default = "", isText = true },
   { "parameters", tools.checkParameters },
   { "run", "function", required = true, arguments = "args, context" },
   { "longRunning", "boolean", default = false },
