@@ -87,18 +87,18 @@ local function textOf(event)
 end
 
 -- Is it what a plugin says after the run of an agent that has answered?
-local function isAfterword(agent, last, event)
-  return last ~= nil and event.author == turn.HOOK_AUTHOR and agent.name ~= turn.HOOK_AUTHOR
+local function isAfterword(last, event)
+  return last ~= nil and event.author == turn.HOOK_AUTHOR
 end
 
 -- Takes over what the child has saved; returns its last event that says something, or says what
 -- went wrong.
-local function takeOver(agent, session, context)
+local function takeOver(session, context)
   local last
   for _, event in ipairs(session.events) do
     applyArtifacts(context.actions, event.actions.artifactDelta)
     local says = event.author ~= "user" and (not content.isEmpty(event.content) or event.errorCode)
-    if says and not isAfterword(agent, last, event) then last = event end
+    if says and not isAfterword(last, event) then last = event end
   end
   return last
 end
@@ -131,7 +131,7 @@ local function run(agent, request, context)
     maxLlmCalls = invocationContext.maxLlmCalls, streaming = invocationContext.streaming,
   }, { usage = invocationContext.usage, onCommit = commitFor(callbackState) })
   repeat until child:wait() == nil
-  return answerOf(agent, takeOver(agent, service:getSession(who), context))
+  return answerOf(agent, takeOver(service:getSession(who), context))
 end
 
 ---Makes a tool of an agent.
