@@ -42,8 +42,10 @@ end
 local function measureShort(what, prefix, runner, window, boundMs)
   local times = { {}, {}, {} }
   for round = 0, TURNS do
-    for index, length in ipairs(LENGTHS) do
-      local took = turn(runner, prefix .. length, window)
+    -- Another one begins each round: else the collector's cycles may fall on the same one always.
+    for place = 1, #LENGTHS do
+      local index = (round + place) % #LENGTHS + 1
+      local took = turn(runner, prefix .. LENGTHS[index], window)
       if round > 0 then times[index][round] = took end
     end
   end
@@ -61,6 +63,8 @@ local function measureStore(what, service, boundMs)
   -- Sessions of their own each: a window of 20 must not find what the other has read.
   local function fillAll(prefix)
     for _, length in ipairs(LENGTHS) do fill(service, prefix .. length, length) end
+    -- What filling has left is none of the turns'.
+    collectgarbage()
   end
   fillAll "none "
   measureShort(what .. ', includeContents = "none"', "none ", newRunner(service, { includeContents = "none" }), nil,
