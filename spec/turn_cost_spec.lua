@@ -171,6 +171,26 @@ support.each_store(function(open)
       assert.equal("ok x2 ok x3 ok x4 ok x5", seen[5])
     end)
 
+    it("shows calls and answers that were made by hand, whatever they lack", function()
+      service = open()
+      local kept = session()
+      local calls = { { functionCall = {} }, { functionCall = { id = "x" } }, { functionCall = { name = "y" } } }
+      local answers = { { functionResponse = {} }, { functionResponse = { id = "x" } },
+        { functionResponse = { name = "y", response = { n = 1 } } } }
+      service:appendEvent(kept, { author = "A", content = { parts = calls } })
+      service:appendEvent(kept, { author = "A", content = { parts = answers } })
+      for _, includeContents in ipairs { "default", "none" } do
+        local shown
+        ask(runnerOf { includeContents = includeContents, model = function(request)
+          shown = request.contents
+          return "ok"
+        end })
+        assert.equal(3, #shown[1].parts)
+        assert.same({ { functionResponse = { response = { error = "cancelled" } } }, answers[2], answers[3] },
+          shown[2].parts)
+      end
+    end)
+
     it("that is cancelled in the middle leaves the next one a whole history", function()
       service = open()
       fill(600)

@@ -61,15 +61,29 @@ end
 -- How many events of the end of the history are looked at first.
 local SHORT_TAIL = 8
 
+-- Looks at the end of the history: at a short one, then at longer ones, until `decide` answers. It
+-- gets the events that are visible there, the same as they are shown (without what is left out for
+-- a late answer), and whether that is all there is.
+local function lookAtEnd(seen, agentName, branch, decide)
+  local size = SHORT_TAIL
+  while true do
+    local tail, isAll = seen:tail(size)
+    local prompt, isFromOther = showing(agentName, branch)
+    local visible = visibleOf(prompt, tail)
+    local answer = decide(visible, lateAnswers.joined(visible, isFromOther), isAll, isFromOther)
+    if answer ~= nil then return answer end
+    size = size * 4
+  end
+end
+
 ---- Where the last event answers an earlier call, what was said since is left out
 
 local function endsInLateAnswer(seen, agentName, branch)
-  local tail, isAll = seen:tail(SHORT_TAIL)
-  local prompt, isFromOther = showing(agentName, branch)
-  local visible = visibleOf(prompt, tail)
-  local shown = lateAnswers.joined(visible, isFromOther)
-  if shown ~= visible then return true end
-  return not isAll and not lateAnswers.isComplete(visible, shown, #shown, isFromOther)
+  return lookAtEnd(seen, agentName, branch, function(visible, shown, isAll, isFromOther)
+    if shown ~= visible then return true end
+    if isAll or lateAnswers.isComplete(visible, shown, #shown, isFromOther) then return false end
+    return nil
+  end)
 end
 
 local function joinedPrompt(seen, agentName, branch)
@@ -97,21 +111,12 @@ local function startOfTurn(visible, isFromOther)
   return 1
 end
 
--- The turn is looked for in the end of the history; in more of it, until all that is answered in the
--- turn is in sight.
 local function turnPrompt(seen, agentName, branch)
-  local size = SHORT_TAIL
-  while true do
-    local tail, isAll = seen:tail(size)
-    local prompt, isFromOther = showing(agentName, branch)
-    local visible = visibleOf(prompt, tail)
-    local shown = lateAnswers.joined(visible, isFromOther)
+  return lookAtEnd(seen, agentName, branch, function(visible, shown, isAll, isFromOther)
     local first = startOfTurn(shown, isFromOther)
-    if isAll or first > 1 and lateAnswers.isComplete(visible, shown, first, isFromOther) then
-      return promptOf(shown, first, agentName, branch)
-    end
-    size = size * 4
-  end
+    local isWhole = isAll or first > 1 and lateAnswers.isComplete(visible, shown, first, isFromOther)
+    return isWhole and promptOf(shown, first, agentName, branch) or nil
+  end)
 end
 
 ---- The request

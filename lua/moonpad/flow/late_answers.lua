@@ -178,7 +178,8 @@ local function answersNoted(event, called)
   local isNoted = true
   for _, part in ipairs(events.parts(event)) do
     local call, response = part.functionCall, part.functionResponse
-    if call then called[call.id or call.name] = true end
+    local made = call and (call.id or call.name)
+    if made then called[made] = true end
     if response and not called[response.id or response.name] then isNoted = false end
   end
   return isNoted
