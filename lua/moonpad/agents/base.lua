@@ -99,7 +99,7 @@ end
 function agents.transferTo(invocationContext, name)
   if invocationContext:hasEnded() then return end
   invocationContext:countTransfer()
-  local root = invocationContext.runner.agent
+  local root = invocationContext.rootAgent
   local target = trees.find(root, name)
   -- An event written by hand may name anybody.
   if not target then

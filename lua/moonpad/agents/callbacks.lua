@@ -172,7 +172,7 @@ local function askEach(functions, call, ...)
 end
 
 local function askPlugins(callbackState, hook, call, ...)
-  for _, plugin in ipairs(callbackState.invocationContext.runner.plugins) do
+  for _, plugin in ipairs(callbackState.invocationContext.plugins) do
     local answer = askEach(plugin[hook], call, ...)
     if answer then return answer end
   end
@@ -197,7 +197,7 @@ end
 ---@param hook string
 ---@return boolean
 function callbacks.has(callbackState, hook)
-  for _, plugin in ipairs(callbackState.invocationContext.runner.plugins) do
+  for _, plugin in ipairs(callbackState.invocationContext.plugins) do
     if plugin[hook] and #plugin[hook] > 0 then return true end
   end
   return #(callbackState.agent.callbacks[hook] or {}) > 0

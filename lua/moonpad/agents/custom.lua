@@ -38,7 +38,7 @@ local function toEvent(given, session)
 end
 
 local function target(callbackState, which)
-  local root = callbackState.invocationContext.runner.agent
+  local root = callbackState.invocationContext.rootAgent
   local name = agents.isAgent(which) and which.name or which
   if type(name) ~= "string" then
     refuse("context:runAgent(agent): expected an agent or the name of one, got " .. type(which))

@@ -24,7 +24,7 @@ local function resolve(callbackState, agent, field)
   local instruction = agent[field]
   if instruction == nil then return nil end
   if type(instruction) ~= "string" then return fromProvider(instruction, callbackState, field) end
-  local syntax = agent.templateSyntax or callbackState.invocationContext.runner.templateSyntax
+  local syntax = agent.templateSyntax or callbackState.invocationContext.templateSyntax
   return render(instruction, callbackState.state, agent.name, syntax, callbackState)
 end
 
@@ -39,7 +39,7 @@ end
 ---@param hasTools boolean
 ---@return string?
 function instructions.system(callbackState, hasTools)
-  local agent, root = callbackState.agent, callbackState.invocationContext.runner.agent
+  local agent, root = callbackState.agent, callbackState.invocationContext.rootAgent
   local texts = {}
   for _, text in ipairs {
     resolve(callbackState, root, "globalInstruction") or "",
@@ -62,8 +62,7 @@ function instructions.injectSessionState(template, context)
   end
   local callbackState = contexts.stateOf(context)
   if callbackState then
-    local runner = callbackState.invocationContext.runner
-    local syntax = callbackState.agent.templateSyntax or runner and runner.templateSyntax
+    local syntax = callbackState.agent.templateSyntax or callbackState.invocationContext.templateSyntax
     return render(template, callbackState.state, callbackState.agent.name, syntax, callbackState)
   end
   local ok, err = pcall(core.render, "", context, {})

@@ -163,7 +163,7 @@ function Search:confirmedCall(event, request, response, index)
   if self.confirmed[id] or self:isAnswered(id) then
     refuse(index, ANSWERED, id)
   end
-  local agent = trees.find(self.invocationContext.runner.agent, tostring(event.author))
+  local agent = trees.find(self.invocationContext.rootAgent, tostring(event.author))
   if not (agent and agent.isLlm) then
     refuse(index, 'agent "%s", which has asked for the confirmation %s, is not in this tree', event.author, id)
   end

@@ -39,7 +39,7 @@ end
 
 local function addTransfer(offered, callbackState)
   local agent = callbackState.agent
-  local targets = trees.targets(agent, callbackState.invocationContext.runner.agent)
+  local targets = trees.targets(agent, callbackState.invocationContext.rootAgent)
   -- A tool of the agent's own may do it in place of ours.
   if #targets == 0 or agent.toolsByName[transfer.TOOL_NAME] then return end
   add(offered, transfer.tool(targets), "moonpad's to hand the conversation over")

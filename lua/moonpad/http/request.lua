@@ -5,7 +5,7 @@ local driver = require "moonpad.http.client"
 local errorText = require "moonpad.util.error_text"
 local redirect = require "moonpad.http.redirect"
 local retry = require "moonpad.http.retry"
-local signals = require "moonpad.runtime.coroutines"
+local coroutines = require "moonpad.runtime.coroutines"
 
 local jobs = {}
 
@@ -173,7 +173,7 @@ end
 ---@return string? kind of the failure
 function Job:wait()
   checkSelf(self, "wait")
-  signals.checkThread "job:wait"
+  coroutines.checkThread "job:wait"
   while not self.status and not self.isOver do stepInTurn(self) end
   if self.status then return self.status end
   local failure = self.failure or { message = "the request has been closed", kind = "closed" }
@@ -206,7 +206,7 @@ end
 ---@return string? kind of the failure
 function Job:receive()
   checkSelf(self, "receive")
-  signals.checkThread "job:receive"
+  coroutines.checkThread "job:receive"
   local status, message, kind = self:wait()
   if not status then return nil, message, kind end
   while true do
@@ -230,7 +230,7 @@ end
 ---@return string? kind of the failure
 function Job:collect(limit)
   checkSelf(self, "collect")
-  signals.checkThread "job:collect"
+  coroutines.checkThread "job:collect"
   if limit ~= nil and math.type(limit) ~= "integer" then
     core.error("invalid_argument", "job:collect(limit): expected an integer, got " .. errorText.show(limit))
   end

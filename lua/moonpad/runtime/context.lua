@@ -184,8 +184,8 @@ function methods:transferToAgent(name)
   end
   checkWritable(callbackState, "context:transferToAgent(name)")
   -- A context that belongs to no run (to test a tool) knows no other agents.
-  local runner = callbackState.invocationContext.runner
-  local objection = runner and trees.objection(callbackState.agent, runner.agent, name)
+  local root = callbackState.invocationContext.rootAgent
+  local objection = root and trees.objection(callbackState.agent, root, name)
   if objection then core.error("invalid_argument", ('context:transferToAgent: "%s" %s'):format(name, objection)) end
   callbackState.actions.transferToAgent = name
 end

@@ -89,7 +89,7 @@ end
 ---@param origin moonpad.Origin?
 ---@return table event
 function eventHook.ask(callbackState, event, origin)
-  if #callbackState.invocationContext.runner.plugins == 0 then return event end
+  if #callbackState.invocationContext.plugins == 0 then return event end
   local shown = event.partial and {} or deltaOf(callbackState, event, origin)
   local view = merged(event)
   view.actions = merged(event.actions, { stateDelta = copy(shown) })

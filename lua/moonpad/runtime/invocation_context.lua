@@ -13,6 +13,9 @@ local invocationContexts = {}
 ---@class moonpad.InvocationContext
 ---@field id string the invocation id
 ---@field runner moonpad.Runner? none where a tool is tested without a run
+---@field rootAgent moonpad.Agent? the runner's, like the next two
+---@field plugins table<string, function[]>[]?
+---@field templateSyntax string? for agents that do not say it themselves
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
 ---@field userId string
@@ -65,6 +68,8 @@ local MAX_DEPTH = 1500
 ---@param fields table id, runner, and what the caller of the run has asked for
 ---@return moonpad.InvocationContext
 function invocationContexts.new(fields)
+  local runner = fields.runner or {}
+  fields.rootAgent, fields.plugins, fields.templateSyntax = runner.agent, runner.plugins, runner.templateSyntax
   fields.usage = fields.usage or { llmCalls = 0 }
   fields.shared = { callbackStates = {}, threads = {}, transfers = 0 }
   return setmetatable(fields, InvocationContext)

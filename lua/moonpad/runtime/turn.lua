@@ -46,7 +46,7 @@ end
 -- state. Returns whose calls it answers, and the agent that a plugin has handed the conversation
 -- over to.
 local function appendUserEvent(invocationContext)
-  local callbackState = contexts.begin(invocationContext, invocationContext.runner.agent)
+  local callbackState = contexts.begin(invocationContext, invocationContext.rootAgent)
   if invocationContext.userContent then
     local replaced = callbacks.askPlugins(callbackState, "onUserMessage", invocationContext.userContent)
     if replaced ~= nil then invocationContext:setUserContent(content.normalize(replaced, "user", "onUserMessage")) end
@@ -72,8 +72,8 @@ turn.HOOK_AUTHOR = "model"
 -- The hooks of plugins before and after everything. Returns whether one of them answered, and whom
 -- they hand over to.
 local function askPlugins(invocationContext, hook)
-  if #invocationContext.runner.plugins == 0 then return false end
-  local callbackState = contexts.begin(invocationContext, invocationContext.runner.agent)
+  if #invocationContext.plugins == 0 then return false end
+  local callbackState = contexts.begin(invocationContext, invocationContext.rootAgent)
   local answer = callbacks.askPlugins(callbackState, hook)
   if answer ~= nil then answer = content.normalize(answer, "model", hook) end
   local target = publish.changes(callbackState, answer, turn.HOOK_AUTHOR).transfer
@@ -86,7 +86,7 @@ end
 local function runCallers(invocationContext, answered)
   local hasRun, failure = false, nil
   for _, call in ipairs(answered) do
-    local caller = trees.find(invocationContext.runner.agent, call.author)
+    local caller = trees.find(invocationContext.rootAgent, call.author)
     if caller then
       local child = invocationContext:child { branch = call.branch, answered = call }
       local ok, err = xpcall(agents.run, invocationContext:tracer(), child, caller)
@@ -105,7 +105,7 @@ end
 -- Those whose calls have been answered; else the one that the conversation is with.
 local function runAgents(invocationContext, answered)
   if runCallers(invocationContext, answered) then return end
-  local root = invocationContext.runner.agent
+  local root = invocationContext.rootAgent
   if #root.subAgents == 0 then return agents.run(invocationContext, root) end
   local newestFirst = invocationContext.shared.history:newestFirst()
   agents.run(invocationContext, trees.findAgentToRun(root, newestFirst, contents.isVisible))
