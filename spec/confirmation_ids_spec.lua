@@ -42,7 +42,8 @@ support.each_store(function(open)
   local service, ran, told
   before_each(function() service, ran, told = open(), {}, {} end)
 
-  -- An agent that pays once it is told to, with the ids that it is given, and keeps what it is told.
+  -- An agent that pays once it is told to, with the ids that it is given, and keeps what it is
+  -- told.
   local function payer(name, ids, more)
     local fields = {
       name = name,

@@ -99,9 +99,9 @@ local function contentsOf(service, name, includeContents, branch, window)
   local session = service:getSession {
     appName = "app", userId = "u", sessionId = "s", numRecentEvents = window,
   }
-  local shared = { history = sessionHistory.open(session, service) }
-  return moonpad.json.encode(contents.build({ shared = shared, branch = branch },
-    { name = name, includeContents = includeContents }))
+  local seen = sessionHistory.open(session, service)
+  local invocationContext = { history = function() return seen end, branch = branch }
+  return moonpad.json.encode(contents.build(invocationContext, { name = name, includeContents = includeContents }))
 end
 
 -- `cold` keeps nothing: it makes each request anew from the store.

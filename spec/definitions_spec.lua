@@ -439,3 +439,21 @@ describe("a plugin", function()
     end)))
   end)
 end)
+
+describe("models of providers", function()
+  it("refuse options of a wrong type when they are made", function()
+    for _, name in ipairs { "openai", "anthropic", "gemini" } do
+      for field, wrong in pairs {
+        timeoutMs = "x", idleTimeoutMs = 0.5, maxRetries = -1, caFile = 3, headers = { ["a b"] = "x" },
+      } do
+        local options = { model = "m", apiKey = "k", [field] = wrong }
+        checks.raises("invalid_argument", ("models.%s: %s: "):format(name, field), moonpad.models[name], options)
+      end
+      for _, headers in ipairs { { x = 3 }, { x = "a\nb" }, { "x" } } do
+        local options = { model = "m", apiKey = "k", headers = headers }
+        checks.raises("invalid_argument", "headers", moonpad.models[name], options)
+      end
+      assert.equal("m", moonpad.models[name] { model = "m", apiKey = "k", headers = { ["x-one"] = "1" } }.name)
+    end
+  end)
+end)

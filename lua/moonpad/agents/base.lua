@@ -25,7 +25,7 @@ local agents = {}
 local Agent = { __name = "moonpad.agent" }
 Agent.__index = Agent
 
--- Authors of events that are no agents: who speaks for one of them would be taken for the other.
+-- Authors that are no agents: an agent of that name would be mistaken for them.
 local TAKEN = {
   user = "who sends the messages",
   model = "who says what plugins answer before and after a run",

@@ -104,8 +104,8 @@ local function checkNearMisses(object, where)
   end
 end
 
--- A plugin may keep data of its own beside its hooks. Functions of its own under an unknown name are
--- a misspelt hook, those of a class only where they are nearly called like one.
+-- A plugin may keep data of its own beside its hooks. Functions of its own under an unknown name
+-- are a misspelt hook, those of a class only where they are nearly called like one.
 local function checkHookNames(plugin, where)
   local meant = {}
   for name, value in next, plugin do

@@ -19,8 +19,8 @@ function modelConfig.check(agent)
   config.checkForProvider(agent.config, ('agent "%s".config'):format(agent.name))
 end
 
----The same for all agents of a tree, those that are tools included: what has no model of its own has
----got one now.
+---The same for all agents of a tree, those that are tools included: what has no model of its own
+---has got one now.
 ---@param root moonpad.Agent
 function modelConfig.checkTree(root)
   for _, agent in ipairs(trees.all(root)) do modelConfig.check(agent) end

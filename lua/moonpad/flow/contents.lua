@@ -1,5 +1,5 @@
 --- History as a model gets to see it: the contents of a request, made from the events of the
---- session. What was made for one request is gone on with for the next one, in later runs, too.
+--- session. Those of one request are kept, and extended for the next one, in later runs, too.
 local historyCache = require "moonpad.flow.history_cache"
 local lateAnswers = require "moonpad.flow.late_answers"
 local prompts = require "moonpad.flow.prompt"
@@ -128,7 +128,7 @@ contents.isVisible = prompts.isVisible
 ---@param agent moonpad.Agent
 ---@return moonpad.Content[]
 function contents.build(invocationContext, agent)
-  local seen, branch = invocationContext.shared.history, invocationContext.branch
+  local seen, branch = invocationContext:history(), invocationContext.branch
   if agent.includeContents == "none" then return turnPrompt(seen, agent.name, branch):list() end
   local prompt = wholePrompt(seen, agent.name, branch)
   if prompt:endsInAnswer() and endsInLateAnswer(seen, agent.name, branch) then

@@ -39,8 +39,8 @@ local function beginning(list, position, revision, target)
   return showsAll and position or 1, not showsAll
 end
 
----Walks over what rewinds have left of some events, newest first. A rewind takes back all between it
----and the first event of the invocation that it names, or all after the revision that it names,
+---Walks over what rewinds have left of some events, newest first. A rewind takes back all between
+---it and the first event of the invocation that it names, or all after the revision that it names,
 ---earlier rewinds as well.
 ---@param list moonpad.EventList
 ---@param last integer? the position to begin at; default: the end

@@ -62,8 +62,8 @@ local function drop(cache, kept)
   kept.isDropped = true
 end
 
----Counts what has been added, and makes room for it. A session that is too large for the cache alone
----is dropped, too: then the run that uses it keeps it until it ends.
+---Counts what has been added, and makes room for it. A session that is too large for the cache
+---alone is dropped, too: then the run that uses it keeps it until it ends.
 ---@param kept moonpad.KeptHistory
 ---@param bytes integer
 function historyCache.grow(kept, bytes)

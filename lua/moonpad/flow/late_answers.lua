@@ -65,7 +65,7 @@ function lateAnswers.findCall(list, last, isFromOther)
   return nil
 end
 
----The earliest event before an answer with a call that it answers; nil where there is none in sight.
+---The earliest event before an answer with a call that it answers; nil where none is in sight.
 ---@param list table[] events that a model would see
 ---@param last integer where the answer is
 ---@param isFromOther fun(event: table): boolean

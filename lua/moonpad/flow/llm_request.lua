@@ -42,8 +42,8 @@ function llmRequests.unshare(request)
   request.contents = prompts.copyOf(request.contents)
 end
 
----The request of a model call. Everything in it is a copy, but for what is in `contents`: a callback
----may change that, too, after `unshare`; a model must not.
+---The request of a model call. Everything in it is a copy, but for what is in `contents`: a
+---callback may change that, too, after `unshare`; a model must not.
 ---@param callbackState moonpad.CallbackState
 ---@param offered moonpad.OfferedTools
 ---@return table

@@ -20,7 +20,7 @@ end
 -- The whole stored history, as far as the run knows the session; its last position there.
 local function openWhole(invocationContext, seen)
   local session = invocationContext.session
-  local service = invocationContext.runner.sessionService
+  local service = invocationContext.sessionService
   local whole = service:getSession {
     appName = session.appName, userId = session.userId, sessionId = session.id, numRecentEvents = math.maxinteger,
   }
@@ -44,7 +44,7 @@ local Search = {}
 Search.__index = Search
 
 local function newSearch(invocationContext)
-  local seen = invocationContext.shared.history
+  local seen = invocationContext:history()
   return setmetatable({
     invocationContext = invocationContext, seen = seen, following = seen:newestFirst(), calls = {}, answers = {},
     requests = {}, before = {}, callers = {}, confirmed = {},
@@ -233,7 +233,7 @@ end
 function longRunning.checkFirst(invocationContext, answered, revision, message)
   for _, agent in ipairs(answered) do
     for _, confirmed in ipairs(agent.confirmed) do
-      if isAnsweredAfter(invocationContext.shared.history, revision, message, confirmed.requestId) then
+      if isAnsweredAfter(invocationContext:history(), revision, message, confirmed.requestId) then
         core.error("invalid_argument", "newMessage: " .. ANSWERED:format(confirmed.requestId))
       end
     end

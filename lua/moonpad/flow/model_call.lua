@@ -50,7 +50,7 @@ local function once(response)
   end
 end
 
--- Raises what stands behind nil, if it tells what went wrong: a text, or an error object of any kind.
+-- Raises what stands behind nil, if it tells what went wrong: a text, or any error object.
 local function raiseReason(reason)
   if type(reason) == "string" then core.error("model", errorText.valid(reason)) end
   if type(reason) == "table" or type(reason) == "userdata" and reason ~= core.null then error(reason, 0) end

@@ -32,9 +32,15 @@ function prompts.new(agentName, branch)
     agentName = agentName, branch = branch, contents = {}, growth = 0,
     -- See confirmation.shown.
     requests = {},
-    -- Function calls and their answers: by id, the latest that has it; by name, all; those about
-    -- which the user was asked, by the id of the request; and by their id, those that are run anew.
-    callsById = {}, callsByName = {}, callsOfRequest = {}, runAnew = {},
+    -- The calls of the latest event that has the id.
+    callsById = {},
+    -- All calls of a name, and which of them may lack an answer.
+    callsByName = {},
+    -- The call that the user was asked to confirm, by the id of the request for it.
+    callsOfRequest = {},
+    -- Confirmed calls whose answers are still to come, by their id; false where the call itself is
+    -- not in the prompt.
+    runAnew = {},
     -- Where answers stand that have come since the contents were made: position -> calls.
     answered = {},
   }, Prompt)
@@ -233,7 +239,6 @@ local function noteConfirmed(self, confirmations)
     local id = confirmed.id
     if id and not self:isFromOther(confirmed.request) then
       self.runAnew[id] = self.runAnew[id] or {}
-      -- False: the call is not in sight.
       table.insert(self.runAnew[id], self.callsOfRequest[confirmed.requestId] or false)
     end
   end

@@ -1,5 +1,5 @@
---- The events that a run sees of its session. Each is read and decoded once, and kept for later runs
---- as long as there is room (history_cache).
+--- The events that a run sees of its session. Each is read and decoded once, and kept for later
+--- runs as long as there is room (history_cache).
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local history = require "moonpad.flow.history"
@@ -40,8 +40,8 @@ local function normalize(event)
   return event
 end
 
--- About what Lua takes, in bytes: for what is kept of an event beside its parts, for a table, a field
--- of it, a string.
+-- About what Lua takes, in bytes: for what is kept of an event beside its parts, for a table, a
+-- field of it, a string.
 local BYTES_FOR_EVENT, BYTES_FOR_TABLE, BYTES_FOR_FIELD, BYTES_FOR_STRING = 480, 56, 40, 25
 
 local function memoryOf(value)

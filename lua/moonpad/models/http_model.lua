@@ -104,6 +104,21 @@ local function findBase(spec, options)
   return (base:gsub("/+$", "")), given == nil
 end
 
+-- What a header may be called, by RFC 9110.
+local HEADER_NAME = "^[%w!#$%%&'*+%-.^_`|~]+$"
+
+local function findHeaders(spec, options)
+  local headers = expect(spec, options, "headers", "table")
+  for name, value in pairs(headers or {}) do
+    if type(name) ~= "string" or not name:find(HEADER_NAME) then
+      refuse(spec, "headers", ("%s is no name of a header"):format(tostring(name)))
+    elseif type(value) ~= "string" or value:find "[\r\n%z]" then
+      refuse(spec, "headers", ("%s: expected a string of one line"):format(name))
+    end
+  end
+  return headers
+end
+
 local function integerOption(spec, options, field, default)
   local value = options[field]
   if value == nil then return default end
@@ -168,13 +183,15 @@ function provider.new(spec, options)
   if name == nil or not name:find "%S" then refuse(spec, "model", "the name of a model is needed") end
   local baseUrl, isOwnBase = findBase(spec, options)
   local apiKey = findKey(spec, options, isOwnBase)
-  local headers = mergeHeaders(spec.headers(apiKey), expect(spec, options, "headers", "table"))
+  local headers = mergeHeaders(spec.headers(apiKey), findHeaders(spec, options))
   headers["content-type"] = headers["content-type"] or "application/json"
   local self = setmetatable({ name = name, provider = spec.name, baseUrl = baseUrl }, Model)
   settingsOf[self] = {
     spec = spec, baseUrl = baseUrl, headers = headers, hasKey = apiKey ~= nil,
     stream = expect(spec, options, "stream", "boolean") ~= false,
-    timeoutMs = options.timeoutMs, idleTimeoutMs = options.idleTimeoutMs, caFile = options.caFile,
+    timeoutMs = integerOption(spec, options, "timeoutMs"),
+    idleTimeoutMs = integerOption(spec, options, "idleTimeoutMs"),
+    caFile = expect(spec, options, "caFile", "string"),
     attempts = integerOption(spec, options, "maxRetries", 3) + 1, maxBytes = findLimit(spec, options),
     secrets = redact.new(secretsOf(apiKey, headers)), keys = redact.new(keysOf(apiKey, headers)),
   }

@@ -49,7 +49,7 @@ function concurrent.run(context, bodies)
   for index, body in ipairs(bodies) do
     threads[index] = coroutines.newThread(body)
     -- Known to the run, so that cancelling it reaches those that wait.
-    context.shared.threads[threads[index]] = true
+    context:noteThread(threads[index], true)
   end
   local ok, err = pcall(driveAll, context, threads)
   if not ok then
@@ -57,7 +57,7 @@ function concurrent.run(context, bodies)
     for _, thread in ipairs(threads) do coroutines.interrupt(thread, coroutines.resumeWithin) end
     context:stop "its agent has been stopped"
   end
-  for _, thread in ipairs(threads) do context.shared.threads[thread] = nil end
+  for _, thread in ipairs(threads) do context:noteThread(thread, false) end
   if not ok then error(err, 0) end
 end
 

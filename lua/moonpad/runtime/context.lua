@@ -92,8 +92,8 @@ local function readOnlyError(what, names)
   end
 end
 
--- `pairs` of a view: the fields that have a value, in the order of their names. Of a copy, such as a
--- spy of busted keeps, nothing is known.
+-- `pairs` of a view: the fields that have a value, in the order of their names. Of a copy, such as
+-- a spy of busted keeps, nothing is known.
 local function walkOver(names)
   return function(self)
     if callbackStateOf[self] == nil then return next, self, nil end
@@ -330,8 +330,8 @@ local Context = {
   end,
 }
 
--- What encodes and copies tables does so past their metatables, and would find nothing in a view. So
--- there is something in it that is no JSON, under a name that tells why.
+-- What encodes and copies tables does so past their metatables, and would find nothing in a view.
+-- So there is something in it that is no JSON, under a name that tells why.
 local function noData() end
 local MARKS = {}
 for _, metatable in ipairs { Context, SessionView, Actions } do
@@ -354,7 +354,7 @@ end
 
 local function open(invocationContext, agent, callId, state)
   local callbackState = { invocationContext = invocationContext, agent = agent, callId = callId, state = state }
-  invocationContext.shared.callbackStates[callbackState] = true
+  invocationContext:noteCallbackState(callbackState, true)
   return addViews(callbackState)
 end
 
@@ -400,7 +400,7 @@ end
 ---@param callbackState moonpad.CallbackState
 ---@param reason string
 function contexts.finish(callbackState, reason)
-  callbackState.invocationContext.shared.callbackStates[callbackState] = nil
+  callbackState.invocationContext:noteCallbackState(callbackState, false)
   callbackState.endReason = callbackState.endReason or reason
   core.endChanges(callbackState.state, reason)
 end

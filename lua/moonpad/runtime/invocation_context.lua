@@ -13,7 +13,8 @@ local invocationContexts = {}
 ---@class moonpad.InvocationContext
 ---@field id string the invocation id
 ---@field runner moonpad.Runner? none where a tool is tested without a run
----@field rootAgent moonpad.Agent? the runner's, like the next two
+---@field sessionService moonpad.Service? the runner's, like the next three
+---@field rootAgent moonpad.Agent?
 ---@field plugins table<string, function[]>[]?
 ---@field templateSyntax string? for agents that do not say it themselves
 ---@field artifactService moonpad.ArtifactService?
@@ -23,12 +24,12 @@ local invocationContexts = {}
 ---@field numRecentEvents integer? how much of the history the run sees
 ---@field stateDelta table? changes of state that come with the message
 ---@field userContent moonpad.Content?
----@field maxLlmCalls integer 0 for no limit
+---@field maxLlmCalls integer? 0 for no limit; of a run, as the next one
 ---@field streaming boolean? how models are asked; nil: as each is set
 ---@field customMetadata table? of every event of the run
 ---@field savesInputBlobs boolean? are the files in the message kept as artifacts?
 ---@field session moonpad.Session once it is this run's turn
----@field isInner boolean of an agent that is a tool: its session ends with the call
+---@field isInner boolean? of an agent that is a tool: its session ends with the call
 ---@field onCommit moonpad.OnCommit? of the run of an agent that is a tool
 ---@field usage { llmCalls: integer } shared with the runs of agents that are tools
 ---@field shared moonpad.InvocationShared one for the whole run
@@ -69,7 +70,8 @@ local MAX_DEPTH = 1500
 ---@return moonpad.InvocationContext
 function invocationContexts.new(fields)
   local runner = fields.runner or {}
-  fields.rootAgent, fields.plugins, fields.templateSyntax = runner.agent, runner.plugins, runner.templateSyntax
+  fields.sessionService, fields.rootAgent = runner.sessionService, runner.agent
+  fields.plugins, fields.templateSyntax = runner.plugins, runner.templateSyntax
   fields.usage = fields.usage or { llmCalls = 0 }
   fields.shared = { callbackStates = {}, threads = {}, transfers = 0 }
   return setmetatable(fields, InvocationContext)
@@ -92,7 +94,7 @@ end
 
 ---The turn has got the session.
 ---@param session moonpad.Session
----@param history moonpad.SessionHistory? what the run sees of it; none where a tool is tested without a run
+---@param history moonpad.SessionHistory what the run sees of it
 function InvocationContext:setSession(session, history)
   self.session, self.shared.history = session, history
 end
@@ -145,6 +147,33 @@ function InvocationContext:notePublished(event, isFinal)
   end
 end
 
+---What the run sees of its session's history.
+---@return moonpad.SessionHistory
+function InvocationContext:history()
+  return self.shared.history
+end
+
+---Notes a callback state that has begun, or ended: what is open when the run ends is dropped.
+---@param callbackState moonpad.CallbackState
+---@param isOpen boolean
+function InvocationContext:noteCallbackState(callbackState, isOpen)
+  self.shared.callbackStates[callbackState] = isOpen or nil
+end
+
+---Notes a coroutine within the run that has begun, or ended: cancelling the run reaches it.
+---@param thread thread
+---@param isOpen boolean
+function InvocationContext:noteThread(thread, isOpen)
+  self.shared.threads[thread] = isOpen or nil
+end
+
+---@return thread[] threads that have not ended
+function InvocationContext:threads()
+  local list = {}
+  for thread in pairs(self.shared.threads) do list[#list + 1] = thread end
+  return list
+end
+
 ---- How it ends
 
 ---Ends the invocation: what is under way is finished, nothing new begins. It holds for the whole
@@ -174,6 +203,14 @@ function InvocationContext:tracer()
     if debug then self:noteFailure(err, debug.traceback(type(err) == "string" and err or nil, 2)) end
     return err
   end
+end
+
+---The traceback that was noted for an error.
+---@param err any
+---@return string?
+function InvocationContext:tracebackOf(err)
+  local noted = self.shared.failure
+  return noted and rawequal(noted.err, err) and noted.traceback or nil
 end
 
 ---Raises `cancelled` where nothing may go on any more.

@@ -15,7 +15,7 @@ local runs = {}
 ---@field status "open"|"done"
 ---@field isCancelled boolean?
 ---@field waiting boolean? its last step ended in something that waits: a tool, a model, a call that asks a store
----@field asksStore boolean? it ended in the latter
+---@field asksStore boolean? it ended in the latter, or gave way in long work of moonpad's own
 ---@field due moonpad.Due tells event loops that a step has something to do, where nothing under way tells them
 ---@field outbox moonpad.Event[] stored, not yet taken by the owner
 ---@field failure { err: any, traceback: string }?
@@ -43,7 +43,7 @@ end
 ---@return moonpad.Run
 function runs.new(invocationContext, body, key)
   local run = {
-    invocationContext = invocationContext, service = invocationContext.runner.sessionService, outbox = {},
+    invocationContext = invocationContext, service = invocationContext.sessionService, outbox = {},
     status = "open", due = core.newDue(),
     thread = coroutines.newThread(function() body(invocationContext) end),
     -- Weak: a loop that has been dropped must not be kept alive by the queue.
@@ -90,8 +90,7 @@ local function stop(run, interrupt)
   local stepper = core.stepWith(nil)
   run.invocationContext:setEnding()
   for index = #run.outbox, 1, -1 do run.outbox[index] = nil end
-  local threads = {}
-  for thread in pairs(run.invocationContext.shared.threads) do threads[#threads + 1] = thread end
+  local threads = run.invocationContext:threads()
   if interrupt then
     for _, thread in ipairs(threads) do coroutines.interrupt(thread) end
     if run.waiting and #threads == 0 then coroutines.interrupt(run.thread) end
@@ -107,8 +106,7 @@ local function describeFailure(run, err)
   if err == nil then err = core.newError("tool", "a callback or agent of the run: " .. errorText.of(nil)) end
   local text = type(err) == "string" and err or nil
   local failure = { err = err, traceback = debug and debug.traceback(run.thread, text) or text }
-  local inner = run.invocationContext.shared.failure
-  if inner and rawequal(inner.err, err) then failure.traceback = inner.traceback end
+  failure.traceback = run.invocationContext:tracebackOf(err) or failure.traceback
   return failure
 end
 

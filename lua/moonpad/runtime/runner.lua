@@ -122,13 +122,13 @@ end
 local function start(self, options, method, outer)
   checkSelf(self, method .. "{...}")
   closing.check(self, method)
-  local run = runOptions.check(self, options, "runner:" .. method)
-  run.id, run.runner, run.isInner = "e-" .. core.uuid4(self.sessionService), self, outer ~= nil
-  run.artifactService, run.memoryService = self.artifactService, self.memoryService
-  if outer then run.usage, run.onCommit = outer.usage, outer.onCommit end
+  local asked = runOptions.check(self, options, "runner:" .. method)
+  asked.id, asked.runner, asked.isInner = "e-" .. core.uuid4(self.sessionService), self, outer ~= nil
+  asked.artifactService, asked.memoryService = self.artifactService, self.memoryService
+  if outer then asked.usage, asked.onCommit = outer.usage, outer.onCommit end
   -- Names contain no NUL, so different sessions have different keys.
-  local key = table.concat({ self.appName, run.userId, run.sessionId }, "\0")
-  return invocations.new(runs.new(invocationContexts.new(run), turn.run, key))
+  local key = table.concat({ self.appName, asked.userId, asked.sessionId }, "\0")
+  return invocations.new(runs.new(invocationContexts.new(asked), turn.run, key))
 end
 
 ---Runs the agent on a message: `for event in runner:run{...} do ... end`. Leaving the loop early

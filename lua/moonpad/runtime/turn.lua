@@ -107,7 +107,7 @@ local function runAgents(invocationContext, answered)
   if runCallers(invocationContext, answered) then return end
   local root = invocationContext.rootAgent
   if #root.subAgents == 0 then return agents.run(invocationContext, root) end
-  local newestFirst = invocationContext.shared.history:newestFirst()
+  local newestFirst = invocationContext:history():newestFirst()
   agents.run(invocationContext, trees.findAgentToRun(root, newestFirst, contents.isVisible))
 end
 
@@ -115,7 +115,7 @@ end
 ---@param invocationContext moonpad.InvocationContext
 function turn.run(invocationContext)
   local session = openSession(invocationContext)
-  invocationContext:setSession(session, sessionHistory.open(session, invocationContext.runner.sessionService))
+  invocationContext:setSession(session, sessionHistory.open(session, invocationContext.sessionService))
   local answered, ofMessage = appendUserEvent(invocationContext)
   local hasAnswered, target = askPlugins(invocationContext, "beforeRun")
   target = target or ofMessage

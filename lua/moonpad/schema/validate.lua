@@ -184,7 +184,7 @@ end
 
 local checks = { checkType, checkEnum, checkNumber, checkString, checkItems, checkObject, checkAnyOf }
 
----@param definition table|boolean|nil a JSON Schema that `moonpad.schema_definition` has found right
+---@param definition table|boolean|nil a JSON Schema that `moonpad.schema.definition` has found right
 ---@param value any
 ---@param path string? where the value is, for messages; `""` for the arguments as a whole
 ---@return string? problem

@@ -210,7 +210,7 @@ static int finish_invocation(lua_State *L, mp_store_call *call) {
   return 1;
 }
 
-/* core.findInvocation(session, invocationId) -> the revision of its first event that is stored, or nil */
+/* core.findInvocation(session, invocationId) -> revision of its first stored event, or nil */
 static int find_invocation(lua_State *L) {
   static const mp_store_call_type type = {sizeof(history_call), ask_invocation, finish_invocation, release_history,
                                           false};
