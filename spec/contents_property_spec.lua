@@ -1,12 +1,13 @@
 -- Random conversations: what a model is shown is the same whether it was made bit by bit, by a
 -- service that has kept all that it has seen, or at once from the store; and the end of a history
 -- alone tells what a turn shows.
+local checks = require "spec.support.checks"
 local contents = require "moonpad.flow.contents"
 local moonpad = require "moonpad"
 local sessionHistory = require "moonpad.flow.session_history"
 local support = require "spec.support"
 
-local SEEDS, CONVERSATIONS, TURNS = 4, 12, 24
+local SEEDS, CONVERSATIONS, TURNS = 4, checks.scaled(8), 20
 local REQUEST = "adk_request_confirmation"
 local NAMES = { "root", "kid", "other" }
 

@@ -304,8 +304,6 @@ function Prompt:endsInAnswer()
   return newest ~= nil and not self:isFromOther(newest) and lateAnswers.answersAny(newest)
 end
 
-local PIECE = 2048
-
 ---About how many bytes it takes more than when it was last asked, the events apart.
 ---@return integer
 function Prompt:takeGrowth()
@@ -313,6 +311,8 @@ function Prompt:takeGrowth()
   self.growth = 0
   return bytes
 end
+
+local PIECE = 2048
 
 ---@return moonpad.Content[] list a new one; what is in it must not be changed
 function Prompt:list()
