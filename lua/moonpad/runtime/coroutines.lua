@@ -74,7 +74,8 @@ function coroutines.step(thread, service)
   gaveWay = false
   if isOutermost then
     core.stepWith(service)
-    stepBegan = service and core.monotonic()
+    -- What earlier steps did is none of this one's work: little of it never ends a step.
+    stepBegan, workSinceLook = service and core.monotonic(), 0
   end
   local ok, signal, event = coroutines.resume(thread)
   if isOutermost then
