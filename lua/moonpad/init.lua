@@ -58,6 +58,7 @@ local moonpad = {
   toTable = core.toTable,
   json = core.json,
   StatePrefix = core.StatePrefix,
+  clock = core.monotonic,
   _VERSION = core._VERSION,
 }
 
@@ -74,12 +75,19 @@ local loaders = {
   agentTool = function() return require("moonpad.tools.agent_tool").define end,
   exitLoop = function() return require "moonpad.tools.exit_loop" end,
   tool = function() return require("moonpad.tools.tool").define end,
+  text = function() return require("moonpad.events.parts").text end,
+  functionCall = function() return require("moonpad.events.parts").functionCall end,
+  functionResponse = function() return require("moonpad.events.parts").functionResponse end,
+  inlineData = function() return require("moonpad.events.parts").inlineData end,
   runner = function() return require("moonpad.runtime.runner").define end,
   artifactService = function() return require("moonpad.services.artifacts").open end,
   memoryService = function() return require("moonpad.services.memory").open end,
   loadArtifacts = function() return require "moonpad.tools.load_artifacts" end,
   loadMemory = function() return require "moonpad.tools.load_memory" end,
   preloadMemory = function() return require "moonpad.tools.preload_memory" end,
+  base64 = function() return require "moonpad.util.base64" end,
+  sleep = function() return require "moonpad.runtime.sleep" end,
+  http = function() return require "moonpad.http" end,
   injectSessionState = function() return require("moonpad.agents.instructions").injectSessionState end,
   models = function() return require "moonpad.models" end,
   plugins = function() return require "moonpad.plugins" end,
@@ -96,8 +104,25 @@ local function refusal(name)
   end
 end
 
+-- All names in sorted order, also of what has not been loaded yet: for whoever looks around.
+local function allPairs(self)
+  local names = {}
+  for name in next, self do names[#names + 1] = name end
+  for name in next, loaders do
+    if rawget(self, name) == nil then names[#names + 1] = name end
+  end
+  table.sort(names)
+  local index = 0
+  return function()
+    index = index + 1
+    local name = names[index]
+    if name ~= nil then return name, self[name] end
+  end
+end
+
 return setmetatable(moonpad, {
   __name = "moonpad", -- by which a call with a colon in the place of a dot is known
+  __pairs = allPairs,
   __index = function(self, name)
     local load = loaders[name]
     local value = load and load() or later[name] and refusal(name) or nil

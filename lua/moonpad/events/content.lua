@@ -5,7 +5,7 @@ local lists = require "moonpad.util.list"
 
 ---@class moonpad.Content
 ---@field role string "user" or "model"
----@field parts table[]
+---@field parts moonpad.Part[]
 
 local content = {}
 
@@ -75,16 +75,40 @@ local function partList(parts, where)
   return list
 end
 
----Makes a Content of a string or of a table with `parts`; a table is copied. What is null in it is
----absent afterwards.
+---What a part may hold; one that has none of these is no part.
+---@type string[]
+content.PART_FIELDS = {
+  "text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult",
+}
+
+---Is this a part, or a list of parts, in the place of a Content?
+---@param value any
+---@return boolean
+function content.isPartOrList(value)
+  if type(value) ~= "table" or value.parts ~= nil then return false end
+  if value[1] ~= nil then return true end
+  for _, name in ipairs(content.PART_FIELDS) do
+    if value[name] ~= nil and value[name] ~= core.null then return true end
+  end
+  return false
+end
+
+-- What was given in the place of a Content, as the fields of one.
+local function fieldsOf(value)
+  if not content.isPartOrList(value) then return copy(value) end
+  return { parts = copy(value[1] ~= nil and value or { value }) }
+end
+
+---Makes a Content of a string, a part, a list of parts, or of a table with `parts`; a table is copied.
+---What is null in it is absent afterwards.
 ---@param value string|table
 ---@param role string used where the table names none
 ---@param where string for messages
 ---@return moonpad.Content
 function content.normalize(value, role, where)
   if type(value) == "string" then return { role = role, parts = { { text = value } } } end
-  if type(value) == "table" and type(value.parts) == "table" then
-    local result = copy(value)
+  if type(value) == "table" and (type(value.parts) == "table" or content.isPartOrList(value)) then
+    local result = fieldsOf(value)
     content.dropNulls(result)
     content.checkTypes(result, { role = "string" }, where)
     result.role = result.role or role

@@ -45,7 +45,7 @@ local function checkFields(value, where)
   if ok then return end
   luaError.passOn(err)
   core.error("invalid_argument",
-    err.message .. "; a response is a string, or { content = { parts = { { text = ... } } }, ... }")
+    err.message .. "; a response is a string, a part, or { content = { parts = { { text = ... } } }, ... }")
 end
 
 local function normalize(value, where)
@@ -55,7 +55,7 @@ local function normalize(value, where)
   end
   local response = copy(value)
   content.dropNulls(response)
-  if response.content == nil and type(response.parts) == "table" then
+  if response.content == nil and (type(response.parts) == "table" or content.isPartOrList(response)) then
     return { content = content.normalize(response, "model", where) }
   end
   checkFields(response, where)

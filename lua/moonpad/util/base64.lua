@@ -1,6 +1,8 @@
 --- Base64: how bytes stand in events, and in what is sent to models.
+local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 
+---@class moonpad.Base64
 local base64 = {}
 
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -36,10 +38,17 @@ local function encodeRest(data, first)
   return table.concat(letters):sub(1, b and 3 or 2) .. (b and "=" or "==")
 end
 
----Encodes bytes. A run that is stepped can go on with others between two pieces of a large file.
+local function checkString(value, where)
+  if type(value) == "string" then return end
+  core.error("invalid_argument", ("%s: expected a string, got %s"):format(where, type(value)))
+end
+
+---Encodes bytes, with padding and without ends of lines. A run that is stepped can go on with others
+---between two pieces of a large file.
 ---@param data string
 ---@return string
 function base64.encode(data)
+  checkString(data, "base64.encode")
   local texts, whole = {}, #data - #data % 3
   for first = 1, whole, PIECE_BYTES do
     texts[#texts + 1] = encodePiece(data, first, math.min(first + PIECE_BYTES - 1, whole))
@@ -92,11 +101,7 @@ end
 -- So much is decoded in about half a millisecond.
 local TEXT_PIECE = 8192
 
----Decodes a text, giving way as `encode` does. Both alphabets of RFC 4648 are read, with or without
----padding; blanks and ends of lines are passed over.
----@param text string
----@return string? bytes nil where it is no base64
-function base64.decode(text)
+local function decodeText(text)
   local last = lastOf(text)
   if not last then return nil end
   local pieces, rest = {}, ""
@@ -112,6 +117,18 @@ function base64.decode(text)
   if not bytes then return nil end
   pieces[#pieces + 1] = bytes
   return table.concat(pieces)
+end
+
+---Decodes a text, giving way as `encode` does. Both alphabets of RFC 4648 are read, with or without
+---padding; blanks and ends of lines are passed over.
+---@param text string
+---@return string? bytes nil where it is no base64
+---@return string? message
+function base64.decode(text)
+  checkString(text, "base64.decode")
+  local bytes = decodeText(text)
+  if bytes then return bytes end
+  return nil, "is not base64"
 end
 
 return base64
