@@ -1,6 +1,6 @@
--- docs/tutorial.md, as somebody who types it in: each file is written, each command is run, and what
--- it prints is compared. Three dots stand for anything; alone in a line, for any number of lines.
--- What is in a ```sh block (installing, keys) is not run.
+-- docs/tutorial.md, as somebody who types it in: each file is written, each command is run, and
+-- what it prints is compared. Three dots stand for anything; alone in a line, for any number of
+-- lines. What is in a ```sh block (installing, keys) is not run.
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"

@@ -44,7 +44,10 @@ local llmAgent = {}
 
 local MODEL = "a model object needs a method generate(self, request, context)"
 
-local function checkModel(model, where)
+---Checks what is to be a model.
+---@param model any
+---@param where string for messages
+function llmAgent.checkModel(model, where)
   if type(model) == "string" then
     require("moonpad.models.resolve").prepare(model)
   elseif type(model) ~= "table" and not callable.is(model) then
@@ -91,7 +94,7 @@ local function toolList(given, where)
 end
 
 local FIELDS = agents.FIELDS:with(callbacks.OF_MODEL):with {
-  { "model", checkModel, arguments = "request, context" },
+  { "model", llmAgent.checkModel, arguments = "request, context" },
   { "instruction", "string|function", arguments = "context", isText = true },
   { "globalInstruction", "string|function", arguments = "context", isText = true },
   { "tools", toolList },

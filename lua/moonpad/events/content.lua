@@ -99,8 +99,8 @@ local function fieldsOf(value)
   return { parts = copy(value[1] ~= nil and value or { value }) }
 end
 
----Makes a Content of a string, a part, a list of parts, or of a table with `parts`; a table is copied.
----What is null in it is absent afterwards.
+---Makes a Content of a string, a part, a list of parts, or of a table with `parts`; a table is
+---copied. What is null in it is absent afterwards.
 ---@param value string|table
 ---@param role string used where the table names none
 ---@param where string for messages

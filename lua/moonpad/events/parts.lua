@@ -1,5 +1,5 @@
---- Makers of parts: what users, models and tools say, piece by piece. A part, or a list of parts, may
---- stand wherever a Content or the response of a model is expected.
+--- Makers of parts: what users, models and tools say, piece by piece. A part, or a list of parts,
+--- may stand wherever a Content or the response of a model is expected.
 local base64 = require "moonpad.util.base64"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"

@@ -4,7 +4,6 @@ local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local instructions = require "moonpad.agents.instructions"
 local prompts = require "moonpad.flow.prompt"
-local trees = require "moonpad.agents.tree"
 
 local llmRequests = {}
 
@@ -52,7 +51,7 @@ function llmRequests.build(callbackState, offered)
   local providerTools = agent.providerTools and #agent.providerTools > 0 and copy(agent.providerTools) or nil
   local hasTools = #tools > 0 or providerTools ~= nil
   local request = {
-    model = modelName(trees.modelOf(agent)),
+    model = modelName(callbackState.invocationContext:modelOf(agent)),
     systemInstruction = instructions.system(callbackState, hasTools),
     contents = contents.build(callbackState.invocationContext, agent),
     tools = describeTools(tools),

@@ -8,7 +8,6 @@ local growingText = require "moonpad.flow.growing_text"
 local llmRequests = require "moonpad.flow.llm_request"
 local llmResponses = require "moonpad.flow.llm_response"
 local luaError = require "moonpad.util.lua_error"
-local trees = require "moonpad.agents.tree"
 
 local modelCall = {}
 
@@ -31,7 +30,7 @@ end
 
 local function runnable(callbackState)
   local agent = callbackState.agent
-  local model = trees.modelOf(agent)
+  local model = callbackState.invocationContext:modelOf(agent)
   if model == nil then
     core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name))
   elseif type(model) == "string" then

@@ -11,6 +11,8 @@ local scripted = {}
 ---@field requests table[] copies of the requests that it has got so far
 ---@field steps moonpad.ScriptStep[]
 ---@field failure any the first error about what it was asked
+---@field package raise fun(code: moonpad.ErrorCode, message: string)
+---@field package pass fun(err: any)
 local Scripted = { __name = "moonpad.models.scripted" }
 Scripted.__index = Scripted
 
@@ -27,7 +29,7 @@ end
 local function stepFor(self, request, number)
   local step = self.steps[number]
   if step == nil then
-    core.error("model", ("%s, call %d: the script has only %d steps"):format(self.name, number, #self.steps))
+    self.raise("model", ("%s, call %d: the script has only %d steps"):format(self.name, number, #self.steps))
   end
   if step.check then step.check(request, number) end
   return step
@@ -53,17 +55,23 @@ end
 ---callback answers for, or that a calling agent's model is told, would be forgotten otherwise.
 function Scripted:assertDone()
   checkSelf(self, "assertDone()")
-  if self.failure ~= nil then error(self.failure, 0) end
+  if self.failure ~= nil then self.pass(self.failure) end
   if #self.requests < #self.steps then
-    core.error("model", ("%s: %d of %d steps were asked for"):format(self.name, #self.requests, #self.steps))
+    self.raise("model", ("%s: %d of %d steps were asked for"):format(self.name, #self.requests, #self.steps))
   end
 end
 
+local function passOn(err) error(err, 0) end
+
 ---@param name string
 ---@param steps moonpad.ScriptStep[]
+---@param raise (fun(code: moonpad.ErrorCode, message: string))? tells that it was asked too often, or too seldom
+---@param pass fun(err: any)? raises an error once more
 ---@return moonpad.ScriptedModel
-function scripted.ofSteps(name, steps)
-  return setmetatable({ name = name, steps = steps, requests = {} }, Scripted)
+function scripted.ofSteps(name, steps, raise, pass)
+  return setmetatable({
+    name = name, steps = steps, requests = {}, raise = raise or core.error, pass = pass or passOn,
+  }, Scripted)
 end
 
 ---Makes a model that gives one answer after the other: strings, responses, or functions of

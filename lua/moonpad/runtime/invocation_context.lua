@@ -7,15 +7,17 @@
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local trees = require "moonpad.agents.tree"
 
 local invocationContexts = {}
 
 ---@class moonpad.InvocationContext
 ---@field id string the invocation id
 ---@field runner moonpad.Runner? none where a tool is tested without a run
----@field sessionService moonpad.Service? the runner's, like the next three
+---@field sessionService moonpad.Service? the runner's, like the next four
 ---@field rootAgent moonpad.Agent?
 ---@field plugins table<string, function[]>[]?
+---@field model function|moonpad.Model|string|nil asked in place of the models of all agents
 ---@field templateSyntax string? for agents that do not say it themselves
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
@@ -72,6 +74,7 @@ function invocationContexts.new(fields)
   local runner = fields.runner or {}
   fields.sessionService, fields.rootAgent = runner.sessionService, runner.agent
   fields.plugins, fields.templateSyntax = runner.plugins, runner.templateSyntax
+  fields.model = runner.model
   fields.usage = fields.usage or { llmCalls = 0 }
   fields.shared = { callbackStates = {}, threads = {}, transfers = 0 }
   return setmetatable(fields, InvocationContext)
@@ -88,6 +91,13 @@ function InvocationContext:child(fields)
       .. "to each other, without end"):format(MAX_DEPTH))
   end
   return setmetatable(fields, { __index = self })
+end
+
+---The model that answers for an agent in this run.
+---@param agent moonpad.Agent
+---@return function|moonpad.Model|string|nil
+function InvocationContext:modelOf(agent)
+  return self.model or trees.modelOf(agent)
 end
 
 ---- How far it is

@@ -29,6 +29,7 @@ local runners = {}
 ---@field memoryService moonpad.MemoryService?
 
 ---@class moonpad.Runner: moonpad.RunnerDefinition
+---@field package model function|moonpad.Model|string|nil asked in place of the models of all agents, in tests
 local Runner = { __name = "moonpad.runner" }
 Runner.__index = Runner
 
@@ -89,12 +90,13 @@ end
 ---Makes a runner for a function that takes the fields of one.
 ---@param definition table whose names have been checked
 ---@param where string for messages
+---@param model function|moonpad.Model|string|nil asked in place of the models of all agents
 ---@return moonpad.Runner
-function runners.new(definition, where)
+function runners.new(definition, where, model)
   local runner, opened = runners.FIELDS:read(definition, where), {}
-  runner.plugins = runner.plugins or {}
+  runner.plugins, runner.model = runner.plugins or {}, model
   checkServices(runner, where)
-  checkModels(runner.agent, runner.plugins, where)
+  if model == nil then checkModels(runner.agent, runner.plugins, where) end
   modelConfig.checkTree(runner.agent)
   if runner.url then
     local given

@@ -4,6 +4,8 @@ local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
+local failures = require "moonpad.testing.failure"
+local includesAll = require "moonpad.testing.includes_all"
 local lists = require "moonpad.util.list"
 local scripted = require "moonpad.models.scripted"
 
@@ -13,8 +15,8 @@ local script = {}
 ---@field expect table|fun(request: table)? what the request must hold, see EXPECTATIONS
 ---@field reply any a string, a response, or a function of (request, context)
 
-local function fail(step, message)
-  core.error("model", ("scriptedModel, call %d: %s"):format(step, message))
+local function fail(step, message, place)
+  failures.raise("model", ("scriptedModel, call %d: %s"):format(step, message), { place = place })
 end
 
 -- Callbacks may have made anything of a request.
@@ -33,15 +35,6 @@ end
 
 local function includes(text, wanted)
   return type(text) == "string" and text:find(wanted, 1, true) ~= nil
-end
-
--- Is all that is wanted in what is there?
-local function matches(wanted, there)
-  if type(wanted) ~= "table" or type(there) ~= "table" then return wanted == there end
-  for key, value in pairs(wanted) do
-    if not matches(value, there[key]) then return false end
-  end
-  return true
 end
 
 local function responses(request)
@@ -77,7 +70,7 @@ local EXPECTATIONS = {
   -- The last message holds these answers of tools: { name = a part of the response }.
   functionResponse = function(request, wanted)
     local found = responses(request)
-    if not matches(wanted, found) then
+    if not includesAll(wanted, found) then
       return ("expected the answers of tools %s, got %s"):format(core.json.encode(wanted), core.json.encode(found))
     end
   end,
@@ -111,23 +104,23 @@ local function checkExpectations(expect, where)
   end
 end
 
-local function check(expect, request, step)
+local function check(expect, request, step, place)
   if callable.is(expect) then return expect(request) end
   for name, wanted in pairs(expect) do
     local problem = EXPECTATIONS[name](request, wanted)
-    if problem then fail(step, problem) end
+    if problem then fail(step, problem, place) end
   end
 end
 
 -- What has neither `expect` nor `reply` is a reply.
-local function toStep(given, number)
+local function toStep(given, number, place)
   if type(given) ~= "table" or given.expect == nil and given.reply == nil then return { reply = given } end
   local where = ("scriptedModel step %d"):format(number)
   core.checkFields(given, where, { "expect", "reply" })
   checkExpectations(given.expect, where .. ".expect")
   if given.reply == nil then core.error("invalid_argument", where .. ": reply is missing") end
   local expect = given.expect
-  local function checkRequest(request, call) check(expect, request, call) end
+  local function checkRequest(request, call) check(expect, request, call, place) end
   return { reply = given.reply, check = expect ~= nil and checkRequest or nil }
 end
 
@@ -138,8 +131,11 @@ function script.new(steps)
   local where = "testing.scriptedModel"
   if steps == nil then core.error("invalid_argument", where .. ": expected a list of steps, got nothing") end
   local list = lists.of(steps, where, "steps")
-  for number, given in ipairs(list) do list[number] = toStep(given, number) end
-  return scripted.ofSteps("scriptedModel", list)
+  -- A model is asked in the coroutine of a run, where nothing tells of the test.
+  local place = failures.place()
+  for number, given in ipairs(list) do list[number] = toStep(given, number, place) end
+  local function raise(code, message) failures.raise(code, message, { place = place }) end
+  return scripted.ofSteps("scriptedModel", list, raise, failures.pass)
 end
 
 return script

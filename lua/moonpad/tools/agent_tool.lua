@@ -34,11 +34,11 @@ local PARAMETERS = {
 -- the call. Of the settings of the caller's run, those of model calls go along.
 local function childRunner(agent, invocationContext, service)
   local caller = invocationContext.runner or {}
-  return runners.define {
+  return runners.new({
     appName = invocationContext.session.appName, agent = agent, sessionService = service, plugins = caller.plugins,
     templateSyntax = caller.templateSyntax, artifactService = caller.artifactService,
     memoryService = caller.memoryService,
-  }
+  }, "runner", caller.model)
 end
 
 ---- State

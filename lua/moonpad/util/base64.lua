@@ -43,8 +43,8 @@ local function checkString(value, where)
   core.error("invalid_argument", ("%s: expected a string, got %s"):format(where, type(value)))
 end
 
----Encodes bytes, with padding and without ends of lines. A run that is stepped can go on with others
----between two pieces of a large file.
+---Encodes bytes, with padding and without ends of lines. A run that is stepped can go on with
+---others between two pieces of a large file.
 ---@param data string
 ---@return string
 function base64.encode(data)
