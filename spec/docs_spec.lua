@@ -1,7 +1,7 @@
 -- Every ```lua block of the pages below runs, and prints what it says after `-->`.
 local support = require "spec.support"
 
-local PAGES = { "docs/lua.md", "docs/agents.md", "docs/services.md" }
+local PAGES = { "docs/lua.md", "docs/agents.md", "docs/services.md", "docs/testing.md" }
 local PRELUDE = [[local moonpad = require "moonpad"; local service = moonpad.open("memory:"); ]]
   .. [[local session = service:createSession { appName = "shop", userId = "ann", sessionId = "s1" }; ]]
 
@@ -41,7 +41,7 @@ local function run(block)
     print = function(...)
       local parts = table.pack(...)
       for i = 1, parts.n do parts[i] = tostring(parts[i]) end
-      printed[#printed + 1] = table.concat(parts, "\t")
+      for line in (table.concat(parts, "\t") .. "\n"):gmatch "([^\n]*)\n" do printed[#printed + 1] = line end
     end,
   }, { __index = _G })
   local chunk = assert(load(PRELUDE .. table.concat(block.lines, "\n"), "=example", "t", env))

@@ -84,7 +84,8 @@ describe("testing.evaluate", function()
     }, { name = "another guest", user = "ale", expect = { answer = "1 drinks." } }, {
       name = "a wrong one",
       turns = {
-        { user = "tea" }, { user = "tea", expect = { answer = "5 drinks." } }, { user = "tea", expect = { answer = "" } },
+        { user = "tea" }, { user = "tea", expect = { answer = "5 drinks." } },
+        { user = "tea", expect = { answer = "" } },
       },
     })
     assert.same({ 2, 1 }, { evaluation.passed, evaluation.failed })

@@ -1,12 +1,15 @@
 -- Run it from the project's root after `make`:  lua5.4 /usr/bin/busted examples/spec
 local barista = dofile "examples/spec/barista.lua"
+local moonpad = require "moonpad"
 local testing = require "moonpad.testing"
 
 describe("the barista", function()
   it("has a tool that puts drinks on the order", function()
     local _, order = barista(function() end)
-    local context = testing.toolContext { state = { drinks = { { drink = "tea", count = 1 } } } }
-    assert.are.same({ orders = 2 }, order.run({ drink = "coffee", count = 2 }, context))
+    local result, context = testing.callTool(order, { drink = "coffee", count = 2 }, {
+      state = { drinks = { { drink = "tea", count = 1 } } },
+    })
+    assert.are.same({ orders = 2 }, result)
     assert.has_state(context, {
       drinks = { { drink = "tea", count = 1 }, { drink = "coffee", count = 2 } }, ["app:sold"] = 2,
     })
@@ -16,9 +19,7 @@ describe("the barista", function()
     local model = testing.scriptedModel {
       {
         expect = { text = "Two teas", instruction = "Serve Ann politely", tools = { "order" } },
-        reply = { content = { role = "model", parts = {
-          { functionCall = { name = "order", args = { drink = "tea", count = 2 } } },
-        } } },
+        reply = moonpad.functionCall("order", { drink = "tea", count = 2 }),
       },
       { expect = { functionResponse = { order = { orders = 1 } } }, reply = "Two teas, coming up." },
     }
@@ -33,7 +34,7 @@ describe("the barista", function()
 
   it("is told when an order makes no sense", function()
     local model = testing.scriptedModel {
-      { content = { role = "model", parts = { { functionCall = { name = "order", args = { drink = "soup" } } } } } },
+      moonpad.functionCall("order", { drink = "soup" }),
       { expect = function(request)
         local response = request.contents[#request.contents].parts[1].functionResponse.response
         assert.matches("drink", response.error)
@@ -41,6 +42,6 @@ describe("the barista", function()
     }
     local result = testing.run { agent = barista(model), messages = "Soup!" }
     assert.are.equal("We have no soup.", result.text)
-    assert.has_state(result.session, { drinks = require("moonpad").removed })
+    assert.has_state(result.session, { drinks = moonpad.removed })
   end)
 end)
