@@ -124,7 +124,8 @@ describe("bin/moonpad", function()
 
     it("from a pipe, another word with a slash ends it: nothing is passed over", function()
       for line, problem in pairs {
-        ["/stat"] = "/stat is no command %(a message .* a blank before it%)%. Commands: /state  /events  .* /quit",
+        ["/stat"] = "/stat is no command, did you mean /state%? %(a message .* a blank before it%)%. "
+          .. "Commands: /help  /state  .* /quit",
         ["/"] = "/ is no command", ["/etc/passwd has what?"] = "/etc/passwd is no command",
         ["/state now"] = "/state takes no argument, got now", ["/quit it"] = "/quit takes no argument",
       } do
@@ -464,7 +465,7 @@ describe("bin/moonpad", function()
     it("at a terminal, what goes into a file has no prompt and no hint in it", function()
       web:script { [PATH] = { stream { "Yes?" }, stream { "Still here." } } }
       local input = startAtTerminal "> log"
-      waitForScreen "Commands: /state"
+      waitForScreen "/help lists the commands"
       waitForScreen "> "
       input:write("One\nTwo\n"):flush()
       waitForText("log", "Still here.")
@@ -497,7 +498,7 @@ describe("bin/moonpad", function()
       local failing = server.json({ error = { message = "bad weather" } }, { status = 400 })
       web:script { [PATH] = { failing, stream { "Yes?" } } }
       local input = startAtTerminal()
-      waitForScreen "/rewind"
+      waitForScreen "/help"
       waitForPrompts(1)
       input:write("One\n"):flush()
       waitForScreen "bad weather"

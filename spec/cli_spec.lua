@@ -164,7 +164,7 @@ describe("bin/moonpad", function()
           end,
         }
       ]]
-      assert.same({ 0, "", "(waiting for the answer of later (call c2))\n" },
+      assert.same({ 0, "", "(waiting for the answer of later {}, call c2)\n" },
         { moonpadCommand(("run %s --db %s Hi"):format(agent, quote(db))) })
     end)
 
@@ -294,18 +294,17 @@ describe("bin/moonpad", function()
     it("in the agent's file is told in one line", function()
       mistake("run " .. quote(folder .. "/none.lua") .. " Hi", "there is no agent file .*none.lua")
       mistake("run '' Hi", 'there is no agent file ""')
-      mistake("run " .. quote(folder) .. " Hi", "is not a file that can be read")
+      mistake("run " .. quote(folder) .. " Hi", "is a folder, and there is no agent.lua in it")
       mistake(("run %s Hi"):format(agentFile "return {"), "agent.lua:1: .*expected")
       mistake(("run %s Hi"):format(agentFile "return 42"), "must return an agent .* returned a number")
       mistake(("run %s Hi"):format(agentFile ""), "must return an agent .* returned nothing")
-      mistake("run " .. quote(folder) .. " Hi", "is a folder; the agent's file in it is [^ ]*/agent.lua")
       mistake(("run %s Hi"):format(agentFile "error 'oops'"), "agent.lua:1: oops")
       mistake(("run %s Hi"):format(agentFile "error {}"), "a table without a message was raised: {}")
       mistake(("run %s Hi"):format(agentFile "error { message = 'oops' }"), "oops")
       mistake(("run %s Hi"):format(agentFile "error()"), "without an error value")
       mistake(("run %s --model gpt-4o Hi"):format(agentFile [[
         return require("moonpad").sequentialAgent { name = "Flow", subAgents = {} }
-      ]]), '%-%-model: "Flow" is an agent that asks no model')
+      ]]), '%-%-model: no agent of "Flow" asks a model')
       mistake(("run %s Hi"):format(agentFile "return require('moonpad').agent { nam = 'x' }"),
         "agent.lua: invalid_argument: agent: nam: unknown field, did you mean name")
       mistake(("run %s Hi"):format(agentFile "local a = require('moonpad').agent { nam = 'x' } return a"),

@@ -14,6 +14,8 @@
 #include <sys/select.h>
 #include <unistd.h>
 
+#include "cli/files.h"
+
 /* A global, because a signal handler can reach nothing else. */
 static volatile sig_atomic_t interrupted_once;
 
@@ -84,9 +86,11 @@ static int has_lost_output(lua_State *L) {
 __attribute__((visibility("default"))) int luaopen_moonpad_cli_core(lua_State *L);
 
 int luaopen_moonpad_cli_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"isTerminal", is_terminal},        {"catchInterrupts", catch_interrupts},
-                                       {"interrupted", interrupted},       {"waitForInput", wait_for_input},
-                                       {"hasLostOutput", has_lost_output}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"isTerminal", is_terminal},          {"catchInterrupts", catch_interrupts},
+                                       {"interrupted", interrupted},         {"waitForInput", wait_for_input},
+                                       {"hasLostOutput", has_lost_output},   {"makeFolder", mp_cli_make_folder},
+                                       {"makeFolders", mp_cli_make_folders}, {"isFolder", mp_cli_is_folder},
+                                       {"namesIn", mp_cli_names_in},         {NULL, NULL}};
   luaL_checkversion(L);
   luaL_newlib(L, functions);
   return 1;

@@ -1,24 +1,43 @@
 --- Commands inside a conversation: lines that begin with a slash.
+local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
 local failure = require "moonpad.cli.failure"
 local history = require "moonpad.flow.history"
+local input = require "moonpad.cli.input"
 local moonpad = require "moonpad"
+local pending = require "moonpad.cli.pending"
+local screen = require "moonpad.cli.screen"
+local shown = require "moonpad.util.shown"
 
 local commands = {}
 
-commands.HINT = "Commands: /state  /events  /rewind (takes the last turn back)  /quit"
-
-local function session(talk)
-  return talk.service:getSession { appName = talk.appName, userId = talk.userId, sessionId = talk.sessionId }
+local function showState(talk)
+  local found = talk:session()
+  for key, value in pairs(found and found.state or {}) do
+    print(("%s = %s"):format(shown.escaped(key), screen.text(moonpad.json.encode(value))))
+  end
 end
 
-local function showState(talk)
-  local found = session(talk)
-  for key, value in pairs(found and found.state or {}) do print(("%s = %s"):format(key, moonpad.json.encode(value))) end
+-- At a terminal a line for people, else the whole event as JSON.
+local function showEvent(event)
+  if not screen.isOut then return print(moonpad.json.encode(event)) end
+  local said = {}
+  local function add(format, ...) said[#said + 1] = format:format(...) end
+  if event:text() ~= "" then add("%s", event:text()) end
+  for _, call in ipairs(event:functionCalls()) do add("> %s %s", call.name, shown.json(call.args or {})) end
+  for _, response in ipairs(event:functionResponses()) do
+    add("< %s %s", response.name, shown.json(response.response))
+  end
+  local delta = event.actions.stateDelta
+  if type(delta) == "table" and next(delta) ~= nil then add("state %s", shown.json(delta)) end
+  local time = os.date("%H:%M:%S", math.floor(event.timestamp))
+  print(shown.cut(shown.escaped(errorText.valid(("%3d %s %s: %s"):format(event.revision, time, event.author,
+    table.concat(said, "  "))))))
 end
 
 local function showEvents(talk)
-  local found = session(talk)
-  for _, event in ipairs(found and found.events or {}) do print(moonpad.json.encode(event)) end
+  local found = talk:session()
+  for _, event in ipairs(found and found.events or {}) do showEvent(event) end
 end
 
 -- The invocation of the last message by the user that has not been taken back yet.
@@ -44,34 +63,68 @@ local function sharedKeys(events, invocationId)
 end
 
 local function rewind(talk)
-  local found = session(talk)
+  local found = talk:session()
   local invocationId = found and lastInvocation(found.events)
   if not invocationId then return io.stderr:write "There is no turn to take back.\n" end
   talk.service:rewind(found, { invocationId = invocationId })
   if talk.memory then talk.memory:addSession(found) end
   local kept = sharedKeys(found.events, invocationId)
   print("The last turn has been taken back." .. (#kept > 0
-    and (" What other sessions share stays: %s."):format(table.concat(kept, ", ")) or ""))
+    and (" What other sessions share stays: %s."):format(screen.text(table.concat(kept, ", "))) or ""))
 end
 
-local actions = {
-  ["/state"] = showState,
-  ["/events"] = showEvents,
-  ["/rewind"] = rewind,
-  ["/quit"] = function() return "quit" end,
+local function waiting(talk)
+  return pending.of(talk:session())
+end
+
+local function showPending(talk)
+  io.stdout:write(pending.describe(waiting(talk), true))
+end
+
+local showHelp
+
+-- In the order in which /help shows them.
+local LIST = {
+  { "/help", "lists these commands", run = function() showHelp() end },
+  { "/state", "shows the state as this session sees it", run = showState },
+  { "/events", "shows what has happened, a line for each event", run = showEvents },
+  { "/rewind", "takes the last turn back", run = rewind },
+  { "/waiting", "shows the calls that wait for an answer of yours", run = showPending },
+  { "/answer", "answers such a call: /answer [NUMBER] TEXT or JSON", takesWords = true, run = function(talk, words)
+    return talk:answer(pending.answer(waiting(talk), words))
+  end },
+  { "/approve", "lets a tool run that asked for it: /approve [NUMBER] [JSON]", takesWords = true,
+    run = function(talk, words) return talk:answer(pending.confirm(waiting(talk), words, true)) end },
+  { "/reject", "does not let it run: /reject [NUMBER] [JSON]", takesWords = true,
+    run = function(talk, words) return talk:answer(pending.confirm(waiting(talk), words, false)) end },
+  { "/quit", "ends the conversation", run = function() return "quit" end },
 }
+
+local byName, names = {}, {}
+for index, command in ipairs(LIST) do byName[command[1]], names[index] = command, command[1] end
+
+local HINT = "Commands: " .. table.concat(names, "  ")
+
+showHelp = function()
+  for _, command in ipairs(LIST) do print(("  %-9s %s"):format(command[1], command[2])) end
+  if not input.isTerminal then return end
+  print "A message that begins with / has a blank before it. A line that ends in \\ goes on in the next one."
+  print "Ctrl-C cancels the answer, Ctrl-D ends the conversation."
+end
 
 ---@param talk table the conversation
 ---@param line string
----@return "quit"|nil
+---@return "quit"|"done"|"cancelled"|nil
 function commands.run(talk, line)
-  local name, rest = line:match "^(%S+)%s*(.-)%s*$"
-  local action = actions[name]
-  if not action then
-    failure.raise("%s is no command (a message that begins with / has a blank before it). %s", name, commands.HINT)
+  local name, words = line:match "^(%S+)%s*(.-)%s*$"
+  local command = byName[name]
+  if not command then
+    local nearest = core.nearestName(name, names)
+    failure.raise("%s is no command%s (a message that begins with / has a blank before it). %s", name,
+      nearest and (", did you mean %s?"):format(nearest) or "", HINT)
   end
-  if rest ~= "" then failure.raise("%s takes no argument, got %s", name, rest) end
-  return action(talk) == "quit" and "quit" or nil
+  if words ~= "" and not command.takesWords then failure.raise("%s takes no argument, got %s", name, words) end
+  return command.run(talk, words)
 end
 
 return commands

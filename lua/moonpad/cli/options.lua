@@ -16,13 +16,18 @@ end
 local function describeRun(parser)
   local command = parser:command("run", "Runs an agent on a message, or on the lines of standard input.")
   command:argument("agent", "A Lua file that returns an agent."):argname "AGENT.lua"
-  command:argument("message", "What the user says."):args "*":argname "MESSAGE"
+  command:argument("message", "What the user says; - reads it from standard input. Without it, each line of "
+    .. "standard input is a message."):args "*":argname "MESSAGE"
+  option(command, "--file", "A file whose text is the message, behind that on the command line; - is standard input.")
+    :argname "FILE"
   option(command, "--db", DB):argname "FILE"
   option(command, "--app", "The name of the application (default: that of the agent)."):argname "NAME"
   option(command, "--user", 'The user (default: $USER, or "user").'):argname "ID"
   option(command, "--session", "The session."):argname "ID":default "default"
-  option(command, "--model", "The name of a model, in place of the agent's own."):argname "NAME"
-  command:flag("--events", "Prints every event as a line of JSON instead of the replies.")
+  option(command, "--model", "The name of a model, in place of those of all agents."):argname "NAME"
+  command:flag("--json", "Prints each stored event as a line of JSON instead of the replies.")
+  command:flag("--events", "The same, with the partial events of answers that are streamed.")
+  command:flag("--verbose", "Shows who speaks and which tools run also where the output is no terminal.")
 end
 
 local function describeInspection(parser, name, summary)

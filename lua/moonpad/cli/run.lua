@@ -1,57 +1,41 @@
 --- `moonpad run`: an agent on a message, or on the lines of standard input.
+local agentFile = require "moonpad.cli.agent_file"
 local conversation = require "moonpad.cli.conversation"
 local database = require "moonpad.cli.database"
 local failure = require "moonpad.cli.failure"
+local llmAgent = require "moonpad.agents.agent"
 local moonpad = require "moonpad"
+local runners = require "moonpad.runtime.runner"
+local trees = require "moonpad.agents.tree"
 
 local command = {}
 
-local NO_SUCH_FILE = 2 -- ENOENT
+---- The message
 
-local function readFile(path)
-  local file <close>, reason, code = io.open(path, "rb")
-  if not file and code == NO_SUCH_FILE then failure.raise('there is no agent file "%s"', path) end
-  -- The reason names the file.
-  if not file then failure.raise("the agent file cannot be read: %s", reason) end
-  local source = file:read "a"
-  if source then return source end
-  local inside = path:gsub("/*$", "/agent.lua")
-  local script <close> = io.open(inside, "rb")
-  if script then failure.raise("%s: is a folder; the agent's file in it is %s", path, inside) end
-  failure.raise("%s: is not a file that can be read", path)
+local STDIN <const> = "-"
+
+local function readMessage(path)
+  local file, reason = io.stdin, nil
+  if path ~= STDIN then file, reason = io.open(path, "rb") end
+  if not file then failure.raise("--file: %s", reason) end
+  local text, problem = file:read "a"
+  if path ~= STDIN then file:close() end
+  if not text then failure.raise("--file: %s cannot be read: %s", path, problem) end
+  text = text:gsub("%s+$", "")
+  if text == "" then failure.raise("--file: %s holds no message", path == STDIN and "standard input" or path) end
+  return text
 end
 
--- `return moonpad.agent { ... }` is a tail call: an error in it does not know the line any more, so
--- the file is told.
-local function textIn(path, err)
-  local text = failure.text(err)
-  return text:find(path:match "[^/]*$" .. ":", 1, true) and text or ("%s: %s"):format(path, text)
+-- The words of the command line, and the file behind them; nil where there is neither.
+local function messageOf(options)
+  local words, path = table.concat(options.message, " "), options.file
+  if words == STDIN and not path then words, path = "", STDIN end
+  if not path then return words ~= "" and words or nil end
+  local text = readMessage(path)
+  return words ~= "" and words .. "\n\n" .. text or text
 end
 
-local function loadAgent(path, options)
-  -- Like lua5.4: a byte order mark and a first line for the shell are no Lua.
-  local source = readFile(path):gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", "")
-  local chunk, problem = load(source, "@" .. path)
-  if not chunk then failure.raise("%s", problem) end
-  local ok, agent = xpcall(chunk, function(err)
-    local text = textIn(path, err)
-    options.traceback = debug.traceback("moonpad: " .. text, 2)
-    return text
-  end, path)
-  if not ok then failure.raise("%s", agent) end
-  if not require("moonpad.agents.base").isAgent(agent) then
-    local found = agent == nil and "nothing" or "a " .. type(agent)
-    failure.raise("%s: must return an agent (`return moonpad.agent{ ... }`), returned %s", path, found)
-  end
-  return agent
-end
-
-local function setModel(agent, model)
-  if not agent.isLlm then
-    failure.raise('--model: "%s" is an agent that asks no model of its own, but runs others', agent.name)
-  end
-  agent.model = model
-end
+---- The runner
 
 -- Agents that search no memory run with a SQLite that cannot, too.
 local function openMemory(url)
@@ -61,28 +45,59 @@ local function openMemory(url)
   return nil
 end
 
+local function checkModel(agent, model)
+  llmAgent.checkModel(model, "--model")
+  for _, one in ipairs(trees.all(agent)) do
+    if one.isLlm then return end
+  end
+  failure.raise('--model: no agent of "%s" asks a model', agent.name)
+end
+
+-- What the file does not bring is kept in one SQLite file.
+local function newRunner(options, file)
+  local definition = {}
+  for name, value in pairs(file.definition) do definition[name] = value end
+  definition.appName = options.app or definition.appName or file.agent.name
+  if definition.url then
+    if options.db then failure.raise "--db: the agent's file says by its `url` where to store" end
+  else
+    local url = database.url(options, definition.appName)
+    definition.sessionService = definition.sessionService or moonpad.open(url)
+    definition.artifactService = definition.artifactService or moonpad.artifactService(url)
+    definition.memoryService = definition.memoryService or openMemory(url)
+  end
+  return runners.new(definition, options.agent, options.model)
+end
+
+local function runnerOf(options, file)
+  if options.model then checkModel(file.agent, options.model) end
+  if not file.runner then return newRunner(options, file) end
+  for _, name in ipairs { "db", "app", "model" } do
+    if options[name] then
+      failure.raise("--%s: the agent's file returns a runner, which says that itself; return what a runner takes", name)
+    end
+  end
+  return file.runner
+end
+
+local function closeAll(runner)
+  runner:close()
+  for _, name in ipairs { "sessionService", "artifactService", "memoryService" } do
+    if runner[name] then runner[name]:close() end
+  end
+end
+
 ---@param options table of the command line
 ---@return "done"|"cancelled"
 function command.run(options)
-  local agent = loadAgent(options.agent, options)
-  if options.model then setModel(agent, options.model) end
-  local app = options.app or agent.name
-  local url = database.url(options, app)
-  local service <close> = moonpad.open(url)
-  local artifacts <close> = moonpad.artifactService(url)
-  local memory <close> = openMemory(url)
+  local message = messageOf(options)
+  local runner = runnerOf(options, agentFile.load(options))
+  local _ <close> = setmetatable({}, { __close = function() closeAll(runner) end })
   local talk = conversation.new {
-    service = service,
-    memory = memory,
-    runner = moonpad.runner {
-      appName = app, agent = agent, sessionService = service, artifactService = artifacts, memoryService = memory,
-    },
-    appName = app,
-    userId = database.user(options),
-    sessionId = options.session,
-    options = options,
+    service = runner.sessionService, memory = runner.memoryService, runner = runner, appName = runner.appName,
+    userId = database.user(options), sessionId = options.session, options = options,
   }
-  if #options.message > 0 then return talk:answer(table.concat(options.message, " ")) end
+  if message then return talk:answer(message) end
   return talk:answerLines()
 end
 

@@ -83,6 +83,18 @@ function driver.count()
   return count
 end
 
+---The requests that wait for their next attempt.
+---@return moonpad.HttpRetry[]
+function driver.retries()
+  local list, now = {}, core.monotonic()
+  for job in pairs(jobs) do
+    if job.retryAt then
+      list[#list + 1] = { attempt = job.attempts, seconds = math.max(job.retryAt - now, 0), reason = job.retryReason }
+    end
+  end
+  return list
+end
+
 -- How long one may sleep: a retry that is due must not be slept through.
 local function untilNextRetry(seconds)
   local now = core.monotonic()

@@ -135,6 +135,18 @@ function http.prepare()
   if ok then module.prepare() end
 end
 
+---@class moonpad.HttpRetry
+---@field attempt integer the number of the attempt to come
+---@field seconds number until then
+---@field reason string why the last one failed
+
+---The requests that have failed and wait for their next attempt: for programs that show what they
+---are waiting for.
+---@return moonpad.HttpRetry[]
+function http.retries()
+  return driver.retries()
+end
+
 ---@return integer count of the requests whose answer is still to come or under way
 function http.active()
   return driver.count()

@@ -15,6 +15,7 @@ local jobs = {}
 ---@field attempts integer made so far
 ---@field maxBodyBytes integer of what is put together
 ---@field retryAt number? when the next attempt begins (core.monotonic)
+---@field retryReason string? what the last attempt has failed of, without anything secret
 ---@field failure { message: string, kind: string }?
 ---@field isOver boolean? nothing more will come
 local Job = { __name = "moonpad.http.job" }
@@ -73,7 +74,7 @@ local function start(job)
 end
 
 -- Plans another attempt, when there may be one. `delay`: what the server asks for.
-local function tryAgain(job, delay)
+local function tryAgain(job, reason, delay)
   local plan = plans[job]
   if job.attempts >= plan.attempts then return false end
   if delay and delay * 1000 > plan.maxRetryDelayMs then return false end
@@ -81,7 +82,7 @@ local function tryAgain(job, delay)
   if delay >= secondsLeft(job) then return false end
   release(job)
   job.attempts = job.attempts + 1
-  job.retryAt = core.monotonic() + delay
+  job.retryAt, job.retryReason = core.monotonic() + delay, reason
   return true
 end
 
@@ -106,7 +107,7 @@ local function takeAnswer(job)
   local isDone = request:done()
   local message, kind = request:failure()
   if message then
-    if not (retry.isWorthKind(kind) and tryAgain(job)) then fail(job, message, kind) end
+    if not (retry.isWorthKind(kind) and tryAgain(job, message)) then fail(job, message, kind) end
     return true
   end
   local status = request:status()
@@ -116,7 +117,9 @@ local function takeAnswer(job)
     if isDone then follow(job, status) end
     return isDone
   end
-  if retry.isWorthStatus(status) and tryAgain(job, retry.after(request:headers())) then return true end
+  if retry.isWorthStatus(status) and tryAgain(job, "HTTP " .. status, retry.after(request:headers())) then
+    return true
+  end
   job.chunk = request:read()
   if not job.chunk and not isDone then return false end
   begin(job, status)

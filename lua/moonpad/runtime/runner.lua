@@ -117,6 +117,12 @@ function runners.define(definition)
   return (runners.new(definition, "runner"))
 end
 
+---@param value any
+---@return boolean
+function runners.isRunner(value)
+  return getmetatable(value) == Runner
+end
+
 local function checkSelf(self, call)
   if getmetatable(self) ~= Runner then fields.refuse("runner:" .. call, "call it with a colon, not with a dot") end
 end

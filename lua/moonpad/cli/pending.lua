@@ -1,0 +1,116 @@
+--- Calls that wait for an answer of the user's: of long-running tools, and tools that ask for
+--- a confirmation.
+local confirmation = require "moonpad.flow.confirmation"
+local errorText = require "moonpad.util.error_text"
+local failure = require "moonpad.cli.failure"
+local history = require "moonpad.flow.history"
+local moonpad = require "moonpad"
+local shown = require "moonpad.util.shown"
+
+local pending = {}
+
+---@class moonpad.cli.PendingCall
+---@field call moonpad.FunctionCall the one to answer
+---@field original moonpad.FunctionCall? what is asked about, where that is a request for a confirmation
+---@field hint string
+
+local function waitingIn(event, answered)
+  local found, isLong = {}, {}
+  for _, id in ipairs(event.longRunningToolIds or {}) do isLong[id] = true end
+  for _, call in ipairs(event:functionCalls()) do
+    if call.id ~= nil and isLong[call.id] and not answered[call.id] then
+      local original = confirmation.originalCall(event, call)
+      found[#found + 1] = {
+        call = call, original = original or nil, hint = original and confirmation.hintOf(call) or "",
+      }
+    end
+  end
+  return found
+end
+
+---The calls of a session that wait, oldest first. What was rewound waits for nothing.
+---@param session moonpad.Session?
+---@return moonpad.cli.PendingCall[]
+function pending.of(session)
+  local answered, list = {}, {}
+  if not session then return list end
+  for _, event in history.newestFirst(history.ofEvents(session.events)) do
+    if event.functionResponses then
+      for _, response in ipairs(event:functionResponses()) do
+        if response.id ~= nil then answered[response.id] = true end
+      end
+      local found = waitingIn(event, answered)
+      list = table.move(list, 1, #list, #found + 1, found)
+    end
+  end
+  return list
+end
+
+local function callText(call)
+  return ("%s %s"):format(errorText.show(call.name), shown.cut(shown.json(call.args or {})))
+end
+
+---Tells what waits, and how to answer.
+---@param list moonpad.cli.PendingCall[]
+---@param isConversation boolean can it be answered by a command here?
+---@return string text with an end of line behind each line
+function pending.describe(list, isConversation)
+  local lines = {}
+  for number, entry in ipairs(list) do
+    local which = #list > 1 and " " .. number or ""
+    local what, how = "(waiting for the answer of " .. callText(entry.call), "/answer" .. which .. " TEXT or JSON"
+    if entry.original then
+      what = ("(waiting for your word on %s: %s"):format(callText(entry.original), entry.hint)
+      how = ("/approve%s or /reject%s"):format(which, which)
+    end
+    local line = isConversation and ("%s: %s)"):format(what, how)
+      or ("%s, call %s)"):format(what, errorText.show(entry.call.id))
+    lines[#lines + 1] = shown.escaped(errorText.valid(line)) .. "\n"
+  end
+  return table.concat(lines)
+end
+
+-- The entry that words name, and the words behind its name: by its number, its id, or as the only one.
+local function choose(list, words, isWanted)
+  local wanted = {}
+  for number, entry in ipairs(list) do
+    if isWanted(entry) then wanted[#wanted + 1] = { entry = entry, number = tostring(number) } end
+  end
+  local first, rest = words:match "^(%S*)%s*(.*)$"
+  for _, one in ipairs(wanted) do
+    if first == one.entry.call.id or #list > 1 and first == one.number then return one.entry, rest end
+  end
+  if #wanted == 1 then return wanted[1].entry, words end
+  if #wanted == 0 then failure.raise "No call waits for that." end
+  failure.raise("Which one? Say its number:\n%s", pending.describe(list, true))
+end
+
+local function valueOf(words)
+  local ok, value = pcall(moonpad.json.decode, words)
+  if ok then return value end
+  return words
+end
+
+---The message that answers a long-running call.
+---@param list moonpad.cli.PendingCall[]
+---@param words string [NUMBER or ID] TEXT or JSON
+---@return moonpad.Part
+function pending.answer(list, words)
+  local entry, rest = choose(list, words, function(one) return not one.original end)
+  if rest == "" then failure.raise "/answer needs a text or JSON" end
+  return moonpad.functionResponse(entry.call, valueOf(rest))
+end
+
+---The message that approves or rejects a call.
+---@param list moonpad.cli.PendingCall[]
+---@param words string [NUMBER or ID] [PAYLOAD as JSON]
+---@param confirmed boolean
+---@return moonpad.Part
+function pending.confirm(list, words, confirmed)
+  local entry, rest = choose(list, words, function(one) return one.original ~= nil end)
+  local payload = nil
+  if rest ~= "" then payload = valueOf(rest) end
+  return moonpad.functionResponse(entry.call, { confirmed = confirmed, payload = payload })
+end
+
+return pending
