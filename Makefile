@@ -64,17 +64,22 @@ LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
 
 # Modules that load when they are used, so that the core does without artifacts and memories,
-# libcurl and a terminal.
+# libcurl, a terminal and libedit. Without libcurl there is no HTTP, without libedit no editing of
+# lines in the command.
 AGENT_STORES_SOURCES := $(sort $(wildcard src/agent_stores/*.c))
 HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
+EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
+EDITLINE_OBJECTS := $(call objects,$(EDITLINE_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
+EDITLINE_CFLAGS ?= $(shell pkg-config --cflags libedit 2>/dev/null)
+EDITLINE_LIBS ?= $(shell pkg-config --libs libedit 2>/dev/null)
 OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so \
-            $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so)
+            $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so)
 
 # `make V=1` shows the commands themselves.
 Q := $(if $(V),,@)
@@ -158,7 +163,7 @@ $(BUILD)/flags: FORCE
 
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | $(CLI_SOURCES) \
-		| $(TEST_SUPPORT))
+		| $(EDITLINE_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -174,7 +179,8 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
-$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS): | have-lua
+$(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
+$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(EDITLINE_OBJECTS): | have-lua
 
 have-lua:
 	@test -n "$(LUA_CFLAGS)" || \
@@ -229,6 +235,11 @@ $(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $(CLI_OBJECTS)
+
+$(BUILD)/moonpad/editline_core.so: $(EDITLINE_OBJECTS) $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $(EDITLINE_OBJECTS) $(EDITLINE_LIBS)
 
 # ---- C tests: one program for each spec/c/test_*.c ----
 

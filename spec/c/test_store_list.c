@@ -267,8 +267,58 @@ static void test_listing_what_was_used(void **state) {
   read_ok(scene.opened, lists_what_was_used, &scene);
 }
 
+/* ---- the names of the apps ---- */
+
+typedef struct found_names {
+  size_t count;
+  unsigned seen; /* a bit for each of the names below */
+  size_t stop_after;
+} found_names;
+
+static const char *const app_names[] = {"shop", "an app/with \"signs\"", "\xc3\xa9t\xc3\xa9"};
+
+static moonpad_status find_name(void *context, moonpad_string name, moonpad_error *error) {
+  found_names *found = context;
+  (void)error;
+  for (size_t i = 0; i < 3; i++) {
+    if (mp_text_compare(name, moonpad_text(app_names[i])) == 0) found->seen |= 1U << i;
+  }
+  found->count++;
+  return found->count == found->stop_after ? MP_STOP : MOONPAD_OK;
+}
+
+static moonpad_status makes_apps(mp_tx *tx, void *context, moonpad_error *error) {
+  (void)context;
+  for (size_t i = 0; i < 3; i++) {
+    mp_session_ref ref = ref_named(app_names[i], "ann", "s1");
+    TRY(make_session(tx, &ref, 1.0, error));
+  }
+  return MOONPAD_OK;
+}
+
+static moonpad_status lists_apps(mp_tx *tx, void *context, moonpad_error *error) {
+  found_names *wanted = context;
+  if (!MP_HAS(mp_tx_ops, tx->ops, each_app)) return MOONPAD_OK;
+  found_names found = {0, 0, wanted->stop_after};
+  TRY(tx->ops->each_app(tx, find_name, &found, error));
+  assert_int_equal(found.count, wanted->count);
+  if (wanted->stop_after == 0) assert_int_equal(found.seen, wanted->seen);
+  return MOONPAD_OK;
+}
+
+static void test_names_of_apps(void **state) {
+  test_scene scene = scene_of(state);
+  found_names none = {0, 0, 0}, all = {3, 7, 0}, first = {1, 0, 1};
+  read_ok(scene.opened, lists_apps, &none);
+  write_ok(scene.opened, makes_apps, &scene);
+  read_ok(scene.opened, lists_apps, &all);
+  write_ok(scene.opened, lists_apps, &all);
+  read_ok(scene.opened, lists_apps, &first);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      STORE_TEST(test_names_of_apps),
       STORE_TEST(test_listing),
       STORE_TEST(test_listings_with_states),
       STORE_TEST(test_listing_what_was_used),

@@ -25,6 +25,7 @@
 #include "service/queue_poll.h"
 #include "service/service.h"
 #include "service/session/events.h"
+#include "service/session/list.h"
 #include "service/session/refresh.h"
 #include "service/session/session.h"
 
@@ -32,6 +33,7 @@
 ** ---- A service ----
 **
 ** service/service.h: mp_service_open_scratch (agents as tools).
+** service/session/list.h: mp_list_apps (the command).
 */
 
 /* Its limits and defaults. */

@@ -122,6 +122,7 @@ static inline moonpad_status mp_walk_end(moonpad_status status) {
 typedef moonpad_status (*mp_each_state)(void *context, const mp_state_row *row, moonpad_error *error);
 typedef moonpad_status (*mp_each_event)(void *context, const mp_event_row *row, moonpad_error *error);
 typedef moonpad_status (*mp_each_session)(void *context, const mp_listed_session *session, moonpad_error *error);
+typedef moonpad_status (*mp_each_name)(void *context, moonpad_string name, moonpad_error *error);
 
 /* ---- look: all that a rule wants to know ---- */
 
@@ -322,6 +323,11 @@ typedef struct mp_tx_ops {
   */
   moonpad_status (*claim_token)(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                 moonpad_error *error);
+
+  /* ---- reading, for tools; NULL: the store does not have it ---- */
+
+  /* Walks over the names of the apps that it knows, in any order. */
+  moonpad_status (*each_app)(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
 } mp_tx_ops;
 
 struct mp_tx {
@@ -341,7 +347,7 @@ struct mp_plan; /* store/plan.h */
 
 /*
 ** What a store can be asked. Any thread, but for `free`. A store must have all of this but `backup`
-** and `append`, and all of mp_tx_ops but housekeeping. Whoever brings the parts of parts.h has all
+** and `append`, and all of mp_tx_ops but housekeeping and each_app. Whoever brings the parts of parts.h has all
 ** of mp_tx_ops by them.
 */
 typedef struct mp_store_ops {

@@ -1,5 +1,5 @@
 --- The lines that a user types, or that come from a pipe. At a terminal they can be edited, and
---- earlier ones come back, where the library readline is there (Debian: lua-readline).
+--- earlier ones come back, where moonpad was built with libedit.
 local cli = require "moonpad.cli_core"
 local screen = require "moonpad.cli.screen"
 
@@ -16,39 +16,34 @@ local function historyFile()
   return folder and cli.makeFolders(folder) and folder .. "/history" or nil
 end
 
----- With readline
+---- With libedit
 
 local Edited = {}
 Edited.__index = Edited
 
--- The library reads characters as they come, so that Ctrl-C is noticed between two of them.
+-- Ctrl-C at the prompt gives a new prompt.
 function Edited:readLine(prompt)
-  local readline, line, isOver = self.readline, nil, false
-  readline.handler_install(prompt, function(text) line, isOver = text, true end)
-  while not isOver do
-    if cli.waitForInput(STDIN) then
-      readline.read_char()
-    else
-      readline.handler_remove()
+  local line
+  repeat
+    line = self.editor:read(prompt)
+    if line == false then
+      cli.interrupted()
       io.stdout:write("^C\n"):flush()
-      readline.handler_install(prompt, function(text) line, isOver = text, true end)
     end
-  end
-  readline.handler_remove()
-  if line and line:find "%S" then
-    readline.add_history(line)
-    if self.historyFile then readline.save_history() end
-  end
+  until line ~= false
+  if line == nil then io.stdout:write "\n" end
+  if line and line:find "%S" then self.editor:remember(line, self.historyFile) end
   return line
 end
 
 local function newEdited()
   if not screen.canMove then return nil end
-  local ok, readline = pcall(require, "readline")
+  local ok, editline = pcall(require, "moonpad.editline_core")
   if not ok then return nil end
+  -- It counts in characters, not in bytes.
+  os.setlocale("", "ctype")
   local file = historyFile()
-  readline.set_options { completion = false, auto_add = false, histfile = file or "/dev/null", keeplines = 1000 }
-  return setmetatable({ readline = readline, historyFile = file }, Edited)
+  return setmetatable({ editor = editline.open(file), historyFile = file }, Edited)
 end
 
 ---- Without
@@ -56,7 +51,6 @@ end
 local Plain = {}
 Plain.__index = Plain
 
--- Ctrl-C at the prompt gives a new prompt.
 function Plain:readLine(prompt)
   repeat
     input.tell(prompt)

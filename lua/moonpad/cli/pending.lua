@@ -12,7 +12,7 @@ local pending = {}
 ---@class moonpad.cli.PendingCall
 ---@field call moonpad.FunctionCall the one to answer
 ---@field original moonpad.FunctionCall? what is asked about, where that is a request for a confirmation
----@field hint string
+---@field hint string? what the tool wants the user to be told
 
 local function waitingIn(event, answered)
   local found, isLong = {}, {}
@@ -21,7 +21,7 @@ local function waitingIn(event, answered)
     if call.id ~= nil and isLong[call.id] and not answered[call.id] then
       local original = confirmation.originalCall(event, call)
       found[#found + 1] = {
-        call = call, original = original or nil, hint = original and confirmation.hintOf(call) or "",
+        call = call, original = original or nil, hint = original and confirmation.ownHintOf(call),
       }
     end
   end
@@ -60,7 +60,7 @@ function pending.describe(list, isConversation)
     local which = #list > 1 and " " .. number or ""
     local what, how = "(waiting for the answer of " .. callText(entry.call), "/answer" .. which .. " TEXT or JSON"
     if entry.original then
-      what = ("(waiting for your word on %s: %s"):format(callText(entry.original), entry.hint)
+      what = ("(waiting for your word on %s%s"):format(callText(entry.original), entry.hint and ": " .. entry.hint or "")
       how = ("/approve%s or /reject%s"):format(which, which)
     end
     local line = isConversation and ("%s: %s)"):format(what, how)

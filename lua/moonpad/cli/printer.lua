@@ -1,5 +1,6 @@
 --- Shows the events of a turn as they come. At a terminal: who speaks, which tools run, and a sign of
 --- life while there is nothing to show. Into a file or a pipe: the texts of the answers alone.
+local confirmation = require "moonpad.flow.confirmation"
 local errorText = require "moonpad.util.error_text"
 local failure = require "moonpad.cli.failure"
 local http = require "moonpad.http"
@@ -75,7 +76,10 @@ end
 
 function Printer:showCalls(event)
   for _, call in ipairs(event:functionCalls()) do
-    self:detail("dim", "> %s %s", errorText.show(call.name), brief(call.args or {}))
+    -- What it asks is told at the end of the turn.
+    if call.name ~= confirmation.REQUEST_NAME then
+      self:detail("dim", "> %s %s", errorText.show(call.name), brief(call.args or {}))
+    end
   end
 end
 

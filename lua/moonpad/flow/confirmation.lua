@@ -147,6 +147,14 @@ function confirmation.hintOf(request)
   return type(asked) == "table" and type(asked.hint) == "string" and asked.hint or ""
 end
 
+---What the tool itself wants the user to be told; `requireConfirmation` has no words of its own.
+---@param request table the function call
+---@return string? hint
+function confirmation.ownHintOf(request)
+  local hint, original = confirmation.hintOf(request), request.args.originalFunctionCall
+  return hint ~= "" and hint ~= HINT:format(original.name) and hint or nil
+end
+
 local ANSWER = { "confirmed", "payload", "hint" }
 
 ---What the user has answered to a request.

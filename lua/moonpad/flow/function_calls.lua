@@ -141,8 +141,8 @@ local function answerFailure(call, err, traceback)
   local ok, answer = ask(call, "onToolErrorCallback", err)
   if ok and answer ~= nil then return true, answer end
   if not ok then err, traceback = answer, nil end
-  call.response = { error = errorText.of(err) }
-  call.traceback = traceback or call.response.error
+  call.response = { error = errorText.withoutPlace(err) }
+  call.traceback = traceback or errorText.of(err)
   return false
 end
 

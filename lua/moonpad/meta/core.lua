@@ -678,6 +678,12 @@ function core.historyOf(session) end
 ---@nodiscard
 function core.findInvocation(session, invocationId) end
 
+---The names of the apps in a store, in any order. A store that cannot tell raises `unsupported`.
+---@param service moonpad.Service
+---@return string[]
+---@nodiscard
+function core.listApps(service) end
+
 ---A table that lives as long as the service object, for decoded events.
 ---@param service moonpad.Service
 ---@return { limit: integer? } cache `limit` is historyCacheBytes of the config

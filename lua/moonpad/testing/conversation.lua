@@ -114,6 +114,7 @@ end
 ---@param message string|moonpad.Content
 function Conversation:say(message)
   local name, result = self.name, self.result
+  self.invocation = nil
   local invocation <close> = self.runner:start {
     userId = name.userId, sessionId = name.sessionId, newMessage = message, stateDelta = self.temporary,
   }
@@ -137,8 +138,10 @@ function conversations.run(options)
   local conversation = conversations.begin(options, "testing.run")
   for _, message in ipairs(conversation.messages) do
     local ok, err = pcall(conversation.say, conversation, message)
-    -- An error of the run is one of the test that asked for it.
-    if not ok then failures.pass(err, conversation.invocation and conversation.invocation.traceback) end
+    -- An error of the run is a failure of the test that asked for it; a message that begins none is
+    -- a wrong argument.
+    if not ok and not conversation.invocation then error(err, 0) end
+    if not ok then failures.pass(err, conversation.invocation.traceback) end
   end
   conversation.result.text = conversation.result.replies[#conversation.result.replies] or ""
   return conversation.result

@@ -41,6 +41,16 @@ function errorText.of(err)
   return ok and errorText.valid(text) or ("an error object (a %s) that cannot be shown as text"):format(type(err))
 end
 
+---The same without the place in a Lua file that `error` puts in front of a text: it tells the
+---developer, and nobody else, how his folders are called.
+---@param err any
+---@return string text valid UTF-8
+function errorText.withoutPlace(err)
+  local text = errorText.of(err)
+  if type(err) ~= "string" then return text end
+  return text:match "^[^\n:]-%.lua:%d+: (.*)$" or text:match '^%[string "[^\n]-"%]:%d+: (.*)$' or text
+end
+
 ---What a value looks like, for messages about a wrong one.
 ---@param value any
 ---@return string

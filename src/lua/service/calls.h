@@ -45,4 +45,7 @@ int mp_idle(lua_State *L);
 /* Adds the functions of history.c to the module table at the top. Raises m. */
 void mp_service_history_module(lua_State *L, int binding_index);
 
+/* The same for store.c. */
+void mp_service_store_module(lua_State *L, int binding_index);
+
 #endif

@@ -203,6 +203,7 @@ void mp_service_module(lua_State *L, int binding_index) {
   mp_push_function(L, binding_index, history_cache);
   lua_setfield(L, -2, "historyCache");
   mp_service_history_module(L, binding_index);
+  mp_service_store_module(L, binding_index);
   mp_push_function(L, binding_index, mp_idle);
   lua_setfield(L, -2, "idle");
 }

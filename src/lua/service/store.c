@@ -1,7 +1,11 @@
 /* service: what concerns the store as a whole: backup, expiry (contract 2, 5). */
 #include "lua/service/calls.h"
 
+#include <string.h>
+
 #include "lua/async/store_call.h"
+#include "service/binding.h"
+
 typedef struct backup_call {
   mp_store_call call;
   moonpad_string path;
@@ -37,6 +41,49 @@ static int sweep(lua_State *L) {
   mp_check_call(L, mp_lua_of(L), "service:sweep", 1);
   lua_pushinteger(L, 0);
   return 1;
+}
+
+typedef struct apps_call {
+  mp_store_call call;
+  mp_buffer names;
+} apps_call;
+
+static moonpad_status ask_apps(mp_store_call *call, moonpad_error *error) {
+  mp_buffer *names = &((apps_call *)call)->names;
+  mp_buffer_init(names, mp_service_env(call->service));
+  return mp_list_apps(call->service, names, error);
+}
+
+static int finish_apps(lua_State *L, mp_store_call *call) {
+  const mp_buffer *names = &((apps_call *)call)->names;
+  mp_check(L, call->status, &call->error);
+  lua_newtable(L);
+  lua_Integer count = 0;
+  for (size_t first = 0; first < names->length;) {
+    const char *name = names->data + first;
+    size_t length = strlen(name);
+    lua_pushlstring(L, name, length);
+    lua_rawseti(L, -2, ++count);
+    first += length + 1;
+  }
+  return 1;
+}
+
+static void release_apps(mp_store_call *call) {
+  mp_buffer_free(&((apps_call *)call)->names);
+}
+
+/* core.listApps(service): a list of names, in any order. */
+static int list_apps(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(apps_call), ask_apps, finish_apps, release_apps, false};
+  moonpad_service *service = mp_check_call(L, mp_lua_of(L), "listApps", 1);
+  apps_call *call = (apps_call *)mp_store_call_push(L, &type, service);
+  return mp_ask_service(L, &call->call);
+}
+
+void mp_service_store_module(lua_State *L, int binding_index) {
+  mp_push_function(L, binding_index, list_apps);
+  lua_setfield(L, -2, "listApps");
 }
 
 const luaL_Reg mp_service_store_calls[] = {{"backup", backup}, {"sweep", sweep}, {NULL, NULL}};

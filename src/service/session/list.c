@@ -280,3 +280,24 @@ moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string ap
   *result = page.list;
   return MOONPAD_OK;
 }
+
+/* ---- the apps ---- */
+
+static moonpad_status add_name(void *context, moonpad_string name, moonpad_error *error) {
+  mp_buffer *names = context;
+  mp_buffer_add_string(names, name);
+  mp_buffer_add_char(names, '\0');
+  return names->failed ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+static moonpad_status list_apps_in(mp_tx *tx, void *context, moonpad_error *error) {
+  mp_buffer *names = context;
+  names->length = 0;
+  if (MP_HAS(mp_tx_ops, tx->ops, each_app)) return tx->ops->each_app(tx, add_name, names, error);
+  return mp_fail(error, MOONPAD_UNSUPPORTED, "this store does not tell which apps it has");
+}
+
+moonpad_status mp_list_apps(moonpad_service *service, mp_buffer *names, moonpad_error *error) {
+  moonpad_status status = mp_check_open(service, error);
+  return status == MOONPAD_OK ? service->store->ops->read(service->store, list_apps_in, names, error) : status;
+}

@@ -23,3 +23,13 @@ moonpad_status mp_memory_each_session(mp_tx *tx, const mp_list_query *query, mp_
   for (user = app == NULL ? NULL : app->users; user != NULL; user = user->next) add_sessions(&sorting, user);
   return mp_sorting_emit(&sorting, each, context, error);
 }
+
+moonpad_status mp_memory_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error) {
+  const mp_map *apps = &mp_memory_store_of(tx)->data.apps;
+  moonpad_status status = MOONPAD_OK;
+  size_t position = 0;
+  for (const mp_map_slot *slot; status == MOONPAD_OK && (slot = mp_map_next(apps, &position)) != NULL;) {
+    status = each(context, mp_key_text(slot->key), error);
+  }
+  return mp_walk_end(status);
+}

@@ -33,6 +33,7 @@ static const mp_tx_ops tx_ops = {
     .touch = mp_memory_touch,
     .sweep = mp_memory_sweep,
     .claim_token = mp_memory_claim_token,
+    .each_app = mp_memory_each_app,
 };
 
 /* Locks the mutex. Fails, without it, when the store is closed. */

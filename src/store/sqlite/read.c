@@ -242,3 +242,18 @@ moonpad_status mp_sqlite_each_session(mp_tx *tx, const mp_list_query *query, mp_
   mp_sqlite_walk walk = {.session = each, .context = context};
   return mp_sqlite_walk_rows(connection, statement, call_with_session, &walk, error);
 }
+
+static moonpad_status call_with_name(mp_sqlite_connection *connection, sqlite3_stmt *statement,
+                                     const mp_sqlite_walk *walk, moonpad_error *error) {
+  (void)connection;
+  moonpad_string name = mp_sqlite_column_text(statement, 0);
+  return name.data == NULL ? mp_no_memory(error) : walk->name(walk->context, name, error);
+}
+
+moonpad_status mp_sqlite_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_LIST_APPS, error);
+  if (statement == NULL) return connection->failure;
+  mp_sqlite_walk walk = {.name = each, .context = context};
+  return mp_walk_end(mp_sqlite_walk_rows(connection, statement, call_with_name, &walk, error));
+}

@@ -67,6 +67,7 @@ typedef enum mp_sqlite_statement_id {
   MP_SQL_LIST_APP_NEWEST,
   MP_SQL_LIST_USER_OLDEST,
   MP_SQL_LIST_USER_NEWEST,
+  MP_SQL_LIST_APPS,
   MP_SQL_CREATE_APP,
   MP_SQL_CREATE_USER,
   MP_SQL_CREATE_SESSION,
@@ -311,7 +312,8 @@ typedef struct mp_sqlite_walk {
   mp_each_state state;
   mp_each_event event;
   mp_each_session session;
-  void *context;                /* for all three */
+  mp_each_name name;
+  void *context;                /* for all four */
   mp_scope scope;               /* for `state` */
   const mp_event_query *events; /* for `event` */
 } mp_sqlite_walk;
@@ -410,6 +412,7 @@ moonpad_status mp_sqlite_each_key(mp_tx *tx, mp_owner owner, int64_t since, mp_e
                                   moonpad_error *error);
 moonpad_status mp_sqlite_each_session(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
                                       moonpad_error *error);
+moonpad_status mp_sqlite_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error); /* of mp_tx_ops */
 
 /* Caches a head, if this connection has a cache. Its columns (HEAD_COLUMNS) begin at `column`. */
 void mp_sqlite_cache_head_columns(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column, mp_scope scope,

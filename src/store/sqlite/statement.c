@@ -89,6 +89,7 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_LIST_APP_NEWEST] = LIST(OF_APP, "<", "DESC"),
     [MP_SQL_LIST_USER_OLDEST] = LIST(OF_USER, ">", "ASC"),
     [MP_SQL_LIST_USER_NEWEST] = LIST(OF_USER, "<", "DESC"),
+    [MP_SQL_LIST_APPS] = "SELECT app_name FROM apps",
     [MP_SQL_CREATE_APP] = "INSERT INTO apps(app_name) VALUES(?1)",
     [MP_SQL_CREATE_USER] = "INSERT INTO users(app, user_id) VALUES(?1, ?2)",
     [MP_SQL_CREATE_SESSION] = "INSERT INTO sessions(app, user, session_id, create_time, last_update_time)"

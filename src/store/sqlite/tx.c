@@ -33,6 +33,7 @@ static const mp_tx_ops tx_ops = {
     .touch = mp_sqlite_touch,
     .sweep = mp_sqlite_sweep,
     .claim_token = mp_sqlite_claim_token,
+    .each_app = mp_sqlite_each_app,
 };
 
 void mp_sqlite_roll_back(mp_sqlite_connection *connection) {
