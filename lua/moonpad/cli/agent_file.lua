@@ -1,4 +1,5 @@
---- The Lua file that says which agent to run: it returns an agent, what a runner takes, or a runner.
+--- The Lua file that says which agent to run: it returns an agent, what a runner takes, or
+--- a runner.
 local agents = require "moonpad.agents.base"
 local cli = require "moonpad.cli_core"
 local failure = require "moonpad.cli.failure"

@@ -1,12 +1,10 @@
 --- Where the command keeps state.
+local cli = require "moonpad.cli_core"
+local core = require "moonpad.core"
 local failure = require "moonpad.cli.failure"
 local moonpad = require "moonpad"
 
 local database = {}
-
-local function quote(text)
-  return "'" .. text:gsub("'", [['\'']]) .. "'"
-end
 
 local function dataFolder()
   local data = os.getenv "XDG_DATA_HOME"
@@ -22,7 +20,7 @@ local function defaultPath(app)
   return ("%s/%s.db"):format(dataFolder(), (app:gsub("[^%w._-]", "_"):gsub("^%.", "_")))
 end
 
-local NO_SUCH_FILE = 2 -- ENOENT
+local NO_SUCH_FILE <const> = 2 -- ENOENT
 
 -- SQLite takes an empty file for a new database, and would write into it.
 local function checkFile(path)
@@ -35,27 +33,68 @@ local function checkFile(path)
   if size == 0 then failure.raise("%s is empty: nothing has been stored there", path) end
 end
 
+-- `--db` takes a file or a URL.
+local function isUrl(text)
+  return text:find "^%a[%w+.-]*:" ~= nil
+end
+
 ---The address of an application's file for runs. Its folder is created when it is missing.
 ---@param options table of the command line
 ---@param app string
 ---@return string url
 function database.url(options, app)
-  if options.db then return "sqlite:" .. options.db end
+  if options.db then return isUrl(options.db) and options.db or "sqlite:" .. options.db end
   local path = defaultPath(app)
   local folder = path:match "^(.*)/"
-  if not os.execute("mkdir -p -- " .. quote(folder) .. " 2>/dev/null") then
-    failure.raise("the folder %s cannot be created; say --db FILE", folder)
-  end
+  local ok, reason = cli.makeFolders(folder)
+  if not ok then failure.raise("the folder cannot be created: %s; say --db FILE", reason) end
   return "sqlite:" .. path
 end
 
----Opens a file that must be there.
+---The URL of a store that must be there.
+---@param db string a file or a URL
+---@return string
+function database.existingUrl(db)
+  local path = db:match "^sqlite:/*(/.*)$" or db:match "^sqlite:(.+)$" or not isUrl(db) and db
+  if path and path ~= ":memory:" then checkFile(path) end
+  return isUrl(db) and db or "sqlite:" .. db
+end
+
+-- The only app in a store, where none was named.
+local function onlyApp(service, db)
+  local apps = core.listApps(service)
+  table.sort(apps)
+  if #apps == 1 then return apps[1] end
+  if #apps == 0 then failure.raise("%s holds no application", db) end
+  return failure.raise("%s holds several applications, say --app NAME: %s", db, table.concat(apps, ", "))
+end
+
+---Opens a store that must be there, and names the application that is meant.
 ---@param options table of the command line
 ---@return moonpad.Service
+---@return string app
+---@return string url
 function database.openExisting(options)
-  local path = options.db or defaultPath(options.app)
-  checkFile(path)
-  return moonpad.open("sqlite:" .. path)
+  if not options.db and not options.app then failure.usage "say --app NAME or --db FILE" end
+  local db = options.db or defaultPath(options.app)
+  local url = database.existingUrl(db)
+  local service = moonpad.open(url)
+  if options.app then return service, options.app, url end
+  local ok, app = pcall(onlyApp, service, db)
+  if ok then return service, app, url end
+  service:close()
+  error(app, 0)
+end
+
+---The files that the command has made, with their paths, sorted.
+---@return string[]
+function database.files()
+  local folder, paths = dataFolder(), {}
+  for _, name in ipairs(cli.namesIn(folder) or {}) do
+    if name:find "%.db$" then paths[#paths + 1] = folder .. "/" .. name end
+  end
+  table.sort(paths)
+  return paths
 end
 
 ---@param options table of the command line

@@ -12,6 +12,18 @@ function failure.raise(message, ...)
   error(setmetatable({ message = select("#", ...) > 0 and message:format(...) or message }, Failure), 0)
 end
 
+---The same for a command line that says too little, or too much.
+---@param message string
+function failure.usage(message)
+  error(setmetatable({ message = message, isUsage = true }, Failure), 0)
+end
+
+---@param err any
+---@return boolean
+function failure.isUsage(err)
+  return getmetatable(err) == Failure and err.isUsage == true
+end
+
 ---What went wrong, in words.
 ---@param err any
 ---@return string

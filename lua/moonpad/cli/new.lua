@@ -1,7 +1,10 @@
 --- `moonpad new NAME`: a starter agent with a spec that passes.
+local cli = require "moonpad.cli_core"
 local failure = require "moonpad.cli.failure"
 
 local command = {}
+
+local EXISTS <const> = 17 -- EEXIST
 
 local AGENT = [==[
 --- $NAME: an agent with one tool.
@@ -25,7 +28,7 @@ local function model(request)
   if last.functionResponse then return ("You have %d notes."):format(last.functionResponse.response.notes) end
   local what = (last.text or ""):match "^[Rr]emember%s+(.+)$"
   if not what then return "Tell me what to remember: remember ..." end
-  return { content = { role = "model", parts = { { functionCall = { name = "remember", args = { what = what } } } } } }
+  return moonpad.functionCall("remember", { what = what })
 end
 
 return moonpad.agent {
@@ -37,7 +40,7 @@ return moonpad.agent {
 ]==]
 
 local SPEC = [==[
--- busted --lua=lua5.4 $NAME/agent_spec.lua
+-- lua5.4 "$(command -v busted)" $NAME/agent_spec.lua
 local testing = require "moonpad.testing"
 
 -- The agent is beside this file, wherever busted is run.
@@ -58,6 +61,11 @@ describe("$NAME", function()
 end)
 ]==]
 
+-- Debian's busted begins in Lua 5.1; with this it goes on in Lua 5.4.
+local BUSTED = [[
+return { default = { lua = "lua5.4", ROOT = { "." }, pattern = "_spec" } }
+]]
+
 local function write(path, text)
   local file, problem = io.open(path, "w")
   if not file then failure.raise("%s", problem) end
@@ -74,15 +82,15 @@ end
 function command.run(options)
   local name = options.name
   checkName(name)
-  if os.rename(name, name) then failure.raise("%s is there already", name) end
-  if not os.execute(("mkdir -- '%s' 2>/dev/null"):format(name)) then
-    failure.raise("the folder %s cannot be created", name)
-  end
+  local ok, reason, code = cli.makeFolder(name)
+  if not ok and code == EXISTS then failure.raise("%s is there already", name) end
+  if not ok then failure.raise("the folder cannot be created: %s", reason) end
   write(name .. "/agent.lua", (AGENT:gsub("%$NAME", name)))
   write(name .. "/agent_spec.lua", (SPEC:gsub("%$NAME", name)))
+  write(name .. "/.busted", BUSTED)
   print(("Wrote %s/agent.lua and %s/agent_spec.lua. Try:"):format(name, name))
   print(('  moonpad run %s/agent.lua "remember to buy milk"'):format(name))
-  print(("  busted --lua=lua5.4 %s/agent_spec.lua"):format(name))
+  print(('  lua5.4 "$(command -v busted)" %s/agent_spec.lua'):format(name))
 end
 
 return command

@@ -4,47 +4,125 @@ local moonpad = require "moonpad"
 
 local options = {}
 
-local DB = "The SQLite file (default: $XDG_DATA_HOME/moonpad/APP.db, or ~/.local/share/moonpad/APP.db)."
+local DB = "An SQLite file, or the URL of a store (default: $XDG_DATA_HOME/moonpad/APP.db, or "
+  .. "~/.local/share/moonpad/APP.db)."
+local USER = 'The user (default: $USER, or "user").'
+local APP = "The name of the application; not needed where the file holds one alone."
 
-local function option(command, name, description)
-  return command:option(name, description):convert(function(value)
+-- An option with a value.
+local function option(command, name, argument, description)
+  return command:option(name, description):argname(argument):convert(function(value)
     if value == "" then return nil, name .. " must not be empty" end
     return value
   end)
 end
 
+local function integer(command, name, argument, description, least)
+  return command:option(name, description):argname(argument):convert(function(value)
+    local number = math.tointeger(tonumber(value))
+    if not number or number < least then return nil, ("%s must be an integer from %d"):format(name, least) end
+    return number
+  end)
+end
+
 local function describeRun(parser)
   local command = parser:command("run", "Runs an agent on a message, or on the lines of standard input.")
-  command:argument("agent", "A Lua file that returns an agent."):argname "AGENT.lua"
-  command:argument("message", "What the user says; - reads it from standard input. Without it, each line of "
-    .. "standard input is a message."):args "*":argname "MESSAGE"
-  option(command, "--file", "A file whose text is the message, behind that on the command line; - is standard input.")
-    :argname "FILE"
-  option(command, "--db", DB):argname "FILE"
-  option(command, "--app", "The name of the application (default: that of the agent)."):argname "NAME"
-  option(command, "--user", 'The user (default: $USER, or "user").'):argname "ID"
-  option(command, "--session", "The session."):argname "ID":default "default"
-  option(command, "--model", "The name of a model, in place of those of all agents."):argname "NAME"
+  command:epilog [[
+Examples:
+  moonpad run helper/agent.lua "remember to buy milk"
+  moonpad run helper/agent.lua                      a conversation
+  moonpad run helper/agent.lua --file letter.txt    one long message
+  moonpad run helper/agent.lua < questions.txt      each line is a message
+  moonpad run helper/agent.lua --model gpt-4o-mini  its key is in OPENAI_API_KEY]]
+  command:argument("agent", "A Lua file that returns an agent, what a runner takes, or a runner; or a folder with "
+    .. "agent.lua."):argname "AGENT.lua"
+  command:argument("message", "What the user says; - reads it from standard input. Without it, each line of standard "
+    .. "input is a message."):args "*":argname "MESSAGE"
+  option(command, "--file", "FILE", "The message, behind that on the command line; - is standard input.")
+  option(command, "--db", "FILE", DB)
+  option(command, "--app", "NAME", "The name of the application (default: that of the agent).")
+  option(command, "--user", "ID", USER)
+  option(command, "--session", "ID", "The session; another name begins another one."):default "default"
+  option(command, "--model", "NAME", "The name of a model, in place of those of all agents.")
   command:flag("--json", "Prints each stored event as a line of JSON instead of the replies.")
   command:flag("--events", "The same, with the partial events of answers that are streamed.")
   command:flag("--verbose", "Shows who speaks and which tools run also where the output is no terminal.")
 end
 
-local function describeInspection(parser, name, summary)
-  local command = parser:command(name, summary)
-  option(command, "--db", DB):argname "FILE"
-  option(command, "--app", "The name of the application."):argname "NAME":count(1)
-  if name == "sessions" then
-    option(command, "--user", "Only the sessions of this user."):argname "ID"
-  else
-    option(command, "--user", 'The user (default: $USER, or "user").'):argname "ID"
-    option(command, "--session", "The session."):argname "ID":default "default"
-  end
-end
-
 local function describeNew(parser)
   local command = parser:command("new", "Writes a starter agent with a spec that passes.")
   command:argument("name", "The name of the agent and of its folder: an identifier."):argname "NAME"
+end
+
+local function describeEval(parser)
+  local command = parser:command("eval", "Plays conversations with an agent and checks what it does.")
+  command:argument("agent", "As in moonpad run."):argname "AGENT.lua"
+  command:argument("cases", "A Lua file that returns a list of cases (docs/testing.md)."):argname "CASES.lua"
+  option(command, "--model", "NAME", "The name of a model, in place of those of all agents.")
+  integer(command, "--runs", "N", "How often each case is played.", 1)
+  command:flag("--json", "Prints a line of JSON for each case.")
+end
+
+---- What is stored
+
+local function describeStore(command, isOneSession)
+  option(command, "--db", "FILE", DB)
+  option(command, "--app", "NAME", APP)
+  if not isOneSession then return option(command, "--user", "ID", "Only the sessions of this user.") end
+  option(command, "--user", "ID", USER)
+  option(command, "--session", "ID", "The session."):default "default"
+end
+
+local function describeApps(parser)
+  local command = parser:command("apps", "Lists the applications of a file, or of all files in the default folder.")
+  option(command, "--db", "FILE", DB)
+  command:flag("--json", "Prints a line of JSON for each.")
+end
+
+local function describeSessions(parser)
+  local command = parser:command("sessions", "Lists the sessions of an application; or changes one.")
+  command:command_target("action"):require_command(false)
+  describeStore(command, false)
+  command:flag("--json", "Prints a line of JSON for each.")
+  describeStore(command:command("delete", "Deletes a session; the state of its user and app stays."), true)
+  local export = command:command("export", "Writes a session as lines of text.")
+  describeStore(export, true)
+  option(export, "--output", "FILE", "Where to (default: standard output).")
+  local import = command:command("import", "Makes a session of such lines, under other names if you like.")
+  import:argument("input", "What export has written (default: standard input)."):argname "FILE":args "?"
+  option(import, "--db", "FILE", DB)
+  option(import, "--app", "NAME", "The application (default: as exported).")
+  option(import, "--user", "ID", "The user (default: as exported).")
+  option(import, "--session", "ID", "The session (default: as exported).")
+  local fork = command:command("fork", "Makes a new session with the events of another one.")
+  describeStore(fork, true)
+  integer(fork, "--at", "REVISION", "Up to this event (default: all of them).", 0)
+  option(fork, "--to", "ID", "The name of the new session (default: a new one).")
+end
+
+local function describeState(parser)
+  local events = parser:command("events", "Prints the events of a session, a line of JSON each.")
+  describeStore(events, true)
+  events:flag("--json", "Changes nothing: they are JSON anyway.")
+  local state = parser:command("state", "Prints the state as a session sees it, a `key = JSON` line each.")
+  describeStore(state, true)
+  state:flag("--json", "Prints it as one JSON object.")
+end
+
+local function describeStores(parser)
+  local sweep = parser:command("sweep", "Frees what has expired in a store.")
+  sweep:argument("url", "A file, or the URL of a store."):argname "URL"
+  sweep:flag("--json", "Prints what was freed as JSON.")
+  local forget = parser:command("forget", "Deletes a user: sessions, state, files and memories.")
+  forget:argument("url", "A file, or the URL of a store."):argname "URL"
+  option(forget, "--app", "NAME", "The application."):count(1)
+  option(forget, "--user", "ID", "The user."):count(1)
+  forget:flag("--json", "Prints what was deleted as JSON.")
+end
+
+local function describeModels(parser)
+  local command = parser:command("models", "Lists the names of models that are known, and whether their keys are set.")
+  command:flag("--json", "Prints a line of JSON for each.")
 end
 
 -- Nothing but the command needs it, so moonpad itself is installed without it.
@@ -62,6 +140,7 @@ function options.parser()
   local parser = argparse("moonpad", "Runs moonpad agents, and shows what they have stored.")
   parser:command_target "command"
   parser:require_command(true)
+  parser:help_max_width(80)
   parser:flag("--debug", "Shows tracebacks of errors, those of tools as well.")
   parser:flag("--version", "Prints the version."):action(function()
     print("moonpad " .. moonpad._VERSION:gsub("^moonpad ", ""))
@@ -69,9 +148,14 @@ function options.parser()
   end)
   describeRun(parser)
   describeNew(parser)
-  describeInspection(parser, "sessions", "Lists the sessions of an application.")
-  describeInspection(parser, "events", "Prints the events of a session, a line of JSON each.")
-  describeInspection(parser, "state", "Prints the state of a session as it is seen in it, a `key = JSON` line each.")
+  describeEval(parser)
+  describeSessions(parser)
+  describeState(parser)
+  describeApps(parser)
+  describeModels(parser)
+  describeStores(parser)
+  local completion = parser:command("completion", "Prints a script that completes the command in a shell.")
+  completion:argument("shell", "bash, zsh or fish."):choices { "bash", "zsh", "fish" }
   return parser
 end
 

@@ -60,7 +60,7 @@ function pending.describe(list, isConversation)
     local which = #list > 1 and " " .. number or ""
     local what, how = "(waiting for the answer of " .. callText(entry.call), "/answer" .. which .. " TEXT or JSON"
     if entry.original then
-      what = ("(waiting for your word on %s%s"):format(callText(entry.original), entry.hint and ": " .. entry.hint or "")
+      what = "(waiting for your word on " .. callText(entry.original) .. (entry.hint and ": " .. entry.hint or "")
       how = ("/approve%s or /reject%s"):format(which, which)
     end
     local line = isConversation and ("%s: %s)"):format(what, how)
@@ -70,7 +70,8 @@ function pending.describe(list, isConversation)
   return table.concat(lines)
 end
 
--- The entry that words name, and the words behind its name: by its number, its id, or as the only one.
+-- The entry that words name (by its number, its id, or as the only one), and the words behind
+-- its name.
 local function choose(list, words, isWanted)
   local wanted = {}
   for number, entry in ipairs(list) do

@@ -1,5 +1,5 @@
---- Shows the events of a turn as they come. At a terminal: who speaks, which tools run, and a sign of
---- life while there is nothing to show. Into a file or a pipe: the texts of the answers alone.
+--- Shows the events of a turn as they come. At a terminal: who speaks, which tools run, and a sign
+--- of life while there is nothing to show. Into a file or a pipe: the texts of the answers alone.
 local confirmation = require "moonpad.flow.confirmation"
 local errorText = require "moonpad.util.error_text"
 local failure = require "moonpad.cli.failure"
@@ -16,8 +16,8 @@ Printer.__index = Printer
 
 ---- Lines
 
--- Answers whether there was a line to end. Streamed text is written as it comes, so there may be one
--- that has no end yet.
+-- Answers whether there was a line to end. Streamed text is written as it comes, so there may be
+-- one that has no end yet.
 function Printer:endLine()
   self:hideSign()
   if not self.inLine then return false end

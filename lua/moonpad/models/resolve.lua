@@ -9,8 +9,10 @@ local resolve = {}
 ---@field adapter string
 ---@field keyVariables string[]
 ---@field baseUrl string? where it is not the adapter's own
+---@field addressVariable string? of the environment, with another address than the adapter's own
 
-local RULES = {
+---@type moonpad.ModelRule[]
+resolve.RULES = {
   {
     patterns = { "^gemini%-", "^models/gemini%-" }, known = "gemini-*", adapter = "gemini",
     keyVariables = { "GOOGLE_API_KEY", "GEMINI_API_KEY" },
@@ -21,34 +23,44 @@ local RULES = {
   },
   {
     patterns = { "^gpt%-", "^chatgpt%-", "^o[134]$", "^o[134]%-" }, known = "gpt-*, chatgpt-*, o1*, o3*, o4*",
-    adapter = "openai", keyVariables = { "OPENAI_API_KEY" },
+    adapter = "openai", keyVariables = { "OPENAI_API_KEY" }, addressVariable = "OPENAI_BASE_URL",
   },
   {
     patterns = { "^claude%-" }, known = "claude-*", adapter = "anthropic", keyVariables = { "ANTHROPIC_API_KEY" },
   },
 }
 
+-- Any other name belongs to the server that the environment names, which may want no key.
+local OWN_SERVER = { adapter = "openai", keyVariables = {} }
+
+local function environment(variable)
+  local value = os and os.getenv(variable)
+  return value ~= "" and value or nil
+end
+
 local function ruleOf(name)
-  for _, rule in ipairs(RULES) do
+  for _, rule in ipairs(resolve.RULES) do
     for _, pattern in ipairs(rule.patterns) do
       if name:find(pattern) then return rule end
     end
   end
-  return nil
+  return environment "OPENAI_BASE_URL" and OWN_SERVER or nil
 end
 
 local function refuseUnknown(name)
   local known = {}
-  for index, rule in ipairs(RULES) do known[index] = rule.known end
-  local message = 'model "%s": no adapter is known for this name. Known are %s. For any other model give an object, '
-    .. 'such as moonpad.models.openai{ model = "%s", baseUrl = "http://localhost:11434/v1" }, or a function'
+  for index, rule in ipairs(resolve.RULES) do known[index] = rule.known end
+  local message = 'model "%s": no adapter is known for this name. Known are %s. For any other model set '
+    .. "OPENAI_BASE_URL to a server that speaks like OpenAI, or give an object, such as "
+    .. 'moonpad.models.openai{ model = "%s", baseUrl = "http://localhost:11434/v1" }, or a function'
   return core.error("invalid_argument", message:format(name, table.concat(known, ", "), name))
 end
 
 local function keyOf(name, rule)
+  if #rule.keyVariables == 0 then return nil end
   for _, variable in ipairs(rule.keyVariables) do
-    local value = os and os.getenv(variable)
-    if value and value ~= "" then return value end
+    local value = environment(variable)
+    if value then return value end
   end
   return core.error("invalid_argument", ('model "%s": no API key: set the environment variable %s'):format(
     name, table.concat(rule.keyVariables, " or ")))
