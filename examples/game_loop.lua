@@ -10,7 +10,6 @@
 --- What a villager has seen belongs to that villager's session, what the village thinks of the
 --- player (`user:`) to all of its sessions, the number of all rumours (`app:`) to the game.
 local moonpad = require "moonpad"
-local core = require "moonpad.core" -- for a clock and a sleep, which a game engine has of its own
 
 local FRAMES_PER_SECOND = 60
 local FRAME_SECONDS = 1 / FRAMES_PER_SECOND
@@ -86,13 +85,8 @@ local function standIn(request)
   local heard = lastPart(request)
   if heard.text then
     return {
-      content = {
-        role = "model",
-        parts = {
-          { functionCall = { name = "remember", args = { what = heard.text } } },
-          { functionCall = { name = "gossip", args = { good = not heard.text:find "wolf" } } },
-        },
-      },
+      moonpad.functionCall("remember", { what = heard.text }),
+      moonpad.functionCall("gossip", { good = not heard.text:find "wolf" }),
     }
   end
   local seen = heard.functionResponse.response.seen
@@ -168,19 +162,19 @@ end
 
 -- How long each step took: the promise to a game is the worst of them.
 local function timedUpdate(villager, frame, times)
-  local start = core.monotonic()
+  local start = moonpad.clock()
   update(villager, frame)
-  local took = core.monotonic() - start
+  local took = moonpad.clock() - start
   times.steps, times.sum = times.steps + 1, times.sum + took
   if took > times.worst then times.worst, times.worstOf = took, ("%s in frame %d"):format(villager.name, frame) end
 end
 
 local function playFrame(villagers, frame, times)
-  local start = core.monotonic()
+  local start = moonpad.clock()
   for _, villager in ipairs(villagers) do timedUpdate(villager, frame, times) end
-  local stepped = core.monotonic()
+  local stepped = moonpad.clock()
   collectgarbage("step", COLLECTOR_STEP_KB)
-  local finish = core.monotonic()
+  local finish = moonpad.clock()
   times.frames = times.frames + 1
   times.collector = math.max(times.collector, finish - stepped)
   times.worstFrame = math.max(times.worstFrame, finish - start)
@@ -189,12 +183,12 @@ end
 local function play(villagers, seconds)
   local times = newTimes()
   collectgarbage "stop"
-  local next = core.monotonic()
+  local next = moonpad.clock()
   for frame = 0, math.floor(seconds * FRAMES_PER_SECOND) - 1 do
     playFrame(villagers, frame, times)
     next = next + FRAME_SECONDS
-    local left = next - core.monotonic()
-    if left > 0 then core.sleep(left) end
+    local left = next - moonpad.clock()
+    if left > 0 then moonpad.sleep(left) end
   end
   collectgarbage "restart"
   return times

@@ -75,6 +75,12 @@ support.each_store(function(open)
       assert.same({ PICTURE, FILE }, model.requests[2].contents[3].parts[1].functionResponse.parts)
     end)
 
+    it("may be a single file", function()
+      assert.same({ PICTURE }, call(function() return "x", PICTURE end).parts)
+      local made = moonpad.inlineData("image/png", "\x89PNG\r\n\x1A\n")
+      assert.same({ PICTURE }, call(function() return "x", made end).parts)
+    end)
+
     it("that is nil, or a list of nothing, is none", function()
       assert.is_nil(call(function() return "x", nil end).parts)
     end)
@@ -97,7 +103,7 @@ support.each_store(function(open)
       { "text", "expected a list of parts, got string" },
       { true, "expected a list of parts, got boolean" },
       { moonpad.null, "expected a list of parts, got userdata" },
-      { PICTURE, "expected a list of parts, got a table with the key" },
+      { { mimeType = "a/b", data = "" }, "expected a list of parts, got a table with the key" },
       { { { text = "x" } }, "parts%[1%]: expected a file" },
       { { "text" }, "parts%[1%]: expected a file" },
       { { PICTURE, {} }, "parts%[2%]: expected a file" },

@@ -1,5 +1,6 @@
 -- Run it from the project's root after `make`:  lua5.4 /usr/bin/busted examples/spec
 local barista = dofile "examples/spec/barista.lua"
+local moonpad = require "moonpad"
 local testing = require "moonpad.testing"
 
 describe("the barista", function()
@@ -16,9 +17,7 @@ describe("the barista", function()
     local model = testing.scriptedModel {
       {
         expect = { text = "Two teas", instruction = "Serve Ann politely", tools = { "order" } },
-        reply = { content = { role = "model", parts = {
-          { functionCall = { name = "order", args = { drink = "tea", count = 2 } } },
-        } } },
+        reply = moonpad.functionCall("order", { drink = "tea", count = 2 }),
       },
       { expect = { functionResponse = { order = { orders = 1 } } }, reply = "Two teas, coming up." },
     }
@@ -33,7 +32,7 @@ describe("the barista", function()
 
   it("is told when an order makes no sense", function()
     local model = testing.scriptedModel {
-      { content = { role = "model", parts = { { functionCall = { name = "order", args = { drink = "soup" } } } } } },
+      moonpad.functionCall("order", { drink = "soup" }),
       { expect = function(request)
         local response = request.contents[#request.contents].parts[1].functionResponse.response
         assert.matches("drink", response.error)
@@ -41,6 +40,6 @@ describe("the barista", function()
     }
     local result = testing.run { agent = barista(model), messages = "Soup!" }
     assert.are.equal("We have no soup.", result.text)
-    assert.has_state(result.session, { drinks = require("moonpad").removed })
+    assert.has_state(result.session, { drinks = moonpad.removed })
   end)
 end)

@@ -31,6 +31,14 @@ if folder then core.setFolder(folder) end
 ---@field json { encode: fun(value: any): string, decode: fun(text: string): any }
 ---@field StatePrefix { APP_PREFIX: string, USER_PREFIX: string, TEMP_PREFIX: string }
 ---@field event fun(fields: table): moonpad.Event
+---@field text fun(text: string, ...: any): moonpad.Part with more arguments: a part with text:format(...)
+---@field functionCall fun(name: string, args?: table, id?: string): moonpad.Part
+---@field functionResponse fun(call: moonpad.FunctionCall|moonpad.Part, response: any): moonpad.Part
+---@field inlineData fun(mimeType: string, bytes: string, displayName?: string): moonpad.Part
+---@field base64 { encode: (fun(bytes: string): string), decode: (fun(text: string): string) }
+---@field clock fun(): number seconds that never go back
+---@field sleep fun(seconds: number) waits, in a run without holding up others
+---@field http moonpad.Http
 ---@field agent fun(definition: moonpad.AgentDefinition): moonpad.Agent
 ---@field sequentialAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
 ---@field loopAgent fun(definition: moonpad.LoopDefinition): moonpad.Agent
@@ -84,6 +92,17 @@ local loaders = {
   models = function() return require "moonpad.models" end,
   plugins = function() return require "moonpad.plugins" end,
   testing = function() return require "moonpad.testing" end,
+  text = function() return require("moonpad.events.parts").text end,
+  functionCall = function() return require("moonpad.events.parts").functionCall end,
+  functionResponse = function() return require("moonpad.events.parts").functionResponse end,
+  inlineData = function() return require("moonpad.events.parts").inlineData end,
+  base64 = function()
+    local base64 = require "moonpad.util.base64"
+    return { encode = base64.encode, decode = base64.decode }
+  end,
+  clock = function() return require("moonpad.runtime.time").clock end,
+  sleep = function() return require("moonpad.runtime.time").sleep end,
+  http = function() return require "moonpad.http" end,
 }
 
 -- Names that the public contract promises and this version does not have: a clear refusal instead

@@ -49,6 +49,14 @@ function fields.refuse(where, message)
   core.error("invalid_argument", where .. ": " .. message)
 end
 
+---Refuses the module itself, which is what a function of it gets that is called with a colon.
+---@param value any its first argument
+---@param where string for messages
+function fields.refuseModule(value, where)
+  if type(value) ~= "table" or lists.kindOf(value) ~= "moonpad" then return end
+  fields.refuse(where, "got the module moonpad: call its functions with a dot, not with a colon")
+end
+
 ---The path of a field: `runner.agent`, but `runner:run: userId`, for that is no field of a method.
 ---@param where string
 ---@param name string
