@@ -17,7 +17,9 @@ describe("the barista", function()
     local model = testing.scriptedModel {
       {
         expect = { text = "Two teas", instruction = "Serve Ann politely", tools = { "order" } },
-        reply = moonpad.functionCall("order", { drink = "tea", count = 2 }),
+        reply = { content = { role = "model", parts = {
+          { functionCall = { name = "order", args = { drink = "tea", count = 2 } } },
+        } } },
       },
       { expect = { functionResponse = { order = { orders = 1 } } }, reply = "Two teas, coming up." },
     }

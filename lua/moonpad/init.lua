@@ -23,6 +23,7 @@ if folder then core.setFolder(folder) end
 
 ---@class moonpad
 ---@field open fun(url: string, config?: moonpad.Config): moonpad.Service
+---@field sessionService fun(url: string, config?: moonpad.Config): moonpad.Service the same as `open`
 ---@field null lightuserdata the JSON null that can be stored in state; the same value as `cjson.null`
 ---@field removed lightuserdata in a delta: this key is deleted
 ---@field array fun(t: table): table marks a table as an array, so that it stays one when it is empty
@@ -40,6 +41,7 @@ if folder then core.setFolder(folder) end
 ---@field sleep fun(seconds: number) waits, in a run without holding up others
 ---@field http moonpad.Http
 ---@field agent fun(definition: moonpad.AgentDefinition): moonpad.Agent
+---@field llmAgent fun(definition: moonpad.AgentDefinition): moonpad.Agent ADK's name of `agent`
 ---@field sequentialAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
 ---@field loopAgent fun(definition: moonpad.LoopDefinition): moonpad.Agent
 ---@field parallelAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
@@ -47,6 +49,7 @@ if folder then core.setFolder(folder) end
 ---@field agentTool fun(definition: moonpad.AgentToolDefinition): moonpad.Tool
 ---@field exitLoop moonpad.Tool with it a model leaves the enclosing loopAgent
 ---@field tool fun(definition: moonpad.ToolDefinition): moonpad.Tool
+---@field longRunningTool fun(definition: moonpad.ToolDefinition): moonpad.Tool its answer may come later
 ---@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner
 ---@field artifactService fun(url: string, config?: moonpad.ServiceConfig): moonpad.ArtifactService
 ---@field memoryService fun(url: string, config?: moonpad.ServiceConfig): moonpad.MemoryService
@@ -59,6 +62,7 @@ if folder then core.setFolder(folder) end
 ---@field _VERSION string
 local moonpad = {
   open = core.open,
+  sessionService = core.open,
   null = core.null,
   removed = core.removed,
   array = core.array,
@@ -75,6 +79,7 @@ moonpad.event = require("moonpad.events.event").new
 
 local loaders = {
   agent = function() return require("moonpad.agents.agent").define end,
+  llmAgent = function() return require("moonpad.agents.agent").define end,
   sequentialAgent = function() return require("moonpad.agents.workflow").sequential end,
   loopAgent = function() return require("moonpad.agents.workflow").loop end,
   parallelAgent = function() return require("moonpad.agents.workflow").parallel end,
@@ -82,6 +87,7 @@ local loaders = {
   agentTool = function() return require("moonpad.tools.agent_tool").define end,
   exitLoop = function() return require "moonpad.tools.exit_loop" end,
   tool = function() return require("moonpad.tools.tool").define end,
+  longRunningTool = function() return require("moonpad.tools.tool").defineLongRunning end,
   runner = function() return require("moonpad.runtime.runner").define end,
   artifactService = function() return require("moonpad.services.artifacts").open end,
   memoryService = function() return require("moonpad.services.memory").open end,
