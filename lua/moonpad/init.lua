@@ -121,6 +121,28 @@ local function refusal(name)
   end
 end
 
+-- All names, also those that nothing has asked for yet, but for those of a later version.
+local function sortedNames(self)
+  local names, list = {}, {}
+  for _, some in ipairs { self, loaders } do
+    for name in next, some do names[name] = true end
+  end
+  for name in next, names do
+    if not later[name] then list[#list + 1] = name end
+  end
+  table.sort(list, function(a, b) return tostring(a) < tostring(b) end)
+  return list
+end
+
+local function walk(self)
+  local names, index = sortedNames(self), 0
+  return function()
+    index = index + 1
+    local name = names[index]
+    if name ~= nil then return name, self[name] end
+  end
+end
+
 return setmetatable(moonpad, {
   __name = "moonpad", -- by which a call with a colon in the place of a dot is known
   __index = function(self, name)
@@ -129,4 +151,5 @@ return setmetatable(moonpad, {
     if value ~= nil then rawset(self, name, value) end
     return value
   end,
+  __pairs = walk,
 })
