@@ -85,24 +85,19 @@ local function line(request, label)
   return request.systemInstruction:match(label .. ": ([^\n]*)")
 end
 
-local function call(name, args)
-  return { functionCall = { name = name, args = args } }
-end
-
 local function planCalls(action, text)
   local parts = {}
   for item in (text .. " and "):gmatch "(.-) and " do
-    parts[#parts + 1] = call("change_plan", { action = action, item = item })
+    parts[#parts + 1] = moonpad.functionCall("change_plan", { action = action, item = item })
   end
   return parts
 end
 
--- What the guest says, and what to do about it: a reply, or the parts of an answer that
--- calls tools.
+-- What the guest says, and what to do about it: a reply, or calls of tools.
 local phrases = {
-  { "^Hello, I am (.+)", function(_, name) return { call("check_in", { name = name }) } end },
-  { "^Hello", function() return { call("check_in", {}) } end },
-  { "^I like (.+)", function(_, likes) return { call("set_preference", { likes = likes }) } end },
+  { "^Hello, I am (.+)", function(_, name) return moonpad.functionCall("check_in", { name = name }) end },
+  { "^Hello", function() return moonpad.functionCall "check_in" end },
+  { "^I like (.+)", function(_, likes) return moonpad.functionCall("set_preference", { likes = likes }) end },
   { "^Please book (.+)", function(_, items) return planCalls("add", items) end },
   { "^Please cancel (.+)", function(_, items) return planCalls("remove", items) end },
   { "plan%?$", function(request) return "Your plan: " .. line(request, "Plan") end },
@@ -140,8 +135,7 @@ end
 local function model(request)
   local last = request.contents[#request.contents]
   if last.parts[1].functionResponse then return sayResults(request, last.parts) end
-  local reply = replyTo(request, last.parts[1].text)
-  return type(reply) == "table" and { content = { role = "model", parts = reply } } or reply
+  return replyTo(request, last.parts[1].text)
 end
 
 ---- The agent

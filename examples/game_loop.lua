@@ -85,13 +85,8 @@ local function standIn(request)
   local heard = lastPart(request)
   if heard.text then
     return {
-      content = {
-        role = "model",
-        parts = {
-          { functionCall = { name = "remember", args = { what = heard.text } } },
-          { functionCall = { name = "gossip", args = { good = not heard.text:find "wolf" } } },
-        },
-      },
+      moonpad.functionCall("remember", { what = heard.text }),
+      moonpad.functionCall("gossip", { good = not heard.text:find "wolf" }),
     }
   end
   local seen = heard.functionResponse.response.seen

@@ -350,7 +350,8 @@ support.each_store(function(open)
         return err.code .. " " .. err.message
       end
       local function wrong() return { contents = { parts = { { text = "x" } } } } end
-      local form = "; a response is a string, or { content = { parts = { { text = ... } } }, ... }"
+      local form = "; a response is a string, a part such as { text = ... }, a list of parts, or "
+        .. "{ content = { parts = { ... } }, ... }"
       local refusal = "contents: unknown field, did you mean content?" .. form
       assert.equal('model agent "Greeter": the model\'s answer: ' .. refusal, messageOf { model = wrong })
       assert.equal('model agent "Greeter": a chunk of the model\'s answer: ' .. refusal,
@@ -358,7 +359,7 @@ support.each_store(function(open)
       for _, hook in ipairs { "beforeModelCallback", "afterModelCallback" } do
         assert.equal(('invalid_argument agent "Greeter": %s: %s'):format(hook, refusal), messageOf { [hook] = wrong })
       end
-      local message = messageOf { model = function() return { text = "x" } end }
+      local message = messageOf { model = function() return { text = "x", finishReason = "STOP" } end }
       assert.matches("text: unknown field %(known: content, partial, ", message)
       assert.equal(form, message:sub(-#form))
       assert.equal(1, select(2, message:gsub("finishReason", "")))

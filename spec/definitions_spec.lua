@@ -357,7 +357,7 @@ describe("a plugin", function()
     run(plugin)
     assert.same({ "onUserMessage", "beforeRun", "onEvent", "afterRun" }, called)
     plugin.onEvent = nothing
-    checks.raises("invalid_argument", "runner.plugins[1]: onEvent and onEventCallback are two names of one hook",
+    checks.raises("invalid_argument", "runner.plugins[1]: onEvent and onEventCallback are two names of one field",
       define, plugin)
     checks.raises("invalid_argument", "runner.plugins[1].onEventCallback: expected a function", define,
       { onEventCallback = 5 })

@@ -176,7 +176,7 @@ support.each_store(function(open)
         ["parts[1].functionCall.id: expected a string, got number"] = {
           parts = { { functionCall = { id = 5, name = "t" } } },
         },
-        ["expected a string or a Content"] = 5,
+        ["expected a string, a part, a list of parts or a Content"] = 5,
       } do
         local err = failure(with, content)
         assert.equal("invalid_argument", err.code)

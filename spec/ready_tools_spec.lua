@@ -1,6 +1,5 @@
 -- The ready-made tools that have their part in what a model is asked: load_artifacts,
 -- preload_memory, load_memory.
-local base64 = require "moonpad.util.base64"
 local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
@@ -17,21 +16,6 @@ local function names(request)
   for index, tool in ipairs(request.tools) do list[index] = tool.name end
   return table.concat(list, " ")
 end
-
-describe("base64", function()
-  it("is that of RFC 4648", function()
-    local texts = { "", "f", "fo", "foo", "foob", "fooba", "foobar", "\0\xFF\xFE\x3E\x3F" }
-    local encoded = { "", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy", "AP/+Pj8=" }
-    for index, text in ipairs(texts) do assert.equal(encoded[index], base64.encode(text)) end
-  end)
-
-  it("joins what it encodes in pieces", function()
-    for _, length in ipairs { 12287, 12288, 12289, 24576, 24577 } do
-      local text = base64.encode(("abc"):rep(length // 3) .. ("a"):rep(length % 3))
-      assert.equal(("YWJj"):rep(length // 3) .. ({ [0] = "", "YQ==", "YWE=" })[length % 3], text)
-    end
-  end)
-end)
 
 support.each_store(function(open)
   local service

@@ -162,7 +162,7 @@ support.each_store(function(open)
       ["usageMetadata: expected a table, got number"] = {
         usageMetadata = 3, content = { parts = { { text = "x" } } },
       },
-      ["content: expected a string or a Content"] = { content = 5 },
+      ["content: expected a string, a part, a list of parts or a Content"] = { content = 5 },
       ["content.parts[1].function_call: unknown field, did you mean functionCall?"] = parts {
         function_call = { name = "t" },
       },

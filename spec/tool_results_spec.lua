@@ -66,6 +66,50 @@ support.each_store(function(open)
     end)
   end)
 
+  describe("what is raised", function()
+    local HERE <const> = "spec/tool_results_spec.lua:"
+
+    it("is told to the model without where, and to the developer with it", function()
+      for said, raise in pairs {
+        ["no room"] = function() error "no room" end,
+        ["no bed"] = function() error("no bed", 2) end,
+        ["as it is: 12"] = function() error("as it is: 12", 0) end,
+        ["attempt to index a nil value (field 'x')"] = function(args) return args.x.y end,
+        ["in text"] = assert(load "error 'in text'"),
+        ["in a file without .lua"] = assert(load("error 'in a file without .lua'", "=my chunk")),
+        ["twice"] = function()
+          local ok, err = pcall(error, "twice", 1)
+          assert.is_false(ok)
+          error(err, 1)
+        end,
+      } do
+        local asked
+        local response, event = call(raise, { onToolErrorCallback = function(_, _, _, err) asked = err end })
+        assert.equal(said, response.response.error)
+        assert.equal(asked, event.customMetadata.toolErrors.c1:sub(1, #asked))
+        assert.equal(said, asked:sub(-#said))
+      end
+      local _, event = call(function() error "no room" end)
+      assert.equal(HERE, event.customMetadata.toolErrors.c1:match "^[./]*(.-:)")
+    end)
+
+    it("keeps what only looks like a place, and a place alone", function()
+      local function told(message)
+        return call(function() error(message, 0) end).response.error
+      end
+      for _, message in ipairs { "http://h:80: refused", "cannot load /a/b.lua:3: no", "x.lua:1: ", "12: x", "" } do
+        assert.equal(message, told(message))
+      end
+      assert.equal("no", told "/a/b.lua:3: no")
+    end)
+
+    it("is told as it says itself where it is no text", function()
+      local mine = setmetatable({}, { __tostring = function() return "a.lua:1: mine" end })
+      local response = call(function() error(mine) end)
+      assert.equal("a.lua:1: mine", response.response.error)
+    end)
+  end)
+
   describe("a second value", function()
     it("of files goes along with the result, is stored, and is shown to the model", function()
       local response, _, model = call(function() return { rooms = 2 }, { PICTURE, FILE } end)
@@ -73,6 +117,12 @@ support.each_store(function(open)
       assert.same({ PICTURE, FILE }, response.parts)
       assert.same({ PICTURE, FILE }, support.stored(service).events[3]:functionResponses()[1].parts)
       assert.same({ PICTURE, FILE }, model.requests[2].contents[3].parts[1].functionResponse.parts)
+    end)
+
+    it("may be a single file", function()
+      assert.same({ PICTURE }, call(function() return "x", PICTURE end).parts)
+      local made = moonpad.inlineData("image/png", "\x89PNG\r\n\x1A\n")
+      assert.same({ PICTURE }, call(function() return "x", made end).parts)
     end)
 
     it("that is nil, or a list of nothing, is none", function()
@@ -97,7 +147,7 @@ support.each_store(function(open)
       { "text", "expected a list of parts, got string" },
       { true, "expected a list of parts, got boolean" },
       { moonpad.null, "expected a list of parts, got userdata" },
-      { PICTURE, "expected a list of parts, got a table with the key" },
+      { { mimeType = "a/b", data = "" }, "expected a list of parts, got a table with the key" },
       { { { text = "x" } }, "parts%[1%]: expected a file" },
       { { "text" }, "parts%[1%]: expected a file" },
       { { PICTURE, {} }, "parts%[2%]: expected a file" },

@@ -23,6 +23,7 @@ if folder then core.setFolder(folder) end
 
 ---@class moonpad
 ---@field open fun(url: string, config?: moonpad.Config): moonpad.Service
+---@field sessionService fun(url: string, config?: moonpad.Config): moonpad.Service the same as `open`
 ---@field null lightuserdata the JSON null that can be stored in state; the same value as `cjson.null`
 ---@field removed lightuserdata in a delta: this key is deleted
 ---@field array fun(t: table): table marks a table as an array, so that it stays one when it is empty
@@ -31,7 +32,16 @@ if folder then core.setFolder(folder) end
 ---@field json { encode: fun(value: any): string, decode: fun(text: string): any }
 ---@field StatePrefix { APP_PREFIX: string, USER_PREFIX: string, TEMP_PREFIX: string }
 ---@field event fun(fields: table): moonpad.Event
+---@field text fun(text: string, ...: any): moonpad.Part with more arguments: a part with text:format(...)
+---@field functionCall fun(name: string, args?: table, id?: string): moonpad.Part
+---@field functionResponse fun(call: moonpad.FunctionCall|moonpad.Part, response: any): moonpad.Part
+---@field inlineData fun(mimeType: string, bytes: string, displayName?: string): moonpad.Part
+---@field base64 { encode: (fun(bytes: string): string), decode: (fun(text: string): string) }
+---@field clock fun(): number seconds that never go back
+---@field sleep fun(seconds: number) waits, in a run without holding up others
+---@field http moonpad.Http
 ---@field agent fun(definition: moonpad.AgentDefinition): moonpad.Agent
+---@field llmAgent fun(definition: moonpad.AgentDefinition): moonpad.Agent ADK's name of `agent`
 ---@field sequentialAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
 ---@field loopAgent fun(definition: moonpad.LoopDefinition): moonpad.Agent
 ---@field parallelAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
@@ -39,6 +49,7 @@ if folder then core.setFolder(folder) end
 ---@field agentTool fun(definition: moonpad.AgentToolDefinition): moonpad.Tool
 ---@field exitLoop moonpad.Tool with it a model leaves the enclosing loopAgent
 ---@field tool fun(definition: moonpad.ToolDefinition): moonpad.Tool
+---@field longRunningTool fun(definition: moonpad.ToolDefinition): moonpad.Tool its answer may come later
 ---@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner
 ---@field artifactService fun(url: string, config?: moonpad.ServiceConfig): moonpad.ArtifactService
 ---@field memoryService fun(url: string, config?: moonpad.ServiceConfig): moonpad.MemoryService
@@ -51,6 +62,7 @@ if folder then core.setFolder(folder) end
 ---@field _VERSION string
 local moonpad = {
   open = core.open,
+  sessionService = core.open,
   null = core.null,
   removed = core.removed,
   array = core.array,
@@ -68,6 +80,7 @@ moonpad.event = require("moonpad.events.event").new
 
 local loaders = {
   agent = function() return require("moonpad.agents.agent").define end,
+  llmAgent = function() return require("moonpad.agents.agent").define end,
   sequentialAgent = function() return require("moonpad.agents.workflow").sequential end,
   loopAgent = function() return require("moonpad.agents.workflow").loop end,
   parallelAgent = function() return require("moonpad.agents.workflow").parallel end,
@@ -75,10 +88,7 @@ local loaders = {
   agentTool = function() return require("moonpad.tools.agent_tool").define end,
   exitLoop = function() return require "moonpad.tools.exit_loop" end,
   tool = function() return require("moonpad.tools.tool").define end,
-  text = function() return require("moonpad.events.parts").text end,
-  functionCall = function() return require("moonpad.events.parts").functionCall end,
-  functionResponse = function() return require("moonpad.events.parts").functionResponse end,
-  inlineData = function() return require("moonpad.events.parts").inlineData end,
+  longRunningTool = function() return require("moonpad.tools.tool").defineLongRunning end,
   runner = function() return require("moonpad.runtime.runner").define end,
   artifactService = function() return require("moonpad.services.artifacts").open end,
   memoryService = function() return require("moonpad.services.memory").open end,
@@ -92,6 +102,17 @@ local loaders = {
   models = function() return require "moonpad.models" end,
   plugins = function() return require "moonpad.plugins" end,
   testing = function() return require "moonpad.testing" end,
+  text = function() return require("moonpad.events.parts").text end,
+  functionCall = function() return require("moonpad.events.parts").functionCall end,
+  functionResponse = function() return require("moonpad.events.parts").functionResponse end,
+  inlineData = function() return require("moonpad.events.parts").inlineData end,
+  base64 = function()
+    local base64 = require "moonpad.util.base64"
+    return { encode = base64.encode, decode = base64.decode }
+  end,
+  clock = function() return require("moonpad.runtime.time").clock end,
+  sleep = function() return require("moonpad.runtime.time").sleep end,
+  http = function() return require "moonpad.http" end,
 }
 
 -- Names that the public contract promises and this version does not have: a clear refusal instead
@@ -104,15 +125,21 @@ local function refusal(name)
   end
 end
 
--- All names in sorted order, also of what has not been loaded yet: for whoever looks around.
-local function allPairs(self)
-  local names = {}
-  for name in next, self do names[#names + 1] = name end
-  for name in next, loaders do
-    if rawget(self, name) == nil then names[#names + 1] = name end
+-- All names, also those that nothing has asked for yet, but for those of a later version.
+local function sortedNames(self)
+  local names, list = {}, {}
+  for _, some in ipairs { self, loaders } do
+    for name in next, some do names[name] = true end
   end
-  table.sort(names)
-  local index = 0
+  for name in next, names do
+    if not later[name] then list[#list + 1] = name end
+  end
+  table.sort(list, function(a, b) return tostring(a) < tostring(b) end)
+  return list
+end
+
+local function walk(self)
+  local names, index = sortedNames(self), 0
   return function()
     index = index + 1
     local name = names[index]
@@ -129,4 +156,5 @@ return setmetatable(moonpad, {
     if value ~= nil then rawset(self, name, value) end
     return value
   end,
+  __pairs = walk,
 })

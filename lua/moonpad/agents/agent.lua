@@ -29,6 +29,7 @@ local llmAgent = {}
 ---@field outputSchema table? a JSON Schema: the final answer must be JSON that fits it
 ---@field includeContents "default"|"none"|nil
 ---@field config table? handed to the model
+---@field generateContentConfig table? ADK's name of `config`
 ---@field subAgents moonpad.Agent[]? that may take the conversation over
 ---@field disallowTransferToParent boolean?
 ---@field disallowTransferToPeers boolean?
@@ -103,7 +104,7 @@ local FIELDS = agents.FIELDS:with(callbacks.OF_MODEL):with {
   { "outputKey", checkStateKey },
   { "outputSchema", schemaDefinition.check },
   { "includeContents", fields.oneOf { "default", "none" } },
-  { "config", config.checkValues },
+  { "config", config.checkValues, alias = "generateContentConfig" },
   { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
   { "disallowTransferToParent", "boolean" },
   { "disallowTransferToPeers", "boolean" },

@@ -23,7 +23,7 @@ local callbacks = {}
 ---@field onToolErrorCallback moonpad.Callback? (context, tool, args, err)
 
 -- What an agent may define, each with what it is called with. A plugin offers the same, and the
--- four of the run as a whole.
+-- four of the run as a whole, for which ADK has other names.
 local AROUND_AGENTS = { { "beforeAgentCallback", "context" }, { "afterAgentCallback", "context" } }
 local AROUND_MODELS = {
   { "beforeModelCallback", "context, request" }, { "afterModelCallback", "context, response" },
@@ -31,8 +31,8 @@ local AROUND_MODELS = {
   { "afterToolCallback", "context, tool, args, result" }, { "onToolErrorCallback", "context, tool, args, err" },
 }
 local OF_RUN = {
-  { "onUserMessage", "context, message" }, { "beforeRun", "context" }, { "onEvent", "context, event" },
-  { "afterRun", "context" },
+  { "onUserMessage", "context, message", "onUserMessageCallback" }, { "beforeRun", "context", "beforeRunCallback" },
+  { "onEvent", "context, event", "onEventCallback" }, { "afterRun", "context", "afterRunCallback" },
 }
 
 -- The functions that a callback field holds: one, or a list.
@@ -58,7 +58,7 @@ local function declare(...)
   for _, hooks in ipairs { ... } do
     for _, hook in ipairs(hooks) do
       local takes = function(value, where) return functionsOf(value, where, hook[2]) end
-      declared[#declared + 1] = { hook[1], takes }
+      declared[#declared + 1] = { hook[1], takes, alias = hook[3] }
     end
   end
   return declared
@@ -72,11 +72,7 @@ callbacks.OF_AGENT, callbacks.OF_MODEL = declare(AROUND_AGENTS), declare(AROUND_
 ---@type string[]
 callbacks.NAMES_OF_AGENT = fields.new(declare(AROUND_AGENTS, AROUND_MODELS)).names
 
--- ADK calls the hooks of a run onEventCallback, ...
-local OF_RUN_IN_ADK = {}
-for index, hook in ipairs(OF_RUN) do OF_RUN_IN_ADK[index] = { hook[1] .. "Callback", hook[2] } end
-
-local OF_PLUGIN = fields.new(declare(OF_RUN, AROUND_AGENTS, AROUND_MODELS, OF_RUN_IN_ADK))
+local OF_PLUGIN = fields.new(declare(OF_RUN, AROUND_AGENTS, AROUND_MODELS))
 
 -- No hook: it is told apart from data of the plugin's own by its name alone.
 local OF_ITSELF = fields.new { { "name", fields.text } }
@@ -99,8 +95,8 @@ end
 local function checkNearMisses(object, where)
   for name, value in next, object do
     local canBeHook = type(name) == "string" and (isMeantAsHook(value) or callable.is(value))
-    local nearest = canBeHook and core.nearestName(name, OF_PLUGIN.names)
-    if nearest and nearest ~= name then fields.refuseName(where, name, OF_PLUGIN.names) end
+    local nearest = canBeHook and core.nearestName(name, OF_PLUGIN.known)
+    if nearest and nearest ~= name then fields.refuseName(where, name, OF_PLUGIN.known) end
   end
 end
 
@@ -121,24 +117,13 @@ local function checkHookNames(plugin, where)
   end
 end
 
-local function joinNames(hooks, where)
-  for index, hook in ipairs(OF_RUN) do
-    local name, long = hook[1], OF_RUN_IN_ADK[index][1]
-    if hooks[name] and hooks[long] then
-      fields.refuse(where, ("%s and %s are two names of one hook; give one"):format(name, long))
-    end
-    hooks[name], hooks[long] = hooks[name] or hooks[long], nil
-  end
-  return hooks
-end
-
 local function readPlugin(plugin, where)
   if type(plugin) ~= "table" then
     fields.refuse(where, "expected a table of hooks, got " .. lists.kindOf(plugin))
   end
   local name = OF_ITSELF:readOne(plugin, "name", where)
   checkHookNames(plugin, where)
-  local hooks = joinNames(OF_PLUGIN:read(plugin, where), where)
+  local hooks = OF_PLUGIN:read(plugin, where)
   hooks.name = name
   return hooks
 end

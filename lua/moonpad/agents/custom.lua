@@ -25,9 +25,11 @@ local function refuse(message)
 end
 
 local function toEvent(given, session)
-  if type(given) == "string" then return { content = content.normalize(given, "model", "context:emit") } end
+  if type(given) == "string" or content.isBare(given) then
+    return { content = content.normalize(given, "model", "context:emit") }
+  end
   if type(given) ~= "table" then
-    refuse("context:emit(event): expected an event (a table) or a text, got " .. type(given))
+    refuse("context:emit(event): expected an event (a table), a text or parts, got " .. type(given))
   end
   local fields = {}
   for name, value in pairs(given) do fields[name] = value end

@@ -1,4 +1,5 @@
---- Content: what users, callbacks and models say, given as a string or as `{ role, parts }`.
+--- Content: what users, callbacks and models say, given as a string, a part, a list of parts or
+--- `{ role, parts }`.
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local lists = require "moonpad.util.list"
@@ -7,7 +8,25 @@ local lists = require "moonpad.util.list"
 ---@field role string "user" or "model"
 ---@field parts moonpad.Part[]
 
+---What a Content may be given as.
+---@alias moonpad.ContentLike string|moonpad.Part|(moonpad.Part|string)[]|moonpad.Content
+
 local content = {}
+
+-- One of these makes a table a part; the others may stand beside it, those of providers included.
+local KINDS = {
+  "text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult",
+}
+local BESIDE = {
+  "thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata", "openai", "anthropic",
+}
+local IS_PART_FIELD = {}
+
+---The fields of a part that stands alone.
+---@type string[]
+content.PART_FIELDS = table.move(BESIDE, 1, #BESIDE, #KINDS + 1, table.move(KINDS, 1, #KINDS, 1, {}))
+for _, name in ipairs(content.PART_FIELDS) do IS_PART_FIELD[name] = true end
+local CONTENT_FIELDS = table.move(content.PART_FIELDS, 1, #content.PART_FIELDS, 3, { "role", "parts" })
 
 -- What a part may hold, of what moonpad looks into; arguments and responses of functions are
 -- whatever they are.
@@ -61,8 +80,8 @@ end
 -- An array, also where it is empty.
 local function partList(parts, where)
   local list = core.array {}
-  for index, part in ipairs(lists.of(parts, where .. ".parts", "parts")) do
-    local place = ("%s.parts[%d]"):format(where, index)
+  for index, part in ipairs(lists.of(parts, where, "parts")) do
+    local place = ("%s[%d]"):format(where, index)
     if type(part) == "string" then
       list[#list + 1] = { text = part }
     elseif type(part) ~= "table" then
@@ -75,49 +94,73 @@ local function partList(parts, where)
   return list
 end
 
----What a part may hold; one that has none of these is no part.
----@type string[]
-content.PART_FIELDS = {
-  "text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult",
-}
-
----Is this a part, or a list of parts, in the place of a Content?
+---Is this a part by itself? What has fields that no part has is something else.
 ---@param value any
 ---@return boolean
-function content.isPartOrList(value)
-  if type(value) ~= "table" or value.parts ~= nil then return false end
-  if value[1] ~= nil then return true end
-  for _, name in ipairs(content.PART_FIELDS) do
-    if value[name] ~= nil and value[name] ~= core.null then return true end
+function content.isPart(value)
+  if type(value) ~= "table" then return false end
+  local isOne = false
+  for _, kind in ipairs(KINDS) do
+    local held = rawget(value, kind)
+    isOne = isOne or held ~= nil and held ~= core.null
   end
-  return false
+  if not isOne then return false end
+  for name, held in next, value do
+    if not IS_PART_FIELD[name] and held ~= core.null then return false end
+  end
+  return true
 end
 
--- What was given in the place of a Content, as the fields of one.
-local function fieldsOf(value)
-  if not content.isPartOrList(value) then return copy(value) end
-  return { parts = copy(value[1] ~= nil and value or { value }) }
+---Is this a part, or a list of parts, without a Content around it?
+---@param value any
+---@return boolean
+function content.isBare(value)
+  return type(value) == "table" and rawget(value, 1) ~= nil or content.isPart(value)
 end
 
----Makes a Content of a string, a part, a list of parts, or of a table with `parts`; a table is
----copied. What is null in it is absent afterwards.
----@param value string|table
----@param role string used where the table names none
+-- In a list without a Content around it: a misspelt part would otherwise pass for an unknown one.
+local function checkBareItem(item, place)
+  if type(item) ~= "table" or content.isPart(item) then return end
+  core.checkFields(item, place, content.PART_FIELDS)
+  core.error("invalid_argument", ("%s: expected a part with one of %s"):format(place, table.concat(KINDS, ", ")))
+end
+
+local function ofBare(value, role, where)
+  if content.isPart(value) then
+    dropNullsOf(value)
+    checkPart(value, where)
+    return { role = role, parts = core.array { value } }
+  end
+  local parts = partList(value, where)
+  for index, part in ipairs(parts) do checkBareItem(part, ("%s[%d]"):format(where, index)) end
+  return { role = role, parts = parts }
+end
+
+local function refuse(value, where)
+  if type(value) == "table" then core.checkFields(value, where, CONTENT_FIELDS) end
+  return core.error("invalid_argument",
+    ("%s: expected a string, a part, a list of parts or a Content ({ role, parts }), got a %s"):format(where,
+      type(value) == "table" and "table without parts" or type(value)))
+end
+
+---Makes a Content of what it may be given as; a table is copied. What is null in it is absent
+---afterwards.
+---@param value moonpad.ContentLike
+---@param role string used where the value names none
 ---@param where string for messages
 ---@return moonpad.Content
 function content.normalize(value, role, where)
   if type(value) == "string" then return { role = role, parts = { { text = value } } } end
-  if type(value) == "table" and (type(value.parts) == "table" or content.isPartOrList(value)) then
-    local result = fieldsOf(value)
+  if type(value) == "table" and type(rawget(value, "parts")) == "table" then
+    local result = copy(value)
     content.dropNulls(result)
     content.checkTypes(result, { role = "string" }, where)
     result.role = result.role or role
-    result.parts = partList(result.parts, where)
+    result.parts = partList(result.parts, where .. ".parts")
     return result
   end
-  return core.error("invalid_argument",
-    ("%s: expected a string or a Content ({ role, parts }), got a %s"):format(where,
-      type(value) == "table" and "table without parts" or type(value)))
+  if content.isBare(value) then return ofBare(copy(value), role, where) end
+  return refuse(value, where)
 end
 
 ---Drops the nulls of a content that was stored.

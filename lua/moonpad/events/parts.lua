@@ -1,88 +1,155 @@
---- Makers of parts: what users, models and tools say, piece by piece. A part, or a list of parts,
---- may stand wherever a Content or the response of a model is expected.
+--- Makers of parts: `moonpad.text`, `moonpad.functionCall`, `moonpad.functionResponse`,
+--- `moonpad.inlineData`. What they take is checked, so that a mistake shows where it was made.
+local arrays = require "moonpad.util.array"
 local base64 = require "moonpad.util.base64"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
-local lists = require "moonpad.util.list"
+local luaError = require "moonpad.util.lua_error"
 
 local parts = {}
 
-local function checkText(value, where)
-  if type(value) ~= "string" then fields.refuse(where, "expected a string, got " .. lists.kindOf(value)) end
+---@class moonpad.FunctionCall
+---@field name string
+---@field args table?
+---@field id string? a call without one gets it from moonpad
+
+---@class moonpad.FunctionResponse
+---@field name string
+---@field response table?
+---@field id string? of the call that is answered
+---@field parts moonpad.Part[]? files that go along
+
+---@class moonpad.Blob
+---@field mimeType string
+---@field data string the bytes in base64 (in an artifact: as they are)
+---@field displayName string?
+
+---A piece of a Content: one of the first seven fields, and what goes along.
+---@class moonpad.Part
+---@field text string?
+---@field functionCall moonpad.FunctionCall?
+---@field functionResponse moonpad.FunctionResponse?
+---@field inlineData moonpad.Blob?
+---@field fileData { fileUri: string, mimeType: string? }?
+---@field executableCode { code: string, language: string? }?
+---@field codeExecutionResult { output: string?, outcome: string? }?
+---@field thought boolean? the text is a thought of the model's
+---@field thoughtSignature string? of the provider, to be sent back as it is
+
+---- Checks
+
+local function checkString(value, where)
+  if type(value) ~= "string" then fields.refuse(where, "expected a string, got " .. fields.describe(value)) end
   fields.checkUtf8(value, where)
 end
 
--- A copy, so that what the caller changes later changes no part. Values of state are tables here.
+local function checkName(value, where)
+  if not fields.text.is(value) then
+    fields.refuse(where, ("expected %s, got %s"):format(fields.text.what, fields.describe(value)))
+  end
+  fields.checkUtf8(value, where)
+end
+
+local function isList(value)
+  return value[1] ~= nil or arrays.isMarked(value)
+end
+
+-- A copy of what a function is called with or answers: a JSON object.
 local function object(value, where)
-  value = core.toTable(value)
-  if type(value) ~= "table" or rawlen(value) > 0 then
-    fields.refuse(where, "expected a table with names as keys, got " .. lists.kindOf(value))
+  if type(value) == "userdata" and value ~= core.null then value = core.toTable(value) end
+  if type(value) ~= "table" then
+    fields.refuse(where, "expected a table of named values, got " .. fields.describe(value))
   end
   fields.checkJson(value, where)
+  if isList(value) then fields.refuse(where, "expected a table of named values, got a list") end
   return copy(value)
 end
 
----A part that says a text.
+---- Makers
+
+-- The arguments may have `__tostring` of their own.
+local function formatted(text, ...)
+  local ok, result = pcall(string.format, text, ...)
+  if ok then return result end
+  luaError.passOn(result)
+  return fields.refuse("moonpad.text", errorText.of(result))
+end
+
+---A part with a text.
 ---@param text string
----@param ... any with more arguments, `text` is a format as in `string.format`
+---@param ... any with more arguments: what `text:format(...)` makes of them
 ---@return moonpad.Part
 function parts.text(text, ...)
-  checkText(text, "moonpad.text")
+  fields.refuseModule(text, "moonpad.text")
+  checkString(text, "moonpad.text")
   if select("#", ...) > 0 then
-    local ok, formatted = pcall(string.format, text, ...)
-    if not ok then fields.refuse("moonpad.text", formatted) end
-    checkText(formatted, "moonpad.text")
-    text = formatted
+    text = formatted(text, ...)
+    fields.checkUtf8(text, "moonpad.text")
   end
   return { text = text }
 end
 
----A part that calls a function: what a model answers with to have a tool run.
----@param name string of the tool
----@param args table? its arguments; default: none
----@param id string? default: the run gives it one
+---A part in which a model calls a function.
+---@param name string
+---@param args table? what it is called with; default: nothing
+---@param id string? default: moonpad gives the call one
 ---@return moonpad.Part
 function parts.functionCall(name, args, id)
   local where = "moonpad.functionCall"
-  if not fields.text.is(name) then fields.refuse(where .. ": name", "expected a non-empty string, got "
-    .. fields.describe(name)) end
-  checkText(name, where .. ": name")
-  if id ~= nil then checkText(id, where .. ": id") end
-  return { functionCall = { name = name, args = args == nil and {} or object(args, where .. ": args"), id = id } }
+  fields.refuseModule(name, where)
+  checkName(name, where .. ": name")
+  if args == nil then args = {} end
+  args = object(args, where .. ": args")
+  if id ~= nil then checkName(id, where .. ": id") end
+  return { functionCall = { name = name, args = args, id = id } }
 end
 
----A part that answers a function call, as the program does for a long-running tool or
----a confirmation.
----@param call moonpad.FunctionCall one that `event:functionCalls()` gives
----@param response any a table with names as keys, or a value that becomes `{ result = value }`
+-- What a tool answers that is no object goes into one, as `result`.
+local function responseOf(value, where)
+  if type(value) == "userdata" and value ~= core.null then value = core.toTable(value) end
+  if value == nil then value = core.null end
+  if type(value) ~= "table" or isList(value) then value = { result = value } end
+  return object(value, where)
+end
+
+---A part that answers a function call.
+---@param call moonpad.FunctionCall|moonpad.Part as `event:functionCalls()` gives them
+---@param response any a table of named values; anything else becomes `{ result = response }`
 ---@return moonpad.Part
 function parts.functionResponse(call, response)
   local where = "moonpad.functionResponse"
-  if type(call) ~= "table" or type(call.name) ~= "string" then
-    fields.refuse(where .. ": call", "expected a function call ({ id, name }), got "
-      .. (type(call) == "table" and "a table without name" or lists.kindOf(call)))
+  fields.refuseModule(call, where)
+  if type(call) == "userdata" and call ~= core.null then call = core.toTable(call) end
+  if type(call) ~= "table" then
+    fields.refuse(where, "expected a function call ({ name, id }), got " .. fields.describe(call))
   end
-  response = core.toTable(response)
-  if type(response) ~= "table" or rawlen(response) > 0 then response = { result = response } end
-  return { functionResponse = { id = call.id, name = call.name, response = object(response, where .. ": response") } }
+  if type(call.functionCall) == "table" then call = call.functionCall end
+  checkName(call.name, where .. ": call.name")
+  local id = call.id
+  if id == core.null then id = nil end
+  if id ~= nil then checkName(id, where .. ": call.id") end
+  return { functionResponse = { name = call.name, id = id, response = responseOf(response, where .. ": response") } }
 end
 
----A part that holds a file: its bytes stand in it as base64, as in every event.
----@param mimeType string
----@param bytes string as they are in the file
+---A part with a file: an image, a recording.
+---@param mimeType string such as "image/png"
+---@param bytes string the file itself; it becomes base64
 ---@param displayName string?
 ---@return moonpad.Part
 function parts.inlineData(mimeType, bytes, displayName)
   local where = "moonpad.inlineData"
-  if not fields.text.is(mimeType) then
-    fields.refuse(where .. ": mimeType", "expected a non-empty string, got " .. fields.describe(mimeType))
+  fields.refuseModule(mimeType, where)
+  checkName(mimeType, where .. ": mimeType")
+  if not mimeType:find "^[^%s/]+/[^%s/]+" then
+    fields.refuse(where .. ": mimeType", ('expected one like "image/png", got %s'):format(
+      fields.describe(mimeType, true)))
   end
-  checkText(mimeType, where .. ": mimeType")
   if type(bytes) ~= "string" then
-    fields.refuse(where .. ": bytes", "expected a string, got " .. lists.kindOf(bytes))
+    fields.refuse(where .. ": bytes", "expected a string of bytes, got " .. fields.describe(bytes))
   end
-  if displayName ~= nil then checkText(displayName, where .. ": displayName") end
+  if displayName ~= nil then checkName(displayName, where .. ": displayName") end
   return { inlineData = { mimeType = mimeType, data = base64.encode(bytes), displayName = displayName } }
 end
 

@@ -58,7 +58,10 @@ end
 local function withTraceback(err)
   err = err and luaError.object(err) or core.newError("tool", errorText.of(nil))
   local text = errorText.of(err)
-  return { isTraced = true, err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text }
+  return {
+    isTraced = true, err = err, traceback = debug and errorText.valid(debug.traceback(text, 2)) or text,
+    told = type(err) == "string" and errorText.withoutPosition(text) or text,
+  }
 end
 
 -- Of an agent that is a tool, the caller does over again what each call has written and read: the
@@ -111,7 +114,7 @@ local function attempt(call)
   local isTraced = type(result) == "table" and result.isTraced
   local err = isTraced and result.err or luaError.object(result)
   luaError.passOn(err)
-  return false, err, isTraced and result.traceback
+  return false, err, isTraced and result or nil
 end
 
 -- Asks the functions of a hook. An error of theirs ends the run, but that of a commit is the
@@ -132,17 +135,17 @@ local function ask(call, hook, ...)
   return true, answer
 end
 
--- The error callbacks may answer for a failed call; otherwise the model is told, and the event
--- tells the developer.
-local function answerFailure(call, err, traceback)
+-- The error callbacks may answer for a failed call; otherwise the model is told what was raised,
+-- and the event tells the developer where.
+local function answerFailure(call, err, traced)
   -- A text goes into the callback's answer as it is, most often.
   if type(err) == "string" then err = errorText.valid(err) end
   call.parts = nil
   local ok, answer = ask(call, "onToolErrorCallback", err)
   if ok and answer ~= nil then return true, answer end
-  if not ok then err, traceback = answer, nil end
-  call.response = { error = errorText.withoutPlace(err) }
-  call.traceback = traceback or errorText.of(err)
+  if not ok then err, traced = answer, nil end
+  call.response = { error = traced and traced.told or errorText.of(err) }
+  call.traceback = traced and traced.traceback or call.response.error
   return false
 end
 
@@ -150,10 +153,10 @@ end
 
 -- What the tool answers, or the callback before it.
 local function findAnswer(call)
-  local ok, answer, traceback = ask(call, "beforeToolCallback")
-  if ok and answer == nil then ok, answer, traceback = attempt(call) end
+  local ok, answer, traced = ask(call, "beforeToolCallback")
+  if ok and answer == nil then ok, answer, traced = attempt(call) end
   if ok then return true, answer end
-  return answerFailure(call, answer, traceback)
+  return answerFailure(call, answer, traced)
 end
 
 local function respond(call, value)
@@ -164,7 +167,7 @@ end
 -- In its own coroutine.
 local function perform(call)
   if call.problem then
-    local isAnswered, value = answerFailure(call, core.newError("tool", call.problem), errorText.valid(call.problem))
+    local isAnswered, value = answerFailure(call, core.newError("tool", call.problem))
     if isAnswered then call.response = wrap(value) end
     return
   end

@@ -40,12 +40,19 @@ local function fieldsOf(response)
   return fields
 end
 
+local WITH_PARTS = table.move(content.PART_FIELDS, 1, #content.PART_FIELDS, #FIELDS + 1,
+  table.move(FIELDS, 1, #FIELDS, 1, {}))
+local FORMS = "; a response is a string, a part such as { text = ... }, a list of parts, or "
+  .. "{ content = { parts = { ... } }, ... }"
+
 local function checkFields(value, where)
-  local ok, err = pcall(core.checkFields, fieldsOf(value), where, FIELDS)
+  local fields = fieldsOf(value)
+  local ok, err = pcall(core.checkFields, fields, where, FIELDS)
   if ok then return end
   luaError.passOn(err)
-  core.error("invalid_argument",
-    err.message .. "; a response is a string, a part, or { content = { parts = { { text = ... } } }, ... }")
+  -- A part that is misspelt, most likely.
+  local isPartly, nearer = pcall(core.checkFields, fields, where, WITH_PARTS)
+  core.error("invalid_argument", (isPartly and err or nearer).message .. FORMS)
 end
 
 local function normalize(value, where)
@@ -55,7 +62,7 @@ local function normalize(value, where)
   end
   local response = copy(value)
   content.dropNulls(response)
-  if response.content == nil and (type(response.parts) == "table" or content.isPartOrList(response)) then
+  if response.content == nil and (type(response.parts) == "table" or content.isBare(response)) then
     return { content = content.normalize(response, "model", where) }
   end
   checkFields(response, where)
@@ -69,7 +76,10 @@ local function normalize(value, where)
   return response
 end
 
----@param value string|table a response, a Content, or a text
+---What a model or a model's callback may answer.
+---@alias moonpad.ResponseLike moonpad.ContentLike|moonpad.Response
+
+---@param value moonpad.ResponseLike
 ---@param where string for messages
 ---@return moonpad.Response
 llmResponses.normalize = normalize

@@ -1,6 +1,7 @@
 --- Calling a model: whatever kind of model it is, its answer comes as a sequence of responses.
 local callable = require "moonpad.util.callable"
 local callbacks = require "moonpad.agents.callbacks"
+local content = require "moonpad.events.content"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
@@ -13,7 +14,7 @@ local modelCall = {}
 
 ---@class moonpad.Model
 ---@field name string?
----@field generate fun(self, request: table, context: moonpad.Context): table|string|function|nil, any
+---@field generate fun(self, request: table, context: moonpad.Context): moonpad.ResponseLike|function|nil, any
 
 -- agent -> the model that its name stands for. Made when it is first called: only then must there
 -- be a key.
@@ -55,8 +56,8 @@ local function raiseReason(reason)
   if type(reason) == "table" or type(reason) == "userdata" and reason ~= core.null then error(reason, 0) end
 end
 
--- The chunks of a streamed answer as responses. Chunks that are bare strings are partial; what was
--- streamed without a complete answer at the end is completed here.
+-- The chunks of a streamed answer as responses. Chunks that are bare strings or parts are partial;
+-- what was streamed without a complete answer at the end is completed here.
 local function streamed(where, iterator, invariant, control)
   local parts, texts, hasAnswer, isOver = {}, growingText.new(), false, false
   local function complete(response)
@@ -79,7 +80,7 @@ local function streamed(where, iterator, invariant, control)
       return completeRest()
     end
     control = chunk
-    if type(chunk) == "string" then chunk = { partial = true, content = chunk } end
+    if type(chunk) == "string" or content.isBare(chunk) then chunk = { partial = true, content = chunk } end
     local response = llmResponses.ofModel(chunk, where .. "a chunk of the model's answer")
     if response.partial then
       llmResponses.accumulate(parts, texts, response)

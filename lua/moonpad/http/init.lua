@@ -5,6 +5,7 @@ local driver = require "moonpad.http.client"
 local errorText = require "moonpad.util.error_text"
 local jobs = require "moonpad.http.request"
 
+---@class moonpad.Http
 local http = {}
 
 ---@class moonpad.HttpOptions

@@ -156,6 +156,15 @@ function coroutines.pause(seconds, asksStore)
   end
 end
 
+---Waits so long: others go on meanwhile where somebody is there to come back; else the thread
+---sleeps.
+---@param seconds number
+function coroutines.sleep(seconds)
+  if not (coroutines.isManaged() and coroutine.isyieldable()) then return core.sleep(seconds) end
+  local deadline = core.monotonic() + seconds
+  repeat coroutine.yield() until core.monotonic() >= deadline
+end
+
 ---Called for each piece of a long work of moonpad's own: ends the step where it has taken long
 ---enough. As while a store is asked, nothing else of this run goes on before the work does. Where
 ---nobody has anything else to do meanwhile, it goes on at once.

@@ -102,6 +102,7 @@ function eventHook.ask(callbackState, event, origin)
   if type(answer) ~= "table" then
     core.error("invalid_argument", "onEvent: expected an event (a table) or nothing, got " .. type(answer))
   end
+  if content.isBare(answer) then answer = { content = answer } end
   return apply(callbackState.invocationContext.session, event, shown, answer)
 end
 

@@ -13,7 +13,7 @@ local UNKNOWN_TYPE = "application/octet-stream"
 -- The artifact of a part: its bytes are not in base64 there.
 local function artifactOf(inline, where)
   content.checkTypes(inline, TYPES, where)
-  local bytes = base64.decode(inline.data or "")
+  local bytes = base64.tryDecode(inline.data or "")
   if not bytes then core.error("invalid_argument", where .. ".data: is not base64") end
   return { inlineData = { mimeType = inline.mimeType or UNKNOWN_TYPE, data = bytes, displayName = inline.displayName } }
 end

@@ -147,6 +147,9 @@ function Runner:run(options)
   return invocations.iterate(start(self, options, "run"))
 end
 
+---ADK's name of `run`.
+Runner.runAsync = Runner.run
+
 ---Starts a run that is driven by `step` or `wait`, for programs with a loop of their own.
 ---@param options moonpad.RunOptions
 ---@return moonpad.Invocation

@@ -36,9 +36,11 @@ local fields = {}
 ---@field default any taken where nothing was given
 ---@field arguments string? of a function: what it is called with. One that expects a self is refused
 ---@field isText boolean? a string must be valid UTF-8: it is sent to models, or stored
+---@field alias string? a second name, by which ADK knows it; both at once are refused
 
 ---@class moonpad.Fields
 ---@field names string[]
+---@field known string[] the names, and the second names
 ---@field list moonpad.Field[]
 local Fields = { __name = "moonpad.fields" }
 Fields.__index = Fields
@@ -47,6 +49,14 @@ Fields.__index = Fields
 ---@param message string
 function fields.refuse(where, message)
   core.error("invalid_argument", where .. ": " .. message)
+end
+
+---Refuses the module itself, which is what a function of it gets that is called with a colon.
+---@param value any its first argument
+---@param where string for messages
+function fields.refuseModule(value, where)
+  if type(value) ~= "table" or lists.kindOf(value) ~= "moonpad" then return end
+  fields.refuse(where, "got the module moonpad: call its functions with a dot, not with a colon")
 end
 
 ---The path of a field: `runner.agent`, but `runner:run: userId`, for that is no field of a method.
@@ -129,13 +139,14 @@ fields.later = {}
 ---@param declared moonpad.Field[]
 ---@return moonpad.Fields
 function fields.new(declared)
-  local self = setmetatable({ list = {}, names = {}, later = {} }, Fields)
+  local self = setmetatable({ list = {}, names = {}, known = {}, later = {} }, Fields)
   for _, field in ipairs(declared) do
     local takes = field[2]
     if takes == fields.later then
       self.later[#self.later + 1] = field[1]
     else
-      self.names[#self.names + 1] = field[1]
+      self.names[#self.names + 1], self.known[#self.known + 1] = field[1], field[1]
+      self.known[#self.known + 1] = field.alias
     end
     local own = { takes = type(takes) == "string" and ofTypes(takes) or takes }
     for key, value in pairs(field) do own[key] = value end
@@ -220,10 +231,21 @@ function fields.checkJson(value, where)
   core.error("invalid_argument", (errorText.of(err):gsub("^value", function() return where end)))
 end
 
-local function readField(field, given, where)
-  local value, takes = given[field[1]], field.takes
+-- The value of a field, and the name that it was given by.
+local function valueOf(field, from, where)
+  local name, alias = field[1], field.alias
+  local value = from[name]
+  local other = alias and from[alias]
+  if other == nil then return value, name end
+  if value ~= nil then fields.refuse(where, ("%s and %s are two names of one field; give one"):format(name, alias)) end
+  return other, alias
+end
+
+local function readField(field, from, where)
+  local takes = field.takes
+  local value, name = valueOf(field, from, where)
   if value == nil and not field.required then return field.default end
-  where = fields.at(where, field[1])
+  where = fields.at(where, name)
   if type(takes) == "table" and not takes.is(value) then
     fields.refuse(where, ("expected %s, got %s"):format(takes.what, fields.describe(value, takes.showsValue)))
   end
@@ -246,7 +268,7 @@ function Fields:checkNames(given, where)
         ("%s: not in this version (%s)"):format(fields.at(where, name), core._VERSION))
     end
   end
-  core.checkFields(given, where, self.names)
+  core.checkFields(given, where, self.known)
 end
 
 ---Checks the values of all fields.

@@ -1,7 +1,7 @@
 --- Artifacts: files that agents keep, with all their versions. A file belongs to a session, or with
 --- the prefix `user:` to all sessions of a user.
 local core = require "moonpad.core"
-local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
 local stores = require "moonpad.services.sqlite_tables"
 
 local artifacts = {}
@@ -26,19 +26,14 @@ local USER_PREFIX = core.StatePrefix.USER_PREFIX
 ---@field version integer? default: the latest
 
 ---@class moonpad.ArtifactToSave: moonpad.ArtifactName
----@field part moonpad.ArtifactPart|string
+---@field part moonpad.ArtifactPart|string|nil
+---@field artifact moonpad.ArtifactPart|string|nil ADK's name of `part`; one of the two must be there
 
 ---@class moonpad.ArtifactService
 local Service = { __name = "moonpad.artifactService" }
 Service.__index = Service
 
 ---- Checking
-
-local SCOPE_FIELDS = { "appName", "userId", "sessionId" }
-local USER_FIELDS = { "appName", "userId" }
-local NAME_FIELDS = { "appName", "userId", "sessionId", "filename" }
-local LOAD_FIELDS = { "appName", "userId", "sessionId", "filename", "version" }
-local SAVE_FIELDS = { "appName", "userId", "sessionId", "filename", "part" }
 
 local function refuse(where, message)
   core.error("invalid_argument", where .. ": " .. message)
@@ -54,49 +49,54 @@ local function checkFilename(value, where)
   return filename
 end
 
--- appName, userId, sessionId (nil: the user's files), filename.
-local function checkName(self, where, options, fields)
-  stores.check(self, where, options, fields)
-  local appName = stores.name(options.appName, where .. ": appName")
-  local userId = stores.name(options.userId, where .. ": userId")
-  local filename = checkFilename(options.filename, where .. ": filename")
-  if isOfUser(filename) then return appName, userId, nil, filename end
-  if options.sessionId == nil then
-    refuse(where, ('sessionId is missing ("%s" is a file of a session; those of a user begin with "user:")')
-      :format(filename))
-  end
-  return appName, userId, stores.sessionId(options.sessionId, where .. ": sessionId"), filename
-end
-
 local function checkText(text, where)
   if type(text) ~= "string" then refuse(where, "expected a string, got " .. type(text)) end
   if not utf8.len(text) then refuse(where, "is not valid UTF-8; bytes go into inlineData = { mimeType, data }") end
   return text
 end
 
-local function checkInlineData(inline, where)
-  if type(inline) ~= "table" then refuse(where, "expected a table { mimeType, data }, got " .. type(inline)) end
-  core.checkFields(inline, where, { "mimeType", "data", "displayName" })
-  if type(inline.data) ~= "string" then
-    refuse(where .. ".data", "expected a string of bytes, got " .. type(inline.data))
-  end
-  local displayName = inline.displayName
-  if displayName ~= nil then checkText(displayName, where .. ".displayName") end
-  return inline.data, stores.name(inline.mimeType, where .. ".mimeType"), displayName
+local function checkBytes(data, where)
+  if type(data) ~= "string" then refuse(where, "expected a string of bytes, got " .. type(data)) end
 end
 
--- text, or nil and data, mimeType, displayName.
+local INLINE_FIELDS = fields.new {
+  { "data", checkBytes, required = true },
+  { "mimeType", stores.name, required = true },
+  { "displayName", checkText },
+}
+
+local function checkInlineData(inline, where)
+  if type(inline) ~= "table" then refuse(where, "expected a table { mimeType, data }, got " .. type(inline)) end
+  return INLINE_FIELDS:take(inline, where)
+end
+
+local PART_FIELDS = fields.new { { "text", checkText }, { "inlineData", checkInlineData } }
+
 local function checkPart(part, where)
   if type(part) == "userdata" and part ~= core.null then part = core.toTable(part) end
   if type(part) == "string" then part = { text = part } end
   if type(part) ~= "table" then refuse(where, "expected { text = } or { inlineData = }, got " .. type(part)) end
-  core.checkFields(part, where, { "text", "inlineData" })
-  if (part.text == nil) == (part.inlineData == nil) then
-    refuse(where, "expected either text or inlineData")
-  elseif part.text ~= nil then
-    return checkText(part.text, where .. ".text")
+  PART_FIELDS:checkNames(part, where)
+  if (part.text == nil) == (part.inlineData == nil) then refuse(where, "expected either text or inlineData") end
+  return PART_FIELDS:read(part, where)
+end
+
+-- Files of a user need no session: then the id is not looked at.
+local SCOPE_FIELDS = stores.USER:with { { "sessionId" } }
+local NAME_FIELDS = SCOPE_FIELDS:with { { "filename", checkFilename, required = true } }
+local LOAD_FIELDS = NAME_FIELDS:with { { "version", fields.integerFrom(0) } }
+local SAVE_FIELDS = NAME_FIELDS:with { { "part", checkPart, required = true, alias = "artifact" } }
+
+-- What names a file, as stores want it: appName, userId, sessionId (nil: the user's files),
+-- filename.
+local function nameIn(read, where)
+  local filename = read.filename
+  if isOfUser(filename) then return read.appName, read.userId, nil, filename end
+  if read.sessionId == nil then
+    refuse(where, ('sessionId is missing ("%s" is a file of a session; those of a user begin with "user:")')
+      :format(filename))
   end
-  return nil, checkInlineData(part.inlineData, where .. ".inlineData")
+  return read.appName, read.userId, stores.sessionId(read.sessionId, where .. ": sessionId"), filename
 end
 
 ---- Methods
@@ -106,9 +106,11 @@ end
 ---@return integer version from 0
 function Service:save(options)
   local where = "artifacts:save"
-  local appName, userId, sessionId, filename = checkName(self, where, options, SAVE_FIELDS)
-  return stores.call(self, where, "save", appName, userId, sessionId, filename,
-    checkPart(options.part, where .. ": part"))
+  local read = stores.take(self, where, options, SAVE_FIELDS)
+  local appName, userId, sessionId, filename = nameIn(read, where)
+  local inline = read.part.inlineData or {}
+  return stores.call(self, where, "save", appName, userId, sessionId, filename, read.part.text, inline.data,
+    inline.mimeType, inline.displayName)
 end
 
 ---Loads a file.
@@ -116,12 +118,9 @@ end
 ---@return moonpad.ArtifactPart? part a copy; nil when there is no such file, or no such version
 function Service:load(options)
   local where = "artifacts:load"
-  local appName, userId, sessionId, filename = checkName(self, where, options, LOAD_FIELDS)
-  local version = options.version
-  if version ~= nil and (math.type(version) ~= "integer" or version < 0) then
-    refuse(where .. ": version", "expected an integer from 0, got " .. errorText.show(version))
-  end
-  return stores.call(self, where, "load", appName, userId, sessionId, filename, version)
+  local read = stores.take(self, where, options, LOAD_FIELDS)
+  local appName, userId, sessionId, filename = nameIn(read, where)
+  return stores.call(self, where, "load", appName, userId, sessionId, filename, read.version)
 end
 
 ---The names of the files of a session and of its user, sorted; without `sessionId`, of the
@@ -130,11 +129,9 @@ end
 ---@return string[]
 function Service:list(options)
   local where = "artifacts:list"
-  stores.check(self, where, options, SCOPE_FIELDS)
-  local appName = stores.name(options.appName, where .. ": appName")
-  local userId = stores.name(options.userId, where .. ": userId")
-  local sessionId = options.sessionId ~= nil and stores.sessionId(options.sessionId, where .. ": sessionId") or nil
-  return stores.call(self, where, "list", appName, userId, sessionId)
+  local read = stores.take(self, where, options, SCOPE_FIELDS)
+  local sessionId = read.sessionId ~= nil and stores.sessionId(read.sessionId, where .. ": sessionId") or nil
+  return stores.call(self, where, "list", read.appName, read.userId, sessionId)
 end
 
 ---The versions of a file, ascending; empty when there is no such file.
@@ -142,7 +139,7 @@ end
 ---@return integer[]
 function Service:versions(options)
   local where = "artifacts:versions"
-  return stores.call(self, where, "versions", checkName(self, where, options, NAME_FIELDS))
+  return stores.call(self, where, "versions", nameIn(stores.take(self, where, options, NAME_FIELDS), where))
 end
 
 ---Deletes a file with all its versions.
@@ -150,7 +147,7 @@ end
 ---@return boolean existed
 function Service:delete(options)
   local where = "artifacts:delete"
-  return stores.call(self, where, "delete", checkName(self, where, options, NAME_FIELDS))
+  return stores.call(self, where, "delete", nameIn(stores.take(self, where, options, NAME_FIELDS), where))
 end
 
 ---Deletes all files of a user, those of the user's sessions included.
@@ -158,10 +155,13 @@ end
 ---@return integer files how many there were
 function Service:deleteUser(options)
   local where = "artifacts:deleteUser"
-  stores.check(self, where, options, USER_FIELDS)
-  return stores.call(self, where, "deleteUser", stores.name(options.appName, where .. ": appName"),
-    stores.name(options.userId, where .. ": userId"))
+  local read = stores.take(self, where, options, stores.USER)
+  return stores.call(self, where, "deleteUser", read.appName, read.userId)
 end
+
+---ADK's names of these methods.
+Service.saveArtifact, Service.loadArtifact, Service.deleteArtifact = Service.save, Service.load, Service.delete
+Service.listArtifactKeys, Service.listVersions = Service.list, Service.versions
 
 ---Closes the service; closing twice is no error.
 function Service:close()

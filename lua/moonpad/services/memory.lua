@@ -171,27 +171,29 @@ function Service:addSession(session)
   adding:flush(isAll and last or nil)
 end
 
----- Searching
+---ADK's name of `addSession`.
+Service.addSessionToMemory = Service.addSession
 
-local SEARCH_FIELDS = { "appName", "userId", "query", "limit" }
+---- Searching
 
 local function checkQuery(query, where)
   if type(query) ~= "string" then
-    core.error("invalid_argument", ("%s: query: expected a string, got %s"):format(where, type(query)))
+    core.error("invalid_argument", ("%s: expected a string, got %s"):format(where, type(query)))
   elseif not utf8.len(query) then
-    core.error("invalid_argument", where .. ": query: is not valid UTF-8")
+    core.error("invalid_argument", where .. ": is not valid UTF-8")
   end
-  return query
 end
 
 local function checkLimit(limit, where)
-  if limit == nil then return DEFAULT_LIMIT end
-  if math.type(limit) ~= "integer" or limit < 1 or limit > MAX_LIMIT then
-    core.error("invalid_argument",
-      ("%s: limit: expected an integer from 1 to %d, got %s"):format(where, MAX_LIMIT, errorText.show(limit)))
-  end
-  return limit
+  if math.type(limit) == "integer" and limit >= 1 and limit <= MAX_LIMIT then return end
+  core.error("invalid_argument",
+    ("%s: expected an integer from 1 to %d, got %s"):format(where, MAX_LIMIT, errorText.show(limit)))
 end
+
+local SEARCH_FIELDS = stores.USER:with {
+  { "query", checkQuery, required = true },
+  { "limit", checkLimit, default = DEFAULT_LIMIT },
+}
 
 ---The memories of a user that fit a query best. A query is plain text: its words are searched for,
 ---and the more of them are found, and the rarer they are, the better the place.
@@ -199,11 +201,8 @@ end
 ---@return { memories: moonpad.Memory[] }
 function Service:searchMemory(options)
   local where = "memory:searchMemory"
-  stores.check(self, where, options, SEARCH_FIELDS)
-  local appName = stores.name(options.appName, where .. ": appName")
-  local userId = stores.name(options.userId, where .. ": userId")
-  local query, limit = checkQuery(options.query, where), checkLimit(options.limit, where)
-  local found = stores.call(self, where, "search", appName, userId, phrases(query), limit)
+  local read = stores.take(self, where, options, SEARCH_FIELDS)
+  local found = stores.call(self, where, "search", read.appName, read.userId, phrases(read.query), read.limit)
   for _, entry in ipairs(found) do entry.content = core.json.decode(entry.content) end
   return { memories = core.array(found) }
 end
@@ -216,9 +215,8 @@ end
 ---@return integer memories how many there were
 function Service:deleteUser(options)
   local where = "memory:deleteUser"
-  stores.check(self, where, options, { "appName", "userId" })
-  return stores.call(self, where, "deleteUser", stores.name(options.appName, where .. ": appName"),
-    stores.name(options.userId, where .. ": userId"))
+  local read = stores.take(self, where, options, stores.USER)
+  return stores.call(self, where, "deleteUser", read.appName, read.userId)
 end
 
 ---Closes the service; closing twice is no error.

@@ -1,6 +1,7 @@
 --- What the artifact and the memory service share: opening and asking their stores, and the names
 --- of what they hold.
 local core = require "moonpad.core"
+local fields = require "moonpad.schema.fields"
 
 local stores = {}
 
@@ -55,13 +56,14 @@ stores.self = find
 ---@param self table
 ---@param where string "artifacts:save"
 ---@param options any
----@param fields string[]
-function stores.check(self, where, options, fields)
+---@param declared moonpad.Fields
+---@return table read
+function stores.take(self, where, options, declared)
   find(self, where)
   if type(options) ~= "table" then
     core.error("invalid_argument", ("%s: expected a table of named fields, got %s"):format(where, type(options)))
   end
-  core.checkFields(options, where, fields)
+  return declared:take(options, where)
 end
 
 ---Asks the store. In a run that is stepped the coroutine yields until there is an answer.
@@ -105,6 +107,9 @@ function stores.name(value, where, longest)
   end
   return value
 end
+
+---The fields that name a user.
+stores.USER = fields.new { { "appName", stores.name, required = true }, { "userId", stores.name, required = true } }
 
 ---The id of a session, as every call of moonpad takes it: without blanks around it.
 ---@param value any

@@ -32,7 +32,8 @@ local function partsOf(value, where)
     core.error("tool", ("%s: expected a list of parts, got %s (brackets drop what a call returns behind its first "
       .. "value: return (f(x)))"):format(where, type(value)))
   end
-  local parts = content.normalize({ parts = value }, "user", where).parts
+  local given = content.isPart(value) and { value } or value
+  local parts = content.normalize({ parts = given }, "user", where).parts
   for index, part in ipairs(parts) do checkFile(part, ("%s.parts[%d]"):format(where, index)) end
   return #parts > 0 and parts or nil
 end

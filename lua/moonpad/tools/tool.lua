@@ -7,11 +7,15 @@ local schemaDefinition = require "moonpad.schema.definition"
 
 local tools = {}
 
+---Returns a result and files that go along, or nil and what went wrong.
+---@alias moonpad.ToolFunction fun(args: table, context: moonpad.Context): any, (moonpad.Part[]|moonpad.Part|string)?
+
 ---@class moonpad.ToolDefinition
 ---@field name string
 ---@field description string?
 ---@field parameters table? a JSON Schema of an object; default: no parameters are described
----@field run fun(args: table, context: moonpad.Context): any, (table[]|string)? a result and files, or nil and an error
+---@field run moonpad.ToolFunction? must be there, by this name or the other
+---@field execute moonpad.ToolFunction? ADK's name of `run`
 ---@field requireConfirmation boolean|(fun(args: table, context: moonpad.Context): boolean)|nil the user is asked first
 ---@field longRunning boolean? it may return nil: its answer comes later, in a message of the user
 
@@ -44,7 +48,7 @@ local FIELDS = fields.new {
   { "name", checkName, required = true },
   { "description", "string", default = "", isText = true },
   { "parameters", tools.checkParameters },
-  { "run", "function", required = true, arguments = "args, context" },
+  { "run", "function", required = true, arguments = "args, context", alias = "execute" },
   { "longRunning", "boolean", default = false },
   { "requireConfirmation", "boolean|function", default = false, arguments = "args, context" },
 }
@@ -62,6 +66,18 @@ end
 ---@return moonpad.Tool
 function tools.define(definition)
   return (define(definition, ""))
+end
+
+---Makes a tool whose answer may come later (ADK's LongRunningFunctionTool).
+---@param definition moonpad.ToolDefinition
+---@return moonpad.Tool
+function tools.defineLongRunning(definition)
+  local tool = define(definition, "")
+  if definition.longRunning == false then
+    fields.refuse(('tool "%s".longRunning'):format(tool.name), "is true for a longRunningTool")
+  end
+  tool.longRunning = true
+  return tool
 end
 
 ---@param value any

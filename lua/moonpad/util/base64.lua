@@ -1,9 +1,16 @@
---- Base64: how bytes stand in events, and in what is sent to models.
+--- Base64: how bytes stand in events, and in what is sent to models. `moonpad.base64` has `encode`
+--- and `decode`.
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local lists = require "moonpad.util.list"
 
 ---@class moonpad.Base64
 local base64 = {}
+
+local function checkString(value, where)
+  if type(value) == "string" then return end
+  core.error("invalid_argument", ("moonpad.base64.%s: expected a string, got %s"):format(where, lists.kindOf(value)))
+end
 
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
@@ -48,7 +55,7 @@ end
 ---@param data string
 ---@return string
 function base64.encode(data)
-  checkString(data, "base64.encode")
+  checkString(data, "encode")
   local texts, whole = {}, #data - #data % 3
   for first = 1, whole, PIECE_BYTES do
     texts[#texts + 1] = encodePiece(data, first, math.min(first + PIECE_BYTES - 1, whole))
@@ -101,7 +108,24 @@ end
 -- So much is decoded in about half a millisecond.
 local TEXT_PIECE = 8192
 
-local function decodeText(text)
+---What is wrong with a text, as far as can be said without decoding it.
+---@param text string
+---@return string? problem nil where it is base64
+function base64.problem(text)
+  local strange = text:find "[^A-Za-z0-9+/_=%s-]"
+  if strange then return ("byte %d is no character of base64"):format(strange) end
+  local padding = text:find "=[%s=]*[^%s=]"
+  if padding then return ("there is more behind the padding at byte %d"):format(padding) end
+  local last = lastOf(text)
+  if not last then return "there are more than two characters of padding" end
+  local _, count = text:sub(1, last):gsub("%S", "")
+  if count % 4 == 1 then return "it is cut off: its last group has a single character" end
+  return nil
+end
+
+---@param text string
+---@return string? bytes nil where it is no base64
+function base64.tryDecode(text)
   local last = lastOf(text)
   if not last then return nil end
   local pieces, rest = {}, ""
@@ -120,15 +144,14 @@ local function decodeText(text)
 end
 
 ---Decodes a text, giving way as `encode` does. Both alphabets of RFC 4648 are read, with or without
----padding; blanks and ends of lines are passed over.
+---padding; blanks and ends of lines are passed over. What is no base64 is `invalid_argument`.
 ---@param text string
----@return string? bytes nil where it is no base64
----@return string? message
+---@return string bytes
 function base64.decode(text)
-  checkString(text, "base64.decode")
-  local bytes = decodeText(text)
+  checkString(text, "decode")
+  local bytes = base64.tryDecode(text)
   if bytes then return bytes end
-  return nil, "is not base64"
+  return core.error("invalid_argument", "moonpad.base64.decode: " .. base64.problem(text))
 end
 
 return base64

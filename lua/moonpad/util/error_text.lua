@@ -41,14 +41,39 @@ function errorText.of(err)
   return ok and errorText.valid(text) or ("an error object (a %s) that cannot be shown as text"):format(type(err))
 end
 
----The same without the place in a Lua file that `error` puts in front of a text: it tells the
----developer, and nobody else, how his folders are called.
----@param err any
----@return string text valid UTF-8
-function errorText.withoutPlace(err)
-  local text = errorText.of(err)
-  if type(err) ~= "string" then return text end
-  return text:match "^[^\n:]-%.lua:%d+: (.*)$" or text:match '^%[string "[^\n]-"%]:%d+: (.*)$' or text
+-- Where an error was raised, as Lua writes it in front of the message: of files, and of text that
+-- was loaded.
+local POSITIONS = { "^[^%s:]+%.lua:%d+: ", '^%[string "[^\n]*"%]:%d+: ' }
+
+-- How far from where it was raised the code is looked for that the position may be of.
+local MAX_LEVELS = 50
+
+-- The length of a position of the code that is running at the beginning of a text.
+local function positionAtHead(text)
+  for level = 2, MAX_LEVELS do
+    local info = debug and debug.getinfo(level, "Sl")
+    if not info then break end
+    local position = ("%s:%d: "):format(info.short_src, info.currentline)
+    if text:sub(1, #position) == position then return #position end
+  end
+  for _, pattern in ipairs(POSITIONS) do
+    local _, last = text:find(pattern)
+    if last then return last end
+  end
+  return 0
+end
+
+---What was raised without where: `error("no room")` raises "/home/ann/tools.lua:12: no room". To be
+---called in the handler of the error, where the code that raised it is still known.
+---@param text string
+---@return string
+function errorText.withoutPosition(text)
+  while true do
+    local length = positionAtHead(text)
+    -- A message that is nothing but a position tells that at least.
+    if length == 0 or length == #text then return text end
+    text = text:sub(length + 1)
+  end
 end
 
 ---What a value looks like, for messages about a wrong one.
