@@ -84,8 +84,8 @@ describe("the definition of an agent", function()
     end
     assert.equal('models.scripted: expected a list of answers, got a table with the key "content"',
       failure(moonpad.models.scripted, { content = {} }).message)
-    assert.equal('testing.run.messages: expected a list of messages, got a table with the key "text"',
-      failure(moonpad.testing.run, { agent = other, messages = { text = "x" } }).message)
+    assert.equal('testing.run.messages: expected a list of messages, got a table with the key "txt"',
+      failure(moonpad.testing.run, { agent = other, messages = { txt = "x" } }).message)
     assert.equal('testing.scriptedModel: expected a list of steps, got a table with the key "reply"',
       failure(moonpad.testing.scriptedModel, { reply = "x" }).message)
   end)

@@ -64,11 +64,13 @@ describe("bin/moonpad", function()
       store("shop", "ann", "s1")
       store("another app", "bob", "s2")
       local out = output("apps --db " .. quote(db))
-      assert.equal(("APP          SESSIONS  FILE\nanother app  1         %s\nshop         1         %s\n"):format(db, db), out)
+      assert.equal(("APP          SESSIONS  FILE\nanother app  1         %s\nshop         1         %s\n"):format(db, db),
+        out)
       assert.same({ { app = "another app", sessions = 1, db = db }, { app = "shop", sessions = 1, db = db } },
         lines(output("apps --json --db " .. quote(db))))
       assert.equal("APP  SESSIONS  FILE\n", output "apps")
-      write(folder .. "/agent.lua", "return require('moonpad').agent { name = 'Echo', model = function() return 'x' end }")
+      write(folder .. "/agent.lua",
+        "return require('moonpad').agent { name = 'Echo', model = function() return 'x' end }")
       output(("run %s hello"):format(quote(folder .. "/agent.lua")))
       assert.equal("Echo", lines(output "apps --json")[1].app)
     end)
@@ -217,7 +219,8 @@ describe("bin/moonpad", function()
         { name = "is silent", user = "Ann", expect = { answer = "" } },
       } }]]
       assert.equal(1, code)
-      assert.matches("passed  greets     2 of 2 runs\nFAILED  is silent  0 of 2 runs\n        run 1: expected", out, 1, true)
+      assert.matches("passed  greets     2 of 2 runs\nFAILED  is silent  0 of 2 runs\n        run 1: expected", out, 1,
+        true)
       assert.matches("1 passed, 1 failed\n$", out)
     end)
 

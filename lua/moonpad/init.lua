@@ -70,7 +70,6 @@ local moonpad = {
   toTable = core.toTable,
   json = core.json,
   StatePrefix = core.StatePrefix,
-  clock = core.monotonic,
   _VERSION = core._VERSION,
 }
 
@@ -95,9 +94,6 @@ local loaders = {
   loadArtifacts = function() return require "moonpad.tools.load_artifacts" end,
   loadMemory = function() return require "moonpad.tools.load_memory" end,
   preloadMemory = function() return require "moonpad.tools.preload_memory" end,
-  base64 = function() return require "moonpad.util.base64" end,
-  sleep = function() return require "moonpad.runtime.sleep" end,
-  http = function() return require "moonpad.http" end,
   injectSessionState = function() return require("moonpad.agents.instructions").injectSessionState end,
   models = function() return require "moonpad.models" end,
   plugins = function() return require "moonpad.plugins" end,
@@ -149,7 +145,6 @@ end
 
 return setmetatable(moonpad, {
   __name = "moonpad", -- by which a call with a colon in the place of a dot is known
-  __pairs = allPairs,
   __index = function(self, name)
     local load = loaders[name]
     local value = load and load() or later[name] and refusal(name) or nil

@@ -51,7 +51,7 @@ end
 local Plain = {}
 Plain.__index = Plain
 
-function Plain:readLine(prompt)
+function Plain.readLine(_, prompt)
   repeat
     input.tell(prompt)
     local isThere = cli.waitForInput(STDIN)

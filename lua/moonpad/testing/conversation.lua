@@ -13,7 +13,7 @@ local conversations = {}
 -- A Content or a part is one message; a list is a list of messages.
 local function isOne(messages)
   if type(messages) ~= "table" then return type(messages) == "string" end
-  return messages.parts ~= nil or messages[1] == nil and content.isPartOrList(messages)
+  return messages.parts ~= nil or messages[1] == nil and content.isBare(messages)
 end
 
 local function messageList(messages, where)

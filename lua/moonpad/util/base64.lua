@@ -7,11 +7,6 @@ local lists = require "moonpad.util.list"
 ---@class moonpad.Base64
 local base64 = {}
 
-local function checkString(value, where)
-  if type(value) == "string" then return end
-  core.error("invalid_argument", ("moonpad.base64.%s: expected a string, got %s"):format(where, lists.kindOf(value)))
-end
-
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 -- The two letters for each number of 12 bits.
@@ -47,7 +42,7 @@ end
 
 local function checkString(value, where)
   if type(value) == "string" then return end
-  core.error("invalid_argument", ("%s: expected a string, got %s"):format(where, type(value)))
+  core.error("invalid_argument", ("moonpad.base64.%s: expected a string, got %s"):format(where, lists.kindOf(value)))
 end
 
 ---Encodes bytes, with padding and without ends of lines. A run that is stepped can go on with
