@@ -290,7 +290,13 @@ $(BUILD)/spec/fuzz/%: $(BUILD)/obj/spec/fuzz/%.o $(BUILD)/libmoonpad_lua.a $(BUI
 	$(say) LINK $@
 	$(Q)$(LINK) -fsanitize=fuzzer -Wl,-E -o $@ $^ $(LUA_LIBS) $(LIBS)
 
-# As a user builds them: with the public headers alone.
+# As a user builds them: with the public headers alone. The one that embeds Lua is linked with it.
+$(BUILD)/examples/tavern: examples/tavern.c $(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -std=c11 -Iinclude $(LUA_CFLAGS) -pthread $(WARNINGS) $(SANITIZER) $(CFLAGS) -Wl,-E -o $@ $< \
+		$(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a $(LUA_LIBS) $(LIBS)
+
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@

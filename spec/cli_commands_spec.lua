@@ -64,8 +64,8 @@ describe("bin/moonpad", function()
       store("shop", "ann", "s1")
       store("another app", "bob", "s2")
       local out = output("apps --db " .. quote(db))
-      assert.equal(("APP          SESSIONS  FILE\nanother app  1         %s\nshop         1         %s\n"):format(db, db),
-        out)
+      assert.equal(("APP          SESSIONS  FILE\nanother app  1         %s\nshop         1         %s\n")
+        :format(db, db), out)
       assert.same({ { app = "another app", sessions = 1, db = db }, { app = "shop", sessions = 1, db = db } },
         lines(output("apps --json --db " .. quote(db))))
       assert.equal("APP  SESSIONS  FILE\n", output "apps")

@@ -1,6 +1,6 @@
 -- docs/tutorial.md, as somebody who types it in: each file is written, each command is run, and
 -- what it prints is compared. Three dots stand for anything; alone in a line, for any number of
--- lines. What is in a ```sh block (installing, keys) is not run.
+-- lines. What is in a ```sh block (installing, keys) is not run, but for what compiles.
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
@@ -49,7 +49,11 @@ local function parse(text)
       local steps = sections[#sections].steps
       if block.kind == "console" then
         for _, command in ipairs(commandsIn(block)) do steps[#steps + 1] = command end
-      elseif block.kind ~= "sh" then
+      elseif block.kind == "sh" then
+        for _, line in ipairs(block) do
+          if line:find "^cc " then steps[#steps + 1] = { kind = "command", command = line, output = "" } end
+        end
+      else
         assert(path, "no name of a file before the block that begins with: " .. tostring(block[1]))
         steps[#steps + 1] = { kind = "file", path = path, text = table.concat(block, "\n") .. "\n" }
       end
@@ -90,17 +94,31 @@ local REPLIES = {
 
 ---- Running it
 
+-- What `make install` puts into place, without installing: the command, and what pkg-config knows.
+local function install(folder)
+  local function shell(line) assert(os.execute(line)) end
+  local root = assert(io.popen "pwd"):read "l"
+  local build = assert(package.searchpath("moonpad.core", package.cpath)):gsub("/moonpad/core%.so$", "")
+  if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
+  shell(("mkdir %s/bin %s/work && ln -s %s/bin/moonpad %s/bin/moonpad"):format(folder, folder, support.quote(root),
+    folder))
+  shell(("sed -e 's|@LIBDIR@|%s|' -e 's|@INCLUDEDIR@|%s/include|' moonpad-lua.pc.in > %s/moonpad-lua.pc"):format(
+    build, root, folder))
+  -- Libraries that the sanitizers watch want a program that they watch, too.
+  local flags = (os.getenv "LD_PRELOAD" or ""):find "asan" and "-fsanitize=address,undefined" or ""
+  write(folder .. "/bin/cc", ('#!/bin/sh\nunset LD_PRELOAD\nexec gcc %s "$@"\n'):format(flags))
+  shell(("chmod +x %s/bin/cc && cp examples/tavern.c %s/work"):format(folder, folder))
+end
+
 describe(PAGE, function()
   local folder, environment, models
 
   setup(function()
     folder, models = support.tmpdir(), server.start()
     models:script { ["/v1/chat/completions"] = REPLIES }
-    local root = assert(io.popen("pwd")):read "l"
-    assert(os.execute(("mkdir %s/bin %s/work && ln -s %s/bin/moonpad %s/bin/moonpad"):format(folder, folder,
-      support.quote(root), folder)))
-    environment = ("cd %s/work && HOME=%s PATH=%s/bin:$PATH USER=ann OPENAI_API_KEY=key OPENAI_BASE_URL=%s/v1"):format(
-      folder, folder, folder, models.url)
+    install(folder)
+    environment = ("cd %s/work && HOME=%s PATH=%s/bin:$PATH PKG_CONFIG_PATH=%s USER=ann OPENAI_API_KEY=key "
+      .. "OPENAI_BASE_URL=%s/v1"):format(folder, folder, folder, folder, models.url)
   end)
 
   teardown(function()

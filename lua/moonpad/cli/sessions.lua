@@ -1,5 +1,5 @@
---- `moonpad sessions delete`, `export`, `import`, `fork`; `moonpad sweep` and `forget`: what changes
---- what is stored.
+--- `moonpad sessions delete`, `export`, `import`, `fork`; `moonpad sweep` and `forget`: commands
+--- that change what is stored.
 local database = require "moonpad.cli.database"
 local failure = require "moonpad.cli.failure"
 local inspect = require "moonpad.cli.inspect"
