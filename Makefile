@@ -27,6 +27,8 @@ INCLUDEDIR ?= $(PREFIX)/include
 PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 LUA_LMOD ?= $(PREFIX)/share/lua/5.4
 LUA_CMOD ?= $(PREFIX)/lib/lua/5.4
+DOCDIR ?= $(PREFIX)/share/doc/moonpad
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 # ---- Flags: ours first, so that the user's CFLAGS, CPPFLAGS and LDFLAGS have the last word ----
 
@@ -90,11 +92,15 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .SECONDARY:
 .PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help have-lua \
         FORCE \
-        install install-lib install-lua uninstall
+        left-out install install-lib install-lua install-doc uninstall
 
 # ---- What users ask for ----
 
-all: lib $(MODULE) $(OPTIONAL) ## the C library and the Lua module (the default)
+all: lib $(MODULE) $(OPTIONAL) left-out ## the C library and the Lua module (the default)
+
+left-out:
+	$(if $(CURL_LIBS),,@echo 'pkg-config knows no libcurl: built without moonpad.http and models over HTTP.')
+	$(if $(EDITLINE_LIBS),,@echo 'pkg-config knows no libedit: the command is built without editing of lines.')
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
 
@@ -305,7 +311,8 @@ $(BUILD)/examples/%: examples/%.c $(BUILD)/libmoonpad.a
 
 # ---- Installation ----
 
-install: install-lib install-lua ## installs below $(DESTDIR)$(PREFIX)
+install: install-lib install-lua install-doc ## installs below $(DESTDIR)$(PREFIX)
+	@scripts/after_install.sh '$(DESTDIR)' '$(PREFIX)' '$(LIBDIR)' '$(LUA_LMOD)' '$(LUA_CMOD)' '$(BINDIR)'
 
 # A pkg-config file from its template.
 pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
@@ -321,15 +328,25 @@ install-lib: lib $(BUILD)/libmoonpad_lua.a ## the headers, libraries and pkg-con
 	$(call pc,)
 	$(call pc,-lua)
 
-install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) ## the Lua module and the moonpad command alone
+install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) left-out ## the Lua module and the moonpad command alone
 	$(INSTALL) -d '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(BINDIR)'
 	$(INSTALL) -m 755 $(BUILD)/moonpad/core.so $(OPTIONAL) '$(DESTDIR)$(LUA_CMOD)/moonpad'
 	for file in $(LUA_FILES:lua/%=%); do $(INSTALL) -D -m 644 lua/$$file '$(DESTDIR)$(LUA_LMOD)'/$$file || exit 1; done
 	$(INSTALL) -m 755 bin/moonpad '$(DESTDIR)$(BINDIR)/moonpad'
+
+# The completion is what the command itself says; without argparse there is none, and no command.
+install-doc: all ## the documentation, the licence, the examples and the completion for bash alone
+	$(INSTALL) -d '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(COMPLETIONDIR)'
+	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE '$(DESTDIR)$(DOCDIR)'
+	$(INSTALL) -m 644 docs/* '$(DESTDIR)$(DOCDIR)/docs'
+	$(INSTALL) -m 644 examples/*.c examples/*.lua examples/*.txt '$(DESTDIR)$(DOCDIR)/examples'
+	@MOONPAD_BUILD='$(abspath $(BUILD))' bin/moonpad completion bash > '$(DESTDIR)$(COMPLETIONDIR)/moonpad' || \
+		rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'
 
 uninstall: ## removes what `make install` with the same variables has put there
 	rm -f $(patsubst include/%,'$(DESTDIR)$(INCLUDEDIR)/%',$(wildcard include/*.h))
 	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad.a' '$(DESTDIR)$(LIBDIR)/libmoonpad_lua.a' '$(DESTDIR)$(LIBDIR)/libmoonpad.so' \
 	      '$(DESTDIR)$(LIBDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
 	rm -f '$(DESTDIR)$(PKGCONFIGDIR)/moonpad.pc' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-lua.pc' '$(DESTDIR)$(BINDIR)/moonpad'
-	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad'
+	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(DOCDIR)'
+	rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'

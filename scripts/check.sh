@@ -251,6 +251,8 @@ LUA
     gcc -o shared program.c $(pkg-config --cflags --libs moonpad) && ./shared &&
       gcc -o static program.c $(pkg-config --cflags moonpad) -Wl,-Bstatic -L"$prefix/lib" -lmoonpad -Wl,-Bdynamic \
         $(pkg-config --libs sqlite3) -pthread -lm && LD_LIBRARY_PATH='' ./static &&
+      gcc -o placed program.c $(pkg-config --cflags --libs moonpad) -Wl,-rpath,"$prefix/lib" &&
+      LD_LIBRARY_PATH='' ./placed &&
       gcc -o embed embed.c $(pkg-config --cflags --libs moonpad-lua) && LUA_PATH='?' LUA_CPATH='?' ./embed &&
       LUA_PATH="$prefix/share/lua/5.4/?.lua;$prefix/share/lua/5.4/?/init.lua" LUA_CPATH="$prefix/lib/lua/5.4/?.so" \
         lua5.4 module.lua
