@@ -3,6 +3,7 @@
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
+local terminal = require "spec.support.terminal"
 
 local quote, waitUntil = support.quote, support.waitUntil
 
@@ -393,40 +394,8 @@ describe("bin/moonpad", function()
       assert.same({ "user: Hello", "user: Hello" }, (stored "Guide"))
     end)
 
-    -- A test that would wait in vain for what nobody shows says so before it begins.
-    local function needTerminal(script)
-      local command = ("cd %s && %s -qec 'echo at a terminal' /dev/null 2>&1"):format(quote(folder), script)
-      local pipe = assert(io.popen(command))
-      local said = pipe:read "a"
-      pipe:close()
-      assert(said:find("at a terminal", 1, true),
-             ("a terminal is needed here, which `%s` (Debian: bsdutils) makes of /dev/ptmx: %s"):format(script, said))
-    end
-
-    -- Starts the command at a terminal, which is shown in the file "out".
     local function startAtTerminal(more, script, words)
-      script = script or "script"
-      needTerminal(script)
-      -- Ctrl-C reaches the shell around the command as well, and not every shell outlives it.
-      local command = ("trap : INT; (%s); echo code $?"):format(commandLine(words or line(more), environment()))
-      return assert(io.popen(("cd %s && (TERM=dumb %s -qec %s /dev/null; echo '<the terminal is gone>') > out 2>&1")
-        :format(quote(folder), script, quote(command)), "w"))
-    end
-
-    local function waitForScreen(text)
-      waitUntil(text, function()
-        local screen = read(folder .. "/out")
-        if screen:find(text, 1, true) then return true end
-        assert(not screen:find("<the terminal is gone>", 1, true), screen)
-      end)
-    end
-
-    local function waitForPrompts(count)
-      waitUntil(count .. " prompts", function()
-        local screen = read(folder .. "/out")
-        assert(not screen:find("<the terminal is gone>", 1, true), screen)
-        return select(2, screen:gsub("\n> ", "")) == count
-      end)
+      return terminal.start { folder = folder, command = commandLine(words or line(more), environment()), script = script }
     end
 
     it("where no terminal can be made, this says at once why", function()
@@ -447,31 +416,27 @@ describe("bin/moonpad", function()
       local held = stream { "Let me ", "think for ever." }
       held.hold = held.body:find("data: ", 2, true) - 1
       web:script { [PATH] = { held, stream { "Yes?" } } }
-      local input = startAtTerminal()
-      waitForScreen "> "
-      input:write("A hard question\n"):flush()
-      waitForScreen "Let me "
-      input:write("\3"):flush()
-      waitForScreen "(cancelled)"
-      input:write("Hello?\n/stat\n"):flush()
-      waitForScreen "Yes?"
-      waitForScreen "/stat is no command"
-      input:write("/quit\n"):flush()
-      input:close()
-      assert.matches("code 0", read(folder .. "/out"))
+      local screen = startAtTerminal()
+      screen:waitFor "> "
+      screen:type "A hard question\n"
+      screen:waitFor "Let me "
+      screen:type "\3"
+      screen:waitFor "(cancelled)"
+      screen:type "Hello?\n/stat\n"
+      screen:waitFor "Yes?"
+      screen:waitFor "/stat is no command"
+      assert.matches("code 0", screen:close "/quit\n")
       assert.same({ "user: A hard question", "user: Hello?", "Guide: Yes?" }, (stored "Guide"))
     end)
 
     it("at a terminal, what goes into a file has no prompt and no hint in it", function()
       web:script { [PATH] = { stream { "Yes?" }, stream { "Still here." } } }
-      local input = startAtTerminal "> log"
-      waitForScreen "/help lists the commands"
-      waitForScreen "> "
-      input:write("One\nTwo\n"):flush()
+      local screen = startAtTerminal "> log"
+      screen:waitFor "/help lists the commands"
+      screen:waitFor "> "
+      screen:type "One\nTwo\n"
       waitForText("log", "Still here.")
-      input:write("/quit\n"):flush()
-      input:close()
-      assert.matches("code 0", read(folder .. "/out"))
+      assert.matches("code 0", screen:close "/quit\n")
       assert.equal("Yes?\nStill here.\n", read(folder .. "/log"))
     end)
 
@@ -482,40 +447,36 @@ describe("bin/moonpad", function()
           error("bad weather", 0)
         end }
       ]]
-      local input = startAtTerminal(nil, nil, ("run %s --db %s"):format(agent, quote(db)))
-      waitForPrompts(1)
-      input:write("One\n"):flush()
-      waitForScreen "bad weather"
-      waitForPrompts(3)
-      input:write("\3"):flush()
-      waitForPrompts(4)
-      input:write("/quit\n"):flush()
-      input:close()
-      assert.matches("code 0", read(folder .. "/out"))
+      local screen = startAtTerminal(nil, nil, ("run %s --db %s"):format(agent, quote(db)))
+      screen:waitForPrompts(1)
+      screen:type "One\n"
+      screen:waitFor "bad weather"
+      screen:waitForPrompts(3)
+      screen:type "\3"
+      screen:waitForPrompts(4)
+      assert.matches("code 0", screen:close "/quit\n")
     end)
 
     it("at a terminal goes on after an error, and after Ctrl-C at the prompt", function()
       local failing = server.json({ error = { message = "bad weather" } }, { status = 400 })
       web:script { [PATH] = { failing, stream { "Yes?" } } }
-      local input = startAtTerminal()
-      waitForScreen "/help"
-      waitForPrompts(1)
-      input:write("One\n"):flush()
-      waitForScreen "bad weather"
+      local screen = startAtTerminal()
+      screen:waitFor "/help"
+      screen:waitForPrompts(1)
+      screen:type "One\n"
+      screen:waitFor "bad weather"
       -- What is pressed while a turn comes to its end is no Ctrl-C at the prompt.
       for count = 2, 4 do
-        waitForPrompts(count)
-        input:write("\3"):flush()
+        screen:waitForPrompts(count)
+        screen:type "\3"
       end
-      waitForPrompts(5)
-      assert.matches("%^C\r?\n> %^C\r?\n> %^C\r?\n> ", read(folder .. "/out"))
-      input:write("Two\n"):flush()
-      waitForScreen "Yes?"
-      input:write("/quit\n"):flush()
+      screen:waitForPrompts(5)
+      assert.matches("%^C\r?\n> %^C\r?\n> %^C\r?\n> ", screen:shown())
+      screen:type "Two\n"
+      screen:waitFor "Yes?"
       -- The exit code is the command's, and not that of `script`, which the sanitizers find
       -- fault with.
-      input:close()
-      assert.matches("code 0", read(folder .. "/out"))
+      assert.matches("code 0", screen:close "/quit\n")
       assert.same({ "user: One", "user: Two", "Guide: Yes?" }, (stored "Guide"))
     end)
   end)
