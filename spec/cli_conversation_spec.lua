@@ -1,29 +1,13 @@
 -- Conversations with the command, as a user has them: in a process of its own, with models
 -- over HTTP.
+local files = require "spec.support.files"
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
 local terminal = require "spec.support.terminal"
 
 local quote, waitUntil = support.quote, support.waitUntil
-
-local function read(path)
-  local file = io.open(path, "rb")
-  if not file then return "" end
-  local text = file:read "a"
-  file:close()
-  return text
-end
-
-local function write(path, text)
-  local file <close> = assert(io.open(path, "wb"))
-  file:write(text)
-end
-
-local function here()
-  local pipe <close> = io.popen "pwd"
-  return pipe:read "l"
-end
+local read, write, here = files.read, files.write, files.here
 
 -- No key of the developer's may come in.
 local ENVIRONMENT = "env -u OPENAI_API_KEY -u OPENAI_BASE_URL -u GOOGLE_API_KEY -u GEMINI_API_KEY USER=ann"
@@ -395,7 +379,8 @@ describe("bin/moonpad", function()
     end)
 
     local function startAtTerminal(more, script, words)
-      return terminal.start { folder = folder, command = commandLine(words or line(more), environment()), script = script }
+      local command = commandLine(words or line(more), environment())
+      return terminal.start { folder = folder, command = command, script = script }
     end
 
     it("where no terminal can be made, this says at once why", function()

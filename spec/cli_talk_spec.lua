@@ -1,25 +1,12 @@
 -- What a user sees and says in `moonpad run`: at a terminal, and through pipes.
+local files = require "spec.support.files"
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
 local terminal = require "spec.support.terminal"
 
 local quote = support.quote
-
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read "a"
-end
-
-local function write(path, text)
-  local file <close> = assert(io.open(path, "wb"))
-  file:write(text)
-end
-
-local function here()
-  local pipe <close> = io.popen "pwd"
-  return pipe:read "l"
-end
+local read, write, here = files.read, files.write, files.here
 
 local GUIDE <const> = [[
 local moonpad = require "moonpad"
@@ -172,13 +159,14 @@ describe("moonpad run", function()
 
   describe("through pipes", function()
     it("names the line that failed, and ends there", function()
-      assert.same({ 1, "3 bytes: one\n", 'moonpad: line 2: model: the model of agent "Guide" failed: no \27[31mluck\n' },
-        { run("", "one\nfail\nthree\n") })
+      local problem = 'moonpad: line 2: model: the model of agent "Guide" failed: no \27[31mluck\n'
+      assert.same({ 1, "3 bytes: one\n", problem }, { run("", "one\nfail\nthree\n") })
       assert.same({ 1, "", "moonpad: line 1: the message is not valid UTF-8 (byte 4)\n" }, { run("", "one\xFF\n") })
     end)
 
     it("leaves texts as they are, but for the CR of lines that end in CR LF", function()
-      assert.same({ 0, "a\27]0;title\7\n\tb\xC2\x9B31m\n3 bytes: one\n", "" }, { run("", "escape\r\none\r\n/quit\r\n") })
+      assert.same({ 0, "a\27]0;title\7\n\tb\xC2\x9B31m\n3 bytes: one\n", "" },
+        { run("", "escape\r\none\r\n/quit\r\n") })
     end)
 
     it("fails where its input cannot be read", function()
@@ -254,7 +242,8 @@ Expert: I know.
     it("lists them, also in a later start, and takes the answers", function()
       local code, out, err = run "boss"
       assert.same({ 0, "" }, { code, out })
-      assert.matches("^%(waiting for the answer of boss {}, call [^;]+; in a conversation: /answer TEXT or JSON%)\n$", err)
+      assert.matches("^%(waiting for the answer of boss {}, call [^;]+; in a conversation: /answer TEXT or JSON%)\n$",
+        err)
       assert.same({ 0, BOSS:format "", "" }, { run("", "/waiting\n") })
       run "pay"
       assert.same({ 0, BOSS:format " 1" .. PAY:format(" 2", " 2"), "" }, { run("", "/waiting\n") })

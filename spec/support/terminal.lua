@@ -1,4 +1,5 @@
 --- A command at a terminal, which `script` makes. What the terminal shows is in the file "out".
+local files = require "spec.support.files"
 local support = require "spec.support"
 
 local quote = support.quote
@@ -39,8 +40,7 @@ end
 ---All that has been shown so far, with what steers the terminal.
 ---@return string
 function Terminal:shown()
-  local file <close> = io.open(self.path, "rb")
-  return file and file:read "a" or ""
+  return files.read(self.path)
 end
 
 ---Waits until the condition holds for what is shown.
