@@ -102,7 +102,7 @@ local function install(folder)
   if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
   shell(("mkdir %s/bin %s/work && ln -s %s/bin/moonpad %s/bin/moonpad"):format(folder, folder, support.quote(root),
     folder))
-  shell(("sed -e 's|@LIBDIR@|%s|' -e 's|@INCLUDEDIR@|%s/include|' moonpad-lua.pc.in > %s/moonpad-lua.pc"):format(
+  shell(("sed -e 's|@LIBDIR@|%s/whole|' -e 's|@INCLUDEDIR@|%s/include|' moonpad-lua.pc.in > %s/moonpad-lua.pc"):format(
     build, root, folder))
   -- Libraries that the sanitizers watch want a program that they watch, too.
   local flags = (os.getenv "LD_PRELOAD" or ""):find "asan" and "-fsanitize=address,undefined" or ""
