@@ -1,5 +1,7 @@
 --- What an event can tell about itself.
 local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
+local shown = require "moonpad.util.shown"
 
 ---@class moonpad.Event
 ---@field id string
@@ -100,6 +102,17 @@ end
 event.isFinalResponse = methods.isFinalResponse
 event.text = methods.text
 event.parts = parts
+
+---- As text
+
+local SHOWN_CHARACTERS = 2000
+
+-- Its user may have put anything into it.
+getmetatable(core.newEvent { author = "moonpad" }).__tostring = function(self)
+  local ok, text = pcall(core.json.encode, self)
+  if not ok then text = ("(no JSON: %s)"):format(errorText.of(text)) end
+  return "moonpad.event " .. shown.cut(text, SHOWN_CHARACTERS)
+end
 
 ---Makes an event out of a plain table (a copy, with the methods of events).
 ---@param fields table

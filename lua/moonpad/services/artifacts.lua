@@ -172,6 +172,8 @@ function Service:__close()
   stores.close(self, "artifacts:close")
 end
 
+fields.refuseNearMisses(Service, "artifacts")
+
 ---Opens an artifact service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
 ---are in.
 ---@param url string
