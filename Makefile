@@ -92,7 +92,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help have-lua \
+.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help reference have-lua \
         FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
@@ -149,6 +149,9 @@ deps: ## installs the Debian packages that are missing
 
 bench: all ## measures moonpad against the least that the same work can cost, in one run
 	@bench/run.sh -b $(BUILD)
+
+reference: ## makes docs/reference.md of the annotations in the Lua files
+	@$(LUA) scripts/reference.lua > docs/reference.md
 
 clean: ## removes the build folder
 	rm -rf $(BUILD)

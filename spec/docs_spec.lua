@@ -68,6 +68,13 @@ describe("docs/lua.md", function()
   end)
 end)
 
+describe("docs/reference.md", function()
+  it("is what the annotations say", function()
+    local pipe <close> = assert(io.popen "lua5.4 scripts/reference.lua")
+    assert.is_true(pipe:read "a" == read "docs/reference.md", "docs/reference.md is out of date: run make reference")
+  end)
+end)
+
 describe("README.md", function()
   it("tests an agent as the example does", function()
     local shown = read("README.md"):match "## Test your agent\n.-\n```text\n(.-)```"

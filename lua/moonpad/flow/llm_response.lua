@@ -9,13 +9,34 @@ local luaError = require "moonpad.util.lua_error"
 
 local llmResponses = {}
 
+---What a model answers. A text, a part, a list of parts or a Content stands for one.
 ---@class moonpad.Response
----@field content moonpad.Content?
----@field partial boolean?
----@field usageMetadata table?
----@field finishReason string?
----@field errorCode string?
+---@field content moonpad.Content? what it says and calls
+---@field partial boolean? a piece of an answer that goes on
+---@field turnComplete boolean? its turn is over
+---@field interrupted boolean? it was interrupted
+---@field errorCode string? what went wrong
 ---@field errorMessage string?
+---@field finishReason string? why it stopped: "STOP", "MAX_TOKENS", "SAFETY", ...
+---@field usageMetadata moonpad.UsageMetadata? what the answer cost
+---@field modelVersion string? which model has answered
+---@field customMetadata table? of your own
+---@field groundingMetadata table? of the provider, as the next five
+---@field citationMetadata table?
+---@field cacheMetadata table?
+---@field avgLogprobs number?
+---@field logprobsResult table?
+---@field inputTranscription table?
+---@field outputTranscription table?
+---@field interactionId string?
+
+---Tokens, by Gemini's names, whatever the provider calls them.
+---@class moonpad.UsageMetadata
+---@field promptTokenCount integer?
+---@field candidatesTokenCount integer?
+---@field totalTokenCount integer?
+---@field cachedContentTokenCount integer?
+---@field thoughtsTokenCount integer?
 
 -- What a response may hold: what ADK's has (live sessions apart).
 local FIELDS = {

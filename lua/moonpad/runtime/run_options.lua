@@ -79,7 +79,7 @@ local FIELDS = fields.new {
   { "streaming", "boolean" },
   { "customMetadata", metadata },
   { "saveInputBlobsAsArtifacts", "boolean" },
-}
+}:describes "moonpad.RunOptions"
 
 ---Checks the options of a run.
 ---@param runner moonpad.Runner

@@ -175,6 +175,19 @@ function fields.new(declared)
   return self
 end
 
+---The declarations of public tables, by the class that describes them to editors and in
+---docs/reference.md. A spec compares the two.
+---@type table<string, moonpad.Fields>
+fields.ofClass = {}
+
+---Says which class describes these fields.
+---@param class string
+---@return moonpad.Fields self
+function Fields:describes(class)
+  fields.ofClass[class] = self
+  return self
+end
+
 ---@param more moonpad.Field[]
 ---@return moonpad.Fields both those that are there, and more
 function Fields:with(more)

@@ -63,14 +63,14 @@ local INLINE_FIELDS = fields.new {
   { "data", checkBytes, required = true },
   { "mimeType", stores.name, required = true },
   { "displayName", checkText },
-}
+}:describes "moonpad.Blob"
 
 local function checkInlineData(inline, where)
   if type(inline) ~= "table" then refuse(where, "expected a table { mimeType, data }, got " .. type(inline)) end
   return INLINE_FIELDS:take(inline, where)
 end
 
-local PART_FIELDS = fields.new { { "text", checkText }, { "inlineData", checkInlineData } }
+local PART_FIELDS = fields.new { { "text", checkText }, { "inlineData", checkInlineData } }:describes "moonpad.ArtifactPart"
 
 local function checkPart(part, where)
   if type(part) == "userdata" and part ~= core.null then part = core.toTable(part) end
@@ -82,10 +82,10 @@ local function checkPart(part, where)
 end
 
 -- Files of a user need no session: then the id is not looked at.
-local SCOPE_FIELDS = stores.USER:with { { "sessionId" } }
-local NAME_FIELDS = SCOPE_FIELDS:with { { "filename", checkFilename, required = true } }
-local LOAD_FIELDS = NAME_FIELDS:with { { "version", fields.integerFrom(0) } }
-local SAVE_FIELDS = NAME_FIELDS:with { { "part", checkPart, required = true, alias = "artifact" } }
+local SCOPE_FIELDS = stores.USER:with { { "sessionId" } }:describes "moonpad.ArtifactScope"
+local NAME_FIELDS = SCOPE_FIELDS:with { { "filename", checkFilename, required = true } }:describes "moonpad.ArtifactName"
+local LOAD_FIELDS = NAME_FIELDS:with { { "version", fields.integerFrom(0) } }:describes "moonpad.ArtifactVersion"
+local SAVE_FIELDS = NAME_FIELDS:with { { "part", checkPart, required = true, alias = "artifact" } }:describes "moonpad.ArtifactToSave"
 
 -- What names a file, as stores want it: appName, userId, sessionId (nil: the user's files),
 -- filename.

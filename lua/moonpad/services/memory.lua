@@ -194,7 +194,7 @@ end
 local SEARCH_FIELDS = stores.USER:with {
   { "query", checkQuery, required = true },
   { "limit", checkLimit, default = DEFAULT_LIMIT },
-}
+}:describes "moonpad.MemoryQuery"
 
 ---The memories of a user that fit a query best. A query is plain text: its words are searched for,
 ---and the more of them are found, and the rarer they are, the better the place.
