@@ -2,6 +2,7 @@
 --- the prefix `user:` to all sessions of a user.
 local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
+local inlineData = require "moonpad.events.inline_data"
 local stores = require "moonpad.services.sqlite_tables"
 
 local artifacts = {}
@@ -9,7 +10,8 @@ local artifacts = {}
 local MAX_FILENAME_BYTES = 1024
 local USER_PREFIX = core.StatePrefix.USER_PREFIX
 
----What a file holds: text, or bytes of a mime type. The bytes are kept as they are.
+---What a file holds: text, or bytes of a mime type. The bytes are kept as they are. A part of an
+---event or a message, in which they are base64, is understood.
 ---@class moonpad.ArtifactPart
 ---@field text string?
 ---@field inlineData { mimeType: string, data: string, displayName: string? }?
@@ -67,7 +69,7 @@ local INLINE_FIELDS = fields.new {
 
 local function checkInlineData(inline, where)
   if type(inline) ~= "table" then refuse(where, "expected a table { mimeType, data }, got " .. type(inline)) end
-  return INLINE_FIELDS:take(inline, where)
+  return INLINE_FIELDS:take(inlineData.toArtifact(inline, where), where)
 end
 
 local PART_FIELDS = fields.new { { "text", checkText }, { "inlineData", checkInlineData } }:describes "moonpad.ArtifactPart"
@@ -120,7 +122,9 @@ function Service:load(options)
   local where = "artifacts:load"
   local read = stores.take(self, where, options, LOAD_FIELDS)
   local appName, userId, sessionId, filename = nameIn(read, where)
-  return stores.call(self, where, "load", appName, userId, sessionId, filename, read.version)
+  local part = stores.call(self, where, "load", appName, userId, sessionId, filename, read.version)
+  if part and part.inlineData then inlineData.markBytes(part.inlineData) end
+  return part
 end
 
 ---The names of the files of a session and of its user, sorted; without `sessionId`, of the
