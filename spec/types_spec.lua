@@ -55,7 +55,9 @@ describe("the annotation", function()
         for _, field in ipairs(declared.list) do
           local default = field.default
           if type(default) == "number" or type(default) == "string" and default ~= "" then
-            assert.matches(tostring(default), annotations.fieldsOf(all, class)[field[1]].text, 1, true)
+            local isSize = type(default) == "number" and default > 0 and default % (1 << 20) == 0
+            local shown = isSize and ("%d MiB"):format(default >> 20) or tostring(default)
+            assert.matches(shown, annotations.fieldsOf(all, class)[field[1]].text, 1, true)
           end
         end
       end)

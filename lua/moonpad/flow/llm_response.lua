@@ -13,11 +13,11 @@ local llmResponses = {}
 
 ---What a model answers. A text, a part, a list of parts or a Content stands for one.
 ---@class moonpad.Response
----@field content moonpad.ContentLike?
----@field partial boolean?
----@field usageMetadata table?
----@field finishReason string?
----@field errorCode string?
+---@field content moonpad.ContentLike? what it says and calls
+---@field partial boolean? a piece of an answer that goes on
+---@field turnComplete boolean? its turn is over
+---@field interrupted boolean? it was interrupted
+---@field errorCode string? what went wrong
 ---@field errorMessage string?
 ---@field finishReason string? why it stopped: "STOP", "MAX_TOKENS", "SAFETY", ...
 ---@field usageMetadata moonpad.UsageMetadata? what the answer cost
@@ -70,7 +70,7 @@ local FIELDS = fields.new {
   { "inputTranscription" },
   { "outputTranscription" },
   { "interactionId" },
-}
+}:describes "moonpad.Response"
 -- Fields that an event gets from the run, not from the model: an event may be given as a response,
 -- without them.
 local OWN = { id = true, invocationId = true, author = true, timestamp = true, actions = true, branch = true }

@@ -78,7 +78,7 @@ local FIELDS = fields.new {
   { "maxBodyBytes", integerFrom(0), default = 64 * 1024 * 1024 },
   { "maxUnreadBytes", integerFrom(0), default = 1024 * 1024 },
   { "caFile", "string" },
-}
+}:describes "moonpad.HttpOptions"
 
 -- libcurl leaves these two to the curl command.
 local function caFileOfEnvironment()
