@@ -5,8 +5,8 @@ local annotations = dofile "scripts/annotations.lua"
 
 local WIDTH <const> = 118
 
--- Each heading with the classes and aliases below it. What users can reach and is in none of them is
--- an error.
+-- Each heading with the classes and aliases below it. What users can reach and is in none of them
+-- is an error.
 local GROUPS = {
   { "The module", "moonpad", "StatePrefix" },
   { "Services and sessions", "Config", "Service", "SessionName", "CreateOptions", "GetOptions", "ListOptions",
@@ -84,8 +84,8 @@ local function emitMethod(class, method)
     if param.name ~= "self" then entry(param.name, param.type, param.text, param.isOptional, "  ") end
   end
   for _, result in ipairs(method.returns) do
-    emitWrapped(("returns `%s`%s"):format(short(result.type), result.text ~= "" and ": " .. sentence(result.text) or ""),
-      "  * ", "    ")
+    local text = result.text ~= "" and ": " .. sentence(result.text) or ""
+    emitWrapped(("returns `%s`%s"):format(short(result.type), text), "  * ", "    ")
   end
 end
 
@@ -114,7 +114,7 @@ local function emitType(all, name)
     emit ""
   end
   if alias then
-    emitWrapped(("`%s`"):format(short(alias.type)), "", "")
+    emitWrapped(("`%s`"):format((short(alias.type):gsub("|", " | "))), "", "")
     emit ""
     return
   end
@@ -142,9 +142,9 @@ local all = annotations.read(annotations.files())
 checkComplete(all)
 emit "# Reference"
 emit ""
-emit "Every table that users write or get, and every function. `?` marks what may be left out or may be nil. Types without"
-emit "a dot in front are those of this page: `Event` is [moonpad.Event](#moonpadevent). This page is made of the annotations"
-emit "in the Lua files (`make reference`); an editor with LuaLS shows the same ([install.md](install.md#in-an-editor))."
+emitWrapped([[Every table that users write or get, and every function. `?` marks what may be left out or may be
+nil. `Event` is [moonpad.Event](#moonpadevent), and so on. This page is made of the annotations in the Lua files
+(`make reference`); an editor with LuaLS shows the same ([install.md](install.md#in-an-editor)).]], "", "")
 emit ""
 for _, group in ipairs(GROUPS) do emit(("* [%s](#%s)"):format(group[1], anchor(group[1]))) end
 emit ""

@@ -1,7 +1,10 @@
 -- Every ```lua block of the pages below runs, and prints what it says after `-->`.
 local support = require "spec.support"
 
-local PAGES = { "docs/lua.md", "docs/agents.md", "docs/services.md", "docs/testing.md" }
+local PAGES = {
+  "docs/lua.md", "docs/agents.md", "docs/services.md", "docs/testing.md", "docs/cookbook.md",
+  "docs/adk.md",
+}
 local PRELUDE = [[local moonpad = require "moonpad"; local service = moonpad.open("memory:"); ]]
   .. [[local session = service:createSession { appName = "shop", userId = "ann", sessionId = "s1" }; ]]
 

@@ -50,8 +50,8 @@ local function parse(text)
       if block.kind == "console" then
         for _, command in ipairs(commandsIn(block)) do steps[#steps + 1] = command end
       elseif block.kind == "sh" then
-        for _, line in ipairs(block) do
-          if line:find "^cc " then steps[#steps + 1] = { kind = "command", command = line, output = "" } end
+        for _, command in ipairs(block) do
+          if command:find "^cc " then steps[#steps + 1] = { kind = "command", command = command, output = "" } end
         end
       else
         assert(path, "no name of a file before the block that begins with: " .. tostring(block[1]))

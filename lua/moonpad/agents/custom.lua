@@ -18,7 +18,8 @@ local custom = {}
 ---@field beforeAgentCallback? moonpad.BeforeAgentCallback|moonpad.BeforeAgentCallback[]
 ---@field afterAgentCallback? moonpad.AfterAgentCallback|moonpad.AfterAgentCallback[]
 
-local FIELDS = agents.FIELDS:with { { "run", "function", required = true, arguments = "context" } }:describes "moonpad.CustomDefinition"
+local FIELDS = agents.FIELDS:with { { "run", "function", required = true, arguments = "context" } }
+  :describes "moonpad.CustomDefinition"
 
 local function refuse(message)
   core.error("invalid_argument", message)

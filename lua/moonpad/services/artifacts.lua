@@ -72,7 +72,8 @@ local function checkInlineData(inline, where)
   return INLINE_FIELDS:take(inlineData.toArtifact(inline, where), where)
 end
 
-local PART_FIELDS = fields.new { { "text", checkText }, { "inlineData", checkInlineData } }:describes "moonpad.ArtifactPart"
+local PART_FIELDS = fields.new { { "text", checkText }, { "inlineData", checkInlineData } }
+  :describes "moonpad.ArtifactPart"
 
 local function checkPart(part, where)
   if type(part) == "userdata" and part ~= core.null then part = core.toTable(part) end
@@ -85,9 +86,11 @@ end
 
 -- Files of a user need no session: then the id is not looked at.
 local SCOPE_FIELDS = stores.USER:with { { "sessionId" } }:describes "moonpad.ArtifactScope"
-local NAME_FIELDS = SCOPE_FIELDS:with { { "filename", checkFilename, required = true } }:describes "moonpad.ArtifactName"
+local NAME_FIELDS = SCOPE_FIELDS:with { { "filename", checkFilename, required = true } }
+  :describes "moonpad.ArtifactName"
 local LOAD_FIELDS = NAME_FIELDS:with { { "version", fields.integerFrom(0) } }:describes "moonpad.ArtifactVersion"
-local SAVE_FIELDS = NAME_FIELDS:with { { "part", checkPart, required = true, alias = "artifact" } }:describes "moonpad.ArtifactToSave"
+local SAVE_FIELDS = NAME_FIELDS:with { { "part", checkPart, required = true, alias = "artifact" } }
+  :describes "moonpad.ArtifactToSave"
 
 -- What names a file, as stores want it: appName, userId, sessionId (nil: the user's files),
 -- filename.

@@ -27,7 +27,8 @@ local OWN_FIELDS = sessions.FIELDS:with {
   { "model", llmAgent.checkModel, arguments = "request, context" },
 }
 -- Those of the runner as well; its service is called `service` here.
-local FIELDS = OWN_FIELDS:with(runners.FIELDS:without("sessionService"):without("url"):without("appName").list):describes "moonpad.TestRunOptions"
+local FIELDS = OWN_FIELDS:with(runners.FIELDS:without("sessionService"):without("url"):without("appName").list)
+  :describes "moonpad.TestRunOptions"
 
 conversations.FIELDS = FIELDS
 

@@ -65,7 +65,8 @@ local function expectationOf(value, where)
   return expectations.FIELDS:take(value, where)
 end
 
-local TURN = fields.new { { "user", userMessage, required = true }, { "expect", expectationOf, default = {} } }:describes "moonpad.EvaluationTurn"
+local TURN = fields.new { { "user", userMessage, required = true }, { "expect", expectationOf, default = {} } }
+  :describes "moonpad.EvaluationTurn"
 
 local function turnsOf(value, where)
   local list = lists.of(value, where, "turns")
@@ -100,7 +101,8 @@ local OWN = fields.new {
     return type(value) == "number" and value >= 0 and value <= 1
   end, what = "a number from 0 to 1", showsValue = true }, default = 1 },
 }
-local FIELDS = OWN:with(conversations.FIELDS:without("messages"):without("state"):without("service").list):describes "moonpad.EvaluationOptions"
+local FIELDS = OWN:with(conversations.FIELDS:without("messages"):without("state"):without("service").list)
+  :describes "moonpad.EvaluationOptions"
 
 ---- Playing them
 

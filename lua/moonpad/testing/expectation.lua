@@ -29,7 +29,8 @@ local expectations = {}
 ---- Reading them
 
 local ANSWER = fields.new { { "contains", "string|table" }, { "matches", "string" } }:describes "moonpad.ExpectedAnswer"
-local TOOL_CALL = fields.new { { "name", "string", required = true }, { "args", "table" } }:describes "moonpad.ExpectedToolCall"
+local TOOL_CALL = fields.new { { "name", "string", required = true }, { "args", "table" } }
+  :describes "moonpad.ExpectedToolCall"
 
 local function answerOf(value, where)
   if type(value) == "string" or callable.is(value) then return value end

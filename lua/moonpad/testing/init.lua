@@ -6,7 +6,7 @@ local script = require "moonpad.testing.script"
 ---The tool, its arguments, and a context or what `testing.toolContext` takes -> the result, the
 ---context that the tool got, and the files that go along.
 ---@alias moonpad.CallTool
----| fun(tool: moonpad.Tool, args?: table, context?: moonpad.Context): any, moonpad.Context, moonpad.Part[]?
+---| fun(tool: moonpad.Tool, args?: table, context?: table): any, moonpad.Context, moonpad.Part[]?
 
 ---What specs of agents need. Inside busted it adds `assert.has_state`, `assert.state_delta`,
 ---`assert.no_tool_errors`, and `assert.same` for values of a state.
