@@ -92,8 +92,8 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help reference have-lua \
-        FORCE \
+.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help \
+        reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
 # ---- What users ask for ----

@@ -84,8 +84,11 @@ local function checkNames(response, where)
   local ok, err = pcall(FIELDS.checkNames, FIELDS, response, where)
   if ok then return end
   luaError.passOn(err)
+  -- Lua's own: the C stack is at its end.
+  if not core.isError(err) then error(err, 0) end
   -- A part that is misspelt, most likely.
   local isPartly, nearer = pcall(core.checkFields, response, where, WITH_PARTS)
+  if not isPartly and not core.isError(nearer) then error(nearer, 0) end
   core.error("invalid_argument", (isPartly and err or nearer).message .. FORMS)
 end
 
