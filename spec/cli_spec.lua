@@ -164,7 +164,7 @@ describe("bin/moonpad", function()
           end,
         }
       ]]
-      assert.same({ 0, "", "(waiting for the answer of later {}, call c2)\n" },
+      assert.same({ 0, "", "(waiting for the answer of later {}, call c2; in a conversation: /answer TEXT or JSON)\n" },
         { moonpadCommand(("run %s --db %s Hi"):format(agent, quote(db))) })
     end)
 

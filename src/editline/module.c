@@ -85,6 +85,7 @@ static int open_editor(lua_State *L) {
   el_set(self->line, EL_CLIENTDATA, self);
   el_set(self->line, EL_PROMPT, prompt_of);
   el_set(self->line, EL_EDITOR, "emacs");
+  el_set(self->line, EL_BIND, "\t", "ed-insert", NULL); /* text that is pasted may hold tabs */
   el_set(self->line, EL_GETCFN, next_character);
   el_set(self->line, EL_HIST, history, self->history);
   history(self->history, &event, H_SETSIZE, HISTORY_LINES);
@@ -105,6 +106,7 @@ static int read_line(lua_State *L) {
   luaL_argcheck(L, self->line != NULL, 1, "closed");
   memcpy(self->prompt, prompt, length + 1);
   self->interrupted = false;
+  el_resize(self->line); /* the window may be another size by now */
   int count = 0;
   const char *text = el_gets(self->line, &count);
   if (self->interrupted) {

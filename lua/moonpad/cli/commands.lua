@@ -1,4 +1,5 @@
 --- Commands inside a conversation: lines that begin with a slash.
+local confirmation = require "moonpad.flow.confirmation"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local failure = require "moonpad.cli.failure"
@@ -18,21 +19,37 @@ local function showState(talk)
   end
 end
 
+local function callText(event, call)
+  local original = confirmation.originalCall(event, call)
+  if original then return ("asks whether to run %s %s"):format(original.name, shown.json(original.args or {})) end
+  return ("> %s %s"):format(errorText.show(call.name), shown.json(call.args or {}))
+end
+
+local function responseText(response)
+  local answer = response.response
+  if response.name == confirmation.REQUEST_NAME and type(answer) == "table" and type(answer.confirmed) == "boolean" then
+    local payload = answer.payload ~= nil and ": " .. shown.json(answer.payload) or ""
+    return (answer.confirmed and "approves" or "rejects") .. payload
+  end
+  return ("< %s %s"):format(errorText.show(response.name), shown.json(answer))
+end
+
+-- What happened in an event, as one line.
+local function eventText(event)
+  local said = { event:text() ~= "" and event:text() or nil }
+  for _, call in ipairs(event:functionCalls()) do said[#said + 1] = callText(event, call) end
+  for _, response in ipairs(event:functionResponses()) do said[#said + 1] = responseText(response) end
+  local delta = event.actions.stateDelta
+  if type(delta) == "table" and next(delta) ~= nil then said[#said + 1] = "state " .. shown.json(delta) end
+  return table.concat(said, "  ")
+end
+
 -- At a terminal a line for people, else the whole event as JSON.
 local function showEvent(event)
   if not screen.isOut then return print(moonpad.json.encode(event)) end
-  local said = {}
-  local function add(format, ...) said[#said + 1] = format:format(...) end
-  if event:text() ~= "" then add("%s", event:text()) end
-  for _, call in ipairs(event:functionCalls()) do add("> %s %s", call.name, shown.json(call.args or {})) end
-  for _, response in ipairs(event:functionResponses()) do
-    add("< %s %s", response.name, shown.json(response.response))
-  end
-  local delta = event.actions.stateDelta
-  if type(delta) == "table" and next(delta) ~= nil then add("state %s", shown.json(delta)) end
   local time = os.date("%H:%M:%S", math.floor(event.timestamp))
-  print(shown.cut(shown.escaped(errorText.valid(("%3d %s %s: %s"):format(event.revision, time, event.author,
-    table.concat(said, "  "))))))
+  local line = ("%3d %s %s: %s"):format(event.revision, time, event.author, eventText(event))
+  print(shown.cut(shown.escaped(errorText.valid(line))))
 end
 
 local function showEvents(talk)

@@ -46,10 +46,17 @@ local function finish(self)
   io.stderr:write(pending.describe(pending.of(session), self.isConversation and input.isTerminal))
 end
 
+local function checkText(message)
+  if type(message) ~= "string" then return end
+  local _, bad = utf8.len(message)
+  if bad then failure.raise("the message is not valid UTF-8 (byte %d)", bad) end
+end
+
 ---Runs one message to its end.
 ---@param message string|moonpad.Content|moonpad.Part
 ---@return "done"|"cancelled"
 function Conversation:answer(message)
+  checkText(message)
   local invocation <close> = self.runner:start {
     userId = self.userId, sessionId = self.sessionId, newMessage = message,
   }
@@ -59,7 +66,7 @@ function Conversation:answer(message)
   -- The traceback of an error is kept for --debug.
   local output = printer.new(self.options, self.runner.agent.name)
   local ok, result = pcall(follow, invocation, output)
-  local hasEnded = output:endLine()
+  local hasEnded = output:finish()
   if not ok then
     self.options.traceback = invocation.traceback
     error(result, 0)
@@ -78,11 +85,13 @@ end
 -- Where a human types, an error ends the turn and not the conversation.
 function Conversation:turn(line, number)
   local isCommand = line:sub(1, 1) == "/"
-  if not input.isTerminal and not isCommand then return self:answer(line) end
+  self.options.traceback = nil
   local ok, result = pcall(isCommand and commands.run or self.answer, self, line)
   if ok then return result end
   if not input.isTerminal then failure.raise("line %d: %s", number, failure.text(result)) end
-  io.stderr:write(screen.text(failure.line(result), screen.isErr), "\n")
+  local told, traceback = failure.line(result), self.options.debug and self.options.traceback
+  if traceback then told = told .. "\n" .. traceback end
+  io.stderr:write(screen.text(told, screen.isErr), "\n")
   return nil
 end
 
@@ -100,7 +109,6 @@ function Conversation:answerLines()
     if outcome == "quit" then return "done" end
     if not input.isTerminal and (outcome == "cancelled" or cli.interrupted()) then return "cancelled" end
   end
-  input.tell "\n"
   return cli.interrupted() and "cancelled" or "done"
 end
 

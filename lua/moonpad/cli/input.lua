@@ -1,9 +1,11 @@
 --- The lines that a user types, or that come from a pipe. At a terminal they can be edited, and
 --- earlier ones come back, where moonpad was built with libedit.
 local cli = require "moonpad.cli_core"
+local failure = require "moonpad.cli.failure"
 local screen = require "moonpad.cli.screen"
 
 local STDIN <const> = 0
+local INTERRUPTED <const> = 4 -- EINTR
 local PROMPT <const>, CONTINUED <const> = "> ", "... "
 
 local input = {}
@@ -40,8 +42,9 @@ local function newEdited()
   if not screen.canMove then return nil end
   local ok, editline = pcall(require, "moonpad.editline_core")
   if not ok then return nil end
-  -- It counts in characters, not in bytes.
-  os.setlocale("", "ctype")
+  -- It counts in characters, not in bytes, and where the locale is another one it would lose some.
+  local locale = os.setlocale("", "ctype")
+  if not (locale and locale:lower():find "utf%-?8") and not os.setlocale("C.UTF-8", "ctype") then return nil end
   local file = historyFile()
   return setmetatable({ editor = editline.open(file), historyFile = file }, Edited)
 end
@@ -57,7 +60,9 @@ function Plain.readLine(_, prompt)
     local isThere = cli.waitForInput(STDIN)
     if not isThere then input.tell "\n" end
   until isThere
-  return io.read "l"
+  local line = io.read "l"
+  if line == nil then input.tell "\n" end
+  return line
 end
 
 ---What only a human at a terminal wants to see goes where one is shown, and into no file.
@@ -69,12 +74,19 @@ end
 
 input.isTerminal = cli.isTerminal(STDIN)
 
+-- Lines of files from other systems end in CR LF.
+local function readPiped()
+  local line, problem, code = io.read "l"
+  if problem and code ~= INTERRUPTED then failure.raise("standard input cannot be read: %s", problem) end
+  return line and (line:gsub("\r$", ""))
+end
+
 local reader
 
 ---The next message or command; nil at the end. A line that ends in a backslash goes on in the next.
 ---@return string?
 function input.read()
-  if not input.isTerminal then return io.read "l" end
+  if not input.isTerminal then return readPiped() end
   reader = reader or newEdited() or setmetatable({}, Plain)
   local lines, prompt = {}, PROMPT
   while true do

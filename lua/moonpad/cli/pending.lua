@@ -64,31 +64,50 @@ function pending.describe(list, isConversation)
       how = ("/approve%s or /reject%s"):format(which, which)
     end
     local line = isConversation and ("%s: %s)"):format(what, how)
-      or ("%s, call %s)"):format(what, errorText.show(entry.call.id))
+      or ("%s, call %s; in a conversation: %s)"):format(what, errorText.show(entry.call.id), how)
     lines[#lines + 1] = shown.escaped(errorText.valid(line)) .. "\n"
   end
   return table.concat(lines)
 end
 
--- The entry that words name (by its number, its id, or as the only one), and the words behind
--- its name.
-local function choose(list, words, isWanted)
-  local wanted = {}
+local function named(list, name)
   for number, entry in ipairs(list) do
-    if isWanted(entry) then wanted[#wanted + 1] = { entry = entry, number = tostring(number) } end
+    if name == entry.call.id or name == tostring(number) then return entry end
   end
-  local first, rest = words:match "^(%S*)%s*(.*)$"
-  for _, one in ipairs(wanted) do
-    if first == one.entry.call.id or #list > 1 and first == one.number then return one.entry, rest end
-  end
-  if #wanted == 1 then return wanted[1].entry, words end
-  if #wanted == 0 then failure.raise "No call waits for that." end
-  failure.raise("Which one? Say its number:\n%s", pending.describe(list, true))
+  return nil
 end
 
+-- Of a list, those that ask for a confirmation, or those that do not.
+local function ofKind(list, isConfirmation)
+  local found = {}
+  for _, entry in ipairs(list) do
+    if (entry.original ~= nil) == isConfirmation then found[#found + 1] = entry end
+  end
+  return found
+end
+
+-- The entry that words name (by its number, its id, or as the only one), and the words behind
+-- its name. Where there is one alone, a number may be its answer: an approval needs none.
+local function choose(list, words, isConfirmation)
+  local wanted = ofKind(list, isConfirmation)
+  if #wanted == 0 then
+    failure.raise(isConfirmation and "No tool waits for an approval." or "No tool waits for an answer.")
+  end
+  local first, rest = words:match "^(%S*)%s*(.*)$"
+  local entry = named(list, first)
+  if entry and (#list > 1 or isConfirmation or first == entry.call.id) then
+    if (entry.original ~= nil) == isConfirmation then return entry, rest end
+    failure.raise("%s is answered with %s.", first, isConfirmation and "/answer" or "/approve or /reject")
+  end
+  if #wanted == 1 then return wanted[1], words end
+  return failure.raise("Which one? Say its number: %s", pending.describe(list, true))
+end
+
+-- Text needs no quotes; what begins like an object or an array is meant to be one.
 local function valueOf(words)
   local ok, value = pcall(moonpad.json.decode, words)
   if ok then return value end
+  if words:find "^[{%[]" then failure.raise("%s", failure.text(value)) end
   return words
 end
 
@@ -97,7 +116,7 @@ end
 ---@param words string [NUMBER or ID] TEXT or JSON
 ---@return moonpad.Part
 function pending.answer(list, words)
-  local entry, rest = choose(list, words, function(one) return not one.original end)
+  local entry, rest = choose(list, words, false)
   if rest == "" then failure.raise "/answer needs a text or JSON" end
   return moonpad.functionResponse(entry.call, valueOf(rest))
 end
@@ -108,7 +127,7 @@ end
 ---@param confirmed boolean
 ---@return moonpad.Part
 function pending.confirm(list, words, confirmed)
-  local entry, rest = choose(list, words, function(one) return one.original ~= nil end)
+  local entry, rest = choose(list, words, true)
   local payload = nil
   if rest ~= "" then payload = valueOf(rest) end
   return moonpad.functionResponse(entry.call, { confirmed = confirmed, payload = payload })

@@ -21,8 +21,9 @@ local function readMessage(path)
   local text, problem = file:read "a"
   if path ~= STDIN then file:close() end
   if not text then failure.raise("--file: %s cannot be read: %s", path, problem) end
-  text = text:gsub("%s+$", "")
-  if text == "" then failure.raise("--file: %s holds no message", path == STDIN and "standard input" or path) end
+  -- (A pattern that begins with the blanks would look at long ones again and again.)
+  text = text:match "^.*%S"
+  if not text then failure.raise("--file: %s holds no message", path == STDIN and "standard input" or path) end
   return text
 end
 
@@ -30,9 +31,14 @@ end
 local function messageOf(options)
   local words, path = table.concat(options.message, " "), options.file
   if words == STDIN and not path then words, path = "", STDIN end
-  if not path then return words ~= "" and words or nil end
-  local text = readMessage(path)
-  return words ~= "" and words .. "\n\n" .. text or text
+  if path then
+    local text = readMessage(path)
+    return words ~= "" and words .. "\n\n" .. text or text
+  end
+  if #options.message == 0 then return nil end
+  -- A script whose variable is empty does not want a conversation.
+  if not words:find "%S" then failure.usage "the message is empty" end
+  return words
 end
 
 ---- The runner

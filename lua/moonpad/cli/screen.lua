@@ -35,7 +35,7 @@ end
 ---@return string
 function screen.text(text, isScreen)
   if isScreen == nil then isScreen = screen.isOut end
-  if not isScreen or not text:find "[\0-\8\11-\31\127\xC2\xE2]" then return text end
+  if not isScreen or not text:find "[\0-\8\11-\31\127-\xFF]" then return text end
   local pieces = {}
   for piece, break_ in (errorText.valid(text) .. "\n"):gmatch "([^\n\t]*)([\n\t])" do
     pieces[#pieces + 1] = shown.escaped(piece) .. break_
@@ -45,7 +45,14 @@ end
 
 ---Takes the line away that the cursor is in.
 function screen.clearLine()
-  io.stdout:write "\r\27[K"
+  io.stdout:write("\r\27[K"):flush()
+end
+
+---Writes a text that `clearLine` takes away whole: what has no place in the line is not shown.
+---@param text string without an end of line
+function screen.writeLine(text)
+  local noWrap <const>, wrap <const> = "\27[?7l", "\27[?7h"
+  io.stdout:write(noWrap, text, wrap):flush()
 end
 
 return screen
