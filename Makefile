@@ -61,6 +61,8 @@ MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
 EXAMPLE_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
 SPEC_MODULE := $(BUILD)/spec/slow_store.so
+# What Lua specs need beside moonpad itself: a module, and what a program in the tutorial links.
+SPEC_FILES := $(SPEC_MODULE) $(BUILD)/whole/libmoonpad_lua.a
 
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
@@ -90,8 +92,8 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help have-lua \
-        FORCE \
+.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help \
+        reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
 # ---- What users ask for ----
@@ -106,7 +108,7 @@ lib: $(LIBRARY) ## the C library alone: needs no Lua
 
 examples: $(EXAMPLE_PROGRAMS) ## builds the examples in C
 
-tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_MODULE) examples ## builds all that the tests need, runs nothing
+tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_FILES) examples ## builds all that the tests need, runs nothing
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
 # the build.
@@ -120,7 +122,7 @@ test: deps ## installs what is missing, builds, and runs every spec and every C 
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests || { echo 'The build failed: no test was run.'; exit 1; }
 	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test lua c; scripts/total.sh $(BUILD)/test-results test
 
-test-lua: all $(SPEC_MODULE) ## runs the Lua specs alone
+test-lua: all $(SPEC_FILES) ## runs the Lua specs alone
 	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test lua; scripts/total.sh $(BUILD)/test-results test-lua
 
 test-c: tests ## runs the C tests alone
@@ -147,6 +149,9 @@ deps: ## installs the Debian packages that are missing
 
 bench: all ## measures moonpad against the least that the same work can cost, in one run
 	@bench/run.sh -b $(BUILD)
+
+reference: ## makes docs/reference.md of the annotations in the Lua files
+	@$(LUA) scripts/reference.lua > docs/reference.md
 
 clean: ## removes the build folder
 	rm -rf $(BUILD)
@@ -222,6 +227,14 @@ $(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
 	$(say) AR $@
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS)
+
+# The same with the C library inside, as it is installed: build systems that sort libraries as they
+# like, as CMake does, have nothing to sort.
+$(BUILD)/whole/libmoonpad_lua.a: $(MODULE_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) AR $@
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS) $(LIBRARY_OBJECTS)
 
 # It brings what it needs of the library, as the core does, so that neither needs the other's
 # symbols.
@@ -318,10 +331,10 @@ install: install-lib install-lua install-doc ## installs below $(DESTDIR)$(PREFI
 pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
          -e 's|@VERSION@|$(VERSION)|' moonpad$(1).pc.in > '$(DESTDIR)$(PKGCONFIGDIR)/moonpad$(1).pc'
 
-install-lib: lib $(BUILD)/libmoonpad_lua.a ## the headers, libraries and pkg-config files alone
+install-lib: lib $(BUILD)/whole/libmoonpad_lua.a ## the headers, libraries and pkg-config files alone
 	$(INSTALL) -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PKGCONFIGDIR)'
 	$(INSTALL) -m 644 include/*.h '$(DESTDIR)$(INCLUDEDIR)'
-	$(INSTALL) -m 644 $(BUILD)/libmoonpad.a $(BUILD)/libmoonpad_lua.a '$(DESTDIR)$(LIBDIR)'
+	$(INSTALL) -m 644 $(BUILD)/libmoonpad.a $(BUILD)/whole/libmoonpad_lua.a '$(DESTDIR)$(LIBDIR)'
 	$(INSTALL) -m 755 $(BUILD)/$(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
 	ln -sf libmoonpad.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so'

@@ -66,6 +66,7 @@ format() {
       c_files
       find lua spec examples bench scripts -name '*.lua'
       find scripts bench -name '*.sh'
+      ls docs/*.md README.md CHANGELOG.md
       echo bin/moonpad Makefile .ci/run bench/peers.cjs ./*.rockspec
     } | xargs lua5.4 scripts/check_lines.lua
 }

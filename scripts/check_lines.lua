@@ -1,6 +1,7 @@
 --- Code is at most 120 columns wide, comments are at most 100. Annotations for editors (---@) are
 --- one line each by their nature and count as code. Of shell scripts and the Makefile, a comment is
---- a line that begins with #, or one that has # and a space behind its code.
+--- a line that begins with #, or one that has # and a space behind its code. Lines of documents are
+-- at most 120 columns wide; rows of tables, and what programs print, cannot be broken.
 ---   lua5.4 scripts/check_lines.lua FILE...     exit code 1 when a line is too long
 
 local CODE, COMMENT = 120, 100
@@ -38,8 +39,24 @@ end
 local function hash_comment(line) return line:find "^%s*#" or line:find "%s# [^'\"]*$" end
 local function lua_comment(line) return line:find("^%s*%-%-") and not line:find("^%s*%-%-%-@") end
 
+-- A function that tells of each line of a document whether it may be as long as it likes.
+local function new_exemption()
+  local block
+  return function(line)
+    local language = line:match "^%s*```(%a*)"
+    if language then
+      block = not block and language or nil
+      return false
+    end
+    if block then return block ~= "lua" and block ~= "c" and block ~= "sh" end
+    return line:find "^|" ~= nil
+  end
+end
+
 local found = 0
 for _, name in ipairs(arg) do
+  local is_document = name:find "%.md$" ~= nil
+  local is_exempt = is_document and new_exemption() or function() return false end
   local is_c, inside, number = name:find "%.[ch]$" or name:find "%.cjs$", false, 0
   local is_script = name:find "%.sh$" or name:find "^%.ci/" or name:find "Makefile$"
   for line in io.lines(name) do
@@ -47,12 +64,12 @@ for _, name in ipairs(arg) do
     local is_comment
     if is_c then
       is_comment, inside = c_comment(line, inside)
-    else
+    elseif not is_document then
       is_comment = (is_script and hash_comment or lua_comment)(line)
     end
     local limit = is_comment and COMMENT or CODE
     local width = utf8.len(line) or #line
-    if width > limit then
+    if not is_exempt(line) and width > limit then
       found = found + 1
       print(("%s:%d: %d columns, at most %d"):format(name, number, width, limit))
     end

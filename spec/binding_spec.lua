@@ -190,6 +190,29 @@ describe("calls made wrongly", function()
     assert.matches("appendEvent", message("invalid_argument", function() session.events[1] = {} end))
     assert.is_nil(session.nope)
   end)
+
+  it("by a misspelt field of a session or method of a service name the one that was meant", function()
+    for given, meant in pairs { last_update_time = "lastUpdateTime", event = "events", UserId = "userId" } do
+      assert.matches(("^session: %s: unknown field, did you mean %s?"):format(given, meant),
+        message("invalid_argument", function() return session[given] end))
+    end
+    local artifacts <close> = moonpad.artifactService "memory:"
+    local memory <close> = moonpad.memoryService "memory:"
+    local misspelt = { create_session = "createSession", appendEvnt = "appendEvent", getsession = "getSession" }
+    for given, meant in pairs(misspelt) do
+      assert.matches(("^service: %s: unknown field, did you mean %s?"):format(given, meant),
+        message("invalid_argument", function() return service[given](service, {}) end))
+    end
+    assert.matches("^artifacts%.save_artifact: unknown field, did you mean saveArtifact?",
+      message("invalid_argument", function() return artifacts:save_artifact {} end))
+    assert.matches("^memory%.search_memory: unknown field, did you mean searchMemory?",
+      message("invalid_argument", function() return memory:search_memory {} end))
+    for _, object in ipairs { session, service, artifacts, memory } do
+      for _, name in ipairs { "", "x", "foo", "undo", "somethingElse", "somewhere\0", ("x"):rep(1000), 1, true, {} } do
+        assert.is_nil(object[name])
+      end
+    end
+  end)
 end)
 
 describe("error objects", function()
@@ -295,14 +318,47 @@ describe("handles", function()
     assert.equal('[{"n":2},{"n":3}]', tostring(cart))
   end)
 
-  it("say what they are", function()
+  it("say what they are, and states what they hold", function()
     local service <close> = open()
-    local session = create(service)
+    local session = create(service, { cart = { 1 }, ["user:name"] = "Ann" })
     assert.equal("moonpad.session (app/u/s, revision 0)", tostring(session))
-    assert.equal("moonpad.state (session s)", tostring(session.state))
+    session.state.n = 1.0
+    local shown = '{"cart":[1],"n":1.0,"user:name":"Ann"}'
+    assert.equal("moonpad.state (session s) " .. shown, tostring(session.state))
     assert.equal("moonpad.events (of session s)", tostring(session.events))
-    assert.equal("moonpad.state (of no session)", tostring(moonpad.state {}))
-    assert.equal("moonpad.state (session s, read-only)", tostring(core.readOnly(session.state)))
+    assert.equal("moonpad.state (of no session) {}", tostring(moonpad.state {}))
+    assert.equal("moonpad.state (session s, read-only) " .. shown, tostring(core.readOnly(session.state)))
+  end)
+
+  it("show no more of a large state than its beginning", function()
+    local state = moonpad.state { a = 1, b = ("é"):rep(100000), c = 1 }
+    assert.equal('moonpad.state (of no session) {"a":1,"b":...', tostring(state))
+    for index = 1, 1000 do state["key " .. index] = index end
+    local text = tostring(state)
+    assert.is_true(#text < 2100 and text:sub(-3) == "...")
+  end)
+
+  it("do not read a state by showing it: what is written then conflicts with nothing", function()
+    local service <close> = open()
+    local session = create(service, { ["user:n"] = 1 })
+    service:incrementState { appName = "app", userId = "u", key = "n" }
+    assert.matches('{"user:n":1}', tostring(session.state), 1, true)
+    session.state["user:n"] = 5
+    service:updateSession(session)
+    assert.equal(5, service:getUserState({ appName = "app", userId = "u" }).n)
+  end)
+
+  it("show an event as JSON, whatever has become of it", function()
+    local event = moonpad.event { author = "user", content = { parts = { { text = "hi" } } }, id = "e" }
+    assert.equal('moonpad.event {"author":"user","content":{"parts":[{"text":"hi"}]},"id":"e"}',
+      (tostring(event)))
+    event.content.parts[1].text = ("é"):rep(10000)
+    assert.is_true(utf8.len(tostring(event)) < 2100)
+    event.content = print
+    assert.equal("moonpad.event (no JSON: value.content: a function cannot be encoded)", tostring(event))
+    event.content = event
+    assert.matches("^moonpad.event %(no JSON: ", tostring(event))
+    assert.matches("^moonpad.event", tostring(setmetatable({}, getmetatable(event))))
   end)
 
   it("finalized by hand are closed, not dangling", function()

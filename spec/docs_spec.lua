@@ -1,7 +1,10 @@
 -- Every ```lua block of the pages below runs, and prints what it says after `-->`.
 local support = require "spec.support"
 
-local PAGES = { "docs/lua.md", "docs/agents.md", "docs/services.md", "docs/testing.md" }
+local PAGES = {
+  "docs/lua.md", "docs/agents.md", "docs/services.md", "docs/testing.md", "docs/cookbook.md",
+  "docs/adk.md",
+}
 local PRELUDE = [[local moonpad = require "moonpad"; local service = moonpad.open("memory:"); ]]
   .. [[local session = service:createSession { appName = "shop", userId = "ann", sessionId = "s1" }; ]]
 
@@ -65,6 +68,13 @@ describe("docs/lua.md", function()
     local table_of_errors = dofile("scripts/error_table.lua").render()
     assert.is_truthy(read("docs/lua.md"):find(table_of_errors, 1, true),
       "the table of error cases is out of date: run scripts/error_table.lua")
+  end)
+end)
+
+describe("docs/reference.md", function()
+  it("is what the annotations say", function()
+    local pipe <close> = assert(io.popen "lua5.4 scripts/reference.lua")
+    assert.is_true(pipe:read "a" == read "docs/reference.md", "docs/reference.md is out of date: run make reference")
   end)
 end)
 

@@ -153,7 +153,7 @@ support.each_store(function(open)
       { { PICTURE, {} }, "parts%[2%]: expected a file" },
       { { { inlineData = { data = "x" } } }, "parts%[1%]%.inlineData%.mimeType: expected a string, got nil" },
       { { { fileData = { fileUri = 1 } } }, "parts%[1%]%.fileData%.fileUri: expected a string, got number" },
-      { { { inlineData = { mimeType = "a/b", data = "\xff" } } }, "cannot be answered" },
+      { { { inlineData = { mimeType = "a/b", data = "\xff" } } }, "data: is not base64: byte 1 " },
     }
     for index, case in ipairs(wrong) do
       it(("is refused where it is none: %d"):format(index), function()

@@ -50,8 +50,8 @@ local function parse(text)
       if block.kind == "console" then
         for _, command in ipairs(commandsIn(block)) do steps[#steps + 1] = command end
       elseif block.kind == "sh" then
-        for _, line in ipairs(block) do
-          if line:find "^cc " then steps[#steps + 1] = { kind = "command", command = line, output = "" } end
+        for _, command in ipairs(block) do
+          if command:find "^cc " then steps[#steps + 1] = { kind = "command", command = command, output = "" } end
         end
       else
         assert(path, "no name of a file before the block that begins with: " .. tostring(block[1]))
@@ -102,7 +102,7 @@ local function install(folder)
   if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
   shell(("mkdir %s/bin %s/work && ln -s %s/bin/moonpad %s/bin/moonpad"):format(folder, folder, support.quote(root),
     folder))
-  shell(("sed -e 's|@LIBDIR@|%s|' -e 's|@INCLUDEDIR@|%s/include|' moonpad-lua.pc.in > %s/moonpad-lua.pc"):format(
+  shell(("sed -e 's|@LIBDIR@|%s/whole|' -e 's|@INCLUDEDIR@|%s/include|' moonpad-lua.pc.in > %s/moonpad-lua.pc"):format(
     build, root, folder))
   -- Libraries that the sanitizers watch want a program that they watch, too.
   local flags = (os.getenv "LD_PRELOAD" or ""):find "asan" and "-fsanitize=address,undefined" or ""

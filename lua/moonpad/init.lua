@@ -21,45 +21,54 @@ local path = select(2, ...)
 local folder = type(path) == "string" and path:match "^(.*[/\\])init%.lua$"
 if folder then core.setFolder(folder) end
 
+---What `require "moonpad"` gives.
 ---@class moonpad
----@field open fun(url: string, config?: moonpad.Config): moonpad.Service
----@field sessionService fun(url: string, config?: moonpad.Config): moonpad.Service the same as `open`
----@field null lightuserdata the JSON null that can be stored in state; the same value as `cjson.null`
----@field removed lightuserdata in a delta: this key is deleted
----@field array fun(t: table): table marks a table as an array, so that it stays one when it is empty
----@field state fun(values?: table): moonpad.State a state object that belongs to no session
----@field toTable fun(value: any): any a plain deep copy of a state proxy
----@field json { encode: fun(value: any): string, decode: fun(text: string): any }
----@field StatePrefix { APP_PREFIX: string, USER_PREFIX: string, TEMP_PREFIX: string }
----@field event fun(fields: table): moonpad.Event
----@field text fun(text: string, ...: any): moonpad.Part with more arguments: a part with text:format(...)
----@field functionCall fun(name: string, args?: table, id?: string): moonpad.Part
----@field functionResponse fun(call: moonpad.FunctionCall|moonpad.Part, response: any): moonpad.Part
----@field inlineData fun(mimeType: string, bytes: string, displayName?: string): moonpad.Part
----@field base64 { encode: (fun(bytes: string): string), decode: (fun(text: string): string) }
----@field clock fun(): number seconds that never go back
----@field sleep fun(seconds: number) waits, in a run without holding up others
----@field http moonpad.Http
----@field agent fun(definition: moonpad.AgentDefinition): moonpad.Agent
----@field llmAgent fun(definition: moonpad.AgentDefinition): moonpad.Agent ADK's name of `agent`
----@field sequentialAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
----@field loopAgent fun(definition: moonpad.LoopDefinition): moonpad.Agent
----@field parallelAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent
----@field customAgent fun(definition: moonpad.CustomDefinition): moonpad.Agent
----@field agentTool fun(definition: moonpad.AgentToolDefinition): moonpad.Tool
----@field exitLoop moonpad.Tool with it a model leaves the enclosing loopAgent
----@field tool fun(definition: moonpad.ToolDefinition): moonpad.Tool
----@field longRunningTool fun(definition: moonpad.ToolDefinition): moonpad.Tool its answer may come later
----@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner
+---@field open fun(url: string, config?: moonpad.Config): moonpad.Service opens a store: "memory:", "sqlite:PATH"
+---@field sessionService fun(url: string, config?: moonpad.Config): moonpad.Service ADK's name of `open`
 ---@field artifactService fun(url: string, config?: moonpad.ServiceConfig): moonpad.ArtifactService
 ---@field memoryService fun(url: string, config?: moonpad.ServiceConfig): moonpad.MemoryService
+---@field agent fun(definition: moonpad.AgentDefinition): moonpad.Agent an agent that asks a model
+---@field llmAgent fun(definition: moonpad.AgentDefinition): moonpad.Agent ADK's name of `agent`
+---@field sequentialAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent runs its agents one after the other
+---@field parallelAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent runs its agents side by side
+---@field loopAgent fun(definition: moonpad.LoopDefinition): moonpad.Agent runs its agents again and again
+---@field customAgent fun(definition: moonpad.CustomDefinition): moonpad.Agent an agent that is a function
+---@field tool fun(definition: moonpad.ToolDefinition): moonpad.Tool what a model may call
+---@field longRunningTool fun(definition: moonpad.ToolDefinition): moonpad.Tool its answer may come later
+---@field agentTool fun(definition: moonpad.AgentToolDefinition): moonpad.Tool an agent as a tool
+---@field exitLoop moonpad.Tool with it a model leaves the enclosing loopAgent
 ---@field loadArtifacts moonpad.Tool with it a model reads the files of the session and its user
 ---@field loadMemory moonpad.Tool with it a model searches the memory service of the runner
 ---@field preloadMemory moonpad.Tool what the memory service knows to the user's message goes into each request
----@field injectSessionState fun(template: string, context: moonpad.Context|moonpad.State): string
----@field models moonpad.Models
----@field plugins moonpad.Plugins
+---@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner runs an agent on sessions
+---@field models moonpad.Models models over HTTP, and one that follows a script
+---@field plugins moonpad.Plugins plugins that come with moonpad
+---@field http moonpad.Http HTTP without blocking
+---@field testing moonpad.Testing what specs of agents need
+---@field text fun(text: string, ...: any): moonpad.Part with more arguments: a part with text:format(...)
+---@field functionCall fun(name: string, args?: table, id?: string): moonpad.Part a part that calls a tool
+---@field functionResponse fun(call: moonpad.FunctionCall|moonpad.Part, response: any): moonpad.Part a part that answers
+---@field inlineData fun(mimeType: string, bytes: string, displayName?: string): moonpad.Part a part that is a file
+---@field event fun(fields: moonpad.Event): moonpad.Event a copy of a table, with the methods of events
+---@field state fun(values?: table): moonpad.State a state object that belongs to no session
+---@field injectSessionState fun(template: string, context: moonpad.Context|moonpad.State): string fills in a template
+---@field toTable fun(value: any): any a plain deep copy of a state proxy
+---@field array fun(t: table): table marks a table as an array, so that it stays one when it is empty
+---@field null lightuserdata the JSON null that can be stored in state; the same value as `cjson.null`
+---@field removed lightuserdata in a delta: this key is deleted
+---@field json moonpad.Json the exact JSON codec
+---@field base64 moonpad.Base64
+---@field clock fun(): number seconds that never go back
+---@field sleep fun(seconds: number) waits, in a run without holding up others
+---@field StatePrefix moonpad.StatePrefix
 ---@field _VERSION string
+
+---The prefixes of the keys of a state.
+---@class moonpad.StatePrefix
+---@field APP_PREFIX "app:"
+---@field USER_PREFIX "user:"
+---@field TEMP_PREFIX "temp:"
+
 local moonpad = {
   open = core.open,
   sessionService = core.open,

@@ -133,7 +133,7 @@ function model.behavesWell(provider)
         assert.are.same({ false, "invalid_argument" }, { ok, err.code })
         return err.message
       end
-      assert.are.equal("model:generate: expects a table, got a string", refusal "Hi")
+      assert.are.equal("model:generate: expected a table, got string", refusal "Hi")
       assert.are.equal("model:generate: system_instruction: unknown field, did you mean systemInstruction?",
         refusal { contents = {}, system_instruction = "Be kind." })
       assert.matches("model:generate: contents: expected a list of contents, got string", refusal { contents = "Hi" })
@@ -161,29 +161,29 @@ function model.behavesWell(provider)
         return function(request) request.contents[2].parts[2] = value end
       end
       for change, message in pairs {
-        [function(request) request.model = 5 end] = "model: expected a string, got a number",
+        [function(request) request.model = 5 end] = "model: expected a string, got number",
         [function(request) request.systemInstruction = { parts = {} } end] =
-          "systemInstruction: expected a string, got a table",
+          "systemInstruction: expected a string, got table",
         [function(request) request.contents = 5 end] = "contents: expected a list of contents",
-        [function(request) request.contents[2] = "Yes" end] = "contents[2]: expected a table, got a string",
-        [function(request) request.contents[2].role = 5 end] = "contents[2].role: expected a string, got a number",
+        [function(request) request.contents[2] = "Yes" end] = "contents[2]: expected a table, got string",
+        [function(request) request.contents[2].role = 5 end] = "contents[2].role: expected a string, got number",
         [function(request) request.contents[2].parts = nil end] = "contents[2].parts: is missing",
-        [function(request) request.contents[2].parts = "Yes" end] = "contents[2].parts: expected a table, got a string",
+        [function(request) request.contents[2].parts = "Yes" end] = "contents[2].parts: expected a table, got string",
         [function(request) request.contents[2].parts = { text = "Yes" } end] = "contents[2].parts: expected a list of",
         [function(request) request.tools = "t" end] = "tools: expected a list of tools",
-        [function(request) request.tools[1] = "t" end] = "tools[1]: expected a table, got a string",
+        [function(request) request.tools[1] = "t" end] = "tools[1]: expected a table, got string",
         [function(request) request.tools[1].name = nil end] = "tools[1].name: is missing",
-        [function(request) request.tools[1].name = 5 end] = "tools[1].name: expected a string, got a number",
+        [function(request) request.tools[1].name = 5 end] = "tools[1].name: expected a string, got number",
         [function(request) request.tools[1].description = 5 end] = "tools[1].description: expected a string",
         [function(request) request.tools[1].parameters = "x" end] = "tools[1].parameters: expected a table",
-        [function(request) request.config = "hot" end] = "config: expected a table, got a string",
+        [function(request) request.config = "hot" end] = "config: expected a table, got string",
         [function(request) request.config.stopSequences = { 5 } end] = "config.stopSequences[1]: expected a string",
         [function(request) request.config.stopSequences = { a = "b" } end] = "config.stopSequences: expected a list",
-        [part "Yes"] = "contents[2].parts[2]: expected a table, got a string",
-        [part { text = 5 }] = "contents[2].parts[2].text: expected a string, got a number",
+        [part "Yes"] = "contents[2].parts[2]: expected a table, got string",
+        [part { text = 5 }] = "contents[2].parts[2].text: expected a string, got number",
         [part { text = "x", thought = "yes" }] = "contents[2].parts[2].thought: expected true or false",
         [part { text = "x", thoughtSignature = 5 }] = "contents[2].parts[2].thoughtSignature: expected a string",
-        [part { functionCall = "f" }] = "contents[2].parts[2].functionCall: expected a table, got a string",
+        [part { functionCall = "f" }] = "contents[2].parts[2].functionCall: expected a table, got string",
         [part { functionCall = { args = {} } }] = "contents[2].parts[2].functionCall.name: is missing",
         [part { functionCall = { name = {} } }] = "contents[2].parts[2].functionCall.name: expected a string",
         [part { functionResponse = 5 }] = "contents[2].parts[2].functionResponse: expected a table",

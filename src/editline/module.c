@@ -1,6 +1,6 @@
 /*
 ** editline/: lines that are typed at a terminal, with the keys and the history of libedit. The Lua
-** module moonpad.editline_core, which is built where libedit is installed; the command does without.
+** module moonpad.editline_core, which is built where libedit is there; the command does without.
 ** Belongs here: calls of libedit.
 ** Arrows: uses libedit, Lua and the C library only; lua/moonpad/cli/input.lua uses it.
 */

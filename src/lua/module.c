@@ -87,6 +87,7 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   add_strings(L, index);
   binding->array_meta = add_type(L, index, MP_LUA_SLOT_ARRAY_META, "moonpad.array", NULL);
   binding->event_meta = add_type(L, index, MP_LUA_SLOT_EVENT_META, "moonpad.event", event_setup);
+  binding->inline_meta = add_type(L, index, MP_LUA_SLOT_INLINE_META, "moonpad.inlineData", NULL);
   binding->error_meta = add_type(L, index, MP_LUA_SLOT_ERROR_META, "moonpad.error", mp_error_setup);
   binding->service_meta = add_type(L, index, MP_LUA_SLOT_SERVICE_META, "moonpad.service", mp_service_setup);
   binding->session_meta = add_type(L, index, MP_LUA_SLOT_SESSION_META, "moonpad.session", mp_session_setup);

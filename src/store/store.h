@@ -347,8 +347,8 @@ struct mp_plan; /* store/plan.h */
 
 /*
 ** What a store can be asked. Any thread, but for `free`. A store must have all of this but `backup`
-** and `append`, and all of mp_tx_ops but housekeeping and each_app. Whoever brings the parts of parts.h has all
-** of mp_tx_ops by them.
+** and `append`, and all of mp_tx_ops but housekeeping and each_app. Whoever brings the parts of
+** parts.h has all of mp_tx_ops by them.
 */
 typedef struct mp_store_ops {
   size_t size;

@@ -16,32 +16,43 @@ local toolsets = require "moonpad.agents.toolsets"
 
 local llmAgent = {}
 
+---A model: an object, a function, or a name such as "gpt-4o-mini" that picks an adapter.
+---@alias moonpad.ModelLike moonpad.Model|moonpad.ModelFunction|string
+
+---Gives an answer, or an iterator of its chunks; behind nil what went wrong.
+---@alias moonpad.ModelFunction
+---| fun(request: moonpad.Request, context: moonpad.Context): moonpad.ResponseLike|function|nil, any
+
+---An instruction: a template, or a function that gives the text.
+---@alias moonpad.Instruction string|fun(context: moonpad.Context): string?
+
+---What `moonpad.agent` takes.
 ---@class moonpad.AgentDefinition
----@field name string
----@field description string?
----@field model function|moonpad.Model|string|nil
----@field instruction string|(fun(context: moonpad.Context): string?)|nil
----@field globalInstruction string|(fun(context: moonpad.Context): string?)|nil
+---@field name string unique in its tree; not "user" or "model"
+---@field description string? for other agents, and as a tool
+---@field model moonpad.ModelLike? default: that of the nearest agent above it
+---@field instruction moonpad.Instruction? what the model is told; a template is filled in from the state
+---@field globalInstruction moonpad.Instruction? of the root agent: told to all models of the tree
 ---@field tools (moonpad.Tool|moonpad.ToolDefinition|moonpad.Toolset)[]?
 ---@field providerTools table[]? handed to the provider as they are, beside the tools
 ---@field inputSchema table? a JSON Schema of an object: the arguments of the agent as a tool
 ---@field outputKey string? state key that gets the text of the final answer
 ---@field outputSchema table? a JSON Schema: the final answer must be JSON that fits it
----@field includeContents "default"|"none"|nil
----@field config table? handed to the model
+---@field includeContents "default"|"none"|nil "none": the model is shown this turn alone
+---@field config moonpad.ModelConfig? settings of the model
 ---@field generateContentConfig table? ADK's name of `config`
 ---@field subAgents moonpad.Agent[]? that may take the conversation over
----@field disallowTransferToParent boolean?
----@field disallowTransferToPeers boolean?
----@field templateSyntax "both"|"braces"|"angles"|nil
----@field beforeAgentCallback moonpad.Callback?
----@field afterAgentCallback moonpad.Callback?
----@field beforeModelCallback moonpad.Callback?
----@field afterModelCallback moonpad.Callback?
----@field onModelErrorCallback moonpad.Callback?
----@field beforeToolCallback moonpad.Callback?
----@field afterToolCallback moonpad.Callback?
----@field onToolErrorCallback moonpad.Callback?
+---@field disallowTransferToParent boolean? its model may not hand the conversation back
+---@field disallowTransferToPeers boolean? nor to the agents beside it
+---@field templateSyntax "both"|"braces"|"angles"|nil default: that of the runner, or "both"
+---@field beforeAgentCallback? moonpad.BeforeAgentCallback|moonpad.BeforeAgentCallback[]
+---@field afterAgentCallback? moonpad.AfterAgentCallback|moonpad.AfterAgentCallback[]
+---@field beforeModelCallback? moonpad.BeforeModelCallback|moonpad.BeforeModelCallback[]
+---@field afterModelCallback? moonpad.AfterModelCallback|moonpad.AfterModelCallback[]
+---@field onModelErrorCallback? moonpad.OnModelErrorCallback|moonpad.OnModelErrorCallback[]
+---@field beforeToolCallback? moonpad.BeforeToolCallback|moonpad.BeforeToolCallback[]
+---@field afterToolCallback? moonpad.AfterToolCallback|moonpad.AfterToolCallback[]
+---@field onToolErrorCallback? moonpad.OnToolErrorCallback|moonpad.OnToolErrorCallback[]
 
 local MODEL = "a model object needs a method generate(self, request, context)"
 
@@ -108,7 +119,7 @@ local FIELDS = agents.FIELDS:with(callbacks.OF_MODEL):with {
   { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
   { "disallowTransferToParent", "boolean" },
   { "disallowTransferToPeers", "boolean" },
-}
+}:describes "moonpad.AgentDefinition"
 
 local function completeLlmAgent(agent)
   agent.isLlm, agent.tools, agent.toolsByName = true, agent.tools or {}, {}

@@ -51,7 +51,7 @@ agents.FIELDS = fields.new({
   { "name", checkName, required = true },
   { "description", "string", isText = true },
   { "subAgents", childList },
-}):with(callbacks.OF_AGENT)
+}):with(callbacks.OF_AGENT):describes "moonpad.WorkflowDefinition"
 
 ---Makes an agent of any kind. Callers put it in brackets, (agents.build(...)), to return it: a
 ---tail call would hide the line of the definition from errors.

@@ -6,21 +6,60 @@ local lists = require "moonpad.util.list"
 
 local callbacks = {}
 
----Its hooks are called with a context before anything else, and without a self.
+---May answer in place of the agent.
+---@alias moonpad.BeforeAgentCallback fun(context: moonpad.Context): moonpad.ContentLike?
+
+---May say something behind the agent.
+---@alias moonpad.AfterAgentCallback fun(context: moonpad.Context): moonpad.ContentLike?
+
+---May change the request, or answer in place of the model.
+---@alias moonpad.BeforeModelCallback fun(context: moonpad.Context, request: moonpad.Request): moonpad.ResponseLike?
+
+---May change the answer of the model, or replace it.
+---@alias moonpad.AfterModelCallback fun(context: moonpad.Context, response: moonpad.Response): moonpad.ResponseLike?
+
+---May answer for an error of the model.
+---@alias moonpad.OnModelErrorCallback
+---| fun(context: moonpad.Context, request: moonpad.Request, err: any): moonpad.ResponseLike?
+
+---May answer in place of the tool; it may change `args`.
+---@alias moonpad.BeforeToolCallback fun(context: moonpad.Context, tool: moonpad.Tool, args: table): any
+
+---May replace the result of the tool.
+---@alias moonpad.AfterToolCallback fun(context: moonpad.Context, tool: moonpad.Tool, args: table, result: any): any
+
+---May answer for an error of the tool.
+---@alias moonpad.OnToolErrorCallback fun(context: moonpad.Context, tool: moonpad.Tool, args: table, err: any): any
+
+---May replace the message of the user.
+---@alias moonpad.OnUserMessage fun(context: moonpad.Context, message: moonpad.Content): moonpad.ContentLike?
+
+---Is asked before or after a run; may say something.
+---@alias moonpad.OnRun fun(context: moonpad.Context): moonpad.ContentLike?
+
+---May change an event before it is stored.
+---@alias moonpad.OnEvent fun(context: moonpad.Context, event: moonpad.Event): moonpad.Event?
+
+---Hooks for all agents of a runner, asked before the agents' own callbacks. They are called without
+---a self. The hooks of a run may have ADK's names as well, with Callback at their end.
 ---@class moonpad.Plugin
----@field name string?
----@field onUserMessage moonpad.Callback? (context, message)
----@field beforeRun moonpad.Callback? (context)
----@field onEvent moonpad.Callback? (context, event)
----@field afterRun moonpad.Callback? (context)
----@field beforeAgentCallback moonpad.Callback? (context)
----@field afterAgentCallback moonpad.Callback? (context)
----@field beforeModelCallback moonpad.Callback? (context, request)
----@field afterModelCallback moonpad.Callback? (context, response)
----@field onModelErrorCallback moonpad.Callback? (context, request, err)
----@field beforeToolCallback moonpad.Callback? (context, tool, args)
----@field afterToolCallback moonpad.Callback? (context, tool, args, result)
----@field onToolErrorCallback moonpad.Callback? (context, tool, args, err)
+---@field name string? for messages; no two plugins of a runner have the same
+---@field onUserMessage? moonpad.OnUserMessage|moonpad.OnUserMessage[] may replace the message
+---@field beforeRun? moonpad.OnRun|moonpad.OnRun[] may answer in place of the run
+---@field onEvent? moonpad.OnEvent|moonpad.OnEvent[] may change an event before it is stored
+---@field afterRun? moonpad.OnRun|moonpad.OnRun[] may say a last word
+---@field onUserMessageCallback? moonpad.OnUserMessage|moonpad.OnUserMessage[]
+---@field beforeRunCallback? moonpad.OnRun|moonpad.OnRun[]
+---@field onEventCallback? moonpad.OnEvent|moonpad.OnEvent[]
+---@field afterRunCallback? moonpad.OnRun|moonpad.OnRun[]
+---@field beforeAgentCallback? moonpad.BeforeAgentCallback|moonpad.BeforeAgentCallback[]
+---@field afterAgentCallback? moonpad.AfterAgentCallback|moonpad.AfterAgentCallback[]
+---@field beforeModelCallback? moonpad.BeforeModelCallback|moonpad.BeforeModelCallback[]
+---@field afterModelCallback? moonpad.AfterModelCallback|moonpad.AfterModelCallback[]
+---@field onModelErrorCallback? moonpad.OnModelErrorCallback|moonpad.OnModelErrorCallback[]
+---@field beforeToolCallback? moonpad.BeforeToolCallback|moonpad.BeforeToolCallback[]
+---@field afterToolCallback? moonpad.AfterToolCallback|moonpad.AfterToolCallback[]
+---@field onToolErrorCallback? moonpad.OnToolErrorCallback|moonpad.OnToolErrorCallback[]
 
 -- What an agent may define, each with what it is called with. A plugin offers the same, and the
 -- four of the run as a whole, for which ADK has other names.
@@ -76,6 +115,7 @@ local OF_PLUGIN = fields.new(declare(OF_RUN, AROUND_AGENTS, AROUND_MODELS))
 
 -- No hook: it is told apart from data of the plugin's own by its name alone.
 local OF_ITSELF = fields.new { { "name", fields.text } }
+OF_PLUGIN:with(OF_ITSELF.list):describes "moonpad.Plugin"
 
 local function isFunctionList(value)
   if type(value) ~= "table" or rawget(value, 1) == nil then return false end

@@ -15,10 +15,11 @@ local custom = {}
 ---@field description string?
 ---@field run fun(context: moonpad.Context)
 ---@field subAgents moonpad.Agent[]? that `context:runAgent` can run
----@field beforeAgentCallback moonpad.Callback?
----@field afterAgentCallback moonpad.Callback?
+---@field beforeAgentCallback? moonpad.BeforeAgentCallback|moonpad.BeforeAgentCallback[]
+---@field afterAgentCallback? moonpad.AfterAgentCallback|moonpad.AfterAgentCallback[]
 
 local FIELDS = agents.FIELDS:with { { "run", "function", required = true, arguments = "context" } }
+  :describes "moonpad.CustomDefinition"
 
 local function refuse(message)
   core.error("invalid_argument", message)

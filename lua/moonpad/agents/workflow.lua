@@ -10,14 +10,14 @@ local workflow = {}
 ---@class moonpad.WorkflowDefinition
 ---@field name string
 ---@field description string?
----@field subAgents moonpad.Agent[]
----@field beforeAgentCallback moonpad.Callback?
----@field afterAgentCallback moonpad.Callback?
+---@field subAgents moonpad.Agent[]? run in this order
+---@field beforeAgentCallback? moonpad.BeforeAgentCallback|moonpad.BeforeAgentCallback[]
+---@field afterAgentCallback? moonpad.AfterAgentCallback|moonpad.AfterAgentCallback[]
 
 ---@class moonpad.LoopDefinition: moonpad.WorkflowDefinition
 ---@field maxIterations integer? 0 or nothing: until a sub-agent escalates
 
-local LOOP_FIELDS = agents.FIELDS:with { { "maxIterations", fields.integerFrom(0) } }
+local LOOP_FIELDS = agents.FIELDS:with { { "maxIterations", fields.integerFrom(0) } }:describes "moonpad.LoopDefinition"
 
 local function runInSequence(invocationContext, agent)
   for _, child in ipairs(agent.subAgents) do agents.run(invocationContext, child) end

@@ -8,6 +8,19 @@ local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local luaError = require "moonpad.util.lua_error"
 
+---What an event does. Fields that moonpad does not know are kept.
+---@class moonpad.Actions
+---@field stateDelta table<string, moonpad.Value>? changes of state; `moonpad.removed` deletes a key
+---@field artifactDelta table<string, integer>? files that were saved, with their versions
+---@field transferToAgent string? the agent that goes on
+---@field escalate boolean? leaves the enclosing loop
+---@field skipSummarization boolean? the result of a tool is the answer: the model is not asked again
+---@field compaction table? of a summary
+---@field rewindBeforeInvocationId string? of a rewind: to before this invocation
+---@field rewindToRevision integer? of a rewind: to after this revision
+---@field requestedAuthConfigs table?
+---@field requestedToolConfirmations table?
+
 local actions = {}
 
 local function isObject(value)

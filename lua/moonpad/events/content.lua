@@ -2,6 +2,7 @@
 --- `{ role, parts }`.
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
+local inlineData = require "moonpad.events.inline_data"
 local lists = require "moonpad.util.list"
 
 ---@class moonpad.Content
@@ -88,6 +89,7 @@ local function partList(parts, where)
       core.error("invalid_argument", ("%s: a part is a table, not a %s"):format(place, type(part)))
     elseif not dropNullsOf(part) then
       checkPart(part, place)
+      if part.inlineData then inlineData.toMessage(part.inlineData) end
       list[#list + 1] = part
     end
   end
@@ -126,11 +128,7 @@ local function checkBareItem(item, place)
 end
 
 local function ofBare(value, role, where)
-  if content.isPart(value) then
-    dropNullsOf(value)
-    checkPart(value, where)
-    return { role = role, parts = core.array { value } }
-  end
+  if content.isPart(value) then return { role = role, parts = partList({ value }, where) } end
   local parts = partList(value, where)
   for index, part in ipairs(parts) do checkBareItem(part, ("%s[%d]"):format(where, index)) end
   return { role = role, parts = parts }

@@ -1,15 +1,29 @@
 --- What an event can tell about itself.
 local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
+local shown = require "moonpad.util.shown"
 
+---What has happened: a message, an answer, a tool call, its result, a change of state. Fields that
+---moonpad does not know are kept.
 ---@class moonpad.Event
----@field id string
----@field invocationId string
----@field author string
----@field timestamp number seconds since 1970
----@field content moonpad.Content?
----@field actions table
----@field partial boolean?
+---@field id string? unique in its session; default: a UUIDv7
+---@field invocationId string? of the run that it belongs to
+---@field author string? "user", or the name of an agent
+---@field timestamp number? seconds since 1970
+---@field content moonpad.Content? what was said
+---@field actions moonpad.Actions? what it does
+---@field partial boolean? a piece of an answer that is streamed; it is not stored
+---@field turnComplete boolean? the model says that its turn is over
+---@field interrupted boolean? the model was interrupted
+---@field errorCode string? what went wrong in the model
+---@field errorMessage string?
+---@field finishReason string? why the model stopped
+---@field usageMetadata moonpad.UsageMetadata? what the answer cost
+---@field branch string? of the agents that run side by side, "team.writer"
+---@field longRunningToolIds string[]? ids of its calls whose answers come later
+---@field customMetadata table? of your own; moonpad puts `toolErrors` there
 ---@field revision integer? of the session after this event; absent on an event that was never stored
+---@field removedStateKeys string[]? in stored JSON: the keys that its stateDelta deletes
 local methods = core.eventMethods
 
 local event = {}
@@ -51,14 +65,14 @@ function event.holdsCallOrResponse(self)
 end
 
 ---The function calls in this event, in order.
----@return table[]
+---@return moonpad.FunctionCall[]
 function methods.functionCalls(self)
   checkSelf(self, "functionCalls")
   return collect(self, "functionCall")
 end
 
 ---The function responses in this event, in order.
----@return table[]
+---@return moonpad.FunctionResponse[]
 function methods.functionResponses(self)
   checkSelf(self, "functionResponses")
   return collect(self, "functionResponse")
@@ -100,6 +114,17 @@ end
 event.isFinalResponse = methods.isFinalResponse
 event.text = methods.text
 event.parts = parts
+
+---- As text
+
+local SHOWN_CHARACTERS = 2000
+
+-- Its user may have put anything into it.
+getmetatable(core.newEvent { author = "moonpad" }).__tostring = function(self)
+  local ok, text = pcall(core.json.encode, self)
+  if not ok then text = ("(no JSON: %s)"):format(errorText.of(text)) end
+  return "moonpad.event " .. shown.cut(text, SHOWN_CHARACTERS)
+end
 
 ---Makes an event out of a plain table (a copy, with the methods of events).
 ---@param fields table

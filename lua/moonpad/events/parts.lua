@@ -6,6 +6,7 @@ local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
+local inlineData = require "moonpad.events.inline_data"
 local luaError = require "moonpad.util.lua_error"
 
 local parts = {}
@@ -150,7 +151,9 @@ function parts.inlineData(mimeType, bytes, displayName)
     fields.refuse(where .. ": bytes", "expected a string of bytes, got " .. fields.describe(bytes))
   end
   if displayName ~= nil then checkName(displayName, where .. ": displayName") end
-  return { inlineData = { mimeType = mimeType, data = base64.encode(bytes), displayName = displayName } }
+  local made = { mimeType = mimeType, data = base64.encode(bytes), displayName = displayName }
+  inlineData.toMessage(made)
+  return { inlineData = made }
 end
 
 return parts

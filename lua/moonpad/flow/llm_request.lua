@@ -5,6 +5,16 @@ local core = require "moonpad.core"
 local instructions = require "moonpad.agents.instructions"
 local prompts = require "moonpad.flow.prompt"
 
+---What a model is asked. A beforeModelCallback may change it; a model must not.
+---@class moonpad.Request
+---@field model string? the name of the model, where it has one
+---@field systemInstruction string? the instructions, filled in
+---@field contents moonpad.Content[] the conversation, oldest first
+---@field tools { name: string, description: string, parameters: table }[] that it may call
+---@field providerTools table[]? handed to the provider as they are
+---@field config moonpad.ModelConfig settings
+---@field streaming boolean? whether to stream; nil: as the model is set
+
 local llmRequests = {}
 
 local function describeTools(tools)

@@ -5,53 +5,90 @@ local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
+local fields = require "moonpad.schema.fields"
 local luaError = require "moonpad.util.lua_error"
+local merged = require "moonpad.util.merged"
 
 local llmResponses = {}
 
+---What a model answers. A text, a part, a list of parts or a Content stands for one.
 ---@class moonpad.Response
----@field content moonpad.Content?
----@field partial boolean?
----@field usageMetadata table?
----@field finishReason string?
----@field errorCode string?
+---@field content moonpad.ContentLike? what it says and calls
+---@field partial boolean? a piece of an answer that goes on
+---@field turnComplete boolean? its turn is over
+---@field interrupted boolean? it was interrupted
+---@field errorCode string? what went wrong
 ---@field errorMessage string?
+---@field finishReason string? why it stopped: "STOP", "MAX_TOKENS", "SAFETY", ...
+---@field usageMetadata moonpad.UsageMetadata? what the answer cost
+---@field modelVersion string? which model has answered
+---@field customMetadata table? of your own
+---@field groundingMetadata table? of the provider, as the next five
+---@field citationMetadata table?
+---@field cacheMetadata table?
+---@field avgLogprobs number?
+---@field logprobsResult table?
+---@field inputTranscription table?
+---@field outputTranscription table?
+---@field interactionId string?
+
+---Tokens, by Gemini's names, whatever the provider calls them.
+---@class moonpad.UsageMetadata
+---@field promptTokenCount integer?
+---@field candidatesTokenCount integer?
+---@field totalTokenCount integer?
+---@field cachedContentTokenCount integer?
+---@field thoughtsTokenCount integer?
+
+local function contentOf(value, where)
+  return content.normalize(value, "model", where)
+end
+
+-- What went wrong is told in the words of others.
+local function validText(value, where)
+  if type(value) ~= "string" then fields.refuse(where, "expected a string, got " .. fields.describe(value)) end
+  return errorText.valid(value)
+end
 
 -- What a response may hold: what ADK's has (live sessions apart).
-local FIELDS = {
-  "content", "partial", "turnComplete", "interrupted", "errorCode", "errorMessage", "finishReason", "usageMetadata",
-  "modelVersion", "customMetadata", "groundingMetadata", "citationMetadata", "cacheMetadata", "avgLogprobs",
-  "logprobsResult", "inputTranscription", "outputTranscription", "interactionId",
-}
+local FIELDS = fields.new {
+  { "content", contentOf },
+  { "partial", "boolean" },
+  { "turnComplete", "boolean" },
+  { "interrupted", "boolean" },
+  { "errorCode", "string" },
+  { "errorMessage", validText },
+  { "finishReason", "string" },
+  { "usageMetadata", "table" },
+  { "modelVersion" },
+  { "customMetadata" },
+  { "groundingMetadata" },
+  { "citationMetadata" },
+  { "cacheMetadata" },
+  { "avgLogprobs" },
+  { "logprobsResult" },
+  { "inputTranscription" },
+  { "outputTranscription" },
+  { "interactionId" },
+}:describes "moonpad.Response"
 -- Fields that an event gets from the run, not from the model: an event may be given as a response,
 -- without them.
 local OWN = { id = true, invocationId = true, author = true, timestamp = true, actions = true, branch = true }
 
-local TYPES = {
-  partial = "boolean", turnComplete = "boolean", interrupted = "boolean", errorCode = "string", errorMessage = "string",
-  finishReason = "string", usageMetadata = "table",
-}
-
-local function fieldsOf(response)
-  local fields = {}
-  for field, value in pairs(response) do
-    if not OWN[field] then fields[field] = value end
-  end
-  return fields
-end
-
-local WITH_PARTS = table.move(content.PART_FIELDS, 1, #content.PART_FIELDS, #FIELDS + 1,
-  table.move(FIELDS, 1, #FIELDS, 1, {}))
+local WITH_PARTS = table.move(content.PART_FIELDS, 1, #content.PART_FIELDS, #FIELDS.names + 1,
+  table.move(FIELDS.names, 1, #FIELDS.names, 1, {}))
 local FORMS = "; a response is a string, a part such as { text = ... }, a list of parts, or "
   .. "{ content = { parts = { ... } }, ... }"
 
-local function checkFields(value, where)
-  local fields = fieldsOf(value)
-  local ok, err = pcall(core.checkFields, fields, where, FIELDS)
+local function checkNames(response, where)
+  local ok, err = pcall(FIELDS.checkNames, FIELDS, response, where)
   if ok then return end
   luaError.passOn(err)
+  -- Lua's own: the C stack is at its end.
+  if not core.isError(err) then error(err, 0) end
   -- A part that is misspelt, most likely.
-  local isPartly, nearer = pcall(core.checkFields, fields, where, WITH_PARTS)
+  local isPartly, nearer = pcall(core.checkFields, response, where, WITH_PARTS)
+  if not isPartly and not core.isError(nearer) then error(nearer, 0) end
   core.error("invalid_argument", (isPartly and err or nearer).message .. FORMS)
 end
 
@@ -65,15 +102,9 @@ local function normalize(value, where)
   if response.content == nil and (type(response.parts) == "table" or content.isBare(response)) then
     return { content = content.normalize(response, "model", where) }
   end
-  checkFields(response, where)
-  content.checkTypes(response, TYPES, where)
-  -- What went wrong is told in the words of others.
-  local said = response.errorMessage
-  if said then response.errorMessage = errorText.valid(said) end
-  if response.content ~= nil then
-    response.content = content.normalize(response.content, "model", where .. ".content")
-  end
-  return response
+  for name in pairs(OWN) do response[name] = nil end
+  checkNames(response, where)
+  return FIELDS:read(response, where)
 end
 
 ---What a model or a model's callback may answer.
@@ -86,7 +117,7 @@ llmResponses.normalize = normalize
 
 -- Whatever else would be refused as an event later on.
 local function checkStorable(response, where)
-  local ok, err = pcall(core.newEvent, fieldsOf(response))
+  local ok, err = pcall(core.newEvent, response)
   if ok then return end
   luaError.passOn(err)
   core.error("invalid_argument", ("%s: %s"):format(where, errorText.of(err)))
@@ -167,7 +198,7 @@ end
 ---@param session moonpad.Session
 ---@return table event
 function llmResponses.toEvent(response, session)
-  local event = fieldsOf(response)
+  local event = merged(response)
   llmResponses.nameCalls(event, session)
   return event
 end

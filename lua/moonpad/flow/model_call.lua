@@ -12,9 +12,10 @@ local luaError = require "moonpad.util.lua_error"
 
 local modelCall = {}
 
+---An object that answers. A function (request, context) is one as well, and so is a name.
 ---@class moonpad.Model
----@field name string?
----@field generate fun(self, request: table, context: moonpad.Context): moonpad.ResponseLike|function|nil, any
+---@field name string? what requests call it
+---@field generate fun(self, request: moonpad.Request, context: moonpad.Context): moonpad.ResponseLike|function|nil, any
 
 -- agent -> the model that its name stands for. Made when it is first called: only then must there
 -- be a key.

@@ -3,6 +3,7 @@
 local core = require "moonpad.core"
 local driver = require "moonpad.http.client"
 local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
 local jobs = require "moonpad.http.request"
 
 ---@class moonpad.Http
@@ -23,77 +24,69 @@ local http = {}
 ---@field maxUnreadBytes integer? above it the transfer pauses until it is read; default 1 MiB
 ---@field caFile string? certificates to trust instead of the system's; default: $CURL_CA_BUNDLE, or $SSL_CERT_FILE
 
-local FIELDS = {
-  "url", "method", "headers", "body", "timeoutMs", "connectTimeoutMs", "idleTimeoutMs", "attempts", "retryDelayMs",
-  "maxRetryDelayMs", "maxBodyBytes", "maxUnreadBytes", "caFile",
-}
-
 local LARGEST = 2147483647
 
-local INTEGERS = {
-  timeoutMs = 600000, connectTimeoutMs = 30000, idleTimeoutMs = 300000, attempts = 4, retryDelayMs = 500,
-  maxRetryDelayMs = 60000, maxBodyBytes = 64 * 1024 * 1024, maxUnreadBytes = 1024 * 1024,
+local function integerFrom(least)
+  return {
+    is = function(value) return math.type(value) == "integer" and value >= least and value <= LARGEST end,
+    what = ("an integer from %d to %d"):format(least, LARGEST), showsValue = true,
+  }
+end
+
+local function checkUrl(url, where)
+  if url == nil then fields.refuse(where, "is missing") end
+  if type(url) ~= "string" then fields.refuse(where, "expected a string, got " .. fields.describe(url)) end
+  if not url:lower():find "^https?://[^/?#]" then
+    fields.refuse(where, "must begin with http:// or https:// and a host")
+  end
+  if url:find "[%c%s]" then fields.refuse(where, "must not contain blanks or control characters") end
+end
+
+local METHOD = {
+  is = function(value) return type(value) == "string" and value:find "^%u+$" ~= nil end, what = "a name like POST",
+  showsValue = true,
 }
 
-local function refuse(field, message)
-  core.error("invalid_argument", ("http.request: %s: %s"):format(field, message))
-end
-
-local function textOption(options, field)
-  local value = options[field]
-  if value ~= nil and type(value) ~= "string" then refuse(field, "expected a string, got " .. type(value)) end
-  return value
-end
-
-local function integerOption(options, field)
-  local value = options[field]
-  if value == nil then return INTEGERS[field] end
-  if math.type(value) ~= "integer" or value < 0 or value > LARGEST then
-    refuse(field, ("expected an integer from 0 to %d, got %s"):format(LARGEST, errorText.show(value)))
-  end
-  return value
-end
-
 -- A value is never quoted: it may be a key.
-local function headerOption(options)
+local function readHeaders(given, where)
+  if type(given) ~= "table" then fields.refuse(where, "expected a table, got " .. fields.describe(given)) end
   local headers = {}
-  if options.headers == nil then return headers end
-  if type(options.headers) ~= "table" then refuse("headers", "expected a table, got " .. type(options.headers)) end
-  for name, value in pairs(options.headers) do
+  for name, value in pairs(given) do
     if type(name) ~= "string" or not name:find "^[%w!#$%%&'*+.^_`|~-]+$" then
-      refuse("headers", "a name consists of letters, digits and some signs, got " .. errorText.show(name))
+      fields.refuse(where, "a name consists of letters, digits and some signs, got " .. errorText.show(name))
     elseif type(value) ~= "string" then
-      refuse("headers." .. name, "expected a string, got " .. type(value))
+      fields.refuse(where .. "." .. name, "expected a string, got " .. fields.describe(value))
     elseif value:find "[%c]" then
-      refuse("headers." .. name, "must not contain line ends or other control characters")
+      fields.refuse(where .. "." .. name, "must not contain line ends or other control characters")
     end
     headers[name:lower()] = value
   end
   return headers
 end
 
-local function urlOption(options)
-  local url = textOption(options, "url")
-  if url == nil then refuse("url", "is missing") end
-  if not url:lower():find "^https?://[^/?#]" then refuse("url", "must begin with http:// or https:// and a host") end
-  if url:find "[%c%s]" then refuse("url", "must not contain blanks or control characters") end
-  return url
-end
-
-local function methodOption(options, body)
-  local method = textOption(options, "method") or (body and "POST" or "GET")
-  if not method:find "^%u+$" then refuse("method", "expected a name like POST") end
-  return method
-end
+local FIELDS = fields.new {
+  { "url", checkUrl, required = true },
+  { "method", METHOD },
+  { "headers", readHeaders },
+  { "body", "string" },
+  { "timeoutMs", integerFrom(0), default = 600000 },
+  { "connectTimeoutMs", integerFrom(0), default = 30000 },
+  { "idleTimeoutMs", integerFrom(0), default = 300000 },
+  { "attempts", integerFrom(1), default = 4 },
+  { "retryDelayMs", integerFrom(0), default = 500 },
+  { "maxRetryDelayMs", integerFrom(0), default = 60000 },
+  { "maxBodyBytes", integerFrom(0), default = 64 * 1024 * 1024 },
+  { "maxUnreadBytes", integerFrom(0), default = 1024 * 1024 },
+  { "caFile", "string" },
+}:describes "moonpad.HttpOptions"
 
 -- libcurl leaves these two to the curl command.
-local function caFileOption(options)
-  local given = textOption(options, "caFile")
+local function caFileOfEnvironment()
   for _, name in ipairs { "CURL_CA_BUNDLE", "SSL_CERT_FILE" } do
     local file = os and os.getenv(name)
-    if given == nil and file and file ~= "" then given = file end
+    if file and file ~= "" then return file end
   end
-  return given
+  return nil
 end
 
 local WITH_BODY = { POST = true, PUT = true, PATCH = true }
@@ -103,16 +96,9 @@ local WITH_BODY = { POST = true, PUT = true, PATCH = true }
 ---@param options moonpad.HttpOptions
 ---@return moonpad.HttpJob
 function http.request(options)
-  if type(options) ~= "table" then
-    core.error("invalid_argument", "http.request: expected a table of options, got " .. type(options))
-  end
-  core.checkFields(options, "http.request", FIELDS)
-  local plan = {}
-  for field in pairs(INTEGERS) do plan[field] = integerOption(options, field) end
-  if plan.attempts < 1 then refuse("attempts", "expected at least 1") end
-  plan.url, plan.headers = urlOption(options), headerOption(options)
-  plan.body, plan.caFile = textOption(options, "body"), caFileOption(options)
-  plan.method = methodOption(options, plan.body)
+  local plan = FIELDS:take(options, "http.request")
+  plan.headers, plan.caFile = plan.headers or {}, plan.caFile or caFileOfEnvironment()
+  plan.method = plan.method or (plan.body and "POST" or "GET")
   if plan.body == nil and WITH_BODY[plan.method] then plan.body = "" end
   return jobs.new(plan)
 end

@@ -13,6 +13,22 @@ local function stringList(value, where)
   end
 end
 
+---Settings of a model. A setting that the provider does not have is refused; a model that is a
+---function may have others.
+---@class moonpad.ModelConfig
+---@field temperature number?
+---@field topP number?
+---@field topK number?
+---@field maxOutputTokens number?
+---@field stopSequences string[]?
+---@field seed number?
+---@field presencePenalty number?
+---@field frequencyPenalty number?
+---@field responseMimeType string? "application/json" asks for JSON
+---@field responseSchema table? a JSON Schema that the answer is to fit
+---@field toolChoice string? "auto", "none", "required", or the name of a tool
+---@field extra table? handed to the provider as it is
+
 -- What at least one provider has. A provider without it refuses it: nothing is lost silently.
 local FIELDS = fields.new {
   { "temperature", "number" },
@@ -27,7 +43,7 @@ local FIELDS = fields.new {
   { "responseSchema", "table" },
   { "toolChoice", "string" },
   { "extra", "table" },
-}
+}:describes "moonpad.ModelConfig"
 
 ---Checks the values of the settings that are known; others are the affair of a model that is a
 ---function.

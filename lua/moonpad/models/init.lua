@@ -1,9 +1,9 @@
 --- The models that come with moonpad, each loaded when it is first used.
 ---@class moonpad.Models
----@field openai fun(options: moonpad.ModelOptions): moonpad.HttpModel
+---@field openai fun(options: moonpad.ModelOptions): moonpad.HttpModel OpenAI, and what speaks like it
 ---@field gemini fun(options: moonpad.ModelOptions): moonpad.HttpModel
 ---@field anthropic fun(options: moonpad.ModelOptions): moonpad.HttpModel
----@field scripted fun(answers: table): moonpad.ScriptedModel
+---@field scripted fun(answers: moonpad.ResponseLike[]): moonpad.ScriptedModel gives one answer after the other
 
 local ADAPTERS = { anthropic = true, gemini = true, openai = true, scripted = true }
 

@@ -1,26 +1,15 @@
 --- Checks a request before it goes to a provider: a callback may have put anything into it. Done
 --- once, so that adapters can rely on it.
-local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local declarations = require "moonpad.schema.fields"
 local fields = require "moonpad.models.fields"
 local lists = require "moonpad.util.list"
 
 local requestCheck = {}
 
-local REQUEST_FIELDS = {
-  "model", "systemInstruction", "contents", "tools", "providerTools", "config", "streaming",
-}
-
-local REQUEST = { model = "string", systemInstruction = "string", config = "table", streaming = "boolean" }
-
 local function refuse(where, expected, value)
-  local found = value == core.null and "null" or "a " .. type(value)
-  core.error("invalid_argument",
-    value == nil and where .. ": is missing" or ("%s: expected %s, got %s"):format(where, expected, found))
-end
-
-local function at(where, name)
-  return where .. (where:find "[%s]$" and "" or ".") .. name
+  if value == nil then declarations.refuse(where, "is missing") end
+  declarations.refuse(where, ("expected %s, got %s"):format(expected, declarations.describe(value)))
 end
 
 local NAMES = { string = "a string", table = "a table", boolean = "true or false" }
@@ -31,7 +20,7 @@ local function checkFields(object, where, kinds)
     local value = object[name]
     local expected = kind:gsub("!", "")
     if type(value) ~= expected and (value ~= nil or kind ~= expected) then
-      refuse(at(where, name), NAMES[expected], value)
+      refuse(where .. "." .. name, NAMES[expected], value)
     end
   end
 end
@@ -94,27 +83,34 @@ local function providerToolOf(value, where)
   return value
 end
 
-local function listOf(request, field, where, convert)
-  local path = at(where, field)
-  local list = lists.of(request[field], path, field)
-  for index, value in ipairs(list) do
-    list[index] = convert(value, ("%s[%d]"):format(path, index))
-    coroutines.keepPace()
+local function listOf(name, convert)
+  return function(given, where)
+    local list = lists.of(given, where, name)
+    for index, value in ipairs(list) do
+      list[index] = convert(value, ("%s[%d]"):format(where, index))
+      coroutines.keepPace()
+    end
+    return list
   end
-  return list
 end
+
+local REQUEST = declarations.new {
+  { "model", "string" },
+  { "systemInstruction", "string" },
+  { "contents", listOf("contents", contentOf) },
+  { "tools", listOf("tools", toolOf) },
+  { "providerTools", listOf("tools", providerToolOf) },
+  { "config", "table" },
+  { "streaming", "boolean" },
+}
 
 ---@param request table
 ---@param where string for messages
 ---@return table request of the same content, to be read only
 function requestCheck.check(request, where)
-  core.checkFields(request, where, REQUEST_FIELDS)
-  where = where .. ": "
-  local checked = fields.withoutNulls(request)
-  checkFields(checked, where, REQUEST)
-  checked.contents = listOf(checked, "contents", where, contentOf)
-  checked.tools = listOf(checked, "tools", where, toolOf)
-  checked.providerTools = listOf(checked, "providerTools", where, providerToolOf)
+  REQUEST:checkNames(request, where)
+  local checked = REQUEST:read(fields.withoutNulls(request), where)
+  for _, name in ipairs { "contents", "tools", "providerTools" } do checked[name] = checked[name] or {} end
   return checked
 end
 

@@ -1,7 +1,7 @@
 --- The plugins that come with moonpad, each loaded when it is first used.
 ---@class moonpad.Plugins
----@field logging fun(options: moonpad.LoggingOptions?): table
----@field reflectAndRetryTool fun(options: moonpad.ReflectAndRetryToolOptions?): table
+---@field logging fun(options: moonpad.LoggingOptions?): moonpad.Plugin tells of a run line by line
+---@field reflectAndRetryTool fun(options: moonpad.ReflectAndRetryToolOptions?): moonpad.Plugin lets a model try again
 
 local FILES = { logging = "logging", reflectAndRetryTool = "reflect_and_retry_tool" }
 

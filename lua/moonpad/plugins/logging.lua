@@ -14,7 +14,7 @@ local logging = {}
 local OPTIONS = fields.new {
   { "name", fields.text, default = "logging_plugin" },
   { "log", "function", arguments = "line" },
-}
+}:describes "moonpad.LoggingOptions"
 
 ---- Values
 

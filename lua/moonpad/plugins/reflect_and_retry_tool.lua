@@ -19,7 +19,7 @@ local OPTIONS = fields.new {
   { "name", fields.text, default = "reflect_retry_tool_plugin" },
   { "maxRetries", fields.integerFrom(0), default = 3 },
   { "throwExceptionIfRetryExceeded", "boolean", default = true },
-}
+}:describes "moonpad.ReflectAndRetryToolOptions"
 
 local REFLECTION = [[
 The call to tool `%s` failed.

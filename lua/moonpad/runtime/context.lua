@@ -31,27 +31,34 @@ local contexts = {}
 ---@field isReadOnly boolean?
 ---@field endReason string? once it has ended
 
+---What callbacks, models, tools and instructions that are functions get, for the time of the call.
 ---@class moonpad.Context
----@field state moonpad.State
----@field invocationId string
+---@field state moonpad.State what is written to it is stored with the next event
+---@field invocationId string of the run
 ---@field agentName string
 ---@field appName string
 ---@field userId string
 ---@field sessionId string
 ---@field branch string? of the agents that run side by side
----@field userContent moonpad.Content?
----@field session moonpad.SessionView
----@field actions table
----@field functionCallId string?
+---@field userContent moonpad.Content? the message of the run
+---@field session moonpad.SessionView read-only
+---@field actions moonpad.Actions of the next event
+---@field functionCallId string? of a tool: the call that it answers
 ---@field toolConfirmation moonpad.ToolConfirmation? what the user has said to this tool call
 local methods = {}
 
+---The session of a run as code in it sees it; nothing can be written through it.
 ---@class moonpad.SessionView
 ---@field id string
 ---@field appName string
 ---@field userId string
 ---@field state moonpad.State read-only
 ---@field events moonpad.Event[]
+---@field lastUpdateTime number seconds since 1970: the timestamp of the last event
+---@field createTime number seconds since 1970
+---@field revision integer the number of events that it has had
+---@field conversationCount integer user messages so far
+---@field saveKey string "appName/userId"
 
 -- context -> callback state, session view -> callback state, actions -> callback state.
 local callbackStateOf = setmetatable({}, { __mode = "k" })

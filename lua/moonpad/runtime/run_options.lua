@@ -4,6 +4,7 @@ local content = require "moonpad.events.content"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
+local inlineData = require "moonpad.events.inline_data"
 local luaError = require "moonpad.util.lua_error"
 local services = require "moonpad.services.of_context"
 
@@ -43,9 +44,10 @@ local function userContent(message, where)
   local result = content.normalize(message, "user", where)
   if content.isEmpty(result) then fields.refuse(where, "has no parts") end
   for index, part in ipairs(result.parts) do
-    if part.functionCall ~= nil then
-      fields.refuse(("%s.parts[%d]"):format(where, index), "a user cannot call functions; only a model can")
-    end
+    local place = ("%s.parts[%d]"):format(where, index)
+    if part.functionCall ~= nil then fields.refuse(place, "a user cannot call functions; only a model can") end
+    local problem = inlineData.problem(part.inlineData)
+    if problem then fields.refuse(place .. ".inlineData.data", problem) end
   end
   checkEvent({ author = "user", content = result }, "content", where)
   return result
@@ -79,7 +81,7 @@ local FIELDS = fields.new {
   { "streaming", "boolean" },
   { "customMetadata", metadata },
   { "saveInputBlobsAsArtifacts", "boolean" },
-}
+}:describes "moonpad.RunOptions"
 
 ---Checks the options of a run.
 ---@param runner moonpad.Runner

@@ -54,7 +54,7 @@ runners.FIELDS = fields.new {
   { "maxLlmCalls", fields.integerFrom(0), default = 500 },
   { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
   { "summarizer", fields.later },
-}
+}:describes "moonpad.RunnerDefinition"
 
 -- A plugin may answer in place of all models.
 local function checkModels(root, plugins, where)

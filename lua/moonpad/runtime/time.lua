@@ -22,7 +22,8 @@ local function checkSeconds(seconds)
 end
 
 ---Waits. In a run others go on meanwhile: a step of that run returns "waiting", and a run that is
----cancelled gets the error `cancelled` here. Elsewhere it blocks, and a signal ends it early.
+---cancelled gets the error `cancelled` here. Elsewhere it blocks, and a signal ends it early. An
+---event loop steps a run that sleeps at its own pace: `service:fd()` does not tell that it is over.
 ---@param seconds number from 0
 function time.sleep(seconds)
   checkSeconds(seconds)

@@ -77,6 +77,26 @@ function fields.refuseName(where, name, known)
   fields.refuse(fields.at(where, errorText.valid(name)), "unknown field, " .. advice)
 end
 
+-- To a shorter name, some other is always near.
+local SHORTEST_MISS = 5
+
+---Lets a call of a method that is misspelt say what was meant. Other names stay nil, for code that
+---asks whether there is such a method.
+---@param methods table what the objects have
+---@param where string what they are called in messages
+function fields.refuseNearMisses(methods, where)
+  local names = {}
+  for name, method in next, methods do
+    if type(method) == "function" and not name:find "^__" then names[#names + 1] = name end
+  end
+  setmetatable(methods, {
+    __index = function(_, name)
+      if type(name) ~= "string" or #name < SHORTEST_MISS or not core.nearestName(name, names) then return nil end
+      return fields.refuseName(where, name, names)
+    end,
+  })
+end
+
 ---- What a field may take
 
 local function isOfType(name)
@@ -152,6 +172,19 @@ function fields.new(declared)
     for key, value in pairs(field) do own[key] = value end
     self.list[#self.list + 1] = own
   end
+  return self
+end
+
+---The declarations of public tables, by the class that describes them to editors and in
+---docs/reference.md. A spec compares the two.
+---@type table<string, moonpad.Fields>
+fields.ofClass = {}
+
+---Says which class describes these fields.
+---@param class string
+---@return moonpad.Fields self
+function Fields:describes(class)
+  fields.ofClass[class] = self
   return self
 end
 

@@ -1,5 +1,8 @@
 --- What the parts that an artifact service answers with hold. One of the user's own may answer with
 --- anything.
+local inlineData = require "moonpad.events.inline_data"
+local merged = require "moonpad.util.merged"
+
 local artifactParts = {}
 
 local TEXTUAL = { "^text/", "^application/json", "^application/xml", "^application/csv", "[+]json", "[+]xml" }
@@ -11,6 +14,17 @@ function artifactParts.isTextual(mimeType)
     if mimeType:lower():find(pattern) then return true end
   end
   return false
+end
+
+---A part as an artifact service gets it, of one that may be out of a message.
+---@param part any
+---@param where string for messages
+---@return any part
+function artifactParts.forService(part, where)
+  if type(part) ~= "table" then return part end
+  local inline = inlineData.toArtifact(part.inlineData, where .. ".inlineData")
+  if rawequal(inline, part.inlineData) then return part end
+  return merged(part, { inlineData = inline })
 end
 
 ---@param part any

@@ -2,6 +2,7 @@
 --- the prefix `user:` to all sessions of a user.
 local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
+local inlineData = require "moonpad.events.inline_data"
 local stores = require "moonpad.services.sqlite_tables"
 
 local artifacts = {}
@@ -9,7 +10,8 @@ local artifacts = {}
 local MAX_FILENAME_BYTES = 1024
 local USER_PREFIX = core.StatePrefix.USER_PREFIX
 
----What a file holds: text, or bytes of a mime type. The bytes are kept as they are.
+---What a file holds: text, or bytes of a mime type. The bytes are kept as they are. A part of an
+---event or a message, in which they are base64, is understood.
 ---@class moonpad.ArtifactPart
 ---@field text string?
 ---@field inlineData { mimeType: string, data: string, displayName: string? }?
@@ -63,14 +65,15 @@ local INLINE_FIELDS = fields.new {
   { "data", checkBytes, required = true },
   { "mimeType", stores.name, required = true },
   { "displayName", checkText },
-}
+}:describes "moonpad.Blob"
 
 local function checkInlineData(inline, where)
   if type(inline) ~= "table" then refuse(where, "expected a table { mimeType, data }, got " .. type(inline)) end
-  return INLINE_FIELDS:take(inline, where)
+  return INLINE_FIELDS:take(inlineData.toArtifact(inline, where), where)
 end
 
 local PART_FIELDS = fields.new { { "text", checkText }, { "inlineData", checkInlineData } }
+  :describes "moonpad.ArtifactPart"
 
 local function checkPart(part, where)
   if type(part) == "userdata" and part ~= core.null then part = core.toTable(part) end
@@ -82,10 +85,12 @@ local function checkPart(part, where)
 end
 
 -- Files of a user need no session: then the id is not looked at.
-local SCOPE_FIELDS = stores.USER:with { { "sessionId" } }
+local SCOPE_FIELDS = stores.USER:with { { "sessionId" } }:describes "moonpad.ArtifactScope"
 local NAME_FIELDS = SCOPE_FIELDS:with { { "filename", checkFilename, required = true } }
-local LOAD_FIELDS = NAME_FIELDS:with { { "version", fields.integerFrom(0) } }
+  :describes "moonpad.ArtifactName"
+local LOAD_FIELDS = NAME_FIELDS:with { { "version", fields.integerFrom(0) } }:describes "moonpad.ArtifactVersion"
 local SAVE_FIELDS = NAME_FIELDS:with { { "part", checkPart, required = true, alias = "artifact" } }
+  :describes "moonpad.ArtifactToSave"
 
 -- What names a file, as stores want it: appName, userId, sessionId (nil: the user's files),
 -- filename.
@@ -120,7 +125,9 @@ function Service:load(options)
   local where = "artifacts:load"
   local read = stores.take(self, where, options, LOAD_FIELDS)
   local appName, userId, sessionId, filename = nameIn(read, where)
-  return stores.call(self, where, "load", appName, userId, sessionId, filename, read.version)
+  local part = stores.call(self, where, "load", appName, userId, sessionId, filename, read.version)
+  if part and part.inlineData then inlineData.markBytes(part.inlineData) end
+  return part
 end
 
 ---The names of the files of a session and of its user, sorted; without `sessionId`, of the
@@ -171,6 +178,8 @@ end
 function Service:__close()
   stores.close(self, "artifacts:close")
 end
+
+fields.refuseNearMisses(Service, "artifacts")
 
 ---Opens an artifact service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
 ---are in.

@@ -3,6 +3,7 @@ local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
+local fields = require "moonpad.schema.fields"
 local history = require "moonpad.flow.history"
 local stores = require "moonpad.services.sqlite_tables"
 
@@ -193,7 +194,7 @@ end
 local SEARCH_FIELDS = stores.USER:with {
   { "query", checkQuery, required = true },
   { "limit", checkLimit, default = DEFAULT_LIMIT },
-}
+}:describes "moonpad.MemoryQuery"
 
 ---The memories of a user that fit a query best. A query is plain text: its words are searched for,
 ---and the more of them are found, and the rarer they are, the better the place.
@@ -227,6 +228,8 @@ end
 function Service:__close()
   stores.close(self, "memory:close")
 end
+
+fields.refuseNearMisses(Service, "memory")
 
 ---Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
 ---are in.

@@ -1,4 +1,5 @@
 --- The artifact and memory service of a runner, as contexts use them.
+local artifactParts = require "moonpad.services.artifact_parts"
 local core = require "moonpad.core"
 local methodOf = require "moonpad.util.method_of"
 
@@ -52,7 +53,8 @@ end
 ---@return integer version
 function services.saveArtifact(callbackState, filename, part)
   local service = need(callbackState, "artifactService", "saveArtifact")
-  local version = service:save(services.scopeOf(callbackState, { filename = filename, part = part }))
+  local kept = artifactParts.forService(part, "context:saveArtifact: part")
+  local version = service:save(services.scopeOf(callbackState, { filename = filename, part = kept }))
   local delta = callbackState.actions.artifactDelta
   if type(delta) ~= "table" then
     delta = {}

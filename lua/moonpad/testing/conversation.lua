@@ -28,13 +28,14 @@ local OWN_FIELDS = sessions.FIELDS:with {
 }
 -- Those of the runner as well; its service is called `service` here.
 local FIELDS = OWN_FIELDS:with(runners.FIELDS:without("sessionService"):without("url"):without("appName").list)
+  :describes "moonpad.TestRunOptions"
 
 conversations.FIELDS = FIELDS
 
----What a runner takes, but for `sessionService`, and:
+---What `testing.run` takes.
 ---@class moonpad.TestRunOptions
 ---@field agent moonpad.Agent
----@field messages table|string one message or a list of them
+---@field messages moonpad.ContentLike|moonpad.ContentLike[]|nil one message or a list of them
 ---@field state table? what the agent finds: written to the session, before the first message; `temp:` keys come with
 ---each message
 ---@field service moonpad.Service? default: one in memory
@@ -42,13 +43,14 @@ conversations.FIELDS = FIELDS
 ---@field userId string? default "user"
 ---@field sessionId string? default "session"
 ---@field clock moonpad.Clock? of the service in memory
----@field model function|moonpad.Model|string|nil asked in place of the models of all agents
+---@field model moonpad.ModelLike? asked in place of the models of all agents
 ---@field plugins moonpad.Plugin[]?
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
----@field maxLlmCalls integer?
+---@field maxLlmCalls integer? of each message; default 500
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 
+---What has happened.
 ---@class moonpad.TestRun
 ---@field events moonpad.Event[]
 ---@field replies string[] the texts of the final answers

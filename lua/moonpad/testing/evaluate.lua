@@ -10,18 +10,32 @@ local lists = require "moonpad.util.list"
 
 local WHERE <const> = "testing.evaluate"
 
+---One message of the user, and what is expected of the answer.
 ---@class moonpad.EvaluationTurn
----@field user string|moonpad.Content what the user says
----@field expect moonpad.Expectation?
+---@field user moonpad.ContentLike what the user says
+---@field expect moonpad.Expectation? default: nothing
 
----A case of one turn has `user` and `expect` itself.
----@class moonpad.EvaluationCase: moonpad.EvaluationTurn
+---A conversation. A case of one turn has `user` and `expect` itself.
+---@class moonpad.EvaluationCase
+---@field user moonpad.ContentLike? what the user says
+---@field expect moonpad.Expectation? of the only turn
 ---@field name string? default: "case 1", "case 2", ...
 ---@field state table? what the agent finds
 ---@field turns moonpad.EvaluationTurn[]?
 
----What `testing.run` takes, but for `messages`, `state` and `service`, and:
----@class moonpad.EvaluationOptions: moonpad.TestRunOptions
+---What `testing.evaluate` takes.
+---@class moonpad.EvaluationOptions
+---@field agent moonpad.Agent
+---@field model moonpad.ModelLike? asked in place of the models of all agents
+---@field appName string? default "app"
+---@field userId string? default "user"
+---@field sessionId string? default "session"
+---@field clock moonpad.Clock? of the services in memory
+---@field plugins moonpad.Plugin[]?
+---@field artifactService moonpad.ArtifactService?
+---@field memoryService moonpad.MemoryService?
+---@field maxLlmCalls integer? of each turn; default 500
+---@field templateSyntax "both"|"braces"|"angles"|nil
 ---@field cases moonpad.EvaluationCase[]
 ---@field runs integer? how often each case is played; default 1
 ---@field passRate number? the share of its runs that must pass, from 0 to 1; default 1
@@ -52,6 +66,7 @@ local function expectationOf(value, where)
 end
 
 local TURN = fields.new { { "user", userMessage, required = true }, { "expect", expectationOf, default = {} } }
+  :describes "moonpad.EvaluationTurn"
 
 local function turnsOf(value, where)
   local list = lists.of(value, where, "turns")
@@ -62,7 +77,7 @@ end
 
 local CASE = fields.new {
   { "name", fields.text }, { "state", "table" }, { "turns", turnsOf }, { "user" }, { "expect" },
-}
+}:describes "moonpad.EvaluationCase"
 
 local function caseOf(given, where, number)
   local case = CASE:take(given, where)
@@ -87,6 +102,7 @@ local OWN = fields.new {
   end, what = "a number from 0 to 1", showsValue = true }, default = 1 },
 }
 local FIELDS = OWN:with(conversations.FIELDS:without("messages"):without("state"):without("service").list)
+  :describes "moonpad.EvaluationOptions"
 
 ---- Playing them
 

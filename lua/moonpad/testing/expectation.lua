@@ -28,8 +28,9 @@ local expectations = {}
 
 ---- Reading them
 
-local ANSWER = fields.new { { "contains", "string|table" }, { "matches", "string" } }
+local ANSWER = fields.new { { "contains", "string|table" }, { "matches", "string" } }:describes "moonpad.ExpectedAnswer"
 local TOOL_CALL = fields.new { { "name", "string", required = true }, { "args", "table" } }
+  :describes "moonpad.ExpectedToolCall"
 
 local function answerOf(value, where)
   if type(value) == "string" or callable.is(value) then return value end
@@ -59,7 +60,7 @@ expectations.FIELDS = fields.new {
   { "toolCalls", toolCallsOf },
   { "toolOrder", fields.oneOf { "exact", "inOrder", "anyOrder" }, default = "exact" },
   { "state", "table" },
-}
+}:describes "moonpad.Expectation"
 
 ---- Comparing. Each adds what is wrong to a list.
 

@@ -23,16 +23,17 @@ local FIELDS = sessions.FIELDS:with {
   { "artifactService", services.artifactService },
   { "memoryService", services.memoryService },
   { "toolConfirmation", confirmationOf },
-}
+}:describes "moonpad.ToolContextOptions"
 
+---What `testing.toolContext` and `testing.callTool` take.
 ---@class moonpad.ToolContextOptions
 ---@field state table? what the tool finds
----@field appName string?
----@field userId string?
----@field sessionId string?
----@field agentName string?
----@field functionCallId string?
----@field userContent table|string?
+---@field appName string? default "app"
+---@field userId string? default "user"
+---@field sessionId string? default "session"
+---@field agentName string? default "agent"
+---@field functionCallId string? default "call-1"
+---@field userContent moonpad.ContentLike? the message of the run
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
 ---@field toolConfirmation { confirmed: boolean, payload: any, hint: string? }? what the user has said to the call

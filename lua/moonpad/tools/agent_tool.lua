@@ -22,7 +22,7 @@ local agentTool = {}
 local FIELDS = fields.new {
   { "agent", { is = agents.isAgent, what = "an agent" }, required = true },
   { "skipSummarization", "boolean", default = false },
-}
+}:describes "moonpad.AgentToolDefinition"
 
 local PARAMETERS = {
   type = "object",

@@ -2,6 +2,7 @@
 --- wrong.
 local content = require "moonpad.events.content"
 local core = require "moonpad.core"
+local inlineData = require "moonpad.events.inline_data"
 
 local results = {}
 
@@ -20,6 +21,8 @@ local function checkFile(part, where)
           core.error("tool", ("%s.%s.%s: expected a string, got %s"):format(where, kind, field, type(file[field])))
         end
       end
+      local problem = kind == "inlineData" and inlineData.problem(file)
+      if problem then core.error("tool", ("%s.inlineData.data: %s"):format(where, problem)) end
       return
     end
   end

@@ -51,7 +51,7 @@ local FIELDS = fields.new {
   { "run", "function", required = true, arguments = "args, context", alias = "execute" },
   { "longRunning", "boolean", default = false },
   { "requireConfirmation", "boolean|function", default = false, arguments = "args, context" },
-}
+}:describes "moonpad.ToolDefinition"
 
 local function define(definition, place)
   FIELDS:checkNames(definition, place .. "tool")

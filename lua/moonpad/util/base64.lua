@@ -107,6 +107,7 @@ local TEXT_PIECE = 8192
 ---@param text string
 ---@return string? problem nil where it is base64
 function base64.problem(text)
+  if #text % 4 == 0 and text:find "^[A-Za-z0-9+/]*=?=?$" then return nil end
   local strange = text:find "[^A-Za-z0-9+/_=%s-]"
   if strange then return ("byte %d is no character of base64"):format(strange) end
   local padding = text:find "=[%s=]*[^%s=]"

@@ -1,6 +1,7 @@
 --- Deep copies of JSON-like data: state proxies become plain tables, marks of arrays are kept.
 local arrays = require "moonpad.util.array"
 local core = require "moonpad.core"
+local inlineData = require "moonpad.events.inline_data"
 
 -- Deeper data cannot be stored anyway (contract 1.2); this catches cycles.
 local MAX_DEPTH = 200
@@ -17,8 +18,11 @@ local function copy(value, depth, made)
   end
   local result = {}
   for key, item in next, value do result[key] = copy(item, depth + 1, made) end
-  -- Only marks of arrays: what else a metatable does (`__gc`) is the original's affair.
-  return setmetatable(result, arrays.markOf(value))
+  -- Only marks, of arrays and of files: what else a metatable does (`__gc`) is the original's
+  -- affair.
+  local metatable = getmetatable(value)
+  if metatable == nil then return result end
+  return setmetatable(result, inlineData.mark(metatable) or arrays.markOf(value))
 end
 
 ---@generic T

@@ -15,13 +15,15 @@ function shown.json(value)
   return ok and text or errorText.show(value)
 end
 
----A text of at most 200 characters; dots stand for the rest.
+---A text of at most 200 characters, or so many; dots stand for the rest.
 ---@param text string
+---@param most integer?
 ---@return string
-function shown.cut(text)
+function shown.cut(text, most)
+  most = most or MAX_CHARACTERS
   -- So much holds them all, and one that is broken off is not among them.
-  local head = errorText.valid(text:sub(1, (MAX_CHARACTERS + 1) * MAX_BYTES_EACH))
-  local stop = utf8.offset(head, MAX_CHARACTERS + 1)
+  local head = errorText.valid(text:sub(1, (most + 1) * MAX_BYTES_EACH))
+  local stop = utf8.offset(head, most + 1)
   return stop and stop <= #head and head:sub(1, stop - 1) .. "..." or head
 end
 

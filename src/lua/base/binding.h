@@ -31,6 +31,7 @@ typedef enum mp_binding_slot {
   MP_LUA_SLOT_ERROR_META,
   MP_LUA_SLOT_EVENT_META,
   MP_LUA_SLOT_EVENT_METHODS,
+  MP_LUA_SLOT_INLINE_META, /* of files in events, whose data is base64 */
   MP_LUA_SLOT_HANDLE_META,
   MP_LUA_SLOT_SERVICE_META,
   MP_LUA_SLOT_SESSION_META,
@@ -114,6 +115,7 @@ typedef struct mp_lua {
   const void *array_meta;
   const void *error_meta;
   const void *event_meta;
+  const void *inline_meta;
   const void *service_meta;
   const void *session_meta;
   const void *events_meta;

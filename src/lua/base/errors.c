@@ -203,6 +203,15 @@ void mp_check_fields(lua_State *L, int index, const char *where, const char *con
   }
 }
 
+void mp_refuse_near_miss(lua_State *L, const char *where, int index, const char *const *known) {
+  /* To a shorter name, some other is always near. */
+  const size_t shortest = 5;
+  if (lua_type(L, index) != LUA_TSTRING) return;
+  moonpad_string given;
+  given.data = lua_tolstring(L, index, &given.length);
+  if (given.length >= shortest && nearest_name(given, known) != NULL) refuse_field(L, where, given, known);
+}
+
 /* ---- For Lua ---- */
 
 /* core.newError(code, message [, extra]) */

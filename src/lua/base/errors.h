@@ -28,6 +28,12 @@ const char *mp_describe(lua_State *L, int index);
 void mp_refuse_module(lua_State *L, int index, const char *where);
 
 /*
+** Refuses the name at `index`, which is none of `known` (ends with NULL), where it is nearly one of
+** them. Other names may be asked for to learn whether they are there. Raises e.
+*/
+void mp_refuse_near_miss(lua_State *L, const char *where, int index, const char *const *known);
+
+/*
 ** Refuses fields of the table at `index` that are not in `known` (ends with NULL), naming the
 ** nearest. Raises e.
 */

@@ -134,7 +134,7 @@ static void push_copy(copier *c, int index, int depth) {
   }
   if (lua_getmetatable(L, index)) {
     const void *address = lua_topointer(L, -1);
-    if (address == c->binding->array_meta || address == c->binding->event_meta)
+    if (address == c->binding->array_meta || address == c->binding->event_meta || address == c->binding->inline_meta)
       lua_setmetatable(L, copy);
     else
       lua_pop(L, 1);

@@ -155,7 +155,7 @@ mp_array_mark mp_encoder_mark(mp_encoder *e, int table) {
   const void *metatable = lua_topointer(e->L, -1);
   lua_pop(e->L, 1);
   if (metatable == e->binding->array_meta) return MP_MARK_ARRAY;
-  if (metatable == e->binding->event_meta) return MP_MARK_NONE;
+  if (metatable == e->binding->event_meta || metatable == e->binding->inline_meta) return MP_MARK_NONE;
   if (is_cjson_mark(e, metatable, NAME_ARRAY_MT)) return MP_MARK_ARRAY;
   if (is_cjson_mark(e, metatable, NAME_EMPTY_ARRAY_MT)) return MP_MARK_ARRAY_IF_EMPTY;
   return MP_MARK_NONE;

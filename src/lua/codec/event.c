@@ -71,6 +71,7 @@ static void mark_removed(lua_State *L, mp_lua *binding, int event) {
 void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
   luaL_checkstack(L, 12, NULL);
   if (mp_decode_trusted_event(L, binding, json, revision)) mark_removed(L, binding, lua_gettop(L));
+  mp_mark_inline_data(L);
   mp_push_slot(L, MP_LUA_SLOT_EVENT_META);
   lua_setmetatable(L, -2);
 }
@@ -142,4 +143,6 @@ void mp_event_module(lua_State *L, int binding_index) {
   mp_set_functions(L, binding_index, functions);
   lua_getiuservalue(L, binding_index, MP_LUA_SLOT_EVENT_METHODS);
   lua_setfield(L, -2, "eventMethods");
+  lua_getiuservalue(L, binding_index, MP_LUA_SLOT_INLINE_META);
+  lua_setfield(L, -2, "base64Mark");
 }

@@ -27,6 +27,9 @@ void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t r
 */
 bool mp_push_kept_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
+/* Marks the files in the event, a table at the top: see inline_data.c. Raises m. */
+void mp_mark_inline_data(lua_State *L);
+
 /*
 ** Pushes the event of the outcome in the handle at `index`, which a successful append has filled,
 ** and empties the handle; returns 1, for `return`. Raises e.

@@ -64,5 +64,6 @@ bool mp_push_kept_event(lua_State *L, mp_lua *binding, moonpad_string json, int6
       has_null |= set_field(L, binding, key, value);
     }
   }
+  mp_mark_inline_data(L);
   return has_null;
 }

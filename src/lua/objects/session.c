@@ -85,15 +85,22 @@ static mp_session_object *check_self(lua_State *L, mp_lua *binding) {
   return mp_check_session(L, binding, 1, "session");
 }
 
+/* A misspelt field would be nil without a word. */
+static int push_unknown(lua_State *L, int index) {
+  const char *known[FIELD_COUNT + 1] = {NULL};
+  for (int i = 0; i < FIELD_COUNT; i++) known[i] = fields[i].name;
+  mp_refuse_near_miss(L, "session", index, known);
+  lua_pushnil(L);
+  return 1;
+}
+
 /* Upvalue 2: name -> position in `fields`. */
 static int session_index(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_session_object *object = check_self(L, binding);
   lua_settop(L, 2);
-  if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNUMBER) {
-    lua_pushnil(L);
-    return 1;
-  }
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNUMBER) return push_unknown(L, 2);
   int position = (int)lua_tointeger(L, -1);
   if (position < USER_COUNT) return push_kept(L, binding, object, position + 1);
   fields[position].push(L, object->session);

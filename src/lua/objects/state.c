@@ -467,7 +467,26 @@ static int state_update(lua_State *L) {
 
 /* ---- The rest ---- */
 
-/* Nothing of the values: to print a state is not to read it. */
+/* So much of the values is shown at most, in bytes. */
+#define SHOWN_BYTES ((size_t)2000)
+
+/*
+** Pushes the values as JSON; of more than SHOWN_BYTES, the beginning. To print a state is not to
+** read it, and never fails: of a state that cannot be shown there is nothing.
+*/
+static void push_shown(lua_State *L, mp_lua *binding, moonpad_changes *changes) {
+  mp_buffer *text = mp_handle_push_buffer(L, binding);
+  text->limit = SHOWN_BYTES;
+  moonpad_error error;
+  moonpad_status status = mp_changes_write_all(changes, false, text, &error);
+  bool is_cut = text->over_limit;
+  lua_pushlstring(L, text->data, status == MOONPAD_OK || is_cut ? text->length : 0);
+  lua_pushstring(L, is_cut ? "..." : "");
+  lua_concat(L, 2);
+  mp_handle_release(text);
+  lua_replace(L, -2);
+}
+
 static int state_tostring(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
   mp_lua_state *state = mp_test_userdata(L, 1, binding->state_meta);
@@ -475,13 +494,16 @@ static int state_tostring(lua_State *L) {
   if (state == NULL || state->set == NULL) {
     lua_pushliteral(L, "moonpad.state (closed)");
   } else if (state->set->session == NULL) {
-    lua_pushfstring(L, "moonpad.state (of no session%s)", mode);
+    lua_pushfstring(L, "moonpad.state (of no session%s) ", mode);
+    push_shown(L, binding, state->set->changes);
+    lua_concat(L, 2);
   } else {
     moonpad_string id = moonpad_session_id(state->set->session->session);
     lua_pushliteral(L, "moonpad.state (session ");
     lua_pushlstring(L, id.data, id.length);
-    lua_pushfstring(L, "%s)", mode);
-    lua_concat(L, 3);
+    lua_pushfstring(L, "%s) ", mode);
+    push_shown(L, binding, state->set->changes);
+    lua_concat(L, 4);
   }
   return 1;
 }

@@ -177,6 +177,24 @@ static int open_scratch(lua_State *L) {
 
 /* ---- Registration ---- */
 
+/* The names of a table of methods, ended by NULL: a userdata at the top. */
+static const char *const *push_method_names(lua_State *L, int methods) {
+  size_t count = 0;
+  for (lua_pushnil(L); lua_next(L, methods); lua_pop(L, 1)) count++;
+  const char **names = lua_newuserdatauv(L, (count + 1) * sizeof *names, 0);
+  count = 0;
+  for (lua_pushnil(L); lua_next(L, methods); lua_pop(L, 1)) names[count++] = lua_tostring(L, -2);
+  names[count] = NULL;
+  return names;
+}
+
+/* Asked for a name that is none of the methods at argument 1. */
+static int unknown_method(lua_State *L) {
+  if (lua_istable(L, 1)) mp_refuse_near_miss(L, "service", 2, push_method_names(L, 1));
+  lua_pushnil(L);
+  return 1;
+}
+
 void mp_service_setup(lua_State *L, int binding_index) {
   static const luaL_Reg events[] = {
       {"__gc", service_gc}, {"__close", service_close}, {"__tostring", service_tostring}, {NULL, NULL}};
@@ -190,6 +208,10 @@ void mp_service_setup(lua_State *L, int binding_index) {
   mp_set_functions(L, binding_index, mp_service_export_calls);
   mp_set_functions(L, binding_index, mp_service_async_calls);
   mp_set_functions(L, binding_index, mp_service_store_calls);
+  lua_createtable(L, 0, 1);
+  mp_push_function(L, binding_index, unknown_method);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
   lua_setfield(L, -2, "__index");
 }
 

@@ -82,7 +82,8 @@ moonpad_status mp_memory_update_heads(mp_tx *tx, const mp_batch *batch, moonpad_
 
 moonpad_status mp_memory_each_session(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
                                       moonpad_error *error);
-moonpad_status mp_memory_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error); /* of mp_tx_ops */
+/* Of mp_tx_ops. */
+moonpad_status mp_memory_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
 
 /* ---- housekeeping.c: mp_parts and mp_tx_ops of the same names ---- */
 

@@ -412,7 +412,8 @@ moonpad_status mp_sqlite_each_key(mp_tx *tx, mp_owner owner, int64_t since, mp_e
                                   moonpad_error *error);
 moonpad_status mp_sqlite_each_session(mp_tx *tx, const mp_list_query *query, mp_each_session each, void *context,
                                       moonpad_error *error);
-moonpad_status mp_sqlite_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error); /* of mp_tx_ops */
+/* Of mp_tx_ops. */
+moonpad_status mp_sqlite_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
 
 /* Caches a head, if this connection has a cache. Its columns (HEAD_COLUMNS) begin at `column`. */
 void mp_sqlite_cache_head_columns(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column, mp_scope scope,
