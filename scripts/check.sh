@@ -167,7 +167,7 @@ whole="append_spec async_spec binding_spec closing_spec codec_spec conflict_spec
   event_tables_spec events_spec export_spec finalizers_spec history_spec hostile_values_spec kept_node_calls_spec \
   kept_node_spec nesting_spec node_spec property_spec proxies_spec session_spec shared_state_spec state_spec \
   state_values_spec template_spec update_session_spec"
-# The same calls of C, with a server each; and the command, whose processes have the usual collector.
+# The same calls of C, with a server each; the command, whose processes have the usual collector.
 gc_in_turns="hostile_answers_spec models_anthropic_spec models_gemini_spec models_openai_spec \
   cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec tutorial_spec"
 # Each part of four takes about as long as the others.
