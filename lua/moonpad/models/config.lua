@@ -26,7 +26,7 @@ end
 ---@field frequencyPenalty number?
 ---@field responseMimeType string? "application/json" asks for JSON
 ---@field responseSchema table? a JSON Schema that the answer is to fit
----@field toolChoice string? "auto", "none", "required", or the name of a tool
+---@field toolChoice string? "auto", "none", "any", or the name of a tool
 ---@field extra table? handed to the provider as it is
 
 -- What at least one provider has. A provider without it refuses it: nothing is lost silently.
