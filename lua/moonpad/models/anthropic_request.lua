@@ -161,7 +161,7 @@ local function outputConfig(schema)
   return schema and { format = { type = "json_schema", schema = schemas.normalize(schema) } } or nil
 end
 
----@param request table see the contract of models
+---@param request moonpad.Request
 ---@param settings { stream: boolean }
 ---@return table body
 function requests.body(request, settings)

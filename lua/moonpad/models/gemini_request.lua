@@ -115,7 +115,7 @@ local function generationConfig(given)
   return next(generation) and generation or nil
 end
 
----@param request table see the contract of models
+---@param request moonpad.Request
 ---@return table body
 function requests.body(request)
   local given = config.check(request.config, "gemini", KNOWN)

@@ -209,7 +209,7 @@ local function responseFormat(given)
   return given.responseMimeType == "application/json" and { type = "json_object" } or nil
 end
 
----@param request table see the contract of models
+---@param request moonpad.Request
 ---@param settings { stream: boolean, isOpenai: boolean }
 ---@return table body
 function requests.body(request, settings)
