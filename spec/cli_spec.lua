@@ -1,18 +1,9 @@
 -- The command, as a process of its own.
+local files = require "spec.support.files"
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
-local quote = support.quote
-
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read "a"
-end
-
-local function write(path, text)
-  local file <close> = assert(io.open(path, "wb"))
-  file:write(text)
-end
+local quote, read, write = support.quote, files.read, files.write
 
 describe("bin/moonpad", function()
   local folder, db

@@ -1,21 +1,14 @@
 -- docs/tutorial.md, as somebody who types it in: each file is written, each command is run, and
 -- what it prints is compared. Three dots stand for anything; alone in a line, for any number of
 -- lines. What is in a ```sh block (installing, keys) is not run, but for what compiles.
+local files = require "spec.support.files"
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
 
+local read, write = files.read, files.write
+
 local PAGE <const> = "docs/tutorial.md"
-
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read "a"
-end
-
-local function write(path, text)
-  local file <close> = assert(io.open(path, "wb"))
-  assert(file:write(text))
-end
 
 ---- The page
 
