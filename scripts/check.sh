@@ -167,9 +167,10 @@ whole="append_spec async_spec binding_spec closing_spec codec_spec conflict_spec
   event_tables_spec events_spec export_spec finalizers_spec history_spec hostile_values_spec kept_node_calls_spec \
   kept_node_spec nesting_spec node_spec property_spec proxies_spec session_spec shared_state_spec state_spec \
   state_values_spec template_spec update_session_spec"
-# The same calls of C, with a server each; the command, whose processes have the usual collector.
-gc_in_turns="hostile_answers_spec models_anthropic_spec models_gemini_spec models_openai_spec \
-  cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec tutorial_spec"
+# The command, as processes of its own. Each takes as long as the others, and calls the same C.
+command_specs="cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec"
+# The same calls of C, with a server each.
+gc_in_turns="hostile_answers_spec models_anthropic_spec models_gemini_spec models_openai_spec $command_specs"
 # Each part of four takes about as long as the others.
 valgrind_in_turns="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
   test_sqlite_life test_threads test_migration test_faults_memory \
@@ -345,7 +346,7 @@ wait
 # The long ones. Each of them has work for all processors.
 tests gc -b "$build" -g -t "$turn" -a "$whole" -p "$gc_in_turns" lua
 check asan-build "builds with AddressSanitizer and UBSan" asan_build
-tests asan -b "$build/check/asan" -s -t "$turn" -a "$whole" lua c
+tests asan -b "$build/check/asan" -s -t "$turn" -a "$whole" -p "$command_specs" lua c
 check tsan-build "builds with ThreadSanitizer" tsan_build
 TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
 check fuzz "random input finds nothing in the fuzz targets" fuzz
