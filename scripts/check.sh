@@ -7,8 +7,8 @@
 # Some tests take turns where each takes many times as long, so that all is over in a quarter of an
 # hour:
 #   - gc, asan: of what a spec file repeats on each store and in each way, one variant, which
-#     spec/support/turns.lua chooses; what is close to C runs all variants (`whole` below). gc
-#     leaves some files to other turns.
+#     spec/support/turns.lua chooses; what is close to C runs all variants (`whole` below). Some
+#     files are left to other turns.
 #   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
 #   - asan, valgrind: of many faults of one kind, one in so many, which spec/c/fault_steps.h
 #     chooses.
