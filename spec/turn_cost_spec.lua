@@ -203,11 +203,11 @@ support.each_store(function(open)
         end
         run:cancel()
       end
-      local count = session().revision
       ask(runner, "y")
       local words = {}
       for word in seen[#seen]:gmatch "%S+" do words[#words + 1] = word end
-      assert.equal(count + 1, #words)
+      -- All but the answer. It is counted now: what a cancelled run was storing is still stored, in its turn.
+      assert.equal(session().revision - 1, #words)
       for turn = 1, 600 do
         assert.equal("a" .. turn, words[2 * turn - 1])
         assert.equal("A" .. turn, words[2 * turn])
