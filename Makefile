@@ -332,27 +332,30 @@ pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR
          -e 's|@VERSION@|$(VERSION)|' moonpad$(1).pc.in > '$(DESTDIR)$(PKGCONFIGDIR)/moonpad$(1).pc'
 
 install-lib: lib $(BUILD)/whole/libmoonpad_lua.a ## the headers, libraries and pkg-config files alone
-	$(INSTALL) -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PKGCONFIGDIR)'
-	$(INSTALL) -m 644 include/*.h '$(DESTDIR)$(INCLUDEDIR)'
-	$(INSTALL) -m 644 $(BUILD)/libmoonpad.a $(BUILD)/whole/libmoonpad_lua.a '$(DESTDIR)$(LIBDIR)'
-	$(INSTALL) -m 755 $(BUILD)/$(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
-	ln -sf libmoonpad.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
-	ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so'
-	$(call pc,)
-	$(call pc,-lua)
+	@echo "Installing headers and libraries: $(DESTDIR)$(INCLUDEDIR), $(DESTDIR)$(LIBDIR)"
+	@$(INSTALL) -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PKGCONFIGDIR)'
+	@$(INSTALL) -m 644 include/*.h '$(DESTDIR)$(INCLUDEDIR)'
+	@$(INSTALL) -m 644 $(BUILD)/libmoonpad.a $(BUILD)/whole/libmoonpad_lua.a '$(DESTDIR)$(LIBDIR)'
+	@$(INSTALL) -m 755 $(BUILD)/$(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
+	@ln -sf libmoonpad.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
+	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so'
+	@$(call pc,)
+	@$(call pc,-lua)
 
 install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) left-out ## the Lua module and the moonpad command alone
-	$(INSTALL) -d '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(BINDIR)'
-	$(INSTALL) -m 755 $(BUILD)/moonpad/core.so $(OPTIONAL) '$(DESTDIR)$(LUA_CMOD)/moonpad'
-	for file in $(LUA_FILES:lua/%=%); do $(INSTALL) -D -m 644 lua/$$file '$(DESTDIR)$(LUA_LMOD)'/$$file || exit 1; done
-	$(INSTALL) -m 755 bin/moonpad '$(DESTDIR)$(BINDIR)/moonpad'
+	@echo "Installing the Lua module and the command: $(DESTDIR)$(LUA_LMOD), $(DESTDIR)$(LUA_CMOD), $(DESTDIR)$(BINDIR)"
+	@$(INSTALL) -d '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(BINDIR)'
+	@$(INSTALL) -m 755 $(BUILD)/moonpad/core.so $(OPTIONAL) '$(DESTDIR)$(LUA_CMOD)/moonpad'
+	@for file in $(LUA_FILES:lua/%=%); do $(INSTALL) -D -m 644 lua/$$file '$(DESTDIR)$(LUA_LMOD)'/$$file || exit 1; done
+	@$(INSTALL) -m 755 bin/moonpad '$(DESTDIR)$(BINDIR)/moonpad'
 
 # The completion is what the command itself says; without argparse there is none, and no command.
 install-doc: all ## the documentation, the licence, the examples and the completion for bash alone
-	$(INSTALL) -d '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(COMPLETIONDIR)'
-	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE '$(DESTDIR)$(DOCDIR)'
-	$(INSTALL) -m 644 docs/* '$(DESTDIR)$(DOCDIR)/docs'
-	$(INSTALL) -m 644 examples/*.c examples/*.lua examples/*.txt '$(DESTDIR)$(DOCDIR)/examples'
+	@echo "Installing documentation and examples: $(DESTDIR)$(DOCDIR)"
+	@$(INSTALL) -d '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(COMPLETIONDIR)'
+	@$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE '$(DESTDIR)$(DOCDIR)'
+	@$(INSTALL) -m 644 docs/* '$(DESTDIR)$(DOCDIR)/docs'
+	@$(INSTALL) -m 644 examples/*.c examples/*.lua examples/*.txt '$(DESTDIR)$(DOCDIR)/examples'
 	@MOONPAD_BUILD='$(abspath $(BUILD))' bin/moonpad completion bash > '$(DESTDIR)$(COMPLETIONDIR)/moonpad' || \
 		rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'
 
