@@ -29,6 +29,7 @@ typedef struct game {
   moonpad_lua_run *run;     /* NULL: nobody is thinking */
   char line[LINE_BYTES];    /* what has been typed of a line */
   size_t typed;
+  bool streaming; /* the last event was a piece of an answer */
   bool over;
   double worst_step; /* seconds */
 } game;
@@ -108,15 +109,29 @@ static void show_debt(game *self) {
   moonpad_session_free(session);
 }
 
-/* The text of an event, if it has any, is what the agent says. */
-static void hear(moonpad_string event) {
+/* A value in an event. A text is good as long as `scratch` is. */
+static moonpad_value read_event(moonpad_string event, const char *path, moonpad_buffer *scratch) {
+  moonpad_value value;
   moonpad_error error;
-  moonpad_value text;
+  check(moonpad_json_read(event, moonpad_text(path), scratch, &value, &error), &error);
+  return value;
+}
+
+/*
+** What the agent says. A model that streams says it piece by piece, in events that are partial, and
+** then once more as a whole, which is what is stored.
+*/
+static void hear(game *self, moonpad_string event) {
   moonpad_buffer scratch = {0};
-  moonpad_status status = moonpad_json_read(event, moonpad_text("content.parts[1].text"), &scratch, &text, &error);
-  if (status == MOONPAD_OK && text.type == MOONPAD_STRING) {
-    printf("%.*s\n", (int)text.as.text.length, text.as.text.data);
+  moonpad_value value = read_event(event, "partial", &scratch);
+  bool partial = value.type == MOONPAD_BOOLEAN && value.as.boolean;
+  moonpad_value text = read_event(event, "content.parts[1].text", &scratch);
+  if (text.type == MOONPAD_STRING && (partial || !self->streaming)) {
+    printf("%.*s", (int)text.as.text.length, text.as.text.data);
+    fflush(stdout);
   }
+  if (text.type == MOONPAD_STRING && !partial) putchar('\n');
+  self->streaming = partial;
   moonpad_buffer_free(&scratch);
 }
 
@@ -129,7 +144,7 @@ static void think(game *self) {
   bool ok = check(moonpad_lua_run_step(self->L, self->run, &progress, &event, &error), &error);
   double took = seconds() - begun;
   if (took > self->worst_step) self->worst_step = took;
-  if (ok && progress == MOONPAD_LUA_RUN_EVENT) hear(event);
+  if (ok && progress == MOONPAD_LUA_RUN_EVENT) hear(self, event);
   if (ok && progress != MOONPAD_LUA_RUN_DONE) return;
   moonpad_lua_run_free(self->L, self->run);
   self->run = NULL;

@@ -134,6 +134,21 @@ describe(PAGE, function()
     end)
   end
 
+  -- tavern.c goes on to be used with real models, which stream.
+  it("shows each word of a streamed answer once in the game", function()
+    write(folder .. "/work/streaming.lua", [[
+      return require "moonpad".agent { name = "Poet", model = function()
+        local words = { "Once ", "upon ", "a time" }
+        local place = 0
+        return function()
+          place = place + 1
+          return words[place]
+        end
+      end }]])
+    run { command = "printf 'Speak\\nAgain\\n' | ./tavern streaming.lua poet.db",
+      output = "Once upon a time\nOnce upon a time\n... frames, ...\n" }
+  end)
+
   it("has told the model what was said in another session", function()
     local requests = models:requests()
     assert.equal(#REPLIES, #requests)
