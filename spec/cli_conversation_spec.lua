@@ -354,9 +354,10 @@ describe("bin/moonpad", function()
     end)
 
     it("says which variable is missing", function()
-      local code, out, err = run(line "Hello", nil, "OPENAI_BASE_URL=" .. web.url)
+      local code, out, err = run(line "Hello")
       assert.same({ 1, "" }, { code, out })
-      local problem = 'model "gpt-4o": no API key: set the environment variable OPENAI_API_KEY'
+      local problem = 'model "gpt-4o": no API key: set the environment variable OPENAI_API_KEY, or give '
+        .. "moonpad.models.openai an apiKey"
       assert.equal(("moonpad: invalid_argument: %s\n"):format(problem), err)
       code, out, err = run(line "--model gemini-2.0-flash Hello")
       assert.same({ 1, "" }, { code, out })

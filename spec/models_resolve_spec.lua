@@ -9,7 +9,8 @@ describe("a model by its name", function()
     local http = require "moonpad.http"
     http.request = function(options)
       local headers = options.headers
-      error(options.url .. " " .. (headers.authorization or headers["x-api-key"] or headers["x-goog-api-key"]), 0)
+      error(options.url .. " " .. (headers.authorization or headers["x-api-key"] or headers["x-goog-api-key"]
+        or "no key"), 0)
     end
     for name in ("%s"):gmatch "%%S+" do
       local ok, instance = pcall(require("moonpad.models.resolve").model, name)
@@ -53,6 +54,14 @@ describe("a model by its name", function()
     local lines = resolved({ OPENAI_API_KEY = "key-o", OPENAI_BASE_URL = "http://local/v1" }, "deepseek-chat", "gpt-4o")
     assert.is_truthy(lines[1]:find("DEEPSEEK_API_KEY", 1, true))
     assert.are.equal("http://local/v1/chat/completions Bearer key-o", lines[2])
+  end)
+
+  it("needs no key for the server of the environment, and gives it the one that is set", function()
+    local address = { OPENAI_BASE_URL = "http://local/v1" }
+    local url = "http://local/v1/chat/completions "
+    assert.are.same({ url .. "no key", url .. "no key" }, resolved(address, "llama3.2", "gpt-oss:20b"))
+    address.OPENAI_API_KEY = "key-o"
+    assert.are.same({ url .. "Bearer key-o", url .. "Bearer key-o" }, resolved(address, "llama3.2", "gpt-oss:20b"))
   end)
 
   it("says which names are known", function()

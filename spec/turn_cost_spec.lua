@@ -206,7 +206,8 @@ support.each_store(function(open)
       ask(runner, "y")
       local words = {}
       for word in seen[#seen]:gmatch "%S+" do words[#words + 1] = word end
-      -- All but the answer. It is counted now: what a cancelled run was storing is still stored, in its turn.
+      -- All but the answer. They are counted now, because what a cancelled run was storing is still
+      -- stored.
       assert.equal(session().revision - 1, #words)
       for turn = 1, 600 do
         assert.equal("a" .. turn, words[2 * turn - 1])

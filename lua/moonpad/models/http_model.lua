@@ -74,16 +74,31 @@ local function environment(name)
   return value ~= "" and value or nil
 end
 
--- The key of the environment belongs to the provider: another address gets the key that it was
--- given, or none.
-local function findKey(spec, options, isOwnBase)
+---Refuses a model whose key is nowhere.
+---@param model string its name
+---@param adapter string
+---@param variables string[] of the environment, that could hold it
+function provider.refuseWithoutKey(model, adapter, variables)
+  core.error("invalid_argument", ('model "%s": no API key: set the environment variable %s, or give '
+    .. "moonpad.models.%s an apiKey"):format(model, table.concat(variables, " or "), adapter))
+end
+
+---The first of these variables that is set.
+---@param variables string[]
+---@return string?
+function provider.keyOfEnvironment(variables)
+  local key
+  for _, variable in ipairs(variables) do key = key or environment(variable) end
+  return key
+end
+
+-- The environment's key belongs to the provider, and to the server that the environment names in
+-- its place, which may want none. An address from the options gets the key from the options.
+local function findKey(spec, options, address)
   local key = expect(spec, options, "apiKey", "string")
-  if key == nil and isOwnBase then
-    for _, variable in ipairs(spec.keyVariables) do key = key or environment(variable) end
-    if key == nil then
-      core.error("invalid_argument", ("models.%s: no API key: set the environment variable %s, or give apiKey"):format(
-        spec.name, table.concat(spec.keyVariables, " or ")))
-    end
+  if key == nil and address ~= "options" then key = provider.keyOfEnvironment(spec.keyVariables) end
+  if key == nil and address == "provider" then
+    provider.refuseWithoutKey(options.model, spec.name, spec.keyVariables)
   end
   if key ~= nil and (key == "" or key:find "[%c%s]") then
     refuse(spec, "apiKey", "must not be empty, and contains neither blanks nor line ends")
@@ -91,9 +106,10 @@ local function findKey(spec, options, isOwnBase)
   return key
 end
 
+-- The address, and whose it is: of the "options", the "environment" or the "provider".
 local function findBase(spec, options)
-  local given = expect(spec, options, "baseUrl", "string")
-  local base = given or environment(spec.baseVariable) or spec.defaultBase
+  local given, set = expect(spec, options, "baseUrl", "string"), environment(spec.baseVariable)
+  local base = given or set or spec.defaultBase
   local source = given and "baseUrl" or spec.baseVariable
   if not base:lower():find "^https?://[^/?#@]+" or base:find "[%c%s?#]" then
     refuse(spec, source, "expected an address like " .. spec.defaultBase)
@@ -101,7 +117,7 @@ local function findBase(spec, options)
   if base:match "^%a+://([^/]*)":find("@", 1, true) then
     refuse(spec, source, "must not contain a user or a password; give apiKey or headers")
   end
-  return (base:gsub("/+$", "")), given == nil
+  return (base:gsub("/+$", "")), given and "options" or set and "environment" or "provider"
 end
 
 -- What a header may be called, by RFC 9110.
@@ -181,8 +197,8 @@ function provider.new(spec, options)
   core.checkFields(options, "models." .. spec.name, FIELDS)
   local name = expect(spec, options, "model", "string")
   if name == nil or not name:find "%S" then refuse(spec, "model", "the name of a model is needed") end
-  local baseUrl, isOwnBase = findBase(spec, options)
-  local apiKey = findKey(spec, options, isOwnBase)
+  local baseUrl, address = findBase(spec, options)
+  local apiKey = findKey(spec, options, address)
   local headers = mergeHeaders(spec.headers(apiKey), findHeaders(spec, options))
   headers["content-type"] = headers["content-type"] or "application/json"
   local self = setmetatable({ name = name, provider = spec.name, baseUrl = baseUrl }, Model)

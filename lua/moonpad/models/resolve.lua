@@ -1,5 +1,6 @@
 --- A model by its name alone: which adapter speaks to it, and where its key is.
 local core = require "moonpad.core"
+local httpModel = require "moonpad.models.http_model"
 
 local resolve = {}
 
@@ -30,8 +31,8 @@ resolve.RULES = {
   },
 }
 
--- Any other name belongs to the server that the environment names, which may want no key.
-local OWN_SERVER = { adapter = "openai", keyVariables = {} }
+-- Any other name belongs to the server that the environment names.
+local OWN_SERVER = { adapter = "openai" }
 
 local function environment(variable)
   local value = os and os.getenv(variable)
@@ -56,16 +57,6 @@ local function refuseUnknown(name)
   return core.error("invalid_argument", message:format(name, table.concat(known, ", "), name))
 end
 
-local function keyOf(name, rule)
-  if #rule.keyVariables == 0 then return nil end
-  for _, variable in ipairs(rule.keyVariables) do
-    local value = environment(variable)
-    if value then return value end
-  end
-  return core.error("invalid_argument", ('model "%s": no API key: set the environment variable %s'):format(
-    name, table.concat(rule.keyVariables, " or ")))
-end
-
 ---Loads what a model of that name needs, so that the first step of a run does not spend its time
 ---on it. A name that no adapter takes is refused; whether there is a key is asked when the model
 ---is called.
@@ -85,10 +76,11 @@ function resolve.model(name)
   end
   local rule = ruleOf(name) or refuseUnknown(name)
   local options = { model = name, baseUrl = rule.baseUrl }
-  local key = keyOf(name, rule)
-  -- Without an address of its own the adapter reads the key where it reads the address: from
-  -- the environment.
-  if rule.baseUrl then options.apiKey = key end
+  -- Without an address of its own the adapter finds the key where it finds the address.
+  if rule.baseUrl then
+    options.apiKey = httpModel.keyOfEnvironment(rule.keyVariables)
+      or httpModel.refuseWithoutKey(name, rule.adapter, rule.keyVariables)
+  end
   return require("moonpad.models." .. rule.adapter).new(options)
 end
 
