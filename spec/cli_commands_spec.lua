@@ -220,6 +220,9 @@ describe("bin/moonpad", function()
       assert.equal(1, code)
       assert.same({ name = "case 1", passed = false, runs = 1, passedRuns = 0,
         failures = { 'expected the answer "x", got "Hello Ann"' } }, lines(out)[1])
+      code, out = evaluate([[return { { user = "Ann", expect = { answer = "Hello Ann" } } }]], "--json --runs 1")
+      assert.equal(0, code)
+      assert.matches('"failures":[]', out, 1, true)
     end)
 
     it("tells what is wrong with the cases", function()

@@ -21,14 +21,18 @@ local tools = {
   tool("look", function() return { sky = "clear\27[2J" } end),
   tool("breaks", function() error("bad weather\7", 0) end),
   tool("boss", function() return nil end, { longRunning = true }),
+  tool("order", function() return { status = "on its way" } end, { longRunning = true }),
+  tool("failing", function() return nil, "out of stock" end, { longRunning = true }),
   tool("pay", function(args) return { paid = args.amount } end, {
     requireConfirmation = true, parameters = { type = "object", properties = { amount = { type = "integer" } } },
   }),
 }
 local expert = moonpad.agent { name = "Expert", description = "knows", model = function() return "I know." end }
 
+local NAMES = { look = true, breaks = true, boss = true, order = true, failing = true }
+
 local function answer(text)
-  if text == "look" or text == "breaks" or text == "boss" then return moonpad.functionCall(text, {}) end
+  if NAMES[text] then return moonpad.functionCall(text, {}) end
   if text == "pay" then return moonpad.functionCall("pay", { amount = 5 }) end
   if text == "expert" then return moonpad.functionCall("transfer_to_agent", { agent_name = "Expert" }) end
   if text == "escape" then return "a\27]0;title\7\n\tb\xC2\x9B31m" end
@@ -249,7 +253,17 @@ Expert: I know.
       assert.same({ 0, BOSS:format " 1" .. PAY:format(" 2", " 2"), "" }, { run("", "/waiting\n") })
       code, out = run("", "/approve\n/answer yes, 3 %\n")
       assert.same({ 0, 'It says {"paid":5}\nIt says {"result":"yes, 3 %"}\n' }, { code, out })
-      assert.same({ 0, "", "" }, { run("", "/waiting\n") })
+      assert.same({ 0, "Nothing waits for an answer.\n", "" }, { run("", "/waiting\n") })
+    end)
+
+    it("lists a call whose tool has said something for now", function()
+      run "order"
+      local waits = '(waiting for the answer of order {}: /answer TEXT or JSON)\n'
+      assert.same({ 0, waits, "" }, { run("", "/waiting\n") })
+      assert.same({ 0, 'It says {"came":true}\n', "" }, { run("", '/answer {"came":true}\n') })
+      assert.same({ 0, "Nothing waits for an answer.\n", "" }, { run("", "/waiting\n") })
+      run "failing"
+      assert.same({ 0, "Nothing waits for an answer.\n", "" }, { run("", "/waiting\n") })
     end)
 
     it("takes JSON, and does not take an object that breaks off for a text", function()

@@ -95,7 +95,8 @@ local function waiting(talk)
 end
 
 local function showPending(talk)
-  io.stdout:write(pending.describe(waiting(talk), true))
+  local text = pending.describe(waiting(talk), true)
+  io.stdout:write(text ~= "" and text or "Nothing waits for an answer.\n")
 end
 
 local showHelp

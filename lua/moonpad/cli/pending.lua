@@ -28,6 +28,12 @@ local function waitingIn(event, answered)
   return found
 end
 
+-- What a long-running tool returned at once, such as { status = "started" }, is not the answer yet,
+-- unless it is an error.
+local function isAnswer(event, response)
+  return response.id ~= nil and (event.author == "user" or (response.response or {}).error ~= nil)
+end
+
 ---The calls of a session that wait, oldest first. What was rewound waits for nothing.
 ---@param session moonpad.Session?
 ---@return moonpad.cli.PendingCall[]
@@ -37,7 +43,7 @@ function pending.of(session)
   for _, event in history.newestFirst(history.ofEvents(session.events)) do
     if event.functionResponses then
       for _, response in ipairs(event:functionResponses()) do
-        if response.id ~= nil then answered[response.id] = true end
+        if isAnswer(event, response) then answered[response.id] = true end
       end
       local found = waitingIn(event, answered)
       list = table.move(list, 1, #list, #found + 1, found)

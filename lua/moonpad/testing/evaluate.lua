@@ -2,6 +2,7 @@
 --- time to time (ADK: eval sets).
 local content = require "moonpad.events.content"
 local conversations = require "moonpad.testing.conversation"
+local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local expectations = require "moonpad.testing.expectation"
 local failures = require "moonpad.testing.failure"
@@ -134,7 +135,7 @@ local function playOnce(options, case)
 end
 
 local function playCase(options, own, case)
-  local result = { name = case.name, runs = own.runs, passedRuns = 0, failures = {} }
+  local result = { name = case.name, runs = own.runs, passedRuns = 0, failures = core.array {} }
   for run = 1, own.runs do
     local problems = playOnce(options, case)
     if #problems == 0 then result.passedRuns = result.passedRuns + 1 end
