@@ -56,6 +56,8 @@ describe("what is wrong with a definition", function()
         'agent "A".templateSyntax: expected "both", "braces" or "angles", got boolean' },
       { { disallowTransferToPeers = 1 }, 'agent "A".disallowTransferToPeers: expected a boolean, got number' },
       { { tools = { 5 } }, 'agent "A".tools[1]: expected a moonpad.tool, got number' },
+      { { tools = { moonpad.agent { name = "B", model = print } } },
+        'agent "A".tools[1]: an agent is no tool; make it one: moonpad.agentTool{ agent = ... }' },
       { { subAgents = { {} } }, 'agent "A".subAgents[1]: expected an agent, got table' },
       { { afterToolCallback = "f" },
         'agent "A".afterToolCallback: expected a function or a list of functions, got string' },

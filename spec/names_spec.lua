@@ -31,6 +31,16 @@ describe("pairs(moonpad)", function()
   end)
 end)
 
+describe("a class of ADK's", function()
+  it("is refused with the name here, when it is called", function()
+    for class, name in pairs { Agent = "agent", Runner = "runner", SequentialAgent = "sequentialAgent" } do
+      raises("invalid_argument", "did you mean moonpad." .. name .. "?", function() moonpad[class] {} end)
+      assert.is_nil(rawget(moonpad, class))
+    end
+    assert.same({}, { moonpad.Foo, moonpad[1] })
+  end)
+end)
+
 describe("ADK's name", function()
   local service
   before_each(function() service = moonpad.open "memory:" end)

@@ -50,7 +50,7 @@ end)
   it("fails where the script has too few or too many steps", function()
     assertFailure([[
     testing.run { agent = caller(testing.scriptedModel { "one" }), messages = { "a", "b" } } -- LINE]],
-      "the script has only 1 steps")
+      "the script ends after step 1")
     assertFailure([[
     local model = testing.scriptedModel { "one", "two" }
     testing.run { agent = caller(model), messages = "a" }

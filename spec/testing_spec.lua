@@ -58,7 +58,7 @@ describe("testing.scriptedModel", function()
   end)
 
   it("fails when it is asked too often, or not often enough", function()
-    assert.matches("the script has only 1 steps", message(ask, testing.scriptedModel { "one" }, { "a", "b" }))
+    assert.matches("the script ends after step 1", message(ask, testing.scriptedModel { "one" }, { "a", "b" }))
     local model = testing.scriptedModel { "one", "two" }
     ask(model, "a")
     assert.matches("1 of 2 steps", message(model.assertDone, model))
@@ -164,6 +164,8 @@ describe("assert.state_delta", function()
     local event = { actions = { stateDelta = { a = 1, gone = moonpad.removed } } }
     assert.state_delta(event, { a = 1, gone = moonpad.removed })
     assert.state_delta({}, {})
+    assert.matches("expected an event, got nil", message(function() assert.state_delta(nil, {}) end), 1, true)
+    assert.matches("take one of them", message(function() assert.state_delta({ events = { event } }, {}) end), 1, true)
     local text = message(function() assert.state_delta(event, { a = 2, b = 3 }) end)
     assert.matches("a: expected 2, got 1", text, 1, true)
     assert.matches("b: expected 3, got nothing", text, 1, true)
@@ -263,7 +265,7 @@ describe("models.scripted", function()
     assert.matches("scripted: 3 of 4 steps were asked for", message(model.assertDone, model))
     testing.run { agent = agent, messages = "d" }
     model:assertDone()
-    local says = "scripted, call 5: the script has only 4 steps"
+    local says = "scripted, call 5: the script ends after step 4"
     assert.matches(says, message(testing.run, { agent = agent, messages = "e" }))
     assert.matches(says, message(model.assertDone, model))
     assert.are.equal(5, #model.requests)

@@ -14,6 +14,13 @@ describe("a tool", function()
   end)
 
   it("refuses what it does not know and misses what it needs", function()
+    local list = { city = { type = "string" } }
+    assert.matches('tool "x".parameters: city is no keyword of JSON Schema; arguments stand in `properties`: '
+      .. '{ type = "object", properties = { city = ... } }',
+      tostring(failure(moonpad.tool, { name = "x", parameters = list, run = print })), 1, true)
+    for _, given in ipairs { { additionalProperties = { type = "string" } }, { ["not"] = { type = "string" } }, {} } do
+      assert.same(given, moonpad.tool { name = "x", parameters = given, run = print }.parameters)
+    end
     assert.matches("did you mean parameters", tostring(failure(moonpad.tool, {
       name = "a", parameter = {}, run = function() end,
     })))

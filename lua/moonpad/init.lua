@@ -53,7 +53,7 @@ if folder then core.setFolder(folder) end
 ---@field state fun(values?: table): moonpad.State a state object that belongs to no session
 ---@field injectSessionState fun(template: string, context: moonpad.Context|moonpad.State): string fills in a template
 ---@field toTable fun(value: any): any a plain deep copy of a state proxy
----@field array fun(t: table): table marks a table as an array, so that it stays one when it is empty
+---@field array fun(t?: table): table marks a table as an array, so that it stays one when it is empty
 ---@field null lightuserdata the JSON null that can be stored in state; the same value as `cjson.null`
 ---@field removed lightuserdata in a delta: this key is deleted
 ---@field json moonpad.Json the exact JSON codec
@@ -130,6 +130,15 @@ local function refusal(name)
   end
 end
 
+-- ADK's names of classes: Agent, Runner, SequentialAgent.
+local function hint(name)
+  local own = type(name) == "string" and name:gsub("^%u", string.lower)
+  if not own or own == name or not loaders[own] then return nil end
+  return function()
+    core.error("invalid_argument", ("moonpad.%s: unknown name, did you mean moonpad.%s?"):format(name, own))
+  end
+end
+
 -- All names, also those that nothing has asked for yet, but for those of a later version.
 local function sortedNames(self)
   local names, list = {}, {}
@@ -157,8 +166,9 @@ return setmetatable(moonpad, {
   __index = function(self, name)
     local load = loaders[name]
     local value = load and load() or later[name] and refusal(name) or nil
-    if value ~= nil then rawset(self, name, value) end
+    if value == nil then return hint(name) end
+    rawset(self, name, value)
     return value
   end,
   __pairs = walk,
-})
+}) --[[@as moonpad]]

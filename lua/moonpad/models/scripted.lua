@@ -16,8 +16,11 @@ local scripted = {}
 local Scripted = { __name = "moonpad.models.scripted" }
 Scripted.__index = Scripted
 
+---What a script answers: a string, a part, a response, or a function that gives one.
+---@alias moonpad.ScriptedReply moonpad.ResponseLike|moonpad.ModelFunction
+
 ---@class moonpad.ScriptStep
----@field reply any a string, a response, or a function of (request, context)
+---@field reply moonpad.ScriptedReply
 ---@field check fun(request: table, number: integer)? raises when the request is another than expected
 
 local function checkSelf(self, call)
@@ -29,7 +32,7 @@ end
 local function stepFor(self, request, number)
   local step = self.steps[number]
   if step == nil then
-    self.raise("model", ("%s, call %d: the script has only %d steps"):format(self.name, number, #self.steps))
+    self.raise("model", ("%s, call %d: the script ends after step %d"):format(self.name, number, #self.steps))
   end
   if step.check then step.check(request, number) end
   return step
@@ -76,7 +79,7 @@ end
 
 ---Makes a model that gives one answer after the other: strings, responses, or functions of
 ---`(request, context)`.
----@param answers table
+---@param answers moonpad.ScriptedReply[]
 ---@return moonpad.ScriptedModel
 function scripted.new(answers)
   if answers == nil then core.error("invalid_argument", "models.scripted: expected a list of answers, got nothing") end

@@ -8,6 +8,13 @@ local namespaces = require "luassert.namespaces"
 local say = require "say"
 local toolErrors = require "moonpad.testing.tool_errors"
 
+-- What moonpad adds, for editors: the class is that of LuaLS's own library for luassert.
+---@class luassert.internal
+---@field has_state fun(holder: any, values: table<string, any>) the state has these values
+---@field state_delta fun(event: moonpad.Event, values: table<string, any>) its delta is this
+---@field no_tool_errors fun(result: moonpad.TestRun) no tool has failed
+---@field tool_errors fun(result: moonpad.TestRun) a tool has failed
+
 -- The exact text of a value: keys sorted, 1 and 1.0 apart.
 local function show(value)
   if value == nil then return "nothing" end
@@ -58,10 +65,18 @@ local function hasState(_, arguments)
   return isSame
 end
 
+local function deltaOf(event)
+  if type(event) ~= "table" then
+    core.error("invalid_argument", "assert.state_delta: expected an event, got " .. type(event))
+  elseif event.events then
+    core.error("invalid_argument", "assert.state_delta: expected an event, got what holds events: take one of them")
+  end
+  return event.actions and event.actions.stateDelta or {}
+end
+
 -- The event's delta is exactly this.
 local function stateDelta(_, arguments)
-  local event = arguments[1]
-  local delta, differences = event and event.actions and event.actions.stateDelta or {}, {}
+  local delta, differences = deltaOf(arguments[1]), {}
   for key, wanted in pairs(arguments[2]) do
     if show(delta[key]) ~= show(wanted) then
       differences[#differences + 1] = ("%s: expected %s, got %s"):format(key, show(wanted), show(delta[key]))

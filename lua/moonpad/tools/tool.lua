@@ -1,5 +1,6 @@
 --- Tools: what a model may call.
 local confirmation = require "moonpad.flow.confirmation"
+local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
 local names = require "moonpad.tools.name"
 local schema = require "moonpad.schema.validate"
@@ -28,11 +29,30 @@ local tools = {}
 local Tool = { __name = "moonpad.tool" }
 Tool.__index = Tool
 
+-- Keywords of JSON Schema whose value is a schema.
+local HOLDS_SCHEMA = {
+  additionalProperties = true, contains = true, ["else"] = true, ["if"] = true, items = true, ["not"] = true,
+  propertyNames = true, ["then"] = true, unevaluatedProperties = true,
+}
+
+-- { city = { type = "string" } } is a schema that allows anything: its only keyword is unknown.
+local function checkIsNoList(parameters, where)
+  if parameters.type ~= nil or parameters.properties ~= nil then return end
+  for name, value in pairs(parameters) do
+    if type(value) == "table" and type(value.type) == "string" and not HOLDS_SCHEMA[name] then
+      local shown = errorText.show(tostring(name))
+      fields.refuse(where, ("%s is no keyword of JSON Schema; arguments stand in `properties`: "
+        .. '{ type = "object", properties = { %s = ... } }'):format(shown, shown))
+    end
+  end
+end
+
 ---Checks the schema of arguments, which are an object, always.
 ---@param parameters any
 ---@param where string for messages
 function tools.checkParameters(parameters, where)
   schemaDefinition.check(parameters, where)
+  checkIsNoList(parameters, where)
   local problem = schema.check({ type = parameters.type, nullable = parameters.nullable }, { an = "object" }, where)
   if problem then fields.refuse(where .. ".type", 'must be "object": arguments are one') end
 end
@@ -93,6 +113,9 @@ end
 function tools.of(value, where)
   if tools.isTool(value) then return value end
   if type(value) ~= "table" then fields.refuse(where, "expected a moonpad.tool, got " .. fields.describe(value)) end
+  if (getmetatable(value) or {}).__name == "moonpad.agent" then
+    fields.refuse(where, "an agent is no tool; make it one: moonpad.agentTool{ agent = ... }")
+  end
   return define(value, where .. ": ")
 end
 

@@ -149,7 +149,9 @@ static moonpad_status decide(mp_append *append, moonpad_error *error) {
   if (status == MOONPAD_OK && append->conflict_count > 0) {
     status = mp_fail_in_conflict(
         append->conflicts, append->conflict_count,
-        "somebody else changed %s since it was looked at: refresh the session, then decide again", error);
+        "somebody else changed %s since it was looked at: refresh the session, then decide again (increment and "
+        "append never conflict)",
+        error);
   }
   if (status != MOONPAD_OK) return status;
   if (!mp_append_write_event(append, NULL)) return mp_no_memory(error);
