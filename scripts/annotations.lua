@@ -129,8 +129,11 @@ local function addFunction(block, line, variables)
   end
   local class = variable and variables[variable]
   if not class or name:find "^__" then return end
+  -- One that tells the type of its self is called with a colon as well.
+  local tellsSelf = block.params[1] and block.params[1].name == "self"
+  if tellsSelf then table.remove(block.params, 1) end
   table.insert(class.methods, {
-    name = name, isMethod = separator == ":", params = block.params, returns = block.returns,
+    name = name, isMethod = separator == ":" or tellsSelf, params = block.params, returns = block.returns,
     text = table.concat(block.text, " "),
   })
 end

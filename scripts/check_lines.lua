@@ -1,7 +1,8 @@
---- Code is at most 120 columns wide, comments are at most 100. Annotations for editors (---@) are
---- one line each by their nature and count as code. Of shell scripts and the Makefile, a comment is
---- a line that begins with #, or one that has # and a space behind its code. Lines of documents are
--- at most 120 columns wide; rows of tables, and what programs print, cannot be broken.
+--- Code is at most 120 columns wide, comments are at most 100. Annotations for editors (---@, ---|)
+--- are one line each by their nature and count as code. Of shell scripts and the Makefile, a
+--- comment is a line that begins with #, or one that has # and a space behind its code. Lines of
+--- documents are at most 120 columns wide; rows of tables, and what programs print, cannot be
+--- broken.
 ---   lua5.4 scripts/check_lines.lua FILE...     exit code 1 when a line is too long
 
 local CODE, COMMENT = 120, 100
@@ -37,7 +38,7 @@ local function c_comment(line, inside)
 end
 
 local function hash_comment(line) return line:find "^%s*#" or line:find "%s# [^'\"]*$" end
-local function lua_comment(line) return line:find("^%s*%-%-") and not line:find("^%s*%-%-%-@") end
+local function lua_comment(line) return line:find("^%s*%-%-") and not line:find("^%s*%-%-%-[@|]") end
 
 -- A function that tells of each line of a document whether it may be as long as it likes.
 local function new_exemption()

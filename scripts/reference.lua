@@ -22,13 +22,13 @@ local GROUPS = {
   { "Tools", "ToolDefinition", "ToolFunction", "AgentToolDefinition", "Tool", "Toolset", "ToolConfirmation" },
   { "Runs", "RunnerDefinition", "Runner", "RunOptions", "Invocation" },
   { "Models", "ModelLike", "ModelFunction", "Model", "ModelConfig", "Request", "Response", "ResponseLike", "Models",
-    "ModelOptions", "HttpModel", "ScriptedModel", "ScriptStep" },
+    "ModelOptions", "HttpModel", "ScriptedModel", "ScriptedReply", "ScriptStep" },
   { "HTTP", "Http", "HttpOptions", "HttpJob", "HttpRetry" },
   { "Artifacts and memory", "ServiceConfig", "ArtifactService", "ArtifactScope", "ArtifactName", "ArtifactVersion",
     "ArtifactToSave", "ArtifactPart", "MemoryService", "MemoryQuery", "Memory" },
-  { "Testing", "Testing", "TestStep", "CallTool", "ToolContextOptions", "TestRunOptions", "TestRun", "ToolError",
-    "EvaluationOptions", "EvaluationCase", "EvaluationTurn", "Expectation", "ExpectedAnswer", "ExpectedToolCall",
-    "EvaluatedTurn", "Evaluation", "CaseResult", "Clock" },
+  { "Testing", "Testing", "TestStep", "TestExpectation", "CallTool", "ToolContextLike", "ToolContextOptions",
+    "TestRunOptions", "TestRun", "ToolError", "EvaluationOptions", "EvaluationCase", "EvaluationTurn", "Expectation",
+    "ExpectedAnswer", "ExpectedToolCall", "EvaluatedTurn", "Evaluation", "CaseResult", "Clock" },
   { "JSON, base64, errors", "Json", "Base64", "Error", "ErrorCode" },
 }
 

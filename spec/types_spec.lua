@@ -34,6 +34,15 @@ local function annotated(class, keep)
 end
 
 describe("the annotation", function()
+  -- What is loaded when it is first used has no type otherwise: editors would know of nothing.
+  it("types what the facades return", function()
+    local facades = { init = "moonpad", ["models/init"] = "moonpad.Models", ["plugins/init"] = "moonpad.Plugins" }
+    for path, class in pairs(facades) do
+      local file <close> = assert(io.open("lua/moonpad/" .. path .. ".lua"))
+      assert.matches("}) --[[@as " .. class .. "]]\n", file:read "a", 1, true)
+    end
+  end)
+
   for class, declared in pairs(fields.ofClass) do
     describe(class, function()
       it("has the fields that are declared", function()

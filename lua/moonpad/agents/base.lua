@@ -21,6 +21,7 @@ local agents = {}
 ---@field height integer how many levels of agents there are from this one down
 ---@field nesting integer how many of them run others, agents as tools included
 ---@field callbacks table<string, function[]>
+---@field package body moonpad.AgentBody
 ---@field toolsByName table<string, moonpad.Tool>? its own, without those of toolsets
 local Agent = { __name = "moonpad.agent" }
 Agent.__index = Agent

@@ -7,20 +7,22 @@ local lists = require "moonpad.util.list"
 local callbacks = {}
 
 ---May answer in place of the agent.
----@alias moonpad.BeforeAgentCallback fun(context: moonpad.Context): moonpad.ContentLike?
+---@alias moonpad.BeforeAgentCallback fun(context: moonpad.Context): moonpad.ContentLike|false|nil
 
 ---May say something behind the agent.
----@alias moonpad.AfterAgentCallback fun(context: moonpad.Context): moonpad.ContentLike?
+---@alias moonpad.AfterAgentCallback fun(context: moonpad.Context): moonpad.ContentLike|false|nil
 
 ---May change the request, or answer in place of the model.
----@alias moonpad.BeforeModelCallback fun(context: moonpad.Context, request: moonpad.Request): moonpad.ResponseLike?
+---@alias moonpad.BeforeModelCallback
+---| fun(context: moonpad.Context, request: moonpad.Request): moonpad.ResponseLike|false|nil
 
 ---May change the answer of the model, or replace it.
----@alias moonpad.AfterModelCallback fun(context: moonpad.Context, response: moonpad.Response): moonpad.ResponseLike?
+---@alias moonpad.AfterModelCallback
+---| fun(context: moonpad.Context, response: moonpad.Response): moonpad.ResponseLike|false|nil
 
 ---May answer for an error of the model.
 ---@alias moonpad.OnModelErrorCallback
----| fun(context: moonpad.Context, request: moonpad.Request, err: any): moonpad.ResponseLike?
+---| fun(context: moonpad.Context, request: moonpad.Request, err: any): moonpad.ResponseLike|false|nil
 
 ---May answer in place of the tool; it may change `args`.
 ---@alias moonpad.BeforeToolCallback fun(context: moonpad.Context, tool: moonpad.Tool, args: table): any
@@ -32,13 +34,14 @@ local callbacks = {}
 ---@alias moonpad.OnToolErrorCallback fun(context: moonpad.Context, tool: moonpad.Tool, args: table, err: any): any
 
 ---May replace the message of the user.
----@alias moonpad.OnUserMessage fun(context: moonpad.Context, message: moonpad.Content): moonpad.ContentLike?
+---@alias moonpad.OnUserMessage
+---| fun(context: moonpad.Context, message: moonpad.Content): moonpad.ContentLike|false|nil
 
 ---Is asked before or after a run; may say something.
----@alias moonpad.OnRun fun(context: moonpad.Context): moonpad.ContentLike?
+---@alias moonpad.OnRun fun(context: moonpad.Context): moonpad.ContentLike|false|nil
 
 ---May change an event before it is stored.
----@alias moonpad.OnEvent fun(context: moonpad.Context, event: moonpad.Event): moonpad.Event?
+---@alias moonpad.OnEvent fun(context: moonpad.Context, event: moonpad.Event): moonpad.Event|false|nil
 
 ---Hooks for all agents of a runner, asked before the agents' own callbacks. They are called without
 ---a self. The hooks of a run may have ADK's names as well, with Callback at their end.

@@ -9,8 +9,7 @@ local trees = require "moonpad.agents.tree"
 local toolsets = {}
 
 ---@class moonpad.Toolset
----@field tools fun(self, context: moonpad.Context): (moonpad.Tool|moonpad.ToolDefinition)[]|nil, any tools, or nil and
----what went wrong
+---@field tools fun(self, context: moonpad.Context): moonpad.ToolDefinition[]|nil, any tools, or nil and what went wrong
 ---@field close fun(self)?
 
 ---@param value any

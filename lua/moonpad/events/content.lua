@@ -6,7 +6,7 @@ local inlineData = require "moonpad.events.inline_data"
 local lists = require "moonpad.util.list"
 
 ---@class moonpad.Content
----@field role string "user" or "model"
+---@field role string? "user" or "model"
 ---@field parts moonpad.Part[]
 
 ---What a Content may be given as.

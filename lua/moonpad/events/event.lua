@@ -64,7 +64,11 @@ function event.holdsCallOrResponse(self)
   return false
 end
 
+-- Of any self: LuaLS does not see that `event ~= "waiting"` rules out the text that
+-- invocation:step() may give.
+
 ---The function calls in this event, in order.
+---@param self any
 ---@return moonpad.FunctionCall[]
 function methods.functionCalls(self)
   checkSelf(self, "functionCalls")
@@ -72,6 +76,7 @@ function methods.functionCalls(self)
 end
 
 ---The function responses in this event, in order.
+---@param self any
 ---@return moonpad.FunctionResponse[]
 function methods.functionResponses(self)
   checkSelf(self, "functionResponses")
@@ -79,6 +84,7 @@ function methods.functionResponses(self)
 end
 
 ---The text of this event without the model's thoughts; `""` when there is none.
+---@param self any
 ---@return string
 function methods.text(self)
   checkSelf(self, "text")
@@ -90,6 +96,7 @@ function methods.text(self)
 end
 
 ---Is this the answer to the user (and not a step on the way, or a mere change of state)?
+---@param self any
 ---@return boolean
 function methods.isFinalResponse(self)
   checkSelf(self, "isFinalResponse")

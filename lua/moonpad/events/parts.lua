@@ -18,7 +18,7 @@ local parts = {}
 
 ---@class moonpad.FunctionResponse
 ---@field name string
----@field response table?
+---@field response table
 ---@field id string? of the call that is answered
 ---@field parts moonpad.Part[]? files that go along
 

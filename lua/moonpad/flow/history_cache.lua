@@ -6,6 +6,8 @@ local historyCache = {}
 
 ---What is kept of a session.
 ---@class moonpad.KeptHistory
+---@field id integer of the session's creation
+---@field cache table of its service
 ---@field events table<integer, table[]> in chunks, see session_history
 ---@field beginnings table<string, integer> revisions at which invocations begin, as far as they were asked for
 ---@field prompts table<string, moonpad.Prompt> see contents

@@ -92,6 +92,9 @@ local function checkNames(response, where)
   core.error("invalid_argument", (isPartly and err or nearer).message .. FORMS)
 end
 
+---@param value moonpad.ResponseLike
+---@param where string for messages
+---@return moonpad.Response
 local function normalize(value, where)
   if type(value) == "string" then return { content = content.normalize(value, "model", where) } end
   if type(value) ~= "table" then
@@ -110,9 +113,6 @@ end
 ---What a model or a model's callback may answer.
 ---@alias moonpad.ResponseLike moonpad.ContentLike|moonpad.Response
 
----@param value moonpad.ResponseLike
----@param where string for messages
----@return moonpad.Response
 llmResponses.normalize = normalize
 
 -- Whatever else would be refused as an event later on.

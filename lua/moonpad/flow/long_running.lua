@@ -33,12 +33,15 @@ end
 ---- Searching: what the run sees, and where that is not enough what is stored before it
 
 ---@class moonpad.CallSearch
+---@field invocationContext moonpad.InvocationContext
 ---@field seen moonpad.SessionHistory
 ---@field following fun(): table? the next event that has not been looked at, newest first
 ---@field calls table<string, { event: table, call: table }[]> by id, those that have been looked at, newest first
 ---@field requests table<string, string[]> ids of requests for confirmations, by the id of the call
 ---@field answers table<string, true> ids that are answered in events that have been looked at
 ---@field before table[] events from before what the run sees, newest first
+---@field confirmed table<string, true> ids of requests that the message answers
+---@field isBefore boolean? it looks at events from before what the run sees
 ---@field callers table<table, true> those of them whose calls were found
 local Search = {}
 Search.__index = Search

@@ -20,6 +20,12 @@ local BYTES_FOR_PLACE, BYTES_FOR_PART, BYTES_FOR_CALL = 16, 150, 600
 ---@field growth integer see takeGrowth
 ---@field first integer? the revision that it begins with (contents.lua)
 ---@field last integer? the revision that it goes up to
+---@field requests table see confirmation.shown
+---@field callsById table<string, moonpad.PromptCall[]> the calls of the latest event that has the id
+---@field callsByName table<string, table> all calls of a name, and which of them may lack an answer
+---@field callsOfRequest table<string, moonpad.PromptCall> by the id of the request to confirm it
+---@field runAnew table<string, moonpad.PromptCall|false> confirmed calls whose answers are to come
+---@field answered table<integer, table> where answers stand that have come since
 local Prompt = {}
 Prompt.__index = Prompt
 

@@ -18,6 +18,7 @@ local jobs = {}
 ---@field retryReason string? what the last attempt has failed of, without anything secret
 ---@field failure { message: string, kind: string }?
 ---@field isOver boolean? nothing more will come
+---@field package deadline number? (core.monotonic)
 local Job = { __name = "moonpad.http.job" }
 Job.__index = Job
 

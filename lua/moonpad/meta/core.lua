@@ -34,6 +34,12 @@
 ---@field message string
 ---@field keys? string[] of a conflict: the keys
 ---@field event? table of a conflict: the event that was not stored
+---@field provider? string of a model's server: "openai", "gemini", "anthropic"
+---@field model? string of a model's server
+---@field status? integer of a model's server: the HTTP status
+---@field body? string of a model's server: what it has answered, at most 4 KiB
+---@field kind? string of HTTP: how it failed, "connect", "resolve", "tls", ...
+---@field cause? any in tests: the error behind it
 ---@field where? string the line that made the call, "app.lua:12"
 
 -- ---- State ----
@@ -377,6 +383,7 @@ function Service:sweep() end
 ---@field json moonpad.Json
 ---@field StatePrefix { APP_PREFIX: "app:", USER_PREFIX: "user:", TEMP_PREFIX: "temp:" }
 ---@field eventMethods table the `__index` of all events
+---@field base64Mark table the metatable of inlineData whose bytes stand in base64
 ---@field maxCopyTables integer so many tables a copy may hold, each counted wherever it stands
 ---@field _VERSION string
 local core = {}
@@ -643,6 +650,12 @@ function core.uuid4(from) end
 ---@nodiscard
 function core.uuid7(from) end
 
+---A clock that stands still until it is told otherwise.
+---@param seconds number? since 1970; default: now
+---@return moonpad.Clock
+---@nodiscard
+function core.clock(seconds) end
+
 ---Seconds since 1970 by the service's clock.
 ---@param from moonpad.Session|moonpad.Service
 ---@return number
@@ -686,7 +699,7 @@ function core.listApps(service) end
 
 ---A table that lives as long as the service object, for decoded events.
 ---@param service moonpad.Service
----@return { limit: integer? } cache `limit` is historyCacheBytes of the config
+---@return table cache `limit` is historyCacheBytes of the config; the rest is the caller's
 ---@nodiscard
 function core.historyCache(service) end
 

@@ -17,6 +17,8 @@ local FINISH = {
 ---- Reading answers
 
 ---@class moonpad.AnthropicAnswer: moonpad.ResponseBuilder
+---@field blocks table<integer, table> under way, by their index
+---@field counts table<string, number> of tokens
 local Answer = answers.class()
 
 local function readReason(self, object, path)

@@ -4,6 +4,11 @@
 local callIds = {}
 
 ---@class moonpad.CallIds
+---@field isFit fun(id: string): boolean what the provider accepts
+---@field used table<string, true>
+---@field waiting table<string, string[]> ids of calls that are not answered yet, see keyOf
+---@field last table<string, string> the id of the latest answer
+---@field count integer of ids that were made
 local CallIds = {}
 CallIds.__index = CallIds
 

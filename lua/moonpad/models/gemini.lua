@@ -9,6 +9,8 @@ local gemini = {}
 ---- Reading answers
 
 ---@class moonpad.GeminiAnswer: moonpad.ResponseBuilder
+---@field grounding table?
+---@field citations table?
 local Answer = answers.class()
 
 local COUNTS = {

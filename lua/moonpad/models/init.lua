@@ -3,7 +3,7 @@
 ---@field openai fun(options: moonpad.ModelOptions): moonpad.HttpModel OpenAI, and what speaks like it
 ---@field gemini fun(options: moonpad.ModelOptions): moonpad.HttpModel
 ---@field anthropic fun(options: moonpad.ModelOptions): moonpad.HttpModel
----@field scripted fun(answers: moonpad.ResponseLike[]): moonpad.ScriptedModel gives one answer after the other
+---@field scripted fun(answers: moonpad.ScriptedReply[]): moonpad.ScriptedModel gives one answer after the other
 
 local ADAPTERS = { anthropic = true, gemini = true, openai = true, scripted = true }
 
@@ -14,4 +14,4 @@ return setmetatable({}, {
     rawset(self, name, value)
     return value
   end,
-})
+}) --[[@as moonpad.Models]]

@@ -18,6 +18,8 @@ local FINISH = {
 ---- Reading answers
 
 ---@class moonpad.OpenaiAnswer: moonpad.ResponseBuilder
+---@field calls moonpad.OpenaiCalls
+---@field isRefused boolean?
 local Answer = answers.class()
 
 local function addThought(self, text, field)

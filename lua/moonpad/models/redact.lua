@@ -139,6 +139,9 @@ end
 ---- The redactor
 
 ---@class moonpad.Redactor
+---@field words string[]
+---@field byFirst table<integer, string[]> those that may begin with a byte
+---@field starts string a pattern of what may begin one
 local Redactor = {}
 Redactor.__index = Redactor
 

@@ -12,8 +12,10 @@ local answers = {}
 ---@field isOver boolean? the provider has said that nothing more comes
 ---@field errorCode string?
 ---@field errorMessage string?
+---@field modelVersion string?
 ---@field add fun(self, object: table): table[]? takes one object of the stream, or the whole; what to show at once
 ---@field response fun(self): table
+---@field decodeArguments fun(self, name: string?, text: string): table|string
 
 local Base = {}
 Base.__index = Base
@@ -47,8 +49,9 @@ function answers.class()
   return class
 end
 
----@param class table
----@return moonpad.ResponseBuilder
+---@generic T: moonpad.ResponseBuilder
+---@param class T
+---@return T
 function answers.new(class)
   return setmetatable({ parts = {}, texts = growingText.new() }, class)
 end

@@ -10,6 +10,11 @@ local sse = {}
 ---@field id string? the last id that the stream has set
 
 ---@class moonpad.EventStream
+---@field maxBytes integer of one event
+---@field pieces string[] of the line that is not complete yet
+---@field data string[] lines of the event that is not complete yet
+---@field size integer of both
+---@field isAtStart boolean
 local Stream = { __name = "moonpad.sse" }
 Stream.__index = Stream
 

@@ -13,4 +13,4 @@ return setmetatable({}, {
     rawset(self, name, value)
     return value
   end,
-})
+}) --[[@as moonpad.Plugins]]

@@ -28,6 +28,7 @@ local contexts = {}
 ---@field emit (fun(event: table|string): moonpad.Event)? of a custom agent
 ---@field runAgent (fun(agent: moonpad.Agent|string): moonpad.Event?)? of a custom agent
 ---@field context moonpad.Context
+---@field transfer string? of a custom agent: whom it hands the conversation over to
 ---@field isReadOnly boolean?
 ---@field endReason string? once it has ended
 
@@ -239,7 +240,7 @@ end
 ---Saves a new version of a file of this session, or with the prefix `user:` of the user. The event
 ---of this context tells of it in `actions.artifactDelta`.
 ---@param filename string
----@param part moonpad.ArtifactPart|string
+---@param part moonpad.ArtifactPart|moonpad.Part|string
 ---@return integer version from 0
 function methods:saveArtifact(filename, part)
   local callbackState = stateOfSelf(self, "saveArtifact")

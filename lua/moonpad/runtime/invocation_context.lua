@@ -81,7 +81,7 @@ function invocationContexts.new(fields)
 end
 
 ---The context of a part of the run; error `limit` where it is one too many within one another.
----@param fields { branch: string?, answered: moonpad.AnsweredAgent?, loop: moonpad.LoopRound?, final: table? }?
+---@param fields table? what it has of its own: `branch`, `answered`, `loop`, `final`
 ---@return moonpad.InvocationContext
 function InvocationContext:child(fields)
   fields = fields or {}

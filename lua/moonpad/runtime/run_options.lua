@@ -13,7 +13,7 @@ local runOptions = {}
 ---@class moonpad.RunOptions
 ---@field userId string
 ---@field sessionId string? a missing session is created; without an id, a new one
----@field newMessage string|moonpad.Content|nil
+---@field newMessage moonpad.ContentLike?
 ---@field stateDelta table? changes of state that go with the message
 ---@field numRecentEvents integer? how much history the run gets to see
 ---@field maxLlmCalls integer? in place of the runner's, 0 for no limit

@@ -42,6 +42,7 @@ local fields = {}
 ---@field names string[]
 ---@field known string[] the names, and the second names
 ---@field list moonpad.Field[]
+---@field later string[] names that a later version will have
 local Fields = { __name = "moonpad.fields" }
 Fields.__index = Fields
 

@@ -28,8 +28,8 @@ local USER_PREFIX = core.StatePrefix.USER_PREFIX
 ---@field version integer? default: the latest
 
 ---@class moonpad.ArtifactToSave: moonpad.ArtifactName
----@field part moonpad.ArtifactPart|string|nil
----@field artifact moonpad.ArtifactPart|string|nil ADK's name of `part`; one of the two must be there
+---@field part moonpad.ArtifactPart|moonpad.Part|string|nil
+---@field artifact moonpad.ArtifactPart|moonpad.Part|string|nil ADK's name of `part`; one of the two must be there
 
 ---@class moonpad.ArtifactService
 local Service = { __name = "moonpad.artifactService" }

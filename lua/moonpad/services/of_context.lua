@@ -49,7 +49,7 @@ end
 
 ---@param callbackState moonpad.CallbackState
 ---@param filename string
----@param part moonpad.ArtifactPart|string
+---@param part moonpad.ArtifactPart|moonpad.Part|string
 ---@return integer version
 function services.saveArtifact(callbackState, filename, part)
   local service = need(callbackState, "artifactService", "saveArtifact")

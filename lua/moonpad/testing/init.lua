@@ -3,15 +3,18 @@
 local core = require "moonpad.core"
 local script = require "moonpad.testing.script"
 
+---A context, or what `testing.toolContext` takes.
+---@alias moonpad.ToolContextLike moonpad.Context|moonpad.ToolContextOptions
+
 ---The tool, its arguments, and a context or what `testing.toolContext` takes -> the result, the
 ---context that the tool got, and the files that go along.
 ---@alias moonpad.CallTool
----| fun(tool: moonpad.Tool, args?: table, context?: table): any, moonpad.Context, moonpad.Part[]?
+---| fun(tool: moonpad.Tool, args?: table, context?: moonpad.ToolContextLike): any, moonpad.Context, moonpad.Part[]?
 
 ---What specs of agents need. Inside busted it adds `assert.has_state`, `assert.state_delta`,
 ---`assert.no_tool_errors`, and `assert.same` for values of a state.
 ---@class moonpad.Testing
----@field scriptedModel fun(steps: (moonpad.TestStep|moonpad.ResponseLike)[]): moonpad.ScriptedModel
+---@field scriptedModel fun(steps: (moonpad.TestStep|moonpad.ScriptedReply)[]): moonpad.ScriptedModel
 ---@field toolContext fun(options?: moonpad.ToolContextOptions): moonpad.Context a context as a tool gets it
 ---@field callTool moonpad.CallTool calls a tool as a run does
 ---@field run fun(options: moonpad.TestRunOptions): moonpad.TestRun plays messages to an agent

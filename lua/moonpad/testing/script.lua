@@ -11,9 +11,16 @@ local scripted = require "moonpad.models.scripted"
 
 local script = {}
 
+---What a request must hold.
+---@class moonpad.TestExpectation
+---@field text string? in its last message
+---@field instruction string? in its system instruction
+---@field tools string[]? exactly these tools are offered
+---@field functionResponse table<string, any>? answers of tools in its last message, or a part of each, by name
+
 ---@class moonpad.TestStep
----@field expect table|fun(request: table)? what the request must hold, see EXPECTATIONS
----@field reply any a string, a response, or a function of (request, context)
+---@field expect moonpad.TestExpectation|fun(request: moonpad.Request)|nil a function raises what it does not like
+---@field reply moonpad.ScriptedReply
 
 local function fail(step, message, place)
   failures.raise("model", ("scriptedModel, call %d: %s"):format(step, message), { place = place })
@@ -125,7 +132,7 @@ local function toStep(given, number, place)
 end
 
 ---Makes a model that gives one answer after the other and checks what it is asked.
----@param steps (moonpad.TestStep|string|table|function)[]
+---@param steps (moonpad.TestStep|moonpad.ScriptedReply)[]
 ---@return moonpad.ScriptedModel
 function script.new(steps)
   local where = "testing.scriptedModel"
