@@ -93,14 +93,14 @@ local function install(folder)
   local root = assert(io.popen "pwd"):read "l"
   local build = assert(package.searchpath("moonpad.core", package.cpath)):gsub("/moonpad/core%.so$", "")
   if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
-  shell(("mkdir %s/bin %s/work && ln -s %s/bin/moonpad %s/bin/moonpad"):format(folder, folder, support.quote(root),
+  shell(("mkdir %s/bin %s/inn && ln -s %s/bin/moonpad %s/bin/moonpad"):format(folder, folder, support.quote(root),
     folder))
   shell(("sed -e 's|@LIBDIR@|%s/whole|' -e 's|@INCLUDEDIR@|%s/include|' moonpad-lua.pc.in > %s/moonpad-lua.pc"):format(
     build, root, folder))
   -- Libraries that the sanitizers watch want a program that they watch, too.
   local flags = (os.getenv "LD_PRELOAD" or ""):find "asan" and "-fsanitize=address,undefined" or ""
   write(folder .. "/bin/cc", ('#!/bin/sh\nunset LD_PRELOAD\nexec gcc %s "$@"\n'):format(flags))
-  shell(("chmod +x %s/bin/cc && cp examples/tavern.c %s/work"):format(folder, folder))
+  shell(("chmod +x %s/bin/cc && cp examples/tavern.c %s/inn"):format(folder, folder))
 end
 
 describe(PAGE, function()
@@ -110,7 +110,7 @@ describe(PAGE, function()
     folder, models = support.tmpdir(), server.start()
     models:script { ["/v1/chat/completions"] = REPLIES }
     install(folder)
-    environment = ("cd %s/work && HOME=%s PATH=%s/bin:$PATH PKG_CONFIG_PATH=%s USER=ann OPENAI_API_KEY=key "
+    environment = ("cd %s/inn && HOME=%s PATH=%s/bin:$PATH PKG_CONFIG_PATH=%s USER=ann OPENAI_API_KEY=key "
       .. "OPENAI_BASE_URL=%s/v1"):format(folder, folder, folder, folder, models.url)
   end)
 
@@ -129,14 +129,14 @@ describe(PAGE, function()
   for _, section in ipairs(parse(read(PAGE))) do
     it(section.heading, function()
       for _, step in ipairs(section.steps) do
-        if step.kind == "file" then write(folder .. "/work/" .. step.path, step.text) else run(step) end
+        if step.kind == "file" then write(folder .. "/inn/" .. step.path, step.text) else run(step) end
       end
     end)
   end
 
   -- tavern.c goes on to be used with real models, which stream.
   it("shows each word of a streamed answer once in the game", function()
-    write(folder .. "/work/streaming.lua", [[
+    write(folder .. "/inn/streaming.lua", [[
       return require "moonpad".agent { name = "Poet", model = function()
         local words = { "Once ", "upon ", "a time" }
         local place = 0
