@@ -31,7 +31,8 @@ end
 -- What a long-running tool returned at once, such as { status = "started" }, is not the answer yet,
 -- unless it is an error.
 local function isAnswer(event, response)
-  return response.id ~= nil and (event.author == "user" or (response.response or {}).error ~= nil)
+  local said = response.response
+  return response.id ~= nil and (event.author == "user" or type(said) == "table" and said.error ~= nil)
 end
 
 ---The calls of a session that wait, oldest first. What was rewound waits for nothing.
