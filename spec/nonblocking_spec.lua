@@ -107,9 +107,10 @@ describe("a step while a model answers over HTTP", function()
     local pipe <close> = assert(io.popen(line))
     local output = pipe:read "a"
     assert.is_true((pipe:close()), output)
-    local event, seconds = output:match "^(%w+)\t([%d.e-]+)\n$"
-    assert.equal("waiting", event, output)
-    return tonumber(seconds)
+    local event, seconds = output:match "^(.*)\t([%d.e-]+)\n$"
+    assert.is_string(event, output)
+    -- A step that was interrupted may find the answer there already: it tells nothing.
+    return event == "waiting" and tonumber(seconds) or math.huge
   end
 
   it("ends within 2 ms, also when it is the first of the process", function()
