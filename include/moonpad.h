@@ -348,6 +348,11 @@ typedef enum moonpad_on_conflict {
   MOONPAD_ON_CONFLICT_OVERWRITE /* no conflict checks: the last append wins */
 } moonpad_on_conflict;
 
+typedef enum moonpad_on_max_sessions {
+  MOONPAD_ON_MAX_SESSIONS_REFUSE = 0,
+  MOONPAD_ON_MAX_SESSIONS_DELETE_OLDEST /* by their last update */
+} moonpad_on_max_sessions;
+
 /* Later versions append fields: see "Option structs". */
 typedef struct moonpad_options {
   size_t size; /* set by moonpad_options_init */
@@ -368,6 +373,22 @@ typedef struct moonpad_options {
   /* borrowed until moonpad_open returns; NULL: the built-in ones only */
   const moonpad_store_scheme *stores;
   size_t store_count;
+  /*
+  ** How long sessions, the state of users and that of apps live without being used, in seconds,
+  ** fractions included; 0 = for ever. Each has its own clock, which getting and refreshing a
+  ** session, appends and the calls on history and on user and app state start again. What has
+  ** expired is absent everywhere, whether it has been swept or not (contract 5).
+  */
+  double session_ttl_seconds;
+  double user_ttl_seconds;
+  double app_ttl_seconds;
+  /* how often a thread of the service sweeps (moonpad_sweep), in seconds of real time; 0 = never */
+  double sweep_interval_seconds;
+  /* what an append leaves of a session's events at most, in whole turns; 0 = all (contract 5) */
+  int64_t max_events;
+  double event_ttl_seconds; /* the same by the timestamp of a turn's last event; 0 = for ever */
+  moonpad_on_max_sessions on_max_sessions;
+  int64_t max_sessions_per_user; /* 0 = no limit */
 } moonpad_options;
 
 /*
@@ -429,6 +450,25 @@ MOONPAD_API void moonpad_service_release(moonpad_service *service);
 */
 MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error);
 
+/* What a sweep has freed: sessions, users and apps whose state it was, events of living sessions. */
+typedef struct moonpad_swept {
+  int64_t sessions;
+  int64_t users;
+  int64_t apps;
+  int64_t events;
+} moonpad_swept;
+
+/*
+** Frees what has expired by the times to live of this service: sessions, the state of users and of
+** apps, and turns older than event_ttl_seconds. It works in small transactions, so that others can
+** write in between; what one of them has freed stays freed if a later one fails. `swept` (may be
+** NULL) becomes what was freed, on failure as well. sweep_interval_seconds does this by itself;
+** failures of that are told to the log hook.
+** Errors: invalid_argument (the clock), unsupported (the store cannot sweep), store errors.
+** Threads: any.
+*/
+MOONPAD_API moonpad_status moonpad_sweep(moonpad_service *service, moonpad_swept *swept, moonpad_error *error);
+
 /*
 ** ---- Sessions (contract 2) ----
 **
@@ -453,7 +493,7 @@ typedef struct moonpad_session_name {
 ** initial state or empty; it is split by scope, "temp:" keys are dropped, and it is revision 0.
 ** *session is the caller's.
 ** Errors: invalid_argument (a name, the state, the clock), already_exists, limit (max_value_bytes,
-** max_state_bytes), store errors.
+** max_state_bytes, max_sessions_per_user), store errors.
 ** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_session_name *name,
@@ -511,9 +551,9 @@ MOONPAD_API moonpad_status moonpad_delete_session(moonpad_service *service, cons
 
 /*
 ** Forgets a user: all its sessions and its user state, in one transaction. `sessions` (may be
-** NULL) becomes how many sessions it had; of a user that is not known, 0. Session objects of the
-** user get not_found from then on.
-** Errors: invalid_argument (a name), store errors.
+** NULL) becomes how many sessions it had, expired ones not counted; of a user that is not known, 0.
+** Session objects of the user get not_found from then on.
+** Errors: invalid_argument (a name, the clock), store errors.
 ** Threads: any.
 */
 MOONPAD_API moonpad_status moonpad_delete_user(moonpad_service *service, moonpad_string app_name,

@@ -102,12 +102,13 @@ service_folders() {
       broken=1
     fi
   done <<'FOLDERS'
-. none
-session session/
+. expiry/
+expiry expiry/
+session expiry/|session/
 changes session/|changes/
-append session/|changes/changes\.h|append/
-history session/|append/|history/
-shared session/|shared/
+append expiry/|session/|changes/changes\.h|append/
+history expiry/|session/|append/|history/
+shared expiry/|session/|shared/
 FOLDERS
   return $broken
 }

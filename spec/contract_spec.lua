@@ -152,17 +152,12 @@ describe("the list in docs/contract.md of what this version does not have", func
     return codeOf(model.generate, model, { contents = contents, config = { reasoning = "low" } })
   end)
 
-  absent("5", {
-    "maxEvents", "eventTtlSeconds", "sessionTtlSeconds", "userTtlSeconds", "appTtlSeconds", "sweepIntervalSeconds",
-    "maxSessionsPerUser", "onMaxSessions",
-  }, "unsupported", function(field) return codeOf(moonpad.open, "memory:", { [field] = 1 }) end)
   absent("5", { "memoryTtlSeconds" }, "unsupported", function(field)
     return codeOf(moonpad.memoryService, "memory:", { [field] = 1 })
   end)
   absent("5", { "artifactTtlSeconds" }, "unsupported", function(field)
     return codeOf(moonpad.artifactService, "memory:", { [field] = 1 })
   end)
-  absent("5", { "sweep" }, 0, function() return newService():sweep() end)
   absent("5", { "moonpad.summarizer" }, "unsupported", function() return codeOf(moonpad.summarizer, {}) end)
 
   absent("6", { "clock" }, "invalid_argument", function(field)

@@ -95,7 +95,9 @@ describe("a hostile value", function()
 
   it("in a field of the config of a store", function()
     fields("open", function(config) return moonpad.open("memory:", config) end, nothing,
-      "durability busyTimeoutMs onConflict numRecentEvents maxValueBytes maxEventBytes maxStateBytes clock maxEvents",
+      [[durability busyTimeoutMs onConflict numRecentEvents maxValueBytes maxEventBytes maxStateBytes clock maxEvents
+      eventTtlSeconds sessionTtlSeconds userTtlSeconds appTtlSeconds sweepIntervalSeconds maxSessionsPerUser
+      onMaxSessions]],
       function(service) service:createSession { appName = "a", userId = "u" } end)
     for _, open in ipairs { "artifactService", "memoryService" } do
       fields(open, function(config) return moonpad[open]("memory:", config) end, nothing, "durability busyTimeoutMs")

@@ -20,8 +20,7 @@ const moonpad_session_name *call_name(const char *session_id) {
 /* ---- What the host injects: the same in each run ---- */
 
 static double fixed_clock(void *context) {
-  (void)context;
-  return 2000.5;
+  return ((call_scene *)context)->now;
 }
 
 static void counted_bytes(void *context, unsigned char bytes[16]) {
@@ -112,21 +111,35 @@ static void write_pending(call_scene *scene, moonpad_error *error) {
 }
 
 call_setting call_with_plans(void) {
-  call_setting setting = {"slow:0:memory:", "", "", MOONPAD_DURABILITY_NORMAL, NULL};
+  call_setting setting = {"slow:0:memory:", "", "", MOONPAD_DURABILITY_NORMAL, NULL, false};
   return setting;
 }
 
 call_setting call_in_memory(void) {
-  call_setting setting = {"memory:", "", "", MOONPAD_DURABILITY_NORMAL, NULL};
+  call_setting setting = {"memory:", "", "", MOONPAD_DURABILITY_NORMAL, NULL, false};
   return setting;
 }
 
 call_setting call_in_file(const char *path) {
-  call_setting setting = {"", "", "", MOONPAD_DURABILITY_NORMAL, NULL};
+  call_setting setting = {"", "", "", MOONPAD_DURABILITY_NORMAL, NULL, false};
   snprintf(setting.path, sizeof setting.path, "%s", path);
   snprintf(setting.url, sizeof setting.url, "sqlite:%s", path);
   snprintf(setting.copy, sizeof setting.copy, "%s-copy", path);
   return setting;
+}
+
+call_setting call_keeping_house(call_setting setting) {
+  setting.keeps_house = true;
+  return setting;
+}
+
+#define LIVES 100.0 /* seconds */
+
+static void keep_house(moonpad_options *options) {
+  options->user_ttl_seconds = options->app_ttl_seconds = LIVES;
+  options->max_events = 3;
+  options->max_sessions_per_user = 2;
+  options->on_max_sessions = MOONPAD_ON_MAX_SESSIONS_DELETE_OLDEST;
 }
 
 void call_scene_make(call_scene *scene, const call_setting *setting) {
@@ -138,11 +151,14 @@ void call_scene_make(call_scene *scene, const call_setting *setting) {
   scene->options.durability = setting->durability;
   scene->options.busy_timeout_ms = 5;
   scene->options.allocator = setting->allocator;
+  scene->now = 2000.5;
   scene->options.clock = fixed_clock;
+  scene->options.clock_context = scene;
   scene->options.random = counted_bytes;
   scene->options.random_context = scene;
   scene->options.stores = stores;
   scene->options.store_count = 1;
+  if (setting->keeps_house) keep_house(&scene->options);
   ok(moonpad_open(T(setting->url), &scene->options, &scene->service, &error), &error, setting->url);
   export_another(scene, &error);
   create_elsewhere(scene, &error);
@@ -151,6 +167,7 @@ void call_scene_make(call_scene *scene, const call_setting *setting) {
     ok(moonpad_append_event(scene->session, T(call_history[i]), NULL, &error), &error, "append");
   change_behind_its_back(scene, &error);
   write_pending(scene, &error);
+  if (setting->keeps_house) scene->now += LIVES + 1;
 }
 
 void call_scene_close(call_scene *scene) {

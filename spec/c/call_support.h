@@ -44,11 +44,18 @@ typedef struct call_setting {
   char url[160], path[140], copy[150]; /* empty paths: the store is no file, and has no backup */
   moonpad_durability durability;
   const moonpad_allocator *allocator; /* may be NULL */
+  /*
+  ** The state of user and app has expired when the call is made, an append trims, and a session too
+  ** many takes the oldest one's place.
+  */
+  bool keeps_house;
 } call_setting;
 
 call_setting call_in_memory(void);
 call_setting call_with_plans(void); /* in memory, and appends go as plans */
 call_setting call_in_file(const char *path);
+/* The same with keeps_house. */
+call_setting call_keeping_house(call_setting setting);
 
 /*
 ** Session "s" of app "app" and user "u" with a history of invocations "i1" and "i2"; others have
@@ -64,6 +71,7 @@ typedef struct call_scene {
   call_text exported; /* another session as JSON lines */
   call_text answer;   /* what the last call gave */
   unsigned random_seed;
+  double now;
 } call_scene;
 
 void call_scene_make(call_scene *scene, const call_setting *setting);

@@ -77,8 +77,9 @@ static moonpad_status each_session(mp_tx *tx, const mp_list_query *query, mp_eac
     for (size_t j = 0; (session = table_next(all, SESSION, user->id, false, &j)) != NULL;) {
       mp_facts facts;
       find_session(tx, &(mp_session_ref){.session = session->id}, &facts, error);
-      mp_listed_session listed = {facts.row, table_text(user->name), table_text(session->name)};
-      mp_sorting_add(&sorting, &listed, 0);
+      mp_listed_session listed = {
+          .row = facts.row, .user_id = table_text(user->name), .session_id = table_text(session->name)};
+      mp_sorting_add(&sorting, &listed);
     }
   }
   return mp_sorting_emit(&sorting, each, context, error);

@@ -162,10 +162,9 @@ static moonpad_status slow_touch(mp_tx *tx, const mp_touch *touches, size_t coun
   return inner->ops->touch(inner, touches, count, error);
 }
 
-static moonpad_status slow_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
-                                 moonpad_error *error) {
+static moonpad_status slow_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error) {
   mp_tx *inner = ask(tx);
-  return inner->ops->sweep(inner, scope, touched_before, limit, removed, error);
+  return inner->ops->sweep(inner, sweep, error);
 }
 
 static moonpad_status slow_claim_token(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,

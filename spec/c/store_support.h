@@ -224,6 +224,15 @@ void expect_same_dump(const store_dump *expected, const store_dump *found);
     CHECK(same);                                                                                                       \
   } while (0)
 
+/* The first call of a sweep. */
+static inline moonpad_status store_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit,
+                                         int64_t *removed, moonpad_error *error) {
+  mp_sweep sweep = {.scope = scope, .touched_before = touched_before, .limit = limit};
+  moonpad_status status = tx->ops->sweep(tx, &sweep, error);
+  *removed = sweep.removed;
+  return status;
+}
+
 /* ---- a session with something of everything ---- */
 
 #define FULL_MESSAGE                                                                                                   \

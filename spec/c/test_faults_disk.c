@@ -62,12 +62,12 @@ static bool go_on(const disk_fault_test *self, long n, call_scene *scene) {
   return true;
 }
 
-/* Another process, later. */
-static void expect_found(const disk_fault_test *self, long n, bool happened) {
+/* Another process, later: with the same options. */
+static void expect_found(const disk_fault_test *self, long n, const moonpad_options *options, bool happened) {
   moonpad_service *service;
   moonpad_error error = {MOONPAD_OK, ""};
   expect_sound_file(self->setting.path);
-  if (moonpad_open(moonpad_text(self->setting.url), NULL, &service, &error) != MOONPAD_OK)
+  if (moonpad_open(moonpad_text(self->setting.url), options, &service, &error) != MOONPAD_OK)
     fail_msg("%s %ld: %s", self->expected.call->name, n, error.message);
   call_text stored = expect_all_or_nothing(self, n, service);
   if (happened) assert_true(call_same(&stored, &self->expected.stored_after));
@@ -91,8 +91,11 @@ static bool fail_once(const disk_fault_test *self, long n) {
     expect_status(self, n, status, &error);
     happened = n % 2 == 1 && go_on(self, n, &scene);
   }
+  moonpad_options options = scene.options;
+  double now = scene.now;
   call_scene_close(&scene);
-  expect_found(self, n, happened);
+  scene.now = now; /* the options' clock reads it */
+  expect_found(self, n, &options, happened);
   scene.setting = &self->setting;
   call_scene_free(&scene);
   return has_failed;
@@ -106,11 +109,10 @@ static bool fail_each(disk_fault_test *self, bool lasting) {
   return n > 1;
 }
 
-static void test_every_call_on_a_failing_disk(void **state) {
-  const sqlite_files *files = *state;
+static void fail_every_call(call_setting setting) {
   fault_seed();
   for (size_t i = 0; i < every_call_count; i++) {
-    disk_fault_test one = {.setting = call_in_file(files->path)};
+    disk_fault_test one = {.setting = setting};
     one.setting.durability = MOONPAD_DURABILITY_FULL;
     call_learn(&one.expected, &every_calls[i], &one.setting);
     for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
@@ -121,8 +123,19 @@ static void test_every_call_on_a_failing_disk(void **state) {
   }
 }
 
+static void test_every_call_on_a_failing_disk(void **state) {
+  const sqlite_files *files = *state;
+  fail_every_call(call_in_file(files->path));
+}
+
+static void test_every_call_keeping_house(void **state) {
+  const sqlite_files *files = *state;
+  fail_every_call(call_keeping_house(call_in_file(files->path)));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_every_call_keeping_house, folder_setup, folder_teardown),
       cmocka_unit_test_setup_teardown(test_every_call_on_a_failing_disk, folder_setup, folder_teardown),
   };
   faulty_vfs_install();

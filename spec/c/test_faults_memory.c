@@ -81,6 +81,16 @@ static void test_every_call_in_memory(void **state) {
   fail_each(call_in_memory(), &own, ONE_BY_ONE_IN_MEMORY);
 }
 
+static void test_every_call_keeping_house(void **state) {
+  (void)state;
+  fail_each(call_keeping_house(call_in_memory()), &own, ONE_BY_ONE_IN_MEMORY);
+}
+
+static void test_every_call_keeping_house_on_a_file(void **state) {
+  const sqlite_files *files = *state;
+  fail_each(call_keeping_house(call_in_file(files->path)), &own, ONE_BY_ONE_IN_FILE);
+}
+
 static void test_every_call_as_a_plan(void **state) {
   (void)state;
   fail_each(call_with_plans(), &own, ONE_BY_ONE_IN_MEMORY);
@@ -98,8 +108,10 @@ static void test_every_call_while_sqlite_has_no_memory(void **state) {
 
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, folder_setup, folder_teardown)
-  const struct CMUnitTest tests[] = {TEST(test_every_call_in_memory), TEST(test_every_call_as_a_plan),
-                                     TEST(test_every_call_on_a_file), TEST(test_every_call_while_sqlite_has_no_memory)};
+  const struct CMUnitTest tests[] = {
+      TEST(test_every_call_in_memory),     TEST(test_every_call_as_a_plan),
+      TEST(test_every_call_keeping_house), TEST(test_every_call_keeping_house_on_a_file),
+      TEST(test_every_call_on_a_file),     TEST(test_every_call_while_sqlite_has_no_memory)};
   sqlite_memory_install();
   faulty_vfs_install(); /* fails nothing here, and does not wait for the disk */
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,7 +227,7 @@ static void test_init_writes_the_callers_struct_and_no_more(void **state) {
 
 static void test_no_struct_ends_with_bytes_that_nobody_sets(void **state) {
   (void)state;
-  assert_true(ENDS_WITH(moonpad_options, store_count));
+  assert_true(ENDS_WITH(moonpad_options, max_sessions_per_user));
   assert_true(ENDS_WITH(moonpad_get_options, after_timestamp));
   assert_true(ENDS_WITH(moonpad_list_options, after));
   assert_true(ENDS_WITH(moonpad_template_options, agent_name));

@@ -144,7 +144,7 @@ static bool run_in_shared_commit(const call_expectation *expected, const call_se
 static void test_every_call_run_again(void **state) {
   size_t run_again = 0;
   (void)state;
-  call_setting setting = {"sqlite::memory:", "", "", MOONPAD_DURABILITY_NORMAL, &hooks};
+  call_setting setting = {"sqlite::memory:", "", "", MOONPAD_DURABILITY_NORMAL, &hooks, false};
   for (size_t i = 0; i < every_call_count; i++) {
     call_expectation expected = {0};
     call_learn(&expected, &every_calls[i], &setting);

@@ -221,6 +221,13 @@ static moonpad_status purges(mp_tx *tx, void *context, moonpad_error *error) {
   return tx->ops->purge(tx, &ref, scope, last - (int64_t)(next_random() % 20), error);
 }
 
+static moonpad_status sweep_one(mp_tx *tx, moonpad_error *error) {
+  mp_sweep sweep = {.scope = (mp_scope)(next_random() % MP_STORED_SCOPES),
+                    .touched_before = (double)(next_random() % 100),
+                    .limit = 1};
+  return tx->ops->sweep(tx, &sweep, error);
+}
+
 static moonpad_status removes(mp_tx *tx, void *context, moonpad_error *error) {
   life *all = context;
   mp_facts facts;
@@ -235,8 +242,7 @@ static moonpad_status removes(mp_tx *tx, void *context, moonpad_error *error) {
   case 1:
     return tx->ops->remove_user(tx, &ref, &removed, error);
   default:
-    return tx->ops->sweep(tx, (mp_scope)(next_random() % MP_STORED_SCOPES), (double)(next_random() % 100), 1, &removed,
-                          error);
+    return sweep_one(tx, error);
   }
 }
 

@@ -234,6 +234,11 @@ static moonpad_status touches(mp_tx *tx, void *context, moonpad_error *error) {
   EXPECT_TEXT(dump_touched(tx, other, &text, error), "13 0 13");
   TRY(tx->ops->touch(tx, touched, 0, error));
   EXPECT_TEXT(dump_touched(tx, other, &text, error), "13 0 13");
+  /* nothing is made older */
+  const mp_touch earlier[] = {{*ref, MP_ALL_HEADS, 9.0}};
+  TRY(tx->ops->touch(tx, earlier, 1, error));
+  TRY(applies_touching(tx, ref, MP_ALL_HEADS, 8.0, error));
+  EXPECT_TEXT(dump_touched(tx, ref, &text, error), "15 14 13");
   return MOONPAD_OK;
 }
 
@@ -299,13 +304,13 @@ static moonpad_status sweeps_sessions(mp_tx *tx, void *context, moonpad_error *e
   (void)context;
   int64_t removed = 77;
   mp_session_ref u0 = ref_named("shop", "u0", "s");
-  TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 100.0, 100, &removed, error)); /* strictly before */
+  TRY(store_sweep(tx, MP_SCOPE_SESSION, 100.0, 100, &removed, error)); /* strictly before */
   CHECK(removed == 0);
   for (int64_t left = 7; left > 0; left -= 3) { /* in slices */
-    TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 107.0, 3, &removed, error));
+    TRY(store_sweep(tx, MP_SCOPE_SESSION, 107.0, 3, &removed, error));
     CHECK(removed == (left < 3 ? left : 3));
   }
-  TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 107.0, 3, &removed, error));
+  TRY(store_sweep(tx, MP_SCOPE_SESSION, 107.0, 3, &removed, error));
   CHECK(removed == 0);
   EXPECT_TEXT(list_users(tx, &text, error), "u7 u8 u9 ");
   /* is no session */
@@ -322,10 +327,33 @@ static moonpad_status sweeps_untouched_sessions(mp_tx *tx, void *context, moonpa
   int64_t removed = 77;
   mp_session_ref u1 = ref_named("shop", "u1", "s");
   TRY(make_session(tx, &u1, 1.0, error));
-  TRY(tx->ops->sweep(tx, MP_SCOPE_SESSION, 2.0, 100, &removed, error));
+  TRY(store_sweep(tx, MP_SCOPE_SESSION, 2.0, 100, &removed, error));
   CHECK(removed == 1);
   EXPECT_TEXT(list_users(tx, &text, error), "u0 u7 u8 u9 ");
   return MOONPAD_OK;
+}
+
+/* A sweep goes on where it has stopped, and comes to an end. */
+static moonpad_status sweeps_on(mp_tx *tx, void *context, moonpad_error *error) {
+  (void)context;
+  mp_sweep sweep = {.scope = MP_SCOPE_SESSION, .touched_before = 1000.0, .limit = 3};
+  int64_t removed = 0;
+  for (int calls = 0; !sweep.is_done; calls++) {
+    CHECK(calls < 10);
+    TRY(tx->ops->sweep(tx, &sweep, error));
+    CHECK(sweep.removed <= 3);
+    removed += sweep.removed;
+  }
+  CHECK(removed == 10);
+  EXPECT_TEXT(list_users(tx, &text, error), "");
+  return MOONPAD_OK;
+}
+
+static void test_a_sweep_in_parts(void **state) {
+  test_scene scene = scene_of(state);
+  store_needs(scene.opened, STORE_SWEEP | STORE_TOUCH);
+  write_ok(scene.opened, makes_what_is_swept, &scene);
+  write_ok(scene.opened, sweeps_on, &scene);
 }
 
 static void test_swept_sessions(void **state) {
@@ -355,14 +383,14 @@ static moonpad_status sweeps_users(mp_tx *tx, void *context, moonpad_error *erro
   test_scene *scene = context;
   int64_t removed = 77;
   mp_session_ref u0 = ref_named("shop", "u0", "s");
-  TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 100.0, 100, &removed, error));
+  TRY(store_sweep(tx, MP_SCOPE_USER, 100.0, 100, &removed, error));
   CHECK(removed == 0);
   for (int64_t left = 5; left > 0; left -= 2) {
-    TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 105.0, 2, &removed, error));
+    TRY(store_sweep(tx, MP_SCOPE_USER, 105.0, 2, &removed, error));
     CHECK(removed == (left < 2 ? left : 2));
   }
   /* what is empty is not swept again */
-  TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 105.0, 2, &removed, error));
+  TRY(store_sweep(tx, MP_SCOPE_USER, 105.0, 2, &removed, error));
   CHECK(removed == 0);
   EXPECT_TEXT(dump_swept(tx, "shop", "u0", MP_SCOPE_USER, 3, &text, error), "4 4 whole");
   EXPECT_TEXT(dump_swept(tx, "shop", "u4", MP_SCOPE_USER, MP_EVERY_KEY, &text, error), "4 4 whole");
@@ -379,7 +407,7 @@ static moonpad_status sweeps_users(mp_tx *tx, void *context, moonpad_error *erro
 static moonpad_status sweeps_apps(mp_tx *tx, void *context, moonpad_error *error) {
   (void)context;
   int64_t removed = 77;
-  TRY(tx->ops->sweep(tx, MP_SCOPE_APP, 205.0, 100, &removed, error));
+  TRY(store_sweep(tx, MP_SCOPE_APP, 205.0, 100, &removed, error));
   CHECK(removed == 1);
   EXPECT_TEXT(dump_swept(tx, "shop", NULL, MP_SCOPE_APP, 5, &text, error), "6 6 whole");
   EXPECT_TEXT(dump_swept(tx, "game", NULL, MP_SCOPE_APP, 5, &text, error), "5 0");
@@ -396,9 +424,9 @@ static moonpad_status sweeps_untouched_state(mp_tx *tx, void *context, moonpad_e
   TRY(find_head(tx, &ref, MP_SCOPE_USER, true, &row, error));
   TRY(write_text(scene->opened, tx, &ref, MP_SCOPE_USER, "k", "v", 1, error));
   TRY(write_text(scene->opened, tx, &ref, MP_SCOPE_APP, "k", "v", 1, error));
-  TRY(tx->ops->sweep(tx, MP_SCOPE_APP, 1.0, 100, &removed, error));
+  TRY(store_sweep(tx, MP_SCOPE_APP, 1.0, 100, &removed, error));
   CHECK(removed == 0);
-  TRY(tx->ops->sweep(tx, MP_SCOPE_USER, 1.0, 100, &removed, error));
+  TRY(store_sweep(tx, MP_SCOPE_USER, 1.0, 100, &removed, error));
   CHECK(removed == 0);
   EXPECT_TEXT(dump_keys(tx, &ref, MP_SCOPE_USER, 0, &text, error), "k='v'@1\n");
   return MOONPAD_OK;
@@ -498,6 +526,7 @@ int main(void) {
       STORE_TEST(test_trimming),
       STORE_TEST(test_touching),
       STORE_TEST(test_swept_sessions),
+      STORE_TEST(test_a_sweep_in_parts),
       STORE_TEST(test_swept_states),
       STORE_TEST(test_tokens),
       STORE_TEST(test_when_tokens_are_forgotten),

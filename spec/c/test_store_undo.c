@@ -168,26 +168,26 @@ static moonpad_status purges_user(mp_tx *tx, const mp_session_ref *ref, mp_value
 
 static moonpad_status touches(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)value;
-  const mp_touch touch[] = {{*ref, MP_HEAD(MP_SCOPE_USER), 5.0}, {*ref, MP_HEAD(MP_SCOPE_SESSION), 6.0}};
+  const mp_touch touch[] = {{*ref, MP_HEAD(MP_SCOPE_USER), 200.0}, {*ref, MP_HEAD(MP_SCOPE_SESSION), 201.0}};
   return tx->ops->touch(tx, touch, 2, error);
 }
 
 static moonpad_status sweeps_sessions(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)ref, (void)value;
   int64_t removed = 0;
-  return tx->ops->sweep(tx, MP_SCOPE_SESSION, 1e6, 100, &removed, error);
+  return store_sweep(tx, MP_SCOPE_SESSION, 1e6, 100, &removed, error);
 }
 
 static moonpad_status sweeps_users(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)ref, (void)value;
   int64_t removed = 0;
-  return tx->ops->sweep(tx, MP_SCOPE_USER, 1e6, 100, &removed, error);
+  return store_sweep(tx, MP_SCOPE_USER, 1e6, 100, &removed, error);
 }
 
 static moonpad_status sweeps_apps(mp_tx *tx, const mp_session_ref *ref, mp_value *value, moonpad_error *error) {
   (void)ref, (void)value;
   int64_t removed = 0;
-  return tx->ops->sweep(tx, MP_SCOPE_APP, 1e6, 100, &removed, error);
+  return store_sweep(tx, MP_SCOPE_APP, 1e6, 100, &removed, error);
 }
 
 static const struct {

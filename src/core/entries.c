@@ -84,7 +84,34 @@ void mp_entries_index_last(mp_entries *list) {
   }
 }
 
+bool mp_entries_put(mp_entries *list, moonpad_string key, mp_value *value, int64_t revision) {
+  uint64_t hash = mp_hash(key.data, key.length);
+  mp_entry *entry = mp_entries_find(list, key, hash);
+  if (entry == NULL) entry = mp_entries_add_owned(list, mp_key_new_hashed(list->env, key, hash));
+  if (entry == NULL) return false;
+  mp_value_retain(value);
+  mp_value_release(list->env, entry->value);
+  entry->value = value;
+  entry->revision = revision;
+  return true;
+}
+
 /* ---- the whole list ---- */
+
+void mp_entries_remove_scope(mp_entries *list, mp_scope scope) {
+  size_t kept = 0;
+  if (list->index != NULL) drop_index(list);
+  for (size_t i = 0; i < list->count; i++) {
+    mp_entry *entry = &list->items[i];
+    if (entry->scope != scope) {
+      list->items[kept++] = *entry;
+      continue;
+    }
+    mp_value_release(list->env, entry->value);
+    mp_key_release(list->env, entry->owned);
+  }
+  list->count = kept;
+}
 
 void mp_entries_sort(mp_entries *list) {
   if (list->index != NULL) drop_index(list);

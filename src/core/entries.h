@@ -80,9 +80,16 @@ static inline mp_entry *mp_entries_add_owned(mp_entries *list, mp_key *key) {
   }
   return entry;
 }
+/*
+** Sets the value (retained; NULL: none) and the revision of a key, which is added if it is missing.
+** False when out of memory: nothing has changed.
+*/
+bool mp_entries_put(mp_entries *list, moonpad_string key, mp_value *value, int64_t revision);
 /* The first entry that was added with this key, or NULL. Needs no memory. */
 mp_entry *mp_entries_find(mp_entries *list, moonpad_string key, uint64_t hash);
 
+/* Removes the entries of a scope. The others stay in their order. */
+void mp_entries_remove_scope(mp_entries *list, mp_scope scope);
 /* Sorts by the bytes of the keys. */
 void mp_entries_sort(mp_entries *list);
 /*

@@ -165,10 +165,25 @@ bool mp_is_user_message(moonpad_string author, moonpad_string parts) {
          parts.length > 2 && parts.data[0] == '[';
 }
 
-bool mp_event_is_user_message(moonpad_string json) {
-  moonpad_string author, content, parts;
+static bool find_message(moonpad_string json, moonpad_string *parts) {
+  moonpad_string author, content;
   return mp_member_find(json, "author", &author) && mp_member_find(json, "content", &content) &&
-         mp_member_find(content, "parts", &parts) && mp_is_user_message(author, parts);
+         mp_member_find(content, "parts", parts) && mp_is_user_message(author, *parts);
+}
+
+bool mp_event_is_user_message(moonpad_string json) {
+  moonpad_string parts;
+  return find_message(json, &parts);
+}
+
+bool mp_event_is_answer(moonpad_string json) {
+  moonpad_string parts, part, response;
+  if (!find_message(json, &parts)) return false;
+  mp_items items = mp_items_of(parts);
+  while (mp_items_next(&items, &part)) {
+    if (!mp_member_find(part, "functionResponse", &response)) return false;
+  }
+  return true;
 }
 
 static bool listed(moonpad_string list, moonpad_string literal) {

@@ -83,6 +83,8 @@ void mp_event_draft_stored_ids(const mp_event_draft *draft, moonpad_string store
 */
 bool mp_is_user_message(moonpad_string author, moonpad_string parts);
 bool mp_event_is_user_message(moonpad_string json);
+/* Is a stored event a message of the user that only answers calls? */
+bool mp_event_is_answer(moonpad_string json);
 
 /*
 ** Calls `each` for every entry of a stored event's stateDelta, with the decoded key. A NULL value

@@ -2,7 +2,9 @@
 #include "service/executor.h"
 
 #include <signal.h>
+#include <time.h>
 
+#include "base/condition.h"
 #include "base/error.h"
 #include "service/queue.h"
 
@@ -25,8 +27,55 @@ static void end(mp_executor *executor, mp_task *task) {
   pthread_cond_broadcast(&executor->finished);
 }
 
+/* ---- Timers ---- */
+
+#define LONGEST 1e9 /* seconds: far more than a process runs */
+
+static double monotonic(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The timer that is due first; NULL: none is set. */
+static mp_timer *first_timer(mp_executor *executor) {
+  mp_timer *first = NULL;
+  for (size_t i = 0; i < MP_TIMERS; i++) {
+    mp_timer *timer = &executor->timers[i];
+    if (timer->is_set && (first == NULL || timer->due < first->due)) first = timer;
+  }
+  return first;
+}
+
+static bool is_waiting(const mp_executor *executor, const mp_task *task) {
+  const mp_task *other = executor->waiting.first;
+  while (other != NULL && other != task) other = other->next;
+  return other != NULL;
+}
+
+/* Lets what is due wait for a worker, as others do. */
+static void push_due(mp_executor *executor) {
+  mp_timer *timer;
+  while ((timer = first_timer(executor)) != NULL && timer->due <= monotonic()) {
+    timer->is_set = false;
+    if (!is_waiting(executor, timer->task)) mp_task_push(&executor->waiting, timer->task);
+  }
+}
+
+static void wait_for_work(mp_executor *executor) {
+  const mp_timer *timer = first_timer(executor);
+  if (timer == NULL) {
+    pthread_cond_wait(&executor->work, &executor->mutex);
+    return;
+  }
+  struct timespec until = {.tv_sec = (time_t)timer->due};
+  until.tv_nsec = (long)((timer->due - (double)until.tv_sec) * 1e9);
+  pthread_cond_timedwait(&executor->work, &executor->mutex, &until);
+}
+
 /* The first task that may run now; NULL: there is none. */
 static mp_task *take_next(mp_executor *executor) {
+  push_due(executor);
   mp_task *task = executor->waiting.first;
   while (task != NULL && task->writes && executor->writing == MP_WRITERS) task = task->next;
   if (task != NULL) mp_task_unlink(&executor->waiting, task);
@@ -47,9 +96,7 @@ static void *work(void *context) {
   executor->idle++;
   for (;;) {
     mp_task *task;
-    while ((task = take_next(executor)) == NULL && !atomic_load(&executor->closed)) {
-      pthread_cond_wait(&executor->work, &executor->mutex);
-    }
+    while ((task = take_next(executor)) == NULL && !atomic_load(&executor->closed)) wait_for_work(executor);
     executor->idle--;
     if (task == NULL) break;
     run_counted(executor, task);
@@ -82,6 +129,26 @@ bool mp_executor_push(mp_executor *executor, mp_task *task) {
   }
   pthread_cond_signal(&executor->work);
   return true;
+}
+
+static mp_timer *timer_of(mp_executor *executor, const mp_task *task) {
+  mp_timer *timer = executor->timers;
+  while (timer->task != NULL && timer->task != task) timer++;
+  return timer;
+}
+
+bool mp_executor_later(mp_executor *executor, mp_task *task, double seconds) {
+  pthread_mutex_lock(&executor->mutex);
+  bool is_taken = !atomic_load(&executor->closed) && (executor->worker_count > 0 || start_worker(executor));
+  if (is_taken) {
+    mp_timer *timer = timer_of(executor, task);
+    double due = monotonic() + (seconds < LONGEST ? seconds : LONGEST);
+    if (!timer->is_set || due < timer->due) *timer = (mp_timer){.task = task, .due = due, .is_set = true};
+    /* Those who wait may wait for too long. */
+    pthread_cond_broadcast(&executor->work);
+  }
+  pthread_mutex_unlock(&executor->mutex);
+  return is_taken;
 }
 
 /* ---- Submitting ---- */
@@ -137,7 +204,7 @@ bool mp_executor_init(mp_executor *executor) {
   memset(executor, 0, sizeof *executor);
   atomic_init(&executor->closed, false);
   if (pthread_mutex_init(&executor->mutex, NULL) != 0) return false;
-  if (pthread_cond_init(&executor->work, NULL) == 0) {
+  if (mp_condition_init(&executor->work)) {
     if (pthread_cond_init(&executor->finished, NULL) == 0) return true;
     pthread_cond_destroy(&executor->work);
   }
@@ -154,6 +221,7 @@ void mp_executor_destroy(mp_executor *executor) {
 void mp_executor_stop(mp_executor *executor) {
   pthread_mutex_lock(&executor->mutex);
   bool is_first = !atomic_exchange(&executor->closed, true);
+  for (size_t i = 0; i < MP_TIMERS; i++) executor->timers[i].is_set = false;
   pthread_cond_broadcast(&executor->work);
   /* The store is closed next, so no task may be running any more, on whatever thread. */
   while (is_first ? executor->running > 0 || executor->waiting.first != NULL : !executor->ended) {

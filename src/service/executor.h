@@ -18,6 +18,15 @@
 /* At most so many run tasks that write: while a file is locked, somebody can still read. */
 #define MP_WRITERS (MP_WORKERS - 1)
 
+/* Of one task, which has no queue. */
+typedef struct mp_timer {
+  mp_task *task;
+  double due; /* by a clock that only goes forwards */
+  bool is_set;
+} mp_timer;
+/* A service has so many tasks that run later: sweeping, and storing renewals. */
+#define MP_TIMERS 2
+
 typedef struct mp_executor {
   /* Guards all of this and every queue of the service. */
   pthread_mutex_t mutex;
@@ -35,6 +44,8 @@ typedef struct mp_executor {
   unsigned running;
   /* Of these, how many write, on workers. */
   unsigned writing;
+  /* Tasks that are to run later, in no order. */
+  mp_timer timers[MP_TIMERS];
   /* The workers have been joined. */
   bool ended;
   /* Takes no more tasks; workers end once there is none for them. Set with the mutex held. */
@@ -60,6 +71,13 @@ moonpad_status mp_executor_submit(mp_executor *executor, mp_task *task, moonpad_
 moonpad_status mp_executor_run(mp_executor *executor, mp_task *task, moonpad_error *error);
 
 /*
+** Lets a worker run a task in so many seconds, or sooner if that was asked for before. The task has
+** no queue, and may be set again once it has begun to run. False: closed, or no worker could be
+** started. Any thread.
+*/
+bool mp_executor_later(mp_executor *executor, mp_task *task, double seconds);
+
+/*
 ** For the tasks of a backlog, which no worker takes singly. All with the mutex held. From `accept`
 ** on the task's queue counts it as under way, until `done` puts it into the queue, or `withdraw`
 ** takes it back. Errors of `accept`: closed.
@@ -71,8 +89,8 @@ void mp_executor_done(mp_executor *executor, mp_task *task);
 bool mp_executor_push(mp_executor *executor, mp_task *task);
 
 /*
-** Closes it, waits until all tasks that were submitted are done, and ends the threads. What is done
-** stays in the queues. May be called again, and by several threads at a time: each returns once the
+** Closes it, waits until all tasks that were submitted are done, and ends the threads. What was to
+** run later does not. What is done stays in the queues. May be called again, and by several threads at a time: each returns once the
 ** threads have ended. Any thread but a worker.
 */
 void mp_executor_stop(mp_executor *executor);

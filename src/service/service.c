@@ -1,6 +1,7 @@
 /* Opening and closing a service. */
 #include "service/service.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -13,6 +14,36 @@ const char *moonpad_version(void) {
 
 int moonpad_version_number(void) {
   return MOONPAD_VERSION_NUMBER;
+}
+
+static moonpad_status check_seconds(const char *field, double seconds, moonpad_error *error) {
+  if (isfinite(seconds) && seconds >= 0) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: must be a finite number of seconds, and not negative", field);
+}
+
+/* What is not used for so long, and how many there may be (contract 5). */
+static moonpad_status check_housekeeping(const moonpad_options *options, moonpad_error *error) {
+  const struct {
+    const char *field;
+    double seconds;
+  } times[] = {{"sessionTtlSeconds", options->session_ttl_seconds},
+               {"userTtlSeconds", options->user_ttl_seconds},
+               {"appTtlSeconds", options->app_ttl_seconds},
+               {"eventTtlSeconds", options->event_ttl_seconds},
+               {"sweepIntervalSeconds", options->sweep_interval_seconds}};
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    moonpad_status status = check_seconds(times[i].field, times[i].seconds, error);
+    if (status != MOONPAD_OK) return status;
+  }
+  if (options->max_events < 0) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "maxEvents: must not be negative (0: no limit)");
+  }
+  if (options->max_sessions_per_user < 0) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "maxSessionsPerUser: must not be negative (0: no limit)");
+  }
+  int choice = (int)options->on_max_sessions;
+  if (choice == MOONPAD_ON_MAX_SESSIONS_REFUSE || choice == MOONPAD_ON_MAX_SESSIONS_DELETE_OLDEST) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "onMaxSessions: no such value: %d", choice);
 }
 
 static moonpad_status check_options(const moonpad_options *given, moonpad_options *options, moonpad_error *error) {
@@ -41,7 +72,7 @@ static moonpad_status check_options(const moonpad_options *given, moonpad_option
   if (options->max_state_bytes < 0) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "maxStateBytes: must not be negative (0: no limit)");
   }
-  return MOONPAD_OK;
+  return check_housekeeping(options, error);
 }
 
 typedef struct scheme {
@@ -106,7 +137,10 @@ static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_
 static bool init_asynchronous(moonpad_service *service) {
   mp_backlog_init(&service->backlog, &service->executor);
   if (!mp_executor_init(&service->executor)) return false;
-  if (mp_queue_init(&service->queue, service->env, service, &service->executor.mutex)) return true;
+  if (mp_queue_init(&service->queue, service->env, service, &service->executor.mutex)) {
+    if (mp_renewals_init(&service->renewals, service)) return true;
+    mp_queue_destroy(&service->queue);
+  }
   mp_executor_destroy(&service->executor);
   return false;
 }
@@ -136,6 +170,10 @@ static moonpad_status open_in(mp_env *env, moonpad_string url, const moonpad_opt
     mp_env_release(env);
     return status;
   }
+  if (!mp_sweeper_start(&made->sweeper, made)) {
+    moonpad_service_release(made);
+    return mp_no_memory(error);
+  }
   *service = made;
   return MOONPAD_OK;
 }
@@ -154,12 +192,19 @@ moonpad_status mp_service_open_scratch(const moonpad_service *other, moonpad_ser
   *service = NULL;
   moonpad_options options = other->options;
   options.num_recent_events = MOONPAD_ALL_EVENTS;
+  /* It lives as long as a call: nothing in it expires, or is too many. */
+  options.session_ttl_seconds = options.user_ttl_seconds = options.app_ttl_seconds = 0;
+  options.sweep_interval_seconds = options.event_ttl_seconds = 0;
+  options.max_events = options.max_sessions_per_user = 0;
   return open_in(mp_env_retain(other->env), moonpad_text("memory:"), &options, service, error);
 }
 
 void moonpad_service_close(moonpad_service *service) {
   if (service == NULL) return;
   mp_executor_stop(&service->executor);
+  moonpad_error error;
+  moonpad_status status = mp_renewals_store(&service->renewals, &error);
+  if (status != MOONPAD_OK && status != MOONPAD_CLOSED) mp_log(service->env, status, error.message);
   service->store->ops->close(service->store);
 }
 
@@ -182,6 +227,7 @@ void moonpad_service_release(moonpad_service *service) {
   moonpad_service_close(service);
   mp_queue_destroy(&service->queue);
   service->store->ops->free(service->store);
+  mp_renewals_destroy(&service->renewals);
   mp_executor_destroy(&service->executor);
   mp_env *env = service->env;
   mp_release(env, service);

@@ -5,16 +5,18 @@
 ** Does not belong here: sessions (session/), pending writes (changes/), appends (append/), earlier
 ** states, forks, rewinds and exports (history/), user and app state (shared/); keeping data
 ** (src/store).
-** Arrows: history -> append -> changes -> session -> this folder's own files -> store, core, base;
-** shared -> session. binding.h is what src/lua uses of all of them.
+** Arrows: history -> append -> changes -> session -> expiry -> this folder's own files -> store,
+** core, base; shared -> session. service.c starts what expiry/ does by itself. binding.h is what
+** src/lua uses of all of them.
 **
 ** Threads. The host's: all calls; a synchronous one asks the store there, and group commit may run
 ** its transaction on another caller's thread; callbacks run in polls. Workers of the executor, at
 ** most four, three of them writing: asynchronous appends and the calls of stepped runs, save for
-** stores in memory, which are asked at once. libcurl's: one for each HTTP client. No others.
+** stores in memory, which are asked at once; sweeping every so often, and storing renewals.
+** libcurl's: one for each HTTP client. No others.
 **
-** Locks. None is asked for while another one is held, save mp_sqlite.mutex below, so no two threads
-** can wait for each other.
+** Locks. None is asked for while another one is held, but mp_sqlite.mutex in a transaction, and a
+** transaction under mp_renewals.storing, so no two threads can wait for each other.
 **
 ** mp_executor.mutex       Tasks, waiting and running, and all completion queues. Whoever holds it
 **                         takes no other lock, calls no store and no hook of the host (clock,
@@ -27,6 +29,10 @@
 ** mp_sqlite.mutex         SQLite's queue of writers and pool of readers. Held for a moment before a
 **                         transaction begins and after it has ended, and by whoever has the turn to
 **                         write, to pass it on. Rules as for the first.
+** mp_renewals.mutex       What has been used and is not stored. Held for a moment; may call the
+**                         allocator.
+** mp_renewals.storing     Held by whoever stores that, while a transaction runs. Nobody asks for it
+**                         in a transaction, nor with another lock.
 ** pool_lock (base/env.c)  Random bytes. Rules as for the first.
 **
 ** The HTTP client (src/http) has locks of its own and never calls this library.
@@ -39,6 +45,8 @@
 #include "base/number.h"
 #include "service/backlog.h"
 #include "service/executor.h"
+#include "service/expiry/renewals.h"
+#include "service/expiry/sweep.h"
 #include "service/queue.h"
 #include "store/store.h"
 
@@ -50,6 +58,8 @@ struct moonpad_service {
   mp_executor executor; /* its mutex guards all that follows */
   moonpad_queue queue;  /* for threads that have no queue of their own */
   mp_backlog backlog;   /* writes that may share a transaction: asynchronous appends */
+  mp_renewals renewals; /* has a mutex of its own */
+  mp_sweeper sweeper;
 };
 
 /* For calls that can end without asking the store, which would refuse by itself. Errors: closed. */

@@ -186,7 +186,8 @@ static int compare_listed(const void *a, const void *b) {
   return order != 0 ? order : mp_text_compare(one->session_id, other->session_id);
 }
 
-static bool is_listed(const mp_listed_session *listed, double touched, const mp_list_query *query) {
+static bool is_listed(const mp_listed_session *listed, const mp_list_query *query) {
+  double touched = listed->touched[MP_SCOPE_SESSION];
   double used = touched != 0 ? touched : listed->row.last_update_time;
   if (query->touched_since != 0 && used < query->touched_since) return false;
   if (query->has_user_id && mp_text_compare(listed->user_id, query->user_id) != 0) return false;
@@ -197,8 +198,8 @@ static bool is_listed(const mp_listed_session *listed, double touched, const mp_
   return query->newest_first ? order < 0 : order > 0;
 }
 
-void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed, double touched) {
-  if (sorting->failed || !is_listed(listed, touched, sorting->query)) return;
+void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed) {
+  if (sorting->failed || !is_listed(listed, sorting->query)) return;
   void *sessions = sorting->sessions;
   sorting->failed =
       !mp_reserve(sorting->env, &sessions, &sorting->capacity, sizeof *sorting->sessions, sorting->count + 1);

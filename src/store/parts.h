@@ -97,7 +97,7 @@ moonpad_status mp_parts_copy_history(mp_tx *tx, const mp_session_ref *from, cons
 
 /*
 ** For mp_parts.each_session of a store that does not sort: add the sessions of an app in any order,
-** then emit those that the query asks for in the query's order. `touched` is as in mp_facts.
+** then emit those that the query asks for in the query's order.
 */
 typedef struct mp_sorting {
   mp_env *env;
@@ -107,7 +107,7 @@ typedef struct mp_sorting {
   size_t count;
   bool failed; /* out of memory */
 } mp_sorting;
-void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed, double touched);
+void mp_sorting_add(mp_sorting *sorting, const mp_listed_session *listed);
 moonpad_status mp_sorting_emit(mp_sorting *sorting, mp_each_session each, void *context, moonpad_error *error);
 
 /* For mp_parts.each_event: calls `each` with what the query asks for of an event, if at all. */

@@ -103,6 +103,7 @@ typedef struct mp_event_row {
 
 typedef struct mp_listed_session {
   mp_session_row row;
+  double touched[MP_STORED_SCOPES]; /* as in mp_facts */
   moonpad_string user_id;
   moonpad_string session_id;
 } mp_listed_session;
@@ -220,7 +221,7 @@ typedef struct mp_batch {
   /* The ids, the new revisions of `heads`, and if a session is one of them its other numbers. */
   const mp_session_row *row;
   unsigned heads;           /* the heads that change */
-  double touched;           /* `heads` are used now, in seconds since 1970; 0: leave as it is */
+  double touched;           /* `heads` are used then, in seconds since 1970; 0: leave as it is */
   const mp_state_row *keys; /* rows to write; without a value: a tombstone */
   size_t key_count;
   const mp_state_row *base_keys; /* of the session's base state; without a value: removes the key */
@@ -236,6 +237,16 @@ typedef struct mp_touch {
   unsigned heads;
   double time; /* when they were used, in seconds since 1970 */
 } mp_touch;
+
+/* A sweep goes over all entries of a scope, over some of them in each call. */
+typedef struct mp_sweep {
+  mp_scope scope;
+  double touched_before; /* removes what was last used before */
+  int64_t limit;         /* removes at most so many in one call */
+  int64_t position;      /* where it goes on, the store's own; 0 at first */
+  int64_t removed;       /* by this call */
+  bool is_done;          /* it has been everywhere */
+} mp_sweep;
 
 #define MP_TOKEN_BYTES 16
 
@@ -305,17 +316,19 @@ typedef struct mp_tx_ops {
   ** asks for it yet.
   */
   moonpad_status (*purge)(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last, moonpad_error *error);
-  /* Sets when heads were last used. Those that do not exist any more are skipped. */
+  /*
+  ** Sets when heads were last used. Those that do not exist any more are skipped. Here and in
+  ** mp_batch, a time before the one that is stored changes nothing.
+  */
   moonpad_status (*touch)(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
   /*
-  ** Removes what was last used before a time, at most `limit` of them, and sets *removed to their
-  ** number. MP_SCOPE_SESSION: sessions, whole. MP_SCOPE_USER, MP_SCOPE_APP: all state rows of users
-  ** or apps that have any; the head stays, its revision counts up by one, `forgotten` becomes that
-  ** revision, and when it was last used is not known any more. A head of which that is not known
-  ** (`touched` 0) is left alone; of a session last_update_time counts then.
+  ** Goes on with a sweep, so far that it holds nobody up for long. MP_SCOPE_SESSION: removes
+  ** sessions, whole. MP_SCOPE_USER, MP_SCOPE_APP: all state rows of users or apps that have any; the
+  ** head stays, its revision counts up by one, `forgotten` becomes that revision, and when it was
+  ** last used is not known any more. A head of which that is not known (`touched` 0) is left alone;
+  ** of a session last_update_time counts then.
   */
-  moonpad_status (*sweep)(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
-                          moonpad_error *error);
+  moonpad_status (*sweep)(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
   /*
   ** The idempotency key of a call without an event. Stores `token` with the time `now`. A token
   ** that was stored before `expired` counts as absent and may be deleted; one that was stored later
@@ -403,7 +416,7 @@ moonpad_status mp_sqlite_open(mp_env *env, moonpad_string rest, const moonpad_op
                               moonpad_error *error);
 
 /* What a program hands in as the opener of a store (moonpad_options.stores). */
-#define MP_STORE_VERSION 3 /* counts up when a store built with an older header would go wrong */
+#define MP_STORE_VERSION 4 /* counts up when a store built with an older header would go wrong */
 struct moonpad_store_opener {
   unsigned version; /* MP_STORE_VERSION at its build; any other is refused with `unsupported` */
   mp_store_open open;

@@ -171,6 +171,14 @@ function Clock:advance(seconds) end
 ---@field maxStateBytes? integer of one session's state (256 MiB), 0 for none
 ---@field historyCacheBytes? integer of decoded events that runs keep for later ones (64 MiB), 0 to keep none
 ---@field clock? moonpad.Clock what time sessions and events get
+---@field sessionTtlSeconds? number how long a session lives without being used; 0, the default: for ever
+---@field userTtlSeconds? number the same of a user's state
+---@field appTtlSeconds? number the same of an app's state
+---@field sweepIntervalSeconds? number how often what has expired is freed by itself; 0, the default: never
+---@field maxEvents? integer what an append leaves of a session's events, in whole turns; 0, the default: all
+---@field eventTtlSeconds? number the same by the age of a turn's last event; 0, the default: for ever
+---@field maxSessionsPerUser? integer 0, the default: no limit
+---@field onMaxSessions? "refuse"|"deleteOldest" default "refuse": error `limit`
 
 ---@class moonpad.SessionName
 ---@field appName string
@@ -371,8 +379,16 @@ function Service:import(options) end
 ---@return true
 function Service:backup(path) end
 
----Expires what the TTLs say. This build has no TTLs, so the count is 0.
----@return integer count
+---What a sweep has freed.
+---@class moonpad.Swept
+---@field sessions integer
+---@field users integer whose state it was
+---@field apps integer whose state it was
+---@field events integer of sessions that live on
+
+---Frees what has expired by the times to live of this service, in small transactions: others can
+---write in between. `sweepIntervalSeconds` does it by itself.
+---@return moonpad.Swept
 function Service:sweep() end
 
 -- ---- The module ----

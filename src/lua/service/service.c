@@ -3,6 +3,9 @@
 ** in the other files of this folder.
 */
 #include "lua/service/service.h"
+
+#include <math.h>
+
 #include "lua/base/clock.h"
 #include "lua/service/calls.h"
 
@@ -67,6 +70,27 @@ static void read_count(mp_options_table config, const char *field, int64_t *valu
   *value = given;
 }
 
+static void read_seconds(mp_options_table config, const char *field, double *value) {
+  double given;
+  if (!mp_field_number(config, field, &given)) return;
+  if (given < 0) mp_raise_argument(config.L, "%s: %s: must not be negative", config.where, field);
+  if (!isfinite(given)) mp_raise_argument(config.L, "%s: %s: must be finite (0: for ever)", config.where, field);
+  *value = given;
+}
+
+/* What has its time, and how many there may be (contract 5). */
+static void read_housekeeping(mp_options_table config, moonpad_options *options) {
+  static const char *const choices[] = {"refuse", "deleteOldest", NULL};
+  read_seconds(config, "sessionTtlSeconds", &options->session_ttl_seconds);
+  read_seconds(config, "userTtlSeconds", &options->user_ttl_seconds);
+  read_seconds(config, "appTtlSeconds", &options->app_ttl_seconds);
+  read_seconds(config, "sweepIntervalSeconds", &options->sweep_interval_seconds);
+  read_count(config, "maxEvents", &options->max_events);
+  read_seconds(config, "eventTtlSeconds", &options->event_ttl_seconds);
+  read_count(config, "maxSessionsPerUser", &options->max_sessions_per_user);
+  options->on_max_sessions = (moonpad_on_max_sessions)mp_field_choice(config, "onMaxSessions", choices, 0);
+}
+
 /* What the config of every service has. */
 static void read_store_config(mp_options_table config, moonpad_options *options) {
   static const char *const durabilities[] = {"full", "normal", NULL};
@@ -77,13 +101,11 @@ static void read_store_config(mp_options_table config, moonpad_options *options)
 /* `history_bytes`: historyCacheBytes; stays as it is where that is absent. */
 static void read_config(lua_State *L, int index, moonpad_options *options, int64_t *history_bytes) {
   static const char *const known[] = {
-      "durability",    "busyTimeoutMs", "onConflict", "numRecentEvents",   "maxValueBytes",
-      "maxEventBytes", "maxStateBytes", "clock",      "historyCacheBytes", NULL};
-  static const char *const later[] = {"maxEvents",          "eventTtlSeconds", "sessionTtlSeconds",
-                                      "userTtlSeconds",     "appTtlSeconds",   "sweepIntervalSeconds",
-                                      "maxSessionsPerUser", "onMaxSessions",   NULL};
+      "durability",     "busyTimeoutMs",        "onConflict", "numRecentEvents",   "maxValueBytes",
+      "maxEventBytes",  "maxStateBytes",        "clock",      "historyCacheBytes", "sessionTtlSeconds",
+      "userTtlSeconds", "appTtlSeconds",        "maxEvents",  "eventTtlSeconds",   "maxSessionsPerUser",
+      "onMaxSessions",  "sweepIntervalSeconds", NULL};
   static const char *const conflicts[] = {"error", "overwrite", NULL};
-  mp_refuse_later_fields(L, index, "open", later);
   mp_options_table config = mp_check_options(L, index, "open", known);
   read_store_config(config, options);
   options->on_conflict = (moonpad_on_conflict)mp_field_choice(config, "onConflict", conflicts, 0);
@@ -92,6 +114,7 @@ static void read_config(lua_State *L, int index, moonpad_options *options, int64
   read_count(config, "maxEventBytes", &options->max_event_bytes);
   read_count(config, "maxStateBytes", &options->max_state_bytes);
   read_count(config, "historyCacheBytes", history_bytes);
+  read_housekeeping(config, options);
   int clock = mp_field_index(config, "clock");
   if (clock != 0) mp_use_clock(L, clock, "open", options);
 }

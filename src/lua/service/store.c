@@ -33,14 +33,37 @@ static int backup(lua_State *L) {
   return mp_ask_service(L, &call->call);
 }
 
-/*
-** service:sweep(): no option of this version gives anything a TTL (moonpad.open refuses them), so
-** there is nothing to expire.
-*/
-static int sweep(lua_State *L) {
-  mp_check_call(L, mp_lua_of(L), "service:sweep", 1);
-  lua_pushinteger(L, 0);
+typedef struct sweep_call {
+  mp_store_call call;
+  moonpad_swept swept;
+} sweep_call;
+
+static moonpad_status ask_sweep(mp_store_call *call, moonpad_error *error) {
+  return moonpad_sweep(call->service, &((sweep_call *)call)->swept, error);
+}
+
+static void set_count(lua_State *L, const char *field, int64_t count) {
+  lua_pushinteger(L, (lua_Integer)count);
+  lua_setfield(L, -2, field);
+}
+
+static int finish_sweep(lua_State *L, mp_store_call *call) {
+  const moonpad_swept *swept = &((sweep_call *)call)->swept;
+  mp_check(L, call->status, &call->error);
+  lua_createtable(L, 0, 4);
+  set_count(L, "sessions", swept->sessions);
+  set_count(L, "users", swept->users);
+  set_count(L, "apps", swept->apps);
+  set_count(L, "events", swept->events);
   return 1;
+}
+
+/* service:sweep() -> { sessions, users, apps, events } */
+static int sweep(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(sweep_call), ask_sweep, finish_sweep, NULL, true};
+  moonpad_service *service = mp_check_call(L, mp_lua_of(L), "service:sweep", 1);
+  sweep_call *call = (sweep_call *)mp_store_call_push(L, &type, service);
+  return mp_ask_service(L, &call->call);
 }
 
 typedef struct apps_call {

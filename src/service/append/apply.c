@@ -13,6 +13,11 @@ static void show_result(moonpad_session *session, mp_operation *operation, int64
   }
 }
 
+void mp_append_keep_house(const mp_append *append, moonpad_session *session) {
+  mp_expiry_renew(&append->expiry);
+  if (mp_trims(append->service)) session->turns = append->turns;
+}
+
 void mp_append_apply(mp_append *append, moonpad_session *session) {
   bool complete = mp_changed_keys_reserve(&append->others, &session->view);
   if (complete) mp_changed_keys_apply(&append->others, &session->view, &append->row);
@@ -21,6 +26,7 @@ void mp_append_apply(mp_append *append, moonpad_session *session) {
     show_result(session, operation, mp_row_revision(&append->row, operation->scope));
     if (append->changes != NULL) mp_changes_stored(append->changes, operation->entry);
   }
+  mp_append_keep_house(append, session);
   if (append->changes != NULL && append->duplicate) moonpad_changes_discard(append->changes);
   if (complete) session->row = append->row;
   moonpad_changes *writer = append->by_hand ? session->own : append->changes;

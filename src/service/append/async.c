@@ -236,6 +236,7 @@ static void apply_shown(mp_job *job, moonpad_session *session) {
   bool knows_others = append->has_looked && mp_changed_keys_reserve(&append->others, &session->view);
   if (knows_others) mp_changed_keys_apply(&append->others, &session->view, &append->row);
   if (is_stored) take_in_own(append, session);
+  if (is_stored) mp_append_keep_house(append, session);
   if (!is_stored && !session->in_flight.has_failed) show_stored_again(&job->queued.in_flight, session);
   for (size_t i = 0; i < append->count; i++) mp_view_expect_done(&session->view, append->operations[i].entry);
   if (knows_others) session->row = append->row;

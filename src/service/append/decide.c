@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "core/event_read.h"
+#include "service/expiry/trim.h"
 #include "service/limits.h"
 #include "service/names.h"
 
@@ -48,7 +49,7 @@ static moonpad_status note_others(void *context, const mp_state_row *row, moonpa
 }
 
 /* All that the decision depends on, in one question. */
-static moonpad_status look(mp_append *append, mp_tx *tx, moonpad_error *error) {
+static moonpad_status look_once(mp_append *append, mp_tx *tx, moonpad_error *error) {
   mp_session_ref ref = mp_session_ref_of_row(&append->names, &append->snapshot);
   mp_look look = mp_look_at(&ref, &append->snapshot, &append->others);
   look.keys = append->wanted;
@@ -61,6 +62,18 @@ static moonpad_status look(mp_append *append, mp_tx *tx, moonpad_error *error) {
   append->row = append->facts.row;
   append->has_looked = status == MOONPAD_OK;
   return status;
+}
+
+/* The state of a user or an app that has expired is removed first, as somebody else would. */
+static moonpad_status look(mp_append *append, mp_tx *tx, moonpad_error *error) {
+  bool removed = false;
+  moonpad_status status = look_once(append, tx, error);
+  if (status == MOONPAD_OK) status = mp_expiry_judge(&append->expiry, &append->facts);
+  if (status == MOONPAD_OK) status = mp_expiry_remove_state(&append->expiry, tx, &removed, error);
+  append->has_written = removed;
+  if (status != MOONPAD_OK || !removed) return status;
+  mp_append_forget_outcome(append);
+  return look_once(append, tx, error);
 }
 
 static moonpad_status add_conflict(mp_append *append, const mp_operation *operation, moonpad_error *error) {
@@ -119,10 +132,27 @@ static void count_revisions(mp_append *append, unsigned heads) {
   }
 }
 
+/* User and app count as used, too; the heads that are written anyway say so already. */
+static moonpad_status use(mp_append *append, mp_tx *tx, unsigned written, moonpad_error *error) {
+  append->expiry.stored |= written;
+  return mp_expiry_touch(&append->expiry, tx, MP_ALL_HEADS & ~written, error);
+}
+
+static moonpad_status trim(mp_append *append, mp_tx *tx, moonpad_error *error) {
+  mp_session_ref ref = mp_session_ref_of_row(&append->names, &append->row);
+  mp_trimming trimming = {append->service, &ref, append->now, append->service->options.max_events,
+                          append->draft.is_user_message};
+  mp_known_turns known = append->turns;
+  moonpad_status status = mp_trim(&trimming, tx, &append->row, &known, NULL, error);
+  if (status == MOONPAD_OK) append->turns = known;
+  return status;
+}
+
 /* Writes what has been decided. From here on only the store can fail. */
 static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) {
   mp_batch batch = {
       .row = &append->row,
+      .touched = append->now,
       .keys = append->writes,
       .key_count = append->stored_count,
       .event_count = 1,
@@ -134,7 +164,9 @@ static moonpad_status store(mp_append *append, mp_tx *tx, moonpad_error *error) 
   batch.heads |= MP_HEAD(MP_SCOPE_SESSION);
   batch.events = &event;
   batch.ref = mp_session_ref_of_row(&append->names, &append->row);
-  return tx->ops->apply(tx, &batch, error);
+  moonpad_status status = tx->ops->apply(tx, &batch, error);
+  if (status == MOONPAD_OK) status = use(append, tx, batch.heads, error);
+  return status == MOONPAD_OK && mp_trims(append->service) ? trim(append, tx, error) : status;
 }
 
 /* The rules (contract 2.1, 2.2), knowing what the look has found. */

@@ -167,9 +167,17 @@ static void begin_others(void *context) {
   mp_changed_keys_clear(context);
 }
 
+/* An append that deletes turns is more than one round trip. */
+static bool may_trim(const mp_append *append) {
+  const moonpad_options *options = &append->service->options;
+  int64_t events = append->snapshot.revision + 1 - append->snapshot.base_revision;
+  return options->event_ttl_seconds > 0 || (options->max_events > 0 && events > options->max_events);
+}
+
 static bool make_plan(sending *send) {
   mp_append *append = send->append;
   const moonpad_options *options = &append->service->options;
+  if (may_trim(append)) return false;
   if (!reserve(send) || !mp_append_reserve_notes(append)) return false;
   if (!plan_operations(send) || !write_event(append, send->operations, send->unresolved)) return false;
   send->span_count = 1;
@@ -184,11 +192,13 @@ static bool make_plan(sending *send) {
                          .id_given = append->id_given,
                          .max_value_bytes = options->max_value_bytes,
                          .max_event_bytes = options->max_event_bytes,
+                         .touched = append->now,
                          .begin = begin_others,
                          .each_state = mp_changed_keys_add_row,
                          .context = &append->others};
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     send->plan.snapshot[scope] = mp_row_revision(&append->snapshot, (mp_scope)scope);
+    send->plan.touched_since[scope] = mp_expiry_since(&append->expiry, (mp_scope)scope);
   }
   return true;
 }
@@ -203,6 +213,9 @@ static void take_outcome(sending *send) {
   append->row = append->facts.row;
   append->timestamp = append->draft.timestamp;
   append->event_revision = append->row.revision;
+  (void)mp_expiry_judge(&append->expiry, &append->facts);
+  append->expiry.stored = send->heads | MP_HEAD(MP_SCOPE_SESSION);
+  append->expiry.expired = 0;
   mp_changed_keys_note_complete(&append->others, &append->facts);
   mp_append_note(append);
   for (size_t i = 0; i < append->stored_count; i++) {

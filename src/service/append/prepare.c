@@ -144,15 +144,23 @@ static moonpad_status fill_in(mp_append *append, moonpad_error *error) {
   append->id_given = draft->id.length != 0;
   append->timestamp_given = draft->timestamp_json.length != 0;
   if (append->id_given && !digest_operations(append)) return mp_no_memory(error);
-  double now = draft->timestamp;
-  if (!append->id_given || !append->timestamp_given) {
-    moonpad_status status = mp_now(append->env, &now, error);
-    if (status != MOONPAD_OK) return status;
-  }
+  bool needs_time = !append->id_given || !append->timestamp_given;
+  moonpad_status status = mp_now(append->env, &append->now, error);
+  if (status != MOONPAD_OK && needs_time) return status;
+  if (status != MOONPAD_OK) append->now = 0;
+  double now = append->now;
   if (!append->id_given) mp_event_draft_make_id(draft, now);
   if (!append->timestamp_given) mp_event_draft_set_timestamp(draft, now);
   if (draft->invocation.length == 0) mp_event_draft_make_invocation(draft, now);
   return MOONPAD_OK;
+}
+
+static moonpad_status begin_housekeeping(mp_append *append, const moonpad_session *session, moonpad_error *error) {
+  mp_session_ref ref = mp_session_ref_of_row(&append->names, &append->snapshot);
+  moonpad_status status = mp_expiry_begin(&append->expiry, append->service, &ref, MP_ALL_HEADS, error);
+  append->expiry.writes = true;
+  if (mp_trims(append->service)) append->turns = session->turns;
+  return status;
 }
 
 /*
@@ -238,6 +246,7 @@ moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, co
   if (request->refuses_shared_keys) status = refuse_shared_keys(append, error);
   if (status == MOONPAD_OK) status = add_operations(append, session, error);
   if (status == MOONPAD_OK) status = fill_in(append, error);
+  if (status == MOONPAD_OK) status = begin_housekeeping(append, session, error);
   if (status == MOONPAD_OK && !reserve_rows(append)) status = mp_no_memory(error);
   if (status != MOONPAD_OK) mp_append_free(append);
   return status;

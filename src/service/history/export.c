@@ -9,6 +9,7 @@
 
 struct moonpad_export {
   const moonpad_session *session; /* used while the export is opened, not afterwards */
+  mp_expiry expiry;               /* likewise */
   mp_env *env;
   mp_session_row row;
   mp_replay base;               /* the base state; empty once the header is written */
@@ -24,10 +25,10 @@ static moonpad_status base_key(void *context, const mp_state_row *row, moonpad_e
 
 static moonpad_status read_header(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_export *export = context;
-  mp_session_ref ref = mp_session_ref_of(export->session);
   mp_replay_clear(&export->base);
-  moonpad_status status = mp_history_look(export->session, tx, MP_NO_KEYS, NULL, &export->row, error);
-  return status == MOONPAD_OK ? tx->ops->each_base_key(tx, &ref, base_key, &export->base, error) : status;
+  moonpad_status status = mp_history_look(&export->expiry, tx, MP_NO_KEYS, NULL, &export->row, error);
+  return status == MOONPAD_OK ? tx->ops->each_base_key(tx, &export->expiry.ref, base_key, &export->base, error)
+                              : status;
 }
 
 static void add_text_member(mp_buffer *out, const char *name, moonpad_string text) {
@@ -69,14 +70,15 @@ void moonpad_export_free(moonpad_export *export) {
 moonpad_status moonpad_export_open(moonpad_session *session, moonpad_export **result, moonpad_error *error) {
   *result = NULL;
   mp_session_drain(session);
-  moonpad_service *service = session->service;
   moonpad_export *export = mp_allocate_zeroed(session->env, sizeof *export);
   if (export == NULL) return mp_no_memory(error);
   export->env = mp_env_retain(session->env);
   export->session = session;
   mp_replay_init(&export->base, export->env);
   mp_buffer_init(&export->line, export->env);
-  moonpad_status status = service->store->ops->read(service->store, read_header, export, error);
+  moonpad_status status = mp_history_begin(&export->expiry, session, error);
+  if (status == MOONPAD_OK) status = mp_expiry_read(&export->expiry, read_header, export, error);
+  if (status == MOONPAD_OK) mp_expiry_renew(&export->expiry);
   if (status == MOONPAD_OK) status = write_header(export, &export->line, error);
   if (status == MOONPAD_OK) {
     const mp_session_row *row = &export->row;

@@ -3,12 +3,15 @@
 #include "service/history/history.h"
 #include "service/history/replay.h"
 #include "service/names.h"
+#include "service/session/quota.h"
 
 typedef struct fork_job {
   const moonpad_session *session;
   int64_t revision;
   moonpad_session_name name;
   double now;
+  mp_expiry origin;
+  mp_quota quota;
   moonpad_session *forked;
   mp_session_row from;
   mp_session_row to;
@@ -65,10 +68,10 @@ static moonpad_status add_removed(mp_entries *state, const mp_entries *changed, 
 static moonpad_status read_origin(fork_job *fork, mp_tx *tx, moonpad_error *error) {
   mp_session_ref from = mp_session_ref_of(fork->session);
   mp_replay_clear(&fork->replay);
-  moonpad_status status = mp_history_look(fork->session, tx, 0, &fork->changed, &fork->from, error);
+  moonpad_status status = mp_history_look(&fork->origin, tx, 0, &fork->changed, &fork->from, error);
   bool is_newest = fork->revision == fork->from.revision;
   fork->is_copied = status == MOONPAD_OK && is_newest && fork->changed.complete_scopes == 0;
-  if (fork->is_copied) status = mp_history_look(fork->session, tx, MP_EVERY_KEY, &fork->state, &fork->from, error);
+  if (fork->is_copied) status = mp_history_look(&fork->origin, tx, MP_EVERY_KEY, &fork->state, &fork->from, error);
   if (status == MOONPAD_OK && fork->is_copied) return add_removed(&fork->state.found, &fork->changed.found, error);
   if (status != MOONPAD_OK) return status;
   return mp_replay_to(&fork->replay, tx, &from, &fork->from, fork->revision, error);
@@ -83,6 +86,7 @@ static moonpad_status write_fork(fork_job *fork, mp_tx *tx, moonpad_error *error
   mp_batch batch = {.ref = mp_session_ref_of_row(&fork->name, to),
                     .row = to,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
+                    .touched = fork->now,
                     .keys = writes,
                     .key_count = state->count};
   moonpad_status status = writes == NULL ? mp_no_memory(error) : tx->ops->apply(tx, &batch, error);
@@ -94,12 +98,13 @@ static moonpad_status fork_in(mp_tx *tx, void *context, moonpad_error *error) {
   fork_job *fork = context;
   moonpad_status status = read_origin(fork, tx, error);
   if (status != MOONPAD_OK) return status;
-  status = tx->ops->create_session(tx, &fork->name, fork->now, &fork->to, error);
+  status = mp_expiry_create_session(&fork->quota.expiry, tx, fork->now, &fork->to, error);
   if (status == MOONPAD_ALREADY_EXISTS) return mp_fail_exists(&fork->name, error);
   mp_session_ref from = mp_session_ref_of(fork->session), to = mp_session_ref_of_row(&fork->name, &fork->to);
   if (status == MOONPAD_OK) status = tx->ops->copy_history(tx, &from, &to, fork->revision, error);
   if (status == MOONPAD_OK) status = read_numbers(fork, tx, error);
   if (status == MOONPAD_OK) status = write_fork(fork, tx, error);
+  if (status == MOONPAD_OK) status = mp_quota_apply(&fork->quota, tx, error);
   if (status != MOONPAD_OK) return status;
   return mp_session_make_stored(fork->session->service, &fork->name, tx, &fork->to, &fork->forked, error);
 }
@@ -118,13 +123,17 @@ moonpad_status moonpad_fork(moonpad_session *session, int64_t revision, moonpad_
   given.session_id = session_id;
   moonpad_status status = mp_name_new_session(env, &given, id, &fork.name, error);
   if (status == MOONPAD_OK) status = mp_now(env, &fork.now, error);
+  if (status == MOONPAD_OK) status = mp_history_begin(&fork.origin, session, error);
+  if (status == MOONPAD_OK) status = mp_quota_begin(&fork.quota, session->service, &fork.name, error);
   if (status != MOONPAD_OK) return status;
   mp_replay_init(&fork.replay, env);
   mp_changed_keys_init(&fork.state, env);
   mp_changed_keys_init(&fork.changed, env);
-  mp_store *store = session->service->store;
-  status = store->ops->write(store, fork_in, &fork, error);
+  fork.origin.writes = true;
+  status = mp_expiry_write(&fork.quota.expiry, fork_in, &fork, error);
   if (status == MOONPAD_OK) {
+    mp_expiry_renew(&fork.origin);
+    mp_expiry_renew(&fork.quota.expiry);
     *forked = fork.forked;
   } else {
     moonpad_session_free(fork.forked);

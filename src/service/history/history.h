@@ -11,12 +11,15 @@
 
 #include "service/session/session.h"
 
+/* Before the transaction of a call on the history of a session, which uses it. Errors: invalid_argument (the clock). */
+moonpad_status mp_history_begin(mp_expiry *expiry, const moonpad_session *session, moonpad_error *error);
 /*
-** In a transaction: reads the session's row as it is stored now, and into `changed` (unless NULL)
-** those of the session's own keys that changed after revision `since`. Errors: not_found, also when
-** the session object's creation is gone and another one has its name; those of the store.
+** In it: reads the session's row as it is stored now, and into `changed` (unless NULL) those of the
+** session's own keys that changed after revision `since`. Errors: not_found, also when the session
+** has expired, or the session object's creation is gone and another one has its name; those of the
+** store.
 */
-moonpad_status mp_history_look(const moonpad_session *session, mp_tx *tx, int64_t since, mp_changed_keys *changed,
+moonpad_status mp_history_look(mp_expiry *expiry, mp_tx *tx, int64_t since, mp_changed_keys *changed,
                                mp_session_row *row, moonpad_error *error);
 
 #endif

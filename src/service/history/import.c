@@ -12,6 +12,7 @@
 #include "service/history/replay.h"
 #include "service/limits.h"
 #include "service/names.h"
+#include "service/session/quota.h"
 
 /* An event that has been read. Positions, not pointers: the buffers grow. */
 typedef struct imported_event {
@@ -32,6 +33,8 @@ struct moonpad_import {
   moonpad_session_name name; /* what the session is to be called; in `given_text` or `names` */
   mp_buffer names;           /* names of the header */
   mp_session_row row;        /* numbers of the header */
+  mp_quota quota;            /* of `name` */
+  double now;                /* when it is stored */
   mp_replay base;            /* the header's base state */
   mp_replay replay;          /* the state after the events so far */
   mp_buffer compact;         /* the line that is being read */
@@ -342,6 +345,7 @@ static moonpad_status write_state(moonpad_import *import, mp_tx *tx, mp_session_
   mp_batch batch = {.ref = mp_session_ref_of_row(&import->name, row),
                     .row = row,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
+                    .touched = import->now,
                     .keys = keys,
                     .key_count = import->replay.state.count,
                     .base_keys = base,
@@ -359,10 +363,11 @@ static moonpad_status write_state(moonpad_import *import, mp_tx *tx, mp_session_
 static moonpad_status import_in(mp_tx *tx, void *context, moonpad_error *error) {
   moonpad_import *import = context;
   mp_session_row row;
-  moonpad_status status = tx->ops->create_session(tx, &import->name, import->row.create_time, &row, error);
+  moonpad_status status = mp_expiry_create_session(&import->quota.expiry, tx, import->row.create_time, &row, error);
   if (status == MOONPAD_ALREADY_EXISTS) return mp_fail_exists(&import->name, error);
   if (status == MOONPAD_OK) status = write_events(import, tx, &row, error);
   if (status == MOONPAD_OK) status = write_state(import, tx, &row, error);
+  if (status == MOONPAD_OK) status = mp_quota_apply(&import->quota, tx, error);
   if (status != MOONPAD_OK) return status;
   return mp_session_make_stored(import->service, &import->name, tx, &row, &import->session, error);
 }
@@ -439,9 +444,11 @@ moonpad_status moonpad_import_commit(moonpad_import *import, moonpad_session **s
   if (status == MOONPAD_OK && import->lines == 0) status = bad_line(1, "there is no header", error);
   if (status == MOONPAD_OK) status = check_counts(import, error);
   if (status == MOONPAD_OK) status = check_state(import, error);
-  mp_store *store = import->service->store;
-  if (status == MOONPAD_OK) status = store->ops->write(store, import_in, import, error);
+  if (status == MOONPAD_OK) status = mp_now(import->service->env, &import->now, error);
+  if (status == MOONPAD_OK) status = mp_quota_begin(&import->quota, import->service, &import->name, error);
+  if (status == MOONPAD_OK) status = mp_expiry_write(&import->quota.expiry, import_in, import, error);
   if (status == MOONPAD_OK) {
+    mp_expiry_renew(&import->quota.expiry);
     import->done = true;
     *session = import->session;
   } else {

@@ -26,15 +26,7 @@ static mp_entry *find(mp_replay *replay, moonpad_string key) {
 
 static moonpad_status put(mp_replay *replay, moonpad_string key, mp_value *value, int64_t revision,
                           moonpad_error *error) {
-  mp_env *env = replay->state.env;
-  mp_entry *entry = find(replay, key);
-  if (entry == NULL) entry = mp_entries_add_owned(&replay->state, mp_key_new(env, key));
-  if (entry == NULL) return mp_no_memory(error);
-  mp_value_retain(value);
-  mp_value_release(env, entry->value);
-  entry->value = value;
-  entry->revision = revision;
-  return MOONPAD_OK;
+  return mp_entries_put(&replay->state, key, value, revision) ? MOONPAD_OK : mp_no_memory(error);
 }
 
 moonpad_status mp_replay_base(mp_replay *replay, moonpad_string key, mp_value *value, moonpad_error *error) {

@@ -15,6 +15,7 @@
 
 typedef struct rewind_job {
   const moonpad_session *session;
+  mp_expiry expiry;
   const char *action;        /* the field of the event that says how far back */
   moonpad_string target;     /* its value as JSON: an invocation id or a revision */
   bool to_invocation;        /* `revision` is still to be found, by the invocation id */
@@ -53,11 +54,11 @@ static moonpad_status rewind_in(mp_tx *tx, void *context, moonpad_error *error) 
   rewind_job *rewind = context;
   mp_replay_clear(&rewind->before);
   mp_session_row row;
-  mp_session_ref ref = mp_session_ref_of(rewind->session);
-  moonpad_status status = mp_history_look(rewind->session, tx, MP_NO_KEYS, NULL, &row, error);
+  const mp_session_ref ref = mp_session_ref_of(rewind->session);
+  moonpad_status status = mp_history_look(&rewind->expiry, tx, MP_NO_KEYS, NULL, &row, error);
   if (status == MOONPAD_OK && rewind->to_invocation) status = find_invocation(rewind, tx, &ref, error);
   if (status == MOONPAD_OK) status = mp_replay_check(&row, rewind->revision, error);
-  if (status == MOONPAD_OK) status = mp_history_look(rewind->session, tx, rewind->revision, &rewind->now, &row, error);
+  if (status == MOONPAD_OK) status = mp_history_look(&rewind->expiry, tx, rewind->revision, &rewind->now, &row, error);
   if (status != MOONPAD_OK) return status;
   rewind->expected_revision = row.revision;
   return read_before(rewind, tx, &ref, &row, error);
@@ -109,10 +110,12 @@ static moonpad_status write_rewind_event(rewind_job *rewind, mp_buffer *event, m
 static moonpad_status read_rewind(rewind_job *rewind, mp_buffer *event, int64_t *expected_revision,
                                   moonpad_error *error) {
   mp_env *env = rewind->session->env;
-  mp_store *store = rewind->session->service->store;
+  moonpad_status status = mp_history_begin(&rewind->expiry, rewind->session, error);
+  if (status != MOONPAD_OK) return status;
   mp_replay_init(&rewind->before, env);
   mp_changed_keys_init(&rewind->now, env);
-  moonpad_status status = store->ops->read(store, rewind_in, rewind, error);
+  /* It is renewed by the append that follows. */
+  status = mp_expiry_read(&rewind->expiry, rewind_in, rewind, error);
   if (status == MOONPAD_OK) status = write_rewind_event(rewind, event, error);
   *expected_revision = rewind->expected_revision;
   mp_changed_keys_free(&rewind->now);

@@ -6,7 +6,7 @@
 #include "service/history/replay.h"
 
 typedef struct state_query {
-  const moonpad_session *session;
+  mp_expiry expiry;
   int64_t revision;
   mp_replay replay;
 } state_query;
@@ -15,21 +15,23 @@ static moonpad_status state_at_in(mp_tx *tx, void *context, moonpad_error *error
   state_query *query = context;
   mp_replay_clear(&query->replay);
   mp_session_row row;
-  mp_session_ref ref = mp_session_ref_of(query->session);
-  moonpad_status status = mp_history_look(query->session, tx, MP_NO_KEYS, NULL, &row, error);
-  return status == MOONPAD_OK ? mp_replay_to(&query->replay, tx, &ref, &row, query->revision, error) : status;
+  moonpad_status status = mp_history_look(&query->expiry, tx, MP_NO_KEYS, NULL, &row, error);
+  if (status != MOONPAD_OK) return status;
+  return mp_replay_to(&query->replay, tx, &query->expiry.ref, &row, query->revision, error);
 }
 
 moonpad_status moonpad_state_at(moonpad_session *session, int64_t revision, moonpad_buffer *json,
                                 moonpad_error *error) {
   memset(json, 0, sizeof *json);
   mp_session_drain(session);
-  state_query query = {.session = session, .revision = revision};
+  state_query query = {.revision = revision};
+  moonpad_status status = mp_history_begin(&query.expiry, session, error);
+  if (status != MOONPAD_OK) return status;
   mp_replay_init(&query.replay, session->env);
   mp_buffer out;
   mp_buffer_init(&out, session->env);
-  mp_store *store = session->service->store;
-  moonpad_status status = store->ops->read(store, state_at_in, &query, error);
+  status = mp_expiry_read(&query.expiry, state_at_in, &query, error);
+  if (status == MOONPAD_OK) mp_expiry_renew(&query.expiry);
   if (status == MOONPAD_OK) status = mp_replay_write(&query.replay, &out, error);
   if (status == MOONPAD_OK) status = mp_buffer_hand_over(&out, json, error);
   mp_buffer_free(&out);

@@ -67,6 +67,19 @@ moonpad_status mp_look_for_changed_keys(mp_tx *tx, mp_look *look, mp_changed_key
   return status;
 }
 
+moonpad_status mp_look_for_live_keys(mp_tx *tx, mp_look *look, mp_expiry *expiry, mp_changed_keys *changed,
+                                     mp_facts *facts, moonpad_error *error) {
+  moonpad_status status = mp_look_for_changed_keys(tx, look, changed, facts, error);
+  if (status == MOONPAD_OK) status = mp_expiry_judge(expiry, facts);
+  if (status != MOONPAD_OK) return status;
+  /* State that has expired: the scope has been found, and there is nothing in it. */
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    if ((expiry->expired & MP_HEAD(scope)) != 0) mp_entries_remove_scope(&changed->found, (mp_scope)scope);
+  }
+  changed->complete_scopes |= expiry->expired;
+  return mp_expiry_touch(expiry, tx, MP_ALL_HEADS & ~expiry->expired, error);
+}
+
 /* ---- putting them into a view ---- */
 
 bool mp_changed_keys_reserve(const mp_changed_keys *changed, mp_view *view) {

@@ -6,8 +6,8 @@
 #define MP_SERVICE_SESSION_CHANGED_KEYS_H
 
 #include "core/entries.h"
+#include "service/expiry/expiry.h"
 #include "service/session/view.h"
-#include "store/store.h"
 
 /* It does not move. */
 typedef struct mp_changed_keys {
@@ -36,6 +36,13 @@ mp_look mp_look_at(const mp_session_ref *ref, const mp_session_row *snapshot, mp
 /* Clears `changed`, then asks. */
 moonpad_status mp_look_for_changed_keys(mp_tx *tx, mp_look *look, mp_changed_keys *changed, mp_facts *facts,
                                         moonpad_error *error);
+
+/*
+** The same for a call that uses what it looks at: what has expired is absent, what has not is
+** renewed. MOONPAD_NOT_FOUND, no message: there is no such session any more.
+*/
+moonpad_status mp_look_for_live_keys(mp_tx *tx, mp_look *look, mp_expiry *expiry, mp_changed_keys *changed,
+                                     mp_facts *facts, moonpad_error *error);
 
 /*
 ** Puts them into a view. `reserve` makes the entries; false without memory. `apply` comes after it

@@ -5,12 +5,14 @@
 #include "base/error.h"
 #include "service/limits.h"
 #include "service/names.h"
+#include "service/session/quota.h"
 #include "service/session/session.h"
 #include "service/state_input.h"
 
 typedef struct creation {
   moonpad_service *service;
   moonpad_session_name name;
+  mp_quota quota;
   mp_entries initial;
   double now;
   mp_session_row row;
@@ -21,7 +23,7 @@ typedef struct creation {
 static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *error) {
   const mp_entries *initial = &create->initial;
   mp_session_row *row = &create->row;
-  mp_batch batch = {.ref = mp_session_ref_of_row(&create->name, row), .row = row};
+  mp_batch batch = {.ref = mp_session_ref_of_row(&create->name, row), .row = row, .touched = create->now};
   for (size_t i = 0; i < initial->count; i++) batch.heads |= MP_HEAD(initial->items[i].scope);
   batch.heads &= MP_HEAD(MP_SCOPE_USER) | MP_HEAD(MP_SCOPE_APP);
   if ((batch.heads & MP_HEAD(MP_SCOPE_USER)) != 0) row->user_revision++;
@@ -45,9 +47,10 @@ static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *
 
 static moonpad_status create_in(mp_tx *tx, void *context, moonpad_error *error) {
   creation *create = context;
-  moonpad_status status = tx->ops->create_session(tx, &create->name, create->now, &create->row, error);
+  moonpad_status status = mp_expiry_create_session(&create->quota.expiry, tx, create->now, &create->row, error);
   if (status == MOONPAD_ALREADY_EXISTS) return mp_fail_exists(&create->name, error);
   if (status == MOONPAD_OK) status = write_initial(create, tx, error);
+  if (status == MOONPAD_OK) status = mp_quota_apply(&create->quota, tx, error);
   if (status != MOONPAD_OK) return status;
   return mp_session_make_stored(create->service, &create->name, tx, &create->row, &create->session, error);
 }
@@ -66,12 +69,14 @@ moonpad_status moonpad_create_session(moonpad_service *service, const moonpad_se
     status = mp_check_state_size(service, mp_entries_bytes(&create.initial, MP_SCOPE_SESSION), error);
   }
   if (status == MOONPAD_OK) status = mp_now(service->env, &create.now, error);
+  if (status == MOONPAD_OK) status = mp_quota_begin(&create.quota, service, &create.name, error);
   if (status != MOONPAD_OK) {
     mp_entries_free(&create.initial);
     return status;
   }
-  status = service->store->ops->write(service->store, create_in, &create, error);
+  status = mp_expiry_write(&create.quota.expiry, create_in, &create, error);
   if (status == MOONPAD_OK) {
+    mp_expiry_renew(&create.quota.expiry);
     *session = create.session;
   } else {
     moonpad_session_free(create.session);

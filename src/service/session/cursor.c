@@ -120,12 +120,16 @@ static int64_t revision_at(const moonpad_event_cursor *cursor, size_t index) {
 
 typedef struct page_read {
   const moonpad_event_cursor *cursor;
+  mp_expiry expiry;
   int64_t first, last;
 } page_read;
 
 static moonpad_status read_page(mp_tx *tx, void *context, moonpad_error *error) {
-  const page_read *read = context;
+  page_read *read = context;
   const moonpad_event_cursor *cursor = read->cursor;
+  mp_page_clear(cursor->page);
+  moonpad_status status = mp_expiry_look(&read->expiry, tx, error);
+  if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
   return mp_page_read(cursor->page, tx, &cursor->ref, read->first, read->last, error);
 }
 
@@ -156,13 +160,14 @@ static moonpad_status load_page(moonpad_event_cursor *cursor, int64_t revision, 
   for (;;) {
     if (!make_room(cursor)) return mp_no_memory(error);
     int64_t more = (int64_t)cursor->page_size - 1;
-    page_read read = {cursor, revision, revision};
+    page_read read = {.cursor = cursor, .first = revision, .last = revision};
     if (cursor->newest_first)
       read.first = revision - oldest < more ? oldest : revision - more;
     else
       read.last = newest - revision < more ? newest : revision + more;
     mp_store *store = cursor->service->store;
-    moonpad_status status = store->ops->read(store, read_page, &read, error);
+    moonpad_status status = mp_expiry_begin(&read.expiry, cursor->service, &cursor->ref, MP_ALL_HEADS, error);
+    if (status == MOONPAD_OK) status = store->ops->read(store, read_page, &read, error);
     if (status != MOONPAD_OK) {
       /* It may be half filled. */
       mp_page_free(cursor->env, cursor->page);

@@ -20,7 +20,10 @@ static mp_page *page_for(moonpad_session *session, size_t capacity) {
 /* ---- what is read before an event can be shown ---- */
 
 static moonpad_status read_page_in(mp_tx *tx, void *context, moonpad_error *error) {
-  const mp_event_read *read = context;
+  mp_event_read *read = context;
+  mp_page_clear(read->page);
+  moonpad_status status = mp_expiry_look(&read->expiry, tx, error);
+  if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
   return mp_page_read(read->page, tx, &read->ref, read->first, read->last, error);
 }
 
@@ -52,6 +55,8 @@ static moonpad_status filter_event(void *context, const mp_event_row *row, moonp
 static moonpad_status filter_in(mp_tx *tx, void *context, moonpad_error *error) {
   mp_event_read *read = context;
   read->chosen_count = 0;
+  moonpad_status status = mp_expiry_look(&read->expiry, tx, error);
+  if (status != MOONPAD_OK) return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
   mp_event_query query = {.first = read->first, .last = read->last, .without_json = true};
   return tx->ops->each_event(tx, &read->ref, &query, filter_event, read, error);
 }
@@ -74,6 +79,8 @@ moonpad_status mp_event_read_begin(mp_event_read *read, moonpad_session *session
   memset(read, 0, sizeof *read);
   read->service = session->service;
   read->ref = mp_session_ref_of(session);
+  moonpad_status status = mp_expiry_begin(&read->expiry, read->service, &read->ref, MP_ALL_HEADS, error);
+  if (status != MOONPAD_OK) return status;
   if (is_filter_pending(session)) {
     read->first = session->row.base_revision + 1;
     read->last = session->filter_revision;

@@ -28,6 +28,7 @@ typedef struct mp_event_read {
   moonpad_service *service;
   /* Its names are the session object's. */
   mp_session_ref ref;
+  mp_expiry expiry;
   /* The event that is wanted; 0: the filter is to be applied. */
   int64_t revision;
   /* What is read: these revisions. */

@@ -1,6 +1,7 @@
 /* Reading a session: its state, and the events that were asked for (contract 2). */
 #include "base/error.h"
 #include "base/options.h"
+#include "service/expiry/expiry.h"
 #include "service/names.h"
 #include "service/session/session.h"
 
@@ -12,6 +13,7 @@
 
 typedef struct reading {
   const moonpad_session_name *name;
+  mp_expiry expiry;
   mp_env *env;
   /* How many events to read along, and these. */
   int64_t recent;
@@ -39,7 +41,7 @@ static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   look.context = read;
   look.recent = read->recent;
   if (read->page != NULL) mp_page_clear(read->page);
-  moonpad_status status = mp_look_for_changed_keys(tx, &look, &read->state, &facts, error);
+  moonpad_status status = mp_look_for_live_keys(tx, &look, &read->expiry, &read->state, &facts, error);
   read->row = facts.row;
   if (status != MOONPAD_NOT_FOUND) return status;
   return mp_fail(error, status, "%s does not exist", mp_label(read->name).text);
@@ -47,17 +49,16 @@ static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
 
 /* Events that cannot be read are for whoever looks at them to find out. */
 static moonpad_status read_session(moonpad_service *service, reading *read, moonpad_error *error) {
-  mp_store *store = service->store;
   if (read->recent > 0) read->page = mp_page_new(read->env, READ_ALONG);
   if (read->page == NULL) read->recent = 0;
-  moonpad_status status = store->ops->read(store, read_in, read, error);
+  moonpad_status status = mp_expiry_read(&read->expiry, read_in, read, error);
   bool is_answer =
       status == MOONPAD_OK || status == MOONPAD_NOT_FOUND || status == MOONPAD_BUSY || status == MOONPAD_CLOSED;
   if (is_answer || read->recent == 0) return status;
   mp_page_free(service->env, read->page);
   read->page = NULL;
   read->recent = 0;
-  return store->ops->read(store, read_in, read, error);
+  return mp_expiry_read(&read->expiry, read_in, read, error);
 }
 
 static void set_filter(moonpad_session *session, const moonpad_get_options *options) {
@@ -91,6 +92,8 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   if (status != MOONPAD_OK) return status;
   reading read;
   memset(&read, 0, sizeof read);
+  status = mp_expiry_begin(&read.expiry, service, &(mp_session_ref){.name = name}, MP_ALL_HEADS, error);
+  if (status != MOONPAD_OK) return status;
   read.name = &name;
   read.env = service->env;
   bool few = options.num_recent_events > 0 && options.num_recent_events <= READ_ALONG;
@@ -102,6 +105,7 @@ moonpad_status moonpad_get_session(moonpad_service *service, const moonpad_sessi
   if (status == MOONPAD_OK) *session = mp_session_new_with(service, &name, &read.row, &read.state);
   if (status == MOONPAD_OK && *session == NULL) status = mp_no_memory(error);
   if (status == MOONPAD_OK) {
+    mp_expiry_renew(&read.expiry);
     set_filter(*session, &options);
     (*session)->page = read.page;
   } else {

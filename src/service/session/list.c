@@ -92,6 +92,8 @@ typedef struct listed_user {
 
 typedef struct listing {
   moonpad_service *service;
+  /* When it is listed: the state of a user or an app that has expired is not shown. */
+  double now;
   mp_list_query query;
   moonpad_session_list *list;
   /* There is another page. */
@@ -142,6 +144,10 @@ static moonpad_status show(moonpad_session *session, const mp_changed_keys *stat
   return MOONPAD_OK;
 }
 
+static bool has_expired(const listing *page, const mp_listed_session *listed, mp_scope scope) {
+  return mp_has_expired(listed->touched[scope], page->now, mp_time_to_live(page->service, scope));
+}
+
 /* What has come of a user's state before its first session, or with an earlier one. */
 static moonpad_status find_user(listing *page, const mp_listed_session *listed, moonpad_error *error) {
   if (page->last != NULL && page->last->id == listed->row.user) return MOONPAD_OK;
@@ -154,6 +160,7 @@ static moonpad_status find_user(listing *page, const mp_listed_session *listed, 
   mp_key_release(env, key);
   if (!is_added) return mp_no_memory(error);
   user->id = listed->row.user;
+  if (has_expired(page, listed, MP_SCOPE_USER)) mp_changed_keys_clear(&user->state);
   page->last = user;
   page->next = NULL;
   return MOONPAD_OK;
@@ -186,6 +193,7 @@ static moonpad_status list_one(void *context, const mp_listed_session *listed, m
   /* Listed sessions show no events. */
   session->first_event = session->row.revision + 1;
   list->sessions[list->count++] = session;
+  if (has_expired(page, listed, MP_SCOPE_APP)) mp_changed_keys_clear(&page->app);
   status = find_user(page, listed, error);
   if (status == MOONPAD_OK) status = show(session, &page->app, error);
   return status == MOONPAD_OK ? show(session, &page->last->state, error) : status;
@@ -256,6 +264,9 @@ moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string ap
   mp_buffer names;
   mp_buffer_init(&names, service->env);
   status = check_query(&page, &options, &names, error);
+  if (status == MOONPAD_OK) status = mp_expiry_threshold(service, &page.query.touched_since, error);
+  bool hides_state = mp_time_to_live(service, MP_SCOPE_USER) > 0 || mp_time_to_live(service, MP_SCOPE_APP) > 0;
+  if (status == MOONPAD_OK && hides_state) status = mp_now(service->env, &page.now, error);
   if (status == MOONPAD_OK) {
     page.list = mp_allocate_zeroed(service->env, sizeof *page.list);
     if (page.list == NULL) status = mp_no_memory(error);

@@ -11,7 +11,7 @@ static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error)
   mp_refreshing *refresh = context;
   mp_facts facts;
   mp_look look = mp_look_at(&refresh->ref, &refresh->snapshot, &refresh->changes);
-  moonpad_status status = mp_look_for_changed_keys(tx, &look, &refresh->changes, &facts, error);
+  moonpad_status status = mp_look_for_live_keys(tx, &look, &refresh->expiry, &refresh->changes, &facts, error);
   if (status == MOONPAD_OK) refresh->row = facts.row;
   return status == MOONPAD_NOT_FOUND ? mp_fail_not_found(&refresh->ref.name, error) : status;
 }
@@ -24,8 +24,10 @@ void mp_refresh_begin(mp_refreshing *refresh, const moonpad_session *session) {
 }
 
 moonpad_status mp_refresh_read(mp_refreshing *refresh, moonpad_error *error) {
-  mp_store *store = refresh->service->store;
-  return store->ops->read(store, refresh_in, refresh, error);
+  moonpad_status status = mp_expiry_begin(&refresh->expiry, refresh->service, &refresh->ref, MP_ALL_HEADS, error);
+  if (status == MOONPAD_OK) status = mp_expiry_read(&refresh->expiry, refresh_in, refresh, error);
+  if (status == MOONPAD_OK) mp_expiry_renew(&refresh->expiry);
+  return status;
 }
 
 bool mp_refresh_fits(const mp_refreshing *refresh, const moonpad_session *session) {

@@ -11,6 +11,7 @@
 typedef struct mp_refreshing {
   moonpad_service *service;
   mp_session_ref ref;
+  mp_expiry expiry;
   /* What the object held at `begin`. */
   mp_session_row snapshot;
   /* What is stored. */

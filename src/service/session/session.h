@@ -14,6 +14,7 @@
 #ifndef MP_SERVICE_SESSION_SESSION_H
 #define MP_SERVICE_SESSION_SESSION_H
 
+#include "service/expiry/trim.h"
 #include "service/session/changed_keys.h"
 #include "service/session/in_flight.h"
 #include "service/session/page.h"
@@ -65,6 +66,9 @@ struct moonpad_session {
   /* The keys of the last conflict, counted. */
   mp_key **conflicts;
   size_t conflict_count;
+
+  /* Its oldest turns, for appends that trim. */
+  mp_known_turns turns;
 
   /* Memory for the next event that is appended. */
   mp_buffer scratch;

@@ -10,6 +10,7 @@
 */
 #include "base/error.h"
 #include "core/operations.h"
+#include "service/expiry/expiry.h"
 #include "service/limits.h"
 #include "service/names.h"
 #include "service/session/session.h"
@@ -21,6 +22,8 @@ typedef struct shared_scope {
   mp_scope scope;
   moonpad_string app_name;
   moonpad_string user_id; /* MP_SCOPE_USER only */
+  mp_expiry expiry;
+  double now; /* of a call that writes */
 } shared_scope;
 
 static shared_scope of_app(moonpad_service *service, moonpad_string app_name) {
@@ -48,8 +51,37 @@ static mp_look look_at(const shared_scope *shared, bool create) {
   };
 }
 
+static moonpad_status begin(shared_scope *shared, moonpad_error *error) {
+  moonpad_status status = check_names(shared, error);
+  mp_session_ref ref = {.name = {.app_name = shared->app_name, .user_id = shared->user_id}};
+  if (status != MOONPAD_OK) return status;
+  return mp_expiry_begin(&shared->expiry, shared->service, &ref, MP_HEAD(shared->scope), error);
+}
+
+/* The same for a call that writes. Where nothing lives for a time, a clock that gives none does not matter. */
+static moonpad_status begin_writing(shared_scope *shared, moonpad_error *error) {
+  moonpad_status status = begin(shared, error);
+  if (status == MOONPAD_OK && mp_now(shared->service->env, &shared->now, NULL) != MOONPAD_OK) shared->now = 0;
+  return status;
+}
+
+/* Looks once more where the state had expired and has been removed. */
+static moonpad_status look_to_write(shared_scope *shared, mp_tx *tx, mp_look *look, mp_facts *facts,
+                                    moonpad_error *error) {
+  moonpad_status status = tx->ops->look(tx, look, facts, error);
+  if (status != MOONPAD_OK) return status;
+  bool removed = false;
+  status = mp_expiry_judge(&shared->expiry, facts);
+  if (status == MOONPAD_OK) status = mp_expiry_remove_state(&shared->expiry, tx, &removed, error);
+  if (status == MOONPAD_OK && !removed) return MOONPAD_OK;
+  for (size_t i = 0; i < look->key_count; i++) mp_value_release(shared->service->env, look->keys[i].value);
+  if (status == MOONPAD_OK) return tx->ops->look(tx, look, facts, error);
+  for (size_t i = 0; i < look->key_count; i++) look->keys[i].value = NULL;
+  return status;
+}
+
 /* Writes the keys under the head's next revision. */
-static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *found, mp_state_row *keys, size_t count,
+static moonpad_status store(shared_scope *shared, mp_tx *tx, mp_facts *found, mp_state_row *keys, size_t count,
                             moonpad_error *error) {
   mp_session_row *row = &found->row;
   int64_t revision = shared->scope == MP_SCOPE_USER ? ++row->user_revision : ++row->app_revision;
@@ -58,6 +90,7 @@ static moonpad_status store(const shared_scope *shared, mp_tx *tx, mp_facts *fou
   mp_batch batch = {.ref = mp_session_ref_of_row(&name, row),
                     .row = row,
                     .heads = MP_HEAD(shared->scope),
+                    .touched = shared->now,
                     .keys = keys,
                     .key_count = count};
   return tx->ops->apply(tx, &batch, error);
@@ -84,7 +117,7 @@ static moonpad_status read_in(mp_tx *tx, void *context, moonpad_error *error) {
   look.since[read->shared.scope] = MP_EVERY_KEY;
   look.each_state = mp_changed_keys_add_row;
   look.context = &read->state;
-  moonpad_status status = mp_look_for_changed_keys(tx, &look, &read->state, &facts, error);
+  moonpad_status status = mp_look_for_live_keys(tx, &look, &read->shared.expiry, &read->state, &facts, error);
   return status == MOONPAD_NOT_FOUND ? MOONPAD_OK : status;
 }
 
@@ -92,11 +125,12 @@ static moonpad_status get_state(shared_scope shared, moonpad_buffer *json, moonp
   memset(json, 0, sizeof *json);
   moonpad_service *service = shared.service;
   shared_read read = {.shared = shared};
-  moonpad_status status = check_names(&shared, error);
+  moonpad_status status = begin(&read.shared, error);
   if (status != MOONPAD_OK) return status;
   mp_changed_keys_init(&read.state, service->env);
-  status = service->store->ops->read(service->store, read_in, &read, error);
+  status = mp_expiry_read(&read.shared.expiry, read_in, &read, error);
   if (status == MOONPAD_OK) {
+    mp_expiry_renew(&read.shared.expiry);
     mp_buffer out;
     mp_buffer_init(&out, service->env);
     mp_entries_sort(&read.state.found);
@@ -130,7 +164,7 @@ static moonpad_status update_in(mp_tx *tx, void *context, moonpad_error *error) 
   shared_update *update = context;
   mp_facts facts;
   mp_look look = look_at(&update->shared, true);
-  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  moonpad_status status = look_to_write(&update->shared, tx, &look, &facts, error);
   if (status != MOONPAD_OK) return status;
   return store(&update->shared, tx, &facts, update->keys, update->state.count, error);
 }
@@ -143,7 +177,7 @@ static moonpad_status write_update(shared_update *update, moonpad_error *error) 
     const mp_entry *entry = &update->state.items[i];
     update->keys[i] = (mp_state_row){update->shared.scope, entry->key, entry->value, 0};
   }
-  moonpad_status status = service->store->ops->write(service->store, update_in, update, error);
+  moonpad_status status = mp_expiry_write(&update->shared.expiry, update_in, update, error);
   mp_release(service->env, update->keys);
   return status;
 }
@@ -152,7 +186,7 @@ static moonpad_status update_state(shared_scope shared, moonpad_string state, mo
                                    moonpad_error *error) {
   moonpad_service *service = shared.service;
   shared_update update = {.shared = shared};
-  moonpad_status status = check_names(&shared, error);
+  moonpad_status status = begin_writing(&update.shared, error);
   if (status != MOONPAD_OK) return status;
   mp_entries_init(&update.state, service->env);
   status = mp_read_state(service, state, &update.state, error);
@@ -190,7 +224,7 @@ typedef struct shared_increment {
 
 static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *error) {
   shared_increment *increment = context;
-  const shared_scope *shared = &increment->shared;
+  shared_scope *shared = &increment->shared;
   mp_env *env = shared->service->env;
   mp_value_release(env, increment->result);
   increment->result = NULL;
@@ -199,7 +233,7 @@ static moonpad_status increment_in(mp_tx *tx, void *context, moonpad_error *erro
   mp_look look = look_at(shared, true);
   look.keys = &there;
   look.key_count = 1;
-  moonpad_status status = tx->ops->look(tx, &look, &facts, error);
+  moonpad_status status = look_to_write(shared, tx, &look, &facts, error);
   if (status == MOONPAD_OK) {
     status = mp_add_number(env, increment->key, there.value, increment->by, &increment->result, error);
   }
@@ -214,12 +248,12 @@ static moonpad_status increment_state(shared_scope shared, moonpad_string key, c
   if (result != NULL) result->type = MOONPAD_ABSENT;
   moonpad_service *service = shared.service;
   shared_increment increment = {.shared = shared, .key = key};
-  moonpad_status status = check_names(&shared, error);
+  moonpad_status status = begin_writing(&increment.shared, error);
   if (status == MOONPAD_OK) status = mp_check_key(key, error);
   if (status == MOONPAD_OK) status = check_length(&increment.shared, key, error);
   if (status == MOONPAD_OK) status = mp_value_copy_in(service->env, by, "by", &increment.by, error);
   if (status != MOONPAD_OK) return status;
-  status = service->store->ops->write(service->store, increment_in, &increment, error);
+  status = mp_expiry_write(&increment.shared.expiry, increment_in, &increment, error);
   if (status == MOONPAD_OK && result != NULL) *result = increment.result->as;
   mp_value_release(service->env, increment.result);
   mp_value_release(service->env, increment.by);

@@ -75,7 +75,7 @@ static const mp_memory_event *find_sorted(const mp_memory_events *events, moonpa
     }
   }
   const mp_memory_event *found = event_at(events, low);
-  return has_id(found, id) ? found : NULL;
+  return low >= events->trimmed && has_id(found, id) ? found : NULL;
 }
 
 /* ---- the index of all other events ---- */
@@ -87,7 +87,9 @@ static mp_memory_event_slot *probe(const mp_memory_events *events, moonpad_strin
   uint32_t mask = events->index_capacity - 1;
   for (uint32_t i = hash & mask;; i = (i + 1) & mask) {
     mp_memory_event_slot *slot = &events->index[i];
-    if (slot->row == 0 || (slot->hash == hash && has_id(event_at(events, slot->row - 1), id))) return slot;
+    if (slot->row == 0) return slot;
+    bool is_there = slot->row > events->trimmed && slot->hash == hash;
+    if (is_there && has_id(event_at(events, slot->row - 1), id)) return slot;
   }
 }
 
@@ -293,6 +295,7 @@ moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_ev
     return found == NULL ? MOONPAD_OK : mp_emit_event(row_of(found), query, each, context, error);
   }
   uint32_t first = first_row(events, query->first);
+  if (first < events->trimmed) first = events->trimmed;
   uint32_t end = query->last == INT64_MAX ? events->count : first_row(events, query->last + 1);
   for (uint32_t i = first; i < end; i++) {
     const mp_memory_event *event = event_at(events, query->newest_first ? end - 1 - (i - first) : i);
@@ -303,10 +306,15 @@ moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_ev
   return MOONPAD_OK;
 }
 
+uint32_t mp_memory_events_up_to(const mp_memory_events *events, int64_t revision) {
+  uint32_t row = first_row(events, revision + 1);
+  return row < events->trimmed ? events->trimmed : row;
+}
+
 moonpad_status mp_memory_events_copy(mp_env *env, mp_memory_events *to, const mp_memory_events *from, int64_t after,
                                      moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
-  for (uint32_t i = first_row(from, after + 1); status == MOONPAD_OK && i < from->count; i++) {
+  for (uint32_t i = mp_memory_events_up_to(from, after); status == MOONPAD_OK && i < from->count; i++) {
     mp_event_row row = row_of(event_at(from, i));
     status = mp_memory_events_append(env, to, &row, error);
   }

@@ -36,6 +36,7 @@ typedef struct mp_memory_events {
   mp_memory_event_slot *index; /* of the events behind the sorted prefix; open addressing */
   uint32_t index_capacity;
   uint32_t count;
+  uint32_t trimmed; /* the first rows: still in memory, but not there for anybody */
   /* Length of the sorted prefix: the first events whose ids ascend bytewise. Not in the index. */
   uint32_t sorted;
 } mp_memory_events;
@@ -53,6 +54,12 @@ void mp_memory_events_free(mp_env *env, mp_memory_events *events);
 /* mp_parts.each_event */
 moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_event_query *query, mp_each_event each,
                                      void *context, moonpad_error *error);
+/*
+** How many rows there are up to a revision, trimmed ones included: what `trimmed` would be if they
+** were trimmed. If that is at least half of all, it is time to copy the others: so trimming costs no
+** more than appending did.
+*/
+uint32_t mp_memory_events_up_to(const mp_memory_events *events, int64_t revision);
 /*
 ** Copies the events after a revision to `to`, which is empty. On failure the caller frees what has
 ** been copied.

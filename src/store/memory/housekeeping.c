@@ -60,15 +60,11 @@ moonpad_status mp_memory_purge(mp_tx *tx, const mp_session_ref *ref, mp_scope sc
   return replace_keys(tx, &head, last < *head.revision ? last : *head.revision, false, error);
 }
 
-moonpad_status mp_memory_trim(mp_tx *tx, const mp_session_ref *ref, int64_t last, moonpad_error *error) {
-  moonpad_status status = mp_memory_log_reserve(tx, error);
-  if (status != MOONPAD_OK) return status;
+static moonpad_status replace_events(mp_tx *tx, mp_memory_session *session, int64_t last, moonpad_error *error) {
   mp_memory_store *store = mp_memory_store_of(tx);
-  mp_memory_session *session = mp_memory_data_session_by_id(&store->data, ref->session);
-  if (session == NULL) return MOONPAD_NOT_FOUND;
   mp_memory_events left = {0};
   mp_memory_events *before = mp_allocate(store->env, sizeof *before);
-  status =
+  moonpad_status status =
       before == NULL ? mp_no_memory(error) : mp_memory_events_copy(store->env, &left, &session->events, last, error);
   if (status != MOONPAD_OK) {
     mp_memory_events_free(store->env, &left);
@@ -80,6 +76,22 @@ moonpad_status mp_memory_trim(mp_tx *tx, const mp_session_ref *ref, int64_t last
   step->was.events.target = &session->events;
   step->was.events.before = before;
   session->events = left;
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_memory_trim(mp_tx *tx, const mp_session_ref *ref, int64_t last, moonpad_error *error) {
+  moonpad_status status = mp_memory_log_reserve(tx, error);
+  if (status != MOONPAD_OK) return status;
+  mp_memory_store *store = mp_memory_store_of(tx);
+  mp_memory_session *session = mp_memory_data_session_by_id(&store->data, ref->session);
+  if (session == NULL) return MOONPAD_NOT_FOUND;
+  mp_memory_events *events = &session->events;
+  uint32_t trimmed = mp_memory_events_up_to(events, last);
+  if (trimmed >= events->count - trimmed) return replace_events(tx, session, last, error);
+  mp_memory_step *step = mp_memory_log_add(store, MP_STEP_TRIM_EVENTS);
+  step->was.trimmed.target = events;
+  step->was.trimmed.before = events->trimmed;
+  events->trimmed = trimmed;
   return MOONPAD_OK;
 }
 
@@ -95,7 +107,7 @@ moonpad_status mp_memory_touch(mp_tx *tx, const mp_touch *touches, size_t count,
       if (status != MOONPAD_OK) return status;
       if ((touch->heads & MP_HEAD(scope)) == 0) continue;
       mp_memory_head head = mp_memory_data_head(&store->data, (mp_scope)scope, ids[scope]);
-      if (head.keys == NULL) continue;
+      if (head.keys == NULL || *head.touched >= touch->time) continue;
       mp_memory_step *step = mp_memory_log_add(store, MP_STEP_TOUCH);
       step->was.touched.target = head.touched;
       step->was.touched.before = *head.touched;
@@ -103,26 +115,6 @@ moonpad_status mp_memory_touch(mp_tx *tx, const mp_touch *touches, size_t count,
     }
   }
   return MOONPAD_OK;
-}
-
-typedef struct sweeping {
-  mp_tx *tx;
-  double before;
-  int64_t limit;
-  int64_t removed;
-} sweeping;
-
-static moonpad_status sweep_sessions(sweeping *sweep, const mp_memory_user *user, moonpad_error *error) {
-  moonpad_status status = MOONPAD_OK;
-  for (mp_memory_session *session = user->sessions; session != NULL; session = session->next) {
-    double used = session->touched != 0 ? session->touched : session->row.last_update_time;
-    if (session->deleted || used >= sweep->before) continue;
-    if (sweep->removed >= sweep->limit) break;
-    status = mp_memory_remove(sweep->tx, MP_SCOPE_SESSION, session->row.id, error);
-    if (status != MOONPAD_OK) break;
-    sweep->removed++;
-  }
-  return status;
 }
 
 static moonpad_status count_up(mp_tx *tx, const mp_memory_head *head, moonpad_error *error) {
@@ -134,34 +126,55 @@ static moonpad_status count_up(mp_tx *tx, const mp_memory_head *head, moonpad_er
   return MOONPAD_OK;
 }
 
-/* State of which nobody knows when it was used (`touched` 0) is left alone. */
-static moonpad_status sweep_keys(sweeping *sweep, mp_scope scope, int64_t id, moonpad_error *error) {
-  mp_memory_head head = mp_memory_data_head(&mp_memory_store_of(sweep->tx)->data, scope, id);
-  bool is_due = head.keys != NULL && head.keys->newest != NULL && *head.touched != 0 && *head.touched < sweep->before;
-  if (!is_due || sweep->removed >= sweep->limit) return MOONPAD_OK;
-  moonpad_status status = count_up(sweep->tx, &head, error);
-  if (status == MOONPAD_OK) status = replace_keys(sweep->tx, &head, *head.revision, true, error);
-  if (status == MOONPAD_OK) sweep->removed++;
-  return status;
+static bool is_unused(const mp_sweep *sweep, double touched) {
+  return touched != 0 && touched < sweep->touched_before;
 }
 
-moonpad_status mp_memory_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
-                               moonpad_error *error) {
+static moonpad_status sweep_session(mp_tx *tx, mp_sweep *sweep, const mp_memory_session *session,
+                                    moonpad_error *error) {
+  double used = session->touched != 0 ? session->touched : session->row.last_update_time;
+  if (session->deleted || used >= sweep->touched_before) return MOONPAD_OK;
+  sweep->removed++;
+  return mp_memory_remove(tx, MP_SCOPE_SESSION, session->row.id, error);
+}
+
+static moonpad_status sweep_keys(mp_tx *tx, mp_sweep *sweep, const mp_memory_head *head, moonpad_error *error) {
+  if (head->keys->newest == NULL || !is_unused(sweep, *head->touched)) return MOONPAD_OK;
+  sweep->removed++;
+  moonpad_status status = count_up(tx, head, error);
+  return status == MOONPAD_OK ? replace_keys(tx, head, *head->revision, true, error) : status;
+}
+
+static moonpad_status sweep_user(mp_tx *tx, mp_sweep *sweep, mp_memory_user *user, moonpad_error *error) {
+  mp_memory_head head = {&user->keys, &user->revision, &user->forgotten, &user->touched};
+  return user->deleted ? MOONPAD_OK : sweep_keys(tx, sweep, &head, error);
+}
+
+static moonpad_status sweep_app(mp_tx *tx, mp_sweep *sweep, mp_memory_app *app, moonpad_error *error) {
+  mp_memory_head head = {&app->keys, &app->revision, &app->forgotten, &app->touched};
+  return sweep_keys(tx, sweep, &head, error);
+}
+
+/* In one call it looks at so many. */
+#define LOOKED_AT 4096
+
+/* `position` is the number of slots that it has looked at. */
+moonpad_status mp_memory_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error) {
   const mp_memory_data *data = &mp_memory_store_of(tx)->data;
-  sweeping sweep = {tx, touched_before, limit, 0};
+  const mp_memory_slots *all[] = {&data->session_slots, &data->user_slots, &data->app_slots};
+  const mp_memory_slots *slots = all[sweep->scope];
   moonpad_status status = MOONPAD_OK;
-  const mp_map *map = scope == MP_SCOPE_APP ? &data->apps : &data->users;
-  size_t position = 0;
-  for (const mp_map_slot *slot; status == MOONPAD_OK && (slot = mp_map_next(map, &position)) != NULL;) {
-    if (scope == MP_SCOPE_SESSION) {
-      status = sweep_sessions(&sweep, slot->value, error);
-    } else if (scope == MP_SCOPE_USER) {
-      status = sweep_keys(&sweep, scope, ((const mp_memory_user *)slot->value)->id, error);
-    } else {
-      status = sweep_keys(&sweep, scope, ((const mp_memory_app *)slot->value)->id, error);
-    }
+  int64_t count = (int64_t)slots->count, end = sweep->position + LOOKED_AT;
+  if (end > count) end = count;
+  sweep->removed = 0;
+  for (; status == MOONPAD_OK && sweep->position < end && sweep->removed < sweep->limit; sweep->position++) {
+    void *item = slots->slots[sweep->position].item;
+    if (item == NULL) continue;
+    status = sweep->scope == MP_SCOPE_SESSION ? sweep_session(tx, sweep, item, error)
+             : sweep->scope == MP_SCOPE_USER  ? sweep_user(tx, sweep, item, error)
+                                              : sweep_app(tx, sweep, item, error);
   }
-  *removed = sweep.removed;
+  sweep->is_done = sweep->position == count;
   return status;
 }
 

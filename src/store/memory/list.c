@@ -5,8 +5,11 @@
 static void add_sessions(mp_sorting *sorting, const mp_memory_user *user) {
   for (const mp_memory_session *session = user->sessions; session != NULL; session = session->next) {
     if (session->deleted) continue;
-    mp_listed_session listed = {mp_memory_session_row(session), mp_memory_user_id(user), mp_memory_session_id(session)};
-    mp_sorting_add(sorting, &listed, session->touched);
+    mp_listed_session listed = {.row = mp_memory_session_row(session),
+                                .touched = {session->touched, user->touched, user->app->touched},
+                                .user_id = mp_memory_user_id(user),
+                                .session_id = mp_memory_session_id(session)};
+    mp_sorting_add(sorting, &listed);
   }
 }
 

@@ -82,6 +82,9 @@ static void undo_step(mp_memory_store *store, mp_memory_step *step) {
   case MP_STEP_REPLACE_KEYS:
     undo_keys(store, step);
     break;
+  case MP_STEP_TRIM_EVENTS:
+    step->was.trimmed.target->trimmed = step->was.trimmed.before;
+    break;
   case MP_STEP_REPLACE_EVENTS:
     undo_events(store, step);
     break;

@@ -20,6 +20,7 @@ typedef enum mp_memory_step_kind {
   MP_STEP_WRITE_KEY,
   MP_STEP_REPLACE_KEYS, /* replaced all keys of a head */
   MP_STEP_APPEND_EVENT,
+  MP_STEP_TRIM_EVENTS,    /* counted up the trimmed events of a session */
   MP_STEP_REPLACE_EVENTS, /* replaced all events of a session */
   MP_STEP_ADD_TOKEN
 } mp_memory_step_kind;
@@ -62,6 +63,10 @@ typedef struct mp_memory_step {
       double *touched;
       double touched_before;
     } keys; /* MP_STEP_REPLACE_KEYS */
+    struct {
+      mp_memory_events *target;
+      uint32_t before;
+    } trimmed; /* MP_STEP_TRIM_EVENTS */
     struct {
       mp_memory_events *target;
       mp_memory_events *before; /* allocated */

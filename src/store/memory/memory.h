@@ -92,8 +92,7 @@ moonpad_status mp_memory_trim(mp_tx *tx, const mp_session_ref *session, int64_t 
 moonpad_status mp_memory_purge(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last,
                                moonpad_error *error);
 moonpad_status mp_memory_touch(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
-moonpad_status mp_memory_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
-                               moonpad_error *error);
+moonpad_status mp_memory_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
 moonpad_status mp_memory_claim_token(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                      moonpad_error *error);
 

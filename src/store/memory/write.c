@@ -140,7 +140,7 @@ static moonpad_status update_session(mp_tx *tx, const mp_session_row *row, doubl
   session->row.base_revision = row->base_revision;
   session->row.conversation_count = row->conversation_count;
   session->row.last_update_time = row->last_update_time;
-  if (touched != 0) session->touched = touched;
+  if (touched > session->touched) session->touched = touched;
   return MOONPAD_OK;
 }
 

@@ -36,11 +36,25 @@ moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_session_ref *ref, mp_scope sc
 
 /* ---- when something was last used ---- */
 
+/* MOONPAD_NOT_FOUND, no message: it has been deleted. Apps are not. */
+static moonpad_status find_user(mp_sqlite_connection *connection, int64_t id, moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_HAS_USER, error);
+  if (statement == NULL) return connection->failure;
+  sqlite3_bind_int64(statement, 1, id);
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+  sqlite3_reset(statement);
+  return status;
+}
+
 static moonpad_status touch_head(mp_sqlite_connection *connection, mp_scope scope, int64_t id, double time,
                                  moonpad_error *error) {
   mp_sqlite_head *head;
   moonpad_status status = mp_sqlite_load_head(connection, scope, id, NULL, &head, error);
-  if (status != MOONPAD_OK) return status;
+  if (status == MOONPAD_OK && scope == MP_SCOPE_USER && head->revision == 0) {
+    status = find_user(connection, id, error);
+    if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
+  }
+  if (status != MOONPAD_OK || head->touched >= time) return status;
   head->touched = time;
   return mp_sqlite_write_head(connection, scope, head, error);
 }
@@ -57,23 +71,6 @@ moonpad_status mp_sqlite_touch(mp_tx *tx, const mp_touch *touches, size_t count,
   return status;
 }
 
-/*
-** Searches behind *id, and sets it to what it finds. MOONPAD_NOT_FOUND, no message: there is none.
-*/
-static moonpad_status next_unused(mp_sqlite_connection *connection, mp_scope scope, double before, int64_t *id,
-                                  moonpad_error *error) {
-  static const mp_sqlite_statement_id next[] = {MP_SQL_NEXT_UNUSED_SESSION, MP_SQL_NEXT_UNUSED_USER,
-                                                MP_SQL_NEXT_UNUSED_APP};
-  sqlite3_stmt *statement = mp_sqlite_statement(connection, next[scope], error);
-  if (statement == NULL) return connection->failure;
-  sqlite3_bind_int64(statement, 1, *id);
-  sqlite3_bind_double(statement, 2, before);
-  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
-  if (status == MOONPAD_OK) *id = sqlite3_column_int64(statement, 0);
-  sqlite3_reset(statement);
-  return status;
-}
-
 static moonpad_status remove_state(mp_sqlite_connection *connection, mp_scope scope, int64_t id, moonpad_error *error) {
   mp_sqlite_head *head;
   moonpad_status status = mp_sqlite_load_head(connection, scope, id, NULL, &head, error);
@@ -85,18 +82,107 @@ static moonpad_status remove_state(mp_sqlite_connection *connection, mp_scope sc
   return mp_sqlite_write_head(connection, scope, head, error);
 }
 
-moonpad_status mp_sqlite_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
-                               moonpad_error *error) {
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  int64_t id = 0;
-  for (*removed = 0; *removed < limit; ++*removed) {
-    moonpad_status status = next_unused(connection, scope, touched_before, &id, error);
-    if (status == MOONPAD_NOT_FOUND) return MOONPAD_OK;
-    if (status != MOONPAD_OK) return status;
-    status =
-        scope == MP_SCOPE_SESSION ? mp_sqlite_remove(tx, scope, id, error) : remove_state(connection, scope, id, error);
-    if (status != MOONPAD_OK) return status;
+/* ---- sweeping ---- */
+
+/* In one call it looks at so many ids, and stops once it has changed so many rows. */
+#define LOOKED_AT 4096
+#define CHANGED   10000
+
+/* Its events: behind *base, up to *last. */
+static moonpad_status find_events(mp_sqlite_connection *connection, int64_t session, int64_t *base, int64_t *last,
+                                  moonpad_error *error) {
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_SESSION_EVENTS, error);
+  if (statement == NULL) return connection->failure;
+  sqlite3_bind_int64(statement, 1, session);
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+  if (status == MOONPAD_OK) {
+    *base = sqlite3_column_int64(statement, 0);
+    *last = sqlite3_column_int64(statement, 1);
   }
+  sqlite3_reset(statement);
+  return status;
+}
+
+/*
+** Removes a session, or so many of its events that the next call can go on. Then it belongs to
+** nobody (user 0): no name leads to it, and no id.
+*/
+static moonpad_status remove_session(mp_tx *tx, int64_t id, bool *is_removed, moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  int64_t base = 0, last = 0;
+  moonpad_status status = find_events(connection, id, &base, &last, error);
+  *is_removed = status == MOONPAD_OK && last - base <= CHANGED;
+  if (*is_removed) return mp_sqlite_remove(tx, MP_SCOPE_SESSION, id, error);
+  if (status == MOONPAD_OK) {
+    mp_sqlite_cache_remove_head(connection->cache, MP_SCOPE_SESSION, id);
+    status = mp_sqlite_run_with(connection, MP_SQL_DETACH_SESSION, id, base + CHANGED, error);
+  }
+  if (status != MOONPAD_OK) return status;
+  return mp_sqlite_run_with(connection, MP_SQL_DELETE_EVENTS, mp_sqlite_position(id, 0),
+                            mp_sqlite_position(id, base + CHANGED), error);
+}
+
+/*
+** Searches behind *id, up to `last`, and sets it to what it finds. MOONPAD_NOT_FOUND, no message:
+** there is none.
+*/
+static moonpad_status next_unused(mp_sqlite_connection *connection, const mp_sweep *sweep, int64_t last, int64_t *id,
+                                  moonpad_error *error) {
+  static const mp_sqlite_statement_id next[] = {MP_SQL_NEXT_UNUSED_SESSION, MP_SQL_NEXT_UNUSED_USER,
+                                                MP_SQL_NEXT_UNUSED_APP};
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, next[sweep->scope], error);
+  if (statement == NULL) return connection->failure;
+  sqlite3_bind_int64(statement, 1, *id);
+  sqlite3_bind_double(statement, 2, sweep->touched_before);
+  sqlite3_bind_int64(statement, 3, last);
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+  if (status == MOONPAD_OK) *id = sqlite3_column_int64(statement, 0);
+  sqlite3_reset(statement);
+  return status;
+}
+
+/* The highest id; 0: there is none. */
+static moonpad_status last_id(mp_sqlite_connection *connection, mp_scope scope, int64_t *id, moonpad_error *error) {
+  static const mp_sqlite_statement_id last[] = {MP_SQL_LAST_SESSION, MP_SQL_LAST_USER, MP_SQL_LAST_APP};
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, last[scope], error);
+  if (statement == NULL) return connection->failure;
+  moonpad_status status = mp_sqlite_step_to_row(connection, statement, error);
+  if (status == MOONPAD_OK) *id = sqlite3_column_int64(statement, 0);
+  sqlite3_reset(statement);
+  return status;
+}
+
+/* Sweeps up to id `last`. False in *reached: there may be more up to there. */
+static moonpad_status sweep_up_to(mp_tx *tx, mp_sweep *sweep, int64_t last, bool *reached, moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  mp_scope scope = sweep->scope;
+  int64_t changed = sqlite3_total_changes64(connection->db);
+  *reached = false;
+  while (sweep->removed < sweep->limit && sqlite3_total_changes64(connection->db) - changed < CHANGED) {
+    int64_t id = sweep->position;
+    moonpad_status status = next_unused(connection, sweep, last, &id, error);
+    *reached = status == MOONPAD_NOT_FOUND;
+    if (*reached) return MOONPAD_OK;
+    bool is_removed = scope != MP_SCOPE_SESSION;
+    if (status == MOONPAD_OK && is_removed) status = remove_state(connection, scope, id, error);
+    if (status == MOONPAD_OK && !is_removed) status = remove_session(tx, id, &is_removed, error);
+    if (status != MOONPAD_OK) return status;
+    sweep->position = is_removed ? id : id - 1;
+    sweep->removed += is_removed;
+  }
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_sqlite_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error) {
+  int64_t end = 0;
+  bool reached = false;
+  sweep->removed = 0;
+  moonpad_status status = last_id(mp_sqlite_of(tx), sweep->scope, &end, error);
+  int64_t last = sweep->position + LOOKED_AT < end ? sweep->position + LOOKED_AT : end;
+  if (status == MOONPAD_OK) status = sweep_up_to(tx, sweep, last, &reached, error);
+  if (status != MOONPAD_OK) return status;
+  if (reached) sweep->position = last;
+  sweep->is_done = reached && last == end;
   return MOONPAD_OK;
 }
 

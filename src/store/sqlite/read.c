@@ -229,6 +229,9 @@ static moonpad_status call_with_session(mp_sqlite_connection *connection, sqlite
                                         const mp_sqlite_walk *walk, moonpad_error *error) {
   mp_listed_session listed = {.user_id = mp_sqlite_column_text(statement, 10),
                               .session_id = mp_sqlite_column_text(statement, 11)};
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    listed.touched[scope] = sqlite3_column_double(statement, 12 + scope);
+  }
   if (listed.user_id.data == NULL || listed.session_id.data == NULL) return mp_no_memory(error);
   moonpad_status status = read_session(connection, statement, &listed.row, error);
   return status == MOONPAD_OK ? walk->session(walk->context, &listed, error) : status;

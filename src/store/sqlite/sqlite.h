@@ -86,6 +86,12 @@ typedef enum mp_sqlite_statement_id {
   MP_SQL_APPEND_EVENT,
   MP_SQL_UPDATE_SESSION,
   MP_SQL_PURGE,
+  MP_SQL_SESSION_EVENTS,
+  MP_SQL_DETACH_SESSION,
+  MP_SQL_HAS_USER,
+  MP_SQL_LAST_SESSION,
+  MP_SQL_LAST_USER,
+  MP_SQL_LAST_APP,
   MP_SQL_NEXT_UNUSED_SESSION,
   MP_SQL_NEXT_UNUSED_USER,
   MP_SQL_NEXT_UNUSED_APP,
@@ -461,8 +467,7 @@ moonpad_status mp_sqlite_trim(mp_tx *tx, const mp_session_ref *session, int64_t 
 moonpad_status mp_sqlite_purge(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last,
                                moonpad_error *error);
 moonpad_status mp_sqlite_touch(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
-moonpad_status mp_sqlite_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit, int64_t *removed,
-                               moonpad_error *error);
+moonpad_status mp_sqlite_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
 moonpad_status mp_sqlite_claim_token(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
                                      moonpad_error *error);
 

@@ -30,7 +30,7 @@
 
 /* CROSS JOIN: SQLite joins the tables in the order written. */
 #define LIST(scope, comparison, direction)                                                                             \
-  "SELECT " SESSION_COLUMNS ", u.user_id, s.session_id FROM apps a " scope                                             \
+  "SELECT " SESSION_COLUMNS ", u.user_id, s.session_id, s.touched, u1.touched, a1.touched FROM apps a " scope          \
   " AND (s.last_update_time, u.user_id, s.session_id) " comparison " (?2, ?3, ?4)"                                     \
   " AND coalesce(s.touched, s.last_update_time) >= ?7"                                                                 \
   " ORDER BY s.last_update_time " direction ", u.user_id " direction ", s.session_id " direction " LIMIT ?5"
@@ -40,9 +40,9 @@
   "CROSS JOIN users u CROSS JOIN sessions s" SHARED_HEADS                                                              \
   " WHERE a.app_name = ?1 AND u.app = a.id AND u.user_id = ?6 AND s.user = u.id"
 
-/* The first user or app after id ?1 that has state and was last used before ?2. */
+/* The first user or app after id ?1, up to id ?3, that has state and was last used before ?2. */
 #define NEXT_UNUSED(table, scope)                                                                                      \
-  "SELECT o.id FROM " table " o CROSS JOIN state h WHERE o.id > ?1 AND h.scope = " scope                               \
+  "SELECT o.id FROM " table " o CROSS JOIN state h WHERE o.id > ?1 AND o.id <= ?3 AND h.scope = " scope                \
   " AND h.owner = o.id AND h.key = 0 AND h.touched < ?2 AND EXISTS"                                                    \
   " (SELECT 1 FROM state k WHERE k.scope = " scope " AND k.owner = o.id AND k.key >= '') ORDER BY o.id LIMIT 1"
 
@@ -59,7 +59,8 @@ static const char *const texts[MP_SQL_COUNT] = {
         "SELECT " SESSION_COLUMNS ", " ALL_HEADS " FROM apps a CROSS JOIN users u CROSS JOIN sessions s" SHARED_HEADS
         " WHERE a.app_name = ?1 AND u.app = a.id AND u.user_id = ?2 AND s.user = u.id"
         " AND s.session_id = ?3",
-    [MP_SQL_LOAD_SESSION] = "SELECT " SESSION_COLUMNS ", " ALL_HEADS " FROM sessions s" SHARED_HEADS " WHERE s.id = ?1",
+    [MP_SQL_LOAD_SESSION] =
+        "SELECT " SESSION_COLUMNS ", " ALL_HEADS " FROM sessions s" SHARED_HEADS " WHERE s.id = ?1 AND s.user > 0",
     [MP_SQL_FIND_APP] = "SELECT a.id, " HEAD_COLUMNS(
         "h", "value") " FROM apps a LEFT JOIN state h ON h.scope = 2 AND h.owner = a.id AND h.key = 0"
                       " WHERE a.app_name = ?1",
@@ -118,8 +119,15 @@ static const char *const texts[MP_SQL_COUNT] = {
                               " last_update_time = ?5, touched = ?6, recent = ?7 WHERE id = ?1",
     [MP_SQL_PURGE] = "DELETE FROM state WHERE scope = ?1 AND owner = ?2 AND key >= '' AND value IS NULL"
                      " AND revision <= ?3",
-    [MP_SQL_NEXT_UNUSED_SESSION] =
-        "SELECT id FROM sessions WHERE id > ?1 AND coalesce(touched, last_update_time) < ?2 ORDER BY id LIMIT 1",
+    [MP_SQL_SESSION_EVENTS] = "SELECT base_revision, revision FROM sessions WHERE id = ?1",
+    [MP_SQL_DETACH_SESSION] = "UPDATE sessions SET app = 0, user = 0, session_id = CAST(id AS TEXT), base_revision = ?2"
+                              " WHERE id = ?1",
+    [MP_SQL_HAS_USER] = "SELECT 1 FROM users WHERE id = ?1",
+    [MP_SQL_LAST_SESSION] = "SELECT max(id) FROM sessions",
+    [MP_SQL_LAST_USER] = "SELECT max(id) FROM users",
+    [MP_SQL_LAST_APP] = "SELECT max(id) FROM apps",
+    [MP_SQL_NEXT_UNUSED_SESSION] = "SELECT id FROM sessions WHERE id > ?1 AND id <= ?3 AND coalesce(touched, "
+                                   "last_update_time) < ?2 ORDER BY id LIMIT 1",
     [MP_SQL_NEXT_UNUSED_USER] = NEXT_UNUSED("users", "1"),
     [MP_SQL_NEXT_UNUSED_APP] = NEXT_UNUSED("apps", "2"),
     [MP_SQL_CLAIM_TOKEN] = "INSERT INTO tokens(token, time) VALUES(?1, ?2)"

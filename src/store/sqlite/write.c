@@ -145,7 +145,7 @@ static moonpad_status update_head(mp_sqlite_connection *connection, mp_scope sco
   }
   if (!changes) return listed ? mp_sqlite_write_head(connection, scope, head, error) : MOONPAD_OK;
   head->revision = head->recent.as_of = revisions[scope];
-  if (batch->touched != 0) head->touched = batch->touched;
+  if (batch->touched > head->touched) head->touched = batch->touched;
   if (scope == MP_SCOPE_SESSION) return update_session(connection, row, head, error);
   return mp_sqlite_write_head(connection, scope, head, error);
 }

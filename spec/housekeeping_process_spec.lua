@@ -1,0 +1,71 @@
+-- Processes that expire, trim and sweep on one file, and are killed: nothing is left half.
+local checks = require "spec.support.checks"
+local moonpad = require "moonpad"
+local support = require "spec.support"
+
+local quote = support.quote
+
+local function start(url, seed)
+  local words = { "echo $$; exec env", "LUA_PATH=" .. quote(package.path), "LUA_CPATH=" .. quote(package.cpath),
+    "lua5.4 spec/helpers/keep_house.lua", quote(url), seed, "2>&1" }
+  local pipe = assert(io.popen(table.concat(words, " "), "r"))
+  return pipe, assert(pipe:read "n", "the process did not start"), pipe:read "l"
+end
+
+describe("a file on which processes keep house", function()
+  local path, url
+  before_each(function()
+    path = support.tmpdir() .. "/test.db"
+    url = "sqlite:" .. path
+  end)
+  after_each(support.cleanup)
+
+  local function query(sql)
+    local pipe <close> = assert(io.popen(("sqlite3 %s %s"):format(quote(path), quote(sql))))
+    return (pipe:read "a":gsub("\n$", ""))
+  end
+
+  -- Each session has the state that its base and its events make, and nobody has left anything.
+  local function expectWhole()
+    assert.equal("ok", query "PRAGMA integrity_check")
+    for _, leftover in ipairs {
+      "SELECT count(*) FROM events WHERE session NOT IN (SELECT id FROM sessions)",
+      "SELECT count(*) FROM base_state WHERE session NOT IN (SELECT id FROM sessions)",
+      "SELECT count(*) FROM state WHERE scope = 0 AND owner NOT IN (SELECT id FROM sessions)",
+      "SELECT count(*) FROM events e JOIN sessions s ON s.id = e.session WHERE e.revision <= s.base_revision",
+      "SELECT count(*) FROM sessions s WHERE s.user > 0 AND s.revision - s.base_revision <> (SELECT count(*) FROM events e "
+        .. "WHERE e.position BETWEEN s.id << 34 AND (s.id << 34) + 17179869183)",
+    } do
+      assert.equal("0", query(leftover))
+    end
+    local service <close> = moonpad.open(url)
+    local count = 0
+    for _, listed in ipairs(service:listSessions { appName = "app" }) do
+      local found = service:getSession { appName = "app", userId = listed.userId, sessionId = listed.id }
+      local own = {}
+      for key, value in pairs(found.state:toTable()) do
+        if not key:find "^%a+:" then own[key] = value end
+      end
+      assert.same(own, service:stateAt(found, found.revision))
+      count = count + 1
+    end
+    return count
+  end
+
+  it("is whole after each of them has been killed", function()
+    local seen = 0
+    local ROUNDS = checks.scaled(16) * (tonumber(os.getenv "MOONPAD_FAULTS") or 1)
+    for round = 1, ROUNDS do
+      local pipe, process = start(url, round)
+      local other, otherProcess = start(url, -round)
+      for _ = 1, 10 + round * 37 % 90 do assert.truthy((pipe:read "l" or "nothing"):find "^[dr]") end
+      assert.is_true(os.execute(("kill -9 %d %d"):format(process, otherProcess)))
+      for line in pipe:lines() do assert.truthy(line == "" or ("done"):find(line, 1, true), line) end
+      for line in other:lines() do assert.truthy(line == "" or line == "ready" or ("done"):find(line, 1, true), line) end
+      pipe:close()
+      other:close()
+      seen = seen + expectWhole()
+    end
+    assert.is_true(seen > 0)
+  end)
+end)
