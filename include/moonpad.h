@@ -450,7 +450,9 @@ MOONPAD_API void moonpad_service_release(moonpad_service *service);
 */
 MOONPAD_API moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moonpad_error *error);
 
-/* What a sweep has freed: sessions, users and apps whose state it was, events of living sessions. */
+/*
+** What a sweep has freed: sessions, users and apps whose state it was, events of living sessions.
+*/
 typedef struct moonpad_swept {
   int64_t sessions;
   int64_t users;

@@ -10,7 +10,7 @@ local WIDTH <const> = 118
 local GROUPS = {
   { "The module", "moonpad", "StatePrefix" },
   { "Services and sessions", "Config", "Service", "SessionName", "CreateOptions", "GetOptions", "ListOptions",
-    "ImportOptions", "Session", "Events", "PendingAppend" },
+    "ImportOptions", "Session", "Events", "PendingAppend", "Swept" },
   { "State", "State", "Node", "Value" },
   { "Events", "Event", "Actions", "Content", "ContentLike", "Part", "FunctionCall", "FunctionResponse", "Blob",
     "UsageMetadata" },
@@ -20,7 +20,7 @@ local GROUPS = {
     "OnModelErrorCallback", "BeforeToolCallback", "AfterToolCallback", "OnToolErrorCallback", "OnUserMessage", "OnRun",
     "OnEvent", "Plugin", "Plugins", "LoggingOptions", "ReflectAndRetryToolOptions" },
   { "Tools", "ToolDefinition", "ToolFunction", "AgentToolDefinition", "Tool", "Toolset", "ToolConfirmation" },
-  { "Runs", "RunnerDefinition", "Runner", "RunOptions", "Invocation" },
+  { "Runs", "RunnerDefinition", "Runner", "RunOptions", "Invocation", "SummarizerDefinition", "Summarizer" },
   { "Models", "ModelLike", "ModelFunction", "Model", "ModelConfig", "Request", "Response", "ResponseLike", "Models",
     "ModelOptions", "HttpModel", "ScriptedModel", "ScriptedReply", "ScriptStep" },
   { "HTTP", "Http", "HttpOptions", "HttpJob", "HttpRetry" },

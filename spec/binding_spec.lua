@@ -451,24 +451,28 @@ describe("contexts", function()
     local session = create(service)
     service:appendEvent(session, {
       author = "a", branch = "b", invocationId = "i", longRunningToolIds = { "c" }, usageMetadata = { n = 1 },
+      timestamp = 5, customMetadata = { compaction = { n = 1 }, other = 2 },
       content = { role = "model", parts = { { text = "x" } }, other = moonpad.null },
-      actions = { stateDelta = { k = 1 }, transferToAgent = "B", rewindToRevision = 0, escalate = true },
+      actions = {
+        stateDelta = { k = 1 }, transferToAgent = "B", rewindToRevision = 0, escalate = true, compaction = {},
+      },
     })
-    service:appendEvent(session, { content = { parts = { { text = moonpad.null } } }, actions = {} })
-    service:appendEvent(session, { content = {}, actions = { stateDelta = { k = moonpad.removed } } })
+    service:appendEvent(session, { timestamp = 6, content = { parts = { { text = moonpad.null } } }, actions = {} })
+    service:appendEvent(session, { timestamp = 7, content = {}, actions = { stateDelta = { k = moonpad.removed } } })
     local event, bytes, hasNull, _ = core.readEvent(session, 1)
     assert.same({
-      revision = 1, author = "a", branch = "b", longRunningToolIds = { "c" },
+      revision = 1, author = "a", branch = "b", longRunningToolIds = { "c" }, timestamp = 5.0,
+      customMetadata = { compaction = { n = 1 } },
       content = { role = "model", parts = { { text = "x" } } },
-      actions = { transferToAgent = "B", rewindToRevision = 0 },
+      actions = { transferToAgent = "B", rewindToRevision = 0, compaction = {} },
     }, event)
     assert.is_true(bytes > 200)
     assert.is_false(hasNull)
     event, bytes, hasNull = core.readEvent(session, 2)
-    assert.same({ revision = 2, content = { parts = { { text = moonpad.null } } } }, event)
+    assert.same({ revision = 2, timestamp = 6.0, content = { parts = { { text = moonpad.null } } } }, event)
     assert.is_true(bytes > 30 and hasNull)
     event, _, hasNull = core.readEvent(session, 3)
-    assert.same({ revision = 3 }, event)
+    assert.same({ revision = 3, timestamp = 7.0 }, event)
     assert.is_false(hasNull)
     assert.is_nil((core.readEvent(session, 4)))
     assert.is_nil((core.readEvent(session, 0)))

@@ -158,7 +158,13 @@ describe("bin/moonpad", function()
       lines(output(("forget %s --app shop --user ann --json"):format(quote("sqlite:" .. db))))[1])
     local left = lines(output("sessions --json --db " .. quote(db)))
     assert.same({ 1, "bob" }, { #left, left[1].user })
-    assert.equal("Freed 0 sessions, the state of 0 users and of 0 apps, and 0 events.\n", output("sweep " .. quote(db)))
+    assert.equal("Freed 0 sessions, the state of 0 users and of 0 apps, and 0 events.\n",
+      output("sweep " .. quote(db) .. " --session-ttl 1000000d"))
+    -- It was last used in 1970.
+    assert.same({ sessions = 1, users = 0, apps = 0, events = 0 },
+      lines(output("sweep --json " .. quote(db) .. " --session-ttl 30d"))[1])
+    fails(2, "say what is old", "sweep " .. quote(db))
+    fails(2, "expects a time", "sweep " .. quote(db) .. " --session-ttl soon")
     fails(1, "there is no file", "forget nowhere.db --app shop --user ann")
   end)
 

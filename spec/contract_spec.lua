@@ -127,9 +127,6 @@ describe("the list in docs/contract.md of what this version does not have", func
       assert.are.equal("unsupported", codeOf(moonpad.memoryService, scheme .. "//host"))
       return codeOf(moonpad.open, scheme .. "//host")
     end)
-  absent("2", { "summary" }, nil, function(name)
-    return newService():createSession { appName = "shop", userId = "ann" }[name]
-  end)
   absent("2.1", { "255 bytes" }, "invalid_argument", function()
     local service = newService()
     local session = service:createSession { appName = "shop", userId = "ann" }
@@ -137,9 +134,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     return codeOf(service.appendEvent, service, session, { author = "clerk", id = ("x"):rep(256) })
   end)
 
-  absent("4", { "summarizer" }, "unsupported", function(field)
-    return codeOf(newRunner, newService(), { [field] = {} })
-  end)
   absent("4", { "provider/model" }, "invalid_argument", function(name)
     return codeOf(moonpad.agent, { name = "clerk", model = name })
   end)
@@ -158,7 +152,6 @@ describe("the list in docs/contract.md of what this version does not have", func
   absent("5", { "artifactTtlSeconds" }, "unsupported", function(field)
     return codeOf(moonpad.artifactService, "memory:", { [field] = 1 })
   end)
-  absent("5", { "moonpad.summarizer" }, "unsupported", function() return codeOf(moonpad.summarizer, {}) end)
 
   absent("6", { "clock" }, "invalid_argument", function(field)
     return codeOf(moonpad.open, "memory:", { [field] = os.time })

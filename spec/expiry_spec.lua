@@ -39,6 +39,17 @@ describe("time to live", function()
         assert.is_nil(get(service))
       end)
 
+      it("is right from the first second on that a clock can have", function()
+        clock = testing.clock(0)
+        local service = open { clock = clock, sessionTtlSeconds = 100, userTtlSeconds = 50 }
+        service:createSession(named { state = { ["user:n"] = 1 } })
+        clock:advance(50)
+        assert.equal(1, userState(service).n)
+        clock:set(101)
+        assert.is_nil(get(service))
+        assert.same({}, userState(service))
+      end)
+
       it("may be a fraction of a second", function()
         local service = opened { sessionTtlSeconds = 0.25 }
         service:createSession(WHO)

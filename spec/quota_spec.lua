@@ -23,7 +23,8 @@ describe("maxSessionsPerUser", function()
 
     local function ids(userId)
       local list = {}
-      for i, session in ipairs(service:listSessions { appName = "app", userId = userId or "u" }) do list[i] = session.id end
+      local sessions = service:listSessions { appName = "app", userId = userId or "u" }
+      for i, session in ipairs(sessions) do list[i] = session.id end
       return table.concat(list, " ")
     end
 

@@ -74,25 +74,6 @@ support.each_store(function(open)
       assert.matches("runner.artifactService", tostring(define { artifactService = {} }))
       assert.matches("runner.memoryService", tostring(define { memoryService = "memory:" }))
     end)
-
-    it("refuses what is not in this version, and names it to nobody", function()
-      local function define(field)
-        return failure(moonpad.runner, { appName = "app", agent = moonpad.agent { name = "A", model = echo },
-          sessionService = service, [field] = {} })
-      end
-      local err = define "summarizer"
-      assert.equal("unsupported", err.code)
-      assert.equal(("runner.summarizer: not in this version (%s)"):format(moonpad._VERSION), err.message)
-      err = failure(moonpad.summarizer, {})
-      assert.equal("unsupported", err.code)
-      assert.equal(("moonpad.summarizer: not in this version (%s)"):format(moonpad._VERSION), err.message)
-      for _, field in ipairs { "sumarizer", "colour" } do
-        err = define(field)
-        assert.equal("invalid_argument", err.code)
-        assert.is_nil(err.message:find("summarizer", 1, true), err.message)
-      end
-      assert.matches("known: appName, ", define "colour".message)
-    end)
   end)
 
   describe("run", function()

@@ -246,12 +246,12 @@ describe("testing.run", function()
     for field, options in pairs {
       artifactService = { artifactService = {} }, clock = { service = service, clock = testing.clock(1) },
       state = { state = 5 }, messages = { messages = 5 }, sessionService = { sessionService = service },
-      summarizer = { summarizer = {} },
+      colour = { colour = "red" },
     } do
       options.agent = agent
       local ok, err = pcall(testing.run, options)
       assert.is_false(ok)
-      assert.are.equal(field == "summarizer" and "unsupported" or "invalid_argument", err.code)
+      assert.are.equal("invalid_argument", err.code)
       assert.matches(field, err.message)
     end
   end)

@@ -43,7 +43,10 @@ describe("trimming", function()
     -- A turn of so many events, in one invocation.
     local function turn(name, count)
       append(message(name .. 1, { invocationId = name, actions = { stateDelta = { [name] = 1 } } }))
-      for i = 2, count do append(says(name .. i, { invocationId = name, actions = { stateDelta = { last = name .. i } } })) end
+      for i = 2, count do
+        local delta = { last = name .. i }
+        append(says(name .. i, { invocationId = name, actions = { stateDelta = delta } }))
+      end
     end
 
     it("deletes the oldest turns until at most so many events remain", function()

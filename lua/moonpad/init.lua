@@ -41,6 +41,7 @@ if folder then core.setFolder(folder) end
 ---@field loadMemory moonpad.Tool with it a model searches the memory service of the runner
 ---@field preloadMemory moonpad.Tool what the memory service knows to the user's message goes into each request
 ---@field runner fun(definition: moonpad.RunnerDefinition): moonpad.Runner runs an agent on sessions
+---@field summarizer fun(definition: moonpad.SummarizerDefinition): moonpad.Summarizer compacts long histories of runs
 ---@field models moonpad.Models models over HTTP, and one that follows a script
 ---@field plugins moonpad.Plugins plugins that come with moonpad
 ---@field http moonpad.Http HTTP without blocking
@@ -86,6 +87,13 @@ local moonpad = {
 -- be there at once.
 moonpad.event = require("moonpad.events.event").new
 
+---The text of the newest summary (see moonpad.summarizer), or nil. One that a rewind has taken back
+---does not count.
+---@return string?
+function core.sessionMethods:summary()
+  return require("moonpad.flow.session_history").summaryOf(self, core.serviceOf(self))
+end
+
 local loaders = {
   agent = function() return require("moonpad.agents.agent").define end,
   llmAgent = function() return require("moonpad.agents.agent").define end,
@@ -98,6 +106,7 @@ local loaders = {
   tool = function() return require("moonpad.tools.tool").define end,
   longRunningTool = function() return require("moonpad.tools.tool").defineLongRunning end,
   runner = function() return require("moonpad.runtime.runner").define end,
+  summarizer = function() return require("moonpad.agents.summarizer").define end,
   artifactService = function() return require("moonpad.services.artifacts").open end,
   memoryService = function() return require("moonpad.services.memory").open end,
   loadArtifacts = function() return require "moonpad.tools.load_artifacts" end,
@@ -120,16 +129,6 @@ local loaders = {
   http = function() return require "moonpad.http" end,
 }
 
--- Names that the public contract promises and this version does not have: a clear refusal instead
--- of "a nil value".
-local later = { summarizer = true }
-
-local function refusal(name)
-  return function()
-    core.error("unsupported", ("moonpad.%s: not in this version (%s)"):format(name, core._VERSION))
-  end
-end
-
 -- ADK's names of classes: Agent, Runner, SequentialAgent.
 local function hint(name)
   local own = type(name) == "string" and name:gsub("^%u", string.lower)
@@ -139,15 +138,13 @@ local function hint(name)
   end
 end
 
--- All names, also those that nothing has asked for yet, but for those of a later version.
+-- All names, also those that nothing has asked for yet.
 local function sortedNames(self)
   local names, list = {}, {}
   for _, some in ipairs { self, loaders } do
     for name in next, some do names[name] = true end
   end
-  for name in next, names do
-    if not later[name] then list[#list + 1] = name end
-  end
+  for name in next, names do list[#list + 1] = name end
   table.sort(list, function(a, b) return tostring(a) < tostring(b) end)
   return list
 end
@@ -165,8 +162,8 @@ return setmetatable(moonpad, {
   __name = "moonpad", -- by which a call with a colon in the place of a dot is known
   __index = function(self, name)
     local load = loaders[name]
-    local value = load and load() or later[name] and refusal(name) or nil
-    if value == nil then return hint(name) end
+    if not load then return hint(name) end
+    local value = load()
     rawset(self, name, value)
     return value
   end,

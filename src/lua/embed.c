@@ -56,13 +56,7 @@ int luaopen_moonpad(lua_State *L) {
 /* ---- Services across the boundary ---- */
 
 static int push_retained(lua_State *L) {
-  moonpad_service *service = lua_touserdata(L, 1);
-  if (mp_push_registered_service(L, service)) return 1;
-  mp_lua_service *handle = mp_push_service(L, mp_lua_of(L));
-  /* A finalizer may have asked for it meanwhile. */
-  if (mp_push_registered_service(L, service)) return 1;
-  handle->service = moonpad_service_retain(service);
-  mp_register_service(L, handle);
+  mp_push_shared_service(L, mp_lua_of(L), lua_touserdata(L, 1));
   return 1;
 }
 

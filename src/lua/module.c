@@ -77,6 +77,12 @@ static void event_setup(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "__index");
 }
 
+static void session_setup(lua_State *L, int binding_index) {
+  slot_table(L, binding_index, MP_LUA_SLOT_SESSION_METHODS, NULL);
+  lua_pop(L, 1);
+  mp_session_setup(L, binding_index);
+}
+
 static void build(lua_State *L, mp_lua *binding, int index) {
   add_type(L, index, MP_LUA_SLOT_HANDLE_META, "moonpad.handle", handle_setup);
   add_weak_table(L, index, MP_LUA_SLOT_NODES, "v");
@@ -90,7 +96,7 @@ static void build(lua_State *L, mp_lua *binding, int index) {
   binding->inline_meta = add_type(L, index, MP_LUA_SLOT_INLINE_META, "moonpad.inlineData", NULL);
   binding->error_meta = add_type(L, index, MP_LUA_SLOT_ERROR_META, "moonpad.error", mp_error_setup);
   binding->service_meta = add_type(L, index, MP_LUA_SLOT_SERVICE_META, "moonpad.service", mp_service_setup);
-  binding->session_meta = add_type(L, index, MP_LUA_SLOT_SESSION_META, "moonpad.session", mp_session_setup);
+  binding->session_meta = add_type(L, index, MP_LUA_SLOT_SESSION_META, "moonpad.session", session_setup);
   binding->events_meta = add_type(L, index, MP_LUA_SLOT_EVENTS_META, "moonpad.events", mp_events_setup);
   binding->state_meta = add_type(L, index, MP_LUA_SLOT_STATE_META, "moonpad.state", mp_state_setup);
   binding->node_meta = add_type(L, index, MP_LUA_SLOT_NODE_META, "moonpad.node", mp_node_setup);
@@ -140,6 +146,7 @@ int luaopen_moonpad_core(lua_State *L) {
   lua_newtable(L);
   set_constants(L, binding);
   mp_service_module(L, binding_index);
+  mp_session_module(L, binding_index);
   mp_context_module(L, binding_index);
   mp_events_module(L, binding_index);
   mp_transaction_module(L, binding_index);

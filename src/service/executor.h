@@ -90,8 +90,8 @@ bool mp_executor_push(mp_executor *executor, mp_task *task);
 
 /*
 ** Closes it, waits until all tasks that were submitted are done, and ends the threads. What was to
-** run later does not. What is done stays in the queues. May be called again, and by several threads at a time: each returns once the
-** threads have ended. Any thread but a worker.
+** run later does not. What is done stays in the queues. May be called again, and by several threads
+** at a time: each returns once the threads have ended. Any thread but a worker.
 */
 void mp_executor_stop(mp_executor *executor);
 

@@ -323,10 +323,10 @@ typedef struct mp_tx_ops {
   moonpad_status (*touch)(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
   /*
   ** Goes on with a sweep, so far that it holds nobody up for long. MP_SCOPE_SESSION: removes
-  ** sessions, whole. MP_SCOPE_USER, MP_SCOPE_APP: all state rows of users or apps that have any; the
-  ** head stays, its revision counts up by one, `forgotten` becomes that revision, and when it was
-  ** last used is not known any more. A head of which that is not known (`touched` 0) is left alone;
-  ** of a session last_update_time counts then.
+  ** sessions, whole. MP_SCOPE_USER, MP_SCOPE_APP: all state rows of users or apps that have any;
+  ** the head stays, its revision counts up by one, `forgotten` becomes that revision, and when it
+  ** was last used is not known any more. A head of which that is not known (`touched` 0) is left
+  ** alone; of a session last_update_time counts then.
   */
   moonpad_status (*sweep)(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
   /*

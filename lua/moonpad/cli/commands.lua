@@ -1,4 +1,5 @@
 --- Commands inside a conversation: lines that begin with a slash.
+local compaction = require "moonpad.events.compaction"
 local confirmation = require "moonpad.flow.confirmation"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
@@ -37,6 +38,8 @@ end
 -- What happened in an event, as one line.
 local function eventText(event)
   local said = { event:text() ~= "" and event:text() or nil }
+  local summary = compaction.of(event)
+  if summary then said[#said + 1] = "sums up what came before: " .. summary.text end
   for _, call in ipairs(event:functionCalls()) do said[#said + 1] = callText(event, call) end
   for _, response in ipairs(event:functionResponses()) do said[#said + 1] = responseText(response) end
   local delta = event.actions.stateDelta

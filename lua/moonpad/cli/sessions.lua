@@ -77,11 +77,35 @@ local function count(number, what)
   return ("%d %s%s"):format(number, what, number == 1 and "" or "s")
 end
 
+local SECONDS <const> = { s = 1, m = 60, h = 3600, d = 24 * 3600 }
+
+-- "90", "90s", "15m", "12h", "30d"
+local function secondsOf(text, name)
+  local number, unit = text:match "^(%d+%.?%d*)([smhd]?)$"
+  local seconds = number and tonumber(number) * (SECONDS[unit] or 1)
+  if not seconds or seconds == 0 then
+    failure.usage("%s: expects a time such as 3600, 90s, 15m, 12h or 30d, got %s", name, text)
+  end
+  return seconds
+end
+
+local TIMES <const> = {
+  { "session_ttl", "sessionTtlSeconds", "--session-ttl" }, { "user_ttl", "userTtlSeconds", "--user-ttl" },
+  { "app_ttl", "appTtlSeconds", "--app-ttl" }, { "event_ttl", "eventTtlSeconds", "--event-ttl" },
+}
+
 ---@param options table of the command line
 function sessions.sweep(options)
-  local service <close> = moonpad.open(database.existingUrl(options.url))
+  local config = {}
+  for _, time in ipairs(TIMES) do
+    local given = options[time[1]]
+    config[time[2]] = given and secondsOf(given, time[3]) or nil
+  end
+  if next(config) == nil then
+    failure.usage "say what is old: --session-ttl, --user-ttl, --app-ttl or --event-ttl, as in --session-ttl 30d"
+  end
+  local service <close> = moonpad.open(database.existingUrl(options.url), config)
   local swept = service:sweep()
-  if type(swept) ~= "table" then swept = { sessions = swept, users = 0, apps = 0, events = 0 } end
   if options.json then return print(moonpad.json.encode(swept)) end
   print(("Freed %s, the state of %s and of %s, and %s."):format(count(swept.sessions, "session"),
     count(swept.users, "user"), count(swept.apps, "app"), count(swept.events, "event")))

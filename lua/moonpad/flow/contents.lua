@@ -12,7 +12,7 @@ local contents = {}
 local function isCurrent(prompt, seen)
   if not prompt or prompt.first ~= seen.first then return false end
   for revision = prompt.last + 1, seen:last() do
-    if seen:isRewind(revision) then return false end
+    if seen:changesEarlier(revision) then return false end
   end
   return prompt.last <= seen:last()
 end

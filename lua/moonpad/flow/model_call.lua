@@ -30,9 +30,8 @@ local function named(agent, name)
   return found.model
 end
 
-local function runnable(callbackState)
-  local agent = callbackState.agent
-  local model = callbackState.invocationContext:modelOf(agent)
+-- `agent` keeps what its name stands for.
+local function runnable(agent, model)
   if model == nil then
     core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name))
   elseif type(model) == "string" then
@@ -155,6 +154,23 @@ local function askAboutRequest(callbackState, hook, request, ...)
   return callbacks.ask(callbackState, hook, request, ...)
 end
 
+---Asks a model that is no agent's, without callbacks.
+---@param callbackState moonpad.CallbackState whose context the model gets
+---@param asker { name: string, model: moonpad.ModelLike }
+---@param request table
+---@return string text what it has said in the end
+function modelCall.ask(callbackState, asker, request)
+  local texts = {}
+  local function take(response)
+    if response.partial then return end
+    if response.errorCode then core.error("model", response.errorMessage or tostring(response.errorCode)) end
+    texts[#texts + 1] = events.text(response)
+  end
+  local ok, err = callModel(callbackState, runnable(asker, asker.model), request, take)
+  if not ok then error(err, 0) end
+  return table.concat(texts)
+end
+
 ---Asks the model of the callback state's agent, and the callbacks around it. Each response goes
 ---through `take`; there is none where beforeModelCallback has ended the invocation.
 ---@param callbackState moonpad.CallbackState
@@ -165,7 +181,8 @@ function modelCall.run(callbackState, request, take)
   local answer = askAboutRequest(callbackState, "beforeModelCallback", request)
   if answer ~= nil then return take(llmResponses.normalize(answer, where .. "beforeModelCallback"), {}) end
   if callbackState.invocationContext:hasEnded() then return end
-  local run = runnable(callbackState)
+  local agent = callbackState.agent
+  local run = runnable(agent, callbackState.invocationContext:modelOf(agent))
   callbackState.invocationContext:countLlmCall()
   local function takeChecked(response, origin)
     local partial = response.partial

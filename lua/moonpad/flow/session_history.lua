@@ -4,6 +4,7 @@ local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local history = require "moonpad.flow.history"
 local historyCache = require "moonpad.flow.history_cache"
+local summaries = require "moonpad.flow.summaries"
 
 local sessionHistory = {}
 
@@ -145,29 +146,70 @@ function SessionHistory:tail(count)
   return list, length < count
 end
 
----Calls `each` with all events that rewinds have left of it, oldest first.
+---Walks over what rewinds and summaries have left of it, newest first, as summaries.newestFirst.
+---@return fun(): integer?, table?, moonpad.CompactionOf?
+function SessionHistory:withSummaries()
+  return summaries.newestFirst(self)
+end
+
+local LEAD <const> = "Summary of the conversation so far:\n"
+
+-- What a model sees of a summary: an event without an author of its own.
+local function shownSummary(found)
+  return {
+    revision = found.revision, author = "user", content = { role = "user", parts = { { text = LEAD .. found.text } } },
+  }
+end
+
+---Calls `each` with all events that rewinds have left of it, oldest first. A summary comes in place
+---of the events that it covers.
 ---@param each fun(event: table)
 function SessionHistory:eachEvent(each)
   -- Events without a gap, as positions, the newest first. A list of all would take long to grow.
   local runs, run = {}, { first = 0 }
-  for position in history.newestFirst(self) do
-    if position ~= run.first - 1 then
-      run = { last = position }
+  for position, _, found in self:withSummaries() do
+    if found then
+      run = { first = 0, last = -1, summary = found }
       runs[#runs + 1] = run
+    else
+      if position ~= run.first - 1 then
+        run = { last = position }
+        runs[#runs + 1] = run
+      end
+      run.first = position
     end
-    run.first = position
   end
   for _, event in ipairs(self.earlier) do each(event) end
   for index = #runs, 1, -1 do
+    if runs[index].summary then each(shownSummary(runs[index].summary)) end
     for position = runs[index].first, runs[index].last do each(self:at(position)) end
   end
 end
 
----Is the event a rewind?
+---Does the event change what the events before it are to a model: is it a rewind, or a summary?
 ---@param revision integer
 ---@return boolean
-function SessionHistory:isRewind(revision)
-  return history.rewindTarget(self:event(revision)) ~= nil
+function SessionHistory:changesEarlier(revision)
+  local event = self:event(revision)
+  return history.rewindTarget(event) ~= nil or type(event.actions) == "table" and event.actions.compaction ~= nil
+end
+
+---The newest summary of a session, as its object knows it.
+---@param session moonpad.Session
+---@param service moonpad.Service the session's
+---@return string? text
+function sessionHistory.summaryOf(session, service)
+  local whole = service:getSession {
+    appName = session.appName, userId = session.userId, sessionId = session.id, numRecentEvents = math.maxinteger,
+  }
+  if not whole then core.error("not_found", ("session:summary(): session %q does not exist"):format(session.id)) end
+  local list = sessionHistory.open(whole, service)
+  local last = math.min(session.revision - list.first + 1, list:length())
+  for position, event in history.newestFirst(list, last) do
+    local found = summaries.at(list, position, event)
+    if found then return found.text end
+  end
+  return nil
 end
 
 ---Lets the run see events from before its part of the history.

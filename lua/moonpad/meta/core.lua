@@ -138,6 +138,12 @@ function State:append(key, item) end
 ---@field revision integer the number of events that it has had
 ---@field conversationCount integer user messages so far
 ---@field saveKey string "appName/userId"
+local Session = {}
+
+---The text of the newest summary that a `moonpad.summarizer` has made of it, as far as the object
+---knows the session. One that a rewind has taken back does not count.
+---@return string?
+function Session:summary() end
 
 ---The events that a session object shows, oldest first; fetched when they are read. Every access
 ---gives a table of its own.
@@ -712,6 +718,21 @@ function core.findInvocation(session, invocationId) end
 ---@return string[]
 ---@nodiscard
 function core.listApps(service) end
+
+---The service object that a session belongs to.
+---@param session moonpad.Session
+---@return moonpad.Service
+function core.serviceOf(session) end
+
+---Tells the host's log hook of a failure that no call reports.
+---@param session moonpad.Session
+---@param code moonpad.ErrorCode
+---@param message string
+function core.log(session, code, message) end
+
+---The methods of session objects that are written in Lua.
+---@type table<string, function>
+core.sessionMethods = {}
 
 ---A table that lives as long as the service object, for decoded events.
 ---@param service moonpad.Service

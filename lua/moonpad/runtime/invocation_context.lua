@@ -54,6 +54,7 @@ InvocationContext.__index = InvocationContext
 ---@field transfers integer
 ---@field failure { err: any, traceback: string }? of a coroutine within the run
 ---@field hasEnded boolean? somebody has called endInvocation: nothing new begins
+---@field promptTokens number? of the last prompt
 ---@field history moonpad.SessionHistory once it is this run's turn
 
 ---@class moonpad.LoopRound
@@ -148,6 +149,9 @@ end
 ---@param event moonpad.Event
 ---@param isFinal boolean
 function InvocationContext:notePublished(event, isFinal)
+  local usage = event.usageMetadata
+  local tokens = type(usage) == "table" and usage.promptTokenCount
+  if type(tokens) == "number" then self.shared.promptTokens = tokens end
   if isFinal and self.final then self.final.event = core.newEvent(event) end
   local loop = self.loop
   if loop and event.actions.escalate == true then loop.hasEscalated = true end
@@ -155,6 +159,12 @@ function InvocationContext:notePublished(event, isFinal)
     loop.hasPublished = true
     loop = loop.outer
   end
+end
+
+---How many tokens the last prompt of the run had; nil: no model has said so.
+---@return number?
+function InvocationContext:promptTokens()
+  return self.shared.promptTokens
 end
 
 ---What the run sees of its session's history.

@@ -12,6 +12,7 @@ local openAll = require "moonpad.services.open_all"
 local runOptions = require "moonpad.runtime.run_options"
 local runs = require "moonpad.runtime.run"
 local services = require "moonpad.services.of_context"
+local summarizers = require "moonpad.agents.summarizer"
 local trees = require "moonpad.agents.tree"
 local turn = require "moonpad.runtime.turn"
 
@@ -27,6 +28,7 @@ local runners = {}
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
+---@field summarizer moonpad.Summarizer? compacts long histories, after its runs
 
 ---@class moonpad.Runner: moonpad.RunnerDefinition
 ---@field package model function|moonpad.Model|string|nil asked in place of the models of all agents, in tests
@@ -53,7 +55,7 @@ runners.FIELDS = fields.new {
   { "plugins", callbacks.plugins },
   { "maxLlmCalls", fields.integerFrom(0), default = 500 },
   { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
-  { "summarizer", fields.later },
+  { "summarizer", { is = summarizers.is, what = "a moonpad.summarizer" } },
 }:describes "moonpad.RunnerDefinition"
 
 -- A plugin may answer in place of all models.

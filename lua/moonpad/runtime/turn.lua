@@ -11,6 +11,7 @@ local inputBlobs = require "moonpad.runtime.input_blobs"
 local longRunning = require "moonpad.flow.long_running"
 local publish = require "moonpad.runtime.publish"
 local sessionHistory = require "moonpad.flow.session_history"
+local summarize = require "moonpad.runtime.summarize"
 local trees = require "moonpad.agents.tree"
 
 local turn = {}
@@ -126,6 +127,7 @@ function turn.run(invocationContext)
   end
   local _, last = askPlugins(invocationContext, "afterRun")
   if last then agents.transferTo(invocationContext, last) end
+  summarize.run(invocationContext)
 end
 
 return turn

@@ -42,7 +42,6 @@ local fields = {}
 ---@field names string[]
 ---@field known string[] the names, and the second names
 ---@field list moonpad.Field[]
----@field later string[] names that a later version will have
 local Fields = { __name = "moonpad.fields" }
 Fields.__index = Fields
 
@@ -152,23 +151,16 @@ fields.text = {
   is = function(value) return type(value) == "string" and value ~= "" end, what = "a non-empty string",
 }
 
----A field that is promised for a later version: it is refused as such, and named to nobody.
-fields.later = {}
-
 ---- Declarations
 
 ---@param declared moonpad.Field[]
 ---@return moonpad.Fields
 function fields.new(declared)
-  local self = setmetatable({ list = {}, names = {}, known = {}, later = {} }, Fields)
+  local self = setmetatable({ list = {}, names = {}, known = {} }, Fields)
   for _, field in ipairs(declared) do
     local takes = field[2]
-    if takes == fields.later then
-      self.later[#self.later + 1] = field[1]
-    else
-      self.names[#self.names + 1], self.known[#self.known + 1] = field[1], field[1]
-      self.known[#self.known + 1] = field.alias
-    end
+    self.names[#self.names + 1], self.known[#self.known + 1] = field[1], field[1]
+    self.known[#self.known + 1] = field.alias
     local own = { takes = type(takes) == "string" and ofTypes(takes) or takes }
     for key, value in pairs(field) do own[key] = value end
     self.list[#self.list + 1] = own
@@ -296,12 +288,6 @@ end
 ---@param where string for messages: the function that it was given to
 function Fields:checkNames(given, where)
   if type(given) ~= "table" then fields.refuse(where, "expected a table, got " .. lists.kindOf(given)) end
-  for _, name in ipairs(self.later) do
-    if rawget(given, name) ~= nil then
-      core.error("unsupported",
-        ("%s: not in this version (%s)"):format(fields.at(where, name), core._VERSION))
-    end
-  end
   core.checkFields(given, where, self.known)
 end
 
@@ -312,7 +298,7 @@ end
 function Fields:read(given, where)
   local read = {}
   for _, field in ipairs(self.list) do
-    if field[2] ~= fields.later then read[field[1]] = readField(field, given, where) end
+    read[field[1]] = readField(field, given, where)
   end
   return read
 end

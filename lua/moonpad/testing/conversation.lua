@@ -47,6 +47,7 @@ conversations.FIELDS = FIELDS
 ---@field plugins moonpad.Plugin[]?
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
+---@field summarizer moonpad.Summarizer?
 ---@field maxLlmCalls integer? of each message; default 500
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 

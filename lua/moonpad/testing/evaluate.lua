@@ -35,6 +35,7 @@ local WHERE <const> = "testing.evaluate"
 ---@field plugins moonpad.Plugin[]?
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
+---@field summarizer moonpad.Summarizer?
 ---@field maxLlmCalls integer? of each turn; default 500
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 ---@field cases moonpad.EvaluationCase[]

@@ -31,6 +31,7 @@ typedef enum mp_binding_slot {
   MP_LUA_SLOT_ERROR_META,
   MP_LUA_SLOT_EVENT_META,
   MP_LUA_SLOT_EVENT_METHODS,
+  MP_LUA_SLOT_SESSION_METHODS,
   MP_LUA_SLOT_INLINE_META, /* of files in events, whose data is base64 */
   MP_LUA_SLOT_HANDLE_META,
   MP_LUA_SLOT_SERVICE_META,

@@ -83,6 +83,15 @@ bool mp_push_registered_service(lua_State *L, moonpad_service *service) {
   return false;
 }
 
+void mp_push_shared_service(lua_State *L, mp_lua *binding, moonpad_service *service) {
+  if (mp_push_registered_service(L, service)) return;
+  mp_lua_service *handle = mp_push_service(L, binding);
+  /* A finalizer may have asked for it meanwhile. */
+  if (mp_push_registered_service(L, service)) return;
+  handle->service = moonpad_service_retain(service);
+  mp_register_service(L, handle);
+}
+
 moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where) {
   mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
   if (service == NULL) mp_raise_self(L, 1, where);

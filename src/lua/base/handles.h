@@ -100,6 +100,8 @@ mp_lua_service *mp_push_service(lua_State *L, mp_lua *binding);
 ** at the top, which has its service already. Raises m.
 */
 void mp_register_service(lua_State *L, const mp_lua_service *handle);
+/* Pushes the object of a service, making it where there is none yet. Raises m. */
+void mp_push_shared_service(lua_State *L, mp_lua *binding, moonpad_service *service);
 /* Pushes the object of a service, or nothing. Raises -. */
 bool mp_push_registered_service(lua_State *L, moonpad_service *service);
 /*

@@ -1,6 +1,6 @@
 /*
 ** What runs keep of a stored event (lua/moonpad/flow/session_history.lua): who said what, which
-** answers may come later, and what it has to say about history. The rest (ids, times, state,
+** answers may come later, when, and what it has to say about history. The rest (ids, state, other
 ** metadata) is passed over, which is most of many events.
 */
 #include "core/json_trusted.h"
@@ -44,9 +44,11 @@ static bool set_members(lua_State *L, mp_lua *binding, moonpad_string key, moonp
 }
 
 bool mp_push_kept_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision) {
-  static const char *const whole[] = {"author", "branch", "longRunningToolIds", NULL};
+  static const char *const whole[] = {"author", "branch", "longRunningToolIds", "timestamp", NULL};
   static const char *const content[] = {"role", "parts", NULL};
-  static const char *const actions[] = {"rewindBeforeInvocationId", "rewindToRevision", "transferToAgent", NULL};
+  static const char *const actions[] = {"rewindBeforeInvocationId", "rewindToRevision", "transferToAgent", "compaction",
+                                        NULL};
+  static const char *const metadata[] = {"compaction", NULL};
   luaL_checkstack(L, 12, NULL);
   lua_createtable(L, 0, 4);
   lua_pushliteral(L, "revision");
@@ -60,6 +62,8 @@ bool mp_push_kept_event(lua_State *L, mp_lua *binding, moonpad_string json, int6
       has_null |= set_members(L, binding, key, value, content);
     } else if (is_name(key, "actions")) {
       has_null |= set_members(L, binding, key, value, actions);
+    } else if (is_name(key, "customMetadata")) {
+      has_null |= set_members(L, binding, key, value, metadata);
     } else if (is_one_of(key, whole)) {
       has_null |= set_field(L, binding, key, value);
     }

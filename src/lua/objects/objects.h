@@ -50,6 +50,7 @@ void mp_node_setup(lua_State *L, int binding_index);
 void mp_pending_setup(lua_State *L, int binding_index);
 
 /* Each adds functions to the module table at the top of the stack. Raises m. */
+void mp_session_module(lua_State *L, int binding_index);
 void mp_context_module(lua_State *L, int binding_index);
 void mp_events_module(lua_State *L, int binding_index);
 void mp_transaction_module(lua_State *L, int binding_index);

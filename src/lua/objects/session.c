@@ -85,10 +85,20 @@ static mp_session_object *check_self(lua_State *L, mp_lua *binding) {
   return mp_check_session(L, binding, 1, "session");
 }
 
+/* A method, which is written in Lua: core.sessionMethods. */
+static bool push_method(lua_State *L, int index) {
+  lua_getiuservalue(L, lua_upvalueindex(1), MP_LUA_SLOT_SESSION_METHODS);
+  lua_pushvalue(L, index);
+  if (lua_rawget(L, -2) != LUA_TNIL) return true;
+  lua_pop(L, 2);
+  return false;
+}
+
 /* A misspelt field would be nil without a word. */
 static int push_unknown(lua_State *L, int index) {
-  const char *known[FIELD_COUNT + 1] = {NULL};
+  const char *known[FIELD_COUNT + 2] = {NULL};
   for (int i = 0; i < FIELD_COUNT; i++) known[i] = fields[i].name;
+  known[FIELD_COUNT] = "summary";
   mp_refuse_near_miss(L, "session", index, known);
   lua_pushnil(L);
   return 1;
@@ -100,7 +110,7 @@ static int session_index(lua_State *L) {
   mp_session_object *object = check_self(L, binding);
   lua_settop(L, 2);
   lua_pushvalue(L, 2);
-  if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNUMBER) return push_unknown(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNUMBER) return push_method(L, 2) ? 1 : push_unknown(L, 2);
   int position = (int)lua_tointeger(L, -1);
   if (position < USER_COUNT) return push_kept(L, binding, object, position + 1);
   fields[position].push(L, object->session);
@@ -136,6 +146,21 @@ static int session_tostring(lua_State *L) {
   lua_pushfstring(L, ", revision %I)", (LUAI_UACINT)moonpad_session_revision(open));
   lua_concat(L, 5);
   return 1;
+}
+
+/* core.serviceOf(session) -> the service object that it belongs to */
+static int service_of(lua_State *L) {
+  mp_lua *binding = mp_lua_of(L);
+  const mp_session_object *object = mp_check_session(L, binding, 1, "core.serviceOf");
+  mp_push_shared_service(L, binding, moonpad_session_service(object->session));
+  return 1;
+}
+
+void mp_session_module(lua_State *L, int binding_index) {
+  mp_push_function(L, binding_index, service_of);
+  lua_setfield(L, -2, "serviceOf");
+  lua_getiuservalue(L, binding_index, MP_LUA_SLOT_SESSION_METHODS);
+  lua_setfield(L, -2, "sessionMethods");
 }
 
 void mp_session_setup(lua_State *L, int binding_index) {

@@ -104,9 +104,22 @@ static int list_apps(lua_State *L) {
   return mp_ask_service(L, &call->call);
 }
 
+/* core.log(session, code, message): tells the host's log hook of a failure that no call reports. */
+static int log_failure(lua_State *L) {
+  const mp_session_object *object = mp_check_session(L, mp_lua_of(L), 1, "core.log");
+  const char *code = luaL_checkstring(L, 2);
+  int status = MOONPAD_UNSUPPORTED;
+  while (status > MOONPAD_OK && strcmp(moonpad_status_name((moonpad_status)status), code) != 0) status--;
+  if (status == MOONPAD_OK) status = MOONPAD_MODEL;
+  mp_log(mp_session_env(object->session), (moonpad_status)status, luaL_checkstring(L, 3));
+  return 0;
+}
+
 void mp_service_store_module(lua_State *L, int binding_index) {
   mp_push_function(L, binding_index, list_apps);
   lua_setfield(L, -2, "listApps");
+  mp_push_function(L, binding_index, log_failure);
+  lua_setfield(L, -2, "log");
 }
 
 const luaL_Reg mp_service_store_calls[] = {{"backup", backup}, {"sweep", sweep}, {NULL, NULL}};

@@ -131,7 +131,9 @@ typedef struct mp_append {
   bool delta_unchanged;
   /* What the session object held when this was prepared. */
   mp_session_row snapshot;
-  /* When this was prepared: the session is used then. 0: the clock gives no time, none was needed. */
+  /*
+  ** When this was prepared: the session is used then. 0: the clock gives no time, none was needed.
+  */
   double now;
   mp_expiry expiry;
   /* Those that the session object knew, then those that are left. Set only where appends trim. */
@@ -256,7 +258,10 @@ moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *e
 ** `live` was set, the memory is there already.
 */
 void mp_append_apply(mp_append *append, moonpad_session *session);
-/* A part of it: what is used is renewed, and which turns are the oldest is kept for the next append. */
+/*
+** A part of it: what is used is renewed, and which turns are the oldest is kept for the next
+** append.
+*/
 void mp_append_keep_house(const mp_append *append, moonpad_session *session);
 /*
 ** The event that a refused asynchronous append was to store, written as stored events are.

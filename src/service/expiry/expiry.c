@@ -44,6 +44,7 @@ moonpad_status mp_expiry_begin(mp_expiry *expiry, moonpad_service *service, cons
   expiry->is_active = expiry->heads != 0;
   if (!expiry->is_active) return MOONPAD_OK;
   moonpad_status status = mp_now(service->env, &expiry->now, error);
+  expiry->now = mp_time_of_use(expiry->now);
   if (status == MOONPAD_OK) mp_renewals_find(&service->renewals, expiry);
   return status;
 }
@@ -89,7 +90,10 @@ moonpad_status mp_expiry_judge(mp_expiry *expiry, const mp_facts *facts) {
   if (row->app_revision == 0) expiry->used &= ~MP_HEAD(MP_SCOPE_APP);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) expiry->touched[scope] = facts->touched[scope];
   if (row->id == 0) expiry->used &= ~MP_HEAD(MP_SCOPE_SESSION);
-  if (facts->touched[MP_SCOPE_SESSION] == 0) expiry->touched[MP_SCOPE_SESSION] = row->last_update_time;
+  /* Of a session it is always known. */
+  if (facts->touched[MP_SCOPE_SESSION] == 0) {
+    expiry->touched[MP_SCOPE_SESSION] = mp_time_of_use(row->last_update_time);
+  }
   if (has_expired(expiry, MP_SCOPE_SESSION)) return MOONPAD_NOT_FOUND;
   if (has_expired(expiry, MP_SCOPE_USER)) expiry->expired |= MP_HEAD(MP_SCOPE_USER);
   if (has_expired(expiry, MP_SCOPE_APP)) expiry->expired |= MP_HEAD(MP_SCOPE_APP);

@@ -47,7 +47,13 @@ typedef struct mp_expiry {
 
 /* How long an entry of that scope lives; 0: for ever. */
 double mp_time_to_live(const moonpad_service *service, mp_scope scope);
-/* At `now`, has something expired that was last used at that time? 0 is not known, and never has. */
+/* When something is used at `now`, as stores keep it: 0 would be "not known". */
+static inline double mp_time_of_use(double now) {
+  return now > 0 ? now : 1e-9;
+}
+/*
+** At `now`, has something expired that was last used at that time? 0 is not known, and never has.
+*/
 static inline bool mp_has_expired(double touched, double now, double time_to_live) {
   return time_to_live > 0 && touched != 0 && touched < now - time_to_live;
 }
@@ -68,7 +74,9 @@ moonpad_status mp_expiry_read(mp_expiry *expiry, mp_tx_function function, void *
 /* The same for a call that writes. */
 moonpad_status mp_expiry_write(mp_expiry *expiry, mp_tx_function function, void *context, moonpad_error *error);
 
-/* It has expired if the store says that it was last used before; 0: it has not, whatever it says. */
+/*
+** It has expired if the store says that it was last used before; 0: it has not, whatever it says.
+*/
 double mp_expiry_since(const mp_expiry *expiry, mp_scope scope);
 
 /*

@@ -47,8 +47,8 @@ void mp_renewals_add(mp_renewals *renewals, const struct mp_expiry *expiry, unsi
 /* Stores all notes now. They stay noted if that fails. */
 moonpad_status mp_renewals_store(mp_renewals *renewals, moonpad_error *error);
 /*
-** Before the store itself decides what has expired, as in a list: stores the notes if without one of
-** them the store would take something for expired. That is seldom, for they are stored soon.
+** Before the store itself decides what has expired, as in a list: stores the notes if without one
+** of them the store would take something for expired. That is seldom, for they are stored soon.
 */
 void mp_renewals_store_hidden(moonpad_service *service);
 

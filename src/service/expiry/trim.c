@@ -135,8 +135,8 @@ static moonpad_status look(const mp_trimming *trimming, mp_tx *tx, int64_t first
 }
 
 /*
-** Looks at more and more events until it knows a turn; there is none if all events are one. Of those
-** that are known to be one, only the last ones are looked at again.
+** Looks at more and more events until it knows a turn; there is none if all events are one. Of
+** those that are known to be one, only the last ones are looked at again.
 */
 static moonpad_status find_turns(const mp_trimming *trimming, mp_tx *tx, const mp_session_row *row,
                                  mp_known_turns *known, moonpad_error *error) {
@@ -197,7 +197,9 @@ static moonpad_status read_change(void *context, const mp_event_row *row, moonpa
   return mp_event_each_delta(changes->env, row->json, change_base, changes, error);
 }
 
-/* Stores the row with its new base, and the keys of the base state that those events have changed. */
+/*
+** Stores the row with its new base, and the keys of the base state that those events have changed.
+*/
 static moonpad_status move_base(const mp_trimming *trimming, mp_tx *tx, mp_session_row *row, int64_t last,
                                 moonpad_error *error) {
   mp_entries changes;

@@ -86,7 +86,7 @@ static moonpad_status write_fork(fork_job *fork, mp_tx *tx, moonpad_error *error
   mp_batch batch = {.ref = mp_session_ref_of_row(&fork->name, to),
                     .row = to,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
-                    .touched = fork->now,
+                    .touched = mp_time_of_use(fork->now),
                     .keys = writes,
                     .key_count = state->count};
   moonpad_status status = writes == NULL ? mp_no_memory(error) : tx->ops->apply(tx, &batch, error);

@@ -11,7 +11,10 @@
 
 #include "service/session/session.h"
 
-/* Before the transaction of a call on the history of a session, which uses it. Errors: invalid_argument (the clock). */
+/*
+** Before the transaction of a call on the history of a session, which uses it. Errors:
+** invalid_argument (the clock).
+*/
 moonpad_status mp_history_begin(mp_expiry *expiry, const moonpad_session *session, moonpad_error *error);
 /*
 ** In it: reads the session's row as it is stored now, and into `changed` (unless NULL) those of the

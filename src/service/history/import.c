@@ -345,7 +345,7 @@ static moonpad_status write_state(moonpad_import *import, mp_tx *tx, mp_session_
   mp_batch batch = {.ref = mp_session_ref_of_row(&import->name, row),
                     .row = row,
                     .heads = MP_HEAD(MP_SCOPE_SESSION),
-                    .touched = import->now,
+                    .touched = mp_time_of_use(import->now),
                     .keys = keys,
                     .key_count = import->replay.state.count,
                     .base_keys = base,

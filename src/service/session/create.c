@@ -23,7 +23,8 @@ typedef struct creation {
 static moonpad_status write_initial(creation *create, mp_tx *tx, moonpad_error *error) {
   const mp_entries *initial = &create->initial;
   mp_session_row *row = &create->row;
-  mp_batch batch = {.ref = mp_session_ref_of_row(&create->name, row), .row = row, .touched = create->now};
+  mp_batch batch = {
+      .ref = mp_session_ref_of_row(&create->name, row), .row = row, .touched = mp_time_of_use(create->now)};
   for (size_t i = 0; i < initial->count; i++) batch.heads |= MP_HEAD(initial->items[i].scope);
   batch.heads &= MP_HEAD(MP_SCOPE_USER) | MP_HEAD(MP_SCOPE_APP);
   if ((batch.heads & MP_HEAD(MP_SCOPE_USER)) != 0) row->user_revision++;

@@ -58,10 +58,14 @@ static moonpad_status begin(shared_scope *shared, moonpad_error *error) {
   return mp_expiry_begin(&shared->expiry, shared->service, &ref, MP_HEAD(shared->scope), error);
 }
 
-/* The same for a call that writes. Where nothing lives for a time, a clock that gives none does not matter. */
+/*
+** The same for a call that writes. Where nothing lives for a time, a clock that gives none does not
+** matter.
+*/
 static moonpad_status begin_writing(shared_scope *shared, moonpad_error *error) {
   moonpad_status status = begin(shared, error);
-  if (status == MOONPAD_OK && mp_now(shared->service->env, &shared->now, NULL) != MOONPAD_OK) shared->now = 0;
+  double now;
+  if (status == MOONPAD_OK && mp_now(shared->service->env, &now, NULL) == MOONPAD_OK) shared->now = mp_time_of_use(now);
   return status;
 }
 

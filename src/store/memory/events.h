@@ -56,8 +56,8 @@ moonpad_status mp_memory_events_each(const mp_memory_events *events, const mp_ev
                                      void *context, moonpad_error *error);
 /*
 ** How many rows there are up to a revision, trimmed ones included: what `trimmed` would be if they
-** were trimmed. If that is at least half of all, it is time to copy the others: so trimming costs no
-** more than appending did.
+** were trimmed. If that is at least half of all, it is time to copy the others: so trimming costs
+** no more than appending did.
 */
 uint32_t mp_memory_events_up_to(const mp_memory_events *events, int64_t revision);
 /*
