@@ -7,7 +7,7 @@
 #            disk of the project)
 #   --quick  shorter histories (100,000 events instead of 1,000,000, 20,000 instead of 100,000) than
 #            those that promises speak of
-#   --plot   measures only what docs/history.svg shows, and draws it
+#   --plot   measures only what docs/history.svg and docs/long.svg show, and draws them
 # Other implementations are measured too once they are installed:
 #   npm install --prefix build/peers @google/adk adk-typescript
 # Ratios are what counts: absolute figures change with the machine, and with what else it does. It
@@ -79,7 +79,8 @@ if [ -n "$plot" ]; then
   measure_history >"$out/history.lines"
   lua5.4 bench/plot.lua "$out/history.lines" >docs/history.svg
   cat "$out/history.lines"
-  echo "Drawn: docs/history.svg"
+  lua5.4 bench/long_conversation.lua "$folder" 1 docs/long.svg
+  echo "Drawn: docs/history.svg, docs/long.svg"
   exit
 fi
 
@@ -95,6 +96,7 @@ measure "$out/frames"
 measure lua5.4 bench/steps.lua
 measure lua5.4 bench/turns.lua
 measure lua5.4 bench/streams.lua
+measure lua5.4 bench/long_conversation.lua
 if [ -d "$build/peers/node_modules" ]; then
   echo "  peers" >&2
   measure_history | compare_with_peers >>"$lines"
