@@ -286,6 +286,18 @@ describe("time to live", function()
         assert.same({ n = 1 }, service:getUserState { appName = "app", userId = "other" })
       end)
 
+      it("is shown by a list as by other calls, however lately it was renewed", function()
+        local service = shared { userTtlSeconds = 100, appTtlSeconds = 100 }
+        for _ = 1, 3 do
+          clock:advance(60)
+          get(service)
+          clock:advance(60)
+          local listed = service:listSessions { appName = "app", userId = "u" }[1]
+          assert.same({ own = 1, ["user:n"] = 1, ["user:list"] = { 1 }, ["app:n"] = 1 }, listed.state:toTable())
+          get(service)
+        end
+      end)
+
       it("makes all of it absent, and what is written next begins empty", function()
         for _, sweeps in ipairs { false, true } do
           local service, session = shared { userTtlSeconds = 10, appTtlSeconds = 10 }

@@ -23,8 +23,8 @@ double mp_time_to_live(const moonpad_service *service, mp_scope scope) {
 moonpad_status mp_expiry_threshold(moonpad_service *service, double *touched_since, moonpad_error *error) {
   double lives = mp_time_to_live(service, MP_SCOPE_SESSION), now;
   *touched_since = 0;
-  if (lives == 0) return MOONPAD_OK;
   mp_renewals_store_hidden(service);
+  if (lives == 0) return MOONPAD_OK;
   moonpad_status status = mp_now(service->env, &now, error);
   if (status == MOONPAD_OK) *touched_since = now - lives;
   return status;

@@ -186,6 +186,13 @@ moonpad_status mp_renewals_store(mp_renewals *renewals, moonpad_error *error) {
   return status;
 }
 
+static bool has_notes(mp_renewals *renewals) {
+  pthread_mutex_lock(&renewals->mutex);
+  bool has_some = renewals->notes.count > 0;
+  pthread_mutex_unlock(&renewals->mutex);
+  return has_some;
+}
+
 static bool hides(mp_renewals *renewals, double now) {
   size_t position = 0;
   bool found = false;
@@ -200,6 +207,7 @@ static bool hides(mp_renewals *renewals, double now) {
 
 void mp_renewals_store_hidden(moonpad_service *service) {
   double now;
+  if (!has_notes(&service->renewals)) return;
   bool is_late = mp_now(service->env, &now, NULL) == MOONPAD_OK && hides(&service->renewals, now);
   if (is_late) (void)mp_renewals_store(&service->renewals, NULL);
 }
