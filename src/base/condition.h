@@ -16,4 +16,11 @@ static inline bool mp_condition_init(pthread_cond_t *condition) {
   return is_made;
 }
 
+/* Seconds of that clock, which only goes forwards. */
+static inline double mp_monotonic(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 #endif

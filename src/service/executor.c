@@ -2,7 +2,6 @@
 #include "service/executor.h"
 
 #include <signal.h>
-#include <time.h>
 
 #include "base/condition.h"
 #include "base/error.h"
@@ -31,12 +30,6 @@ static void end(mp_executor *executor, mp_task *task) {
 
 #define LONGEST 1e9 /* seconds: far more than a process runs */
 
-static double monotonic(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* The timer that is due first; NULL: none is set. */
 static mp_timer *first_timer(mp_executor *executor) {
   mp_timer *first = NULL;
@@ -56,7 +49,7 @@ static bool is_waiting(const mp_executor *executor, const mp_task *task) {
 /* Lets what is due wait for a worker, as others do. */
 static void push_due(mp_executor *executor) {
   mp_timer *timer;
-  while ((timer = first_timer(executor)) != NULL && timer->due <= monotonic()) {
+  while ((timer = first_timer(executor)) != NULL && timer->due <= mp_monotonic()) {
     timer->is_set = false;
     if (!is_waiting(executor, timer->task)) mp_task_push(&executor->waiting, timer->task);
   }
@@ -142,7 +135,7 @@ bool mp_executor_later(mp_executor *executor, mp_task *task, double seconds) {
   bool is_taken = !atomic_load(&executor->closed) && (executor->worker_count > 0 || start_worker(executor));
   if (is_taken) {
     mp_timer *timer = timer_of(executor, task);
-    double due = monotonic() + (seconds < LONGEST ? seconds : LONGEST);
+    double due = mp_monotonic() + (seconds < LONGEST ? seconds : LONGEST);
     if (!timer->is_set || due < timer->due) *timer = (mp_timer){.task = task, .due = due, .is_set = true};
     /* Those who wait may wait for too long. */
     pthread_cond_broadcast(&executor->work);

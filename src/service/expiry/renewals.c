@@ -1,8 +1,7 @@
 /* Renewals: noted, and stored together. */
 #include "service/expiry/renewals.h"
 
-#include <time.h>
-
+#include "base/condition.h"
 #include "base/error.h"
 #include "service/expiry/expiry.h"
 
@@ -20,12 +19,6 @@ typedef struct note {
 double mp_renewal_delay(double time_to_live) {
   double most = 1;
   return time_to_live / 20 < most ? time_to_live / 20 : most;
-}
-
-static double monotonic(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* ---- keys: the scope, then the names with a NUL behind each, which no name has ---- */
@@ -106,7 +99,7 @@ static double seconds_left(const mp_renewals *renewals, const mp_expiry *expiry,
     if (expiry->now - expiry->touched[scope] > lives * 3 / 4) delay = 0;
     if (delay < soonest) soonest = delay;
   }
-  double since = monotonic() - renewals->stored_at;
+  double since = mp_monotonic() - renewals->stored_at;
   return since >= soonest ? 0 : soonest - since;
 }
 
@@ -165,7 +158,7 @@ static void forget_stored(mp_renewals *renewals, const storing *store) {
       (void)mp_map_remove(&renewals->notes, key_of(&noted->ref.name, noted->scope, room));
     }
   }
-  renewals->stored_at = monotonic();
+  renewals->stored_at = mp_monotonic();
   pthread_mutex_unlock(&renewals->mutex);
 }
 

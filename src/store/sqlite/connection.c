@@ -24,7 +24,7 @@
 static int wait_for_lock(void *context, int calls) {
   mp_sqlite_connection *connection = context;
   if (connection->checkpointing && calls >= CHECKPOINT_STEPS) return 0;
-  double now = mp_sqlite_monotonic();
+  double now = mp_monotonic();
   if (calls == 0) connection->waiting_since = now;
   double left = connection->waiting_since + (double)connection->store->busy_timeout_ms * 1e-3 - now;
   if (left <= 0) return 0;

@@ -65,9 +65,9 @@ static void fail_all(mp_sqlite_request *first, moonpad_status status, const moon
 }
 
 static moonpad_status commit_all(mp_sqlite_connection *connection, moonpad_error *error) {
-  double started = mp_sqlite_monotonic();
+  double started = mp_monotonic();
   moonpad_status status = mp_sqlite_commit(connection, error);
-  connection->store->last_commit_seconds = mp_sqlite_monotonic() - started;
+  connection->store->last_commit_seconds = mp_monotonic() - started;
   return status;
 }
 
@@ -130,10 +130,10 @@ static mp_sqlite_request *dequeue(mp_sqlite *store) {
 static void wait_for_returning_writers(mp_sqlite *store, bool was_queued) {
   if (store->durability != MOONPAD_DURABILITY_FULL || store->last_batch < 2) return;
   double pause = store->last_commit_seconds / 2 < LONGEST_PAUSE ? store->last_commit_seconds / 2 : LONGEST_PAUSE;
-  double until = mp_sqlite_monotonic() + pause;
+  double until = mp_monotonic() + pause;
   unsigned expected = was_queued ? store->waiting + store->last_batch : store->last_batch - 1;
   if (expected > LARGEST_BATCH - 1) expected = LARGEST_BATCH - 1;
-  while (store->waiting < expected && mp_sqlite_monotonic() < until) {
+  while (store->waiting < expected && mp_monotonic() < until) {
     pthread_mutex_unlock(&store->mutex);
     sched_yield();
     pthread_mutex_lock(&store->mutex);

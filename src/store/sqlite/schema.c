@@ -300,7 +300,7 @@ static moonpad_status migrate(mp_sqlite_connection *connection, moonpad_error *e
 
 /* SQLite does not wait here while another process changes the journal mode, so this does. */
 static moonpad_status use_wal(mp_sqlite_connection *connection, moonpad_error *error) {
-  double until = mp_sqlite_monotonic() + (double)connection->store->busy_timeout_ms * 1e-3;
+  double until = mp_monotonic() + (double)connection->store->busy_timeout_ms * 1e-3;
   for (;;) {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(connection->db, "PRAGMA journal_mode = WAL", -1, &statement, NULL);
@@ -309,7 +309,7 @@ static moonpad_status use_wal(mp_sqlite_connection *connection, moonpad_error *e
     bool is_wal = mode != NULL && strcmp(mode, "wal") == 0;
     bool is_busy = (code & 0xFF) == SQLITE_BUSY || (code & 0xFF) == SQLITE_LOCKED;
     moonpad_status status = MOONPAD_OK;
-    if (code != SQLITE_ROW && (!is_busy || mp_sqlite_monotonic() >= until)) {
+    if (code != SQLITE_ROW && (!is_busy || mp_monotonic() >= until)) {
       status = mp_sqlite_fail(connection, code, error);
     }
     sqlite3_finalize(statement);

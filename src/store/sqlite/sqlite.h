@@ -23,7 +23,7 @@
 ** connection.c   opens and closes a connection; how it waits for locks
 ** errors.c       what SQLite's errors mean to a caller
 ** files.c        whether the files are still the ones that were opened
-** system.c       the clock, sleeping, the system's error texts
+** system.c       sleeping, the system's error texts
 **
 ** SQLite's own memory does not come from the host's allocator: SQLite's allocator is global to the
 ** process, so it is the host's to set. A forked child must not use a store that its parent opened:
@@ -35,6 +35,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+#include "base/condition.h"
 #include "base/number.h"
 #include "store/parts.h"
 
@@ -239,7 +240,6 @@ void mp_sqlite_write_back_moved_file(mp_sqlite *store);
 
 /* ---- system.c ---- */
 
-double mp_sqlite_monotonic(void); /* seconds */
 void mp_sqlite_sleep(int64_t microseconds);
 /* The system's text for an error number; in `buffer`, or a constant. */
 const char *mp_sqlite_system_message(int number, char *buffer, size_t size);

@@ -7,12 +7,6 @@
 
 #include "store/sqlite/sqlite.h"
 
-double mp_sqlite_monotonic(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 void mp_sqlite_sleep(int64_t microseconds) {
   struct timespec pause = {(time_t)(microseconds / 1000000), (long)(microseconds % 1000000) * 1000};
   nanosleep(&pause, NULL);
