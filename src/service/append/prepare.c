@@ -147,8 +147,8 @@ static moonpad_status fill_in(mp_append *append, moonpad_error *error) {
   bool needs_time = !append->id_given || !append->timestamp_given;
   moonpad_status status = mp_now(append->env, &append->now, error);
   if (status != MOONPAD_OK && needs_time) return status;
-  double now = append->now;
-  append->now = status == MOONPAD_OK ? mp_time_of_use(now) : 0;
+  double now = needs_time ? append->now : draft->timestamp;
+  append->now = status == MOONPAD_OK ? mp_time_of_use(append->now) : 0;
   if (!append->id_given) mp_event_draft_make_id(draft, now);
   if (!append->timestamp_given) mp_event_draft_set_timestamp(draft, now);
   if (draft->invocation.length == 0) mp_event_draft_make_invocation(draft, now);

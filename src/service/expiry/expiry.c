@@ -43,10 +43,12 @@ moonpad_status mp_expiry_begin(mp_expiry *expiry, moonpad_service *service, cons
   }
   expiry->is_active = expiry->heads != 0;
   if (!expiry->is_active) return MOONPAD_OK;
-  moonpad_status status = mp_now(service->env, &expiry->now, error);
-  expiry->now = mp_time_of_use(expiry->now);
-  if (status == MOONPAD_OK) mp_renewals_find(&service->renewals, expiry);
-  return status;
+  double now;
+  moonpad_status status = mp_now(service->env, &now, error);
+  if (status != MOONPAD_OK) return status;
+  expiry->now = mp_time_of_use(now);
+  mp_renewals_find(&service->renewals, expiry);
+  return MOONPAD_OK;
 }
 
 moonpad_status mp_expiry_read(mp_expiry *expiry, mp_tx_function function, void *context, moonpad_error *error) {
