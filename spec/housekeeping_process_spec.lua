@@ -1,4 +1,4 @@
--- Processes that expire, trim and sweep on one file, and are killed: nothing is left half.
+-- Processes that expire, trim, sweep and sum up on one file, and are killed: nothing is left half.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"
@@ -39,7 +39,7 @@ describe("a file on which processes keep house", function()
       assert.equal("0", query(leftover))
     end
     local service <close> = moonpad.open(url)
-    local count = 0
+    local count, summaries = 0, 0
     for _, listed in ipairs(service:listSessions { appName = "app" }) do
       local found = service:getSession { appName = "app", userId = listed.userId, sessionId = listed.id }
       local own = {}
@@ -47,13 +47,15 @@ describe("a file on which processes keep house", function()
         if not key:find "^%a+:" then own[key] = value end
       end
       assert.same(own, service:stateAt(found, found.revision))
-      count = count + 1
+      local summary = found:summary()
+      assert.is_true(summary == nil or summary == "summary")
+      count, summaries = count + 1, summaries + (summary and 1 or 0)
     end
-    return count
+    return count, summaries
   end
 
   it("is whole after each of them has been killed", function()
-    local seen = 0
+    local seen, summed = 0, 0
     local ROUNDS = checks.scaled(16) * (tonumber(os.getenv "MOONPAD_FAULTS") or 1)
     for round = 1, ROUNDS do
       local pipe, process = start(url, round)
@@ -66,8 +68,10 @@ describe("a file on which processes keep house", function()
       end
       pipe:close()
       other:close()
-      seen = seen + expectWhole()
+      local count, summaries = expectWhole()
+      seen, summed = seen + count, summed + summaries
     end
     assert.is_true(seen > 0)
+    if ROUNDS >= 16 then assert.is_true(summed > 0) end
   end)
 end)

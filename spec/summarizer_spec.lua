@@ -228,6 +228,8 @@ describe("a summarizer", function()
         local event = run:step()
         if event ~= "waiting" then seen = seen + 1 end
       end
+      -- It waits for the store first, and then for the model.
+      repeat assert.equal("waiting", run:step()) until #asked == 1
       for _ = 1, 3 do assert.equal("waiting", run:step()) end
       run:cancel()
       assert.is_nil(run:step())
@@ -339,6 +341,18 @@ describe("a summarizer", function()
       assert.is_nil(service:createSession { appName = "app", userId = "u" }:summary())
       service:deleteSession(WHO)
       raises("not_found", "does not exist", held.summary, held)
+    end)
+
+    it("is told by the session of a context", function()
+      local told, wrong = {}, nil
+      local runner = runnerOf(nil, agentOf { beforeAgentCallback = function(context)
+        told[#told + 1] = context.session:summary() or "none"
+        wrong = wrong or select(2, pcall(context.session.summary))
+      end })
+      for i = 1, 4 do say(runner, "m" .. i) end
+      assert.same({ "none", "none", "none", "S1" }, told)
+      assert.equal("invalid_argument", wrong.code)
+      assert.matches("with a colon", wrong.message)
     end)
 
     it("goes along with forks, exports and imports", function()

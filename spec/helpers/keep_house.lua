@@ -1,7 +1,7 @@
 --- A process that keeps house, until it is killed:
 ---   lua5.4 keep_house.lua URL SEED
--- Creates sessions, appends to them, waits till they expire, sweeps, and deletes. It prints a line
--- for each thing that it has done.
+-- Creates sessions, appends to them, talks to an agent and has that summed up, waits till they
+-- expire, sweeps, and deletes. It prints a line for each thing that it has done.
 local moonpad = require "moonpad"
 
 local url, seed = arg[1], tonumber(arg[2])
@@ -36,8 +36,31 @@ local function append()
   end
 end
 
+local runner = moonpad.runner {
+  appName = "app", sessionService = service,
+  agent = moonpad.agent { name = "bot", model = function() return "Yes." end },
+  summarizer = moonpad.summarizer {
+    model = function()
+      moonpad.sleep(0.001)
+      return "summary"
+    end,
+    maxTurns = 2, keepRecentTurns = 1,
+  },
+}
+
+-- Several turns, so that they are summed up.
+local function talk()
+  local given = name()
+  for turn = 1, 4 do
+    local ok = pcall(runner.ask, runner, {
+      userId = given.userId, sessionId = given.sessionId, newMessage = "question " .. turn,
+    })
+    if not ok then return end
+  end
+end
+
 local ACTIONS <const> = {
-  create, append, append, append, append,
+  create, append, append, append, append, talk, talk,
   function() service:sweep() end,
   function() service:deleteSession(name()) end,
   function() moonpad.sleep(LIVES / 2) end,

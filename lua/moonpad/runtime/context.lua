@@ -60,6 +60,7 @@ local methods = {}
 ---@field revision integer the number of events that it has had
 ---@field conversationCount integer user messages so far
 ---@field saveKey string "appName/userId"
+---@field summary fun(self: moonpad.SessionView): string? the text of the newest summary, or nil
 
 -- context -> callback state, session view -> callback state, actions -> callback state.
 local callbackStateOf = setmetatable({}, { __mode = "k" })
@@ -126,6 +127,15 @@ local sessionFields = {
 }
 local SESSION_NAMES = sortedNames(sessionFields)
 
+-- context.session:summary()
+local function summary(self)
+  local callbackState = callbackStateOf[self]
+  if callbackState == nil then
+    core.error("invalid_argument", "context.session:summary(): call it with a colon, not with a dot")
+  end
+  return callbackState.invocationContext.session:summary()
+end
+
 local SessionView = {
   __name = "moonpad.session",
   __newindex = readOnlyError("context.session", SESSION_NAMES),
@@ -133,6 +143,7 @@ local SessionView = {
   __index = function(self, key)
     local callbackState = callbackStateOf[self]
     if key == "state" then return contexts.readOnlyState(callbackState) end
+    if key == "summary" then return summary end
     if sessionFields[key] then return callbackState.invocationContext.session[key] end
     if type(key) == "string" then fields.refuseName("context.session", key, SESSION_NAMES) end
     return nil
