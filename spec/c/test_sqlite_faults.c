@@ -7,6 +7,7 @@
 
 #include "fault_steps.h"
 #include "faulty_vfs.h"
+#include "service/service.h"
 #include "sqlite_memory.h"
 #include "sqlite_support.h"
 
@@ -133,6 +134,7 @@ static void use_scene(fault_scene *scene, fault_kind kind, long n) {
   }
   moonpad_session_free(found);
   expect_outcome(moonpad_refresh(scene->session, &error), &error, kind, n);
+  expect_outcome(mp_vacuum(scene->service, &error), &error, kind, n);
   expect_outcome(append_next(scene, &error), &error, kind, n);
 }
 
@@ -313,6 +315,8 @@ static bool live_without_memory(const sqlite_files *files, long n, bool lasting,
     moonpad_session *found = NULL;
     moonpad_status reading = moonpad_get_session(scene->service, &name, NULL, &found, &error);
     bool was_created = scene->session != NULL;
+    moonpad_status vacuum = mp_vacuum(scene->service, &error);
+    if (!may_lack_memory(vacuum)) fail_msg("vacuum at %ld: status %d: %s", n, vacuum, error.message);
     if (!may_lack_memory(reading) && (was_created || reading != MOONPAD_NOT_FOUND))
       fail_msg("reading at %ld: status %d: %s", n, reading, error.message);
     moonpad_session_free(found);

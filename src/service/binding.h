@@ -32,7 +32,7 @@
 /*
 ** ---- A service ----
 **
-** service/service.h: mp_service_open_scratch (agents as tools).
+** service/service.h: mp_service_open_scratch (agents as tools), mp_vacuum (the command).
 ** service/session/list.h: mp_list_apps (the command).
 */
 

@@ -242,3 +242,10 @@ moonpad_status moonpad_backup(moonpad_service *service, moonpad_string path, moo
   return mp_fail(error, MOONPAD_UNSUPPORTED,
                  "this store has no backup: export its sessions, or use a sqlite: store, which has one");
 }
+
+moonpad_status mp_vacuum(moonpad_service *service, moonpad_error *error) {
+  const mp_store_ops *ops = service->store->ops;
+  moonpad_status status = mp_check_open(service, error);
+  if (status != MOONPAD_OK || !MP_HAS(mp_store_ops, ops, vacuum)) return status;
+  return ops->vacuum(service->store, error);
+}

@@ -68,6 +68,11 @@ moonpad_status mp_check_open(const moonpad_service *service, moonpad_error *erro
 moonpad_status mp_submit(moonpad_service *service, mp_task *task, moonpad_error *error);
 
 /*
+** Leaves no byte of what was deleted on disk, where the store can do that. Errors: those of
+** writing; busy: others use the store, and some may be left.
+*/
+moonpad_status mp_vacuum(moonpad_service *service, moonpad_error *error);
+/*
 ** Opens a service in memory with the hooks and limits of another one (`other`). Values may be
 ** passed between the two.
 */

@@ -359,9 +359,9 @@ typedef moonpad_status (*mp_tx_function)(mp_tx *tx, void *context, moonpad_error
 struct mp_plan; /* store/plan.h */
 
 /*
-** What a store can be asked. Any thread, but for `free`. A store must have all of this but `backup`
-** and `append`, and all of mp_tx_ops but housekeeping and each_app. Whoever brings the parts of
-** parts.h has all of mp_tx_ops by them.
+** What a store can be asked. Any thread, but for `free`. A store must have all of this but
+** `backup`, `append` and `vacuum`, and all of mp_tx_ops but housekeeping and each_app. Whoever
+** brings the parts of parts.h has all of mp_tx_ops by them.
 */
 typedef struct mp_store_ops {
   size_t size;
@@ -389,6 +389,11 @@ typedef struct mp_store_ops {
   ** NULL: `write` is as cheap (a store without a network).
   */
   moonpad_status (*append)(mp_store *store, struct mp_plan *plans, size_t count, moonpad_error *error);
+  /*
+  ** Leaves no byte of what was deleted on disk. MOONPAD_BUSY: others use it, so some may be left.
+  ** NULL: nothing to do.
+  */
+  moonpad_status (*vacuum)(mp_store *store, moonpad_error *error);
 } mp_store_ops;
 
 struct mp_store {

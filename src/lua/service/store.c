@@ -15,7 +15,7 @@ static moonpad_status ask_backup(mp_store_call *call, moonpad_error *error) {
   return moonpad_backup(call->service, ((backup_call *)call)->path, error);
 }
 
-static int finish_backup(lua_State *L, mp_store_call *call) {
+static int finish_true(lua_State *L, mp_store_call *call) {
   mp_check(L, call->status, &call->error);
   lua_pushboolean(L, true);
   return 1;
@@ -24,13 +24,24 @@ static int finish_backup(lua_State *L, mp_store_call *call) {
 /* service:backup(path) */
 static int backup(lua_State *L) {
   static const char where[] = "service:backup";
-  static const mp_store_call_type type = {sizeof(backup_call), ask_backup, finish_backup, NULL, false};
+  static const mp_store_call_type type = {sizeof(backup_call), ask_backup, finish_true, NULL, false};
   moonpad_service *service = mp_check_call(L, mp_lua_of(L), where, 2);
   moonpad_string path = mp_argument_string(L, 2, where, "path");
   backup_call *call = (backup_call *)mp_store_call_push(L, &type, service);
   call->path = path;
   mp_store_call_keep(&call->call, &call->path);
   return mp_ask_service(L, &call->call);
+}
+
+static moonpad_status ask_vacuum(mp_store_call *call, moonpad_error *error) {
+  return mp_vacuum(call->service, error);
+}
+
+/* core.vacuum(service): leaves no byte of what was deleted on disk. */
+static int vacuum(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(mp_store_call), ask_vacuum, finish_true, NULL, true};
+  moonpad_service *service = mp_check_call(L, mp_lua_of(L), "vacuum", 1);
+  return mp_ask_service(L, mp_store_call_push(L, &type, service));
 }
 
 typedef struct sweep_call {
@@ -118,6 +129,8 @@ static int log_failure(lua_State *L) {
 void mp_service_store_module(lua_State *L, int binding_index) {
   mp_push_function(L, binding_index, list_apps);
   lua_setfield(L, -2, "listApps");
+  mp_push_function(L, binding_index, vacuum);
+  lua_setfield(L, -2, "vacuum");
   mp_push_function(L, binding_index, log_failure);
   lua_setfield(L, -2, "log");
 }

@@ -153,6 +153,7 @@ static const mp_store_ops store_ops = {
     .backup = mp_sqlite_backup,
     .close = mp_sqlite_close,
     .free = free_store,
+    .vacuum = mp_sqlite_vacuum,
 };
 
 static mp_sqlite *new_store(mp_env *env, moonpad_string path, const moonpad_options *options) {

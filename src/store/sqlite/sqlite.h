@@ -8,6 +8,7 @@
 **
 ** open.c         URL to path, opening, closing, freeing
 ** backup.c       a consistent copy while others write
+** vacuum.c       leaves no byte of what was deleted
 ** readers.c      the pool of reading connections; transactions that read
 ** group_commit.c the queue of transactions that write, and their shared commit
 ** tx.c           one transaction: what it can be asked, begin, commit, roll back
@@ -300,6 +301,12 @@ moonpad_status mp_sqlite_check_version(mp_sqlite_connection *connection, moonpad
 
 /* The prepared statement, prepared at its first use. NULL on failure. */
 sqlite3_stmt *mp_sqlite_statement(mp_sqlite_connection *connection, mp_sqlite_statement_id id, moonpad_error *error);
+/*
+** After the tables have changed: drops the prepared ROLLBACK, which SQLite would prepare again when
+** it is next run. If that failed for want of memory, a failed transaction would stay open. So the
+** next transaction prepares it before it begins.
+*/
+void mp_sqlite_forget_rollback(mp_sqlite_connection *connection);
 /* Runs a statement that returns no rows, and resets it. */
 moonpad_status mp_sqlite_run(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error);
 /* The same for a statement without parameters. */
@@ -474,5 +481,9 @@ moonpad_status mp_sqlite_claim_token(mp_tx *tx, const unsigned char token[MP_TOK
 /* ---- backup.c ---- */
 
 moonpad_status mp_sqlite_backup(mp_store *store, moonpad_string path, moonpad_error *error);
+
+/* ---- vacuum.c ---- */
+
+moonpad_status mp_sqlite_vacuum(mp_store *store, moonpad_error *error);
 
 #endif

@@ -144,6 +144,11 @@ sqlite3_stmt *mp_sqlite_statement(mp_sqlite_connection *connection, mp_sqlite_st
   return NULL;
 }
 
+void mp_sqlite_forget_rollback(mp_sqlite_connection *connection) {
+  sqlite3_finalize(connection->statements[MP_SQL_ROLLBACK]);
+  connection->statements[MP_SQL_ROLLBACK] = NULL;
+}
+
 moonpad_status mp_sqlite_run(mp_sqlite_connection *connection, sqlite3_stmt *statement, moonpad_error *error) {
   int code = sqlite3_step(statement);
   moonpad_status status = code == SQLITE_DONE ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
