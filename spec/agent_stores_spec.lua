@@ -35,6 +35,7 @@ local function useArtifacts(artifacts)
   note(artifacts:versions(name()))
   note(artifacts:delete(name()))
   note(artifacts:delete(name()))
+  note(artifacts:sweep())
   note(artifacts:deleteUser { appName = "app", userId = "u" })
   note(failure(artifacts.load, artifacts, name { version = -1 }).code)
   return answers
@@ -56,17 +57,24 @@ local function useMemory(memory)
   local session = sessionOf { "green tea", "", "black coffee", "more tea" }
   memory:addSession(session)
   memory:addSession(session)
+  local lastId
   for _, query in ipairs { "tea", "coffee green", "nothing", "" } do
-    answers[#answers + 1] = memory:searchMemory { appName = "app", userId = "u", query = query }.memories
+    local found = memory:searchMemory { appName = "app", userId = "u", query = query }.memories
+    -- Ids are never used again.
+    for _, entry in ipairs(found) do lastId, entry.id = entry.id, nil end
+    answers[#answers + 1] = found
   end
+  answers[#answers + 1] = memory:sweep()
+  answers[#answers + 1] = memory:deleteMemory { appName = "app", userId = "u", memoryId = lastId }
+  answers[#answers + 1] = memory:deleteSession { appName = "app", userId = "u", sessionId = "nowhere" }
   answers[#answers + 1] = memory:deleteUser { appName = "app", userId = "u" }
   answers[#answers + 1] = memory:deleteUser { appName = "app", userId = "u" }
   return answers
 end
 
 local SERVICES = {
-  { name = "artifacts", open = moonpad.artifactService, use = useArtifacts, calls = 14 - 1 },
-  { name = "memory", open = moonpad.memoryService, use = useMemory, calls = 3 + 3 + 2 },
+  { name = "artifacts", open = moonpad.artifactService, use = useArtifacts, calls = 15 - 1 },
+  { name = "memory", open = moonpad.memoryService, use = useMemory, calls = 3 + 3 + 5 },
 }
 
 describe("in a run that is stepped,", function()

@@ -161,24 +161,6 @@ describe("calls made wrongly", function()
     assert.matches("another service", message("invalid_argument", other.updateSession, other, session))
   end)
 
-  it("for what this version does not have say so, and it is named to nobody", function()
-    local function expectLater(call, where, fields)
-      local known = message("invalid_argument", call, { colour = 1 }):match "unknown field(.*)$"
-      assert.matches("known: .*busyTimeoutMs", known)
-      for _, field in ipairs(fields) do
-        assert.equal(("%s: %s: not in this version (%s)"):format(where, field, moonpad._VERSION),
-          message("unsupported", call, { [field] = 1 }))
-        assert.is_nil(known:find(field, 1, true), field)
-        local misspelt = message("invalid_argument", call, { [field .. "x"] = 1 }):match "unknown field(.*)$"
-        assert.is_nil(misspelt:find(field, 1, true), field)
-      end
-    end
-    expectLater(function(config) return moonpad.artifactService("memory:", config) end, "artifactService",
-      { "artifactTtlSeconds" })
-    expectLater(function(config) return moonpad.memoryService("memory:", config) end, "memoryService",
-      { "memoryTtlSeconds" })
-  end)
-
   it("by assigning to a session or its events say what to do", function()
     assert.matches("assign to its keys", message("invalid_argument", function() session.state = {} end))
     assert.matches("^session%.id: ", message("invalid_argument", function() session.id = "x" end))

@@ -152,20 +152,40 @@ describe("bin/moonpad", function()
       local service <close> = moonpad.open("sqlite:" .. db)
       memory:addSession(service:getSession(who))
     end
-    assert.equal('Forgot 1 session, 1 file and 1 memory of user "ann" in application "shop".\n',
+    assert.equal('Forgot 1 session, 1 file and 1 memory of user "ann" in application "shop".\n'
+      .. "Wrote the file anew: it holds no byte of what was deleted.\n",
       output(("forget %s --app shop --user ann"):format(quote(db))))
     assert.same({ sessions = 0, files = 0, memories = 0 },
       lines(output(("forget %s --app shop --user ann --json"):format(quote("sqlite:" .. db))))[1])
     local left = lines(output("sessions --json --db " .. quote(db)))
     assert.same({ 1, "bob" }, { #left, left[1].user })
-    assert.equal("Freed 0 sessions, the state of 0 users and of 0 apps, and 0 events.\n",
+    assert.equal("Freed 0 sessions, the state of 0 users and of 0 apps, 0 events, 0 files and 0 memories.\n",
       output("sweep " .. quote(db) .. " --session-ttl 1000000d"))
     -- It was last used in 1970.
-    assert.same({ sessions = 1, users = 0, apps = 0, events = 0 },
+    assert.same({ sessions = 1, users = 0, apps = 0, events = 0, files = 0, memories = 0 },
       lines(output("sweep --json " .. quote(db) .. " --session-ttl 30d"))[1])
     fails(2, "say what is old", "sweep " .. quote(db))
-    fails(2, "expects a time", "sweep " .. quote(db) .. " --session-ttl soon")
+    fails(2, "--session-ttl: expects a time such as 3600, 90s, 15m, 12h or 30d, got soon",
+      "sweep " .. quote(db) .. " --session-ttl soon")
     fails(1, "there is no file", "forget nowhere.db --app shop --user ann")
+  end)
+
+  it("sweep frees files and memories", function()
+    store("shop", "ann", "s1")
+    local clock = moonpad.testing.clock(1000)
+    do
+      local artifacts <close> = moonpad.artifactService("sqlite:" .. db, { clock = clock })
+      artifacts:save { appName = "shop", userId = "ann", sessionId = "s1", filename = "a", part = "text" }
+      local memory <close> = moonpad.memoryService("sqlite:" .. db, { clock = clock })
+      local service <close> = moonpad.open("sqlite:" .. db, { clock = clock })
+      local session = service:getSession { appName = "shop", userId = "ann", sessionId = "s1" }
+      memory:addSession(session)
+    end
+    assert.equal("Freed 0 sessions, the state of 0 users and of 0 apps, 0 events, 1 file and 0 memories.\n",
+      output("sweep " .. quote(db) .. " --artifact-ttl 30d"))
+    assert.same({ sessions = 0, users = 0, apps = 0, events = 0, files = 0, memories = 1 },
+      lines(output("sweep --json " .. quote(db) .. " --artifact-ttl 30d --memory-ttl 30d"))[1])
+    fails(2, "--memory-ttl: expects a time", "sweep " .. quote(db) .. " --memory-ttl soon")
   end)
 
   it("models lists names and keys, and never the value of a key", function()

@@ -146,13 +146,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     return codeOf(model.generate, model, { contents = contents, config = { reasoning = "low" } })
   end)
 
-  absent("5", { "memoryTtlSeconds" }, "unsupported", function(field)
-    return codeOf(moonpad.memoryService, "memory:", { [field] = 1 })
-  end)
-  absent("5", { "artifactTtlSeconds" }, "unsupported", function(field)
-    return codeOf(moonpad.artifactService, "memory:", { [field] = 1 })
-  end)
-
   absent("6", { "clock" }, "invalid_argument", function(field)
     return codeOf(moonpad.open, "memory:", { [field] = os.time })
   end)

@@ -154,6 +154,62 @@ for _, store in ipairs(STORES) do
       assert.same({ "secret of Ann" }, found("secret", { userId = "ann" }))
     end)
 
+    it("forgets one memory for good", function()
+      local session = told("s1", { "the cat is grey", "the cat sleeps" })
+      local grey = search("grey")[1]
+      assert.equal("the cat is grey", grey.content.parts[1].text)
+      local function forget(more)
+        local options = { appName = "app", userId = "u", memoryId = grey.id }
+        for key, value in pairs(more or {}) do options[key] = value end
+        return memory:deleteMemory(options)
+      end
+      assert.is_false(forget { userId = "other" })
+      assert.is_false(forget { appName = "other" })
+      told("s", { "mine" }, { userId = "other" })
+      assert.is_false(forget { userId = "other" })
+      for _, id in ipairs { "0", "999999", "x", "1x", " " .. grey.id, grey.id .. ".0", "0" .. grey.id,
+        ("9"):rep(200) } do
+        assert.is_false(forget { memoryId = id }, id)
+      end
+      assert.same({ "the cat is grey" }, found "grey")
+      assert.is_true(forget())
+      assert.is_false(forget())
+      assert.same({ "the cat sleeps" }, found "cat")
+      -- The session still has it.
+      say(session, "grey again", { invocationId = "i" })
+      memory:addSession(session)
+      service:rewind(session, { invocationId = "i" })
+      memory:addSession(session)
+      assert.same({}, found "grey")
+      assert.equal(1, memory:deleteUser { appName = "app", userId = "u" })
+      memory:addSession(session)
+      assert.same({ "the cat is grey" }, found "grey")
+    end)
+
+    it("forgets a session, and no other", function()
+      local session = told("s1", { "the cat is grey", "the cat sleeps" })
+      told("s2", { "the cat eats" })
+      told("s1", { "the cat runs" }, { userId = "other" })
+      local id = search("grey")[1].id
+      assert.is_true(memory:deleteMemory { appName = "app", userId = "u", memoryId = id })
+      local which = { appName = "app", userId = "u", sessionId = "s1" }
+      assert.equal(1, memory:deleteSession(which))
+      assert.equal(0, memory:deleteSession(which))
+      assert.equal(0, memory:deleteSession { appName = "app", userId = "nobody", sessionId = "s1" })
+      assert.same({ "the cat eats" }, found "cat")
+      assert.same({ "the cat runs" }, found("cat", { userId = "other" }))
+      memory:addSession(session)
+      assert.equal(3, #found "cat")
+    end)
+
+    it("forgets a session with all that had its id", function()
+      told("s1", { "first cat" })
+      service:deleteSession { appName = "app", userId = "u", sessionId = "s1" }
+      told("s1", { "second cat" })
+      assert.equal(2, memory:deleteSession { appName = "app", userId = "u", sessionId = " s1 " })
+      assert.same({}, found "cat")
+    end)
+
     it("adds a session again without telling anything twice", function()
       local session = told("s", { "red apple" })
       memory:addSession(session)
@@ -302,6 +358,23 @@ for _, store in ipairs(STORES) do
       local texts = found "tea"
       table.sort(texts)
       assert.same({ "more tea", "some tea", "tea for you", "tea for you" }, texts)
+    end)
+
+    it("refuses what is no memory, and says what", function()
+      local function refused(says, method, options)
+        local err = failure(memory[method], memory, options)
+        assert.equal("invalid_argument", err.code)
+        assert.matches(says, err.message, 1, true)
+      end
+      refused("memory:deleteMemory: memoryId: expected a string, got nil", "deleteMemory",
+        { appName = "app", userId = "u" })
+      refused("memory:deleteMemory: memoryId: expected a string, got number", "deleteMemory",
+        { appName = "app", userId = "u", memoryId = 1 })
+      refused("memory:deleteMemory: id", "deleteMemory", { appName = "app", userId = "u", id = "1" })
+      refused("memory:deleteSession: sessionId: expected a string, got nil", "deleteSession",
+        { appName = "app", userId = "u" })
+      refused("memory:deleteSession: sessionId: must not be empty", "deleteSession",
+        { appName = "app", userId = "u", sessionId = " " })
     end)
 
     it("refuses what is wrong, and says what", function()

@@ -113,7 +113,9 @@ describe("the annotation", function()
     } do
       assert.same(known(function() service[method](service, odd) end), annotated(class))
     end
-    assert.same(known(function() moonpad.artifactService("memory:", odd) end), annotated "moonpad.ServiceConfig")
+    assert.same(known(function() moonpad.artifactService("memory:", odd) end),
+      annotated "moonpad.ArtifactServiceConfig")
+    assert.same(known(function() moonpad.memoryService("memory:", odd) end), annotated "moonpad.MemoryServiceConfig")
     assert.same(known(function() moonpad.http.request(odd) end), annotated "moonpad.HttpOptions")
     assert.same(known(function() moonpad.models.openai(odd) end), annotated "moonpad.ModelOptions")
   end)

@@ -25,8 +25,8 @@ if folder then core.setFolder(folder) end
 ---@class moonpad
 ---@field open fun(url: string, config?: moonpad.Config): moonpad.Service opens a store: "memory:", "sqlite:PATH"
 ---@field sessionService fun(url: string, config?: moonpad.Config): moonpad.Service ADK's name of `open`
----@field artifactService fun(url: string, config?: moonpad.ServiceConfig): moonpad.ArtifactService
----@field memoryService fun(url: string, config?: moonpad.ServiceConfig): moonpad.MemoryService
+---@field artifactService fun(url: string, config?: moonpad.ArtifactServiceConfig): moonpad.ArtifactService
+---@field memoryService fun(url: string, config?: moonpad.MemoryServiceConfig): moonpad.MemoryService
 ---@field agent fun(definition: moonpad.AgentDefinition): moonpad.Agent an agent that asks a model
 ---@field llmAgent fun(definition: moonpad.AgentDefinition): moonpad.Agent ADK's name of `agent`
 ---@field sequentialAgent fun(definition: moonpad.WorkflowDefinition): moonpad.Agent runs its agents one after the other

@@ -48,6 +48,10 @@ static void scene_close(agent_scene *scene) {
   mp_env_release(scene->env);
 }
 
+/* ---- Time ---- */
+
+static const mp_agent_time for_ever = {1.5, 0};
+
 /* ---- Artifacts ---- */
 
 static inline mp_artifact_name file_named(const char *session, const char *filename) {
@@ -58,12 +62,13 @@ static inline moonpad_status save_text(const agent_scene *scene, const char *ses
                                        const char *text, int64_t *version, moonpad_error *error) {
   mp_artifact_name name = file_named(session, filename);
   mp_artifact artifact = {true, {NULL, 0}, {NULL, 0}, false, moonpad_text(text)};
-  return scene->artifacts->ops->save(scene->artifacts, &name, &artifact, 1.5, version, error);
+  return scene->artifacts->ops->save(scene->artifacts, &name, &for_ever, &artifact, version, error);
 }
 
 /* ---- Memories ---- */
 
 static const mp_memories_session session_of_ann = {{"app", 3}, {"ann", 3}, {"s", 1}, 12.5};
+static const mp_memories_owner all_of_ann = {{"app", 3}, {"ann", 3}, {NULL, 0}};
 
 static inline mp_memories_entry entry_of(int64_t revision, const char *text) {
   return (mp_memories_entry){revision, (double)revision, moonpad_text("user"), moonpad_text(text), moonpad_text(text)};
@@ -73,7 +78,7 @@ static inline moonpad_status search_for(const agent_scene *scene, const char *us
                                         mp_buffer *matches, moonpad_error *error) {
   moonpad_string phrases[] = {moonpad_text(phrase), moonpad_text("no \"or\" (such")};
   mp_memories_query query = {moonpad_text("app"), moonpad_text(user), phrases, 2, limit};
-  return scene->memories->ops->search(scene->memories, &query, matches, error);
+  return scene->memories->ops->search(scene->memories, &query, &for_ever, matches, error);
 }
 
 /* The texts of what is found, each with a blank behind it. */

@@ -56,8 +56,9 @@ static void expect_artifact(const agent_scene *scene, const mp_artifact_name *na
   moonpad_error error;
   bool found;
   mp_buffer_init(&bytes, scene->env);
-  assert_int_equal(scene->artifacts->ops->load(scene->artifacts, name, version, &found, &loaded, &bytes, &error),
-                   MOONPAD_OK);
+  assert_int_equal(
+      scene->artifacts->ops->load(scene->artifacts, name, &for_ever, version, &found, &loaded, &bytes, &error),
+      MOONPAD_OK);
   assert_int_equal(found, expected != NULL);
   if (found) {
     assert_int_equal(loaded.is_text, expected->is_text);
@@ -83,7 +84,7 @@ static void test_bytes_come_back(void **state) {
   moonpad_error error;
   int64_t version;
   for (int64_t i = 0; i < 4; i++) {
-    assert_int_equal(scene->artifacts->ops->save(scene->artifacts, &name, &parts[i], 1.5, &version, &error),
+    assert_int_equal(scene->artifacts->ops->save(scene->artifacts, &name, &for_ever, &parts[i], &version, &error),
                      MOONPAD_OK);
     assert_int_equal(version, i);
     expect_artifact(scene, &name, MP_ARTIFACT_LATEST, &parts[i]);
@@ -109,14 +110,14 @@ static void test_filenames_and_versions_are_sorted(void **state) {
   for (size_t i = 0; i < sizeof saved / sizeof *saved; i++) {
     assert_int_equal(save_text(scene, saved[i][0], saved[i][1], "x", &version, &error), MOONPAD_OK);
   }
-  assert_int_equal(scene->artifacts->ops->list(scene->artifacts, &name, &found, &error), MOONPAD_OK);
+  assert_int_equal(scene->artifacts->ops->list(scene->artifacts, &name, &for_ever, &found, &error), MOONPAD_OK);
   expect_bytes(mp_buffer_text(&found), sorted, sizeof sorted);
-  assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &found, &error), MOONPAD_OK);
+  assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &for_ever, &found, &error), MOONPAD_OK);
   expect_bytes(mp_buffer_text(&found), (const char *)versions, sizeof versions);
   name = file_named("", "no such");
-  assert_int_equal(scene->artifacts->ops->list(scene->artifacts, &name, &found, &error), MOONPAD_OK);
+  assert_int_equal(scene->artifacts->ops->list(scene->artifacts, &name, &for_ever, &found, &error), MOONPAD_OK);
   expect_bytes(mp_buffer_text(&found), "user:a\0user:z", 14);
-  assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &found, &error), MOONPAD_OK);
+  assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &for_ever, &found, &error), MOONPAD_OK);
   assert_int_equal(found.length, 0);
   mp_buffer_free(&found);
 }
@@ -132,7 +133,8 @@ static void test_a_file_goes_with_its_versions(void **state) {
   assert_int_equal(save_text(scene, "s", "f", "2", &version, &error), MOONPAD_OK);
   assert_int_equal(save_text(scene, "t", "f", "of another session", &version, &error), MOONPAD_OK);
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(scene->artifacts->ops->delete_file(scene->artifacts, &name, &existed, &error), MOONPAD_OK);
+    assert_int_equal(scene->artifacts->ops->delete_file(scene->artifacts, &name, &for_ever, &existed, &error),
+                     MOONPAD_OK);
     assert_int_equal(existed, i == 0);
   }
   assert_int_equal(save_text(scene, "s", "f", "anew", &version, &error), MOONPAD_OK);
@@ -152,14 +154,15 @@ static void test_files_go_with_their_user(void **state) {
   moonpad_error error;
   int64_t version, files;
   for (size_t i = 0; i < 2; i++) {
-    assert_int_equal(scene->artifacts->ops->save(scene->artifacts, &others[i], &of_others, 1.5, &version, &error),
+    assert_int_equal(scene->artifacts->ops->save(scene->artifacts, &others[i], &for_ever, &of_others, &version, &error),
                      MOONPAD_OK);
   }
   for (size_t i = 0; i < sizeof saved / sizeof *saved; i++) {
     assert_int_equal(save_text(scene, saved[i][0], saved[i][1], "x", &version, &error), MOONPAD_OK);
   }
   for (int64_t wanted = 3; wanted >= 0; wanted -= 3) {
-    assert_int_equal(scene->artifacts->ops->delete_user(scene->artifacts, &name, &files, &error), MOONPAD_OK);
+    assert_int_equal(scene->artifacts->ops->delete_user(scene->artifacts, &name, &for_ever, &files, &error),
+                     MOONPAD_OK);
     assert_int_equal(files, wanted);
   }
   for (size_t i = 0; i < 2; i++) expect_artifact(scene, &others[i], 0, &of_others);
@@ -172,7 +175,7 @@ static void test_files_go_with_their_user(void **state) {
 static moonpad_status write_entries(const agent_scene *scene, int64_t indexed, moonpad_error *error) {
   mp_memories_entry entries[] = {entry_of(1, "green-tea"), entry_of(2, "black-coffee")};
   mp_memories_batch batch = {entries, 2, NULL, 0, indexed};
-  return scene->memories->ops->write(scene->memories, &session_of_ann, &batch, error);
+  return scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &batch, error);
 }
 
 static void expect_indexed(const agent_scene *scene, const mp_memories_session *session, int64_t expected) {
@@ -198,7 +201,8 @@ static void test_memories_are_found_by_their_owner(void **state) {
   expect_found(scene, "bob", "coffee", "");
   int64_t second = 2;
   mp_memories_batch batch = {NULL, 0, &second, 1, -1};
-  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &batch, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &batch, &error),
+                   MOONPAD_OK);
   expect_found(scene, "ann", "coffee", "");
   expect_found(scene, "ann", "tea", "green-tea ");
 }
@@ -214,9 +218,11 @@ static void test_a_match_has_all_that_was_said(void **state) {
   moonpad_error error;
   size_t at = 0;
   mp_buffer_init(&matches, scene->env);
-  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &batch, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &batch, &error),
+                   MOONPAD_OK);
   assert_int_equal(search_for(scene, "ann", "tea", 10, &matches, &error), MOONPAD_OK);
   assert_true(mp_memories_next_match(&matches, &at, &match));
+  expect_bytes(match.id, "1", 1);
   expect_bytes(match.session_id, "s", 1);
   expect_bytes(match.author, "Tom", 3);
   expect_bytes(match.content, "{\"a\":1}", 7);
@@ -228,7 +234,7 @@ static void test_a_match_has_all_that_was_said(void **state) {
   at = 0;
   assert_true(mp_memories_next_match(&matches, &at, &match) && !mp_memories_next_match(&matches, &at, &match));
   mp_memories_query nothing = {moonpad_text("app"), moonpad_text("ann"), NULL, 0, 10};
-  assert_int_equal(scene->memories->ops->search(scene->memories, &nothing, &matches, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->search(scene->memories, &nothing, &for_ever, &matches, &error), MOONPAD_OK);
   assert_int_equal(matches.length, 0);
   mp_buffer_free(&matches);
 }
@@ -236,7 +242,6 @@ static void test_a_match_has_all_that_was_said(void **state) {
 static void test_memories_go_with_their_user(void **state) {
   const fixture *self = *state;
   const agent_scene *scene = &self->scene;
-  moonpad_string app = moonpad_text("app");
   moonpad_error error;
   int64_t count;
   mp_memories_session of_bob = session_of_ann, later = session_of_ann;
@@ -245,10 +250,10 @@ static void test_memories_go_with_their_user(void **state) {
   of_bob.user_id = moonpad_text("bob");
   later.create_time = 13;
   assert_int_equal(write_entries(scene, 2, &error), MOONPAD_OK);
-  assert_int_equal(scene->memories->ops->write(scene->memories, &later, &another, &error), MOONPAD_OK);
-  assert_int_equal(scene->memories->ops->write(scene->memories, &of_bob, &batch, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &later, &for_ever, &another, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &of_bob, &for_ever, &batch, &error), MOONPAD_OK);
   for (int64_t wanted = 3; wanted >= 0; wanted -= 3) {
-    assert_int_equal(scene->memories->ops->delete_user(scene->memories, app, moonpad_text("ann"), &count, &error),
+    assert_int_equal(scene->memories->ops->delete_all(scene->memories, &all_of_ann, &for_ever, &count, &error),
                      MOONPAD_OK);
     assert_int_equal(count, wanted);
     expect_found(scene, "ann", "tea", "");
@@ -272,17 +277,23 @@ static void expect_every_call(const agent_scene *scene, moonpad_status status) {
   mp_buffer_init(&found, scene->env);
   assert_int_equal(save_text(scene, "s", "f", "x", &number, &error), status);
   assert_int_equal(error.code, status);
-  assert_int_equal(scene->artifacts->ops->load(scene->artifacts, &name, 0, &flag, &loaded, &found, &error), status);
-  assert_int_equal(scene->artifacts->ops->list(scene->artifacts, &name, &found, &error), status);
-  assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &found, &error), status);
-  assert_int_equal(scene->artifacts->ops->delete_file(scene->artifacts, &name, &flag, &error), status);
-  assert_int_equal(scene->artifacts->ops->delete_user(scene->artifacts, &name, &number, &error), status);
+  assert_int_equal(scene->artifacts->ops->load(scene->artifacts, &name, &for_ever, 0, &flag, &loaded, &found, &error),
+                   status);
+  assert_int_equal(scene->artifacts->ops->list(scene->artifacts, &name, &for_ever, &found, &error), status);
+  assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &for_ever, &found, &error), status);
+  assert_int_equal(scene->artifacts->ops->delete_file(scene->artifacts, &name, &for_ever, &flag, &error), status);
+  assert_int_equal(scene->artifacts->ops->delete_user(scene->artifacts, &name, &for_ever, &number, &error), status);
   assert_int_equal(scene->memories->ops->indexed(scene->memories, &session_of_ann, &number, &error), status);
-  assert_int_equal(
-      scene->memories->ops->delete_user(scene->memories, moonpad_text("app"), moonpad_text("ann"), &number, &error),
-      status);
+  assert_int_equal(scene->memories->ops->delete_all(scene->memories, &all_of_ann, &for_ever, &number, &error), status);
   assert_int_equal(write_entries(scene, 1, &error), status);
   assert_int_equal(search_for(scene, "ann", "tea", 10, &found, NULL), status);
+  const mp_agent_time expires = {1000, 1};
+  assert_int_equal(scene->artifacts->ops->sweep(scene->artifacts, &expires, &number, &error), status);
+  assert_int_equal(scene->memories->ops->sweep(scene->memories, &expires, &number, &error), status);
+  assert_int_equal(
+      scene->memories->ops->delete_memory(scene->memories, &all_of_ann, moonpad_text("1"), &for_ever, &flag, &error),
+      status);
+  assert_int_equal(scene->memories->ops->rebuild_index(scene->memories, &error), status);
   mp_buffer_free(&found);
 }
 
@@ -324,7 +335,7 @@ static void *write_and_read(void *context) {
     self->failed = status != MOONPAD_OK || version < 0 || version >= WRITERS * ROUNDS;
     if (!self->failed) self->seen[version] = true;
     do {
-      status = scene->memories->ops->write(scene->memories, &session_of_ann, &batch, &error);
+      status = scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &batch, &error);
     } while (status == MOONPAD_BUSY);
     self->failed = self->failed || status != MOONPAD_OK;
     do {
@@ -418,10 +429,11 @@ static void test_a_lock_that_is_not_had_in_time_is_busy(void **state) {
   assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
   assert_int_equal(save_text(scene, "s", "f", "x", &version, &error), MOONPAD_BUSY);
   assert_non_null(strstr(error.message, "(5 ms)"));
-  assert_int_equal(scene->artifacts->ops->delete_file(scene->artifacts, &name, &existed, &error), MOONPAD_BUSY);
+  assert_int_equal(scene->artifacts->ops->delete_file(scene->artifacts, &name, &for_ever, &existed, &error),
+                   MOONPAD_BUSY);
   assert_int_equal(write_entries(scene, 1, &error), MOONPAD_BUSY);
   assert_non_null(strstr(error.message, "(5 ms)"));
-  assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &found, &error), MOONPAD_OK);
+  assert_int_equal(scene->artifacts->ops->versions(scene->artifacts, &name, &for_ever, &found, &error), MOONPAD_OK);
   assert_int_equal(found.length, 0);
   expect_indexed(scene, &session_of_ann, 0);
   assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);

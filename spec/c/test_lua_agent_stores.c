@@ -11,10 +11,17 @@
 
 int luaopen_moonpad_agent_stores_core(lua_State *L);
 
+/* The config of a store, as lua/moonpad/services/sqlite_tables.lua gets it. */
+#define CONFIG                                                                                                         \
+  "local function config(durability, busyTimeoutMs, timeToLive)\n"                                                     \
+  "  local fields = { durability = durability, busyTimeoutMs = busyTimeoutMs, timeToLive = timeToLive }\n"             \
+  "  return require('moonpad.core').checkStore('open', '', fields, 'timeToLive')\n"                                    \
+  "end\n"
+
 static const char everything[] =
-    "local module = ...\n"
+    "local module = ...\n" CONFIG
     "local function check(result, message, code) assert(not code, message) return result end\n"
-    "local files = check(module.artifacts('memory:', 'full', 10))\n"
+    "local files = check(module.artifacts('memory:', config('full', 10)))\n"
     "local function save(...) return check(files:save('app', 'ann', 's', 'f', ...)) end\n"
     "local long = ('bytes'):rep(1000)\n"
     "assert(save('text') == 0 and save(nil, long, 'a/b', 'shown') == 1 and save(nil, '', 'a/b') == 2)\n"
@@ -26,13 +33,16 @@ static const char everything[] =
     "assert(check(files:delete('app', 'ann', 's', 'f')) == true and check(files:delete('app', 'ann', 's', 'f')) == "
     "false)\n"
     "save('again') assert(check(files:deleteUser('app', 'ann')) == 1)\n"
-    "local said = check(module.memories('memory:', 'normal', 10))\n"
+    "local said = check(module.memories('memory:', config('normal', 10)))\n"
     "local function entry(n) return { revision = n, timestamp = n, author = 'a', content = '{}', text = 'tea' } end\n"
     "assert(check(said:write('app', 'ann', 's', 1, { entry(1), entry(2), entry(3) }, { 9 }, 3)))\n"
     "assert(check(said:indexed('app', 'ann', 's', 1)) == 3)\n"
-    "assert(#check(said:search('app', 'ann', { 'tea', 'milk' }, 2)) == 2)\n"
-    "assert(check(said:deleteUser('app', 'ann')) == 3)\n"
-    "local _, _, code = module.artifacts('what:', 'full', 10) assert(code == 'unsupported')\n"
+    "local found = check(said:search('app', 'ann', { 'tea', 'milk' }, 2)) assert(#found == 2)\n"
+    "assert(check(said:delete('app', 'ann', found[1].id)) and not check(said:delete('app', 'ann', found[1].id)))\n"
+    "assert(check(said:rebuildIndex()) and check(said:deleteAll('app', 'ann', 'no session')) == 0)\n"
+    "assert(check(said:deleteAll('app', 'ann')) == 2)\n"
+    "assert(check(said:sweep()) == 0 and check(files:sweep()) == 0)\n"
+    "local _, _, code = module.artifacts('what:', config('full', 10)) assert(code == 'unsupported')\n"
     "said:close() files:close()\n"
     "local _, _, code = said:search('app', 'ann', { 'tea' }, 2) assert(code == 'closed')\n"
     "local _, _, code = files:load('app', 'ann', 's', 'f') assert(code == 'closed')\n"
@@ -42,8 +52,7 @@ static const char everything[] =
 ** Given the module and the path of a file that is not there yet. `step` resumes the coroutine of
 ** `call`; while it waits, `service` sleeps until there is something to do.
 */
-static const char stepping[] = "local module, path = ...\n"
-                               "core = require 'moonpad.core'\n"
+static const char stepping[] = "local module, path = ...\n" CONFIG "core = require 'moonpad.core'\n"
                                "service = core.open 'memory:'\n"
                                "function check(result, message, code) assert(not code, message) return result end\n"
                                "function begin(call)\n"
@@ -58,8 +67,8 @@ static const char stepping[] = "local module, path = ...\n"
                                "  assert(coroutine.status(thread) == 'dead' or result == core.ASKS_STORE)\n"
                                "  return coroutine.status(thread) ~= 'dead'\n"
                                "end\n"
-                               "files = check(module.artifacts('sqlite:' .. path, 'normal', 60000))\n"
-                               "said = check(module.memories('sqlite:' .. path, 'normal', 60000))\n";
+                               "files = check(module.artifacts('sqlite:' .. path, config('normal', 60000)))\n"
+                               "said = check(module.memories('sqlite:' .. path, config('normal', 60000)))\n";
 
 static const char stepped[] =
     "local long, waits = ('bytes'):rep(1000), 0\n"
@@ -208,7 +217,8 @@ static void test_a_state_that_is_closed_waits_for_its_calls(void **state) {
     snprintf(file_url, sizeof file_url, "sqlite:%s", files->path);
     scene_open(&scene, files->env, file_url);
     mp_buffer_init(&bytes, files->env);
-    assert_int_equal(scene.artifacts->ops->load(scene.artifacts, &name, 0, &found, &loaded, &bytes, NULL), MOONPAD_OK);
+    assert_int_equal(scene.artifacts->ops->load(scene.artifacts, &name, &for_ever, 0, &found, &loaded, &bytes, NULL),
+                     MOONPAD_OK);
     assert_true(found && loaded.data.length == 5000 && loaded.data.data[4999] == 'x');
     mp_buffer_free(&bytes);
     scene_close(&scene);
@@ -222,10 +232,14 @@ static void test_wrong_arguments_raise(void **state) {
   (void)state;
   lua_State *L = new_core_state();
   luaL_requiref(L, "stores", luaopen_moonpad_agent_stores_core, 1);
-  run(L,
-      "local files = stores.artifacts('memory:', 'full', 10)\n"
-      "local said = stores.memories('memory:', 'full', 10)\n"
+  run(L, CONFIG
+      "local files = stores.artifacts('memory:', config('full', 10))\n"
+      "local said = stores.memories('memory:', config('full', 10))\n"
       "local function refuse(call, ...) assert(not pcall(call, ...)) end\n"
+      "refuse(stores.artifacts, 'memory:') refuse(stores.artifacts, 'memory:', 'full') refuse(stores.memories, "
+      "'memory:', io.stdout)\n"
+      "refuse(said.delete, said, 'a', 'u') refuse(said.deleteAll, said, 'a') refuse(said.deleteAll, said, 'a', 'u', "
+      "1)\n"
       "refuse(files.load, files, 'a', 1) refuse(files.load, files, 'a', 'u', 's', 'f', 'x')\n"
       "refuse(files.list, files) refuse(files.save, files, 'a', 'u', 's', 'f') refuse(files.deleteUser, files, 'a')\n"
       "local function write(...) refuse(said.write, said, 'a', 'u', 's', 1, ...) end\n"
@@ -261,9 +275,9 @@ static void test_a_handle_that_was_collected_is_closed(void **state) {
   (void)state;
   lua_State *L = new_core_state();
   luaL_requiref(L, "stores", luaopen_moonpad_agent_stores_core, 1);
-  run(L,
-      "local files = stores.artifacts('memory:', 'full', 10)\n"
-      "local said = stores.memories('memory:', 'full', 10)\n"
+  run(L, CONFIG
+      "local files = stores.artifacts('memory:', config('full', 10))\n"
+      "local said = stores.memories('memory:', config('full', 10))\n"
       "for _, handle in ipairs { files, said } do\n"
       "  local gc = debug.getmetatable(handle).__gc\n"
       "  gc(handle) gc(handle) handle:close()\n"
@@ -274,7 +288,10 @@ static void test_a_handle_that_was_collected_is_closed(void **state) {
       "assert(code(files:list('a', 'u')) == 'closed' and code(files:versions('a', 'u', 's', 'f')) == 'closed')\n"
       "assert(code(files:delete('a', 'u', 's', 'f')) == 'closed' and code(said:indexed('a', 'u', 's', 1)) == "
       "'closed')\n"
-      "assert(code(files:deleteUser('a', 'u')) == 'closed' and code(said:deleteUser('a', 'u')) == 'closed')\n"
+      "assert(code(files:deleteUser('a', 'u')) == 'closed' and code(said:deleteAll('a', 'u')) == 'closed')\n"
+      "assert(code(files:sweep()) == 'closed' and code(said:sweep()) == 'closed' and code(said:rebuildIndex()) == "
+      "'closed')\n"
+      "assert(code(said:delete('a', 'u', '1')) == 'closed')\n"
       "assert(code(said:write('a', 'u', 's', 1, {}, {})) == 'closed' and code(said:search('a', 'u', {}, 1)) == "
       "'closed')\n"
       "assert(not pcall(files.load, said, 'a', 'u', 's', 'f') and not pcall(said.indexed, files, 'a', 'u', 's', 1))\n");

@@ -1,6 +1,7 @@
 /*
 ** What a store of artifacts does: files with versions, of a session or of a user. A store checks
-** nothing: the caller has checked names and texts, and says what time it is.
+** nothing: the caller has checked names and texts, and says what time it is, and how long files
+** live (expiry.h).
 **
 ** Threads: any, several at once, and no Lua state is needed. `free` alone must be the last call.
 ** Ownership: arguments are borrowed for the call; results go into memory that the caller owns.
@@ -12,6 +13,7 @@
 #ifndef MP_AGENT_STORES_ARTIFACTS_H
 #define MP_AGENT_STORES_ARTIFACTS_H
 
+#include "agent_stores/expiry.h"
 #include "base/buffer.h"
 
 typedef struct mp_artifact_name {
@@ -37,35 +39,41 @@ typedef struct mp_artifacts mp_artifacts;
 typedef struct mp_artifacts_ops {
   size_t size; /* of this table, as the store was built with it */
   /*
-  ** Adds a version, counted from 0 for each file. Two writers at once get two versions. `now` is in
-  ** seconds since 1970.
+  ** Adds a version, counted from 0 for each file. Two writers at once get two versions. The
+  ** versions of a file that has expired are deleted before.
   */
-  moonpad_status (*save)(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_artifact *artifact, double now,
-                         int64_t *version, moonpad_error *error);
+  moonpad_status (*save)(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_agent_time *time,
+                         const mp_artifact *artifact, int64_t *version, moonpad_error *error);
   /*
   ** `version` may be MP_ARTIFACT_LATEST. *found: is there such a version? `artifact` then points
-  ** into `bytes`, which is the caller's.
+  ** into `bytes`, which is the caller's. Renews the file; if that cannot be stored, nothing is
+  ** said.
   */
-  moonpad_status (*load)(mp_artifacts *artifacts, const mp_artifact_name *name, int64_t version, bool *found,
-                         mp_artifact *artifact, mp_buffer *bytes, moonpad_error *error);
+  moonpad_status (*load)(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_agent_time *time,
+                         int64_t version, bool *found, mp_artifact *artifact, mp_buffer *bytes, moonpad_error *error);
   /*
   ** The filenames of a session and of its user, sorted by bytes, each once, each followed by a NUL.
   ** name->filename is not used.
   */
-  moonpad_status (*list)(mp_artifacts *artifacts, const mp_artifact_name *name, mp_buffer *filenames,
-                         moonpad_error *error);
+  moonpad_status (*list)(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_agent_time *time,
+                         mp_buffer *filenames, moonpad_error *error);
   /* An array of int64_t, ascending; empty when there is no such file. */
-  moonpad_status (*versions)(mp_artifacts *artifacts, const mp_artifact_name *name, mp_buffer *versions,
-                             moonpad_error *error);
+  moonpad_status (*versions)(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_agent_time *time,
+                             mp_buffer *versions, moonpad_error *error);
   /* Deletes all versions of a file. Its next version is 0 again. */
-  moonpad_status (*delete_file)(mp_artifacts *artifacts, const mp_artifact_name *name, bool *existed,
-                                moonpad_error *error);
+  moonpad_status (*delete_file)(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_agent_time *time,
+                                bool *existed, moonpad_error *error);
   /*
   ** Deletes all files of a user and of the user's sessions. *files: how many there were.
   ** name->session_id and name->filename are not used.
   */
-  moonpad_status (*delete_user)(mp_artifacts *artifacts, const mp_artifact_name *name, int64_t *files,
-                                moonpad_error *error);
+  moonpad_status (*delete_user)(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_agent_time *time,
+                                int64_t *files, moonpad_error *error);
+  /*
+  ** Deletes files that have expired, each with all its versions, in small transactions. *files: how
+  ** many there were. After a failure those that were deleted are counted.
+  */
+  moonpad_status (*sweep)(mp_artifacts *artifacts, const mp_agent_time *time, int64_t *files, moonpad_error *error);
   /* Waits for calls under way; every later one is `closed`. Idempotent. */
   void (*close)(mp_artifacts *artifacts);
   /* Nobody uses it any more; it need not be closed. */

@@ -9,8 +9,6 @@ typedef struct artifacts_call {
   mp_agent_call base; /* the first member */
   mp_artifact_name name;
   mp_artifact artifact; /* to save, or what was loaded */
-  double now;
-  bool exists; /* did what was loaded or deleted exist? */
 } artifacts_call;
 
 static mp_artifacts *artifacts_of(const artifacts_call *call) {
@@ -23,11 +21,11 @@ static void release_artifacts_call(mp_store_call *call) {
 
 /*
 ** The arguments are the userdata, appName, userId, sessionId (nil: the user's own files) and
-** filename, as far as there are `count` of them.
+** filename, as far as there are `count` of them; with 1 there is the userdata alone.
 */
 static artifacts_call *push_artifacts_call(lua_State *L, const mp_store_call_type *type, int count) {
   artifacts_call *made = (artifacts_call *)mp_agent_push_call(L, type, count);
-  if (made == NULL) return NULL;
+  if (made == NULL || count == 1) return made;
   mp_agent_keep_argument(L, &made->base, 2, &made->name.app_name);
   mp_agent_keep_argument(L, &made->base, 3, &made->name.user_id);
   made->name.session_id = moonpad_text("");
@@ -37,13 +35,13 @@ static artifacts_call *push_artifacts_call(lua_State *L, const mp_store_call_typ
 }
 
 static int make_artifacts_call(lua_State *L, artifacts_call *made) {
-  return mp_agent_calls_of(L)->make(L, &made->base.call, artifacts_of(made)->in_memory);
+  return mp_agent_make_call(L, &made->base, artifacts_of(made)->in_memory);
 }
 
 static moonpad_status ask_save(mp_store_call *call, moonpad_error *error) {
   artifacts_call *save = (artifacts_call *)call;
   mp_artifacts *artifacts = artifacts_of(save);
-  return artifacts->ops->save(artifacts, &save->name, &save->artifact, save->now, &save->base.number, error);
+  return artifacts->ops->save(artifacts, &save->name, &save->base.time, &save->artifact, &save->base.number, error);
 }
 
 /*
@@ -53,7 +51,6 @@ static moonpad_status ask_save(mp_store_call *call, moonpad_error *error) {
 static int save(lua_State *L) {
   static const mp_store_call_type type = {sizeof(artifacts_call), ask_save, mp_agent_push_number,
                                           release_artifacts_call, true};
-  moonpad_error error;
   artifacts_call *made = push_artifacts_call(L, &type, 9);
   if (made == NULL) return mp_agent_push_closed(L);
   mp_artifact *artifact = &made->artifact;
@@ -62,22 +59,21 @@ static int save(lua_State *L) {
   mp_agent_keep_argument(L, &made->base, artifact->is_text ? 6 : 7, &artifact->data);
   if (!artifact->is_text) mp_agent_keep_argument(L, &made->base, 8, &artifact->mime_type);
   if (artifact->has_display_name) mp_agent_keep_argument(L, &made->base, 9, &artifact->display_name);
-  if (mp_now(made->base.store->env, &made->now, &error) != MOONPAD_OK) return mp_agent_push_failure(L, &error);
   return make_artifacts_call(L, made);
 }
 
 static moonpad_status ask_load(mp_store_call *call, moonpad_error *error) {
   artifacts_call *load = (artifacts_call *)call;
   mp_artifacts *artifacts = artifacts_of(load);
-  return artifacts->ops->load(artifacts, &load->name, load->base.number, &load->exists, &load->artifact,
-                              &load->base.found, error);
+  return artifacts->ops->load(artifacts, &load->name, &load->base.time, load->base.number, &load->base.exists,
+                              &load->artifact, &load->base.found, error);
 }
 
 static int push_part(lua_State *L, mp_store_call *call) {
   const artifacts_call *load = (const artifacts_call *)call;
   const mp_artifact *artifact = &load->artifact;
   if (call->status != MOONPAD_OK) return mp_agent_push_failure(L, &call->error);
-  if (!load->exists) return 0;
+  if (!load->base.exists) return 0;
   lua_createtable(L, 0, 1);
   if (artifact->is_text) {
     mp_agent_set_string(L, "text", artifact->data);
@@ -103,7 +99,7 @@ static int load(lua_State *L) {
 static moonpad_status ask_list(mp_store_call *call, moonpad_error *error) {
   artifacts_call *list = (artifacts_call *)call;
   mp_artifacts *artifacts = artifacts_of(list);
-  return artifacts->ops->list(artifacts, &list->name, &list->base.found, error);
+  return artifacts->ops->list(artifacts, &list->name, &list->base.time, &list->base.found, error);
 }
 
 static int push_filenames(lua_State *L, mp_store_call *call) {
@@ -129,7 +125,7 @@ static int list(lua_State *L) {
 static moonpad_status ask_versions(mp_store_call *call, moonpad_error *error) {
   artifacts_call *versions = (artifacts_call *)call;
   mp_artifacts *artifacts = artifacts_of(versions);
-  return artifacts->ops->versions(artifacts, &versions->name, &versions->base.found, error);
+  return artifacts->ops->versions(artifacts, &versions->name, &versions->base.time, &versions->base.found, error);
 }
 
 static int push_versions(lua_State *L, mp_store_call *call) {
@@ -156,19 +152,13 @@ static int versions(lua_State *L) {
 static moonpad_status ask_delete(mp_store_call *call, moonpad_error *error) {
   artifacts_call *delete = (artifacts_call *)call;
   mp_artifacts *artifacts = artifacts_of(delete);
-  return artifacts->ops->delete_file(artifacts, &delete->name, &delete->exists, error);
-}
-
-static int push_existed(lua_State *L, mp_store_call *call) {
-  if (call->status != MOONPAD_OK) return mp_agent_push_failure(L, &call->error);
-  lua_pushboolean(L, ((const artifacts_call *)call)->exists);
-  return 1;
+  return artifacts->ops->delete_file(artifacts, &delete->name, &delete->base.time, &delete->base.exists, error);
 }
 
 /* artifacts:delete(appName, userId, sessionId | nil, filename) -> existed */
 static int delete_file(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(artifacts_call), ask_delete, push_existed, release_artifacts_call,
-                                          true};
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_delete, mp_agent_push_exists,
+                                          release_artifacts_call, true};
   artifacts_call *made = push_artifacts_call(L, &type, 5);
   return made == NULL ? mp_agent_push_closed(L) : make_artifacts_call(L, made);
 }
@@ -176,7 +166,7 @@ static int delete_file(lua_State *L) {
 static moonpad_status ask_delete_user(mp_store_call *call, moonpad_error *error) {
   artifacts_call *delete = (artifacts_call *)call;
   mp_artifacts *artifacts = artifacts_of(delete);
-  return artifacts->ops->delete_user(artifacts, &delete->name, &delete->base.number, error);
+  return artifacts->ops->delete_user(artifacts, &delete->name, &delete->base.time, &delete->base.number, error);
 }
 
 /* artifacts:deleteUser(appName, userId) -> how many files */
@@ -187,24 +177,35 @@ static int delete_user_files(lua_State *L) {
   return made == NULL ? mp_agent_push_closed(L) : make_artifacts_call(L, made);
 }
 
-/* artifacts(url, durability, busyTimeoutMs) */
+static moonpad_status ask_sweep(mp_store_call *call, moonpad_error *error) {
+  artifacts_call *sweep = (artifacts_call *)call;
+  mp_artifacts *artifacts = artifacts_of(sweep);
+  return artifacts->ops->sweep(artifacts, &sweep->base.time, &sweep->base.number, error);
+}
+
+/* artifacts:sweep() -> how many files */
+static int sweep_files(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_sweep, mp_agent_push_number,
+                                          release_artifacts_call, true};
+  artifacts_call *made = push_artifacts_call(L, &type, 1);
+  return made == NULL ? mp_agent_push_closed(L) : make_artifacts_call(L, made);
+}
+
+/* artifacts(url, config) */
 int mp_agent_open_artifacts(lua_State *L) {
   moonpad_string url = mp_agent_check_string(L, 1);
-  moonpad_options options = mp_agent_read_options(L);
+  const mp_store_config *config = mp_agent_check_config(L, 2);
   moonpad_error error;
-  mp_agent_store *store = mp_agent_push_store(L, MP_ARTIFACTS_TYPE);
+  mp_agent_store *store = mp_agent_push_store(L, MP_ARTIFACTS_TYPE, config);
   if (store == NULL) return mp_agent_push_no_memory(L);
-  moonpad_status status = mp_artifacts_open(store->env, url, &options, &store->artifacts, &error);
+  moonpad_status status = mp_artifacts_open(store->env, url, &config->options, &store->artifacts, &error);
   return status == MOONPAD_OK ? 1 : mp_agent_push_failure(L, &error);
 }
 
 void mp_agent_artifacts_type(lua_State *L, const mp_store_calls *calls) {
-  static const luaL_Reg methods[] = {{"save", save},
-                                     {"load", load},
-                                     {"list", list},
-                                     {"versions", versions},
-                                     {"delete", delete_file},
-                                     {"deleteUser", delete_user_files},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"save", save},          {"load", load},
+                                     {"list", list},          {"versions", versions},
+                                     {"delete", delete_file}, {"deleteUser", delete_user_files},
+                                     {"sweep", sweep_files},  {NULL, NULL}};
   mp_agent_make_type(L, calls, MP_ARTIFACTS_TYPE, methods);
 }

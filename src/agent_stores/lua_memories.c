@@ -10,6 +10,7 @@ typedef struct memories_call {
   mp_memories_session session;
   mp_memories_batch batch;
   mp_memories_query query;
+  moonpad_string id; /* of a memory */
   /* Owned; what `batch` and `query` point to. */
   mp_memories_entry *added;
   int64_t *removed;
@@ -31,10 +32,12 @@ static void release_memories_call(mp_store_call *call) {
   mp_agent_release_call(&done->base);
 }
 
+/* The arguments are the userdata, appName and userId; with `count` 1 the userdata alone. */
 static memories_call *push_memories_call(lua_State *L, const mp_store_call_type *type, int count) {
   memories_call *made = (memories_call *)mp_agent_push_call(L, type, count);
   if (made == NULL) return NULL;
   mp_buffer_init(&made->texts, made->base.store->env);
+  if (count == 1) return made;
   mp_agent_keep_argument(L, &made->base, 2, &made->session.app_name);
   mp_agent_keep_argument(L, &made->base, 3, &made->session.user_id);
   return made;
@@ -50,7 +53,7 @@ static memories_call *push_session_call(lua_State *L, const mp_store_call_type *
 }
 
 static int make_memories_call(lua_State *L, memories_call *made) {
-  return mp_agent_calls_of(L)->make(L, &made->base.call, memories_of(made)->in_memory);
+  return mp_agent_make_call(L, &made->base, memories_of(made)->in_memory);
 }
 
 static moonpad_status ask_indexed(mp_store_call *call, moonpad_error *error) {
@@ -143,7 +146,7 @@ static bool read_removed(lua_State *L, int index, memories_call *made) {
 static moonpad_status ask_write(mp_store_call *call, moonpad_error *error) {
   memories_call *write = (memories_call *)call;
   mp_memories *memories = memories_of(write);
-  return memories->ops->write(memories, &write->session, &write->batch, error);
+  return memories->ops->write(memories, &write->session, &write->base.time, &write->batch, error);
 }
 
 static int push_true(lua_State *L, mp_store_call *call) {
@@ -187,7 +190,7 @@ static moonpad_status ask_search(mp_store_call *call, moonpad_error *error) {
   mp_memories *memories = memories_of(search);
   search->query.app_name = search->session.app_name;
   search->query.user_id = search->session.user_id;
-  return memories->ops->search(memories, &search->query, &search->base.found, error);
+  return memories->ops->search(memories, &search->query, &search->base.time, &search->base.found, error);
 }
 
 static int push_matches(lua_State *L, mp_store_call *call) {
@@ -197,7 +200,8 @@ static int push_matches(lua_State *L, mp_store_call *call) {
   if (call->status != MOONPAD_OK) return mp_agent_push_failure(L, &call->error);
   lua_newtable(L);
   for (size_t at = 0; mp_memories_next_match(matches, &at, &match);) {
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
+    mp_agent_set_string(L, "id", match.id);
     mp_agent_set_string(L, "sessionId", match.session_id);
     mp_agent_set_string(L, "author", match.author);
     lua_pushnumber(L, match.timestamp);
@@ -209,7 +213,7 @@ static int push_matches(lua_State *L, mp_store_call *call) {
 }
 
 /*
-** memories:search(appName, userId, { phrase, ... }, limit) -> { { sessionId, author, timestamp,
+** memories:search(appName, userId, { phrase, ... }, limit) -> { { id, sessionId, author, timestamp,
 ** content = JSON }, ... }
 */
 static int search(lua_State *L) {
@@ -222,29 +226,79 @@ static int search(lua_State *L) {
   return make_memories_call(L, made);
 }
 
-static moonpad_status ask_delete_user(mp_store_call *call, moonpad_error *error) {
-  memories_call *delete = (memories_call *)call;
-  mp_memories *memories = memories_of(delete);
-  return memories->ops->delete_user(memories, delete->session.app_name, delete->session.user_id, &delete->base.number,
-                                    error);
+static mp_memories_owner owner_of(const memories_call *call) {
+  return (mp_memories_owner){call->session.app_name, call->session.user_id, call->session.session_id};
 }
 
-/* memories:deleteUser(appName, userId) -> how many */
-static int delete_user_memories(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(memories_call), ask_delete_user, mp_agent_push_number,
+static moonpad_status ask_delete_all(mp_store_call *call, moonpad_error *error) {
+  memories_call *delete = (memories_call *)call;
+  mp_memories *memories = memories_of(delete);
+  mp_memories_owner owner = owner_of(delete);
+  return memories->ops->delete_all(memories, &owner, &delete->base.time, &delete->base.number, error);
+}
+
+/* memories:deleteAll(appName, userId [, sessionId]) -> how many */
+static int delete_all(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(memories_call), ask_delete_all, mp_agent_push_number,
                                           release_memories_call, true};
-  memories_call *made = push_memories_call(L, &type, 3);
+  memories_call *made = push_memories_call(L, &type, 4);
+  if (made == NULL) return mp_agent_push_closed(L);
+  if (!lua_isnil(L, 4)) mp_agent_keep_argument(L, &made->base, 4, &made->session.session_id);
+  return make_memories_call(L, made);
+}
+
+static moonpad_status ask_delete_memory(mp_store_call *call, moonpad_error *error) {
+  memories_call *delete = (memories_call *)call;
+  mp_memories *memories = memories_of(delete);
+  mp_memories_owner owner = owner_of(delete);
+  return memories->ops->delete_memory(memories, &owner, delete->id, &delete->base.time, &delete->base.exists, error);
+}
+
+/* memories:delete(appName, userId, id) -> existed */
+static int delete_memory(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(memories_call), ask_delete_memory, mp_agent_push_exists,
+                                          release_memories_call, true};
+  memories_call *made = push_memories_call(L, &type, 4);
+  if (made == NULL) return mp_agent_push_closed(L);
+  mp_agent_keep_argument(L, &made->base, 4, &made->id);
+  return make_memories_call(L, made);
+}
+
+static moonpad_status ask_sweep(mp_store_call *call, moonpad_error *error) {
+  memories_call *sweep = (memories_call *)call;
+  mp_memories *memories = memories_of(sweep);
+  return memories->ops->sweep(memories, &sweep->base.time, &sweep->base.number, error);
+}
+
+/* memories:sweep() -> how many */
+static int sweep_memories(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(memories_call), ask_sweep, mp_agent_push_number, release_memories_call,
+                                          true};
+  memories_call *made = push_memories_call(L, &type, 1);
   return made == NULL ? mp_agent_push_closed(L) : make_memories_call(L, made);
 }
 
-/* memories(url, durability, busyTimeoutMs) */
+static moonpad_status ask_rebuild_index(mp_store_call *call, moonpad_error *error) {
+  mp_memories *memories = memories_of((memories_call *)call);
+  return memories->ops->rebuild_index(memories, error);
+}
+
+/* memories:rebuildIndex() -> true */
+static int rebuild_index(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(memories_call), ask_rebuild_index, push_true, release_memories_call,
+                                          true};
+  memories_call *made = push_memories_call(L, &type, 1);
+  return made == NULL ? mp_agent_push_closed(L) : make_memories_call(L, made);
+}
+
+/* memories(url, config) */
 int mp_agent_open_memories(lua_State *L) {
   moonpad_string url = mp_agent_check_string(L, 1);
-  moonpad_options options = mp_agent_read_options(L);
+  const mp_store_config *config = mp_agent_check_config(L, 2);
   moonpad_error error;
-  mp_agent_store *store = mp_agent_push_store(L, MP_MEMORIES_TYPE);
+  mp_agent_store *store = mp_agent_push_store(L, MP_MEMORIES_TYPE, config);
   if (store == NULL) return mp_agent_push_no_memory(L);
-  moonpad_status status = mp_memories_open(store->env, url, &options, &store->memories, &error);
+  moonpad_status status = mp_memories_open(store->env, url, &config->options, &store->memories, &error);
   return status == MOONPAD_OK ? 1 : mp_agent_push_failure(L, &error);
 }
 
@@ -252,7 +306,10 @@ void mp_agent_memories_type(lua_State *L, const mp_store_calls *calls) {
   static const luaL_Reg methods[] = {{"indexed", indexed},
                                      {"write", write_batch},
                                      {"search", search},
-                                     {"deleteUser", delete_user_memories},
+                                     {"delete", delete_memory},
+                                     {"deleteAll", delete_all},
+                                     {"sweep", sweep_memories},
+                                     {"rebuildIndex", rebuild_index},
                                      {NULL, NULL}};
   mp_agent_make_type(L, calls, MP_MEMORIES_TYPE, methods);
 }

@@ -18,11 +18,17 @@ static void release_store(mp_agent_store *store) {
   mp_env_release(env);
 }
 
-mp_agent_store *mp_agent_push_store(lua_State *L, const char *type) {
+const mp_store_config *mp_agent_check_config(lua_State *L, int index) {
+  luaL_checktype(L, index, LUA_TUSERDATA);
+  luaL_argcheck(L, lua_rawlen(L, index) == sizeof(mp_store_config), index, "what core.checkStore gives expected");
+  return lua_touserdata(L, index);
+}
+
+mp_agent_store *mp_agent_push_store(lua_State *L, const char *type, const mp_store_config *config) {
   store_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
   handle->store = NULL;
   luaL_setmetatable(L, type);
-  mp_env *env = mp_env_new(NULL);
+  mp_env *env = mp_env_new(&config->options);
   mp_agent_store *store = env == NULL ? NULL : mp_allocate_zeroed(env, sizeof *store);
   if (store == NULL) {
     mp_env_release(env);
@@ -30,6 +36,7 @@ mp_agent_store *mp_agent_push_store(lua_State *L, const char *type) {
   }
   store->references = 1;
   store->env = env;
+  store->time_to_live = config->time_to_live;
   handle->store = store;
   return store;
 }
@@ -88,15 +95,6 @@ moonpad_string mp_agent_check_string(lua_State *L, int index) {
   return text;
 }
 
-moonpad_options mp_agent_read_options(lua_State *L) {
-  static const char *const durabilities[] = {"full", "normal", NULL};
-  moonpad_options options;
-  moonpad_options_init(&options);
-  options.durability = (moonpad_durability)luaL_checkoption(L, 2, NULL, durabilities);
-  options.busy_timeout_ms = luaL_checkinteger(L, 3);
-  return options;
-}
-
 /* ---- Calls ---- */
 
 const mp_store_calls *mp_agent_calls_of(lua_State *L) {
@@ -114,6 +112,13 @@ mp_agent_call *mp_agent_push_call(lua_State *L, const mp_store_call_type *type, 
   return made;
 }
 
+int mp_agent_make_call(lua_State *L, mp_agent_call *made, bool in_memory) {
+  moonpad_error error;
+  made->time.time_to_live = made->store->time_to_live;
+  if (mp_now(made->store->env, &made->time.now, &error) != MOONPAD_OK) return mp_agent_push_failure(L, &error);
+  return mp_agent_calls_of(L)->make(L, &made->call, in_memory);
+}
+
 void mp_agent_release_call(mp_agent_call *done) {
   mp_buffer_free(&done->found);
   release_store(done->store);
@@ -127,6 +132,12 @@ void mp_agent_keep_argument(lua_State *L, mp_agent_call *made, int index, moonpa
 int mp_agent_push_number(lua_State *L, mp_store_call *call) {
   if (call->status != MOONPAD_OK) return mp_agent_push_failure(L, &call->error);
   lua_pushinteger(L, ((const mp_agent_call *)call)->number);
+  return 1;
+}
+
+int mp_agent_push_exists(lua_State *L, mp_store_call *call) {
+  if (call->status != MOONPAD_OK) return mp_agent_push_failure(L, &call->error);
+  lua_pushboolean(L, ((const mp_agent_call *)call)->exists);
   return 1;
 }
 

@@ -1,5 +1,5 @@
 /*
-** The results of a search in one buffer: of each match the timestamp, then three texts, each behind
+** The results of a search in one buffer: of each match the timestamp, then four texts, each behind
 ** its length.
 */
 #include "agent_stores/memories.h"
@@ -19,6 +19,7 @@ static moonpad_string next_text(const mp_buffer *matches, size_t *at) {
 
 void mp_memories_add_match(mp_buffer *matches, const mp_memories_match *match) {
   mp_buffer_add(matches, (const char *)&match->timestamp, sizeof match->timestamp);
+  add_text(matches, match->id);
   add_text(matches, match->session_id);
   add_text(matches, match->author);
   add_text(matches, match->content);
@@ -28,6 +29,7 @@ bool mp_memories_next_match(const mp_buffer *matches, size_t *at, mp_memories_ma
   if (*at >= matches->length) return false;
   memcpy(&match->timestamp, matches->data + *at, sizeof match->timestamp);
   *at += sizeof match->timestamp;
+  match->id = next_text(matches, at);
   match->session_id = next_text(matches, at);
   match->author = next_text(matches, at);
   match->content = next_text(matches, at);

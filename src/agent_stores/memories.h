@@ -3,11 +3,14 @@
 ** it. Which words an event has, and which a query looks for, the caller decides
 ** (lua/moonpad/services/memory.lua).
 **
+** A memory is used when it is said and when a search finds it (expiry.h).
+**
 ** Threads, ownership and errors are those of artifacts.h.
 */
 #ifndef MP_AGENT_STORES_MEMORIES_H
 #define MP_AGENT_STORES_MEMORIES_H
 
+#include "agent_stores/expiry.h"
 #include "base/buffer.h"
 
 /* One creation of a session. A later session of the same id is another one. */
@@ -17,6 +20,13 @@ typedef struct mp_memories_session {
   moonpad_string session_id;
   double create_time;
 } mp_memories_session;
+
+/* Whose memories are meant. */
+typedef struct mp_memories_owner {
+  moonpad_string app_name;
+  moonpad_string user_id;
+  moonpad_string session_id; /* empty: of all sessions */
+} mp_memories_owner;
 
 /* What one event said. */
 typedef struct mp_memories_entry {
@@ -45,6 +55,7 @@ typedef struct mp_memories_query {
 
 /* One result of a search. */
 typedef struct mp_memories_match {
+  moonpad_string id; /* of the memory, never used again */
   moonpad_string session_id;
   moonpad_string author;
   double timestamp;
@@ -59,21 +70,39 @@ typedef struct mp_memories_ops {
   /* The highest watermark that was written for a session; 0: none was. */
   moonpad_status (*indexed)(mp_memories *memories, const mp_memories_session *session, int64_t *indexed,
                             moonpad_error *error);
-  /* Stores all of a batch or nothing. The same batch again changes nothing. */
-  moonpad_status (*write)(mp_memories *memories, const mp_memories_session *session, const mp_memories_batch *batch,
-                          moonpad_error *error);
+  /*
+  ** Stores all of a batch or nothing. The same batch again changes nothing. What was said too long
+  ** ago is not stored, nor is what delete_memory has deleted.
+  */
+  moonpad_status (*write)(mp_memories *memories, const mp_memories_session *session, const mp_agent_time *time,
+                          const mp_memories_batch *batch, moonpad_error *error);
   /*
   ** Finds the memories of a user that hold at least one of the phrases, the best first: those that
   ** hold more of them, and rarer ones. The caller reads its `matches` with mp_memories_next_match.
+  ** Renews what it finds; if that cannot be stored, nothing is said.
   */
-  moonpad_status (*search)(mp_memories *memories, const mp_memories_query *query, mp_buffer *matches,
-                           moonpad_error *error);
+  moonpad_status (*search)(mp_memories *memories, const mp_memories_query *query, const mp_agent_time *time,
+                           mp_buffer *matches, moonpad_error *error);
   /*
-  ** Deletes all memories of a user, and the watermarks of the user's sessions. *count: how many
-  ** memories there were.
+  ** Deletes one memory of a user for good: the same event is not stored again while its session is
+  ** known. *existed: had the user such a memory?
   */
-  moonpad_status (*delete_user)(mp_memories *memories, moonpad_string app_name, moonpad_string user_id, int64_t *count,
-                                moonpad_error *error);
+  moonpad_status (*delete_memory)(mp_memories *memories, const mp_memories_owner *owner, moonpad_string id,
+                                  const mp_agent_time *time, bool *existed, moonpad_error *error);
+  /*
+  ** Deletes all memories of a user, or those of all sessions with one id, and their watermarks.
+  ** *count: how many memories there were.
+  */
+  moonpad_status (*delete_all)(mp_memories *memories, const mp_memories_owner *owner, const mp_agent_time *time,
+                               int64_t *count, moonpad_error *error);
+  /*
+  ** Deletes memories that have expired, then sessions and owners without any, in small
+  ** transactions. *count: how many memories there were. After a failure those that were deleted are
+  ** counted.
+  */
+  moonpad_status (*sweep)(mp_memories *memories, const mp_agent_time *time, int64_t *count, moonpad_error *error);
+  /* Writes what searches look at anew, so that no word of what was deleted is left in it. */
+  moonpad_status (*rebuild_index)(mp_memories *memories, moonpad_error *error);
   /* Waits for calls under way; every later one is `closed`. Idempotent. */
   void (*close)(mp_memories *memories);
   /* Nobody uses it any more; it need not be closed. */

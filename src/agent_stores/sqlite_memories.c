@@ -3,13 +3,16 @@
 ** user of each app is an owner with a number. The index has that number as a word in a column of
 ** its own, so that a search visits the matches of one owner only. Phrases are passed to FTS5 as
 ** quoted strings, so nothing in them is syntax.
+**
+** A memory was last used when it was said, or when memory_uses says so. Only services with a time
+** to live look at that, and write it. A memory that was deleted by its id keeps a row without
+** content, so that its event is not stored again.
 */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent_stores/sqlite_memories.h"
 #include "agent_stores/sqlite_stores.h"
-#include "agent_stores/sqlite_tables.h"
 #include "base/error.h"
 
 static const char create_tables[] =
@@ -33,18 +36,15 @@ static const char create_tables[] =
     "  revision INTEGER NOT NULL, -- of the event\n"
     "  timestamp REAL NOT NULL,\n"
     "  author TEXT NOT NULL,\n"
-    "  content TEXT NOT NULL, -- JSON\n"
+    "  content TEXT NOT NULL, -- JSON; '': it was deleted by its id\n"
     "  UNIQUE(session, revision)\n"
     ") STRICT;"
     "CREATE VIRTUAL TABLE IF NOT EXISTS memory_text USING fts5("
-    "owner, text, tokenize = 'porter unicode61 remove_diacritics 2')";
-
-typedef struct sqlite_memories {
-  mp_memories base; /* first */
-  mp_env *env;
-  mp_store *file;
-  atomic_bool has_leftovers; /* FTS5 of the writing connection holds rows: see drop_pending */
-} sqlite_memories;
+    "owner, text, tokenize = 'porter unicode61 remove_diacritics 2');"
+    "CREATE TABLE IF NOT EXISTS memory_uses(\n"
+    "  memory INTEGER PRIMARY KEY, -- memories.id\n"
+    "  touched REAL NOT NULL -- when a search found it last, in seconds since 1970\n"
+    ") STRICT";
 
 /* ---- Transactions ---- */
 
@@ -63,7 +63,7 @@ static int drop_pending(mp_sqlite_connection *connection) {
 }
 
 static moonpad_status drop_leftovers(mp_sqlite_connection *connection, void *context, moonpad_error *error) {
-  sqlite_memories *store = context;
+  mp_sqlite_memories *store = context;
   if (!atomic_load(&store->has_leftovers)) return MOONPAD_OK;
   int code = drop_pending(connection);
   if (code != SQLITE_OK) return mp_sqlite_fail(connection, code, error);
@@ -72,7 +72,7 @@ static moonpad_status drop_leftovers(mp_sqlite_connection *connection, void *con
 }
 
 typedef struct transaction {
-  sqlite_memories *store;
+  mp_sqlite_memories *store;
   mp_tx_function function;
   void *context;
 } transaction;
@@ -90,8 +90,9 @@ static moonpad_status run(mp_tx *tx, void *context, moonpad_error *error) {
   return status;
 }
 
-static moonpad_status write_with(mp_memories *memories, mp_tx_function function, void *context, moonpad_error *error) {
-  sqlite_memories *store = (sqlite_memories *)memories;
+moonpad_status mp_sqlite_memories_write(mp_memories *memories, mp_tx_function function, void *context,
+                                        moonpad_error *error) {
+  mp_sqlite_memories *store = (mp_sqlite_memories *)memories;
   transaction wanted = {store, function, context};
   if (atomic_load(&store->has_leftovers)) {
     moonpad_status status = mp_sqlite_run_exclusive((mp_sqlite *)store->file, drop_leftovers, store, error);
@@ -100,17 +101,18 @@ static moonpad_status write_with(mp_memories *memories, mp_tx_function function,
   return mp_sqlite_write(store->file, run, &wanted, error);
 }
 
-static moonpad_status read_with(mp_memories *memories, mp_tx_function function, void *context, moonpad_error *error) {
-  mp_store *file = ((sqlite_memories *)memories)->file;
+moonpad_status mp_sqlite_memories_read(mp_memories *memories, mp_tx_function function, void *context,
+                                       moonpad_error *error) {
+  mp_store *file = ((mp_sqlite_memories *)memories)->file;
   /* Without a file there is only the writing connection. */
-  if (file->in_memory) return write_with(memories, function, context, error);
+  if (file->in_memory) return mp_sqlite_memories_write(memories, function, context, error);
   return mp_sqlite_read(file, function, context, error);
 }
 
 /* ---- Owners and sessions ---- */
 
-static moonpad_status find_owner(mp_sqlite_connection *connection, const moonpad_string names[2], int64_t *owner,
-                                 moonpad_error *error) {
+moonpad_status mp_sqlite_memories_find_owner(mp_sqlite_connection *connection, const moonpad_string names[2],
+                                             int64_t *owner, moonpad_error *error) {
   sqlite3_stmt *statement =
       mp_sqlite_tables_prepare(connection, "SELECT id FROM memory_owners WHERE app_name = ?1 AND user_id = ?2", error);
   if (statement == NULL) return connection->failure;
@@ -119,7 +121,7 @@ static moonpad_status find_owner(mp_sqlite_connection *connection, const moonpad
 
 static moonpad_status make_owner(mp_sqlite_connection *connection, const moonpad_string names[2], int64_t *owner,
                                  moonpad_error *error) {
-  moonpad_status status = find_owner(connection, names, owner, error);
+  moonpad_status status = mp_sqlite_memories_find_owner(connection, names, owner, error);
   if (status != MOONPAD_OK || *owner != 0) return status;
   sqlite3_stmt *statement = mp_sqlite_tables_prepare(
       connection, "INSERT INTO memory_owners(app_name, user_id) VALUES(?1, ?2) RETURNING id", error);
@@ -163,7 +165,7 @@ static moonpad_status read_indexed(mp_tx *tx, void *context, moonpad_error *erro
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   moonpad_string names[] = {wanted->session->app_name, wanted->session->user_id};
   int64_t owner = 0;
-  moonpad_status status = find_owner(connection, names, &owner, error);
+  moonpad_status status = mp_sqlite_memories_find_owner(connection, names, &owner, error);
   if (status != MOONPAD_OK) return status;
   return session_integer(connection, sql, wanted->session, owner, &wanted->indexed, error);
 }
@@ -171,7 +173,7 @@ static moonpad_status read_indexed(mp_tx *tx, void *context, moonpad_error *erro
 static moonpad_status get_indexed(mp_memories *memories, const mp_memories_session *session, int64_t *revision,
                                   moonpad_error *error) {
   asking wanted = {session, 0};
-  moonpad_status status = read_with(memories, read_indexed, &wanted, error);
+  moonpad_status status = mp_sqlite_memories_read(memories, read_indexed, &wanted, error);
   *revision = status == MOONPAD_OK ? wanted.indexed : 0;
   return status;
 }
@@ -190,6 +192,7 @@ static owner_word word_of(int64_t owner) {
 
 typedef struct writing {
   const mp_memories_session *session;
+  const mp_agent_time *time;
   const mp_memories_batch *batch;
 } writing;
 
@@ -223,6 +226,21 @@ static moonpad_status add(mp_sqlite_connection *connection, int64_t session, con
   return mp_sqlite_tables_finish(connection, statement, code, error);
 }
 
+moonpad_status mp_sqlite_memories_run_each(mp_sqlite_connection *connection, const char *const *list, size_t count,
+                                           int64_t id, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; i < count && status == MOONPAD_OK; i++) {
+    sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, list[i], error);
+    if (statement == NULL) return connection->failure;
+    status = mp_sqlite_tables_finish(connection, statement, sqlite3_bind_int64(statement, 1, id), error);
+  }
+  return status;
+}
+
+const char *const mp_sqlite_memories_removals[MP_SQLITE_MEMORIES_REMOVALS] = {
+    "DELETE FROM memory_text WHERE rowid = ?1", "DELETE FROM memory_uses WHERE memory = ?1",
+    "DELETE FROM memories WHERE id = ?1"};
+
 static moonpad_status run_with(mp_sqlite_connection *connection, const char *sql, int64_t first, int64_t second,
                                moonpad_error *error) {
   sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
@@ -234,12 +252,16 @@ static moonpad_status run_with(mp_sqlite_connection *connection, const char *sql
 
 static moonpad_status remove_memory(mp_sqlite_connection *connection, int64_t session, int64_t revision,
                                     moonpad_error *error) {
-  moonpad_status status =
-      run_with(connection,
-               "DELETE FROM memory_text WHERE rowid = (SELECT id FROM memories WHERE session = ?1 AND revision = ?2)",
-               session, revision, error);
-  if (status != MOONPAD_OK) return status;
-  return run_with(connection, "DELETE FROM memories WHERE session = ?1 AND revision = ?2", session, revision, error);
+  static const char sql[] = "SELECT id FROM memories WHERE session = ?1 AND revision = ?2 AND content <> ''";
+  int64_t id = 0;
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
+  if (statement == NULL) return connection->failure;
+  int code = sqlite3_bind_int64(statement, 1, session);
+  if (code == SQLITE_OK) code = sqlite3_bind_int64(statement, 2, revision);
+  moonpad_status status = mp_sqlite_tables_integer(connection, statement, code, 0, &id, error);
+  return status == MOONPAD_OK && id != 0 ? mp_sqlite_memories_run_each(connection, mp_sqlite_memories_removals,
+                                                                       MP_SQLITE_MEMORIES_REMOVALS, id, error)
+                                         : status;
 }
 
 static moonpad_status write_batch(mp_tx *tx, void *context, moonpad_error *error) {
@@ -255,6 +277,7 @@ static moonpad_status write_batch(mp_tx *tx, void *context, moonpad_error *error
     status = remove_memory(connection, session, batch->removed[i], error);
   }
   for (size_t i = 0; i < batch->added_count && status == MOONPAD_OK; i++) {
+    if (batch->added[i].timestamp < mp_agent_alive_since(wanted->time)) continue;
     status = add(connection, session, word.text, &batch->added[i], error);
   }
   if (status != MOONPAD_OK || batch->indexed < 0) return status;
@@ -263,17 +286,19 @@ static moonpad_status write_batch(mp_tx *tx, void *context, moonpad_error *error
                   session, batch->indexed, error);
 }
 
-static moonpad_status write_all(mp_memories *memories, const mp_memories_session *session,
+static moonpad_status write_all(mp_memories *memories, const mp_memories_session *session, const mp_agent_time *time,
                                 const mp_memories_batch *batch, moonpad_error *error) {
-  writing wanted = {session, batch};
-  return write_with(memories, write_batch, &wanted, error);
+  writing wanted = {session, time, batch};
+  return mp_sqlite_memories_write(memories, write_batch, &wanted, error);
 }
 
 /* ---- Searching ---- */
 
 typedef struct searching {
   const mp_memories_query *query;
+  const mp_agent_time *time;
   mp_buffer *matches;
+  mp_buffer due; /* ids of what is found and to be renewed: each an int64_t */
 } searching;
 
 /* In FTS5 a string in double quotes is plain text. A quote in it is doubled. */
@@ -298,36 +323,53 @@ static void write_match(mp_buffer *match, int64_t owner, const mp_memories_query
   mp_buffer_add_char(match, ')');
 }
 
-static moonpad_status collect(mp_sqlite_connection *connection, moonpad_string expression, const searching *wanted,
+static void take_match(sqlite3_stmt *statement, searching *wanted) {
+  char id[24];
+  int64_t number = sqlite3_column_int64(statement, 0);
+  snprintf(id, sizeof id, "%lld", (long long)number);
+  mp_memories_match match = {moonpad_text(id), mp_sqlite_column_text(statement, 1), mp_sqlite_column_text(statement, 2),
+                             sqlite3_column_double(statement, 3), mp_sqlite_column_text(statement, 4)};
+  mp_memories_add_match(wanted->matches, &match);
+  if (sqlite3_column_double(statement, 5) >= mp_agent_renewed_since(wanted->time)) return;
+  mp_buffer_add(&wanted->due, (const char *)&number, sizeof number);
+}
+
+static moonpad_status collect(mp_sqlite_connection *connection, moonpad_string expression, searching *wanted,
                               moonpad_error *error) {
   /* The inner query chooses the best; only these are looked up in the other tables. */
-  static const char sql[] =
-      "SELECT s.session_id, m.author, m.timestamp, m.content"
-      " FROM (SELECT rowid AS id, bm25(memory_text, 0.0, 1.0) AS score FROM memory_text WHERE memory_text MATCH ?1"
-      "       ORDER BY score, rowid DESC LIMIT ?2) f"
-      " JOIN memories m ON m.id = f.id JOIN memory_sessions s ON s.id = m.session ORDER BY f.score, f.id DESC";
-  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
+#define SEARCH(use, alive)                                                                                             \
+  "SELECT memories.id, s.session_id, author, timestamp, content," use                                                  \
+  " FROM (SELECT rowid AS id, bm25(memory_text, 0.0, 1.0) AS score FROM memory_text WHERE memory_text MATCH ?1" alive  \
+  "       ORDER BY score, rowid DESC LIMIT ?2) f"                                                                      \
+  " JOIN memories ON memories.id = f.id JOIN memory_sessions s ON s.id = memories.session"                             \
+  " ORDER BY f.score, f.id DESC"
+  static const char all[] = SEARCH(" 0", "");
+  static const char alive[] =
+      SEARCH(MP_SQLITE_MEMORIES_LAST_USE,
+             " AND (SELECT" MP_SQLITE_MEMORIES_LAST_USE "FROM memories WHERE memories.id = memory_text.rowid) >= ?3");
+#undef SEARCH
+  bool expires = wanted->time->time_to_live > 0;
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, expires ? alive : all, error);
   if (statement == NULL) return connection->failure;
   int code = mp_sqlite_bind_text(statement, 1, expression);
   if (code == SQLITE_OK) code = sqlite3_bind_int64(statement, 2, wanted->query->limit);
+  if (code == SQLITE_OK && expires) code = sqlite3_bind_double(statement, 3, mp_agent_alive_since(wanted->time));
   if (code == SQLITE_OK) code = sqlite3_step(statement);
-  for (; code == SQLITE_ROW; code = sqlite3_step(statement)) {
-    mp_memories_match match = {mp_sqlite_column_text(statement, 0), mp_sqlite_column_text(statement, 1),
-                               sqlite3_column_double(statement, 2), mp_sqlite_column_text(statement, 3)};
-    mp_memories_add_match(wanted->matches, &match);
-  }
+  for (; code == SQLITE_ROW; code = sqlite3_step(statement)) take_match(statement, wanted);
   moonpad_status status = code == SQLITE_DONE ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
   sqlite3_finalize(statement);
-  return status == MOONPAD_OK && wanted->matches->failed ? mp_no_memory(error) : status;
+  bool failed = wanted->matches->failed || wanted->due.failed;
+  return status == MOONPAD_OK && failed ? mp_no_memory(error) : status;
 }
 
 static moonpad_status search_owner(mp_tx *tx, void *context, moonpad_error *error) {
-  const searching *wanted = context;
+  searching *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   moonpad_string names[] = {wanted->query->app_name, wanted->query->user_id};
   int64_t owner = 0;
   mp_buffer_clear(wanted->matches);
-  moonpad_status status = find_owner(connection, names, &owner, error);
+  mp_buffer_clear(&wanted->due);
+  moonpad_status status = mp_sqlite_memories_find_owner(connection, names, &owner, error);
   if (status != MOONPAD_OK || owner == 0) return status;
   mp_buffer match;
   mp_buffer_init(&match, connection->store->env);
@@ -337,69 +379,46 @@ static moonpad_status search_owner(mp_tx *tx, void *context, moonpad_error *erro
   return status;
 }
 
-static moonpad_status search(mp_memories *memories, const mp_memories_query *query, mp_buffer *matches,
-                             moonpad_error *error) {
-  mp_buffer_clear(matches);
-  if (query->phrase_count == 0) return MOONPAD_OK;
-  searching wanted = {query, matches};
-  return read_with(memories, search_owner, &wanted, error);
-}
-
-/* ---- Deleting a user ---- */
-
-typedef struct memories_deletion {
-  moonpad_string names[2]; /* app, user */
-  int64_t count;
-} memories_deletion;
-
-#define OF_OWNER " IN (SELECT id FROM memory_sessions WHERE owner = ?1)"
-
-static moonpad_status count_memories(mp_sqlite_connection *connection, int64_t owner, int64_t *count,
-                                     moonpad_error *error) {
-  sqlite3_stmt *statement =
-      mp_sqlite_tables_prepare(connection, "SELECT count(*) FROM memories WHERE session" OF_OWNER, error);
-  if (statement == NULL) return connection->failure;
-  return mp_sqlite_tables_integer(connection, statement, sqlite3_bind_int64(statement, 1, owner), 0, count, error);
-}
-
-static moonpad_status delete_owner(mp_tx *tx, void *context, moonpad_error *error) {
-  static const char *const deletions[] = {
-      ("DELETE FROM memory_text WHERE rowid IN (SELECT id FROM memories WHERE session" OF_OWNER ")"),
-      ("DELETE FROM memories WHERE session" OF_OWNER),
-      "DELETE FROM memory_sessions WHERE owner = ?1",
-      "DELETE FROM memory_owners WHERE id = ?1",
-  };
-  memories_deletion *wanted = context;
+/* Whoever has deleted a memory meanwhile is right. */
+static moonpad_status renew_in(mp_tx *tx, void *context, moonpad_error *error) {
+  static const char sql[] = "INSERT INTO memory_uses SELECT id, ?2 FROM memories WHERE id = ?1 AND content <> ''"
+                            " ON CONFLICT DO UPDATE SET touched = max(touched, excluded.touched)";
+  const searching *found = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  int64_t owner = 0;
-  wanted->count = 0;
-  moonpad_status status = find_owner(connection, wanted->names, &owner, error);
-  if (status != MOONPAD_OK || owner == 0) return status;
-  status = count_memories(connection, owner, &wanted->count, error);
-  for (size_t i = 0; status == MOONPAD_OK && i < sizeof deletions / sizeof *deletions; i++) {
-    sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, deletions[i], error);
+  moonpad_status status = MOONPAD_OK;
+  for (size_t at = 0; at < found->due.length && status == MOONPAD_OK; at += sizeof(int64_t)) {
+    int64_t id;
+    memcpy(&id, found->due.data + at, sizeof id);
+    sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
     if (statement == NULL) return connection->failure;
-    status = mp_sqlite_tables_finish(connection, statement, sqlite3_bind_int64(statement, 1, owner), error);
+    int code = sqlite3_bind_int64(statement, 1, id);
+    if (code == SQLITE_OK) code = sqlite3_bind_double(statement, 2, found->time->now);
+    status = mp_sqlite_tables_finish(connection, statement, code, error);
   }
   return status;
 }
 
-static moonpad_status delete_user(mp_memories *memories, moonpad_string app_name, moonpad_string user_id,
-                                  int64_t *count, moonpad_error *error) {
-  memories_deletion wanted = {{app_name, user_id}, 0};
-  moonpad_status status = write_with(memories, delete_owner, &wanted, error);
-  *count = status == MOONPAD_OK ? wanted.count : 0;
+static moonpad_status search(mp_memories *memories, const mp_memories_query *query, const mp_agent_time *time,
+                             mp_buffer *matches, moonpad_error *error) {
+  mp_buffer_clear(matches);
+  if (query->phrase_count == 0) return MOONPAD_OK;
+  searching wanted = {.query = query, .time = time, .matches = matches};
+  mp_buffer_init(&wanted.due, ((mp_sqlite_memories *)memories)->env);
+  moonpad_status status = mp_sqlite_memories_read(memories, search_owner, &wanted, error);
+  /* What was found has been found, whether that is stored or not. */
+  if (status == MOONPAD_OK && wanted.due.length > 0) mp_sqlite_memories_write(memories, renew_in, &wanted, NULL);
+  mp_buffer_free(&wanted.due);
   return status;
 }
 
 /* ---- Opening and closing ---- */
 
 static void close_store(mp_memories *memories) {
-  mp_sqlite_close(((sqlite_memories *)memories)->file);
+  mp_sqlite_close(((mp_sqlite_memories *)memories)->file);
 }
 
 static void free_store(mp_memories *memories) {
-  sqlite_memories *store = (sqlite_memories *)memories;
+  mp_sqlite_memories *store = (mp_sqlite_memories *)memories;
   mp_env *env = store->env;
   mp_sqlite_tables_free(store->file);
   mp_release(env, store);
@@ -408,17 +427,20 @@ static void free_store(mp_memories *memories) {
 
 moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                        mp_memories **memories, moonpad_error *error) {
-  static const mp_sqlite_tables tables = {create_tables, "memory_text"};
+  static const mp_sqlite_tables tables = {create_tables, "memory_uses"};
   static const mp_memories_ops ops = {
       .size = sizeof ops,
       .indexed = get_indexed,
       .write = write_all,
       .search = search,
-      .delete_user = delete_user,
+      .delete_memory = mp_sqlite_memories_delete,
+      .delete_all = mp_sqlite_memories_delete_all,
+      .sweep = mp_sqlite_memories_sweep,
+      .rebuild_index = mp_sqlite_memories_rebuild_index,
       .close = close_store,
       .free = free_store,
   };
-  sqlite_memories *store = mp_allocate_zeroed(env, sizeof *store);
+  mp_sqlite_memories *store = mp_allocate_zeroed(env, sizeof *store);
   *memories = NULL;
   if (store == NULL) return mp_no_memory(error);
   store->base.ops = &ops;

@@ -76,22 +76,12 @@ static moonpad_status make_tables(mp_tx *tx, void *context, moonpad_error *error
   return mp_sqlite_fail(connection, code, error);
 }
 
-/*
-** Since there are new tables, SQLite would prepare the cached ROLLBACK again when it is next run.
-** If that failed for want of memory, a failed transaction would stay open. So it is dropped from
-** the cache here; the next transaction prepares it before it begins.
-*/
-static void forget_rollback(mp_sqlite_connection *connection) {
-  sqlite3_finalize(connection->statements[MP_SQL_ROLLBACK]);
-  connection->statements[MP_SQL_ROLLBACK] = NULL;
-}
-
 static moonpad_status need_tables(mp_store *file, const mp_sqlite_tables *tables, moonpad_error *error) {
   making wanted = {tables, false};
   moonpad_status status = mp_sqlite_read(file, look_for_table, &wanted, error);
   if (status != MOONPAD_OK || wanted.exist) return status;
   status = mp_sqlite_write(file, make_tables, &wanted, error);
-  forget_rollback(((mp_sqlite *)file)->writer);
+  mp_sqlite_forget_rollback(((mp_sqlite *)file)->writer);
   return status;
 }
 

@@ -5,7 +5,8 @@
 **
 ** sqlite_tables.c      opening, and preparing statements
 ** sqlite_artifacts.c   artifacts.h
-** sqlite_memories.c    memories.h
+** sqlite_memories.c    memories.h: writing and searching
+** sqlite_forget.c      memories.h: deleting and sweeping
 */
 #ifndef MP_AGENT_STORES_SQLITE_TABLES_H
 #define MP_AGENT_STORES_SQLITE_TABLES_H

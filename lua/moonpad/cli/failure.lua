@@ -6,16 +6,23 @@ local failure = {}
 
 local Failure = { __name = "moonpad.cli.failure", __tostring = function(self) return self.message end }
 
+local function new(message, ...)
+  return setmetatable({ message = select("#", ...) > 0 and message:format(...) or message }, Failure)
+end
+
 ---@param message string
 ---@param ... any for `message:format`
 function failure.raise(message, ...)
-  error(setmetatable({ message = select("#", ...) > 0 and message:format(...) or message }, Failure), 0)
+  error(new(message, ...), 0)
 end
 
 ---The same for a command line that says too little, or too much.
 ---@param message string
-function failure.usage(message)
-  error(setmetatable({ message = message, isUsage = true }, Failure), 0)
+---@param ... any for `message:format`
+function failure.usage(message, ...)
+  local raised = new(message, ...)
+  raised.isUsage = true
+  error(raised, 0)
 end
 
 ---@param err any

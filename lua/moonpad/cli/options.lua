@@ -112,9 +112,11 @@ end
 local function describeStores(parser)
   local sweep = parser:command("sweep", "Frees what has expired in a store.")
   sweep:argument("url", "A file, or the URL of a store."):argname "URL"
-  for _, what in ipairs { "session", "user", "app", "event" } do
-    local of = what == "session" and "Sessions" or what == "event" and "Turns" or "The state of " .. what .. "s"
-    option(sweep, ("--%s-ttl"):format(what), "TIME", of .. " that old: seconds, or 90s, 15m, 12h, 30d.")
+  for _, of in ipairs {
+    { "session", "Sessions" }, { "user", "The state of users" }, { "app", "The state of apps" }, { "event", "Turns" },
+    { "artifact", "Files" }, { "memory", "Memories" },
+  } do
+    option(sweep, ("--%s-ttl"):format(of[1]), "TIME", of[2] .. " that old: seconds, or 90s, 15m, 12h, 30d.")
   end
   sweep:flag("--json", "Prints what was freed as JSON.")
   local forget = parser:command("forget", "Deletes a user: sessions, state, files and memories.")

@@ -1,8 +1,10 @@
 --- `moonpad sessions delete`, `export`, `import`, `fork`; `moonpad sweep` and `forget`: commands
 --- that change what is stored.
+local core = require "moonpad.core"
 local database = require "moonpad.cli.database"
 local failure = require "moonpad.cli.failure"
 local inspect = require "moonpad.cli.inspect"
+local memories = require "moonpad.services.memory"
 local moonpad = require "moonpad"
 local output = require "moonpad.cli.output"
 
@@ -73,8 +75,8 @@ end
 
 ---- Whole stores
 
-local function count(number, what)
-  return ("%d %s%s"):format(number, what, number == 1 and "" or "s")
+local function count(number, one, many)
+  return ("%d %s"):format(number, number == 1 and one or many or one .. "s")
 end
 
 local SECONDS <const> = { s = 1, m = 60, h = 3600, d = 24 * 3600 }
@@ -89,35 +91,66 @@ local function secondsOf(text, name)
   return seconds
 end
 
+-- What the times are called in the configs of the three services.
 local TIMES <const> = {
-  { "session_ttl", "sessionTtlSeconds", "--session-ttl" }, { "user_ttl", "userTtlSeconds", "--user-ttl" },
-  { "app_ttl", "appTtlSeconds", "--app-ttl" }, { "event_ttl", "eventTtlSeconds", "--event-ttl" },
+  sessions = {
+    session_ttl = "sessionTtlSeconds", user_ttl = "userTtlSeconds", app_ttl = "appTtlSeconds",
+    event_ttl = "eventTtlSeconds",
+  },
+  files = { artifact_ttl = "artifactTtlSeconds" },
+  memories = { memory_ttl = "memoryTtlSeconds" },
 }
+
+-- The config of a service, or nil where none of its times is given.
+local function timesOf(options, names)
+  local config = {}
+  for option, name in pairs(names) do
+    local given = options[option]
+    config[name] = given and secondsOf(given, "--" .. option:gsub("_", "-")) or nil
+  end
+  return next(config) and config
+end
+
+-- A SQLite that cannot search text has no memories either: then the answer is nil.
+local function openMemories(url, config)
+  local ok, memory = pcall(moonpad.memoryService, url, config)
+  if ok then return memory end
+  if memory.code == "unsupported" then return nil end
+  error(memory, 0)
+end
+
+-- How many entries a sweep of the service frees; 0 where it is not to be swept, or not there.
+local function sweepWith(open, url, config)
+  local service <close> = config and open(url, config) or nil
+  return service and service:sweep() or 0
+end
 
 ---@param options table of the command line
 function sessions.sweep(options)
-  local config = {}
-  for _, time in ipairs(TIMES) do
-    local given = options[time[1]]
-    config[time[2]] = given and secondsOf(given, time[3]) or nil
+  local ofSessions, ofFiles, ofMemories = timesOf(options, TIMES.sessions), timesOf(options, TIMES.files),
+    timesOf(options, TIMES.memories)
+  if not (ofSessions or ofFiles or ofMemories) then
+    failure.usage(
+      "say what is old: --session-ttl, --user-ttl, --app-ttl, --event-ttl, --artifact-ttl or --memory-ttl, as in "
+        .. "--session-ttl 30d")
   end
-  if next(config) == nil then
-    failure.usage "say what is old: --session-ttl, --user-ttl, --app-ttl or --event-ttl, as in --session-ttl 30d"
-  end
-  local service <close> = moonpad.open(database.existingUrl(options.url), config)
+  local url = database.existingUrl(options.url)
+  local service <close> = moonpad.open(url, ofSessions)
   local swept = service:sweep()
+  swept.files = sweepWith(moonpad.artifactService, url, ofFiles)
+  swept.memories = sweepWith(openMemories, url, ofMemories)
   if options.json then return print(moonpad.json.encode(swept)) end
-  print(("Freed %s, the state of %s and of %s, and %s."):format(count(swept.sessions, "session"),
-    count(swept.users, "user"), count(swept.apps, "app"), count(swept.events, "event")))
+  print(("Freed %s, the state of %s and of %s, %s, %s and %s."):format(count(swept.sessions, "session"),
+    count(swept.users, "user"), count(swept.apps, "app"), count(swept.events, "event"), count(swept.files, "file"),
+    count(swept.memories, "memory", "memories")))
 end
 
--- A SQLite that cannot search text has no memories either.
 local function forgetMemories(url, who)
-  local ok, memory = pcall(moonpad.memoryService, url)
-  if not ok and memory.code == "unsupported" then return 0 end
-  if not ok then error(memory, 0) end
-  local _ <close> = memory
-  return memory:deleteUser(who)
+  local memory <close> = openMemories(url)
+  if not memory then return 0 end
+  local forgotten = memory:deleteUser(who)
+  memories.rebuildIndex(memory)
+  return forgotten
 end
 
 ---@param options table of the command line
@@ -129,10 +162,15 @@ function sessions.forget(options)
   local forgotten = {
     sessions = service:deleteUser(who), files = artifacts:deleteUser(who), memories = forgetMemories(url, who),
   }
-  if options.json then return print(moonpad.json.encode(forgotten)) end
-  print(('Forgot %s, %s and %s of user "%s" in application "%s".'):format(count(forgotten.sessions, "session"),
-    count(forgotten.files, "file"), forgotten.memories == 1 and "1 memory" or forgotten.memories .. " memories",
-    output.name(options.user), output.name(options.app)))
+  if options.json then
+    print(moonpad.json.encode(forgotten))
+  else
+    print(('Forgot %s, %s and %s of user "%s" in application "%s".'):format(count(forgotten.sessions, "session"),
+      count(forgotten.files, "file"), count(forgotten.memories, "memory", "memories"), output.name(options.user),
+      output.name(options.app)))
+  end
+  core.vacuum(service)
+  if not options.json then print "Wrote the file anew: it holds no byte of what was deleted." end
 end
 
 return sessions

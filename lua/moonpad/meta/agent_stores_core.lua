@@ -68,6 +68,11 @@ function ArtifactStore:delete(appName, userId, sessionId, filename) end
 ---@return moonpad.ErrorCode? code
 function ArtifactStore:deleteUser(appName, userId) end
 
+---@return integer? files that had expired
+---@return string? message
+---@return moonpad.ErrorCode? code
+function ArtifactStore:sweep() end
+
 ---@class moonpad.MemoryStore: userdata
 local MemoryStore = {}
 
@@ -98,32 +103,50 @@ function MemoryStore:write(appName, userId, sessionId, createTime, added, remove
 ---@param userId string
 ---@param phrases string[]
 ---@param limit integer
----@return { sessionId: string, author: string, timestamp: number, content: string }[]?
+---@return { id: string, sessionId: string, author: string, timestamp: number, content: string }[]?
 ---@return string? message
 ---@return moonpad.ErrorCode? code
 function MemoryStore:search(appName, userId, phrases, limit) end
 
 ---@param appName string
 ---@param userId string
+---@param id string
+---@return boolean? existed
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:delete(appName, userId, id) end
+
+---@param appName string
+---@param userId string
+---@param sessionId? string nil: of all sessions
 ---@return integer? memories how many there were
 ---@return string? message
 ---@return moonpad.ErrorCode? code
-function MemoryStore:deleteUser(appName, userId) end
+function MemoryStore:deleteAll(appName, userId, sessionId) end
+
+---@return integer? memories that had expired
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:sweep() end
+
+---Writes what searches look at anew, so that no word of what was deleted is left in it.
+---@return true?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:rebuildIndex() end
 
 ---@param url string
----@param durability "full"|"normal"
----@param busyTimeoutMs integer how long opening and every call wait for a lock
+---@param config moonpad.StoreConfig
 ---@return moonpad.ArtifactStore?
 ---@return string? message
 ---@return moonpad.ErrorCode? code
-function agent_stores_core.artifacts(url, durability, busyTimeoutMs) end
+function agent_stores_core.artifacts(url, config) end
 
 ---@param url string
----@param durability "full"|"normal"
----@param busyTimeoutMs integer how long opening and every call wait for a lock
+---@param config moonpad.StoreConfig
 ---@return moonpad.MemoryStore?
 ---@return string? message
 ---@return moonpad.ErrorCode? code
-function agent_stores_core.memories(url, durability, busyTimeoutMs) end
+function agent_stores_core.memories(url, config) end
 
 return agent_stores_core

@@ -435,14 +435,16 @@ function Json.decode(text) end
 ---@nodiscard
 function core.open(url, config) end
 
+---The config of a service that another module opens, for that module.
+---@class moonpad.StoreConfig: userdata
+
 ---Checks the URL and the config of a service that another module opens.
 ---@param where string for messages
 ---@param url any
 ---@param config any
----@param later string a field that a later version will have
----@return "full"|"normal" durability
----@return integer busyTimeoutMs
-function core.checkStore(where, url, config, later) end
+---@param timeToLive string the name of that field
+---@return moonpad.StoreConfig
+function core.checkStore(where, url, config, timeToLive) end
 
 ---Opens a service in memory with the hooks and limits of the service that a session belongs to.
 ---@param session moonpad.Session
@@ -723,6 +725,10 @@ function core.listApps(service) end
 ---@param session moonpad.Session
 ---@return moonpad.Service
 function core.serviceOf(session) end
+
+---Leaves no byte of what was deleted on disk, where the store can do that.
+---@param service moonpad.Service
+function core.vacuum(service) end
 
 ---Tells the host's log hook of a failure that no call reports.
 ---@param session moonpad.Session

@@ -31,6 +31,9 @@ local USER_PREFIX = core.StatePrefix.USER_PREFIX
 ---@field part moonpad.ArtifactPart|moonpad.Part|string|nil
 ---@field artifact moonpad.ArtifactPart|moonpad.Part|string|nil ADK's name of `part`; one of the two must be there
 
+---@class moonpad.ArtifactServiceConfig: moonpad.ServiceConfig
+---@field artifactTtlSeconds number? a file that is neither saved nor loaded for longer is gone (0: never)
+
 ---@class moonpad.ArtifactService
 local Service = { __name = "moonpad.artifactService" }
 Service.__index = Service
@@ -166,6 +169,12 @@ function Service:deleteUser(options)
   return stores.call(self, where, "deleteUser", read.appName, read.userId)
 end
 
+---Frees the files that have expired (`artifactTtlSeconds`), in small transactions.
+---@return integer files how many there were
+function Service:sweep()
+  return stores.sweep(self, "artifacts:sweep")
+end
+
 ---ADK's names of these methods.
 Service.saveArtifact, Service.loadArtifact, Service.deleteArtifact = Service.save, Service.load, Service.delete
 Service.listArtifactKeys, Service.listVersions = Service.list, Service.versions
@@ -184,7 +193,7 @@ fields.refuseNearMisses(Service, "artifacts")
 ---Opens an artifact service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
 ---are in.
 ---@param url string
----@param config moonpad.ServiceConfig?
+---@param config moonpad.ArtifactServiceConfig?
 ---@return moonpad.ArtifactService
 function artifacts.open(url, config)
   return stores.open("artifactService", "artifacts", Service, url, config, "artifactTtlSeconds")

@@ -15,6 +15,7 @@ local MAX_LIMIT = 1000
 local MAX_PHRASES = 64
 
 ---@class moonpad.Memory
+---@field id string for `deleteMemory`
 ---@field content moonpad.Content what was said
 ---@field author string
 ---@field timestamp number seconds since 1970
@@ -25,6 +26,9 @@ local MAX_PHRASES = 64
 ---@field userId string
 ---@field query string
 ---@field limit integer? default 10
+
+---@class moonpad.MemoryServiceConfig: moonpad.ServiceConfig
+---@field memoryTtlSeconds number? what was said longer ago, and not found since, is gone (0: never)
 
 ---@class moonpad.MemoryService
 local Service = { __name = "moonpad.memoryService" }
@@ -210,6 +214,29 @@ end
 
 ---- Forgetting
 
+local MEMORY_FIELDS = stores.USER:with { { "memoryId", stores.name, required = true } }
+local SESSION_FIELDS = stores.USER:with { { "sessionId", stores.sessionId, required = true } }
+
+---Forgets one memory that a search has found. Its session may be added again: what was forgotten
+---stays so.
+---@param options { appName: string, userId: string, memoryId: string }
+---@return boolean existed false: the user has no such memory
+function Service:deleteMemory(options)
+  local where = "memory:deleteMemory"
+  local read = stores.take(self, where, options, MEMORY_FIELDS)
+  return stores.call(self, where, "delete", read.appName, read.userId, read.memoryId)
+end
+
+---Forgets what was said in a session. If it is added once more, it is remembered from its
+---beginning.
+---@param options { appName: string, userId: string, sessionId: string }
+---@return integer memories how many there were
+function Service:deleteSession(options)
+  local where = "memory:deleteSession"
+  local read = stores.take(self, where, options, SESSION_FIELDS)
+  return stores.call(self, where, "deleteAll", read.appName, read.userId, read.sessionId)
+end
+
 ---Forgets everything that a user and agents have said in the user's sessions. A session that is
 ---added once more is remembered from its beginning.
 ---@param options { appName: string, userId: string }
@@ -217,7 +244,13 @@ end
 function Service:deleteUser(options)
   local where = "memory:deleteUser"
   local read = stores.take(self, where, options, stores.USER)
-  return stores.call(self, where, "deleteUser", read.appName, read.userId)
+  return stores.call(self, where, "deleteAll", read.appName, read.userId)
+end
+
+---Frees the memories that have expired (`memoryTtlSeconds`), in small transactions.
+---@return integer memories how many there were
+function Service:sweep()
+  return stores.sweep(self, "memory:sweep")
 end
 
 ---Closes the service; closing twice is no error.
@@ -231,10 +264,16 @@ end
 
 fields.refuseNearMisses(Service, "memory")
 
+---Writes what searches look at anew, so that no word of what was deleted is left in it.
+---@param service moonpad.MemoryService
+function memory.rebuildIndex(service)
+  stores.call(service, "memory.rebuildIndex", "rebuildIndex")
+end
+
 ---Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
 ---are in.
 ---@param url string
----@param config moonpad.ServiceConfig?
+---@param config moonpad.MemoryServiceConfig?
 ---@return moonpad.MemoryService
 function memory.open(url, config)
   return stores.open("memoryService", "memories", Service, url, config, "memoryTtlSeconds")

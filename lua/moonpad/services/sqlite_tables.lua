@@ -10,6 +10,7 @@ local MAX_NAME_BYTES = 255
 ---@class moonpad.ServiceConfig
 ---@field durability "full"|"normal"|nil what is stored survives: power loss (default), a crash
 ---@field busyTimeoutMs integer? how long to wait for a lock (5000)
+---@field clock moonpad.Clock? moonpad.testing.clock, for tests
 
 -- service -> its store
 local storeOf = setmetatable({}, { __mode = "k" })
@@ -28,11 +29,11 @@ end
 ---@param metatable table
 ---@param url string
 ---@param config moonpad.ServiceConfig?
----@param later string a field that a later version will have
+---@param timeToLive string the name of that field
 ---@return table service
-function stores.open(where, kind, metatable, url, config, later)
-  local durability, busyTimeoutMs = core.checkStore(where, url, config, later)
-  local handle, message, code = loadModule(where)[kind](url, durability, busyTimeoutMs)
+function stores.open(where, kind, metatable, url, config, timeToLive)
+  local read = core.checkStore(where, url, config, timeToLive)
+  local handle, message, code = loadModule(where)[kind](url, read)
   if not handle then core.error(code, message) end
   local service = setmetatable({}, metatable)
   storeOf[service] = handle
@@ -77,6 +78,14 @@ function stores.call(self, where, method, ...)
   local result, message, code = store[method](store, ...)
   if code then core.error(code, ("%s: %s"):format(where, message)) end
   return result
+end
+
+---Frees what has expired.
+---@param self table
+---@param where string
+---@return integer count
+function stores.sweep(self, where)
+  return stores.call(self, where, "sweep")
 end
 
 ---@param self table

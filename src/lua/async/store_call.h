@@ -104,6 +104,15 @@ _Noreturn void mp_raise_cancelled(lua_State *L);
 */
 _Noreturn void mp_raise_finalized(lua_State *L);
 
+/*
+** For other modules: what the config of a service says that such a module opens; a userdata that
+** core.checkStore gives.
+*/
+typedef struct mp_store_config {
+  moonpad_options options; /* durability, busy_timeout_ms and the clock */
+  double time_to_live;     /* in seconds; 0: for ever */
+} mp_store_config;
+
 /* For other modules: light userdata, core.storeCalls. */
 typedef struct mp_store_calls {
   size_t size; /* of this table: they were built together, or not */

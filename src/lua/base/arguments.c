@@ -3,18 +3,6 @@
 
 #include <math.h>
 
-void mp_refuse_later_fields(lua_State *L, int index, const char *where, const char *const *later) {
-  if (!lua_istable(L, index)) return;
-  index = lua_absindex(L, index);
-  for (int i = 0; later[i] != NULL; i++) {
-    lua_pushstring(L, later[i]);
-    bool given = lua_rawget(L, index) != LUA_TNIL;
-    lua_pop(L, 1);
-    if (!given) continue;
-    mp_raise_status(L, MOONPAD_UNSUPPORTED, "%s: %s: not in this version (%s)", where, later[i], MOONPAD_VERSION);
-  }
-}
-
 mp_options_table mp_check_options(lua_State *L, int index, const char *where, const char *const *known) {
   luaL_checkstack(L, 20, NULL);
   if (!lua_istable(L, index)) {

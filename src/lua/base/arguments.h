@@ -14,11 +14,6 @@ typedef struct mp_options_table {
   const char *where; /* "service:createSession" */
 } mp_options_table;
 
-/*
-** Fields that are promised for later versions: `unsupported`. Called first, so that nobody is told
-** that they are known.
-*/
-void mp_refuse_later_fields(lua_State *L, int index, const char *where, const char *const *later);
 /* The table at `index`, with no field but those of `known` (ends with NULL). Raises e. */
 mp_options_table mp_check_options(lua_State *L, int index, const char *where, const char *const *known);
 

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "lua/async/store_call.h"
 #include "lua/base/clock.h"
 #include "lua/service/calls.h"
 
@@ -96,6 +97,8 @@ static void read_store_config(mp_options_table config, moonpad_options *options)
   static const char *const durabilities[] = {"full", "normal", NULL};
   options->durability = (moonpad_durability)mp_field_choice(config, "durability", durabilities, 0);
   read_count(config, "busyTimeoutMs", &options->busy_timeout_ms);
+  int clock = mp_field_index(config, "clock");
+  if (clock != 0) mp_use_clock(config.L, clock, config.where, options);
 }
 
 /* `history_bytes`: historyCacheBytes; stays as it is where that is absent. */
@@ -115,8 +118,6 @@ static void read_config(lua_State *L, int index, moonpad_options *options, int64
   read_count(config, "maxStateBytes", &options->max_state_bytes);
   read_count(config, "historyCacheBytes", history_bytes);
   read_housekeeping(config, options);
-  int clock = mp_field_index(config, "clock");
-  if (clock != 0) mp_use_clock(L, clock, "open", options);
 }
 
 /* ---- Decoded events, which the Lua layer keeps with the service ---- */
@@ -169,23 +170,23 @@ static int open_service(lua_State *L) {
 }
 
 /*
-** core.checkStore(where, url, config, later) -> durability, busyTimeoutMs: of a service that
-** another module opens; `later` names a field that a later version will have.
+** core.checkStore(where, url, config, timeToLive) -> an mp_store_config: of a service that another
+** module opens; `timeToLive` is the name of that field.
 */
 static int check_store(lua_State *L) {
-  static const char *const known[] = {"durability", "busyTimeoutMs", NULL};
-  const char *where = luaL_checkstring(L, 1);
-  const char *const later[] = {luaL_checkstring(L, 4), NULL};
-  moonpad_options options;
-  moonpad_options_init(&options);
+  const char *where = luaL_checkstring(L, 1), *time_to_live = luaL_checkstring(L, 4);
+  const char *const known[] = {"durability", "busyTimeoutMs", "clock", time_to_live, NULL};
   mp_argument_string(L, 2, where, "url");
-  if (!lua_isnil(L, 3)) {
-    mp_refuse_later_fields(L, 3, where, later);
-    read_store_config(mp_check_options(L, 3, where, known), &options);
-  }
-  lua_pushstring(L, options.durability == MOONPAD_DURABILITY_FULL ? "full" : "normal");
-  lua_pushinteger(L, options.busy_timeout_ms);
-  return 2;
+  lua_settop(L, 4);
+  mp_store_config *read = lua_newuserdatauv(L, sizeof *read, 0);
+  moonpad_options_init(&read->options);
+  read->time_to_live = 0;
+  if (lua_isnil(L, 3)) return 1;
+  mp_options_table config = mp_check_options(L, 3, where, known);
+  read_store_config(config, &read->options);
+  read_seconds(config, time_to_live, &read->time_to_live);
+  lua_pushvalue(L, 5);
+  return 1;
 }
 
 /* core.openScratch(session): a service in memory with the hooks and limits of the session's one. */

@@ -1,0 +1,50 @@
+/*
+** What the two files of the SQLite store of memories share: sqlite_memories.c, which writes and
+** searches, and sqlite_forget.c, which deletes.
+*/
+#ifndef MP_AGENT_STORES_SQLITE_MEMORIES_H
+#define MP_AGENT_STORES_SQLITE_MEMORIES_H
+
+#include <stdatomic.h>
+
+#include "agent_stores/memories.h"
+#include "agent_stores/sqlite_tables.h"
+
+typedef struct mp_sqlite_memories {
+  mp_memories base; /* first */
+  mp_env *env;
+  mp_store *file;
+  atomic_bool has_leftovers; /* FTS5 of the writing connection holds rows: see drop_pending */
+} mp_sqlite_memories;
+
+/* Transactions, which see to it that FTS5 survives one that fails. */
+moonpad_status mp_sqlite_memories_read(mp_memories *memories, mp_tx_function function, void *context,
+                                       moonpad_error *error);
+moonpad_status mp_sqlite_memories_write(mp_memories *memories, mp_tx_function function, void *context,
+                                        moonpad_error *error);
+
+/* In a transaction: the number of an app and a user. *owner stays 0 where there is none. */
+moonpad_status mp_sqlite_memories_find_owner(mp_sqlite_connection *connection, const moonpad_string names[2],
+                                             int64_t *owner, moonpad_error *error);
+/* Runs statements without result rows, each with an id. */
+moonpad_status mp_sqlite_memories_run_each(mp_sqlite_connection *connection, const char *const *list, size_t count,
+                                           int64_t id, moonpad_error *error);
+/* These remove a memory with all that belongs to it. */
+#define MP_SQLITE_MEMORIES_REMOVALS 3
+extern const char *const mp_sqlite_memories_removals[MP_SQLITE_MEMORIES_REMOVALS];
+
+/* SQL: when the row of `memories` was last used. */
+#define MP_SQLITE_MEMORIES_LAST_USE                                                                                    \
+  " max(memories.timestamp, coalesce((SELECT touched FROM memory_uses WHERE memory = memories.id), 0)) "
+
+/* ---- sqlite_forget.c: mp_memories_ops of the same names ---- */
+
+moonpad_status mp_sqlite_memories_delete(mp_memories *memories, const mp_memories_owner *owner, moonpad_string id,
+                                         const mp_agent_time *time, bool *existed, moonpad_error *error);
+moonpad_status mp_sqlite_memories_delete_all(mp_memories *memories, const mp_memories_owner *owner,
+                                             const mp_agent_time *time, int64_t *count, moonpad_error *error);
+moonpad_status mp_sqlite_memories_sweep(mp_memories *memories, const mp_agent_time *time, int64_t *count,
+                                        moonpad_error *error);
+moonpad_status mp_sqlite_memories_rebuild_index(mp_memories *memories, moonpad_error *error);
+
+#endif
