@@ -92,6 +92,8 @@ describe("moonpad forget", function()
     assert.matches("^Forgot 1 session, 2 files and 41 memories of user", said)
     assert.same({}, found(db, ann))
     assert.same(sorted(bob), found(db, bob))
+    -- Where SQLite is built to write zeros over what is deleted, bytes alone would not tell.
+    assert.equal("0\n", shell "PRAGMA freelist_count")
     assert.equal("ok\n", shell "PRAGMA integrity_check")
     assert.equal("", shell "INSERT INTO memory_text(memory_text) VALUES('integrity-check')")
     local memory <close> = moonpad.memoryService(url)

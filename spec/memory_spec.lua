@@ -186,6 +186,19 @@ for _, store in ipairs(STORES) do
       assert.same({ "the cat is grey" }, found "grey")
     end)
 
+    it("forgets one memory for good, though its event was rewound and has come back", function()
+      local session = create "s1"
+      say(session, "the cat is grey", { invocationId = "a" })
+      say(session, "the cat sleeps", { invocationId = "b" })
+      memory:addSession(session)
+      assert.is_true(memory:deleteMemory { appName = "app", userId = "u", memoryId = search("sleeps")[1].id })
+      service:rewind(session, { invocationId = "b" })
+      memory:addSession(session)
+      service:rewind(session, { revision = 2 })
+      memory:addSession(session)
+      assert.same({ "the cat is grey" }, found "cat")
+    end)
+
     it("forgets a session, and no other", function()
       local session = told("s1", { "the cat is grey", "the cat sleeps" })
       told("s2", { "the cat eats" })
