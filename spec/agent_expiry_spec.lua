@@ -210,14 +210,27 @@ for _, store in ipairs(STORES) do
 
       it("loads a file while somebody else writes: that it is used is not stored then", function()
         artifacts:close()
-        artifacts = another { clock = clock, artifactTtlSeconds = 100, busyTimeoutMs = 10 }
+        artifacts = another { clock = clock, artifactTtlSeconds = 100, busyTimeoutMs = 600000 }
         artifacts:save(file("a", { part = "x" }))
         clock:advance(60)
         local release = holdLock(url)
+        -- Its next transaction that writes would wait for ten minutes.
         assert.same({ text = "x" }, artifacts:load(file "a"))
         release()
         clock:advance(60)
         assert.is_nil(artifacts:load(file "a"))
+      end)
+
+      it("stores with the next load what could not be stored", function()
+        artifacts:save(file("a", { part = "x" }))
+        clock:advance(60)
+        local release = holdLock(url)
+        artifacts:load(file "a")
+        release()
+        clock:advance(30)
+        artifacts:load(file "a")
+        clock:advance(90)
+        assert.same({ text = "x" }, artifacts:load(file "a"))
       end)
     end
   end)
@@ -406,9 +419,10 @@ for _, store in ipairs(STORES) do
         say(session, "grey cat")
         memory:addSession(session)
         memory:close()
-        memory = another { clock = clock, memoryTtlSeconds = 100, busyTimeoutMs = 10 }
+        memory = another { clock = clock, memoryTtlSeconds = 100, busyTimeoutMs = 600000 }
         clock:advance(60)
         local release = holdLock(url)
+        -- Its next transaction that writes would wait for ten minutes.
         assert.same({ "grey cat" }, found "cat")
         release()
         clock:advance(60)
@@ -435,6 +449,24 @@ describe("a time to live of artifacts and memories", function()
         { clock = os.time })
     end
     checks.raises("invalid_argument", "artifactTtlSeconds", moonpad.open, "memory:", { artifactTtlSeconds = 1 })
+  end)
+
+  it("is no argument of sweep", function()
+    local artifacts <close> = moonpad.artifactService "memory:"
+    local memory <close> = moonpad.memoryService "memory:"
+    checks.raises("invalid_argument", "artifacts:sweep: takes nothing as argument 1, got 10", artifacts.sweep,
+      artifacts, 10)
+    checks.raises("invalid_argument", "memory:sweep: takes nothing as argument 1", memory.sweep, memory, {})
+    checks.raises("invalid_argument", "artifacts:sweep(...): call it with a colon", artifacts.sweep)
+    -- Both have these.
+    for _, method in ipairs { "sweep", "deleteUser", "close" } do
+      checks.raises("invalid_argument",
+        ("artifacts:%s(...): called with the service of another kind (memory)"):format(method),
+        artifacts[method], memory, USER)
+      checks.raises("invalid_argument",
+        ("memory:%s(...): called with the service of another kind (artifact)"):format(method),
+        memory[method], artifacts, USER)
+    end
   end)
 
   it("asks a clock that gives no time, and says so", function()

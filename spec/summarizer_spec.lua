@@ -341,6 +341,7 @@ describe("a summarizer", function()
       assert.is_nil(service:createSession { appName = "app", userId = "u" }:summary())
       service:deleteSession(WHO)
       raises("not_found", "does not exist", held.summary, held)
+      raises("invalid_argument", "session:summary: expects a session object, got nil", held.summary)
     end)
 
     it("is told by the session of a context", function()

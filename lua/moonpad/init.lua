@@ -91,7 +91,7 @@ moonpad.event = require("moonpad.events.event").new
 ---does not count.
 ---@return string?
 function core.sessionMethods:summary()
-  return require("moonpad.flow.session_history").summaryOf(self, core.serviceOf(self))
+  return require("moonpad.flow.session_history").summaryOf(self, core.serviceOf(self, "session:summary"))
 end
 
 local loaders = {

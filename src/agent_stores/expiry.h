@@ -23,7 +23,8 @@ static inline double mp_agent_alive_since(const mp_agent_time *time) {
 
 /*
 ** A read stores that something is used if it was last used before that: reads seldom write. So an
-** entry may expire a sixteenth of its time too early.
+** entry may expire a sixteenth of its time too early. Where others hold the lock just then, it is
+** left to the next use.
 */
 static inline double mp_agent_renewed_since(const mp_agent_time *time) {
   return time->time_to_live > 0 ? time->now - time->time_to_live / 16 : -HUGE_VAL;

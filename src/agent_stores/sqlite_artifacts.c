@@ -264,7 +264,7 @@ static moonpad_status load(mp_artifacts *artifacts, const mp_artifact_name *name
   */
   if (*found && bytes->length > 0) point_into(artifact, bytes);
   /* What was read has been read, whether that is stored or not. */
-  if (*found && wanted.is_due) mp_sqlite_write(file_of(artifacts), renew_in, &wanted, NULL);
+  if (*found && wanted.is_due) mp_sqlite_write_in_a_hurry(file_of(artifacts), renew_in, &wanted, NULL);
   return status;
 }
 

@@ -406,7 +406,9 @@ static moonpad_status search(mp_memories *memories, const mp_memories_query *que
   mp_buffer_init(&wanted.due, ((mp_sqlite_memories *)memories)->env);
   moonpad_status status = mp_sqlite_memories_read(memories, search_owner, &wanted, error);
   /* What was found has been found, whether that is stored or not. */
-  if (status == MOONPAD_OK && wanted.due.length > 0) mp_sqlite_memories_write(memories, renew_in, &wanted, NULL);
+  if (status == MOONPAD_OK && wanted.due.length > 0) {
+    mp_sqlite_write_in_a_hurry(((mp_sqlite_memories *)memories)->file, renew_in, &wanted, NULL);
+  }
   mp_buffer_free(&wanted.due);
   return status;
 }

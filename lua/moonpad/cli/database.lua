@@ -55,8 +55,13 @@ end
 ---@param db string a file or a URL
 ---@return string
 function database.existingUrl(db)
-  local path = db:match "^sqlite:/*(/.*)$" or db:match "^sqlite:(.+)$" or not isUrl(db) and db
-  if path and path ~= ":memory:" then checkFile(path) end
+  -- After three slashes the path is relative, after four absolute.
+  local path = db:match "^sqlite:///(.+)$" or db:match "^sqlite:(.+)$" or not isUrl(db) and db
+  if path == "" then failure.usage "the name of the file is empty" end
+  if path == ":memory:" or db == "memory:" then
+    failure.raise("%s keeps nothing from one program to the next", db)
+  end
+  if path then checkFile(path) end
   return isUrl(db) and db or "sqlite:" .. db
 end
 

@@ -11,14 +11,14 @@ local APP = "The name of the application; not needed where the file holds one al
 
 -- An option with a value.
 local function option(command, name, argument, description)
-  return command:option(name, description):argname(argument):convert(function(value)
+  return command:option(name, description):argname(argument):overwrite(false):convert(function(value)
     if value == "" then return nil, name .. " must not be empty" end
     return value
   end)
 end
 
 local function integer(command, name, argument, description, least)
-  return command:option(name, description):argname(argument):convert(function(value)
+  return command:option(name, description):argname(argument):overwrite(false):convert(function(value)
     local number = math.tointeger(tonumber(value))
     if not number or number < least then return nil, ("%s must be an integer from %d"):format(name, least) end
     return number

@@ -723,8 +723,9 @@ function core.listApps(service) end
 
 ---The service object that a session belongs to.
 ---@param session moonpad.Session
+---@param where? string for messages
 ---@return moonpad.Service
-function core.serviceOf(session) end
+function core.serviceOf(session, where) end
 
 ---Leaves no byte of what was deleted on disk, where the store can do that.
 ---@param service moonpad.Service

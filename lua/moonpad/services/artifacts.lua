@@ -171,8 +171,8 @@ end
 
 ---Frees the files that have expired (`artifactTtlSeconds`), in small transactions.
 ---@return integer files how many there were
-function Service:sweep()
-  return stores.sweep(self, "artifacts:sweep")
+function Service:sweep(...)
+  return stores.sweep(self, "artifacts:sweep", ...)
 end
 
 ---ADK's names of these methods.

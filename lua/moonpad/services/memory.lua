@@ -249,8 +249,8 @@ end
 
 ---Frees the memories that have expired (`memoryTtlSeconds`), in small transactions.
 ---@return integer memories how many there were
-function Service:sweep()
-  return stores.sweep(self, "memory:sweep")
+function Service:sweep(...)
+  return stores.sweep(self, "memory:sweep", ...)
 end
 
 ---Closes the service; closing twice is no error.
@@ -267,7 +267,7 @@ fields.refuseNearMisses(Service, "memory")
 ---Writes what searches look at anew, so that no word of what was deleted is left in it.
 ---@param service moonpad.MemoryService
 function memory.rebuildIndex(service)
-  stores.call(service, "memory.rebuildIndex", "rebuildIndex")
+  stores.call(service, "memory:rebuildIndex", "rebuildIndex")
 end
 
 ---Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions

@@ -1,6 +1,7 @@
 --- What the artifact and the memory service share: opening and asking their stores, and the names
 --- of what they hold.
 local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
 
 local stores = {}
@@ -12,8 +13,9 @@ local MAX_NAME_BYTES = 255
 ---@field busyTimeoutMs integer? how long to wait for a lock (5000)
 ---@field clock moonpad.Clock? moonpad.testing.clock, for tests
 
--- service -> its store
+-- service -> its store; service -> "artifact" or "memory"
 local storeOf = setmetatable({}, { __mode = "k" })
+local kindOf = setmetatable({}, { __mode = "k" })
 
 -- The core does without this module: it is loaded when the first of these services is opened.
 local function loadModule(where)
@@ -36,17 +38,20 @@ function stores.open(where, kind, metatable, url, config, timeToLive)
   local handle, message, code = loadModule(where)[kind](url, read)
   if not handle then core.error(code, message) end
   local service = setmetatable({}, metatable)
-  storeOf[service] = handle
+  storeOf[service], kindOf[service] = handle, where:match "^(.-)Service$"
   return service
 end
 
 ---@param self any
----@param where string of the method, which must have been called with a colon
+---@param where string of the method, which must have been called with a colon, on its own service
 ---@return any store
 local function find(self, where)
   local store = storeOf[self]
   if store == nil then
     core.error("invalid_argument", ("%s(...): call it with a colon, not with a dot"):format(where))
+  elseif where:sub(1, #kindOf[self]) ~= kindOf[self] then
+    core.error("invalid_argument",
+      ("%s(...): called with the service of another kind (%s)"):format(where, kindOf[self]))
   end
   return store
 end
@@ -83,8 +88,13 @@ end
 ---Frees what has expired.
 ---@param self table
 ---@param where string
+---@param ... any nothing: the time is in the config
 ---@return integer count
-function stores.sweep(self, where)
+function stores.sweep(self, where, ...)
+  find(self, where)
+  if (...) ~= nil then
+    core.error("invalid_argument", ("%s: takes nothing as argument 1, got %s"):format(where, errorText.show((...))))
+  end
   return stores.call(self, where, "sweep")
 end
 

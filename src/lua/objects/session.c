@@ -148,10 +148,10 @@ static int session_tostring(lua_State *L) {
   return 1;
 }
 
-/* core.serviceOf(session) -> the service object that it belongs to */
+/* core.serviceOf(session [, where]) -> the service object that it belongs to */
 static int service_of(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  const mp_session_object *object = mp_check_session(L, binding, 1, "core.serviceOf");
+  const mp_session_object *object = mp_check_session(L, binding, 1, luaL_optstring(L, 2, "core.serviceOf"));
   mp_push_shared_service(L, binding, moonpad_session_service(object->session));
   return 1;
 }

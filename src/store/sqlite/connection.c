@@ -13,7 +13,7 @@
 
 /* ---- waiting ---- */
 
-#define CHECKPOINT_STEPS 100 /* about 30 ms */
+#define HURRIED_STEPS 100 /* about 30 ms */
 
 /*
 ** SQLite's own busy handler backs off to 100 ms, which can make one of several writers wait for
@@ -23,7 +23,7 @@
 */
 static int wait_for_lock(void *context, int calls) {
   mp_sqlite_connection *connection = context;
-  if (connection->checkpointing && calls >= CHECKPOINT_STEPS) return 0;
+  if (connection->hurries && calls >= HURRIED_STEPS) return 0;
   double now = mp_monotonic();
   if (calls == 0) connection->waiting_since = now;
   double left = connection->waiting_since + (double)connection->store->busy_timeout_ms * 1e-3 - now;

@@ -163,7 +163,7 @@ void mp_sqlite_write_back_moved_file(mp_sqlite *store) {
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   } else if (mp_sqlite_check_file(store, NULL) != MOONPAD_OK && !wal_may_be_shared(store) && lock_exclusively(db)) {
     /* The busy handler does not wait long for readers. */
-    store->writer->checkpointing = true;
+    store->writer->hurries = true;
     sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
   }
 }

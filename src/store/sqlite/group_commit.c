@@ -220,3 +220,22 @@ moonpad_status mp_sqlite_run_exclusive(mp_sqlite *store, mp_sqlite_exclusive fun
   mp_sqlite_request request = {.exclusive = function, .context = context, .error = error, .state = REQUEST_WAITS};
   return submit(store, &request);
 }
+
+typedef struct hurried {
+  mp_tx_function function;
+  void *context;
+} hurried;
+
+static moonpad_status hurry(mp_sqlite_connection *connection, void *context, moonpad_error *error) {
+  const hurried *wanted = context;
+  connection->hurries = true;
+  moonpad_status status = mp_sqlite_transact(connection, MP_SQL_BEGIN_WRITE, wanted->function, wanted->context, error);
+  connection->hurries = false;
+  return status;
+}
+
+moonpad_status mp_sqlite_write_in_a_hurry(mp_store *store, mp_tx_function function, void *context,
+                                          moonpad_error *error) {
+  hurried wanted = {function, context};
+  return mp_sqlite_run_exclusive((mp_sqlite *)store, hurry, &wanted, error);
+}

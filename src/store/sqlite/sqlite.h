@@ -155,8 +155,8 @@ typedef struct mp_sqlite_connection {
   moonpad_status failure;
   /* The busy handler: when it began to wait, in monotonic seconds. */
   double waiting_since;
-  /* The busy handler: a checkpoint runs, which waits for a few steps only. */
-  bool checkpointing;
+  /* The busy handler: what runs now is not worth more than a few steps of waiting. */
+  bool hurries;
   /* A reader's snapshot kept the last checkpoint from finishing. */
   bool wal_is_read;
   int checkpointed;                  /* frames in the WAL at the last checkpoint */
@@ -361,6 +361,9 @@ moonpad_status mp_sqlite_transact(mp_sqlite_connection *connection, mp_sqlite_st
 /* ---- group_commit.c ---- */
 
 moonpad_status mp_sqlite_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+/* The same for what is not worth waiting for: MOONPAD_BUSY after 30 ms. */
+moonpad_status mp_sqlite_write_in_a_hurry(mp_store *store, mp_tx_function function, void *context,
+                                          moonpad_error *error);
 /* Runs `function` with the writing connection, in turn with the transactions, outside of any. */
 typedef moonpad_status (*mp_sqlite_exclusive)(mp_sqlite_connection *connection, void *context, moonpad_error *error);
 moonpad_status mp_sqlite_run_exclusive(mp_sqlite *store, mp_sqlite_exclusive function, void *context,

@@ -11,9 +11,9 @@ static moonpad_status empty_wal(mp_sqlite_connection *connection, moonpad_error 
   if (code == SQLITE_OK) return MOONPAD_OK;
   if ((code & 0xFF) != SQLITE_BUSY) return mp_sqlite_fail(connection, code, error);
   return mp_fail(error, MOONPAD_BUSY,
-                 "%s: another program reads it, so %s-wal may still hold what was deleted: run this again when it is"
-                 " done",
-                 connection->path, connection->path);
+                 "%s: another program reads it, so the file or its -wal may still hold what was deleted: run this"
+                 " again when it is done",
+                 connection->path);
 }
 
 static moonpad_status vacuum(mp_sqlite_connection *connection, void *context, moonpad_error *error) {

@@ -42,9 +42,9 @@ static int checkpoint_when_due(void *context, sqlite3 *db, const char *schema, i
     connection->wal_is_read = !complete;
     if (!complete) return SQLITE_OK;
   }
-  connection->checkpointing = true;
+  connection->hurries = true;
   int code = run_checkpoint(db, schema, SQLITE_CHECKPOINT_RESTART, &complete);
-  connection->checkpointing = false;
+  connection->hurries = false;
   connection->wal_is_read = code == SQLITE_BUSY && !complete;
   return SQLITE_OK;
 }
