@@ -1,8 +1,9 @@
 -- Random calls, jumps of the clock, services that are closed and opened again, two of them on one
--- file: against a small model of contract 5. What has expired, what is trimmed, who has too many
--- sessions, what a sweep frees.
+-- file, in one process and in two: against a small model of contract 5. What has expired, what is
+-- trimmed, who has too many sessions, what a sweep frees.
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
+local otherProcess = require "spec.support.other_process"
 local random = require "spec.support.random_values"
 local support = require "spec.support"
 local testing = require "moonpad.testing"
@@ -195,7 +196,7 @@ local function run(open, count, reopen)
   local services, held = {}, {}
   -- That all of it happens.
   local happened = { trimmed = 0, expired = 0, hidden = 0, tooMany = 0, swept = 0, lateFailure = 0 }
-  for i = 1, count do services[i] = open(config) end
+  for i = 1, count do services[i] = open(config, i) end
   local invocations, log = 0, {}
 
   local function fail(what)
@@ -410,7 +411,7 @@ local function run(open, count, reopen)
       for key in pairs(held) do
         if key:sub(1, 1) == tostring(service) then held[key] = nil end
       end
-      services[service] = open(config)
+      services[service] = open(config, service)
     end,
   }
   local names = {}
@@ -449,6 +450,14 @@ describe("housekeeping, against a model", function()
   it("by two services on one file", function()
     local path = support.tmpdir() .. "/two.db"
     run(function(config) return moonpad.open("sqlite:" .. path, config) end, 2, true)
+  end)
+
+  it("by two processes on one file", function()
+    local url = "sqlite:" .. support.tmpdir() .. "/processes.db"
+    run(function(config, number)
+      if number == 1 then return moonpad.open(url, config) end
+      return otherProcess(url, config)
+    end, 2, true)
   end)
 
   after_each(support.cleanup)
