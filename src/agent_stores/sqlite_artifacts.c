@@ -93,11 +93,16 @@ static moonpad_status is_alive(mp_sqlite_connection *connection, const mp_artifa
   return is_used_since(connection, name, mp_agent_alive_since(time), alive, error);
 }
 
-/* In queries of many files: the row of `artifacts` belongs to one that is alive since `time`. */
-#define ALIVE_SINCE(time)                                                                                              \
-  " (create_time >= " time " OR EXISTS (SELECT 1 FROM artifact_uses AS used WHERE used.app_name = artifacts.app_name"  \
-  " AND used.user_id = artifacts.user_id AND used.session_id = artifacts.session_id"                                   \
-  " AND used.filename = artifacts.filename AND used.touched >= " time "))"
+/*
+** In queries of many files: the file of a row of `artifacts` has been used since `time`, by what
+** this version and artifact_uses say. A newer version may have been, where this is false.
+*/
+#define OF_SAME(other)                                                                                                 \
+  " WHERE " other ".app_name = artifacts.app_name AND " other ".user_id = artifacts.user_id"                           \
+  " AND " other ".session_id = artifacts.session_id AND " other ".filename = artifacts.filename"
+#define USED_SINCE(time)                                                                                               \
+  " (create_time >= " time                                                                                             \
+  " OR EXISTS (SELECT 1 FROM artifact_uses AS used" OF_SAME("used") " AND used.touched >= " time "))"
 
 /* ---- Saving ---- */
 
@@ -298,7 +303,7 @@ static void take_filename(sqlite3_stmt *statement, mp_buffer *result) {
 
 static moonpad_status list_filenames(mp_tx *tx, void *context, moonpad_error *error) {
   static const char all[] = "SELECT DISTINCT filename FROM artifacts" OF_LIST BY_FILENAME;
-  static const char alive[] = "SELECT DISTINCT filename FROM artifacts" OF_LIST " AND" ALIVE_SINCE("?4") BY_FILENAME;
+  static const char alive[] = "SELECT DISTINCT filename FROM artifacts" OF_LIST " AND" USED_SINCE("?4") BY_FILENAME;
   const artifacts_listing *wanted = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   bool expires = wanted->time->time_to_live > 0;
@@ -377,7 +382,7 @@ typedef struct artifacts_deletion {
 
 static moonpad_status count_files(mp_sqlite_connection *connection, artifacts_deletion *wanted, moonpad_error *error) {
   static const char sql[] =
-      "SELECT count(*) FROM (SELECT DISTINCT session_id, filename FROM artifacts" OF_USER " AND" ALIVE_SINCE("?3") ")";
+      "SELECT count(*) FROM (SELECT DISTINCT session_id, filename FROM artifacts" OF_USER " AND" USED_SINCE("?3") ")";
   sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
   int code = bind_name(statement, wanted->name, 2);
@@ -420,9 +425,10 @@ typedef struct artifacts_sweep {
 
 /* Of the next rows, finds those of files that have expired. */
 static moonpad_status find_expired(mp_tx *tx, void *context, moonpad_error *error) {
-  static const char sql[] = "SELECT rowid, app_name, user_id, session_id, filename," ALIVE_SINCE(
-      "?2") " FROM artifacts"
-            " WHERE rowid > ?1 ORDER BY rowid LIMIT " ROWS_AT_ONCE;
+  static const char sql[] = "SELECT rowid, app_name, user_id, session_id, filename," USED_SINCE(
+      "?2") " OR EXISTS (SELECT 1 FROM artifacts AS newer" OF_SAME("newer") " AND newer.create_time >= ?2)"
+                                                                            " FROM artifacts WHERE rowid > ?1 ORDER BY "
+                                                                            "rowid LIMIT " ROWS_AT_ONCE;
   artifacts_sweep *sweep = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);
   mp_buffer_clear(&sweep->names);
@@ -450,7 +456,7 @@ static moonpad_string next_name(const mp_buffer *names, size_t *at) {
   return name;
 }
 
-/* That an old version was found says nothing of the file, nor what another call did meanwhile. */
+/* Looks again: another call may have used what was found. */
 static moonpad_status delete_expired(mp_tx *tx, void *context, moonpad_error *error) {
   artifacts_sweep *sweep = context;
   mp_sqlite_connection *connection = mp_sqlite_of(tx);

@@ -188,7 +188,7 @@ moonpad_status mp_sqlite_memories_sweep(mp_memories *memories, const mp_agent_ti
   static const sweep_step steps[] = {
       {"SELECT id," MP_SQLITE_MEMORIES_LAST_USE "< ?2, content <> ''" WINDOW("memories"), mp_sqlite_memories_removals,
        MP_SQLITE_MEMORIES_REMOVALS},
-      /* Of what it said since, nothing may have been added yet: then its watermark is of use. */
+      /* A session that is not that old may have said nothing yet: its watermark stays. */
       {"SELECT id, create_time < ?2 AND NOT EXISTS (SELECT 1 FROM memories WHERE session = memory_sessions.id), "
        "0" WINDOW("memory_sessions"),
        remove_session, 1},
