@@ -11,14 +11,14 @@ local APP = "The name of the application; not needed where the file holds one al
 
 -- An option with a value.
 local function option(command, name, argument, description)
-  return command:option(name, description):argname(argument):overwrite(false):convert(function(value)
+  return command:option(name, description):argname(argument):convert(function(value)
     if value == "" then return nil, name .. " must not be empty" end
     return value
   end)
 end
 
 local function integer(command, name, argument, description, least)
-  return command:option(name, description):argname(argument):overwrite(false):convert(function(value)
+  return command:option(name, description):argname(argument):convert(function(value)
     local number = math.tointeger(tonumber(value))
     if not number or number < least then return nil, ("%s must be an integer from %d"):format(name, least) end
     return number
@@ -121,8 +121,9 @@ local function describeStores(parser)
   sweep:flag("--json", "Prints what was freed as JSON.")
   local forget = parser:command("forget", "Deletes a user: sessions, state, files and memories.")
   forget:argument("url", "A file, or the URL of a store."):argname "URL"
-  option(forget, "--app", "NAME", "The application."):count(1)
-  option(forget, "--user", "ID", "The user."):count(1)
+  -- Elsewhere the last one counts; whoever is to be forgotten must be clear.
+  option(forget, "--app", "NAME", "The application."):count(1):overwrite(false)
+  option(forget, "--user", "ID", "The user."):count(1):overwrite(false)
   forget:flag("--json", "Prints what was deleted as JSON.")
 end
 
