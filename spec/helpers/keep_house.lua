@@ -6,7 +6,8 @@ local moonpad = require "moonpad"
 
 local url, seed = arg[1], tonumber(arg[2])
 math.randomseed(seed)
-local LIVES <const> = 0.03
+-- Long enough for a few turns, and so for a summary, on a machine that is not very busy.
+local LIVES <const> = 0.1
 local service = moonpad.open(url, {
   durability = "normal", busyTimeoutMs = 60000, sessionTtlSeconds = LIVES, userTtlSeconds = LIVES,
   appTtlSeconds = LIVES, eventTtlSeconds = LIVES / 2, maxEvents = 5, maxSessionsPerUser = 3,
