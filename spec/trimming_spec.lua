@@ -234,6 +234,26 @@ describe("trimming", function()
       assert.equal("c", stored())
     end)
 
+    -- Objects that know how far it is trimmed, by an append of their own, and have not read before.
+    it("does not look for events that are gone, however many they are", function()
+      for count = 1, 45 do
+        start { maxEvents = 2 }
+        local first = service:createSession { appName = "app", userId = "u", sessionId = "o" .. count }
+        local last = service:getSession { appName = "app", userId = "u", sessionId = "o" .. count }
+        for n = 1, count do
+          service:appendEvent(first, message("m" .. n, { invocationId = "i" .. n }))
+        end
+        service:appendEvent(last, message("last", { invocationId = "last" }))
+        for _, object in ipairs { first, last } do
+          for index = 1, count - 1 do
+            raises("not_found", ("event %d of this session is not stored any more"):format(index),
+              function() return object.events[index] end)
+          end
+          assert.equal("m" .. count, object.events[count]:text())
+        end
+      end
+    end)
+
     it("lets open session objects go on working", function()
       start { maxEvents = 3 }
       turn("a", 2)

@@ -74,6 +74,11 @@ static int64_t revision_at(const moonpad_session *session, size_t index) {
   return range > 0 && behind < (size_t)range ? session->first_event + (int64_t)behind : 0;
 }
 
+static moonpad_status fail_not_stored(const mp_event_read *read, moonpad_error *error) {
+  return mp_fail(error, MOONPAD_NOT_FOUND, "event %lld of this session is not stored any more",
+                 (long long)read->revision);
+}
+
 moonpad_status mp_event_read_begin(mp_event_read *read, moonpad_session *session, size_t index, bool apart,
                                    moonpad_error *error) {
   memset(read, 0, sizeof *read);
@@ -88,6 +93,7 @@ moonpad_status mp_event_read_begin(mp_event_read *read, moonpad_session *session
     return MOONPAD_OK;
   }
   read->revision = revision_at(session, index);
+  if (read->revision != 0 && read->revision <= session->row.base_revision) return fail_not_stored(read, error);
   choose_range(session, read->revision, &read->first, &read->last);
   size_t capacity = (size_t)(read->last - read->first + 1);
   read->page = apart ? mp_page_new(session->env, capacity) : page_for(session, capacity);
@@ -99,8 +105,7 @@ moonpad_status mp_event_read_run(mp_event_read *read, moonpad_error *error) {
   if (read->revision == 0) return store->ops->read(store, filter_in, read, error);
   moonpad_status status = store->ops->read(store, read_page_in, read, error);
   if (status != MOONPAD_OK || mp_page_has(read->page, read->revision)) return status;
-  return mp_fail(error, MOONPAD_NOT_FOUND, "event %lld of this session is not stored any more",
-                 (long long)read->revision);
+  return fail_not_stored(read, error);
 }
 
 static void apply_filter(moonpad_session *session, mp_event_read *read) {
